@@ -1,0 +1,44 @@
+"""Neural machine translation for Keras 3."""
+
+import importlib
+
+from keras_mt import layers, losses, metrics, models, schedules
+from keras_mt.models import Transformer
+from keras_mt.schedules import WarmupInverseSquareRoot
+from keras_mt.version import __version__
+
+# These need TensorFlow; the layers and models above run on every Keras backend without it.
+_LAZY = {
+    "Tokenizer": "keras_mt.data.tokenizer",
+    "Translator": "keras_mt.translator",
+    "data": None,
+    "decoding": None,
+    "serving": None,
+    "training": None,
+}
+
+__all__ = [
+    "Tokenizer",
+    "Transformer",
+    "Translator",
+    "WarmupInverseSquareRoot",
+    "__version__",
+    "data",
+    "decoding",
+    "layers",
+    "losses",
+    "metrics",
+    "models",
+    "schedules",
+    "serving",
+    "training",
+]
+
+
+def __getattr__(name):
+    if name not in _LAZY:
+        raise AttributeError(f"module 'keras_mt' has no attribute {name!r}")
+    home = _LAZY[name]
+    if home is None:
+        return importlib.import_module(f"keras_mt.{name}")
+    return getattr(importlib.import_module(home), name)

@@ -1,0 +1,5 @@
+"""Search for the best output of any model that predicts one token at a time."""
+
+from keras_mt.decoding.beam_search import NO_HYPOTHESIS, Hypotheses, beam_search
+
+__all__ = ["NO_HYPOTHESIS", "Hypotheses", "beam_search"]

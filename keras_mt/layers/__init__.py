@@ -1,0 +1,23 @@
+"""Keras layers of the Transformer, each usable alone in any Keras model and on any backend."""
+
+from keras_mt.layers.attention import (
+    CausalSelfAttention,
+    CrossAttention,
+    MultiHeadAttention,
+    scaled_dot_product_attention,
+)
+from keras_mt.layers.blocks import DecoderBlock, EncoderBlock
+from keras_mt.layers.feed_forward import FeedForward
+from keras_mt.layers.positional_embedding import PositionalEmbedding, sinusoidal_positions
+
+__all__ = [
+    "CausalSelfAttention",
+    "CrossAttention",
+    "DecoderBlock",
+    "EncoderBlock",
+    "FeedForward",
+    "MultiHeadAttention",
+    "PositionalEmbedding",
+    "scaled_dot_product_attention",
+    "sinusoidal_positions",
+]

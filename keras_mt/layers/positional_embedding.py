@@ -1,0 +1,156 @@
+"""Token embedding plus sinusoidal positions."""
+
+import functools
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_mt.layers.validation import check_positive, check_rate
+
+
+@functools.lru_cache(maxsize=8)
+def sinusoidal_positions(length, d_model):
+    """Sinusoidal position encodings, computed once for each pair of arguments.
+
+    `p[i, 2j] = sin(i / 10000^(2j / d_model))` and `p[i, 2j + 1] = cos(i / 10000^(2j / d_model))`.
+
+    Args:
+        length: Number of positions.
+        d_model: Width; must be even.
+
+    Returns:
+        Read-only float32 NumPy array `[length, d_model]`.
+
+    Raises:
+        ValueError: If `d_model` is odd.
+
+    Reference:
+        Vaswani et al. 2017, Attention Is All You Need, section 3.5
+        (https://arxiv.org/abs/1706.03762).
+
+    Example:
+
+    >>> sinusoidal_positions(3, 4)[0].tolist()
+    [0.0, 1.0, 0.0, 1.0]
+    """
+    check_positive(length=length, d_model=d_model)
+    if d_model % 2:
+        raise ValueError(f"d_model must be even for sinusoids. Received: d_model={d_model}")
+    angles = np.arange(length)[:, None] / 10000 ** (np.arange(0, d_model, 2) / d_model)
+    positions = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(length, d_model)
+    positions = positions.astype("float32")
+    positions.flags.writeable = False  # Shared by every layer of this size.
+    return positions
+
+
+@keras.saving.register_keras_serializable(package="keras_mt")
+class PositionalEmbedding(keras.layers.Layer):
+    """Embeds tokens and their positions: `embedding[token] * sqrt(d_model) + sinusoid[position]`.
+
+    Called with `reverse=True` it is the output projection over the vocabulary that shares the
+    embedding's weights.
+
+    Args:
+        vocab_size: Number of tokens.
+        d_model: Width; must be even.
+        dropout: Rate of dropout on the sum, at least 0 and below 1.
+        max_length: The longest sequence, in tokens.
+        padding_id: The token that fills up sequences; masked.
+        **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: Integer tensor `[batch, length]`; with `reverse`, float tensor
+            `[batch, length, d_model]`.
+        reverse: Whether to project to logits.
+        positions: Integer positions that broadcast to the shape of `inputs`, for decoding step by
+            step; 0, 1, 2, ... when None.
+        training: Whether dropout is on.
+
+    Returns:
+        Float tensor `[batch, length, d_model]`, which carries the mask of the tokens that are not
+        padding; with `reverse`, float32 logits `[batch, length, vocab_size]`.
+
+    Raises:
+        ValueError: If `d_model` is odd, `dropout` is out of range, or a sequence is longer than
+            `max_length`.
+
+    Reference:
+        Vaswani et al. 2017, Attention Is All You Need, sections 3.4 and 3.5
+        (https://arxiv.org/abs/1706.03762); Press and Wolf 2017, Using the Output Embedding to
+        Improve Language Models (https://arxiv.org/abs/1608.05859).
+
+    Example:
+
+    >>> embedding = PositionalEmbedding(vocab_size=100, d_model=32)
+    >>> hidden = embedding(np.array([[5, 7, 3, 0]]))
+    >>> tuple(hidden.shape), tuple(embedding(hidden, reverse=True).shape)
+    ((1, 4, 32), (1, 4, 100))
+    """
+
+    def __init__(self, vocab_size, d_model, dropout=0.0, max_length=1024, padding_id=0, **kwargs):
+        super().__init__(**kwargs)
+        check_positive(vocab_size=vocab_size, d_model=d_model, max_length=max_length)
+        check_rate(dropout=dropout)
+        sinusoidal_positions(max_length, d_model)  # Refuses an odd width here, not at the call.
+        self.vocab_size = vocab_size
+        self.d_model = d_model
+        self.dropout = dropout
+        self.max_length = max_length
+        self.padding_id = padding_id
+        self.supports_masking = True
+        self.embedding = keras.layers.ReversibleEmbedding(
+            vocab_size,
+            d_model,
+            # Times sqrt(d_model) this has variance 1, and so have the first logits.
+            embeddings_initializer=keras.initializers.RandomNormal(stddev=d_model**-0.5),
+            dtype=self.dtype_policy,
+            name="embedding",
+        )
+        self.embedding.supports_masking = True  # Else Keras warns when masked states are projected.
+        self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+
+    def build(self, input_shape):
+        self.embedding.build()
+
+    def call(self, inputs, reverse=False, positions=None, training=None):
+        if reverse:
+            return ops.cast(self.embedding(inputs, reverse=True), "float32")
+        table = ops.convert_to_tensor(sinusoidal_positions(self.max_length, self.d_model))
+        if positions is None:
+            if (inputs.shape[1] or 0) > self.max_length:
+                raise ValueError(
+                    f"{self.name} was made for sequences of at most max_length={self.max_length} "
+                    f"tokens. Received: {inputs.shape[1]} tokens"
+                )
+            encodings = table[: ops.shape(inputs)[1]]
+        else:
+            encodings = ops.take(table, positions, axis=0)
+        hidden = self.embedding(inputs) * math.sqrt(self.d_model)
+        hidden = hidden + ops.cast(encodings, hidden.dtype)
+        return self.dropout_layer(hidden, training=training)
+
+    def compute_mask(self, inputs, previous_mask=None):
+        if keras.backend.is_float_dtype(inputs.dtype):  # reverse
+            return previous_mask
+        return ops.not_equal(inputs, self.padding_id)
+
+    def compute_output_shape(self, input_shape, reverse=False):
+        if reverse:
+            return (*input_shape[:-1], self.vocab_size)
+        return (*input_shape, self.d_model)
+
+    def compute_output_spec(self, inputs, reverse=False, positions=None, training=None):
+        shape = self.compute_output_shape(inputs.shape, reverse)
+        return keras.KerasTensor(shape, dtype="float32" if reverse else self.compute_dtype)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocab_size": self.vocab_size,
+            "d_model": self.d_model,
+            "dropout": self.dropout,
+            "max_length": self.max_length,
+            "padding_id": self.padding_id,
+        }

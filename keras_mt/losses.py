@@ -1,0 +1,82 @@
+"""The loss of a translator: cross-entropy over the real tokens."""
+
+import keras
+from keras import ops
+
+from keras_mt.layers.validation import check_rate
+
+
+@keras.saving.register_keras_serializable(package="keras_mt")
+class CrossEntropy(keras.losses.Loss):
+    """Cross-entropy of logits with label smoothing, averaged over the tokens that are not padding.
+
+    For a token `y` and the model's probabilities `p` over a vocabulary of V tokens:
+    `-(1 - label_smoothing) log p[y] - label_smoothing / V * sum_v log p[v]`.
+
+    Args:
+        label_smoothing: The share of the label that is spread over the vocabulary, at least 0 and
+            below 1.
+        padding_id: The label that does not count.
+        reduction: `"mean_with_sample_weight"` (the mean over real tokens), `"sum"` or `"none"`.
+        name: Name of the loss.
+        dtype: Dtype of the computation.
+
+    Call arguments:
+        y_true: Integer labels `[batch, length]`.
+        y_pred: Logits `[batch, length, vocab_size]`.
+        sample_weight: Optional weights `[batch]` or `[batch, length]`.
+
+    Reference:
+        Szegedy et al. 2016, Rethinking the Inception Architecture for Computer Vision, section 7
+        (https://arxiv.org/abs/1512.00567).
+
+    Example:
+
+    >>> loss = CrossEntropy(label_smoothing=0.1)
+    >>> round(float(loss(np.array([[1, 2, 0]]), np.zeros((1, 3, 8)))), 4)  # log 8
+    2.0794
+    """
+
+    def __init__(
+        self,
+        label_smoothing=0.0,
+        padding_id=0,
+        reduction="mean_with_sample_weight",
+        name="cross_entropy",
+        dtype=None,
+    ):
+        super().__init__(name=name, reduction=reduction, dtype=dtype)
+        check_rate(label_smoothing=label_smoothing)
+        self.label_smoothing = label_smoothing
+        self.padding_id = padding_id
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        weight = real_tokens(y_true, self.padding_id, sample_weight, self.dtype)
+        return super().__call__(y_true, y_pred, sample_weight=weight)
+
+    def call(self, y_true, y_pred):
+        y_true = ops.cast(y_true, "int32")
+        losses = ops.sparse_categorical_crossentropy(y_true, y_pred, from_logits=True)
+        if self.label_smoothing:
+            # The log-partition is in `losses` already: what is left is the logits' difference.
+            own = ops.squeeze(ops.take_along_axis(y_pred, y_true[..., None], axis=-1), -1)
+            losses = losses + self.label_smoothing * (own - ops.mean(y_pred, axis=-1))
+        return losses
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "label_smoothing": self.label_smoothing,
+            "padding_id": self.padding_id,
+        }
+
+
+def real_tokens(y_true, padding_id, sample_weight=None, dtype="float32"):
+    """The weight of each label `[batch, length]`: 0 at padding, else its sample's weight or 1."""
+    weight = ops.cast(ops.not_equal(y_true, padding_id), dtype)
+    if sample_weight is not None:
+        sample_weight = ops.cast(sample_weight, dtype)
+        if len(sample_weight.shape) == 1:
+            sample_weight = sample_weight[:, None]
+        weight = weight * sample_weight
+    return weight

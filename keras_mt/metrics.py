@@ -1,0 +1,79 @@
+"""Metrics of a translator that leave padding out."""
+
+import keras
+from keras import ops
+
+from keras_mt.losses import CrossEntropy, real_tokens
+
+
+class _TokenMetric(keras.metrics.Mean):
+    """A mean over the labels that are not padding."""
+
+    def __init__(self, padding_id=0, name=None, dtype=None):
+        super().__init__(name=name, dtype=dtype)
+        self.padding_id = padding_id
+
+    def values(self, y_true, y_pred):
+        raise NotImplementedError
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        y_true = ops.convert_to_tensor(y_true)
+        y_pred = ops.convert_to_tensor(y_pred)
+        weight = real_tokens(y_true, self.padding_id, sample_weight, self.dtype)
+        super().update_state(self.values(y_true, y_pred), sample_weight=weight)
+
+    def get_config(self):
+        return {**super().get_config(), "padding_id": self.padding_id}
+
+
+@keras.saving.register_keras_serializable(package="keras_mt")
+class TokenAccuracy(_TokenMetric):
+    """The share of the labels, padding left out, that have the highest logit.
+
+    Args:
+        padding_id: The label that does not count.
+        name: Name of the metric.
+        dtype: Dtype of the computation.
+
+    Example:
+
+    >>> accuracy = TokenAccuracy()
+    >>> accuracy.update_state(np.array([[1, 2, 0]]), np.array([[[0., 1, 0], [1, 0, 0], [0, 0, 1]]]))
+    >>> float(accuracy.result())
+    0.5
+    """
+
+    def __init__(self, padding_id=0, name="token_accuracy", dtype=None):
+        super().__init__(padding_id, name, dtype)
+
+    def values(self, y_true, y_pred):
+        best = ops.argmax(y_pred, axis=-1)
+        return ops.cast(ops.equal(best, ops.cast(y_true, best.dtype)), self.dtype)
+
+
+@keras.saving.register_keras_serializable(package="keras_mt")
+class Perplexity(_TokenMetric):
+    """Exponential of the mean cross-entropy, without smoothing, of the labels that are not padding.
+
+    Args:
+        padding_id: The label that does not count.
+        name: Name of the metric.
+        dtype: Dtype of the computation.
+
+    Example:
+
+    >>> perplexity = Perplexity()
+    >>> perplexity.update_state(np.array([[1, 2, 0]]), np.zeros((1, 3, 8)))
+    >>> round(float(perplexity.result()), 4)
+    8.0
+    """
+
+    def __init__(self, padding_id=0, name="perplexity", dtype=None):
+        super().__init__(padding_id, name, dtype)
+        self._cross_entropy = CrossEntropy(padding_id=padding_id, reduction="none", dtype=dtype)
+
+    def values(self, y_true, y_pred):
+        return self._cross_entropy.call(y_true, y_pred)
+
+    def result(self):
+        return ops.exp(super().result())

@@ -1,0 +1,217 @@
+"""The encoder-decoder Transformer as a functional Keras model."""
+
+import keras
+from keras import ops
+
+from keras_mt.layers import DecoderBlock, EncoderBlock, PositionalEmbedding
+from keras_mt.layers.validation import check_positive
+
+# `model`: arguments of Transformer. `training`: what the same source trains it with, and what
+# `keras-mt train` takes unless told otherwise. base and big are Vaswani et al. 2017, table 3;
+# tiny is for corpora of some ten thousand pairs.
+PRESETS = {
+    "tiny": {
+        "model": {"num_layers": 4, "d_model": 128, "num_heads": 4, "d_ff": 256, "dropout": 0.3},
+        "training": {"label_smoothing": 0.1, "warmup_steps": 1000, "batch_tokens": 4096},
+    },
+    "base": {
+        "model": {"num_layers": 6, "d_model": 512, "num_heads": 8, "d_ff": 2048, "dropout": 0.1},
+        "training": {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": 25000},
+    },
+    "big": {
+        "model": {"num_layers": 6, "d_model": 1024, "num_heads": 16, "d_ff": 4096, "dropout": 0.3},
+        "training": {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": 25000},
+    },
+}
+
+
+@keras.saving.register_keras_serializable(package="keras_mt")
+class Transformer(keras.Model):
+    """The encoder-decoder Transformer for translation, a functional `keras.Model`.
+
+    Inputs `{"source": int32 [batch, source_length], "target": int32 [batch, target_length]}`, the
+    target beginning with the start token; output float32 logits
+    `[batch, target_length, vocab_size]`, at each position for the token that comes next. Token 0
+    is padding.
+
+    Args:
+        vocab_size: Number of tokens of the joint vocabulary.
+        num_layers: Number of encoder blocks, and of decoder blocks.
+        d_model: Width of the model; must be even.
+        num_heads: Number of attention heads; must divide `d_model`.
+        d_ff: Inner width of the feed-forward networks.
+        dropout: Rate of dropout on the embeddings and on the output of each sublayer.
+        activation: Activation of the feed-forward networks.
+        pre_norm: Whether to normalise before each sublayer rather than after.
+        share_embeddings: Whether source and target embed with the same weights; the output
+            projection shares the target's either way.
+        max_length: The longest source or target, in tokens.
+        **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
+
+    Raises:
+        ValueError: If an argument is impossible; the message names it.
+
+    Reference:
+        Vaswani et al. 2017, Attention Is All You Need (https://arxiv.org/abs/1706.03762).
+
+    Example:
+
+    >>> model = Transformer(
+    ...     vocab_size=100, num_layers=2, d_model=32, num_heads=4, d_ff=64
+    ... )
+    >>> tokens = np.array([[2, 7, 9, 0]])
+    >>> tuple(model({"source": tokens, "target": tokens}).shape)
+    (1, 4, 100)
+    """
+
+    def __init__(
+        self,
+        vocab_size,
+        num_layers=6,
+        d_model=512,
+        num_heads=8,
+        d_ff=2048,
+        dropout=0.1,
+        activation="relu",
+        pre_norm=False,
+        share_embeddings=True,
+        max_length=1024,
+        dtype=None,
+        **kwargs,
+    ):
+        check_positive(num_layers=num_layers, num_heads=num_heads)
+        if d_model % num_heads:
+            raise ValueError(
+                "d_model must be divisible by num_heads. "
+                f"Received: d_model={d_model}, num_heads={num_heads}"
+            )
+        policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
+
+        def embedding(name):
+            return PositionalEmbedding(
+                vocab_size, d_model, dropout, max_length=max_length, dtype=policy, name=name
+            )
+
+        def block(block_class, name):
+            return block_class(
+                num_heads, d_ff, dropout, activation, pre_norm, dtype=policy, name=name
+            )
+
+        def final_norm(name):
+            return keras.layers.LayerNormalization(epsilon=1e-5, dtype=policy, name=name)
+
+        self.target_embedding = embedding("embedding" if share_embeddings else "target_embedding")
+        self.source_embedding = (
+            self.target_embedding if share_embeddings else embedding("source_embedding")
+        )
+        self.encoder_blocks = [block(EncoderBlock, f"encoder_{i}") for i in range(num_layers)]
+        self.decoder_blocks = [block(DecoderBlock, f"decoder_{i}") for i in range(num_layers)]
+        self.encoder_norm = final_norm("encoder_norm") if pre_norm else None
+        self.decoder_norm = final_norm("decoder_norm") if pre_norm else None
+
+        source = keras.Input((None,), dtype="int32", name="source")
+        target = keras.Input((None,), dtype="int32", name="target")
+        memory = self.encode(source)
+        hidden = self.target_embedding(target)
+        for decoder_block in self.decoder_blocks:
+            hidden = decoder_block(hidden, memory)
+        logits = self._project(hidden)
+        super().__init__(inputs={"source": source, "target": target}, outputs=logits, **kwargs)
+        self.dtype_policy = policy
+        self._config = {
+            "vocab_size": vocab_size,
+            "num_layers": num_layers,
+            "d_model": d_model,
+            "num_heads": num_heads,
+            "d_ff": d_ff,
+            "dropout": dropout,
+            "activation": keras.activations.serialize(keras.activations.get(activation)),
+            "pre_norm": pre_norm,
+            "share_embeddings": share_embeddings,
+            "max_length": max_length,
+        }
+        for name in ("vocab_size", "d_model", "max_length"):
+            setattr(self, name, self._config[name])
+
+    @classmethod
+    def from_preset(cls, preset, **kwargs):
+        """A Transformer of a known size: `"tiny"`, `"base"` or `"big"`.
+
+        Args:
+            preset: Name of the preset; `keras_mt.models.PRESETS` shows what each holds.
+            **kwargs: `vocab_size`, and any argument of the constructor to set otherwise.
+
+        Returns:
+            An untrained `Transformer`.
+
+        Raises:
+            ValueError: If there is no such preset.
+
+        Example:
+
+        >>> Transformer.from_preset("tiny", vocab_size=1000).count_params()
+        1451008
+        """
+        if preset not in PRESETS:
+            raise ValueError(f"Unknown preset {preset!r}; there are {', '.join(PRESETS)}.")
+        return cls(**{**PRESETS[preset]["model"], **kwargs})
+
+    def encode(self, source):
+        """The memory `[batch, source_length, d_model]` of source tokens, carrying their mask."""
+        memory = self.source_embedding(source)
+        for block in self.encoder_blocks:
+            memory = block(memory)
+        return memory if self.encoder_norm is None else self.encoder_norm(memory)
+
+    def start_decoding(self, source):
+        """Encodes the source and begins a step-by-step decoding.
+
+        Args:
+            source: Integer tokens `[batch, source_length]`.
+
+        Returns:
+            The cache for the first `decode_step`, and what stays the same for all of them.
+        """
+        memory = self.encode(source)
+        cache = [
+            block.self_attention.empty_cache(ops.shape(source)[0]) for block in self.decoder_blocks
+        ]
+        memory_caches = [block.cross_attention.project(memory) for block in self.decoder_blocks]
+        return cache, (memory_caches, ops.not_equal(source, 0))
+
+    def decode_step(self, tokens, position, cache, memory, mask=None):
+        """Logits for the token after `tokens`, computed from the cache of the positions before.
+
+        The tokens `[batch, beams]` all stand at `position`; `mask` says which of the cached
+        positions, and of the new ones at their end, belong to each.
+
+        Args:
+            tokens: Integer tokens `[batch, beams]`.
+            position: Their position, from 0.
+            cache: From `start_decoding` or the step before.
+            memory: From `start_decoding`.
+            mask: Boolean `[batch, beams, position * beams + beams]`, or None for a single beam.
+
+        Returns:
+            Float32 logits `[batch, beams, vocab_size]` and the grown cache.
+        """
+        memory_caches, memory_mask = memory
+        hidden = self.target_embedding(tokens, positions=position)
+        grown = []
+        for i, block in enumerate(self.decoder_blocks):
+            hidden, block_cache = block.step(hidden, cache[i], mask, memory_caches[i], memory_mask)
+            grown.append(block_cache)
+        return self._project(hidden), grown
+
+    def _project(self, hidden):
+        if self.decoder_norm is not None:
+            hidden = self.decoder_norm(hidden)
+        return self.target_embedding(hidden, reverse=True)
+
+    def get_config(self):
+        policy = keras.dtype_policies.serialize(self.dtype_policy)
+        return {**self._config, "name": self.name, "trainable": self.trainable, "dtype": policy}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        return cls(**config)

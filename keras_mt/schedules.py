@@ -1,0 +1,47 @@
+"""The learning rate of the Transformer."""
+
+import keras
+from keras import ops
+
+from keras_mt.layers.validation import check_positive
+
+
+@keras.saving.register_keras_serializable(package="keras_mt")
+class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
+    """Linear warm-up, then decay with the inverse square root of the step.
+
+    `d_model^-0.5 * min(n^-0.5, n * warmup_steps^-1.5)` for the n-th update, n from 1.
+
+    Args:
+        d_model: Width of the model.
+        warmup_steps: Number of updates over which the rate rises.
+
+    Call arguments:
+        step: Number of updates already made; Keras passes 0 for the first.
+
+    Raises:
+        ValueError: If an argument is not a positive integer.
+
+    Reference:
+        Vaswani et al. 2017, Attention Is All You Need, equation 3
+        (https://arxiv.org/abs/1706.03762).
+
+    Example:
+
+    >>> schedule = WarmupInverseSquareRoot(d_model=512, warmup_steps=4000)
+    >>> optimizer = keras.optimizers.Adam(schedule, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
+    >>> round(float(schedule(3999)), 6)
+    0.000699
+    """
+
+    def __init__(self, d_model, warmup_steps=4000):
+        check_positive(d_model=d_model, warmup_steps=warmup_steps)
+        self.d_model = d_model
+        self.warmup_steps = warmup_steps
+
+    def __call__(self, step):
+        n = ops.cast(step, "float32") + 1.0
+        return self.d_model**-0.5 * ops.minimum(ops.rsqrt(n), n * self.warmup_steps**-1.5)
+
+    def get_config(self):
+        return {"d_model": self.d_model, "warmup_steps": self.warmup_steps}
