@@ -2,6 +2,8 @@
 
 import importlib
 
+import keras
+
 from keras_mt import layers, losses, metrics, models, schedules
 from keras_mt.models import Transformer
 from keras_mt.schedules import WarmupInverseSquareRoot
@@ -13,6 +15,7 @@ _LAZY = {
     "Translator": "keras_mt.translator",
     "data": None,
     "decoding": None,
+    "plots": None,
     "serving": None,
     "training": None,
 }
@@ -29,6 +32,7 @@ __all__ = [
     "losses",
     "metrics",
     "models",
+    "plots",
     "schedules",
     "serving",
     "training",
@@ -38,6 +42,11 @@ __all__ = [
 def __getattr__(name):
     if name not in _LAZY:
         raise AttributeError(f"module 'keras_mt' has no attribute {name!r}")
+    if keras.backend.backend() != "tensorflow":
+        raise ImportError(
+            f"keras_mt.{name} needs Keras on its tensorflow backend, which is now "
+            f"{keras.backend.backend()}: set the environment variable KERAS_BACKEND=tensorflow."
+        )
     home = _LAZY[name]
     if home is None:
         return importlib.import_module(f"keras_mt.{name}")

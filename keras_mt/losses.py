@@ -59,7 +59,7 @@ class CrossEntropy(keras.losses.Loss):
         losses = ops.sparse_categorical_crossentropy(y_true, y_pred, from_logits=True)
         if self.label_smoothing:
             # The log-partition is in `losses` already: what is left is the logits' difference.
-            own = ops.squeeze(ops.take_along_axis(y_pred, y_true[..., None], axis=-1), -1)
+            own = label_logits(y_true, y_pred)
             losses = losses + self.label_smoothing * (own - ops.mean(y_pred, axis=-1))
         return losses
 
@@ -69,6 +69,12 @@ class CrossEntropy(keras.losses.Loss):
             "label_smoothing": self.label_smoothing,
             "padding_id": self.padding_id,
         }
+
+
+def label_logits(y_true, y_pred):
+    """The logit of each label, `[batch, length]`."""
+    y_true = ops.cast(y_true, "int32")
+    return ops.squeeze(ops.take_along_axis(y_pred, y_true[..., None], axis=-1), -1)
 
 
 def real_tokens(y_true, padding_id, sample_weight=None, dtype="float32"):

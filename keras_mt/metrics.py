@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_mt.losses import CrossEntropy, real_tokens
+from keras_mt.losses import CrossEntropy, label_logits, real_tokens
 
 
 class _TokenMetric(keras.metrics.Mean):
@@ -20,7 +20,9 @@ class _TokenMetric(keras.metrics.Mean):
         y_true = ops.convert_to_tensor(y_true)
         y_pred = ops.convert_to_tensor(y_pred)
         weight = real_tokens(y_true, self.padding_id, sample_weight, self.dtype)
-        super().update_state(self.values(y_true, y_pred), sample_weight=weight)
+        # Flat, since Mean averages over each sample first: batches differ in length.
+        values = ops.reshape(self.values(y_true, y_pred), (-1,))
+        super().update_state(values, sample_weight=ops.reshape(weight, (-1,)))
 
     def get_config(self):
         return {**super().get_config(), "padding_id": self.padding_id}
@@ -47,8 +49,9 @@ class TokenAccuracy(_TokenMetric):
         super().__init__(padding_id, name, dtype)
 
     def values(self, y_true, y_pred):
-        best = ops.argmax(y_pred, axis=-1)
-        return ops.cast(ops.equal(best, ops.cast(y_true, best.dtype)), self.dtype)
+        # Cheaper than argmax: the loss has the maximum and the label's logit already.
+        own = label_logits(y_true, y_pred)
+        return ops.cast(own >= ops.max(y_pred, axis=-1), self.dtype)
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")

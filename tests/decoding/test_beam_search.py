@@ -143,9 +143,7 @@ def test_a_narrow_beam_equals_the_plain_reference(
         length_penalty=penalty,
     )
     for row, max_length in enumerate(max_lengths):
-        expected = reference_search(
-            model, row, max_length, beam_size, n_best, min_length, penalty
-        )
+        expected = reference_search(model, row, max_length, beam_size, n_best, min_length, penalty)
         assert_same(found[row], expected)
 
 
@@ -179,7 +177,9 @@ def test_a_row_with_maximum_length_zero_generates_nothing():
 
 
 def test_an_empty_batch_is_an_empty_answer():
-    found = beam_search(RandomModel(0, 8, 0).step, tf.zeros((0, 0), tf.int32), tf.zeros(0, tf.int32))
+    found = beam_search(
+        RandomModel(0, 8, 0).step, tf.zeros((0, 0), tf.int32), tf.zeros(0, tf.int32)
+    )
     assert found.tokens.shape[:2] == (0, 1) and found.scores.shape == (0, 1)
 
 

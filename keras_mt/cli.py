@@ -1,0 +1,309 @@
+"""The command `keras-mt`: one thin door to training, evaluation, export and translation."""
+
+import contextlib
+import itertools
+import json
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from keras_mt.version import __version__
+
+# Lines translated together, so that those of like length share a batch.
+_BLOCK_LINES = 2048
+
+
+@contextlib.contextmanager
+def _clear_errors():
+    """Turns the errors that name what the user can mend into a message and exit status 1."""
+    try:
+        yield
+    except (ValueError, FileExistsError, FileNotFoundError, PermissionError) as error:
+        if os.environ.get("KERAS_MT_DEBUG"):
+            raise
+        raise click.ClickException(str(error)) from error
+
+
+class _Command(click.Command):
+    def invoke(self, context):
+        with _clear_errors():
+            return super().invoke(context)
+
+
+class _Group(click.Group):
+    command_class = _Command
+
+
+def _data_options(function):
+    options = [
+        click.option(
+            "--data",
+            required=True,
+            help="tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG files, a .tsv file, or "
+            "phrasebook (the embedded corpus, pt and en).",
+        ),
+        click.option("--source", required=True, help="Language code of the source, such as en."),
+        click.option("--target", required=True, help="Language code of the target, such as de."),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def _search_options(function):
+    options = [
+        click.option("--beam-size", type=click.IntRange(1), help="Live hypotheses; 1 is greedy."),
+        click.option("--n-best", type=click.IntRange(1), help="Translations of each sentence."),
+        click.option(
+            "--length-penalty",
+            type=click.FloatRange(0),
+            help="Scores are log-probability / length ** length_penalty.",
+        ),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__)
+def main():
+    """Train a translator, measure it, export it, translate with it.
+
+    \b
+    keras-mt train --data phrasebook --source pt --target en --output runs/pt_en
+    keras-mt evaluate runs/pt_en --data phrasebook --source pt --target en --split test
+    keras-mt export runs/pt_en saved_models/pt_en/1
+    echo "O livro está em cima da mesa." | keras-mt translate saved_models/pt_en
+    """
+    # Before TensorFlow is imported: its start-up messages are not the user's errors.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+@main.command()
+@_data_options
+@click.option(
+    "--preset",
+    default="tiny",
+    show_default=True,
+    help="tiny (4 layers, 128 wide: small corpora), base (6, 512) or big (6, 1024).",
+)
+@click.option("--output", required=True, type=click.Path(), help="Run folder to write.")
+@click.option("--epochs", type=int, help="Passes over the corpus.  [default: 20]")
+@click.option("--steps", type=int, help="Updates, instead of --epochs.")
+@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--vocab-size", type=int, default=8000, show_default=True, help="At most.")
+@click.option(
+    "--max-length",
+    type=int,
+    default=256,
+    show_default=True,
+    help="Longest sentence in tokens; longer pairs are left out and counted.",
+)
+@click.option("--batch-tokens", type=int, help="Tokens a batch on each side.  [default: preset's]")
+@click.option("--dropout", type=float, help="Dropout rate.  [default: preset's]")
+@click.option("--label-smoothing", type=float, help="[default: preset's]")
+@click.option("--warmup-steps", type=int, help="Steps of rising rate.  [default: preset's]")
+@click.option("--checkpoint-steps", type=int, default=500, show_default=True)
+def train(**options):
+    """Train a translator from parallel text.
+
+    Writes a run folder: model.keras, tokenizer.model, config.json, log.csv, checkpoints/. A run
+    that was stopped goes on when the same command is given again; with more --epochs or --steps,
+    so does one that had ended.
+
+    \b
+    keras-mt train --data my_corpus --source en --target de --preset tiny --output runs/en_de
+    """
+    from keras_mt.training import train
+
+    try:
+        train(**options, report=click.echo)
+    except KeyboardInterrupt:
+        raise click.ClickException(
+            "stopped; give the same command again to go on from the last checkpoint."
+        ) from None
+
+
+@main.command()
+@click.argument("model", type=click.Path(exists=True), metavar="RUN_DIR_OR_SAVED_MODEL")
+@_data_options
+@click.option("--split", default="test", show_default=True, help="Split of the corpus.")
+@_search_options
+@click.option(
+    "--tokenize", default="13a", show_default=True, help="sacreBLEU's tokenizer; none for text "
+    "that is tokenized already."
+)  # fmt: skip
+def evaluate(model, data, source, target, split, tokenize, **search):
+    """Score translations of a split with sacreBLEU's BLEU and chrF.
+
+    The last line of the output is a JSON object with bleu, chrf and their signatures.
+
+    \b
+    keras-mt evaluate runs/en_de --data my_corpus --source en --target de --split test
+    """
+    import sacrebleu
+
+    from keras_mt.data import load_corpus
+
+    pairs = list(load_corpus(data, source, target, split).as_numpy_iterator())
+    sources, references = ([pair[side].decode("utf-8") for pair in pairs] for side in (0, 1))
+    translations = []
+    with _progress(len(sources)) as progress:
+        for block in _blocks(_load_translator(model, search).hypotheses, sources):
+            translations += [found[0].text if found else "" for found in block]
+            progress.update(len(block))
+    for i, translation in enumerate(translations):
+        if not translation:
+            click.echo(f"sentence {i + 1} has no translation: {sources[i][:80]!r}", err=True)
+    bleu, chrf = sacrebleu.BLEU(tokenize=tokenize), sacrebleu.CHRF()
+    scores = {
+        "bleu": round(bleu.corpus_score(translations, [references]).score, 2),
+        "chrf": round(chrf.corpus_score(translations, [references]).score, 2),
+        "sentences": len(sources),
+        "bleu_signature": str(bleu.get_signature()),
+        "chrf_signature": str(chrf.get_signature()),
+    }
+    click.echo(json.dumps(scores))
+
+
+@main.command()
+@click.argument("run_dir", type=click.Path(exists=True))
+@click.argument("saved_model_dir", type=click.Path())
+@_search_options
+@click.option("--min-length", type=int, help="Fewest tokens of a translation, with its end.")
+@click.option(
+    "--max-length",
+    type=int,
+    help="Most tokens of a translation, with its end.  [default: twice the source's plus 10]",
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "bfloat16"]),
+    default="float32",
+    show_default=True,
+    help="Of the weights and of the computation.",
+)
+def export(run_dir, saved_model_dir, dtype, **options):
+    """Export a run as a SavedModel: strings in, beam-searched translations out.
+
+    SAVED_MODEL_DIR is a version folder, such as saved_models/en_de/1; one that exists is refused.
+
+    \b
+    keras-mt export runs/en_de saved_models/en_de/1
+    """
+    from keras_mt.translator import Translator
+
+    if Path(saved_model_dir).exists():
+        raise FileExistsError(f"{saved_model_dir} exists; give the next version's folder.")
+    Translator.load(run_dir, **_given(options)).export(saved_model_dir, dtype=dtype)
+    click.echo(f"exported {saved_model_dir}")
+
+
+@main.command()
+@click.argument("model", type=click.Path(exists=True), metavar="RUN_DIR_OR_SAVED_MODEL")
+@click.argument("text", type=click.File("rb"), default="-", metavar="[FILE]")
+@_search_options
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with the scores.")
+def translate(model, text, as_json, **search):
+    """Translate FILE, or standard input, line by line.
+
+    Writes exactly one line for each line, in order. A line that is refused (not UTF-8, or longer
+    than the model's limit) gives an empty line and a message on standard error. With --n-best
+    above 1 the translations of a line stand side by side, tabs between them.
+
+    \b
+    keras-mt translate runs/en_de < in.txt > out.txt
+    echo "A man sleeps." | keras-mt translate runs/en_de --beam-size 8 --n-best 3 --json
+    """
+    translator = _load_translator(model, search)
+    block_lines = 1 if text.isatty() else _BLOCK_LINES
+    line_number = 0
+    with _progress(None) as progress:
+        while lines := list(itertools.islice(text, block_lines)):
+            lines = [line.removesuffix(b"\n") for line in lines]
+            for line, (found, error) in zip(
+                lines, _translate_lines(translator, lines), strict=True
+            ):
+                line_number += 1
+                if error:
+                    click.echo(f"line {line_number} refused: {error}", err=True)
+                output = _as_json(line, found, error) if as_json else _as_text(found)
+                sys.stdout.buffer.write(output.encode("utf-8") + b"\n")
+            sys.stdout.buffer.flush()
+            progress.update(len(lines))
+
+
+def _translate_lines(translator, lines):
+    """For each line, bytes, its hypotheses and None, or none and what is wrong with it."""
+    texts, not_utf8 = [], {}
+    for i, line in enumerate(lines):
+        try:
+            texts.append(line.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            texts.append("")
+            not_utf8[i] = f"not UTF-8 at byte {error.start + 1}"
+    for i, found in enumerate(translator.hypotheses(texts)):
+        if i in not_utf8:
+            yield [], not_utf8[i]
+        elif found is None:
+            yield [], "longer than the model's limit; split it into sentences"
+        elif texts[i].strip() and not found[0].text:
+            yield found, "nothing in it to translate"
+        else:
+            yield found, None
+
+
+def _as_text(found):
+    return "\t".join(_one_line(hypothesis.text) for hypothesis in found)
+
+
+def _as_json(line, found, error):
+    result = {
+        "source": line.decode("utf-8", "replace"),
+        "translations": [{"text": h.text, "score": round(h.score, 6)} for h in found],
+    }
+    return json.dumps({**result, **({"error": error} if error else {})}, ensure_ascii=False)
+
+
+def _one_line(text):
+    # A model may spell any byte; in a file of lines these would be taken for its structure.
+    return text.translate({ord(mark): " " for mark in "\n\r\t"})
+
+
+def _load_translator(path, search):
+    """A translator from a run folder or an export; the options are those of the command."""
+    search = _given(search)
+    if (Path(path) / "config.json").is_file():
+        from keras_mt.translator import Translator
+
+        return Translator.load(path, **search)
+    from keras_mt.serving import ExportedTranslator, find_saved_model
+
+    saved_model = find_saved_model(path)
+    if saved_model is None:
+        raise FileNotFoundError(f"{path} is neither a run folder nor a SavedModel.")
+    if search:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in search)
+        raise ValueError(
+            f"{saved_model} was exported with fixed options: give {names} to `keras-mt export`, "
+            "or use the run folder."
+        )
+    return ExportedTranslator(saved_model)
+
+
+def _given(options):
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _blocks(function, items):
+    for i in range(0, len(items), _BLOCK_LINES):
+        yield function(items[i : i + _BLOCK_LINES])
+
+
+def _progress(total):
+    from tqdm import tqdm
+
+    return tqdm(total=total, unit=" lines", file=sys.stderr, disable=not sys.stderr.isatty())

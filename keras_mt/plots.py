@@ -1,0 +1,85 @@
+"""Pictures: how a run went, which source tokens a translation looked at."""
+
+import csv
+import os
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+_BLUE, _RED, _GREY = "#1f5fa8", "#c0392b", "#777777"
+
+
+def plot_run(log, path):
+    """Draws the loss and the learning rate of a run over its steps.
+
+    Args:
+        log: The `log.csv` of a run folder.
+        path: The picture to write; its ending says the format.
+
+    Raises:
+        ValueError: If the log holds no step yet.
+    """
+    with open(log, encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["loss"]]
+    if not rows:
+        raise ValueError(f"{log} holds no trained step yet.")
+
+    def column(name):
+        pairs = [(int(row["step"]), float(row[name])) for row in rows if row[name]]
+        return zip(*pairs, strict=True) if pairs else ((), ())
+
+    figure = Figure(figsize=(8, 5.5), layout="constrained")
+    loss, rate = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+    loss.plot(*column("loss"), color=_BLUE, label="training (mean of the epoch so far)")
+    steps, values = column("val_loss")
+    if steps:
+        loss.plot(steps, values, color=_RED, marker="o", markersize=3, label="validation")
+    loss.set_ylabel("loss (nats a token)")
+    loss.set_ylim(bottom=0)
+    loss.legend(frameon=False)
+    rate.plot(*column("learning_rate"), color=_GREY)
+    rate.set_ylabel("learning rate")
+    rate.set_xlabel("step")
+    rate.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
+    rate.set_ylim(bottom=0)
+    for axes in (loss, rate):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", alpha=0.3)
+    _save(figure, path)
+
+
+def plot_alignment(source_pieces, target_pieces, scores, path):
+    """Draws which pieces of the source each piece of the target attended to.
+
+    Args:
+        source_pieces: List of str.
+        target_pieces: List of str.
+        scores: Attention weights `[target_pieces, source_pieces]`, as `Translator.align` returns.
+        path: The picture to write; its ending says the format.
+    """
+    scores = np.asarray(scores)
+    width, height = 2.2 + 0.45 * len(source_pieces), 1.6 + 0.36 * len(target_pieces)
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots()
+    image = axes.imshow(scores, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    axes.set_xticks(range(len(source_pieces)), source_pieces, rotation=60, ha="left")
+    axes.set_yticks(range(len(target_pieces)), target_pieces)
+    axes.xaxis.tick_top()
+    axes.xaxis.set_label_position("top")
+    axes.tick_params(length=0)
+    axes.set_xlabel("source")
+    axes.set_ylabel("target")
+    axes.spines[:].set_visible(False)
+    figure.colorbar(image, ax=axes, label="attention", fraction=0.04, pad=0.02)
+    _save(figure, path)
+
+
+def _save(figure, path):
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}")
+    with matplotlib.rc_context({"svg.hashsalt": "keras_mt"}):
+        figure.savefig(temporary, dpi=150, format=path.suffix[1:], metadata=None)
+    os.replace(temporary, path)

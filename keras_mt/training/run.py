@@ -1,0 +1,241 @@
+"""The run folder: a corpus and a preset in, a trained translator out, resumable at any time."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import keras
+
+from keras_mt.data import Batches, Tokenizer, has_split, load_corpus
+from keras_mt.losses import CrossEntropy
+from keras_mt.metrics import Perplexity, TokenAccuracy
+from keras_mt.models import PRESETS, Transformer
+from keras_mt.schedules import WarmupInverseSquareRoot
+from keras_mt.training.callbacks import Checkpoints, RunLog, StopAtStep
+from keras_mt.version import __version__
+
+_DEFAULT_EPOCHS = 20
+
+
+def train(
+    data,
+    source,
+    target,
+    output,
+    *,
+    preset="tiny",
+    epochs=None,
+    steps=None,
+    seed=1,
+    vocab_size=8000,
+    max_length=256,
+    batch_tokens=None,
+    dropout=None,
+    label_smoothing=None,
+    warmup_steps=None,
+    checkpoint_steps=500,
+    report=print,
+):
+    """Trains a translator with `model.fit` and writes a run folder.
+
+    The folder holds `model.keras`, `tokenizer.model`, `config.json`, `log.csv` and `checkpoints/`.
+    Called again on the same folder with the same arguments, it goes on from the last checkpoint;
+    `epochs` or `steps` may then be larger.
+
+    Args:
+        data: `tfds:NAME`, a folder of `LANG.SPLIT.txt` or `SPLIT.LANG` files, a `.tsv` file, or
+            `phrasebook`.
+        source: Language code of the source.
+        target: Language code of the target.
+        output: The run folder.
+        preset: `"tiny"`, `"base"` or `"big"`: the model, and what of the arguments below is None.
+        epochs: Number of passes over the corpus; 20 unless `steps` is given.
+        steps: Number of updates, instead of `epochs`.
+        seed: Seed of the weights, of dropout and of the order of the data.
+        vocab_size: Upper bound of the joint vocabulary, in pieces.
+        max_length: The longest sentence, in pieces with the end: longer pairs are left out of
+            training and counted, and the trained model takes none longer.
+        batch_tokens: Tokens a batch on each side, padding included.
+        dropout: Rate of dropout.
+        label_smoothing: Share of the label that is spread over the vocabulary.
+        warmup_steps: Number of updates over which the learning rate rises.
+        checkpoint_steps: Number of steps from one checkpoint to the next.
+        report: Function that is told what happens, a line at a time.
+
+    Returns:
+        The run folder's path.
+
+    Raises:
+        ValueError: If an argument or the corpus is not usable, or the folder holds another run.
+
+    Example:
+
+    >>> train("phrasebook", "pt", "en", "runs/pt_en", epochs=10)  # doctest: +SKIP
+    """
+    if preset not in PRESETS:
+        raise ValueError(f"Unknown preset {preset!r}; there are {', '.join(PRESETS)}.")
+    if epochs is not None and steps is not None:
+        raise ValueError("Give epochs or steps, not both.")
+    for name, value in (("epochs", epochs), ("steps", steps)):
+        if value is not None and value < 1:
+            raise ValueError(f"{name} must be at least 1. Received: {name}={value}")
+    recipe = {**PRESETS[preset]["training"], "dropout": PRESETS[preset]["model"]["dropout"]}
+    given = {
+        "batch_tokens": batch_tokens,
+        "dropout": dropout,
+        "label_smoothing": label_smoothing,
+        "warmup_steps": warmup_steps,
+    }
+    recipe.update({name: value for name, value in given.items() if value is not None})
+    config = {
+        "data": str(data),
+        "source": source,
+        "target": target,
+        "preset": preset,
+        "seed": seed,
+        "vocab_size": vocab_size,
+        "max_length": max_length,
+        **recipe,
+    }
+    run_dir = Path(output)
+    pairs = load_corpus(data, source, target, "train")
+    _open_folder(run_dir, config)
+
+    tokenizer = _tokenizer(run_dir, pairs, vocab_size, seed, report)
+    batches = Batches(
+        pairs,
+        tokenizer,
+        tokens_per_batch=recipe["batch_tokens"],
+        max_length=max_length,
+        seed=seed,
+    )
+    report(f"train: {batches.counts}")
+    if not batches.counts.batches:
+        raise ValueError(f"{data} has no pair of at most max_length={max_length} tokens.")
+    validation = None
+    if has_split(data, source, target, "validation"):
+        validation = Batches(
+            load_corpus(data, source, target, "validation"),
+            tokenizer,
+            tokens_per_batch=recipe["batch_tokens"],
+            max_length=max_length,
+        )
+        report(f"validation: {validation.counts}")
+
+    keras.utils.set_random_seed(seed)
+    model = Transformer.from_preset(
+        preset,
+        vocab_size=tokenizer.vocab_size,
+        dropout=recipe["dropout"],
+        max_length=max_length,
+    )
+    compile_for_translation(model, recipe["label_smoothing"], recipe["warmup_steps"])
+    checkpoints = Checkpoints(model, run_dir / "checkpoints", checkpoint_steps, report=report)
+    start = checkpoints.restore()
+
+    epoch_steps = batches.counts.batches
+    last_step = steps or (epochs or _DEFAULT_EPOCHS) * epoch_steps
+    report(
+        f"model: {preset}, {model.count_params():,} parameters, vocabulary {model.vocab_size:,}; "
+        f"{last_step:,} steps, {epoch_steps:,} an epoch"
+    )
+    if start:
+        report(f"resumed at step {start} from {run_dir / 'checkpoints'}")
+    if start < last_step:
+        log = RunLog(run_dir / "log.csv", start)
+        fit = {
+            "callbacks": [checkpoints, log, StopAtStep(last_step)],
+            "validation_data": validation and validation.epoch(0),
+            "verbose": 1 if sys.stdout.isatty() else 2,
+        }
+        epoch, offset = divmod(start, epoch_steps)
+        last_epoch = -(-last_step // epoch_steps)
+        if offset:  # Keras counts whole epochs: what is left of the broken one goes by itself.
+            model.fit(
+                batches.stream(start),
+                initial_epoch=epoch,
+                epochs=epoch + 1,
+                steps_per_epoch=epoch_steps - offset,
+                **fit,
+            )
+            epoch += 1
+        if epoch < last_epoch:
+            model.fit(
+                batches.stream(epoch * epoch_steps),
+                initial_epoch=epoch,
+                epochs=last_epoch,
+                steps_per_epoch=epoch_steps,
+                **fit,
+            )
+    _save_model(model, run_dir / "model.keras")
+    report(f"finished at step {checkpoints.step}: {run_dir}")
+    return run_dir
+
+
+def compile_for_translation(model, label_smoothing=0.1, warmup_steps=4000):
+    """Compiles a Transformer as the paper trains it.
+
+    Adam (0.9, 0.98, 1e-9) under the warm-up schedule, label-smoothed cross-entropy over the real
+    tokens, token accuracy and perplexity.
+
+    Args:
+        model: A `keras_mt.Transformer`.
+        label_smoothing: Share of the label that is spread over the vocabulary.
+        warmup_steps: Number of updates over which the learning rate rises.
+    """
+    model.compile(
+        optimizer=keras.optimizers.Adam(
+            WarmupInverseSquareRoot(model.d_model, warmup_steps),
+            beta_1=0.9,
+            beta_2=0.98,
+            epsilon=1e-9,
+        ),
+        loss=CrossEntropy(label_smoothing=label_smoothing),
+        metrics=[TokenAccuracy(), Perplexity()],
+        # XLA compiles each batch shape anew for half a minute: more than it saves on short runs.
+        jit_compile=False,
+    )
+
+
+def _open_folder(run_dir, config):
+    """Makes the run folder, or sees that the one that is there holds the same run."""
+    path = run_dir / "config.json"
+    if path.exists():
+        before = json.loads(path.read_text(encoding="utf-8"))
+        changed = [name for name in config if before.get(name) != config[name]]
+        if changed:
+            raise ValueError(
+                f"{run_dir} holds a run with other arguments: "
+                + ", ".join(f"{n} was {before.get(n)!r}, now {config[n]!r}" for n in changed)
+                + ". Give it the same ones to go on with it, or another output folder."
+            )
+    elif run_dir.exists() and any(run_dir.iterdir()):
+        raise ValueError(f"{run_dir} is not empty and holds no run: give another output folder.")
+    else:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        _write_text(path, json.dumps({**config, "keras_mt": __version__}, indent=2) + "\n")
+
+
+def _tokenizer(run_dir, pairs, vocab_size, seed, report):
+    path = run_dir / "tokenizer.model"
+    if not path.exists():
+        report(f"training the tokenizer, at most {vocab_size:,} pieces")
+        texts = (text for pair in pairs.as_numpy_iterator() for text in pair)
+        Tokenizer.train(texts, vocab_size, seed=seed).save(path)
+    return Tokenizer.load(path)
+
+
+def _save_model(model, path):
+    # Without the optimizer's state, which the checkpoints hold.
+    copy = Transformer.from_config(model.get_config())
+    copy.set_weights(model.get_weights())
+    temporary = path.with_name(f".{path.name}")
+    copy.save(temporary)
+    os.replace(temporary, path)
+
+
+def _write_text(path, text):
+    temporary = path.with_name(f".{path.name}")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)

@@ -1,0 +1,154 @@
+"""What every layer must survive, whatever it computes."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_mt import layers
+
+WIDTH, BATCH, LENGTH = 8, 2, 5
+
+
+def tokens():
+    return np.array([[5, 7, 3, 0, 0], [4, 6, 9, 8, 3]])
+
+
+def states(length=LENGTH):
+    return np.random.default_rng(length).normal(size=(BATCH, length, WIDTH)).astype("float32")
+
+
+# name: (constructor arguments, inputs of the call)
+CASES = {
+    "PositionalEmbedding": ({"vocab_size": 11, "d_model": WIDTH}, [tokens()]),
+    "MultiHeadAttention": ({"num_heads": 2}, [states(), states(3)]),
+    "CausalSelfAttention": ({"num_heads": 2}, [states()]),
+    "CrossAttention": ({"num_heads": 2}, [states(), states(3)]),
+    "FeedForward": ({"d_ff": 12, "activation": "gelu"}, [states()]),
+    "EncoderBlock": ({"num_heads": 2, "d_ff": 12, "pre_norm": True}, [states()]),
+    "DecoderBlock": ({"num_heads": 2, "d_ff": 12}, [states(), states(3)]),
+}
+every_layer = pytest.mark.parametrize("name", CASES)
+
+
+def make(name, **kwargs):
+    arguments, inputs = CASES[name]
+    return getattr(layers, name)(**arguments, **kwargs), inputs
+
+
+def functional(layer, inputs):
+    symbols = [keras.Input(x.shape[1:], dtype=str(x.dtype)) for x in inputs]
+    return keras.Model(symbols, layer(*symbols))
+
+
+def test_every_public_layer_is_a_case():
+    public = {n for n in layers.__all__ if isinstance(getattr(layers, n), type)}
+    assert public == set(CASES)
+
+
+@every_layer
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_config_and_weights_round_trip_through_a_file(name, dropout, tmp_path):
+    layer, inputs = make(name, dropout=dropout)
+    model = functional(layer, inputs)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    np.testing.assert_array_equal(loaded(inputs), model(inputs))
+    copy = loaded.layers[-1]
+    assert type(copy) is type(layer)
+    assert copy.get_config() == layer.get_config()
+    for argument, value in {**CASES[name][0], "dropout": dropout}.items():
+        if argument != "activation":
+            assert getattr(copy, argument) == value
+    assert [w.shape for w in copy.weights] == [w.shape for w in layer.weights]
+
+
+@every_layer
+def test_symbolic_shape_and_dtype_are_the_real_ones(name):
+    for policy in ("float32", "mixed_bfloat16", "mixed_float16", "bfloat16"):
+        layer, inputs = make(name, dtype=policy)
+        model, output = functional(layer, inputs), layer(*inputs)
+        assert model.output_shape[1:] == tuple(output.shape[1:])
+        assert keras.backend.standardize_dtype(output.dtype) == model.output.dtype
+        assert model.output.dtype == keras.dtype_policies.get(policy).compute_dtype
+        shapes = [x.shape for x in inputs]
+        assert layer.compute_output_shape(*shapes) == tuple(output.shape)
+
+
+@every_layer
+@pytest.mark.parametrize(
+    ("policy", "tolerance"), [("mixed_bfloat16", 0.1), ("mixed_float16", 0.02)]
+)
+def test_half_precision_is_near_single(name, policy, tolerance):
+    layer, inputs = make(name)
+    half, _ = make(name, dtype=policy)
+    exact = keras.ops.convert_to_numpy(layer(*inputs))
+    half(*inputs)
+    half.set_weights(layer.get_weights())
+    assert all(w.dtype == "float32" for w in half.weights)
+    rounded = keras.ops.convert_to_numpy(keras.ops.cast(half(*inputs), "float32"))
+    np.testing.assert_allclose(rounded, exact, atol=tolerance)
+
+
+@every_layer
+def test_dropout_only_in_training(name):
+    layer, inputs = make(name, dropout=0.5)
+    still = layer(*inputs)
+    np.testing.assert_array_equal(still, layer(*inputs, training=False))
+    assert np.abs(still - layer(*inputs, training=True)).max() > 1e-3
+
+
+@every_layer
+def test_the_mask_passes_through(name):
+    layer, inputs = make(name)
+    mask = tokens() != 0
+    if name == "PositionalEmbedding":
+        output = layer(*inputs)
+    else:
+        first = keras.layers.Masking()(inputs[0] * mask[..., None])
+        output = layer(first, *inputs[1:])
+    np.testing.assert_array_equal(output._keras_mask, mask)
+
+
+@every_layer
+def test_gradients_reach_every_weight_under_fit(name):
+    layer, inputs = make(name, dropout=0.1)
+    model = functional(layer, inputs)
+    model.compile("sgd", "mse")
+    before = [np.array(w) for w in layer.trainable_weights]
+    labels = np.random.default_rng(0).normal(size=layer(*inputs).shape)
+    model.fit(inputs, labels, verbose=0)
+    for weight, old in zip(layer.trainable_weights, before, strict=True):
+        # A bias of the keys shifts all scores of a query alike: softmax does not see it.
+        if not weight.path.endswith("key/bias"):
+            assert np.abs(weight - old).max() > 0, weight.path
+
+
+@every_layer
+@pytest.mark.parametrize("dropout", [-0.1, 1.0, 7])
+def test_impossible_dropout_is_refused_by_name(name, dropout):
+    with pytest.raises(ValueError, match=r"dropout.*dropout="):
+        make(name, dropout=dropout)
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if "num_heads" in CASES[n][0]])
+def test_heads_that_do_not_divide_the_width_are_refused_by_name(name):
+    arguments, inputs = CASES[name]
+    layer = getattr(layers, name)(**{**arguments, "num_heads": 3})
+    with pytest.raises(ValueError, match=r"width=8, num_heads=3"):
+        layer(*inputs)
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [
+        (n, a)
+        for n in CASES
+        for a in CASES[n][0]
+        if a in ("num_heads", "d_ff", "vocab_size", "d_model")
+    ],
+)
+@pytest.mark.parametrize("value", [0, -2, 1.5])
+def test_sizes_must_be_positive_integers(name, argument, value):
+    arguments, _ = CASES[name]
+    with pytest.raises(ValueError, match=argument):
+        getattr(layers, name)(**{**arguments, argument: value})

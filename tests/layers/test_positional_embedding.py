@@ -1,0 +1,56 @@
+import math
+
+import numpy as np
+import pytest
+
+from keras_mt.layers import PositionalEmbedding, sinusoidal_positions
+
+
+def test_sinusoids_are_the_papers_formula():
+    positions = sinusoidal_positions(50, 6)
+    for i in range(50):
+        for j in range(3):
+            angle = i / 10000 ** (2 * j / 6)
+            assert positions[i, 2 * j] == pytest.approx(math.sin(angle), abs=1e-6)
+            assert positions[i, 2 * j + 1] == pytest.approx(math.cos(angle), abs=1e-6)
+
+
+def test_sinusoids_are_computed_once():
+    assert sinusoidal_positions(50, 6) is sinusoidal_positions(50, 6)
+
+
+def test_embedding_is_scaled_and_positions_are_added():
+    layer, tokens = PositionalEmbedding(10, 6), np.array([[3, 9, 3], [1, 0, 0]])
+    output, table = layer(tokens), np.array(layer.embedding.embeddings)
+    expected = table[tokens] * math.sqrt(6) + sinusoidal_positions(3, 6)
+    np.testing.assert_allclose(output, expected, atol=1e-6)
+    np.testing.assert_array_equal(output._keras_mask, tokens != 0)
+
+
+def test_positions_can_be_given():
+    layer, tokens = PositionalEmbedding(10, 6), np.array([[3, 9, 3]])
+    whole = layer(tokens)
+    for i in range(3):
+        np.testing.assert_allclose(layer(tokens, positions=i)[:, i], whole[:, i], atol=1e-6)
+
+
+def test_reverse_projects_with_the_embeddings_weights():
+    layer = PositionalEmbedding(10, 6)
+    hidden = layer(np.array([[3, 9, 0]]))
+    logits = layer(hidden, reverse=True)
+    expected = np.array(hidden) @ np.array(layer.embedding.embeddings).T
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+    np.testing.assert_array_equal(logits._keras_mask, [[True, True, False]])
+    assert len(layer.trainable_weights) == 1
+
+
+def test_reverse_logits_are_float32_in_mixed_precision():
+    layer = PositionalEmbedding(10, 6, dtype="mixed_bfloat16")
+    assert layer(layer(np.array([[3]])), reverse=True).dtype == "float32"
+
+
+def test_odd_widths_and_long_sequences_are_refused():
+    with pytest.raises(ValueError, match="d_model=7"):
+        PositionalEmbedding(10, 7)
+    with pytest.raises(ValueError, match="max_length=4.*5 tokens"):
+        PositionalEmbedding(10, 6, max_length=4)(np.ones((1, 5), int))

@@ -1,0 +1,142 @@
+import keras
+import numpy as np
+import pytest
+
+from keras_mt import Transformer, WarmupInverseSquareRoot
+from keras_mt.losses import CrossEntropy
+from keras_mt.metrics import Perplexity, TokenAccuracy
+from keras_mt.models import PRESETS
+
+random = np.random.default_rng(0)
+SMALL = {"vocab_size": 20, "num_layers": 2, "d_model": 16, "num_heads": 2, "d_ff": 32}
+VARIANTS = [{}, {"pre_norm": True}, {"share_embeddings": False}, {"activation": "gelu"}]
+
+
+def batch(source_length=6, target_length=5, rows=3):
+    source = random.integers(4, 20, (rows, source_length))
+    target = random.integers(4, 20, (rows, target_length))
+    target[:, 0] = 2
+    source[1, 4:], target[1, 3:] = 0, 0
+    return {"source": source, "target": target}
+
+
+def parameters(vocab_size, layers, d, d_ff):
+    """Counted by hand: projections with biases, norms, one shared embedding."""
+    attention, feed_forward, norm = 4 * (d * d + d), 2 * d * d_ff + d_ff + d, 2 * d
+    encoder = attention + feed_forward + 2 * norm
+    decoder = 2 * attention + feed_forward + 3 * norm
+    return vocab_size * d + layers * (encoder + decoder)
+
+
+@pytest.mark.parametrize(
+    ("preset", "sizes"),
+    [("tiny", (4, 128, 256)), ("base", (6, 512, 2048)), ("big", (6, 1024, 4096))],
+)
+def test_presets_have_the_papers_sizes(preset, sizes):
+    model = Transformer.from_preset(preset, vocab_size=100)
+    assert model.count_params() == parameters(100, *sizes)
+    assert model.get_config()["num_heads"] == {"tiny": 4, "base": 8, "big": 16}[preset]
+
+
+def test_presets_have_the_papers_regularisation():
+    # Vaswani et al. 2017, table 3.
+    for preset, dropout in (("base", 0.1), ("big", 0.3), ("tiny", 0.3)):
+        assert PRESETS[preset]["model"]["dropout"] == dropout
+        assert PRESETS[preset]["training"]["label_smoothing"] == 0.1
+
+
+def test_a_preset_takes_arguments_and_refuses_unknown_names():
+    model = Transformer.from_preset("tiny", vocab_size=50, num_layers=1, dropout=0.0)
+    assert model.count_params() == parameters(50, 1, 128, 256)
+    with pytest.raises(ValueError, match=r"huge.*tiny, base, big"):
+        Transformer.from_preset("huge", vocab_size=50)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_it_is_functional_and_survives_a_file(variant, tmp_path):
+    model, inputs = Transformer(**SMALL, **variant), batch()
+    assert model(inputs).shape == (3, 5, 20)
+    assert model.output_shape == (None, None, 20)
+    assert set(model.input) == {"source", "target"}
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    assert type(loaded) is Transformer
+    assert loaded.get_config() == model.get_config()
+    np.testing.assert_array_equal(loaded(inputs), model(inputs))
+
+
+def test_embeddings_are_shared_three_ways_unless_asked_otherwise():
+    def tables(model):
+        return [w for w in model.weights if "embeddings" in w.path]
+
+    assert len(tables(Transformer(**SMALL))) == 1
+    assert len(tables(Transformer(**SMALL, share_embeddings=False))) == 2
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
+def test_logits_are_float32_under_every_policy(policy):
+    model = Transformer(**SMALL, dtype=policy)
+    assert model.compute_dtype == keras.dtype_policies.get(policy).compute_dtype
+    assert model.output.dtype == "float32"
+    assert keras.backend.standardize_dtype(model(batch()).dtype) == "float32"
+    assert Transformer.from_config(model.get_config()).compute_dtype == model.compute_dtype
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_neither_padding_nor_the_future_matters(variant):
+    model, inputs = Transformer(**SMALL, **variant), batch()
+    logits = np.array(model(inputs))
+    padded = {name: np.pad(x, ((0, 0), (0, 4))) for name, x in inputs.items()}
+    np.testing.assert_allclose(np.array(model(padded))[:, :5], logits, atol=1e-5)
+    changed = {**inputs, "target": inputs["target"].copy()}
+    changed["target"][:, 3:] = 7
+    np.testing.assert_allclose(np.array(model(changed))[:, :3], logits[:, :3], atol=1e-5)
+    alone = model({name: x[:1] for name, x in inputs.items()})
+    np.testing.assert_allclose(alone, logits[:1], atol=1e-5)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_step_by_step_equals_the_whole_sequence(variant):
+    model, inputs = Transformer(**SMALL, **variant), batch()
+    logits = np.array(model(inputs))
+    cache, memory = model.start_decoding(inputs["source"])
+    for i in range(5):
+        tokens = inputs["target"][:, i : i + 1]
+        step, cache = model.decode_step(tokens, i, cache, memory)
+        np.testing.assert_allclose(step[0, 0], logits[0, i], atol=1e-5)
+        if i < 3:  # Row 1 ends after three tokens.
+            np.testing.assert_allclose(step[1, 0], logits[1, i], atol=1e-5)
+
+
+def test_it_learns_to_copy_with_plain_compile_and_fit():
+    keras.utils.set_random_seed(1)
+    model = Transformer(**{**SMALL, "d_model": 32, "dropout": 0.0})
+    source = random.integers(4, 20, (512, 4))
+    start = np.full((512, 1), 2)
+    inputs = {"source": source, "target": np.concatenate([start, source[:, :-1]], axis=1)}
+    model.compile(
+        keras.optimizers.Adam(WarmupInverseSquareRoot(32, 100), 0.9, 0.98, 1e-9),
+        CrossEntropy(),
+        metrics=[TokenAccuracy(), Perplexity()],
+        jit_compile=False,
+    )
+    model.fit(inputs, source, batch_size=64, epochs=25, verbose=0)
+    scores = model.evaluate(inputs, source, verbose=0, return_dict=True)
+    assert scores["token_accuracy"] > 0.95
+    assert scores["perplexity"] == pytest.approx(np.exp(scores["loss"]), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"num_heads": 3}, "d_model=16, num_heads=3"),
+        ({"d_model": 15, "num_heads": 3}, "d_model=15"),
+        ({"dropout": 1.5}, "dropout=1.5"),
+        ({"num_layers": 0}, "num_layers=0"),
+        ({"vocab_size": 0}, "vocab_size=0"),
+        ({"d_ff": -1}, "d_ff=-1"),
+    ],
+)
+def test_impossible_arguments_are_refused_by_name(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        Transformer(**{**SMALL, **wrong})

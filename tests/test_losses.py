@@ -1,0 +1,76 @@
+import keras
+import numpy as np
+import pytest
+
+from keras_mt.losses import CrossEntropy
+
+random = np.random.default_rng(0)
+LABELS = np.array([[3, 1, 0, 0], [2, 4, 1, 3], [0, 0, 0, 0]])
+LOGITS = random.normal(size=(3, 4, 5)).astype("float32")
+
+
+def expected_losses(smoothing):
+    """The definition: cross-entropy with the smoothed distribution, token by token."""
+    losses = {}
+    for place, label in np.ndenumerate(LABELS):
+        if label:
+            probabilities = np.exp(LOGITS[place]) / np.exp(LOGITS[place]).sum()
+            smoothed = np.full(5, smoothing / 5)
+            smoothed[label] += 1 - smoothing
+            losses[place] = -(smoothed * np.log(probabilities)).sum()
+    return losses
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
+def test_it_is_the_mean_over_real_tokens(smoothing):
+    losses = expected_losses(smoothing)
+    assert float(CrossEntropy(smoothing)(LABELS, LOGITS)) == pytest.approx(
+        np.mean(list(losses.values())), rel=1e-5
+    )
+
+
+def test_samples_can_be_weighted():
+    losses, weights = expected_losses(0.1), np.array([2.0, 0.5, 1.0])
+    total = sum(weights[place[0]] * loss for place, loss in losses.items())
+    expected = total / sum(weights[place[0]] for place in losses)
+    assert float(CrossEntropy(0.1)(LABELS, LOGITS, weights)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_batch_of_padding_costs_nothing():
+    assert float(CrossEntropy(0.1)(np.zeros((2, 3), int), np.ones((2, 3, 5)))) == 0
+
+
+def test_the_gradient_is_the_finite_difference():
+    import tensorflow as tf
+
+    loss, logits = CrossEntropy(0.1), tf.constant(LOGITS)
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        value = loss(LABELS, logits)
+    gradient = tape.gradient(value, logits).numpy()
+    for place in [(0, 0, 3), (0, 1, 2), (1, 3, 0), (0, 2, 1), (2, 0, 0)]:
+        step = np.zeros_like(LOGITS)
+        step[place] = 1e-2
+        difference = (
+            float(loss(LABELS, LOGITS + step)) - float(loss(LABELS, LOGITS - step))
+        ) / 2e-2
+        assert gradient[place] == pytest.approx(difference, abs=1e-4)
+    assert np.all(gradient[2] == 0) and np.all(gradient[0, 2:] == 0)
+
+
+def test_it_works_with_compile_and_fit_and_survives_a_file(tmp_path):
+    inputs = keras.Input((4,), dtype="int32")
+    model = keras.Model(inputs, keras.layers.Embedding(9, 5, mask_zero=True)(inputs))
+    model.compile("sgd", CrossEntropy(0.1))
+    tokens = np.array([[7, 8, 0, 0], [5, 6, 7, 8], [0, 0, 0, 0]])
+    expected = float(CrossEntropy(0.1)(LABELS, model(tokens)))
+    assert model.evaluate(tokens, LABELS, verbose=0) == pytest.approx(expected, rel=1e-5)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.evaluate(tokens, LABELS, verbose=0) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("smoothing", [-0.1, 1.0])
+def test_impossible_smoothing_is_refused_by_name(smoothing):
+    with pytest.raises(ValueError, match="label_smoothing"):
+        CrossEntropy(label_smoothing=smoothing)

@@ -1,0 +1,38 @@
+import keras
+import numpy as np
+import pytest
+
+from keras_mt import WarmupInverseSquareRoot
+
+
+@pytest.mark.parametrize(("d_model", "warmup_steps"), [(512, 4000), (128, 10)])
+def test_it_is_the_papers_formula_from_keras_first_step_zero(d_model, warmup_steps):
+    schedule = WarmupInverseSquareRoot(d_model, warmup_steps)
+    for step in (0, 1, warmup_steps - 2, warmup_steps - 1, warmup_steps, 100_000):
+        n = step + 1
+        expected = d_model**-0.5 * min(n**-0.5, n * warmup_steps**-1.5)
+        assert float(schedule(step)) == pytest.approx(expected, rel=1e-5)
+        assert float(schedule(keras.ops.convert_to_tensor(step))) == pytest.approx(
+            expected, rel=1e-5
+        )
+
+
+def test_the_first_update_has_the_first_rate():
+    model = keras.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")])
+    model.compile(keras.optimizers.SGD(WarmupInverseSquareRoot(4, 2)), "mae")
+    model.fit(np.ones((1, 1)), np.ones((1, 1)), verbose=0)
+    assert float(model.get_weights()[0][0, 0]) == pytest.approx(4**-0.5 * 2**-1.5, rel=1e-5)
+
+
+def test_it_survives_a_file(tmp_path):
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.Adam(WarmupInverseSquareRoot(64, 7)), "mse")
+    model.save(tmp_path / "model.keras")
+    schedule = keras.models.load_model(tmp_path / "model.keras").optimizer._learning_rate
+    assert schedule.get_config() == {"d_model": 64, "warmup_steps": 7}
+
+
+@pytest.mark.parametrize("arguments", [(0, 10), (64, 0), (64, -5), (6.5, 10)])
+def test_impossible_arguments_are_refused(arguments):
+    with pytest.raises(ValueError, match="d_model|warmup_steps"):
+        WarmupInverseSquareRoot(*arguments)
