@@ -78,8 +78,6 @@ def main():
     keras-mt export runs/pt_en saved_models/pt_en/1
     echo "O livro está em cima da mesa." | keras-mt translate saved_models/pt_en
     """
-    # Before TensorFlow is imported: its start-up messages are not the user's errors.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 @main.command()

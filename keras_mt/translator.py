@@ -10,6 +10,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
+from keras_mt.data.batching import with_end
 from keras_mt.data.tokenizer import Tokenizer
 from keras_mt.decoding import NO_HYPOTHESIS, beam_search
 from keras_mt.decoding.beam_search import check_search_options
@@ -290,12 +291,6 @@ def translate_texts(function, texts):
                     if score > NO_HYPOTHESIS
                 ]
     return found
-
-
-def with_end(ids):
-    """Ragged ids `[batch, (tokens)]` with the end after each row."""
-    end = tf.fill((ids.nrows(), 1), Tokenizer.END)
-    return tf.concat([ids, tf.cast(end, ids.dtype)], axis=1)
 
 
 def _with_dtype(model, dtype):

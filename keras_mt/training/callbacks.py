@@ -1,4 +1,4 @@
-"""Keras callbacks of a run: checkpoints, the log, the end at a given step."""
+"""Keras callbacks of a run: checkpoints and the log."""
 
 import csv
 import os
@@ -148,15 +148,3 @@ class RunLog(keras.callbacks.Callback):
             row["learning_rate"] = f"{float(self.model.optimizer.learning_rate):.6g}"
         with open(self.path, "a", encoding="utf-8", newline="") as file:
             csv.DictWriter(file, LOG_COLUMNS).writerow(row)
-
-
-class StopAtStep(keras.callbacks.Callback):
-    """Ends training after a given number of updates."""
-
-    def __init__(self, last_step):
-        super().__init__()
-        self.last_step = last_step
-
-    def on_train_batch_end(self, batch, logs=None):
-        if int(self.model.optimizer.iterations.numpy()) >= self.last_step:
-            self.model.stop_training = True

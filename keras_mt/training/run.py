@@ -12,7 +12,7 @@ from keras_mt.losses import CrossEntropy
 from keras_mt.metrics import Perplexity, TokenAccuracy
 from keras_mt.models import PRESETS, Transformer
 from keras_mt.schedules import WarmupInverseSquareRoot
-from keras_mt.training.callbacks import Checkpoints, RunLog, StopAtStep
+from keras_mt.training.callbacks import Checkpoints, RunLog
 from keras_mt.version import __version__
 
 _DEFAULT_EPOCHS = 20
@@ -143,30 +143,17 @@ def train(
     if start:
         report(f"resumed at step {start} from {run_dir / 'checkpoints'}")
     if start < last_step:
-        log = RunLog(run_dir / "log.csv", start)
-        fit = {
-            "callbacks": [checkpoints, log, StopAtStep(last_step)],
-            "validation_data": validation and validation.epoch(0),
-            "verbose": 1 if sys.stdout.isatty() else 2,
-        }
-        epoch, offset = divmod(start, epoch_steps)
-        last_epoch = -(-last_step // epoch_steps)
-        if offset:  # Keras counts whole epochs: what is left of the broken one goes by itself.
+        callbacks = [checkpoints, RunLog(run_dir / "log.csv", start)]
+        for first, epoch, last_epoch, epoch_part in _parts(start, last_step, epoch_steps):
             model.fit(
-                batches.stream(start),
-                initial_epoch=epoch,
-                epochs=epoch + 1,
-                steps_per_epoch=epoch_steps - offset,
-                **fit,
-            )
-            epoch += 1
-        if epoch < last_epoch:
-            model.fit(
-                batches.stream(epoch * epoch_steps),
+                batches.stream(first),
                 initial_epoch=epoch,
                 epochs=last_epoch,
-                steps_per_epoch=epoch_steps,
-                **fit,
+                steps_per_epoch=epoch_part,
+                validation_data=validation and validation.epoch(0),
+                callbacks=callbacks,
+                shuffle=False,  # The batches are shuffled already; else Keras warns.
+                verbose=1 if sys.stdout.isatty() else 2,
             )
     _save_model(model, run_dir / "model.keras")
     report(f"finished at step {checkpoints.step}: {run_dir}")
@@ -196,6 +183,22 @@ def compile_for_translation(model, label_smoothing=0.1, warmup_steps=4000):
         # XLA compiles each batch shape anew for half a minute: more than it saves on short runs.
         jit_compile=False,
     )
+
+
+def _parts(start, last_step, epoch_steps):
+    """The calls of `fit` from one step to another: first step, epoch, last epoch, steps an epoch.
+
+    Keras counts whole epochs, so what is left of a broken one, and a last broken one, go alone.
+    """
+    while start < last_step:
+        epoch, offset = divmod(start, epoch_steps)
+        epochs = (last_step - start) // epoch_steps
+        if offset or not epochs:
+            epochs, steps = 1, min(epoch_steps - offset, last_step - start)
+        else:
+            steps = epoch_steps
+        yield start, epoch, epoch + epochs, steps
+        start += epochs * steps
 
 
 def _open_folder(run_dir, config):

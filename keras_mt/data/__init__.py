@@ -1,0 +1,16 @@
+"""Parallel text: where it comes from, how it is cut into pieces and batched."""
+
+from keras_mt.data import phrasebook
+from keras_mt.data.batching import Batches, CorpusCounts
+from keras_mt.data.corpus import CorpusError, has_split, load_corpus
+from keras_mt.data.tokenizer import Tokenizer
+
+__all__ = [
+    "Batches",
+    "CorpusCounts",
+    "CorpusError",
+    "Tokenizer",
+    "has_split",
+    "load_corpus",
+    "phrasebook",
+]

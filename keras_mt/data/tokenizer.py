@@ -1,0 +1,158 @@
+"""SentencePiece, trained on a corpus and run by tensorflow_text's ops."""
+
+import hashlib
+import io
+import os
+import re
+from pathlib import Path
+
+import sentencepiece
+import tensorflow as tf
+from tensorflow_text.python.ops import sentencepiece_tokenizer
+
+
+class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
+    """A SentencePiece tokenizer with byte fallback: nothing is ever unknown.
+
+    It is a `tensorflow_text.SentencepieceTokenizer`, so it runs eagerly, in `tf.data`, in a
+    `tf.function` and in a SavedModel. Ids: 0 padding, 1 unknown, 2 start, 3 end. Text is
+    normalised as SentencePiece's `nmt_nfkc` says: NFKC, runs of white space become one space,
+    control characters are dropped.
+
+    Args:
+        model: A serialised SentencePiece model, bytes. `Tokenizer.train` and `Tokenizer.load` make
+            tokenizers from text and from a file.
+
+    Example:
+
+    >>> tokenizer = Tokenizer.train(["the book is on the table"] * 9, vocab_size=300)
+    >>> tokenizer.detokenize(tokenizer.tokenize(["the table is on the book"])).numpy()[0]
+    b'the table is on the book'
+    """
+
+    PADDING, UNKNOWN, START, END = 0, 1, 2, 3
+
+    def __init__(self, model):
+        super().__init__(model)
+        self._model_resource = _NamedModel(model, None)
+        self._model = model
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+
+    @classmethod
+    def train(cls, texts, vocab_size, seed=1, sample=1_000_000):
+        """Trains a unigram SentencePiece model.
+
+        Args:
+            texts: Iterable of str or bytes, read once and never held whole.
+            vocab_size: The most pieces; a corpus that supports fewer gets fewer.
+            seed: Seed of the sample.
+            sample: The most texts to train on, drawn evenly from all.
+
+        Returns:
+            A `Tokenizer`.
+
+        Raises:
+            ValueError: If there is no text, or it needs more pieces than `vocab_size`.
+        """
+        model = io.BytesIO()
+        sentencepiece.set_random_generator_seed(seed)
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(texts),
+                model_writer=model,
+                vocab_size=vocab_size,
+                hard_vocab_limit=False,
+                # The rarest characters are spelled in bytes, or they would fill the vocabulary.
+                character_coverage=0.9999,
+                byte_fallback=True,
+                pad_id=cls.PADDING,
+                unk_id=cls.UNKNOWN,
+                bos_id=cls.START,
+                eos_id=cls.END,
+                input_sentence_size=sample,
+                shuffle_input_sentence=True,
+                num_threads=4,  # The pieces depend on it, so it is not the machine's.
+                minloglevel=3,
+            )
+        except (RuntimeError, OSError) as error:
+            raise ValueError(_explain(str(error), vocab_size)) from None
+        return cls(model.getvalue())
+
+    @classmethod
+    def load(cls, path):
+        """Reads a SentencePiece model from a file.
+
+        Raises:
+            ValueError: If the file is no SentencePiece model with the ids of this class.
+        """
+        model = Path(path).read_bytes()
+        try:
+            ids = sentencepiece.SentencePieceProcessor(model_proto=model)
+            ids = ids.pad_id(), ids.unk_id(), ids.bos_id(), ids.eos_id()
+        except RuntimeError:
+            raise ValueError(f"{path} is no SentencePiece model.") from None
+        if ids != (cls.PADDING, cls.UNKNOWN, cls.START, cls.END):
+            raise ValueError(
+                f"{path} must have the ids 0, 1, 2, 3 for padding, unknown, start and end. "
+                f"It has {', '.join(map(str, ids))}."
+            )
+        return cls(model)
+
+    def save(self, path):
+        """Writes the SentencePiece model to a file; it appears whole or not at all."""
+        path = Path(path)
+        temporary = path.with_name(f".{path.name}")
+        temporary.write_bytes(self._model)
+        os.replace(temporary, path)
+
+    @property
+    def vocab_size(self):
+        """Number of pieces."""
+        return self._processor.get_piece_size()
+
+    def detokenize(self, ids):
+        """Text from ids.
+
+        Args:
+            ids: Integer tensor `[batch, length]`, dense or ragged; padding, start and end are left
+                out.
+
+        Returns:
+            String tensor `[batch]`.
+        """
+        if not isinstance(ids, tf.RaggedTensor):
+            ids = tf.RaggedTensor.from_tensor(ids)
+        ids = tf.cast(ids, tf.int32)
+        real = (ids != self.PADDING) & (ids != self.START) & (ids != self.END)
+        return super().detokenize(tf.ragged.boolean_mask(ids, real))
+
+    def pieces(self, ids):
+        """The pieces that ids stand for, a list of str."""
+        return [self._processor.id_to_piece(int(i)) for i in ids]
+
+
+class _NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):
+    """The model's resource, owned by its name.
+
+    tensorflow_text's own belongs to a cached kernel, and dies when TensorFlow empties that cache,
+    which `keras.utils.set_random_seed` makes it do.
+    """
+
+    def _create_resource(self):
+        return sentencepiece_tokenizer.gen_sentencepiece_tokenizer.sentencepiece_op(
+            model=self._model, shared_name=f"keras_mt_{hashlib.sha256(self._model).hexdigest()}"
+        )
+
+
+def _explain(error, vocab_size):
+    """What SentencePiece's message means for the user."""
+    if needed := re.search(r"smaller than required_chars\. \d+ vs (\d+)", error):
+        return (
+            f"vocab_size={vocab_size} is too small for this corpus, whose characters need "
+            f"{needed[1]} pieces: give at least that."
+        )
+    if "vocab_size" in error or "Vocabulary size" in error:
+        return f"vocab_size={vocab_size} is too small: bytes and control tokens alone need 260."
+    if "empty" in error:
+        return "There is no text to train the tokenizer on."
+    return f"SentencePiece could not be trained: {error}"
