@@ -17,8 +17,9 @@ class _TokenMetric(keras.metrics.Mean):
         raise NotImplementedError
 
     def update_state(self, y_true, y_pred, sample_weight=None):
-        y_true = ops.convert_to_tensor(y_true)
-        y_pred = ops.convert_to_tensor(y_pred)
+        # As the loss converts them, so that TensorFlow computes but once what both need.
+        y_true = ops.convert_to_tensor(y_true, dtype=self.dtype)
+        y_pred = ops.convert_to_tensor(y_pred, dtype=self.dtype)
         weight = real_tokens(y_true, self.padding_id, sample_weight, self.dtype)
         # Flat, since Mean averages over each sample first: batches differ in length.
         values = ops.reshape(self.values(y_true, y_pred), (-1,))

@@ -1,3 +1,41 @@
 import os
+import sys
+from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory):
+    """A folder corpus, as a user would have it: 300 training pairs, 20 more a split."""
+    from keras_mt.data import phrasebook
+
+    folder = tmp_path_factory.mktemp("corpus")
+    pairs = list(phrasebook.pairs("train"))[:340]
+    for split, part in (("train", pairs[40:]), ("validation", pairs[:20]), ("test", pairs[20:40])):
+        for side, language in enumerate(("pt", "en")):
+            lines = "".join(pair[side] + "\n" for pair in part)
+            (folder / f"{language}.{split}.txt").write_text(lines, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def run_dir(corpus, tmp_path_factory):
+    """A run folder after a few steps: all is there, though the translations are poor."""
+    from keras_mt.training import train
+
+    output = tmp_path_factory.mktemp("runs") / "pt_en"
+    return train(
+        corpus, "pt", "en", output, vocab_size=600, steps=40, warmup_steps=20, batch_tokens=1024,
+        max_length=64, checkpoint_steps=20,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def command():
+    """The arguments that run `keras-mt` in a process of its own."""
+    return [sys.executable, str(ROOT / "keras_mt_command.py")]

@@ -34,5 +34,5 @@ def test_it_survives_a_file(tmp_path):
 
 @pytest.mark.parametrize("arguments", [(0, 10), (64, 0), (64, -5), (6.5, 10)])
 def test_impossible_arguments_are_refused(arguments):
-    with pytest.raises(ValueError, match="d_model|warmup_steps"):
+    with pytest.raises(ValueError, match=r"d_model|warmup_steps"):
         WarmupInverseSquareRoot(*arguments)

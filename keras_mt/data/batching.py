@@ -116,7 +116,8 @@ class Batches:
 
     def epoch(self, number):
         """The batches of one epoch: `tf.data.Dataset` of `counts.batches` elements."""
-        return self._epochs(tf.data.Dataset.range(number, number + 1))
+        batches = self._epochs(tf.data.Dataset.range(number, number + 1))
+        return batches.apply(tf.data.experimental.assert_cardinality(self.counts.batches))
 
     def stream(self, start_step=0):
         """The batches of all epochs without end, from a given step on."""

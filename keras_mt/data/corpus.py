@@ -89,29 +89,28 @@ def _phrasebook(data, source, target, split):
 
 
 def _tfds(data, source, target, split):
-    builder = _tfds_builder(data)
-    languages = builder.info.features or {}
-    _check_languages(data, [name for name in languages if name != "id"], source, target)
+    import tensorflow_datasets as tfds
+
+    name = data.removeprefix("tfds:")
     try:
-        builder.download_and_prepare()
+        languages = [feature for feature in tfds.builder(name).info.features if feature != "id"]
     except Exception as error:
-        raise CorpusError(f"TFDS could not prepare {data}: {error}") from error
-    _check_split(data, list(builder.info.splits), split)
-    pairs = builder.as_dataset(split=split, shuffle_files=False)
+        raise CorpusError(f"TFDS has no dataset {name!r}: {error}") from error
+    _check_languages(data, languages, source, target)
+    try:
+        pairs = tfds.load(name, split=split, shuffle_files=False)
+    except Exception as error:
+        _check_split(data, _tfds_splits(data, source, target), split)
+        raise CorpusError(f"TFDS could not load {name!r}: {error}") from error
     return pairs.map(lambda pair: (pair[source], pair[target]))
 
 
 def _tfds_splits(data, source, target):
-    return list(_tfds_builder(data).info.splits)
-
-
-def _tfds_builder(data):
+    """The splits of a prepared dataset; of another, those that datasets usually have."""
     import tensorflow_datasets as tfds
 
-    try:
-        return tfds.builder(data.removeprefix("tfds:"))
-    except Exception as error:
-        raise CorpusError(f"TFDS has no dataset {data.removeprefix('tfds:')!r}: {error}") from error
+    splits = tfds.builder(data.removeprefix("tfds:")).info.splits
+    return list(splits) or ["train", "validation", "test"]
 
 
 def _folder(data, source, target, split):
@@ -195,7 +194,7 @@ def _tsv(data, source, target, split):
 
 
 def _tsv_splits(data, source, target):
-    columns, split_column = _tsv_columns(data, source, target)
+    split_column = _tsv_columns(data, source, target)[1]
     if split_column is None:
         return ["train"]
     with open(data, "rb") as file:

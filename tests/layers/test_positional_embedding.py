@@ -52,5 +52,5 @@ def test_reverse_logits_are_float32_in_mixed_precision():
 def test_odd_widths_and_long_sequences_are_refused():
     with pytest.raises(ValueError, match="d_model=7"):
         PositionalEmbedding(10, 7)
-    with pytest.raises(ValueError, match="max_length=4.*5 tokens"):
+    with pytest.raises(ValueError, match=r"max_length=4.*5 tokens"):
         PositionalEmbedding(10, 6, max_length=4)(np.ones((1, 5), int))

@@ -1,10 +1,9 @@
-"""The constructions of the phrasebook: each makes one sentence in both languages.
+"""Phrases and clauses in both languages at once, drawn at random.
 
-A construction is a function of a random number generator, under the decorator that registers it
-with a weight. It returns a `Sentence`, or None where the draw makes no sense (it is then drawn
-again). The rules that make the English answer unique: `irá` is "will", but a plan with verbs of
-travel ("is travelling"); `vai` + infinitive is "going to"; `está` + gerund is "is ...ing"; English
-puts place before time at the end, wherever Portuguese has them.
+The rules that make the English answer unique: `irá` is "will", but a plan with verbs of travel ("is
+travelling"); `vai` + infinitive is "going to"; `está` + gerund is "is ...ing"; the Portuguese
+present is the English one, but with `há` for how long it is "has ..."; English puts place before
+time at the end, wherever Portuguese has them.
 """
 
 from collections.abc import Callable
@@ -20,8 +19,6 @@ from keras_mt.data.phrasebook.morphology import (
     en_verb,
     genitive,
     pt_gerund,
-    pt_imperative,
-    pt_participle,
     pt_verb,
 )
 
@@ -35,6 +32,9 @@ class Phrase(NamedTuple):
     gender: str = "m"
     plural: bool = False
     person: int = 3
+
+
+NOTHING = Phrase("", "")
 
 
 class Sentence(NamedTuple):
@@ -54,31 +54,15 @@ class Example(NamedTuple):
     words: tuple[str, ...]
 
 
-CONSTRUCTIONS: dict[str, tuple[Callable[[Random], Sentence | None], float]] = {}
-
-
-def construction(weight: float = 1.0):
-    """Registers a function as a construction that is drawn this often."""
-
-    def register(function):
-        CONSTRUCTIONS[function.__name__] = (function, weight)
-        return function
-
-    return register
-
-
-def draw(rng: Random, name: str) -> Example | None:
-    """One example of a construction, or None where the draw makes no sense."""
-    sentence = CONSTRUCTIONS[name][0](rng)
-    if sentence is None:
-        return None
-    pt, en = (text[0].upper() + text[1:] for text in sentence[:2])
-    return Example(pt, en, name, tuple(dict.fromkeys(sentence.words)))
-
-
 # Words by class.
 
-BARE = {"language", "subject", "instrument", "sport"}
+
+def fits(adjective: lex.Adjective, noun: lex.Noun) -> bool:
+    """Whether an adjective makes sense with a noun."""
+    return bool({*noun.classes, noun.pt} & {*adjective.goes_with})
+
+
+BARE = {"language", "subject", "instrument", "sport", "audio"}
 BY_CLASS: dict[str, list[lex.Noun]] = {}
 for _noun in lex.NOUNS:
     for _class in _noun.classes:
@@ -93,16 +77,31 @@ OBJECTS = {
 FRAMES: dict[str, list[lex.Verb]] = {}
 for _verb in (*lex.VERBS, *lex.INTRANSITIVE):
     for _frame in _verb.frames:
-        FRAMES.setdefault(_frame, []).append(_verb)
-VERB = {verb.pt: verb for verb in lex.INTRANSITIVE}
+        # A verb of few frames is drawn more often in these.
+        FRAMES.setdefault(_frame, []).extend([_verb] * max(1, 4 // len(_verb.frames)))
+# Adjectives that go with few nouns are drawn more often with these.
+_TAKERS = {
+    adjective.pt: [noun for noun in (*lex.NOUNS, *BY_CLASS["place"]) if fits(adjective, noun)]
+    for adjective in lex.ADJECTIVES
+}
 QUALITIES = {
-    noun.pt: [x for x in lex.ADJECTIVES if {noun.classes[0], noun.pt} & {*x.goes_with}]
+    noun.pt: [
+        adjective
+        for adjective in lex.ADJECTIVES
+        if fits(adjective, noun)
+        for _ in range(max(1, 24 // len(_TAKERS[adjective.pt])))
+    ]
     for noun in (*lex.NOUNS, *BY_CLASS["place"])
 }
 THINGS = [
     noun
     for noun in lex.NOUNS
-    if QUALITIES[noun.pt] and not {"mass", "event", "food", "room", "show"} & {*noun.classes}
+    if QUALITIES[noun.pt] and not {"mass", "event", "food", "room"} & {*noun.classes}
+]
+FOR_SALE = [
+    noun
+    for noun in THINGS
+    if {"wear", "object", "furniture", "vehicle", "tableware", "sold"} & {*noun.classes}
 ]
 # Who owns things ("my brother's car"), and who has relatives: not "my brother's sister".
 OWNING = [noun for noun in (*BY_CLASS["kin"], *BY_CLASS["job"]) if "plural" not in noun.classes]
@@ -138,9 +137,9 @@ def with_determiner(rng: Random, det: str, noun: Phrase) -> Phrase:
         pt, en = f"{agree('aquele', gender, plural)} {pt}", f"{'those' if plural else 'that'} {en}"
     elif det == "many":
         pt, en = f"{agree('muito', gender, True)} {pt}", f"many {en}"
-    elif det == "number":
-        number, english = rng.choice(lex.NUMBERS[1:10])
-        pt, en = f"{agree(number, gender, False)} {pt}", f"{english} {en}"
+    elif det in ("number", "few"):
+        number, english = rng.choice(lex.NUMBERS[1:6] if det == "number" else lex.NUMBERS[1:3])
+        pt, en = f"{counted(number, gender)} {pt}", f"{english} {en}"
     elif det in ("my", "our"):
         pt, en = f"{agree('meu' if det == 'my' else 'nosso', gender, plural)} {pt}", f"{det} {en}"
     elif det in ("his", "her", "their"):
@@ -156,6 +155,11 @@ def with_determiner(rng: Random, det: str, noun: Phrase) -> Phrase:
         pt, en = f"{article} {pt} {attach('de', owner.pt)}", f"{genitive(owner.en)} {en}"
         words += owner.words
     return Phrase(pt, en, words, gender, plural)
+
+
+def counted(number: str, gender: str) -> str:
+    """A number before a noun: only one and two have a gender."""
+    return agree(number, gender, False) if number in ("um", "dois") else number
 
 
 def bare(noun: lex.Noun, plural: bool = False) -> Phrase:
@@ -184,15 +188,21 @@ DEFINITE = ("the", "the", "the", "this", "that", "my", "our", "his", "her", "nam
 ANY = (*DEFINITE, "a", "a", "a", "a", "number", "many")
 
 
-def noun_phrase(rng: Random, noun: lex.Noun, dets=ANY, adjective: float = 0.35) -> Phrase:
+def noun_phrase(
+    rng: Random, noun: lex.Noun, dets=ANY, adjective: float = 0.35, plurals: float = 0.35
+) -> Phrase:
     """A noun with a determiner and sometimes an adjective."""
     if noun.classes[0] in BARE:
         return bare(noun)
     mass = "mass" in noun.classes
     det = rng.choice(dets)
+    if "place" in noun.classes and det in OWNERS:
+        det = "the"
+    if "room" in noun.classes:
+        plurals = 0.0
     if mass and det in ("a", "number", "many"):
         det = "bare"
-    plural = det in ("number", "many") or (not mass and det != "a" and rng.random() < 0.35)
+    plural = det in ("number", "many") or (not mass and det != "a" and rng.random() < plurals)
     phrase = bare(noun, plural)
     if QUALITIES[noun.pt] and rng.random() < adjective:
         phrase = described(phrase, rng.choice(QUALITIES[noun.pt]))
@@ -216,8 +226,10 @@ def person(rng: Random) -> Phrase:
     return rng.choice((name, name, relative, relative, professional))(rng)
 
 
-I = Phrase("", "I", person=1)  # noqa: E741
-WE = Phrase("", "we", person=1, plural=True)
+# Not a word of the corpus: keeps "I" and "with me" out of one sentence.
+FIRST_PERSON = ""
+I = Phrase("", "I", (FIRST_PERSON,), person=1)  # noqa: E741
+WE = Phrase("", "we", (FIRST_PERSON,), person=1, plural=True)
 YOU = (Phrase("você", "you"), Phrase("vocês", "you", plural=True))
 PRONOUNS = (
     Phrase("ele", "he"),
@@ -245,6 +257,58 @@ def asked(rng: Random) -> Phrase:
     return rng.choice(PRONOUNS) if draw < 0.5 else person(rng)
 
 
+def companion(rng: Random) -> Phrase:
+    """With whom: `comigo`, with me."""
+    draw = rng.random()
+    if draw < 0.3:
+        pt, en = rng.choice((("comigo", "with me"), ("conosco", "with us")))
+        return Phrase(pt, en, (FIRST_PERSON,))
+    other = person(rng)
+    return other._replace(pt=f"com {other.pt}", en=f"with {other.en}")
+
+
+# By lemma, the ages that make sense: the young, then the old.
+AGES = {"avós": (65, 90), "mãe": (40, 65), "pai": (40, 65), "pais": (40, 65)}
+AGES |= {
+    "filho": (2, 30),
+    "filha": (2, 30),
+    "tio": (30, 70),
+    "tia": (30, 70),
+    "estudante": (15, 25),
+}
+AGES |= {noun.pt: (25, 64) for noun in BY_CLASS["job"] if noun.pt != "estudante"}
+
+
+def aged(rng: Random) -> tuple[Phrase, int]:
+    """Somebody with an age that makes sense."""
+    who = rng.choice(
+        (I, *PRONOUNS[:2], name(rng), *(relative(rng) for _ in range(4)), professional(rng))
+    )
+    low, high = AGES.get(who.words[0] if who.words else "", (12, 60))
+    return who, rng.randint(low, high)
+
+
+def sibling(rng: Random) -> Phrase:
+    """A relative who may be of any age."""
+    noun = rng.choice([n for n in BY_CLASS["kin"] if n.pt not in AGES and n.pt_plural])
+    return with_determiner(rng, rng.choice(OWNERS), bare(noun))
+
+
+def generic(noun: lex.Noun) -> Phrase:
+    """All there is of something: `maçãs`, `café`."""
+    return bare(noun, noun.classes[0] not in BARE and "mass" not in noun.classes)
+
+
+def amount(rng: Random) -> Phrase:
+    """Some money: `vinte e cinco reais`."""
+    pt, en = rng.choice(lex.TENS)
+    unit = rng.randrange(10)
+    if unit:
+        more, english = lex.NUMBERS[unit - 1]
+        pt, en = f"{pt} e {more}", f"{en}-{english}"
+    return Phrase(f"{pt} reais", f"{en} reais")
+
+
 def target(rng: Random, verb: lex.Verb, dets=ANY, adjective: float = 0.35) -> Phrase:
     """An object of a verb, with the prepositions that the verb governs."""
     noun = rng.choice(OBJECTS[verb.pt])
@@ -260,20 +324,22 @@ def target(rng: Random, verb: lex.Verb, dets=ANY, adjective: float = 0.35) -> Ph
 
 def destination(rng: Random, preposition: str, english: str) -> Phrase:
     """A city or country after a preposition: `ao Rio`, `a Lisboa`."""
-    place = rng.choice(rng.choice((lex.CITIES, lex.COUNTRIES)))
+    return _named(rng.choice(rng.choice((lex.CITIES, lex.COUNTRIES))), preposition, english)
+
+
+def _named(place: lex.Name, preposition: str, english: str) -> Phrase:
     pt = place.pt if place.article == "-" else f"{place.article} {place.pt}"
     return Phrase(attach(preposition, pt), f"{english} {place.en}", (place.pt,))
 
 
-def city(rng: Random) -> Phrase:
+def city(rng: Random, preposition: str = "em", english: str = "in") -> Phrase:
     place = rng.choice(lex.CITIES)
-    pt = place.pt if place.article == "-" else f"{place.article} {place.pt}"
-    return Phrase(attach("em", pt), f"in {place.en}", (place.pt,))
+    return _named(place, preposition, english)
 
 
-def at_place(rng: Random) -> Phrase:
+def at_place(rng: Random, places: tuple[str, ...] = ()) -> Phrase:
     """Being somewhere: `na praia`, at the beach."""
-    noun, preposition = rng.choice(lex.PLACES)
+    noun, preposition = rng.choice([p for p in lex.PLACES if not places or p[0].pt in places])
     phrase = with_determiner(rng, "the", bare(noun))
     return phrase._replace(pt=attach("em", phrase.pt), en=f"{preposition} {phrase.en}")
 
@@ -286,7 +352,7 @@ def month(rng: Random) -> Phrase:
 def month_of_year(rng: Random) -> Phrase:
     """A month long past: the year tells that it is."""
     pt, en = rng.choice(lex.MONTHS)
-    year = rng.randint(2001, 2020)
+    year = rng.randint(1981, 2020)
     return Phrase(f"em {pt} de {year}", f"in {en} {year}", (pt,))
 
 
@@ -320,38 +386,53 @@ def next_weekday(rng: Random) -> Phrase:
     return Phrase(attach("em", phrase), f"next {en}", (pt,))
 
 
-UNITS = (("dia", "m", "day"), ("semana", "f", "week"), ("mês", "m", "month"), ("ano", "m", "year"))
+DAYS = (("dia", "m", "day"),)
+WEEKS = (*DAYS, ("semana", "f", "week"))
+YEARS = (("mês", "m", "month"), ("ano", "m", "year"))
 
 
-def stretch(rng: Random) -> Phrase:
+def stretch(rng: Random, units=YEARS) -> Phrase:
     """A stretch of time: `três semanas`."""
-    pt, gender, en = rng.choice(UNITS)
+    pt, gender, en = rng.choice(units)
     plural = "meses" if pt == "mês" else pt + "s"
-    return with_determiner(rng, "number", Phrase(plural, en + "s", (pt,), gender, True))
+    return with_determiner(rng, "number", Phrase(plural, en + "s", (), gender, True))
 
 
-def ago(rng: Random) -> Phrase:
-    phrase = stretch(rng)
-    return phrase._replace(pt=f"há {phrase.pt}", en=f"{phrase.en} ago")
+def ago(units) -> Callable[[Random], Phrase]:
+    """Draws how long ago: `há dois dias`."""
+
+    def make(rng: Random) -> Phrase:
+        phrase = stretch(rng, units)
+        return phrase._replace(pt=f"há {phrase.pt}", en=f"{phrase.en} ago")
+
+    return make
 
 
-def from_now(rng: Random) -> Phrase:
-    phrase = stretch(rng)
-    return phrase._replace(pt=attach("daqui a", phrase.pt), en=f"in {phrase.en}")
+def from_now(units) -> Callable[[Random], Phrase]:
+    """Draws in how long: `daqui a dois dias`."""
+
+    def make(rng: Random) -> Phrase:
+        phrase = stretch(rng, units)
+        return phrase._replace(pt=f"daqui a {phrase.pt}", en=f"in {phrase.en}")
+
+    return make
 
 
-def hour(rng: Random) -> Phrase:
-    """A time of day, without `at`, that agrees as Portuguese hours do."""
-    index = rng.randrange(11)
+HOURS = tuple(range(1, 12))
+
+
+def hour(rng: Random, hours: tuple[int, ...]) -> Phrase:
+    """A time of day, without `at`; among some hours the part of the day goes without saying."""
+    parts = len(hours) == len(HOURS)
+    index = rng.choice(hours) - 1
     pt, en = lex.NUMBERS[index]
-    pt = agree(pt, "f", False) if index < 2 else pt
     following, english = lex.NUMBERS[index + 1]
-    following = agree(following, "f", False) if index == 0 else following
+    pt, following = counted(pt, "f"), counted(following, "f")
     article = "a" if index == 0 else "as"
-    kind = rng.randrange(5)
+    kind = rng.randrange(5 if parts else 4)
     if kind == 0:
-        hours = "hora" if index == 0 else "horas"
-        return Phrase(f"{article} {pt} {hours}", f"{en} o'clock")
+        unit = "hora" if index == 0 else "horas"
+        return Phrase(f"{article} {pt} {unit}", f"{en} o'clock")
     if kind == 1:
         return Phrase(f"{article} {pt} e meia", f"half past {en}")
     if kind == 2:
@@ -360,14 +441,14 @@ def hour(rng: Random) -> Phrase:
         return Phrase(f"as quinze para as {following}", f"a quarter to {english}")
     part, english = rng.choice((("da manhã", "in the morning"), ("da tarde", "in the afternoon")))
     if (part == "da manhã") == (index < 5):
-        return hour(rng)
+        return hour(rng, hours)
     return Phrase(f"{article} {pt} {part}", f"{en} {english}")
 
 
-def at_hour(rng: Random) -> Phrase:
-    if rng.random() < 0.1:
+def at_hour(rng: Random, hours: tuple[int, ...] = HOURS) -> Phrase:
+    if hours is HOURS and rng.random() < 0.1:
         return rng.choice((Phrase("ao meio-dia", "at noon"), Phrase("à meia-noite", "at midnight")))
-    phrase = hour(rng)
+    phrase = hour(rng, hours)
     return Phrase(attach("a", phrase.pt), f"at {phrase.en}")
 
 
@@ -376,11 +457,27 @@ def fixed(tense: str) -> Callable[[Random], Phrase]:
     return lambda rng: Phrase(*rng.choice(lex.TIMES[tense]))
 
 
+# What lasts or matters is told by months and years (`era`, `plan`), the rest by days.
 WHEN = {
-    "past": (fixed("past"), fixed("past"), last_weekday, ago, month_of_year),
-    "future": (fixed("future"), fixed("future"), next_weekday, from_now, month, date, weekday),
+    "past": (fixed("past"), fixed("past"), last_weekday, ago(DAYS)),
+    "era": (fixed("past"), fixed("era"), last_weekday, ago(WEEKS), ago(YEARS), month_of_year),
+    "day": (lambda rng: Phrase("ontem", "yesterday"), last_weekday),
+    # Nobody learns a language in a day.
+    "far past": (fixed("era"), ago(YEARS), month_of_year),
+    "far future": (fixed("plan"), from_now(YEARS), month),
+    # For what did not happen, and for the weather.
+    "recent": (fixed("past"), fixed("past"), last_weekday),
+    "future": (fixed("future"), fixed("future"), next_weekday, weekday, from_now(DAYS), date),
+    "plan": (
+        *(fixed("future"), fixed("plan"), next_weekday, weekday),
+        *(from_now(WEEKS), from_now(YEARS), date, month, month),
+    ),
+    "soon": (fixed("future"), next_weekday, weekday),
     "now": (fixed("now"),),
-    "habit": (fixed("habit"), weekdays),
+    "often": (fixed("often"), fixed("part"), fixed("season"), weekdays),
+    "part": (fixed("part"), fixed("season"), weekdays),
+    "daytime": (fixed("part"),),
+    "season": (fixed("season"), weekdays, weekdays),
 }
 
 
@@ -394,6 +491,8 @@ def when(rng: Random, tense: str) -> Phrase:
 def english(subject: Phrase, tense: str, verb: str) -> tuple[str, str]:
     """The auxiliary and the main verb of an English clause; `be` is its own auxiliary."""
     third = subject.person == 3 and not subject.plural and subject.en != "you"
+    if tense == "was doing":
+        return "was" if third else "were", en_verb(verb, "ing")
     if tense in ("progressive", "going") or verb == "be":
         past = tense == "past"
         if subject.en == "I":
@@ -420,6 +519,10 @@ def portuguese(subject: Phrase, tense: str, verb: str) -> str:
     if tense == "future":
         forms = {(1, False): "irei", (1, True): "iremos", (3, False): "irá", (3, True): "irão"}
         return f"{forms[subject.person, subject.plural]} {verb}"
+    if tense in ("was", "was doing"):
+        # The third person alone: "eu estava" cannot be told from "ele estava" once dropped.
+        was = "estavam" if subject.plural else "estava"
+        return was if tense == "was" else f"{was} {pt_gerund(verb)}"
     return pt_verb(verb, tense, subject.person, subject.plural)
 
 
@@ -432,7 +535,7 @@ def clause(
     tense: str,
     pt: str,
     en: str,
-    rest: Phrase = Phrase("", ""),
+    rest: Phrase = NOTHING,
     mood: str = "",
     adverb: tuple[str, str] = ("", ""),
 ) -> Phrase:
@@ -440,15 +543,19 @@ def clause(
 
     Args:
         subject: Who.
-        tense: `present`, `past`, `future`, `progressive` or `going`; or two, Portuguese:English.
+        tense: `present`, `past`, `future`, `progressive`, `going`, `was doing`, or where they
+            differ the Portuguese and the English one, as in `present:perfect`.
         pt: The Portuguese infinitive.
         en: The English verb without `to`.
         rest: What follows the verb.
         mood: Empty, `not` or `?`.
         adverb: An adverb of frequency, which stands before the verb.
     """
+    if tense == "going" and subject is WE:
+        # "Vamos dançar" would be "let's dance".
+        subject = subject._replace(pt="nós")
     pt_tense, _, en_tense = tense.partition(":")
-    en_tense = en_tense or tense
+    en_tense = en_tense or pt_tense
     auxiliary, main = english(subject, en_tense, en)
     words = (*subject.words, *rest.words)
     no = "não" if mood == "not" else ""
@@ -466,7 +573,9 @@ def clause(
     return Phrase(portuguese_clause, english_clause, words)
 
 
-def finish(clause: Phrase, end: str = ".") -> Sentence:
+def finish(clause: Phrase, mood: str = "") -> Sentence:
+    """A clause with its full stop or question mark."""
+    end = "?" if mood == "?" else "."
     return Sentence(clause.pt + end, clause.en + end, clause.words)
 
 

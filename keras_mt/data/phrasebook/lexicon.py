@@ -54,6 +54,14 @@ def _rows(table: str) -> list[list[str]]:
     ]
 
 
+def _pairs(table: str) -> tuple[tuple[str, str], ...]:
+    """Pairs of words: Portuguese, a space, English, a comma."""
+    return tuple(
+        (pt.replace("_", " "), en.replace("_", " "))
+        for pt, en in (entry.split() for entry in table.split(","))
+    )
+
+
 def pt_plural(word: str) -> str:
     """The regular Portuguese plural of a noun or adjective."""
     for ending, plural in (
@@ -76,9 +84,10 @@ def en_s(word: str) -> str:
 
 
 def _noun(pt: str, gender: str, en: str, *classes: str) -> Noun:
-    pt, _, plural = pt.partition("/")
+    pt, slash, plural = pt.partition("/")
     en, _, plurals = en.partition("/")
-    return Noun(pt, plural or pt_plural(pt), gender, en, plurals or en_s(en), classes)
+    # A slash with nothing after it: the plural means something else ("pais" are parents).
+    return Noun(pt, plural if slash else pt_plural(pt), gender, en, plurals or en_s(en), classes)
 
 
 def _verb(pt: str, en: str, *rest: str) -> Verb:
@@ -90,12 +99,12 @@ def _verb(pt: str, en: str, *rest: str) -> Verb:
 NOUNS = tuple(
     _noun(*row)
     for row in _rows("""
-livro           m book              text readable writable portable
-jornal          m newspaper         text readable portable
-revista         f magazine          text readable portable
+livro           m book              text readable writable portable sold
+jornal          m newspaper         text readable portable sold
+revista         f magazine          text readable portable sold
 carta           f letter            text readable writable portable openable
 poema           m poem              text readable writable
-romance         m novel             text readable writable
+romance         m novel             text readable writable sold
 relatório       m report            text readable writable
 maçã            f apple             fruit food
 laranja         f orange            fruit food
@@ -110,18 +119,18 @@ arroz           m rice              fresh food mass cookable
 carne           f meat              fresh food mass cookable
 pão/pães        m bread             fresh food mass
 queijo          m cheese            fresh food mass
-café            m coffee            drink mass hot
-chá             m tea               drink mass hot
+café            m coffee            drink mass
+chá             m tea               drink mass
 leite           m milk              drink mass
 água            f water             drink mass
 suco            m juice             drink mass
 vinho           m wine              drink mass
-camisa          f shirt             wear washable
+camisa          f shirt             wear washable unisex
 vestido         m dress             wear washable
-casaco          m coat              wear washable
-chapéu          m hat               wear
+casaco          m coat              wear washable unisex
+chapéu          m hat               wear unisex
 saia            f skirt             wear washable
-jaqueta         f jacket            wear washable
+jaqueta         f jacket            wear washable unisex
 gravata         f tie               wear
 chave           f key               object portable
 câmera          f camera            object portable fixable
@@ -144,31 +153,31 @@ mesa            f table             furniture surface paintable
 cadeira         f chair             furniture surface paintable fixable
 cama            f bed               furniture surface
 sofá            m sofa              furniture surface
-caixa           f box               furniture container surface openable
-gaveta          f drawer            container openable
-mochila         f backpack          container openable portable
-geladeira       f fridge            container openable fixable
-cesta           f basket            container
-porta           f door              opening openable paintable
-janela          f window            opening openable paintable fragile
+caixa           f box               furniture container surface openable closable larder
+gaveta          f drawer            container openable closable
+mochila         f backpack          container openable portable closable
+geladeira       f fridge            furniture larder openable fixable closable
+cesta           f basket            container larder
+porta           f door              opening openable paintable closable
+janela          f window            opening openable paintable fragile closable
 carro           m car               vehicle washable fixable landmark
 bicicleta       f bicycle           vehicle washable fixable
 barco           m boat              vehicle fixable paintable
 trem            m train             transport
 ônibus          m bus               transport
 avião           m plane             transport
-gato            m cat               animal
-cachorro        m dog               animal
-pássaro         m bird              animal
+gato            m cat               animal pet
+cachorro        m dog               animal pet
+pássaro         m bird              animal pet
 cavalo          m horse             animal
-coelho          m rabbit            animal
+coelho          m rabbit            animal pet
 casa            f house             building paintable landmark
 cozinha         f kitchen           room
 sala            f living_room       room
 quarto          m bedroom           room
 garagem         f garage            room
 escritório      m office            room
-mãe             f mother            kin
+mãe/            f mother            kin
 pai/            m father            kin
 pais/pais       m parents/parents   kin plural
 avós/avós       m grandparents/grandparents kin plural
@@ -191,8 +200,10 @@ advogado        m lawyer            job
 advogada        f lawyer            job
 engenheiro      m engineer          job
 engenheira      f engineer          job
+enfermeiro      m nurse             job
 enfermeira      f nurse             job
 cozinheiro      m cook              job
+cozinheira      f cook              job
 dentista        m dentist           job
 dentista        f dentist           job
 jornalista      m journalist        job
@@ -203,13 +214,11 @@ reunião         f meeting           event
 festa           f party             event social
 concerto        m concert           event social watchable
 aula            f class             event
-exame           m exam              event
 casamento       m wedding           event social
 jogo            m game              event watchable
 filme           m film              event watchable
-série/séries    f series/series     show watchable
 canção          f song              tune listenable
-rádio           m radio             device listenable
+música          f music             audio listenable
 inglês          m English           language
 francês         m French            language
 espanhol        m Spanish           language
@@ -217,11 +226,9 @@ alemão          m German            language
 italiano        m Italian           language
 japonês         m Japanese          language
 matemática      f mathematics       subject
-história        f history           subject
 piano           m the_piano         instrument
 violão          m the_guitar        instrument
 violino         m the_violin        instrument
-flauta          f the_flute         instrument
 futebol         m football          sport
 tênis           m tennis            sport
 vôlei           m volleyball        sport
@@ -231,24 +238,24 @@ xadrez          m chess             sport
 
 # Places one goes to, with the English preposition for being there.
 PLACES = tuple(
-    (_noun(pt, gender, en, "place"), preposition)
-    for pt, gender, en, preposition in _rows("""
-mercado     m market     at
-praia       f beach      at
-cinema      m cinema     at
-hospital    m hospital   at
-museu       m museum     at
-parque      m park       in
-biblioteca  f library    in
+    (_noun(pt, gender, en, "place", *classes), preposition)
+    for pt, gender, en, preposition, *classes in _rows("""
+mercado     m market     at sight
+praia       f beach      at sight pretty
+cinema      m cinema     at public
+hospital    m hospital   at public
+museu       m museum     at sight public pretty
+parque      m park       in sight pretty
+biblioteca  f library    in sight public pretty
 restaurante m restaurant at
 padaria     f bakery     at
 farmácia    f pharmacy   at
-aeroporto   m airport    at
-estação     f station    at
-hotel       m hotel      at
-teatro      m theatre    at
-praça       f square     in
-jardim      m garden     in
+aeroporto   m airport    at public
+estação     f station    at public
+hotel       m hotel      at public pretty
+teatro      m theatre    at public pretty
+praça       f square     in pretty
+jardim      m garden     in pretty
 """)
 )
 
@@ -261,25 +268,25 @@ verde        green         wear object furniture vehicle container opening table
 branco       white         wear object furniture vehicle container opening tableware animal building
 preto        black         wear object furniture vehicle container animal tableware
 amarelo      yellow        wear object furniture vehicle container opening building
-novo         new           text wear object furniture vehicle container place building show
+novo         new           text wear object furniture vehicle container building public
 velho        old           text wear object furniture vehicle container building animal
 grande       big           furniture vehicle container building animal opening place room dish
 pequeno      small         furniture vehicle container building animal opening place room dish
-bonito       beautiful     wear furniture vehicle place building animal room tune
+bonito       beautiful     wear furniture vehicle building animal room tune pretty
 caro         expensive     wear object furniture vehicle restaurante hotel
 barato       cheap         wear object furniture vehicle restaurante hotel
-pesado       heavy         furniture mochila caixa computador casaco
-interessante interesting   text museu aula filme jogo concerto show
-longo        long          poema romance carta relatório filme reunião aula viagem
-difícil      difficult     poema romance relatório aula exame jogo
-fácil        easy          poema exame jogo
-delicioso    delicious     fruit dish drink queijo pão peixe
+pesado       heavy         furniture mochila caixa computador
+interessante interesting   text museu aula filme jogo concerto
+longo        long          poema romance carta relatório filme reunião aula concerto
+difícil      difficult     poema romance relatório aula jogo
+fácil        easy          poema jogo relatório
+delicioso    delicious     fruit dish queijo pão peixe café suco vinho
 fresco       fresh         fruit fresh leite suco salada
-limpo        clean         wear tableware vehicle room hotel praia
-sujo         dirty         wear tableware vehicle room opening praia
+limpo        clean         wear tableware vehicle room
+sujo         dirty         wear tableware vehicle room opening
 quebrado     broken        cadeira espelho janela copo xícara câmera prato
 vazio        empty         container garrafa copo xícara caixa
-moderno      modern        place furniture building
+moderno      modern        furniture building public
 tranquilo    quiet         praia parque hotel restaurante praça biblioteca jardim
 rápido       fast          vehicle cavalo computador
 confortável  comfortable   cadeira cama sofá hotel carro casaco sala quarto
@@ -290,28 +297,15 @@ elegante     elegant       wear hotel restaurante casa
 # What people are for now (estar) and what they always are (ser).
 STATES = tuple(
     Adjective(pt, en, ())
-    for pt, en in _rows("""
-cansado tired
-doente ill
-feliz happy
-triste sad
-ocupado busy
-preocupado worried
-nervoso nervous
-atrasado late
-sozinho alone
-pronto ready
+    for pt, en in _pairs("""
+cansado tired, doente ill, feliz happy, triste sad, ocupado busy, preocupado worried,
+nervoso nervous, atrasado late, sozinho alone, pronto ready
 """)
 )
 TRAITS = tuple(
     Adjective(pt, en, ())
-    for pt, en in _rows("""
-alto tall
-jovem young
-inteligente intelligent
-rico rich
-famoso famous
-simpático friendly
+    for pt, en in _pairs("""
+alto tall, jovem young, inteligente intelligent, rico rich, famoso famous, simpático friendly
 """)
 )
 
@@ -319,69 +313,63 @@ simpático friendly
 VERBS = tuple(
     _verb(*row)
     for row in _rows("""
-comprar   buy     :    object wear text food furniture vehicle tableware container | past future progressive passive want quantity
-vender    sell    :    furniture vehicle building | past future passive want
+comprar   buy     :    object wear sold food furniture vehicle tableware | past era future progressive passive want quantity
+vender    sell    :    furniture vehicle building | past era future passive want
 ler       read    :    readable | past future progressive habit imperative want quantity
-escrever  write   :    writable | past future progressive passive want imperative quantity
+escrever  write   :    writable | past era future progressive passive want quantity
 comer     eat     :    food | past future progressive habit imperative want quantity
 beber     drink   :    drink | past future progressive habit want imperative
-usar      wear    :    wear | past future progressive habit imperative
+usar      wear    :    unisex | past future progressive habit imperative
 lavar     wash    :    washable | past future progressive habit imperative passive want
-limpar    clean   :    room surface vehicle opening | past future progressive habit imperative passive want
+limpar    clean   :    room surface vehicle | past future progressive habit passive want
 abrir     open    :    openable | past future imperative passive want progressive
-fechar    close   :    opening container | past future imperative passive
+fechar    close   :    closable | past future imperative passive
 perder    lose    :    portable wear | past
 encontrar find    :    portable wear animal | past passive want
 procurar  look    :for portable wear animal kin | past progressive
 esquecer  forget  :    portable wear | past
 quebrar   break   :    fragile | past passive
-pintar    paint   :    paintable room | past future progressive passive want
+pintar    paint   :    paintable room | past era future progressive passive want
 desenhar  draw    :    animal building fruit vehicle | past future progressive want quantity
-consertar repair  :    fixable | past future progressive passive want
+consertar repair  :    fixable | past era future progressive passive want
 preparar  prepare :    cookable | past future progressive habit passive want
 esperar   wait    :for kin transport | past progressive
 ver       see     :    animal kin vehicle building | past want
-visitar   visit   :    kin place | past future habit want
+visitar   visit   :    kin sight | past era future habit want
 ajudar    help    :    kin | past future habit want progressive imperative
+ligar     call    para: kin | past future habit want
 assistir  watch   a:   watchable | past future progressive want habit
 escutar   listen  :to  listenable | past progressive want habit
-estudar   study   :    language subject | past future progressive habit want
-aprender  learn   :    language | past future progressive want
+estudar   study   :    language subject | past era future progressive habit want
+aprender  learn   :    language | past era future progressive want
 falar     speak   :    language | habit want past
 tocar     play    :    instrument | past future progressive habit want
 jogar     play    :    sport | past future progressive habit want
 """)
 )  # fmt: skip
 
-# Verbs without an object; `travel` verbs take `irá` as a plan ("is travelling").
+# Verbs without an object: those of activity with the places for it; with those of travel, `irá` is
+# a plan ("is travelling").
 INTRANSITIVE = tuple(
-    _verb(pt, en, preposition, "|", *frames)
-    for pt, en, preposition, *frames in _rows("""
-trabalhar work        :    activity
-dançar    dance       :    activity
-cantar    sing        :    activity
-correr    run         :    activity
-caminhar  walk        :    activity
-dormir    sleep       :    activity
-almoçar   have_lunch  :    activity
-jantar    have_dinner :    activity
-viajar    travel      a:to travel
-voltar    return      a:to travel
-partir    leave       para:for travel
-ir        go          a:to
-morar     live        em:in
-chegar    arrive      a:at
+    _verb(*row)
+    for row in _rows("""
+trabalhar work        :    hospital museu biblioteca restaurante padaria farmácia hotel | activity
+dançar    dance       :    praia praça teatro hotel | activity
+cantar    sing        :    teatro praça parque restaurante | activity
+correr    run         :    parque praia praça | activity
+caminhar  walk        :    parque praia praça jardim | activity
+dormir    sleep       :    hotel aeroporto estação praia jardim | activity
+almoçar   have_lunch  :    restaurante hotel museu mercado padaria parque | activity
+jantar    have_dinner :    restaurante hotel aeroporto jardim praia | activity
+viajar    travel      a:to | travel
+voltar    return      a:to | travel
+partir    leave       para:for | travel
 """)
 )
 
 TRANSFERS = tuple(
     _verb(pt, en, ":", "|")
-    for pt, en in _rows("""
-dar       give
-enviar    send
-mostrar   show
-emprestar lend
-""")
+    for pt, en in _pairs("dar give, enviar send, mostrar show, emprestar lend")
 )
 
 MEN = ("Lucas", "Pedro", "João", "Carlos", "Miguel", "Rafael")
@@ -425,15 +413,10 @@ os Estados_Unidos the_United_States
 """)
 )
 
-MONTHS = tuple(
-    zip(
-        "Janeiro Fevereiro Março Abril Maio Junho Julho Agosto Setembro Outubro Novembro"
-        " Dezembro".split(),
-        "January February March April May June July August September October November"
-        " December".split(),
-        strict=True,
-    )
-)
+MONTHS = _pairs("""
+Janeiro January, Fevereiro February, Março March, Abril April, Maio May, Junho June, Julho July,
+Agosto August, Setembro September, Outubro October, Novembro November, Dezembro December
+""")
 # Portuguese, gender, English.
 WEEKDAYS = (
     ("segunda-feira", "f", "Monday"),
@@ -445,70 +428,44 @@ WEEKDAYS = (
     ("domingo", "m", "Sunday"),
 )
 # From one: the masculine forms.
-NUMBERS = tuple(
-    zip(
-        "um dois três quatro cinco seis sete oito nove dez onze doze".split(),
-        "one two three four five six seven eight nine ten eleven twelve".split(),
-        strict=True,
-    )
-)
-TENS = tuple(
-    zip(
-        "vinte trinta quarenta cinquenta sessenta setenta oitenta noventa".split(),
-        "twenty thirty forty fifty sixty seventy eighty ninety".split(),
-        strict=True,
-    )
-)
+NUMBERS = _pairs("""
+um one, dois two, três three, quatro four, cinco five, seis six, sete seven, oito eight, nove nine,
+dez ten, onze eleven, doze twelve
+""")
+TENS = _pairs("""
+vinte twenty, trinta thirty, quarenta forty, cinquenta fifty, sessenta sixty, setenta seventy,
+oitenta eighty, noventa ninety
+""")
 
 # Adverbials of time by the tense they belong to; months, days and hours are made in the grammar.
 TIMES = {
-    "past": (
-        ("ontem", "yesterday"),
-        ("ontem à noite", "last night"),
-        ("hoje de manhã", "this morning"),
-        ("na semana passada", "last week"),
-        ("no mês passado", "last month"),
-        ("no ano passado", "last year"),
-        ("no verão passado", "last summer"),
+    "past": _pairs("ontem yesterday, ontem_à_noite last_night, hoje_de_manhã this_morning"),
+    "era": _pairs("""
+na_semana_passada last_week, no_mês_passado last_month, no_ano_passado last_year,
+no_verão_passado last_summer
+"""),
+    "future": _pairs("""
+amanhã tomorrow, amanhã_de_manhã tomorrow_morning, amanhã_à_tarde tomorrow_afternoon
+"""),
+    "plan": _pairs(
+        "na_semana_que_vem next_week, no_mês_que_vem next_month, no_ano_que_vem next_year"
     ),
-    "future": (
-        ("amanhã", "tomorrow"),
-        ("amanhã de manhã", "tomorrow morning"),
-        ("amanhã à tarde", "tomorrow afternoon"),
-        ("na semana que vem", "next week"),
-        ("no mês que vem", "next month"),
-        ("no ano que vem", "next year"),
-    ),
-    "now": (("agora", "now"), ("neste momento", "at the moment")),
-    "habit": (
-        ("todos os dias", "every day"),
-        ("todas as manhãs", "every morning"),
-        ("todas as noites", "every night"),
-        ("todas as semanas", "every week"),
-        ("uma vez por semana", "once a week"),
-        ("duas vezes por mês", "twice a month"),
-        ("de manhã", "in the morning"),
-        ("à tarde", "in the afternoon"),
-        ("no verão", "in summer"),
-        ("no inverno", "in winter"),
-    ),
+    "now": _pairs("agora now, neste_momento at_the_moment, hoje today"),
+    "often": _pairs("""
+todos_os_dias every_day, todas_as_manhãs every_morning, todas_as_semanas every_week,
+uma_vez_por_semana once_a_week, duas_vezes_por_mês twice_a_month
+"""),
+    "part": _pairs("de_manhã in_the_morning, à_tarde in_the_afternoon"),
+    "season": _pairs("no_verão in_summer, no_inverno in_winter"),
 }
-FREQUENCY = (
-    ("sempre", "always"),
-    ("nunca", "never"),
-    ("raramente", "rarely"),
-    ("às vezes", "sometimes"),
-    ("geralmente", "usually"),
-)
+FREQUENCY = _pairs("""
+sempre always, nunca never, raramente rarely, às_vezes sometimes, geralmente usually
+""")
 # Where something is.
-POSITIONS = (
-    ("em cima de", "on"),
-    ("embaixo de", "under"),
-    ("atrás de", "behind"),
-    ("ao lado de", "next to"),
-    ("na frente de", "in front of"),
-    ("perto de", "near"),
-)
+POSITIONS = _pairs("""
+em_cima_de on, embaixo_de under, atrás_de behind, ao_lado_de next_to, na_frente_de in_front_of,
+perto_de near
+""")
 # ter + noun, be + adjective, the intensifier's gender.
 FEELINGS = (
     ("fome", "hungry", "f"),
@@ -519,12 +476,19 @@ FEELINGS = (
     ("pressa", "in a hurry", ""),
     ("razão", "right", ""),
 )
+BY_ROAD = _pairs("de_carro by_car, de_ônibus by_bus, de_bicicleta by_bicycle, a_pé on_foot")
+BY_RAIL = _pairs("de_trem by_train, de_ônibus by_bus, de_carro by_car")
+BY_SEA = _pairs("de_avião by_plane, de_navio by_ship")
+# Where it snows, and where the summer is in December.
+COLD = {"Londres", "Paris", "Berlim", "Viena", "Nova York", "Madri"}
+COLD |= {"Japão", "Canadá", "França", "Itália", "Alemanha", "Estados Unidos"}
+SOUTH = {"Rio", "Salvador", "São Paulo", "Brasil", "Chile", "Argentina", "Angola"}
 # What one holds a drink in, and the drinks for it.
-MEASURES = (
-    ("xícara", "cup", ("café", "chá", "leite")),
-    ("copo", "glass", ("água", "leite", "suco", "vinho")),
-    ("garrafa", "bottle", ("água", "leite", "suco", "vinho")),
-)
+MEASURES = {
+    "xícara": ("café", "chá", "leite"),
+    "copo": ("água", "leite", "suco"),
+    "garrafa": ("água", "leite", "suco", "vinho"),
+}
 GREETINGS = (
     ("Olá, como vai você?", "Hello, how are you?"),
     ("Bom dia!", "Good morning!"),
@@ -600,6 +564,8 @@ cost cost cost
 have had had
 travel travelled travelled
 prefer preferred preferred
+pay paid paid
+wake woke woken
 """)
 }
 EN_GERUNDS = {"run": "running", "travel": "travelling", "forget": "forgetting", "see": "seeing"}

@@ -28,10 +28,12 @@ CONTRACTIONS = {
     "a": {"o": "ao", "a": "à", "os": "aos", "as": "às"},
     "por": {"o": "pelo", "a": "pela", "os": "pelos", "as": "pelas"},
 }
-for _preposition, _start in (("de", "d"), ("em", "n")):
-    for _word in "este esta estes estas aquele aquela aqueles aquelas ele ela eles elas".split():
-        CONTRACTIONS[_preposition][_word] = _start + _word
-CONTRACTIONS["a"] |= {w: "à" + w[1:] for w in ("aquele", "aquela", "aqueles", "aquelas")}
+for _plural in ("", "s"):
+    for _word in (f"este{_plural}", f"esta{_plural}", f"aquele{_plural}", f"aquela{_plural}"):
+        CONTRACTIONS["de"][_word] = "d" + _word
+        CONTRACTIONS["em"][_word] = "n" + _word
+        if _word.startswith("a"):
+            CONTRACTIONS["a"][_word] = "à" + _word[1:]
 
 
 def attach(preposition: str, phrase: str) -> str:
@@ -127,3 +129,29 @@ def en_verb(verb: str, form: str) -> str:
         past, participle = EN_IRREGULAR.get(head) or (_regular_past(head),) * 2
         head = past if form == "past" else participle
     return head + space + rest
+
+
+GRADES = {
+    "big": ("bigger", "biggest"),
+    "heavy": ("heavier", "heaviest"),
+    "easy": ("easier", "easiest"),
+}
+GRADES["friendly"] = ("friendlier", "friendliest")
+GRADES |= {
+    word: (word + "er", word + "est")
+    for word in ("tall", "young", "old", "new", "fast", "cheap", "long", "rich", "small", "quiet")
+}
+
+
+def comparative(adjective: str) -> str:
+    return GRADES[adjective][0] if adjective in GRADES else f"more {adjective}"
+
+
+def superlative(adjective: str) -> str:
+    return GRADES[adjective][1] if adjective in GRADES else f"most {adjective}"
+
+
+def pt_more(adjective: str, gender: str, plural: bool) -> str:
+    """The comparative of a Portuguese adjective; `grande` and `pequeno` have their own."""
+    own = {"grande": "maior", "pequeno": "menor"}.get(adjective)
+    return pt_plural(own) if own and plural else own or f"mais {agree(adjective, gender, plural)}"

@@ -1,0 +1,166 @@
+import pytest
+import tensorflow_datasets as tfds
+
+from keras_mt.data import CorpusError, has_split, load_corpus, phrasebook
+
+ENGLISH = ["A dog.", "Two\u2028cats\x0b!", "  spaces  inside  ", "Ünïcode 😀"]
+GERMAN = ["Ein Hund.", "Zwei\x85Katzen!", "Leer\u00a0zeichen", "Straße"]
+
+
+def read(*arguments):
+    pairs = load_corpus(*arguments).as_numpy_iterator()
+    return [(source.decode(), target.decode()) for source, target in pairs]
+
+
+def write(path, lines, end="\n"):
+    path.write_bytes("".join(line + end for line in lines).encode())
+
+
+@pytest.fixture(params=["{language}.{split}.txt", "{split}.{language}"])
+def folder(tmp_path, request):
+    for split, size in (("train", 4), ("test", 2)):
+        for language, lines in (("en", ENGLISH), ("de", GERMAN)):
+            write(tmp_path / request.param.format(language=language, split=split), lines[:size])
+    (tmp_path / "README.md").write_text("other files do not matter")
+    (tmp_path / "en.notes.txt").write_text("one language alone is no split\n")
+    return tmp_path
+
+
+def test_a_folder_is_split_on_newline_bytes_alone(folder):
+    assert read(folder, "en", "de", "train") == list(zip(ENGLISH, GERMAN, strict=True))
+    assert read(str(folder), "de", "en", "test") == list(zip(GERMAN, ENGLISH, strict=True))[:2]
+    assert [has_split(folder, "en", "de", s) for s in ("train", "validation", "notes")] == [
+        True, False, False,
+    ]  # fmt: skip
+
+
+def test_the_last_newline_may_be_missing(folder):
+    for path in folder.glob("*train*"):
+        path.write_bytes(path.read_bytes().removesuffix(b"\n"))
+    assert len(read(folder, "en", "de", "train")) == 4
+
+
+def train_file(folder, language):
+    return next(p for p in folder.glob("*train*") if language in p.name.split("."))
+
+
+def test_sides_that_do_not_align_are_refused(folder):
+    path = train_file(folder, "de")
+    write(path, [*GERMAN, "noch einer"])
+    with pytest.raises(CorpusError, match=r"4 lines.*5.*line 5 has no other side") as error:
+        load_corpus(folder, "en", "de", "train")
+    assert path.name in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [(b"caf\xe9", r":3 is not UTF-8 \(byte 4"), (b" \t ", ":3 is blank"), (b"", ":3 is blank")],
+)
+def test_bad_lines_are_refused_with_file_and_line(folder, line, message):
+    path = train_file(folder, "de")
+    lines = path.read_bytes().split(b"\n")
+    lines[2] = line
+    path.write_bytes(b"\n".join(lines))
+    with pytest.raises(CorpusError, match=message) as error:
+        load_corpus(folder, "en", "de", "train")
+    assert path.name in str(error.value)
+
+
+def test_empty_files_and_missing_parts_are_refused(folder, tmp_path_factory):
+    with pytest.raises(CorpusError, match=r"no files of the language 'fr'.*fr.train.txt"):
+        load_corpus(folder, "en", "fr", "train")
+    with pytest.raises(CorpusError, match=r"no split 'dev'; it has .*test, train"):
+        load_corpus(folder, "en", "de", "dev")
+    with pytest.raises(CorpusError, match="must differ"):
+        load_corpus(folder, "en", "en", "train")
+    with pytest.raises(CorpusError, match="There is no corpus"):
+        load_corpus(folder / "nowhere", "en", "de", "train")
+    with pytest.raises(CorpusError, match="it has nothing"):
+        load_corpus(tmp_path_factory.mktemp("empty"), "en", "de", "train")
+    train_file(folder, "en").write_bytes(b"")
+    with pytest.raises(CorpusError, match="is empty"):
+        load_corpus(folder, "en", "de", "train")
+
+
+def test_a_tsv_without_a_header_is_source_and_target(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    write(path, ["A dog.\tEin Hund.\tCC-BY", "A cat.\tEine Katze.\tCC-BY"])
+    expected = [("A dog.", "Ein Hund."), ("A cat.", "Eine Katze.")]
+    assert read(path, "en", "de", "train") == read(path, "en", "de", "test") == expected
+    assert has_split(path, "en", "de", "train") and not has_split(path, "en", "de", "validation")
+
+
+def test_a_tsv_header_names_the_columns_and_splits(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    rows = [
+        "id\tde\tsplit\ten",
+        "1\tHund\ttrain\tdog",
+        "2\tKatze\ttest\tcat",
+        "3\tMaus\ttrain\tmouse",
+    ]
+    write(path, rows, end="\r\n")
+    assert read(path, "en", "de", "train") == [("dog", "Hund"), ("mouse", "Maus")]
+    assert read(path, "de", "en", "test") == [("Katze", "cat")]
+    assert has_split(path, "en", "de", "test") and not has_split(path, "en", "de", "validation")
+    with pytest.raises(CorpusError, match=r"no split 'validation'; it has test, train"):
+        load_corpus(path, "en", "de", "validation")
+    with pytest.raises(CorpusError, match=r"pairs\.tsv:1 names no column 'fr'"):
+        load_corpus(path, "en", "fr", "train")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a\tb\nc\n", r"pairs\.tsv:2 has 1 columns; at least 2"),
+        (b"a\tb\nc\t\n", r"pairs\.tsv:2 is blank"),
+        (b"a\tb\nc\t\xff\n", r"pairs\.tsv:2 is not UTF-8"),
+        (b"", r"pairs\.tsv is empty"),
+        (b"en\tde\n", r"pairs\.tsv is empty"),
+    ],
+)
+def test_a_malformed_tsv_is_refused_with_its_line(tmp_path, content, message):
+    (tmp_path / "pairs.tsv").write_bytes(content)
+    with pytest.raises(CorpusError, match=message):
+        load_corpus(tmp_path / "pairs.tsv", "en", "de", "train")
+
+
+def test_the_phrasebook_goes_both_ways():
+    pairs = list(phrasebook.pairs("test"))
+    assert read("phrasebook", "pt", "en", "test") == pairs
+    assert read("phrasebook", "en", "pt", "test") == [(en, pt) for pt, en in pairs]
+    with pytest.raises(CorpusError, match="no language 'de'; it has pt, en"):
+        load_corpus("phrasebook", "de", "en", "test")
+    with pytest.raises(CorpusError, match="no split 'dev'"):
+        load_corpus("phrasebook", "pt", "en", "dev")
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "target"),
+    [("ted_hrlr_translate/pt_to_en", "pt", "en"), ("wmt14_translate/de-en", "en", "de")],
+)
+def test_tfds_translation_sets(name, source, target):
+    with tfds.testing.mock_data(num_examples=5):
+        direct = [
+            (row[source].decode(), row[target].decode())
+            for row in tfds.as_numpy(tfds.load(name, split="train"))
+        ]
+        assert read(f"tfds:{name}", source, target, "train") == direct
+        assert len(direct) == 5 and all(map(all, direct))
+        assert has_split(f"tfds:{name}", source, target, "validation")
+        assert not has_split(f"tfds:{name}", source, target, "dev")
+        with pytest.raises(CorpusError, match="no language 'fr'"):
+            load_corpus(f"tfds:{name}", "fr", target, "train")
+
+
+def test_a_tfds_set_that_cannot_be_downloaded_says_so(monkeypatch):
+    def fail(*args, **kwargs):
+        raise ConnectionError("no network")
+
+    monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", fail)
+    with pytest.raises(CorpusError, match="could not load 'ted_hrlr_translate/pt_to_en': no net"):
+        load_corpus("tfds:ted_hrlr_translate/pt_to_en", "pt", "en", "train")
+
+
+def test_an_unknown_tfds_set_is_refused():
+    with pytest.raises(CorpusError, match="TFDS has no dataset 'no_such_set'"):
+        load_corpus("tfds:no_such_set", "en", "de", "train")

@@ -1,0 +1,160 @@
+import io
+import random
+import subprocess
+import sys
+
+import keras
+import pytest
+import sentencepiece
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_mt import Tokenizer
+
+TEXTS = [f"The {a} {b} is on the {c}." for a in ("red", "old") for b in ("book", "cup", "dog")
+         for c in ("table", "chair", "bed")] * 5  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.train(TEXTS, vocab_size=320)
+
+
+@pytest.fixture(scope="module")
+def reference(tokenizer, tmp_path_factory):
+    """The same model in SentencePiece's own Python."""
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.model"
+    tokenizer.save(path)
+    return sentencepiece.SentencePieceProcessor(model_file=str(path))
+
+
+def test_ids_of_the_contract(tokenizer, reference):
+    assert tokenizer.vocab_size == reference.get_piece_size() <= 320
+    special = reference.pad_id(), reference.unk_id(), reference.bos_id(), reference.eos_id()
+    assert special == (0, 1, 2, 3)
+    assert special == (Tokenizer.PADDING, Tokenizer.UNKNOWN, Tokenizer.START, Tokenizer.END)
+
+
+def test_shapes(tokenizer):
+    ids = tokenizer.tokenize(["the book", ""])
+    assert isinstance(ids, tf.RaggedTensor) and ids.dtype == tf.int32
+    assert ids.row_lengths().numpy()[1] == 0
+    assert tokenizer.tokenize(tf.constant([], tf.string)).nrows() == 0
+    assert tokenizer.tokenize("the book").shape.rank == 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text())
+def test_any_text_is_cut_and_joined_as_sentencepiece_does(tokenizer, reference, text):
+    ids = tokenizer.tokenize([text])
+    assert ids.to_list()[0] == reference.encode(text)
+    assert Tokenizer.UNKNOWN not in ids.to_list()[0]
+    assert tokenizer.detokenize(ids)[0].numpy().decode() == reference.decode(ids.to_list()[0])
+
+
+def test_nothing_is_unknown_and_plain_text_comes_back(tokenizer):
+    texts = ["Zażółć gęślą jaźń", "日本語 😀", "the book is on the table", "naïve café №"[:-1]]
+    for text, ids in zip(texts, tokenizer.tokenize(texts).to_list(), strict=True):
+        assert Tokenizer.UNKNOWN not in ids
+        assert tokenizer.detokenize([ids])[0].numpy().decode() == text.strip()
+
+
+def test_detokenize_leaves_padding_start_and_end_out(tokenizer):
+    ids = tokenizer.tokenize("the book").numpy().tolist()
+    padded = tf.constant([[2, *ids, 3, 0, 0], [2, 3, 0, 0, 0, *[0] * len(ids)][: len(ids) + 4]])
+    assert [t.decode() for t in tokenizer.detokenize(padded).numpy()] == ["the book", ""]
+    assert tokenizer.detokenize(tf.ragged.constant([ids, []], dtype=tf.int32)).shape == (2,)
+
+
+def test_it_survives_a_new_random_seed_everywhere(tokenizer):
+    texts = tf.constant(["the book"])
+    traced = tf.function(tokenizer.tokenize)
+    pipeline = tf.data.Dataset.from_tensors(texts).map(tokenizer.tokenize)
+    before = tokenizer.tokenize(texts).to_list()
+    assert traced(texts).to_list() == before
+    keras.utils.set_random_seed(5)
+    assert tokenizer.tokenize(texts).to_list() == before
+    assert traced(texts).to_list() == before
+    assert [ids.to_list() for ids in pipeline] == [before]
+    assert tokenizer.detokenize(before).numpy().tolist() == [b"the book"]
+
+
+def test_it_is_exported_with_a_saved_model(tokenizer, tmp_path):
+    module = tf.Module()
+    module.tokenizer = tokenizer
+    module.function = tf.function(
+        lambda text: tokenizer.tokenize(text).flat_values,
+        input_signature=[tf.TensorSpec([None], tf.string)],
+    )
+    tf.saved_model.save(module, tmp_path / "saved")
+    script = (
+        "import sys, tensorflow as tf, tensorflow_text\n"
+        "model = tf.saved_model.load(sys.argv[1])\n"
+        "print(model.function(tf.constant(['the book'])).numpy().tolist())"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", script, tmp_path / "saved"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert output.strip() == str(tokenizer.tokenize("the book").numpy().tolist())
+
+
+def test_save_and_load(tokenizer, tmp_path):
+    tokenizer.save(tmp_path / "tokenizer.model")
+    assert [p.name for p in tmp_path.iterdir()] == ["tokenizer.model"]
+    loaded = Tokenizer.load(tmp_path / "tokenizer.model")
+    assert loaded.vocab_size == tokenizer.vocab_size
+    assert loaded.tokenize(TEXTS[:3]).to_list() == tokenizer.tokenize(TEXTS[:3]).to_list()
+
+
+def test_other_models_are_refused(tmp_path):
+    (tmp_path / "no.model").write_bytes(b"no model")
+    with pytest.raises(ValueError, match="no SentencePiece model"):
+        Tokenizer.load(tmp_path / "no.model")
+    other = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXTS), model_writer=other, vocab_size=40, minloglevel=2,
+        hard_vocab_limit=False,
+    )  # fmt: skip
+    (tmp_path / "other.model").write_bytes(other.getvalue())
+    with pytest.raises(ValueError, match=r"ids 0, 1, 2, 3.*It has -1, 0, 1, 2"):
+        Tokenizer.load(tmp_path / "other.model")
+
+
+def test_training_is_deterministic_and_takes_bytes(tokenizer, tmp_path):
+    again = Tokenizer.train((text.encode() for text in TEXTS), vocab_size=320)
+    assert again.pieces(range(again.vocab_size)) == tokenizer.pieces(range(tokenizer.vocab_size))
+
+
+def test_the_sample_is_drawn_from_the_whole_corpus_by_seed():
+    words = ["".join(random.Random(i).choices("abcdefgh", k=9)) for i in range(300)]
+
+    def pieces(seed):
+        tokenizer = Tokenizer.train(words * 10, vocab_size=400, sample=150, seed=seed)
+        return tokenizer.pieces(range(tokenizer.vocab_size))
+
+    assert pieces(1) == pieces(1)
+    assert pieces(1) != pieces(2)
+
+
+def test_vocab_size_is_an_upper_bound():
+    assert Tokenizer.train(["ab ba"] * 10, vocab_size=5000).vocab_size < 5000
+
+
+@pytest.mark.parametrize("size", [262, 100])
+def test_a_vocabulary_too_small_is_refused_with_what_is_needed(size):
+    with pytest.raises(ValueError, match=rf"vocab_size={size} is too small.* 2\d\d"):
+        Tokenizer.train(TEXTS, vocab_size=size)
+
+
+def test_no_text_is_refused():
+    with pytest.raises(ValueError, match="no text"):
+        Tokenizer.train([], vocab_size=300)
+
+
+def test_pieces_are_sentencepieces(tokenizer, reference):
+    ids = tokenizer.tokenize("the book").numpy()
+    assert tokenizer.pieces(ids) == reference.encode("the book", out_type=str)

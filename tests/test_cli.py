@@ -1,0 +1,144 @@
+import json
+import subprocess
+
+import pytest
+import sacrebleu
+
+from keras_mt import Translator
+
+
+@pytest.fixture(scope="module")
+def keras_mt(command):
+    def run(*arguments, stdin=b"", check=True):
+        result = subprocess.run(
+            [*command, *map(str, arguments)], input=stdin, capture_output=True, check=False
+        )
+        if check:
+            assert result.returncode == 0, result.stderr.decode()
+        return result
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def saved_model(keras_mt, run_dir, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("saved_models") / "pt_en" / "1"
+    keras_mt("export", run_dir, directory, "--beam-size", 2, "--n-best", 2, "--max-length", 20)
+    return directory
+
+
+def wild_lines():
+    """Lines of all kinds, each with whether it must be refused."""
+    return [
+        ("O livro está em cima da mesa.".encode(), False),
+        (b"", False),
+        (b"palavra " * 5000, True),
+        ("😀👩‍👩‍👧‍👦 🇧🇷".encode(), False),
+        (b"a\x00b\x01\x02\x07\x1b[31mc\x7f", False),
+        (b"caf\xe9 \xff\xfe", True),
+        ("uma linha\u2028outra\u2029e outra\x85fim".encode(), False),
+        ("日本語の文です。".encode(), False),
+        (b"\x01\x02", True),
+        (b"carriage\rreturn\r", False),
+        ("▁ <s> </s> <pad> <0x41>".encode(), False),
+        (b"   ", False),
+        ("O gato está no jardim.".encode(), False),
+    ]
+
+
+@pytest.mark.parametrize("last_newline", [b"\n", b""])
+@pytest.mark.parametrize("model", ["run_dir", "saved_model"])
+def test_translate_writes_a_line_for_each_line(model, last_newline, keras_mt, request):
+    lines, refused = zip(*wild_lines(), strict=True)
+    result = keras_mt(
+        "translate", request.getfixturevalue(model), stdin=b"\n".join(lines) + last_newline
+    )
+    out = result.stdout.decode("utf-8").removesuffix("\n").split("\n")
+    assert len(out) == len(lines)
+    messages = result.stderr.decode("utf-8")
+    for number, (line, is_refused) in enumerate(zip(lines, refused, strict=True), start=1):
+        assert (f"line {number} refused" in messages) == is_refused, (number, line)
+        if is_refused or not line.strip():
+            assert not out[number - 1].strip()
+
+
+def test_translate_is_the_translator_in_order(keras_mt, run_dir, corpus):
+    lines = (corpus / "pt.test.txt").read_bytes()
+    out = keras_mt("translate", run_dir, corpus / "pt.test.txt").stdout.decode()
+    assert out.splitlines() == Translator.load(run_dir)(lines.decode().splitlines())
+    assert keras_mt("translate", run_dir, stdin=lines).stdout.decode() == out
+    assert keras_mt("translate", run_dir, stdin=b"").stdout == b""
+
+
+def test_translate_gives_scores_as_json(keras_mt, run_dir, corpus):
+    options = ("--beam-size", 3, "--n-best", 2, "--length-penalty", 0.6)
+    lines = (corpus / "pt.test.txt").read_text(encoding="utf-8").splitlines()[:3] + ["x" * 9000]
+    stdin = "\n".join(lines).encode()
+    out = keras_mt("translate", run_dir, *options, "--json", stdin=stdin).stdout.decode()
+    rows = [json.loads(line) for line in out.splitlines()]
+    translator = Translator.load(run_dir, beam_size=3, n_best=2, length_penalty=0.6)
+    for row, line, found in zip(rows, lines, translator.hypotheses(lines), strict=True):
+        assert row["source"] == line
+        if found is None:
+            assert row["translations"] == [] and "longer" in row["error"]
+        else:
+            assert [t["text"] for t in row["translations"]] == [h.text for h in found]
+            for t, h in zip(row["translations"], found, strict=True):
+                assert t["score"] == pytest.approx(h.score, abs=1e-4)
+    plain = keras_mt("translate", run_dir, *options, stdin=stdin).stdout.decode().splitlines()
+    assert plain[0] == "\t".join(t["text"] for t in rows[0]["translations"])
+
+
+def test_evaluate_prints_sacrebleus_scores_last(keras_mt, run_dir, corpus, saved_model):
+    arguments = ("--data", corpus, "--source", "pt", "--target", "en")
+    scores = json.loads(keras_mt("evaluate", run_dir, *arguments).stdout.decode().splitlines()[-1])
+    sources, references = (
+        (corpus / f"{language}.test.txt").read_text(encoding="utf-8").splitlines()
+        for language in ("pt", "en")
+    )
+    bleu, chrf = sacrebleu.BLEU(), sacrebleu.CHRF()
+    translations = Translator.load(run_dir)(sources)
+    assert scores["bleu"] == round(bleu.corpus_score(translations, [references]).score, 2)
+    assert scores["chrf"] == round(chrf.corpus_score(translations, [references]).score, 2)
+    assert scores["bleu_signature"] == str(bleu.get_signature())
+    assert scores["chrf_signature"] == str(chrf.get_signature())
+    exported = keras_mt("evaluate", saved_model.parent, *arguments, "--split", "validation")
+    assert set(json.loads(exported.stdout.decode().splitlines()[-1])) == set(scores)
+
+
+def test_options_fixed_at_the_export_are_refused(keras_mt, saved_model):
+    result = keras_mt("translate", saved_model, "--beam-size", 3, stdin=b"x", check=False)
+    assert result.returncode == 1
+    assert b"fixed options: give --beam-size to `keras-mt export`" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("train", "--data", "/nowhere", "--source", "en", "--target", "de", "--output", "x"),
+         "There is no corpus '/nowhere'"),
+        (("train", "--data", "phrasebook", "--source", "en", "--target", "de", "--output", "x"),
+         "no language 'de'; it has pt, en"),
+        (("translate", "."), "neither a run folder nor a SavedModel"),
+        (("export", ".", "new"), "not a finished run folder"),
+    ],
+)  # fmt: skip
+def test_errors_are_one_message_and_no_stack(keras_mt, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    result = keras_mt(*arguments, check=False)
+    assert result.returncode == 1
+    assert message in result.stderr.decode()
+    assert "Traceback" not in result.stderr.decode()
+    assert len(result.stderr.splitlines()) < 4
+
+
+def test_export_refuses_a_version_that_exists(keras_mt, run_dir, saved_model):
+    result = keras_mt("export", run_dir, saved_model, check=False)
+    assert result.returncode == 1 and b"exists" in result.stderr
+
+
+@pytest.mark.parametrize("command_name", ["", "train", "evaluate", "export", "translate"])
+def test_help_teaches(keras_mt, command_name):
+    text = keras_mt(*filter(None, [command_name]), "--help").stdout.decode()
+    assert f"keras-mt {command_name}".strip() in text.split("Options")[0]
+    assert "TensorFlow" not in keras_mt("--help").stderr.decode()

@@ -1,0 +1,53 @@
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+
+def run(*arguments, cwd=None):
+    result = subprocess.run(
+        [sys.executable, *map(str, arguments)], capture_output=True, text=True, check=False, cwd=cwd
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_classify_with_a_layer():
+    accuracy = float(
+        run(ROOT / "examples/classify_with_a_layer.py", 1).split("'accuracy': ")[1][:4]
+    )
+    assert accuracy > 0.9
+
+
+def test_translate_with_tensorflow(run_dir, tmp_path):
+    from keras_mt import Translator
+
+    translator = Translator.load(run_dir)
+    translator.export(tmp_path / "1")
+    sentences = ["O livro está em cima da mesa.", "Olá, como vai você?"]
+    out = run(ROOT / "examples/translate_with_tensorflow.py", tmp_path / "1", *sentences)
+    for sentence, translation in zip(sentences, translator(sentences), strict=True):
+        assert f"{sentence}\n  -> {translation}  (-" in out
+
+
+def test_phrasebook_report(run_dir):
+    out = run(ROOT / "examples/phrasebook_report.py", run_dir)
+    for system in ("word-for-word dictionary", "nearest training sentence", "keras_mt"):
+        assert system in out
+    for picture in ("training.png", "attention.png"):
+        assert (run_dir / picture).read_bytes().startswith(b"\x89PNG")
+        (run_dir / picture).unlink()
+
+
+def test_plot_schedule(tmp_path):
+    run(ROOT / "examples/plot_schedule.py", tmp_path / "schedule.png")
+    assert (tmp_path / "schedule.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("name", ["phrasebook_report", "translate_with_tensorflow"])
+def test_usage(name):
+    result = subprocess.run(
+        [sys.executable, ROOT / f"examples/{name}.py"], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 1 and "usage" in result.stderr

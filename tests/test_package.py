@@ -1,0 +1,65 @@
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+LAYERS_ALONE = """
+import keras_mt, sys
+from keras_mt import layers, losses, metrics, models, schedules
+import keras, numpy as np
+model = keras_mt.Transformer(vocab_size=9, num_layers=1, d_model=8, num_heads=2, d_ff=8)
+x = np.array([[2, 5, 3]])
+print(model({"source": x, "target": x}).shape)
+heavy = ("keras_mt.data", "keras_mt.translator", "tensorflow_text", "tensorflow_datasets")
+assert not [name for name in sys.modules if name.startswith(heavy)]
+"""
+
+
+def test_importing_the_package_imports_the_layers_alone():
+    subprocess.run([sys.executable, "-c", LAYERS_ALONE], check=True, cwd=ROOT)
+
+
+@pytest.mark.parametrize("room", ["layers", "models", "losses.py", "metrics.py", "schedules.py"])
+def test_backend_neutral_rooms_never_import_tensorflow(room):
+    place = ROOT / "keras_mt" / room
+    for path in place.glob("*.py") if place.is_dir() else [place]:
+        assert "tensorflow" not in [
+            word.split(".")[0]
+            for line in path.read_text(encoding="utf-8").splitlines()
+            if line.lstrip().startswith(("import ", "from "))
+            for word in line.split()[1:2]
+        ]
+
+
+def test_public_names():
+    import keras_mt
+
+    for name in keras_mt.__all__:
+        assert getattr(keras_mt, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = keras_mt.nonsense
+
+
+def test_docstring_examples_run():
+    import doctest
+    import importlib
+    import pkgutil
+
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    import keras_mt
+    from keras_mt.layers import attention
+
+    attempted = 0
+    for module in pkgutil.walk_packages(keras_mt.__path__, "keras_mt."):
+        if module.name.endswith("__main__"):
+            continue
+        loaded = importlib.import_module(module.name)
+        names = {"keras": keras, "np": np, "tf": tf, "causal_mask": attention.causal_mask}
+        result = doctest.testmod(loaded, extraglobs=names, optionflags=doctest.NORMALIZE_WHITESPACE)
+        assert not result.failed, module.name
+        attempted += result.attempted
+    assert attempted > 30

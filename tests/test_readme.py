@@ -1,0 +1,87 @@
+"""Every block of the README: run where it can run here, parsed where it cannot."""
+
+import os
+import re
+import shlex
+import subprocess
+
+import keras
+import pytest
+from conftest import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+
+
+def blocks(language):
+    return [text for kind, text in BLOCKS if kind == language]
+
+
+@pytest.fixture(scope="module")
+def workplace(corpus, command, tmp_path_factory):
+    """A folder with the reader's corpus, and `keras-mt` on the path."""
+    folder = tmp_path_factory.mktemp("readme")
+    (folder / "my_corpus").mkdir()
+    for path in corpus.iterdir():
+        name = path.name.replace("pt.", "de.")
+        (folder / "my_corpus" / name).write_bytes(path.read_bytes())
+    (folder / "bin").mkdir()
+    script = folder / "bin" / "keras-mt"
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+    script.chmod(0o755)
+    return folder
+
+
+def test_every_block_is_of_a_kind_that_is_checked():
+    assert {kind for kind, _ in BLOCKS} == {"bash", "python", "sh", "text"}
+
+
+def test_shell_and_python_run_in_the_readers_order(workplace, monkeypatch):
+    monkeypatch.chdir(workplace)
+    environment = {**os.environ, "PATH": f"{workplace / 'bin'}:{os.environ['PATH']}"}
+    for block in blocks("bash"):
+        subprocess.run(["bash", "-euc", block], env=environment, check=True)
+    assert len((workplace / "translations.txt").read_text(encoding="utf-8").splitlines()) == 20
+
+    fit = keras.Model.fit
+
+    def short_fit(self, *args, **kwargs):
+        return fit(self, *args, **{**kwargs, "epochs": 1, "steps_per_epoch": 3, "verbose": 0})
+
+    monkeypatch.setattr(keras.Model, "fit", short_fit)
+    namespace = {}
+    for block in blocks("python"):
+        exec(compile(block, "README.md", "exec"), namespace)
+    assert (workplace / "saved_models" / "en_de" / "2" / "saved_model.pb").is_file()
+    assert set(namespace["outputs"]) == {"translations", "scores"}
+
+
+@pytest.mark.parametrize("block", blocks("sh"))
+def test_other_shell_is_parsed(block):
+    """make, docker and long runs: the shell's grammar, and that each command exists as written."""
+    from keras_mt.cli import main
+
+    subprocess.run(["bash", "-nc", block], check=True)
+    for line in block.replace("\\\n", "").splitlines():
+        words = shlex.split(line.split(" < ")[0].split(" > ")[0])
+        assert words[0] in ("make", "docker", "curl", "keras-mt")
+        if words[0] == "make":
+            subprocess.run(["make", "--dry-run", *words[1:]], cwd=ROOT, check=True)
+        if words[0] == "keras-mt":
+            subcommand = main.commands[words[1]]
+            arguments = [str(ROOT) if re.match("runs|saved_models", w) else w for w in words[2:]]
+            subcommand.make_context(words[1], arguments)  # Parses; does not invoke.
+
+
+def test_the_examples_are_what_the_readme_shows():
+    for name in ("train_with_fit.py", "classify_with_a_layer.py"):
+        source = (ROOT / "examples" / name).read_text(encoding="utf-8")
+        shown = next(b for b in blocks("python") if source.splitlines()[-1] in b)
+        lines = iter(source.splitlines())
+        for line in shown.splitlines():
+            assert line.startswith("EPOCHS") or line in lines, line
+
+
+def test_the_files_that_it_names_are_there():
+    for target in re.findall(r"\]\(((?!https?:)[^)]+)\)", README):
+        assert (ROOT / target).exists(), target

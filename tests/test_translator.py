@@ -1,0 +1,207 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_mt import Tokenizer, Transformer, Translator
+from keras_mt.serving import ExportedTranslator
+
+START, END = Tokenizer.START, Tokenizer.END
+
+
+@pytest.fixture(scope="module")
+def translator(run_dir):
+    return Translator.load(run_dir, beam_size=3, n_best=2)
+
+
+@pytest.fixture(scope="module")
+def sources(corpus):
+    return (corpus / "pt.test.txt").read_text(encoding="utf-8").splitlines()
+
+
+def log_probs(model, source, target):
+    """By the whole-sequence model: the log-probability of each next token."""
+    logits = model({"source": np.array([source]), "target": np.array([target])})
+    return tf.nn.log_softmax(logits[0]).numpy()
+
+
+def test_types_in_are_types_out(run_dir, sources):
+    translator = Translator.load(run_dir)
+    one = translator(sources[0])
+    assert isinstance(one, str)
+    assert translator(sources[:1]) == [one]
+    tensor = translator(tf.constant(sources[:2]))
+    assert tensor.dtype == tf.string and tensor.shape == (2, 1)
+    assert tensor[0, 0].numpy().decode() == one
+    assert translator([]) == []
+
+
+def test_n_best_gives_lists_best_first(translator, sources):
+    assert [len(found) for found in translator(sources[:3])] == [2, 2, 2]
+    assert isinstance(translator(sources[0]), list)
+    for found in translator.hypotheses(sources):
+        assert found[0].score >= found[1].score
+        assert found[0].text != found[1].text or found[0].score == found[1].score
+
+
+def test_greedy_is_the_argmax_of_the_whole_sequence_model(run_dir, sources):
+    translator = Translator.load(run_dir, beam_size=1)
+    for text in sources[:4]:
+        source = [*translator.tokenizer.tokenize(text).numpy(), END]
+        target = [START]
+        limit = min(2 * (len(source) - 1) + 10, translator.model.max_length)
+        while target[-1] != END and len(target) <= limit:
+            probabilities = log_probs(translator.model, source, target)[-1]
+            probabilities[[0, START]] = -np.inf
+            target.append(int(probabilities.argmax()))
+        expected = translator.tokenizer.detokenize([target])[0].numpy().decode()
+        assert translator(text) == expected
+
+
+def test_a_score_is_the_log_probability_over_the_length(run_dir, sources):
+    for penalty in (0.0, 1.0):
+        translator = Translator.load(run_dir, length_penalty=penalty, max_length=5, min_length=5)
+        for text in sources[:4]:
+            (found,) = translator.hypotheses([text])[0]
+            ids = list(translator.tokenizer.tokenize(found.text).numpy())
+            if len(ids) > 5:
+                continue  # Detokenized text may be cut into other pieces.
+            source = [*translator.tokenizer.tokenize(text).numpy(), END]
+            for generated in (ids, [*ids, END]):
+                if len(generated) == 5:
+                    own = log_probs(translator.model, source, [START, *generated[:-1]])
+                    total = sum(own[i, token] for i, token in enumerate(generated))
+                    assert found.score == pytest.approx(total / 5**penalty, abs=1e-3)
+
+
+def test_a_translation_does_not_depend_on_its_batch(translator, sources):
+    together = translator.hypotheses([*sources, "", sources[0]])
+    assert [h.text for h in together[0]] == [h.text for h in together[-1]]
+    for text, found in zip(sources, together, strict=False):
+        alone = translator.hypotheses([text])[0]
+        assert [h.text for h in alone] == [h.text for h in found]
+        np.testing.assert_allclose([h.score for h in alone], [h.score for h in found], atol=1e-4)
+
+
+def test_an_empty_text_gives_an_empty_translation(run_dir, translator):
+    assert Translator.load(run_dir)(["", "Olá!", ""])[::2] == ["", ""]
+    assert translator.hypotheses([""]) == [[("", 0.0)]]
+
+
+def test_a_text_over_the_limit_is_refused_by_its_number(translator):
+    long = "palavra " * 500
+    with pytest.raises(ValueError, match=r"Text 1 has more than 63 tokens"):
+        translator(["Olá!", long])
+    assert translator.hypotheses([long, "Olá!"])[0] is None
+    with pytest.raises(ValueError, match="Text 0 must be a str"):
+        translator([3])
+    with pytest.raises(ValueError, match="UTF-8"):
+        translator("\ud800")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_best": 5}, "n_best"),
+        ({"beam_size": 0}, "beam_size"),
+        ({"max_length": 65}, "max_length=65"),
+        ({"max_length": 3, "min_length": 4}, "min_length=4"),
+        ({"length_penalty": -1}, "length_penalty"),
+    ],
+)
+def test_impossible_options_are_refused_by_name(run_dir, options, message):
+    with pytest.raises(ValueError, match=message):
+        Translator.load(run_dir, **options)
+
+
+def test_a_tokenizer_of_another_model_is_refused(translator):
+    other = Transformer(vocab_size=77, num_layers=1, d_model=8, num_heads=2, d_ff=8)
+    with pytest.raises(ValueError, match=r"77.*not trained together"):
+        Translator(other, translator.tokenizer)
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no model\.keras"):
+        Translator.load(tmp_path)
+
+
+def test_alignment_rows_are_distributions_over_the_source(translator, sources):
+    target = translator(sources[0])[0]
+    source_pieces, target_pieces, scores = translator.align(sources[0], target)
+    assert scores.shape == (len(target_pieces), len(source_pieces))
+    np.testing.assert_allclose(scores.sum(axis=1), 1, atol=1e-5)
+    assert "".join(source_pieces[:-1]).replace("▁", " ").strip() == sources[0]
+    assert source_pieces[-1] == target_pieces[-1] == "</s>"
+
+
+PLAIN_TENSORFLOW = """
+import json, sys
+import tensorflow as tf, tensorflow_text
+signature = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+assert signature.structured_input_signature[1]["text"].dtype == tf.string
+assert signature.structured_input_signature[1]["text"].shape.as_list() == [None]
+outputs = signature(text=tf.constant(json.load(sys.stdin)))
+assert set(outputs) == {"translations", "scores"}
+assert outputs["scores"].dtype == tf.float32
+assert not [name for name in sys.modules if name.startswith(("keras_mt", "keras."))]
+print(json.dumps([[t.decode() for t in row] for row in outputs["translations"].numpy()]))
+print(json.dumps(outputs["scores"].numpy().tolist()))
+"""
+
+
+def test_an_export_gives_the_same_without_keras_mt(translator, sources, tmp_path):
+    translator.export(tmp_path / "pt_en" / "1")
+    texts = [*sources[:6], "", "palavra " * 500]
+    result = subprocess.run(
+        [sys.executable, "-c", PLAIN_TENSORFLOW, tmp_path / "pt_en" / "1"],
+        input=json.dumps(texts), capture_output=True, text=True, check=True, cwd=tmp_path,
+    )  # fmt: skip
+    translations, scores = map(json.loads, result.stdout.splitlines()[-2:])
+    assert translations[:6] == translator(sources[:6])
+    for row, found in zip(scores, translator.hypotheses(sources[:6]), strict=False):
+        np.testing.assert_allclose(row, [h.score for h in found], atol=1e-4)
+    assert translations[6:] == [["", ""], ["", ""]]
+    assert scores[6][0] == 0 and scores[7] == [-1e9, -1e9]
+    exported = ExportedTranslator(tmp_path / "pt_en")  # The newest version.
+    assert exported.hypotheses([texts[7], texts[0]])[0] is None
+    assert exported.options["beam_size"] == 3
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_an_export_in_half_precision_scores_nearly_the_same(run_dir, sources, tmp_path, dtype):
+    translator = Translator.load(run_dir, beam_size=1)
+    translator.export(tmp_path / "1", dtype=dtype)
+    half = ExportedTranslator(tmp_path / "1")
+    for a, b in zip(translator.hypotheses(sources), half.hypotheses(sources), strict=True):
+        assert a[0].score == pytest.approx(b[0].score, abs=0.1)
+    size = {
+        p: (p / "variables/variables.data-00000-of-00001").stat().st_size for p in [tmp_path / "1"]
+    }
+    assert size[tmp_path / "1"] < 2.2 * translator.model.count_params() + 1e5
+
+
+def test_an_export_never_overwrites_and_leaves_nothing_half_done(translator, tmp_path, monkeypatch):
+    (tmp_path / "1").mkdir()
+    with pytest.raises(FileExistsError, match=r"1 exists.*2"):
+        translator.export(tmp_path / "1")
+
+    def fail(*args, **kwargs):
+        assert [path.name for path in tmp_path.iterdir() if path.name.isdigit()] == ["1"]
+        raise OSError("disk full")
+
+    monkeypatch.setattr(tf.saved_model, "save", fail)
+    with pytest.raises(OSError, match="disk full"):
+        translator.export(tmp_path / "2")
+    assert [path.name for path in tmp_path.iterdir()] == ["1"]
+
+
+def test_it_survives_a_new_random_seed(translator, sources):
+    import keras
+
+    before = translator(sources[0])
+    keras.utils.set_random_seed(77)
+    assert translator(sources[0]) == before
+    assert translator.tokenizer.tokenize(["Olá"]).shape[0] == 1
