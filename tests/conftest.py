@@ -30,7 +30,7 @@ def run_dir(corpus, tmp_path_factory):
 
     output = tmp_path_factory.mktemp("runs") / "pt_en"
     return train(
-        corpus, "pt", "en", output, vocab_size=600, steps=40, warmup_steps=20, batch_tokens=1024,
+        corpus, "pt", "en", output, vocab_size=600, steps=100, warmup_steps=40, batch_tokens=1024,
         max_length=64, checkpoint_steps=20,
     )  # fmt: skip
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras_mt.data.tokenizer import Tokenizer
 
 _CHUNK = 1024  # Pairs tokenized by one call.
+_MIXED = 64  # Batches shuffled, so that an epoch's last ones do not come bucket by bucket.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,6 +122,8 @@ class Batches:
 
     def stream(self, start_step=0):
         """The batches of all epochs without end, from a given step on."""
+        if not self.counts.batches:
+            raise ValueError(f"There is nothing to batch: {self.counts}.")
         epoch, offset = divmod(start_step, self.counts.batches)
         later = tf.data.Dataset.range(epoch + 1, tf.int64.max)
         return self.epoch(epoch).skip(offset).concatenate(self._epochs(later))
@@ -133,17 +136,15 @@ class Batches:
         if self.seed is not None:
             # Of this function's graph: the user's global seed shall not change the order.
             tf.random.set_seed(1)
-            pairs = pairs.shuffle(self.shuffle_buffer, seed=self.seed * 1_000_003 + number)
+            seed = self.seed * 1_000_003 + number
+            pairs = pairs.shuffle(self.shuffle_buffer, seed=seed)
         lengths = tf.constant(self.lengths, tf.int64)
         rows = tf.constant(self.rows, tf.int64)
 
-        def bucket(source, target):
-            return tf.searchsorted(lengths, [tf.maximum(_length(source), _length(target))])[0]
-
         def batch(index, window):
-            return window.batch(rows[index]).map(lambda *sides: cut(index, *sides))
+            return window.batch(rows[index]).map(functools.partial(cut, index))
 
-        def cut(index, source, target):
+        def cut(index, _, source, target):
             length = tf.cast(lengths[index], tf.int32)
             missing = tf.cast(rows[index], tf.int32) - tf.shape(source)[0]
             source, labels = (
@@ -156,24 +157,27 @@ class Batches:
             shifted = tf.where(labels == Tokenizer.PADDING, 0, shifted)
             return {"source": source, "target": shifted}, labels
 
-        return (
+        batches = (
             pairs.batch(_CHUNK)
             .map(self._tokenize, tf.data.AUTOTUNE)
             .unbatch()
             .group_by_window(
-                lambda source, target: tf.cast(bucket(source, target), tf.int64),
+                lambda bucket, *_: bucket,
                 batch,
                 window_size_func=lambda index: rows[index],
             )
         )
+        return batches if self.seed is None else batches.shuffle(_MIXED, seed=seed)
 
     def _tokenize(self, source, target):
-        """Chunks of strings to rows of ids with their ends, `[kept, max_length]`."""
+        """Chunks of strings to buckets `[kept]` and ids with ends, `[kept, max_length]`, twice."""
         sides = [with_end(self.tokenizer.tokenize(side)) for side in (source, target)]
         longest = tf.maximum(*(side.row_lengths() for side in sides))
         shortest = tf.minimum(*(side.row_lengths() for side in sides))
         kept = (longest <= self.max_length) & (shortest > 1)
-        return tuple(
+        # Here, for a whole chunk: pair by pair it would take most of the pipeline's time.
+        bucket = tf.searchsorted(tf.constant(self.lengths, tf.int64), longest[kept])
+        return tf.cast(bucket, tf.int64), *(
             tf.ragged.boolean_mask(side, kept).to_tensor(shape=(None, self.max_length))
             for side in sides
         )
@@ -193,10 +197,6 @@ def with_end(ids):
     """Ragged ids `[batch, (tokens)]` with the end after each row."""
     end = tf.fill((ids.nrows(), 1), Tokenizer.END)
     return tf.concat([ids, tf.cast(end, ids.dtype)], axis=1)
-
-
-def _length(ids):
-    return tf.math.count_nonzero(ids)
 
 
 def _bucket_lengths(max_length):

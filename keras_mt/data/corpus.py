@@ -1,11 +1,14 @@
 """Parallel text from wherever it lies: TFDS, a folder, a file, or the embedded phrasebook."""
 
+import codecs
 import itertools
 from pathlib import Path
 
 import tensorflow as tf
 
 from keras_mt.data import phrasebook
+
+_CHUNK = 1024  # Pairs handed to TensorFlow at a time.
 
 
 class CorpusError(ValueError):
@@ -79,13 +82,7 @@ def _phrasebook(data, source, target, split):
     _check_split(data, phrasebook.SPLITS, split)
     order = [phrasebook.LANGUAGES.index(language) for language in (source, target)]
 
-    def generate():
-        for pair in phrasebook.pairs(split):
-            yield pair[order[0]], pair[order[1]]
-
-    return tf.data.Dataset.from_generator(
-        generate, output_signature=(tf.TensorSpec((), tf.string),) * 2
-    )
+    return _dataset(lambda: ([pair[i] for i in order] for pair in phrasebook.pairs(split)))
 
 
 def _tfds(data, source, target, split):
@@ -98,7 +95,12 @@ def _tfds(data, source, target, split):
         raise CorpusError(f"TFDS has no dataset {name!r}: {error}") from error
     _check_languages(data, languages, source, target)
     try:
-        pairs = tfds.load(name, split=split, shuffle_files=False)
+        pairs = tfds.load(
+            name,
+            split=split,
+            shuffle_files=False,
+            read_config=tfds.ReadConfig(try_autocache=False),  # Never held whole.
+        )
     except Exception as error:
         _check_split(data, _tfds_splits(data, source, target), split)
         raise CorpusError(f"TFDS could not load {name!r}: {error}") from error
@@ -123,24 +125,32 @@ def _folder(data, source, target, split):
                 + (", ".join(sorted(path.name for path in Path(data).iterdir())[:12]) or "nothing")
                 + "."
             )
+    for found, other in (files, files[::-1]):
+        if split in found and split not in other:
+            raise CorpusError(f"{data} has {found[split].name}, but not its other side.")
     _check_split(data, sorted(set(files[0]) & set(files[1])), split)
     paths = [found[split] for found in files]
     for path in paths:
         if path.stat().st_size == 0:
             raise CorpusError(f"{path} is empty.")
-    with open(paths[0], "rb") as first, open(paths[1], "rb") as second:
-        lines = [0, 0]
-        for number, pair in enumerate(itertools.zip_longest(first, second), start=1):
-            for side, line in enumerate(pair):
-                if line is not None:
-                    lines[side] = number
-                    _check_text(line, paths[side], number)
-    if lines[0] != lines[1]:
-        raise CorpusError(
-            f"{paths[0]} has {lines[0]:,} lines and {paths[1]} has {lines[1]:,}: line "
-            f"{min(lines) + 1} has no other side. Both must have the same sentences line by line."
-        )
-    return tf.data.Dataset.zip(tuple(tf.data.TextLineDataset(str(path)) for path in paths))
+
+    def pairs():
+        sides = [_lines(path) for path in paths]
+        for number, pair in enumerate(itertools.zip_longest(*sides), start=1):
+            if None in pair:
+                short = pair.index(None)
+                lines = [0, 0]
+                lines[short] = number - 1
+                lines[1 - short] = number + sum(1 for _ in sides[1 - short])
+                raise CorpusError(
+                    f"{paths[0]} has {lines[0]:,} lines and {paths[1]} has {lines[1]:,}: line "
+                    f"{number} has no other side. Both must have the same sentences line by line."
+                )
+            yield pair
+
+    for _ in pairs():
+        pass
+    return _dataset(pairs)
 
 
 def _folder_splits(data, source, target):
@@ -150,7 +160,7 @@ def _folder_splits(data, source, target):
 def _folder_files(data, language):
     """The files of a language, by split."""
     files = {}
-    for path in sorted(Path(data).iterdir()):
+    for path in sorted(filter(Path.is_file, Path(data).iterdir())):
         parts = path.name.split(".")
         if len(parts) == 3 and parts[0] == language and parts[2] == "txt":
             files[parts[1]] = path
@@ -160,58 +170,73 @@ def _folder_files(data, language):
 
 
 def _tsv(data, source, target, split):
-    columns, split_column = _tsv_columns(data, source, target)
-    header = columns is not None
-    columns = columns or (0, 1)
-    width = max(*columns, split_column or 0) + 1
-    splits = set()
-    with open(data, "rb") as file:
-        for number, line in enumerate(file, start=1):
-            if header and number == 1:
-                continue
-            fields = line.rstrip(b"\r\n").split(b"\t")
-            if len(fields) < width:
-                raise CorpusError(
-                    f"{data}:{number} has {len(fields)} columns; at least {width} are needed, "
-                    "with tabs between them."
-                )
-            for column in columns:
-                _check_text(fields[column], data, number)
-            splits.add(split if split_column is None else fields[split_column].decode())
+    splits = {split if found is None else found for *_, found in _rows(data, source, target)}
     if not splits:
         raise CorpusError(f"{data} is empty.")
     _check_split(data, sorted(splits), split)
 
-    def fields(line):
-        parts = tf.strings.split(line, "\t")
-        kept = True if split_column is None else parts[split_column] == split
-        return parts[columns[0]], parts[columns[1]], kept
+    def pairs():
+        for *pair, found in _rows(data, source, target):
+            if found is None or found == split:
+                yield tuple(pair)
 
-    rows = tf.data.TextLineDataset(data).skip(int(header)).map(fields)
-    return rows.filter(lambda source, target, kept: kept).map(
-        lambda source, target, _: (source, target)
-    )
+    return _dataset(pairs)
 
 
 def _tsv_splits(data, source, target):
-    split_column = _tsv_columns(data, source, target)[1]
-    if split_column is None:
-        return ["train"]
-    with open(data, "rb") as file:
-        return {line.rstrip(b"\r\n").split(b"\t")[split_column].decode() for line in file}
+    return {found or "train" for *_, found in _rows(data, source, target)}
 
 
-def _tsv_columns(data, source, target):
-    """The columns of the languages and of the split, by the header; None where there is none."""
-    with open(data, "rb") as file:
-        names = file.readline().decode("utf-8", "replace").rstrip("\r\n").split("\t")
-    if source in names and target in names:
-        split_column = names.index("split") if "split" in names else None
-        return (names.index(source), names.index(target)), split_column
-    if source in names or target in names:
-        missing = target if source in names else source
-        raise CorpusError(f"{data}:1 names no column {missing!r}; it has {', '.join(names)}.")
-    return None, None
+def _rows(data, source, target):
+    """The rows of a `.tsv` file: source, target, and the split, None without such a column."""
+    header = next(_lines(data), b"").decode().split("\t")
+    if (source in header) != (target in header):
+        missing = target if source in header else source
+        raise CorpusError(f"{data}:1 names no column {missing!r}; it has {', '.join(header)}.")
+    columns, split_column = (0, 1), None
+    if source in header:
+        columns = header.index(source), header.index(target)
+        split_column = header.index("split") if "split" in header else None
+    width = max(*columns, split_column or 0) + 1
+    first = 1 if source in header else 0
+    for number, line in itertools.islice(enumerate(_lines(data), start=1), first, None):
+        fields = line.split(b"\t")
+        if len(fields) < width:
+            raise CorpusError(
+                f"{data}:{number} has {len(fields)} columns; at least {width} are needed, "
+                "with tabs between them."
+            )
+        pair = fields[columns[0]], fields[columns[1]]
+        for text in pair:
+            _check_text(text, data, number)
+        yield *pair, None if split_column is None else fields[split_column].decode()
+
+
+def _lines(path):
+    """The lines of a file, checked, without their ends; split on newline bytes alone.
+
+    `tf.data.TextLineDataset` would also drop each carriage return inside a line.
+    """
+    with open(path, "rb") as file:
+        for number, raw in enumerate(file, start=1):
+            line = raw.removesuffix(b"\n").removesuffix(b"\r")
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
+            _check_text(line, path, number)
+            yield line
+
+
+def _dataset(pairs):
+    """A dataset of the pairs that a function's iterator gives."""
+
+    def chunks():  # Each step from Python to TensorFlow costs far more than a pair.
+        iterator = iter(pairs())
+        while chunk := list(itertools.islice(iterator, _CHUNK)):
+            yield tuple(zip(*chunk, strict=True))
+
+    return tf.data.Dataset.from_generator(
+        chunks, output_signature=(tf.TensorSpec((None,), tf.string),) * 2
+    ).unbatch()
 
 
 def _check_text(line, path, number):
@@ -221,7 +246,7 @@ def _check_text(line, path, number):
         raise CorpusError(
             f"{path}:{number} is not UTF-8 (byte {error.start + 1} of the line): convert the file."
         ) from None
-    if not text.strip():
+    if not text or text.isspace():
         raise CorpusError(f"{path}:{number} is blank: take the pair out of both sides.")
 
 

@@ -5,6 +5,7 @@ import io
 import os
 import re
 from pathlib import Path
+from random import Random
 
 import sentencepiece
 import tensorflow as tf
@@ -39,13 +40,14 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
 
     @classmethod
-    def train(cls, texts, vocab_size, seed=1, sample=1_000_000):
-        """Trains a unigram SentencePiece model.
+    def train(cls, texts, vocab_size, *, model_type="unigram", seed=1, sample=1_000_000):
+        """Trains a SentencePiece model.
 
         Args:
-            texts: Iterable of str or bytes, read once and never held whole.
+            texts: Iterable of str or bytes, read once; no more than `sample` are held.
             vocab_size: The most pieces; a corpus that supports fewer gets fewer.
-            seed: Seed of the sample.
+            model_type: `"unigram"` or `"bpe"`.
+            seed: Seed of the sample; without effect on a corpus that needs none.
             sample: The most texts to train on, drawn evenly from all.
 
         Returns:
@@ -54,13 +56,16 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
         Raises:
             ValueError: If there is no text, or it needs more pieces than `vocab_size`.
         """
+        if model_type not in ("unigram", "bpe"):
+            raise ValueError(f"model_type must be 'unigram' or 'bpe'. Received: {model_type!r}")
         model = io.BytesIO()
-        sentencepiece.set_random_generator_seed(seed)
+        texts = _sample(texts, sample, seed)
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=iter(texts),
                 model_writer=model,
                 vocab_size=vocab_size,
+                model_type=model_type,
                 hard_vocab_limit=False,
                 # The rarest characters are spelled in bytes, or they would fill the vocabulary.
                 character_coverage=0.9999,
@@ -69,8 +74,6 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
                 unk_id=cls.UNKNOWN,
                 bos_id=cls.START,
                 eos_id=cls.END,
-                input_sentence_size=sample,
-                shuffle_input_sentence=True,
                 num_threads=4,  # The pieces depend on it, so it is not the machine's.
                 minloglevel=3,
             )
@@ -110,19 +113,36 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
         """Number of pieces."""
         return self._processor.get_piece_size()
 
+    def tokenize(self, strings):
+        """Ids from text, without start and end.
+
+        Args:
+            strings: A string, a list of them, or a string tensor.
+
+        Returns:
+            Ragged int32 tensor `[batch, (tokens)]`; for one string int32 `[tokens]`.
+        """
+        if not isinstance(strings, tf.RaggedTensor):
+            strings = tf.convert_to_tensor(strings, tf.string)  # An empty list would be floats.
+        return super().tokenize(strings)
+
     def detokenize(self, ids):
         """Text from ids.
 
         Args:
-            ids: Integer tensor `[batch, length]`, dense or ragged; padding, start and end are left
-                out.
+            ids: Integers `[batch, length]`: a tensor, dense or ragged, or a list of lists; or
+                those of one text, `[length]`. Padding, start and end are left out.
 
         Returns:
-            String tensor `[batch]`.
+            String tensor `[batch]`, or `[]` for one text.
         """
+        if isinstance(ids, (list, tuple)):
+            ids = tf.ragged.constant(ids, tf.int32) if ids else tf.zeros((0, 0), tf.int32)
+        ids = tf.cast(ids, tf.int32)
+        if ids.shape.rank == 1:
+            return self.detokenize(ids[tf.newaxis])[0]
         if not isinstance(ids, tf.RaggedTensor):
             ids = tf.RaggedTensor.from_tensor(ids)
-        ids = tf.cast(ids, tf.int32)
         real = (ids != self.PADDING) & (ids != self.START) & (ids != self.END)
         return super().detokenize(tf.ragged.boolean_mask(ids, real))
 
@@ -144,6 +164,17 @@ class _NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):
         )
 
 
+def _sample(texts, size, seed):
+    """At most `size` texts, drawn evenly: SentencePiece's own sampler takes no seed."""
+    random, kept = Random(seed), []
+    for number, text in enumerate(texts):
+        if number < size:
+            kept.append(text)
+        elif (place := random.randrange(number + 1)) < size:
+            kept[place] = text
+    return kept
+
+
 def _explain(error, vocab_size):
     """What SentencePiece's message means for the user."""
     if needed := re.search(r"smaller than required_chars\. \d+ vs (\d+)", error):
@@ -153,6 +184,6 @@ def _explain(error, vocab_size):
         )
     if "vocab_size" in error or "Vocabulary size" in error:
         return f"vocab_size={vocab_size} is too small: bytes and control tokens alone need 260."
-    if "empty" in error:
-        return "There is no text to train the tokenizer on."
+    if "sentences_.empty" in error or "all_chars_count" in error:
+        return "There is no text to train the tokenizer on (of at most 4,192 bytes each)."
     return f"SentencePiece could not be trained: {error}"

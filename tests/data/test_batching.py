@@ -128,3 +128,17 @@ def test_the_stream_goes_on_from_any_step(texts, tokenizer, start):
 def test_a_budget_that_holds_no_sentence_is_refused(texts, tokenizer, options):
     with pytest.raises(ValueError, match="max_length"):
         batches(texts, tokenizer, **options)
+
+
+def test_partial_batches_are_mixed_among_the_others(tokenizer):
+    texts = [(" ".join((WORDS * 2)[:n]),) * 2 for n in range(1, 12) for _ in range(9)]
+    data = batches(texts, tokenizer, seed=5)
+    tails = [[length for _, length in pairs_of(data.epoch(n))[1]][-4:] for n in range(3)]
+    assert any(tail != sorted(tail) for tail in tails)
+
+
+def test_a_corpus_without_a_usable_pair_is_refused(tokenizer):
+    data = batches([("red", ""), ("", "old")], tokenizer)
+    assert data.counts.pairs == 0 and list(data.epoch(0)) == []
+    with pytest.raises(ValueError, match=r"nothing to batch: 0 pairs.* 2 blank"):
+        data.stream()

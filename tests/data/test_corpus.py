@@ -1,5 +1,11 @@
+import tempfile
+from pathlib import Path
+
 import pytest
+import tensorflow as tf
 import tensorflow_datasets as tfds
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from keras_mt.data import CorpusError, has_split, load_corpus, phrasebook
 
@@ -32,6 +38,52 @@ def test_a_folder_is_split_on_newline_bytes_alone(folder):
     assert [has_split(folder, "en", "de", s) for s in ("train", "validation", "notes")] == [
         True, False, False,
     ]  # fmt: skip
+
+
+def test_carriage_returns_and_byte_order_marks(tmp_path):
+    (tmp_path / "en.train.txt").write_bytes(b"\xef\xbb\xbfone\rtwo\r\nthree\x00\n")
+    (tmp_path / "de.train.txt").write_bytes(b"eins\n\rzwei\r\r\n")
+    assert read(tmp_path, "en", "de", "train") == [("one\rtwo", "eins"), ("three\0", "\rzwei\r")]
+    table = tmp_path / "pairs.tsv"
+    table.write_bytes(b"\xef\xbb\xbfde\ten\r\neins\tone\rtwo\r\n")
+    assert read(table, "en", "de", "train") == [("one\rtwo", "eins")]
+
+
+lines_of_text = st.lists(
+    st.text(st.characters(exclude_characters="\n\r\ufeff", exclude_categories=["Cs"])).filter(
+        lambda line: line.strip()
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(lines_of_text)
+def test_any_unicode_comes_back_as_written(lines):
+    with tempfile.TemporaryDirectory() as folder:
+        for language in ("en", "de"):
+            write(Path(folder) / f"train.{language}", lines)
+        assert read(folder, "en", "de", "train") == [(line, line) for line in lines]
+
+
+def test_more_pairs_than_are_handed_over_at_a_time(tmp_path):
+    lines = [f"line {i}" for i in range(2500)]
+    for language in ("en", "de"):
+        write(tmp_path / f"train.{language}", lines)
+    pairs = load_corpus(tmp_path, "en", "de", "train")
+    assert pairs.element_spec == (tf.TensorSpec((), tf.string),) * 2
+    for _ in range(2):
+        assert [a.decode() for a, _ in pairs.as_numpy_iterator()] == lines
+
+
+def test_a_split_of_one_side_alone_is_named(folder):
+    with pytest.raises(CorpusError, match=r"has .*notes.*, but not its other side"):
+        (folder / "notes.en").write_text("one\n")
+        load_corpus(folder, "en", "de", "notes")
+    (folder / "old.en").mkdir()
+    (folder / "old.de").mkdir()
+    assert not has_split(folder, "en", "de", "old")
 
 
 def test_the_last_newline_may_be_missing(folder):
@@ -114,6 +166,9 @@ def test_a_tsv_header_names_the_columns_and_splits(tmp_path):
         (b"a\tb\nc\n", r"pairs\.tsv:2 has 1 columns; at least 2"),
         (b"a\tb\nc\t\n", r"pairs\.tsv:2 is blank"),
         (b"a\tb\nc\t\xff\n", r"pairs\.tsv:2 is not UTF-8"),
+        (b"a\tb\n\nc\td\n", r"pairs\.tsv:2 is blank"),
+        (b"en\tde\tsplit\na\tb\t\xff\n", r"pairs\.tsv:2 is not UTF-8"),
+        (b"en\tde\tsplit\na\tb\n", r"pairs\.tsv:2 has 2 columns; at least 3"),
         (b"", r"pairs\.tsv is empty"),
         (b"en\tde\n", r"pairs\.tsv is empty"),
     ],
@@ -122,6 +177,15 @@ def test_a_malformed_tsv_is_refused_with_its_line(tmp_path, content, message):
     (tmp_path / "pairs.tsv").write_bytes(content)
     with pytest.raises(CorpusError, match=message):
         load_corpus(tmp_path / "pairs.tsv", "en", "de", "train")
+
+
+def test_has_split_reads_the_rows_and_not_the_header(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    write(path, ["en\tde\tsplit", "dog\tHund\ttrain"])
+    assert has_split(path, "en", "de", "train") and not has_split(path, "en", "de", "split")
+    path.write_bytes(path.read_bytes() + b"cat\n")
+    with pytest.raises(CorpusError, match=r"pairs\.tsv:3 has 1 columns"):
+        has_split(path, "en", "de", "train")
 
 
 def test_the_phrasebook_goes_both_ways():

@@ -1,7 +1,9 @@
 import io
 import random
+import re
 import subprocess
 import sys
+from collections import Counter
 
 import keras
 import pytest
@@ -9,8 +11,10 @@ import sentencepiece
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tensorflow.python.saved_model import loader_impl
 
 from keras_mt import Tokenizer
+from keras_mt.data.tokenizer import _sample
 
 TEXTS = [f"The {a} {b} is on the {c}." for a in ("red", "old") for b in ("book", "cup", "dog")
          for c in ("table", "chair", "bed")] * 5  # fmt: skip
@@ -80,6 +84,22 @@ def test_it_survives_a_new_random_seed_everywhere(tokenizer):
     assert tokenizer.detokenize(before).numpy().tolist() == [b"the book"]
 
 
+def test_what_runs_already_survives_too(tokenizer, reference, tmp_path):
+    tokenizer.save(tmp_path / "tokenizer.model")
+    other = Tokenizer.load(tmp_path / "tokenizer.model")
+    ids = tokenizer.tokenize(["the book"])
+    back = tf.function(other.detokenize)
+    assert back(ids).numpy().tolist() == [b"the book"]
+    running = iter(tf.data.Dataset.from_tensor_slices(["a cup"] * 50).map(other.tokenize))
+    next(running)
+    keras.utils.set_random_seed(6)
+    assert all(row.numpy().tolist() == reference.encode("a cup") for row in running)
+    assert back(ids).numpy().tolist() == [b"the book"]
+    del other, back, running  # Of the same model as the one below.
+    keras.utils.set_random_seed(7)
+    assert tokenizer.tokenize("a cup").numpy().tolist() == reference.encode("a cup")
+
+
 def test_it_is_exported_with_a_saved_model(tokenizer, tmp_path):
     module = tf.Module()
     module.tokenizer = tokenizer
@@ -100,6 +120,41 @@ def test_it_is_exported_with_a_saved_model(tokenizer, tmp_path):
         check=True,
     ).stdout
     assert output.strip() == str(tokenizer.tokenize("the book").numpy().tolist())
+
+
+def test_an_export_has_the_ops_of_a_stock_server_alone(tokenizer, tmp_path):
+    module = tf.Module()
+    module.tokenizer = tokenizer
+    module.function = tf.function(
+        lambda text: tokenizer.detokenize(tokenizer.tokenize(text)),
+        input_signature=[tf.TensorSpec([None], tf.string)],
+    )
+    tf.saved_model.save(module, tmp_path / "saved")
+    graph = loader_impl.parse_saved_model(str(tmp_path / "saved")).meta_graphs[0].graph_def
+    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
+    assert {node.op for node in nodes if "entencepiece" in node.op} == {
+        "SentencepieceOp",
+        "SentencepieceTokenizeOp",
+        "SentencepieceDetokenizeOp",
+    }
+    loaded = tf.saved_model.load(tmp_path / "saved")
+    keras.utils.set_random_seed(3)
+    assert loaded.function(tf.constant(["the book"])).numpy().tolist() == [b"the book"]
+
+
+def test_lists_of_any_size_and_single_texts(tokenizer):
+    book, cup = (tokenizer.tokenize(text).numpy().tolist() for text in ("the book", "a red cup"))
+    assert len(book) != len(cup)
+    assert tokenizer.detokenize([book, cup]).numpy().tolist() == [b"the book", b"a red cup"]
+    assert tokenizer.detokenize(tokenizer.tokenize("the book")).numpy() == b"the book"
+    assert tokenizer.detokenize(tf.constant([book], tf.int64)).numpy().tolist() == [b"the book"]
+    assert tokenizer.tokenize([]).shape.as_list() == [0, None]
+    assert tokenizer.detokenize([]).shape == tokenizer.detokenize(tokenizer.tokenize([])).shape == 0
+
+
+def test_a_very_long_text(tokenizer, reference):
+    text = "the red book " * 20_000
+    assert tokenizer.tokenize(text).numpy().tolist() == reference.encode(text)
 
 
 def test_save_and_load(tokenizer, tmp_path):
@@ -140,6 +195,13 @@ def test_the_sample_is_drawn_from_the_whole_corpus_by_seed():
     assert pieces(1) != pieces(2)
 
 
+def test_the_sample_gives_every_text_the_same_chance():
+    drawn = Counter(text for seed in range(400) for text in _sample(map(str, range(20)), 5, seed))
+    assert sum(drawn.values()) == 400 * 5 and len(drawn) == 20
+    assert all(60 < count < 140 for count in drawn.values())  # 100 expected; 4 deviations are 35.
+    assert _sample(iter("abc"), 3, 0) == list("abc")
+
+
 def test_vocab_size_is_an_upper_bound():
     assert Tokenizer.train(["ab ba"] * 10, vocab_size=5000).vocab_size < 5000
 
@@ -150,9 +212,38 @@ def test_a_vocabulary_too_small_is_refused_with_what_is_needed(size):
         Tokenizer.train(TEXTS, vocab_size=size)
 
 
-def test_no_text_is_refused():
+def test_the_size_that_the_error_names_will_do():
+    with pytest.raises(ValueError, match="too small") as error:
+        Tokenizer.train(TEXTS, vocab_size=262)
+    needed = int(re.search(r"need (\d+)", str(error.value))[1])
+    assert Tokenizer.train(TEXTS, vocab_size=needed).vocab_size == needed
+    with pytest.raises(ValueError, match=f"need {needed}"):
+        Tokenizer.train(TEXTS, vocab_size=needed - 1)
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["  "]])
+def test_no_text_is_refused(texts):
     with pytest.raises(ValueError, match="no text"):
-        Tokenizer.train([], vocab_size=300)
+        Tokenizer.train(texts, vocab_size=300)
+
+
+def test_an_error_of_the_texts_is_not_dressed_up():
+    def texts():
+        yield "a cup"
+        raise KeyError("of the corpus")
+
+    with pytest.raises(KeyError, match="of the corpus"):
+        Tokenizer.train(texts(), vocab_size=300)
+
+
+def test_byte_pair_encoding():
+    tokenizer = Tokenizer.train(TEXTS, vocab_size=300, model_type="bpe")
+    assert tokenizer.vocab_size <= 300
+    assert tokenizer.detokenize(tokenizer.tokenize(["the ünknown"])).numpy()[0].decode() == (
+        "the ünknown"
+    )
+    with pytest.raises(ValueError, match="'unigram' or 'bpe'"):
+        Tokenizer.train(TEXTS, vocab_size=300, model_type="word")
 
 
 def test_pieces_are_sentencepieces(tokenizer, reference):

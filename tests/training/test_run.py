@@ -29,9 +29,9 @@ def test_a_run_folder_holds_what_the_contract_says(run_dir):
     assert (config["source"], config["target"], config["preset"]) == ("pt", "en", "tiny")
     assert config["dropout"] == 0.3 and config["label_smoothing"] == 0.1
     rows = log_rows(run_dir)
-    assert rows[0]["event"] == "started" and rows[-1]["step"] == "40"
+    assert rows[0]["event"] == "started" and rows[-1]["step"] == "100"
     assert float(rows[-1]["val_loss"]) < float(rows[1]["val_loss"])
-    assert float(rows[-1]["learning_rate"]) == pytest.approx(128**-0.5 * 40**-0.5, rel=0.02)
+    assert float(rows[-1]["learning_rate"]) == pytest.approx(128**-0.5 * 100**-0.5, rel=0.02)
 
 
 def test_the_log_counts_real_target_tokens(corpus, tmp_path):
@@ -84,7 +84,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(corpus, tmp_path, command
 
 def test_a_folder_of_another_run_is_refused(run_dir, corpus, tmp_path):
     with pytest.raises(ValueError, match=r"vocab_size was 600, now 500"):
-        train(corpus, "pt", "en", run_dir, steps=40, **SMALL)
+        train(corpus, "pt", "en", run_dir, steps=100, **SMALL)
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(ValueError, match="not empty and holds no run"):
         train(corpus, "pt", "en", tmp_path, steps=1, **SMALL)

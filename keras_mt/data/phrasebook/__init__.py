@@ -100,43 +100,52 @@ def examples(seed: int = 0) -> dict[str, list[Example]]:
         seed: Draws other sentences of the same grammar, and holds out the same combinations.
     """
     rng = Random(seed)
-    held = held_out()
     greetings = [Example(pt, en, "greeting", ()) for pt, en in GREETINGS]
-    seen = {text for example in (*LECTURE, *greetings) for text in example[:2]}
-    known, novel = [], []
-    total = sum(weight for _, weight in CONSTRUCTIONS.values())
-    wanted = SIZES["train"] - len(greetings) + SIZES["validation"]
-    for name, (_, weight) in CONSTRUCTIONS.items():
-        enough = round(wanted * weight / total)
-        drawn, tested = 0, 0
-        for _ in range(12 * enough):
-            if drawn == enough and tested >= TESTED:
-                break
-            example = _draw(rng, name)
-            if example.pt in seen or example.en in seen:
-                continue
-            seen.update(example[:2])
-            if held.isdisjoint((word, name) for word in example.words):
-                known += [example] * (drawn < enough)
-                drawn += drawn < enough
-            else:
-                novel.append(example)
-                tested += 1
+    known, novel = _pools(rng, [*LECTURE, *greetings])
     rng.shuffle(known)
     validation, train = known[: SIZES["validation"]], known[SIZES["validation"] :] + greetings
     rng.shuffle(train)
-    familiar = Counter(form for example in train for text in example[:2] for form in _forms(text))
-    test = list(LECTURE)
-    for example in _in_turns(rng, novel, held):
-        if all(familiar[form] >= FAMILIAR for text in example[:2] for form in _forms(text)):
-            test.append(example)
-        if len(test) == SIZES["test"]:
-            break
+    familiar = [Counter(form for e in train for form in _forms(e[side])) for side in (0, 1)]
+
+    def understandable(example: Example) -> bool:
+        return all(
+            familiar[side][form] >= FAMILIAR for side in (0, 1) for form in _forms(example[side])
+        )
+
+    novel = [example for example in _in_turns(rng, novel) if understandable(example)]
+    test = [*LECTURE, *novel[: SIZES["test"] - len(LECTURE)]]
     return {"train": train, "validation": validation, "test": test}
 
 
-def _in_turns(rng: Random, novel: list[Example], held: frozenset) -> list[Example]:
+def _pools(rng: Random, fixed: list[Example]) -> tuple[list[Example], list[Example]]:
+    """Draws from every construction: what training may have, and what only the test set may."""
+    held = held_out()
+    seen = {text for example in fixed for text in example[:2]}
+    total = sum(weight for _, weight in CONSTRUCTIONS.values())
+    wanted = SIZES["train"] + SIZES["validation"] - len(GREETINGS)
+    known: list[Example] = []
+    novel: list[Example] = []
+    for name, (_, weight) in CONSTRUCTIONS.items():
+        enough = round(wanted * weight / total)
+        open_pool: list[Example] = []
+        held_pool: list[Example] = []
+        for _ in range(12 * enough):
+            if len(open_pool) >= enough and len(held_pool) >= TESTED:
+                break
+            example = _draw(rng, name)
+            if not seen.isdisjoint(example[:2]):
+                continue
+            seen.update(example[:2])
+            free = held.isdisjoint((word, name) for word in example.words)
+            (open_pool if free else held_pool).append(example)
+        known += open_pool[:enough]
+        novel += held_pool
+    return known, novel
+
+
+def _in_turns(rng: Random, novel: list[Example]) -> list[Example]:
     """Examples reordered so that every held-out combination has its turn."""
+    held = held_out()
     queues: dict[tuple[str, str], list[Example]] = {}
     for example in novel:
         combination = next(

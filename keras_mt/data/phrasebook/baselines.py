@@ -14,17 +14,17 @@ from keras_mt.data.phrasebook.morphology import agree, en_verb, pt_forms
 
 # Each word by its most common translation in the corpus.
 FUNCTION_WORDS = """
-").split("=") o=the a=the os=the as=the um=a uma=a ao=to_the à=to_the aos=on às=at de=of do=of_the
+ ").split("=") o=the a=the os=the as=the um=a uma=a ao=to_the à=to_the aos=on às=at de=of do=of_the
 da=of_the dos=of_the das=of_the em=in no=in_the na=in_the nos=us nas=in_the por=by pelo=by_the
 pela=by_the pelos=by_the pelas=by_the com=with comigo=with_me conosco=with_us para=to que=that
 mais=more este=this esta=this estes=these estas=these aquele=that aquela=that aqueles=those
 aquelas=those deste=of_this desta=of_this neste=at_this nesta=in_this naquele=in_that
 naquela=in_that daquele=of_that daquela=of_that destes=of_these destas=of_these meu=my minha=my
 meus=my minhas=my nosso=our nossa=our nossos=our nossas=our dele=his dela=her deles=their ele=he
-ela=she eles=they elas=they você=you vocês=you me=me não=not e=and quem=who onde=where quando=when
-quanto=how_much quantos=how_many quantas=how_many qual=what muito=very muita=much muitos=many
-muitas=many há=there_is anos=years ano=year mês=month meses=months dia=day dias=days semana=week
-semanas=weeks vez=time vezes=times passado=last passada=last próximo=next próxima=next
+eu=I ela=she eles=they elas=they você=you vocês=you me=me não=not e=and quem=who onde=where
+quando=when quanto=how_much quantos=how_many quantas=how_many qual=what muito=very muita=much
+muitos=many muitas=many há=there_is anos=years ano=year mês=month meses=months dia=day dias=days
+semana=week semanas=weeks vez=time vezes=times passado=last passada=last próximo=next próxima=next
 ontem=yesterday hoje=today amanhã=tomorrow agora=now momento=moment noite=night manhã=morning
 manhãs=mornings tarde=afternoon verão=summer inverno=winter todos=every todas=every sempre=always
 nunca=never raramente=rarely geralmente=usually cima=on embaixo=under atrás=behind lado=side

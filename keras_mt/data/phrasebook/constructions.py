@@ -118,7 +118,7 @@ def there_is(rng):
             (
                 ("animal", ("parque", "praia", "praça", "jardim")),
                 ("job", ()),
-                ("vehicle", ("praça", "hotel", "mercado", "estação", "aeroporto")),
+                ("road", ("praça", "hotel", "mercado", "estação", "aeroporto")),
             )
         )
         noun, place = rng.choice(g.BY_CLASS[kind]), g.at_place(rng, places)
@@ -212,7 +212,7 @@ def when_trip(rng):
     return Sentence(f"{pt} {plan.pt}?", f"{en} {plan.en}?", plan.words)
 
 
-@construction(1.1)
+@construction(1.2)
 def travelled(rng):
     """Viajei a Paris de trem ontem. / I travelled to Paris by train yesterday."""
     verb, to = trip_of(rng, 0.4)
@@ -541,7 +541,7 @@ def hungry(rng):
     return ended(rng, has, g.when(rng, time), kind) if time else finish(has, kind)
 
 
-@construction(0.9)
+@construction(1.3)
 def age(rng):
     """Minha avó tem 80 anos. / My grandmother is 80 years old."""
     subject, years = g.aged(rng)
@@ -579,7 +579,7 @@ def birthday(rng):
     return finish(clause(day, "present", "ser", "be", rest, kind), kind)
 
 
-@construction(0.8)
+@construction(1.0)
 def born(rng):
     """Nasci em Lisboa em Maio de 1990. / I was born in Lisbon in May 1990."""
     subject = rng.choice((g.I, *g.PRONOUNS[:2], g.name(rng), g.name(rng), g.sibling(rng)))
@@ -736,6 +736,8 @@ def superlative_place(rng):
     if form == 0:
         return Sentence(f"qual é {most.pt}?", f"what is {most.en}?", most.words)
     if form == 1:
+        if "sight" not in noun.classes:
+            return None
         return stated(rng, "past", "visitar", "visit", most, "era", 0.1, 0.15)
     this = Phrase(agree("este", noun.gender, False), "this")
     return finish(clause(this, "present", "ser", "be", most))

@@ -173,13 +173,11 @@ def bare(noun: lex.Noun, plural: bool = False) -> Phrase:
     )
 
 
-def described(noun: Phrase, adjective: lex.Adjective, very: bool = False) -> Phrase:
+def described(noun: Phrase, adjective: lex.Adjective) -> Phrase:
     """A bare noun with an adjective: after it in Portuguese, before it in English."""
     form = agree(adjective.pt, noun.gender, noun.plural)
     return noun._replace(
-        pt=f"{noun.pt} {'muito ' if very else ''}{form}",
-        en=f"{'very ' if very else ''}{adjective.en} {noun.en}",
-        words=(*noun.words, adjective.pt),
+        pt=f"{noun.pt} {form}", en=f"{adjective.en} {noun.en}", words=(*noun.words, adjective.pt)
     )
 
 
@@ -196,9 +194,9 @@ def noun_phrase(
         return bare(noun)
     mass = "mass" in noun.classes
     det = rng.choice(dets)
-    if "place" in noun.classes and det in OWNERS:
+    if {"place", "transport"} & {*noun.classes} and det in OWNERS:
         det = "the"
-    if "room" in noun.classes:
+    if {"room", "transport"} & {*noun.classes}:
         plurals = 0.0
     if mass and det in ("a", "number", "many"):
         det = "bare"
@@ -285,7 +283,8 @@ def aged(rng: Random) -> tuple[Phrase, int]:
         (I, *PRONOUNS[:2], name(rng), *(relative(rng) for _ in range(4)), professional(rng))
     )
     low, high = AGES.get(who.words[0] if who.words else "", (12, 60))
-    return who, rng.randint(low, high)
+    # Young ages, then round ones: each number often enough to be learned.
+    return who, rng.choice([n for n in range(low, high + 1) if n < 20 or n % 5 == 0])
 
 
 def sibling(rng: Random) -> Phrase:
@@ -352,7 +351,7 @@ def month(rng: Random) -> Phrase:
 def month_of_year(rng: Random) -> Phrase:
     """A month long past: the year tells that it is."""
     pt, en = rng.choice(lex.MONTHS)
-    year = rng.randint(1981, 2020)
+    year = rng.randint(1991, 2020)
     return Phrase(f"em {pt} de {year}", f"in {en} {year}", (pt,))
 
 
@@ -554,6 +553,9 @@ def clause(
     if tense == "going" and subject is WE:
         # "Vamos dançar" would be "let's dance".
         subject = subject._replace(pt="nós")
+    if tense == "present" and pt == "comer" and subject is I:
+        # "Como" is also "how" and "like".
+        subject = subject._replace(pt="eu")
     pt_tense, _, en_tense = tense.partition(":")
     en_tense = en_tense or pt_tense
     auxiliary, main = english(subject, en_tense, en)

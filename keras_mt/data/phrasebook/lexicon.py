@@ -109,10 +109,10 @@ relatório       m report            text readable writable
 maçã            f apple             fruit food
 laranja         f orange            fruit food
 banana          f banana            fruit food
-bolo            m cake              dish food cookable
+bolo            m cake              dish food cookable portion
 sopa            f soup              dish food mass cookable
-salada          f salad             dish food cookable
-sanduíche       m sandwich          dish food cookable
+salada          f salad             dish food cookable portion
+sanduíche       m sandwich          dish food cookable portion
 ovo             m egg               fresh food
 peixe           m fish/fish         fresh food mass cookable
 arroz           m rice              fresh food mass cookable
@@ -126,10 +126,10 @@ leite           m milk              drink mass
 suco            m juice             drink mass
 vinho           m wine              drink mass
 camisa          f shirt             wear washable unisex
-vestido         m dress             wear washable
+suéter          m sweater           wear washable unisex
 casaco          m coat              wear washable unisex
 chapéu          m hat               wear unisex
-saia            f skirt             wear washable
+camiseta        f T-shirt           wear washable unisex
 jaqueta         f jacket            wear washable unisex
 gravata         f tie               wear
 chave           f key               object portable
@@ -160,11 +160,11 @@ geladeira       f fridge            furniture larder openable fixable closable
 cesta           f basket            container larder
 porta           f door              opening openable paintable closable
 janela          f window            opening openable paintable fragile closable
-carro           m car               vehicle washable fixable landmark
-bicicleta       f bicycle           vehicle washable fixable
+carro           m car               vehicle washable fixable landmark road
+bicicleta       f bicycle           vehicle washable fixable road
 barco           m boat              vehicle fixable paintable
 trem            m train             transport
-ônibus          m bus               transport
+ônibus          m bus               transport road
 avião           m plane             transport
 gato            m cat               animal pet
 cachorro        m dog               animal pet
@@ -270,8 +270,8 @@ preto        black         wear object furniture vehicle container animal tablew
 amarelo      yellow        wear object furniture vehicle container opening building
 novo         new           text wear object furniture vehicle container building public
 velho        old           text wear object furniture vehicle container building animal
-grande       big           furniture vehicle container building animal opening place room dish
-pequeno      small         furniture vehicle container building animal opening place room dish
+grande       big           furniture vehicle container building animal opening place room portion
+pequeno      small         furniture vehicle container building animal opening place room portion
 bonito       beautiful     wear furniture vehicle building animal room tune pretty
 caro         expensive     wear object furniture vehicle restaurante hotel
 barato       cheap         wear object furniture vehicle restaurante hotel
@@ -313,7 +313,8 @@ alto tall, jovem young, inteligente intelligent, rico rich, famoso famous, simp�
 VERBS = tuple(
     _verb(*row)
     for row in _rows("""
-comprar   buy     :    object wear sold food furniture vehicle tableware | past era future progressive passive want quantity
+comprar   buy     :    object wear sold food furniture vehicle tableware | \
+          past era future progressive passive want quantity
 vender    sell    :    furniture vehicle building | past era future passive want
 ler       read    :    readable | past future progressive habit imperative want quantity
 escrever  write   :    writable | past era future progressive passive want quantity

@@ -13,7 +13,6 @@ from keras_mt.data.phrasebook.lexicon import (
 
 ARTICLES = {("m", False): "o", ("f", False): "a", ("m", True): "os", ("f", True): "as"}
 FEMININES = {
-    "bom": "boa",
     "um": "uma",
     "dois": "duas",
     "meu": "minha",
