@@ -105,6 +105,13 @@ def main():
 @click.option("--label-smoothing", type=float, help="[default: preset's]")
 @click.option("--warmup-steps", type=int, help="Steps of rising rate.  [default: preset's]")
 @click.option("--checkpoint-steps", type=int, default=500, show_default=True)
+@click.option(
+    "--average",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Average the weights of so many last checkpoints, up to 5, into model.keras.",
+)
 def train(**options):
     """Train a translator from parallel text.
 

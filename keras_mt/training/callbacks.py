@@ -5,6 +5,7 @@ import os
 import time
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 LOG_COLUMNS = (
@@ -43,8 +44,12 @@ class Checkpoints(keras.callbacks.Callback):
         self.every = every
         self.report = report
         model.optimizer.build(model.trainable_variables)
-        variables = [*model.variables, *model.optimizer.variables]
+        # The weights first, as `average` reads them; then dropout's state and the optimizer's.
+        weights = {id(weight) for weight in model.weights}
+        others = [variable for variable in model.variables if id(variable) not in weights]
+        variables = [*model.weights, *others, *model.optimizer.variables]
         self._iterations = model.optimizer.iterations
+        self._weights = len(model.weights)
         self._manager = tf.train.CheckpointManager(
             tf.train.Checkpoint(variables=[variable.value for variable in variables]),
             directory,
@@ -65,6 +70,14 @@ class Checkpoints(keras.callbacks.Callback):
             self._manager.checkpoint.restore(latest).assert_consumed()
             self._saved = self.step
         return self.step
+
+    def average(self, count):
+        """The means of the model's weights over the last `count` checkpoints, as NumPy arrays."""
+        readers = [tf.train.load_checkpoint(path) for path in self._manager.checkpoints[-count:]]
+        return [
+            np.mean([reader.get_tensor(name) for reader in readers], axis=0)
+            for name in (f"variables/{i}/.ATTRIBUTES/VARIABLE_VALUE" for i in range(self._weights))
+        ]
 
     def on_train_batch_end(self, batch, logs=None):
         if self.step % self.every == 0:

@@ -16,6 +16,7 @@ from keras_mt.training.callbacks import Checkpoints, RunLog
 from keras_mt.version import __version__
 
 _DEFAULT_EPOCHS = 20
+_KEEP = 5  # Checkpoints.
 
 
 def train(
@@ -35,6 +36,7 @@ def train(
     label_smoothing=None,
     warmup_steps=None,
     checkpoint_steps=500,
+    average=1,
     report=print,
 ):
     """Trains a translator with `model.fit` and writes a run folder.
@@ -60,7 +62,9 @@ def train(
         dropout: Rate of dropout.
         label_smoothing: Share of the label that is spread over the vocabulary.
         warmup_steps: Number of updates over which the learning rate rises.
-        checkpoint_steps: Number of steps from one checkpoint to the next.
+        checkpoint_steps: Number of steps from one checkpoint to the next; the last 5 are kept.
+        average: Number of last checkpoints, 1 to 5, whose weights are averaged into `model.keras`,
+            as Vaswani et al. 2017 do with 5.
         report: Function that is told what happens, a line at a time.
 
     Returns:
@@ -80,6 +84,8 @@ def train(
     for name, value in (("epochs", epochs), ("steps", steps)):
         if value is not None and value < 1:
             raise ValueError(f"{name} must be at least 1. Received: {name}={value}")
+    if not 1 <= average <= _KEEP:
+        raise ValueError(f"average must be from 1 to {_KEEP}. Received: average={average}")
     recipe = {**PRESETS[preset]["training"], "dropout": PRESETS[preset]["model"]["dropout"]}
     given = {
         "batch_tokens": batch_tokens,
@@ -131,7 +137,9 @@ def train(
         max_length=max_length,
     )
     compile_for_translation(model, recipe["label_smoothing"], recipe["warmup_steps"])
-    checkpoints = Checkpoints(model, run_dir / "checkpoints", checkpoint_steps, report=report)
+    checkpoints = Checkpoints(
+        model, run_dir / "checkpoints", checkpoint_steps, keep=_KEEP, report=report
+    )
     start = checkpoints.restore()
 
     epoch_steps = batches.counts.batches
@@ -155,7 +163,7 @@ def train(
                 shuffle=False,  # The batches are shuffled already; else Keras warns.
                 verbose=1 if sys.stdout.isatty() else 2,
             )
-    _save_model(model, run_dir / "model.keras")
+    _save_model(model, checkpoints.average(average), run_dir / "model.keras")
     report(f"finished at step {checkpoints.step}: {run_dir}")
     return run_dir
 
@@ -229,10 +237,10 @@ def _tokenizer(run_dir, pairs, vocab_size, seed, report):
     return Tokenizer.load(path)
 
 
-def _save_model(model, path):
-    # Without the optimizer's state, which the checkpoints hold.
+def _save_model(model, weights, path):
+    # A copy, not compiled: the optimizer's state is in the checkpoints.
     copy = Transformer.from_config(model.get_config())
-    copy.set_weights(model.get_weights())
+    copy.set_weights(weights)
     temporary = path.with_name(f".{path.name}")
     copy.save(temporary)
     os.replace(temporary, path)

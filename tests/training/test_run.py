@@ -54,6 +54,22 @@ def test_a_run_that_goes_on_ends_where_an_unbroken_one_does(corpus, tmp_path):
         np.testing.assert_allclose(a, b, atol=1e-6)
 
 
+def test_the_last_checkpoints_are_averaged(corpus, tmp_path):
+    import tensorflow as tf
+
+    train(corpus, "pt", "en", tmp_path / "run", steps=6, checkpoint_steps=2, average=2, **SMALL)
+    checkpoints = [tmp_path / "run" / "checkpoints" / f"step-{step}" for step in (4, 6)]
+    readers = [tf.train.load_checkpoint(str(path)) for path in checkpoints]
+    averaged = sorted(weights(tmp_path / "run"), key=lambda w: (w.shape, w.sum()))
+    expected = []
+    for name in readers[0].get_variable_to_shape_map():
+        if name.startswith("variables/") and int(name.split("/")[1]) < len(averaged):
+            expected.append(sum(reader.get_tensor(name) for reader in readers) / 2)
+    expected.sort(key=lambda w: (w.shape, w.sum()))
+    for a, b in zip(averaged, expected, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
 def test_a_killed_run_goes_on_from_its_last_checkpoint(corpus, tmp_path, command):
     arguments = [
         *command, "train", "--data", corpus, "--source", "pt", "--target", "en",
@@ -98,6 +114,7 @@ def test_a_folder_of_another_run_is_refused(run_dir, corpus, tmp_path):
         ({"epochs": 1, "steps": 1}, "not both"),
         ({"steps": 0}, "steps=0"),
         ({"epochs": -1}, "epochs=-1"),
+        ({"average": 6}, "average=6"),
         ({"steps": 1, "max_length": 3}, "max_length=3"),
         ({"steps": 1, "vocab_size": 50}, "vocab_size=50 is too small"),
     ],
