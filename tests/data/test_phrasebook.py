@@ -91,7 +91,7 @@ def test_another_seed_draws_other_sentences():
 
 # Holds every platform and version of Python to the same pairs. A change of the words or of the
 # grammar changes it: then take the new one from the failure.
-DIGEST = "4515127d6630f6a880cc58a8401f3c6927ad6f6f3c5cc76f361cac26fa0d1fa6"
+DIGEST = "16de18e3b82c29c4798428a6e6893c1e17b24b21994688550f467a8f7f1078c3"
 
 
 def test_the_same_pairs_on_every_python():
@@ -361,7 +361,7 @@ def test_punctuation_and_capitals():
 
 def test_questions():
     opening = re.compile(
-        r"(Is|Are|Am|Was|Were|Do|Does|Did|Has|Have|Will|Who|What|Where|When|Why|How)\b.*\?"
+        r"((Hello|Hi|Good \w+), (\w+, )?how|Is|Are|Am|Was|Were|Do|Does|Did|Has|Have|Will|Who|What|Where|When|Why|How)\b.*\?"
     )
     for example in ALL:
         if example.construction != "greeting":

@@ -37,6 +37,7 @@ somos=are está=is estão=are estou=am estamos=are estava=was estavam=were tem=h
 tenho=have temos=have nasci=was_born nasceu=was_born faz=is fez=was vem=comes maiores=bigger
 menores=smaller daquelas=of_those daqueles=of_those àquele=to_that àquela=to_that àqueles=to_those
 àquelas=to_those bom=good boa=good nós=we
+olá=hello oi=hi
 """
 # The verbs that constructions have built in.
 BUILT_IN = """

@@ -979,6 +979,26 @@ PORTABLE = {
 }
 
 
+@construction(0.9)
+def asking_after(rng):
+    """Olá, Ana, como vai Pedro? / Hello, Ana, how is Pedro?"""
+    greetings = ("olá", "hello"), ("oi", "hi"), ("bom dia", "good morning")
+    pt, en = rng.choice((*greetings, ("boa tarde", "good afternoon")))
+    friend = g.name(rng) if rng.random() < 0.8 else NOTHING
+    you = rng.random() < 0.5
+    other = g.YOU[0] if you else g.person(rng)
+    if not distinct(friend, other):
+        return None
+    called = f", {friend.pt}" if friend.pt else ""
+    goes = "vão" if other.plural else "vai"
+    does = "are" if you or other.plural else "is"
+    return Sentence(
+        f"{pt}{called}, como {goes} {other.pt}?",
+        f"{en}{called}, how {does} {other.en}?",
+        (*friend.words, *other.words),
+    )
+
+
 def word(verb: lex.Verb, rest: Phrase) -> Phrase:
     """A phrase that counts the verb among its lemmas."""
     return rest._replace(words=(verb.pt, *rest.words))
