@@ -13,7 +13,9 @@ EXPORT := saved_models/pt_en/1
 .PHONY: demo test lint clean
 
 demo: $(INSTALLED)
-	$(BIN)/keras-mt train $(PHRASEBOOK) --preset tiny --output $(RUN)
+	$(BIN)/keras-mt train $(PHRASEBOOK) --preset tiny --output $(RUN) --epochs 8 --vocab-size 2000 \
+		--max-length 64 --batch-tokens 2048 --dropout 0.1 --warmup-steps 400 \
+		--checkpoint-steps 60 --average 5
 	$(BIN)/python examples/phrasebook_report.py $(RUN)
 	test -d $(EXPORT) || $(BIN)/keras-mt export $(RUN) $(EXPORT)
 	$(BIN)/python examples/translate_with_tensorflow.py $(EXPORT) \

@@ -28,11 +28,11 @@ class ExportedTranslator:
     """
 
     def __init__(self, directory):
-        directory = find_saved_model(directory)
-        if directory is None:
-            raise FileNotFoundError(f"There is no SavedModel at {directory}.")
-        self._model = tf.saved_model.load(str(directory))
-        options = directory / "assets.extra" / "config.json"
+        version = find_saved_model(directory)
+        if version is None:
+            raise FileNotFoundError(f"There is no SavedModel at {directory}, nor a version in it.")
+        self._model = tf.saved_model.load(str(version))
+        options = version / "assets.extra" / "config.json"
         self.options = json.loads(options.read_text(encoding="utf-8")) if options.exists() else {}
 
     def hypotheses(self, texts):
