@@ -24,7 +24,7 @@ def main(run_dir):
     sources, references = zip(*phrasebook.pairs("test"), strict=True)
     systems = {
         "word-for-word dictionary": [baselines.word_for_word(source) for source in sources],
-        "nearest training sentence": baselines.nearest(sources, phrasebook.pairs("train")),
+        "nearest training sentence": baselines.nearest(sources, list(phrasebook.pairs("train"))),
         "keras_mt": translator(list(sources)),
     }
     print(f"\nBLEU on {len(sources)} held-out sentences")
