@@ -255,7 +255,7 @@ def _translate_lines(translator, lines):
             yield [], not_utf8[i]
         elif found is None:
             yield [], "longer than the model's limit; split it into sentences"
-        elif texts[i].strip() and not found[0].text:
+        elif texts[i].strip() and found[0].score == 0:  # The tokenizer dropped all of it.
             yield found, "nothing in it to translate"
         else:
             yield found, None

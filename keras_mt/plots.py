@@ -22,7 +22,7 @@ def plot_run(log, path):
         ValueError: If the log holds no step yet.
     """
     with open(log, encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["loss"]]
+        rows = [row for row in csv.DictReader(file) if row["loss"] or row["val_loss"]]
     if not rows:
         raise ValueError(f"{log} holds no trained step yet.")
 
@@ -32,7 +32,7 @@ def plot_run(log, path):
 
     figure = Figure(figsize=(8, 5.5), layout="constrained")
     loss, rate = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
-    loss.plot(*column("loss"), color=_BLUE, label="training (mean of the epoch so far)")
+    loss.plot(*column("loss"), color=_BLUE, label="training")
     steps, values = column("val_loss")
     if steps:
         loss.plot(steps, values, color=_RED, marker="o", markersize=3, label="validation")

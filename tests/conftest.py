@@ -24,14 +24,25 @@ def corpus(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def run_dir(corpus, tmp_path_factory):
+def micro():
+    """The name of a preset that TensorFlow traces in no time."""
+    from keras_mt.models import PRESETS
+
+    model = {"num_layers": 1, "d_model": 64, "num_heads": 2, "d_ff": 64, "dropout": 0.1}
+    PRESETS["micro"] = {**PRESETS["tiny"], "model": model}
+    yield "micro"
+    del PRESETS["micro"]
+
+
+@pytest.fixture(scope="session")
+def run_dir(corpus, micro, tmp_path_factory):
     """A run folder after a few steps: all is there, though the translations are poor."""
     from keras_mt.training import train
 
     output = tmp_path_factory.mktemp("runs") / "pt_en"
     return train(
-        corpus, "pt", "en", output, vocab_size=600, steps=100, warmup_steps=40, batch_tokens=1024,
-        max_length=64, checkpoint_steps=20,
+        corpus, "pt", "en", output, preset=micro, vocab_size=600, steps=100, warmup_steps=40,
+        batch_tokens=1024, max_length=64, checkpoint_steps=20,
     )  # fmt: skip
 
 

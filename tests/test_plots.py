@@ -13,6 +13,6 @@ def test_pictures_are_written_whole(run_dir, tmp_path):
 
 
 def test_a_log_without_steps_is_refused(tmp_path):
-    (tmp_path / "log.csv").write_text("step,loss,event\n0,,started\n", encoding="utf-8")
+    (tmp_path / "log.csv").write_text("step,loss,val_loss,event\n0,,,started\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"log\.csv holds no trained step"):
         plots.plot_run(tmp_path / "log.csv", tmp_path / "run.png")

@@ -1,6 +1,7 @@
 """Keras callbacks of a run: checkpoints and the log."""
 
 import csv
+import math
 import os
 import time
 
@@ -96,8 +97,8 @@ class Checkpoints(keras.callbacks.Callback):
 class RunLog(keras.callbacks.Callback):
     """Writes `log.csv`: a row every so many steps, one at the end of each epoch, and events.
 
-    Losses and metrics of training are means over the epoch so far. It also adds `tokens/s`, real
-    target tokens trained a second, to Keras's progress bar.
+    Losses and metrics of training are means over the steps since the row before. It also adds
+    `tokens/s`, real target tokens trained a second, to Keras's progress bar.
 
     Args:
         path: The file. When a run goes on from a step, rows after it are taken out first.
@@ -124,40 +125,52 @@ class RunLog(keras.callbacks.Callback):
         self._write(start_step, event="resumed" if start_step else "started")
 
     def on_epoch_begin(self, epoch, logs=None):
-        self._epoch, self._last = epoch + 1, (time.monotonic(), 0.0)
+        self._epoch = epoch + 1
+        self._last = time.monotonic(), {}
+        self._rate = None
 
     def on_train_batch_end(self, batch, logs=None):
         step = int(self.model.optimizer.iterations.numpy())
-        if batch == 0 or step % self.every == 0:
-            # The accuracy counts the tokens of the epoch. Before the first batch ends, Keras traces
-            # the model: that is no rate to show.
-            tokens, now = self._tokens(), time.monotonic()
-            self._rate = None
-            if batch:
-                self._rate = (tokens - self._last[1]) / (now - self._last[0])
-                self._write(step, logs, tokens_per_second=round(self._rate))
-            self._last = now, tokens
+        if step % self.every == 0:
+            self._write_means(step)
+        elif batch == 0:  # In which Keras traces the model: not of the rate.
+            self._last = time.monotonic(), self._totals()
         if self._rate:
             logs["tokens/s"] = self._rate
 
     def on_epoch_end(self, epoch, logs=None):
-        self._write(int(self.model.optimizer.iterations.numpy()), logs)
+        validation = {name: value for name, value in logs.items() if name.startswith("val_")}
+        self._write(int(self.model.optimizer.iterations.numpy()), validation)
 
-    def _tokens(self):
-        for metric in self.model.metrics:
-            for part in getattr(metric, "metrics", [metric]):
-                if part.name == "token_accuracy":
-                    return float(part.count.numpy())
-        return 0.0
+    def _write_means(self, step):
+        """Writes what came since the row before, from the metrics' own sums."""
+        (then, before), now, totals = self._last, time.monotonic(), self._totals()
+        counts = {name: totals[name][1] - before.get(name, (0, 0))[1] for name in totals}
+        means = {
+            name: (totals[name][0] - before.get(name, (0, 0))[0]) / counts[name]
+            for name in totals
+            if counts[name]
+        }
+        if "perplexity" in means:
+            means["perplexity"] = math.exp(means["perplexity"])
+        self._rate = counts.get("token_accuracy", 0) / (now - then)
+        self._last = now, totals
+        self._write(step, {**means, "tokens_per_second": round(self._rate)})
 
-    def _write(self, step, logs=None, **row):
+    def _totals(self):
+        """The sum and the count of each metric of the epoch; the accuracy counts tokens."""
+        return {
+            part.name: (float(part.total.numpy()), float(part.count.numpy()))
+            for metric in self.model.metrics
+            for part in getattr(metric, "metrics", [metric])
+        }
+
+    def _write(self, step, values=None, event=""):
         seconds = self._seconds_before + time.monotonic() - self._start
-        row.update({"step": step, "seconds": round(seconds, 1)})
-        for name, value in (logs or {}).items():
-            if name in LOG_COLUMNS:
-                row[name] = f"{float(value):.6g}"
-        if logs:
+        row = {"step": step, "seconds": round(seconds, 1), "event": event}
+        if values is not None:
             row["epoch"] = self._epoch
             row["learning_rate"] = f"{float(self.model.optimizer.learning_rate):.6g}"
+            row.update({n: f"{float(v):.6g}" for n, v in values.items() if n in LOG_COLUMNS})
         with open(self.path, "a", encoding="utf-8", newline="") as file:
             csv.DictWriter(file, LOG_COLUMNS).writerow(row)

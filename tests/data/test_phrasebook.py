@@ -361,7 +361,8 @@ def test_punctuation_and_capitals():
 
 def test_questions():
     opening = re.compile(
-        r"((Hello|Hi|Good \w+), (\w+, )?how|Is|Are|Am|Was|Were|Do|Does|Did|Has|Have|Will|Who|What|Where|When|Why|How)\b.*\?"
+        r"((Hello|Hi|Good \w+), (\w+, )?how|Is|Are|Am|Was|Were|Do|Does|Did|Has|Have|Will|"
+        r"Who|What|Where|When|Why|How)\b.*\?"
     )
     for example in ALL:
         if example.construction != "greeting":
