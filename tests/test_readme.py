@@ -22,9 +22,16 @@ def workplace(corpus, command, tmp_path_factory):
     """A folder with the reader's corpus, and `keras-mt` on the path."""
     folder = tmp_path_factory.mktemp("readme")
     (folder / "my_corpus").mkdir()
-    for path in corpus.iterdir():
-        name = path.name.replace("pt.", "de.")
-        (folder / "my_corpus" / name).write_bytes(path.read_bytes())
+    for split in ("train", "validation", "test"):
+        sides = [
+            (corpus / f"{language}.{split}.txt").read_text(encoding="utf-8").splitlines()
+            for language in ("en", "pt")
+        ]
+        # Of like length, so that an epoch is a step or two.
+        pairs = [pair for pair in zip(*sides, strict=True) if len(pair[0].split()) in (6, 7)]
+        for language, lines in zip(("en", "de"), zip(*pairs[:40], strict=True), strict=True):
+            path = folder / "my_corpus" / f"{language}.{split}.txt"
+            path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     (folder / "bin").mkdir()
     script = folder / "bin" / "keras-mt"
     script.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
@@ -41,7 +48,11 @@ def test_shell_and_python_run_in_the_readers_order(workplace, monkeypatch):
     environment = {**os.environ, "PATH": f"{workplace / 'bin'}:{os.environ['PATH']}"}
     for block in blocks("bash"):
         subprocess.run(["bash", "-euc", block], env=environment, check=True)
-    assert len((workplace / "translations.txt").read_text(encoding="utf-8").splitlines()) == 20
+    lines = [
+        (workplace / p).read_bytes().count(b"\n")
+        for p in ("my_corpus/en.test.txt", "translations.txt")
+    ]
+    assert lines[0] == lines[1] > 1
 
     fit = keras.Model.fit
 

@@ -170,16 +170,15 @@ def test_an_export_gives_the_same_without_keras_mt(translator, sources, tmp_path
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_an_export_in_half_precision_scores_nearly_the_same(run_dir, sources, tmp_path, dtype):
-    translator = Translator.load(run_dir, beam_size=1)
+def test_an_export_in_half_precision_is_half_as_large_and_near(run_dir, sources, tmp_path, dtype):
+    # One token: on a longer way a near tie may part the two.
+    translator = Translator.load(run_dir, beam_size=1, max_length=1)
     translator.export(tmp_path / "1", dtype=dtype)
     half = ExportedTranslator(tmp_path / "1")
     for a, b in zip(translator.hypotheses(sources), half.hypotheses(sources), strict=True):
-        assert a[0].score == pytest.approx(b[0].score, abs=0.1)
-    size = {
-        p: (p / "variables/variables.data-00000-of-00001").stat().st_size for p in [tmp_path / "1"]
-    }
-    assert size[tmp_path / "1"] < 2.2 * translator.model.count_params() + 1e5
+        assert a[0].score == pytest.approx(b[0].score, abs=0.05)
+    variables = tmp_path / "1" / "variables" / "variables.data-00000-of-00001"
+    assert variables.stat().st_size < 2.2 * translator.model.count_params() + 50_000
 
 
 def test_an_export_never_overwrites_and_leaves_nothing_half_done(translator, tmp_path, monkeypatch):

@@ -150,7 +150,7 @@ class Transformer(keras.Model):
         Example:
 
         >>> Transformer.from_preset("tiny", vocab_size=1000).count_params()
-        1451008
+        1453056
         """
         if preset not in PRESETS:
             raise ValueError(f"Unknown preset {preset!r}; there are {', '.join(PRESETS)}.")

@@ -1,3 +1,4 @@
+import os
 import tempfile
 from pathlib import Path
 
@@ -228,3 +229,14 @@ def test_a_tfds_set_that_cannot_be_downloaded_says_so(monkeypatch):
 def test_an_unknown_tfds_set_is_refused():
     with pytest.raises(CorpusError, match="TFDS has no dataset 'no_such_set'"):
         load_corpus("tfds:no_such_set", "en", "de", "train")
+
+
+@pytest.mark.skipif("KERAS_MT_DATA" not in os.environ, reason="KERAS_MT_DATA is not set")
+def test_a_real_corpus_is_read_whole():
+    folder = Path(os.environ["KERAS_MT_DATA"]) / "multi30k_en_de"
+    for split, size in (("train", 29_000), ("validation", 1_014), ("test", 1_000)):
+        pairs = read(folder, "en", "de", split)
+        for side, language in enumerate(("en", "de")):
+            text = (folder / f"{language}.{split}.txt").read_bytes().decode()
+            assert [pair[side] for pair in pairs] == text.removesuffix("\n").split("\n")
+        assert len(pairs) == size
