@@ -16,7 +16,7 @@ def main(path):
     axes = figure.subplots()
     steps = np.arange(0, 20_000, 20)
     for preset, d_model, warmup_steps in (
-        ("tiny", 128, 1000),
+        ("tiny", 128, 4000),
         ("base", 512, 4000),
         ("big", 1024, 4000),
     ):

@@ -12,7 +12,7 @@ from keras_mt.layers.validation import check_positive
 PRESETS = {
     "tiny": {
         "model": {"num_layers": 4, "d_model": 128, "num_heads": 4, "d_ff": 256, "dropout": 0.3},
-        "training": {"label_smoothing": 0.1, "warmup_steps": 1000, "batch_tokens": 4096},
+        "training": {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": 4096},
     },
     "base": {
         "model": {"num_layers": 6, "d_model": 512, "num_heads": 8, "d_ff": 2048, "dropout": 0.1},
