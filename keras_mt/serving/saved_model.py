@@ -24,7 +24,7 @@ class ExportedTranslator:
 
     Example:
 
-    >>> ExportedTranslator("saved_models/pt_en")(["Olá!"])  # doctest: +SKIP
+    >>> ExportedTranslator("saved_models/pt_en").hypotheses(["Olá!"])  # doctest: +SKIP
     """
 
     def __init__(self, directory):
