@@ -1,12 +1,13 @@
 """Pictures: how a run went, which source tokens a translation looked at."""
 
 import csv
-import os
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+
+from keras_mt.files import written_whole
 
 _BLUE, _RED, _GREY = "#1f5fa8", "#c0392b", "#777777"
 
@@ -79,7 +80,5 @@ def plot_alignment(source_pieces, target_pieces, scores, path):
 def _save(figure, path):
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}")
-    with matplotlib.rc_context({"svg.hashsalt": "keras_mt"}):
+    with matplotlib.rc_context({"svg.hashsalt": "keras_mt"}), written_whole(path) as temporary:
         figure.savefig(temporary, dpi=150, format=path.suffix[1:], metadata=None)
-    os.replace(temporary, path)

@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import os
 import re
 from pathlib import Path
 from random import Random
@@ -10,6 +9,8 @@ from random import Random
 import sentencepiece
 import tensorflow as tf
 from tensorflow_text.python.ops import sentencepiece_tokenizer
+
+from keras_mt.files import written_whole
 
 
 class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
@@ -103,10 +104,8 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
 
     def save(self, path):
         """Writes the SentencePiece model to a file; it appears whole or not at all."""
-        path = Path(path)
-        temporary = path.with_name(f".{path.name}")
-        temporary.write_bytes(self._model)
-        os.replace(temporary, path)
+        with written_whole(path) as temporary:
+            temporary.write_bytes(self._model)
 
     @property
     def vocab_size(self):

@@ -2,12 +2,13 @@
 
 import csv
 import math
-import os
 import time
 
 import keras
 import numpy as np
 import tensorflow as tf
+
+from keras_mt.files import written_whole
 
 LOG_COLUMNS = (
     "step",
@@ -115,12 +116,13 @@ class RunLog(keras.callbacks.Callback):
             with open(path, encoding="utf-8", newline="") as file:
                 kept = [row for row in csv.DictReader(file) if int(row["step"]) <= start_step]
         self._seconds_before = float(kept[-1]["seconds"]) if kept else 0.0
-        temporary = path.with_name(f".{path.name}")
-        with open(temporary, "w", encoding="utf-8", newline="") as file:
+        with (
+            written_whole(path) as temporary,
+            open(temporary, "w", encoding="utf-8", newline="") as file,
+        ):
             writer = csv.DictWriter(file, LOG_COLUMNS)
             writer.writeheader()
             writer.writerows(kept)
-        os.replace(temporary, path)
         self._start = time.monotonic()
         self._write(start_step, event="resumed" if start_step else "started")
 

@@ -1,13 +1,13 @@
 """The run folder: a corpus and a preset in, a trained translator out, resumable at any time."""
 
 import json
-import os
 import sys
 from pathlib import Path
 
 import keras
 
 from keras_mt.data import Batches, Tokenizer, has_split, load_corpus
+from keras_mt.files import written_whole
 from keras_mt.losses import CrossEntropy
 from keras_mt.metrics import Perplexity, TokenAccuracy
 from keras_mt.models import PRESETS, Transformer
@@ -225,7 +225,9 @@ def _open_folder(run_dir, config):
         raise ValueError(f"{run_dir} is not empty and holds no run: give another output folder.")
     else:
         run_dir.mkdir(parents=True, exist_ok=True)
-        _write_text(path, json.dumps({**config, "keras_mt": __version__}, indent=2) + "\n")
+        text = json.dumps({**config, "keras_mt": __version__}, indent=2) + "\n"
+        with written_whole(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
 
 
 def _tokenizer(run_dir, pairs, vocab_size, seed, report):
@@ -241,12 +243,5 @@ def _save_model(model, weights, path):
     # A copy, not compiled: the optimizer's state is in the checkpoints.
     copy = Transformer.from_config(model.get_config())
     copy.set_weights(weights)
-    temporary = path.with_name(f".{path.name}")
-    copy.save(temporary)
-    os.replace(temporary, path)
-
-
-def _write_text(path, text):
-    temporary = path.with_name(f".{path.name}")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
+    with written_whole(path) as temporary:
+        copy.save(temporary)
