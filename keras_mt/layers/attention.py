@@ -113,10 +113,19 @@ class MultiHeadAttention(keras.layers.Layer):
                 f"Received: width={width}, num_heads={self.num_heads}"
             )
         self.head_width = width // self.num_heads
-        self.query_dense = keras.layers.Dense(width, dtype=self.dtype_policy, name="query")
-        self.key_dense = keras.layers.Dense(width, dtype=self.dtype_policy, name="key")
-        self.value_dense = keras.layers.Dense(width, dtype=self.dtype_policy, name="value")
-        self.output_dense = keras.layers.Dense(width, dtype=self.dtype_policy, name="output")
+
+        def dense(name, variance=1.0):
+            initializer = keras.initializers.VarianceScaling(variance, "fan_avg", "uniform")
+            return keras.layers.Dense(
+                width, kernel_initializer=initializer, dtype=self.dtype_policy, name=name
+            )
+
+        # Half of Glorot's variance, as though the three were one kernel. With all of it the mean of
+        # the values drowns the residual, and a deep post-norm encoder loses the order of the words.
+        self.query_dense = dense("query", variance=0.5)
+        self.key_dense = dense("key", variance=0.5)
+        self.value_dense = dense("value", variance=0.5)
+        self.output_dense = dense("output")
         self.query_dense.build(query_shape)
         self.key_dense.build(value_shape if key_shape is None else key_shape)
         self.value_dense.build(value_shape)
