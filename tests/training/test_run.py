@@ -118,6 +118,15 @@ def test_a_finished_run_is_left_as_it_is(corpus, tmp_path, capsys):
     assert (tmp_path / "run" / "log.csv").read_bytes() == log
 
 
+def test_a_tsv_file_without_validation_is_enough(corpus, tmp_path):
+    sides = [(corpus / f"{lang}.train.txt").read_text().splitlines() for lang in ("pt", "en")]
+    rows = "".join(f"{pt}\t{en}\n" for pt, en in zip(*sides, strict=True))
+    (tmp_path / "corpus.tsv").write_text(rows)
+    train(tmp_path / "corpus.tsv", "pt", "en", tmp_path / "run", steps=2, **SMALL)
+    assert (tmp_path / "run" / "model.keras").is_file()
+    assert not any(row["val_loss"] for row in log_rows(tmp_path / "run"))
+
+
 def test_a_folder_of_another_run_is_refused(run_dir, corpus, tmp_path):
     with pytest.raises(ValueError, match=r"vocab_size was 600, now 500"):
         train(corpus, "pt", "en", run_dir, steps=100, **SMALL)
