@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -52,15 +53,43 @@ def _data_options(function):
     return function
 
 
+_ensemble_option = click.option(
+    "--ensemble",
+    multiple=True,
+    type=click.Path(exists=True),
+    metavar="RUN_DIR",
+    help="Another run with the same tokenizer, to average with; may be given again.",
+)
+
+
 def _search_options(function):
     options = [
-        click.option("--beam-size", type=click.IntRange(1), help="Live hypotheses; 1 is greedy."),
-        click.option("--n-best", type=click.IntRange(1), help="Translations of each sentence."),
+        click.option("--beam-size", type=int, help="Live hypotheses; 1 is greedy.  [default: 4]"),
+        click.option("--n-best", type=int, help="Translations of each sentence.  [default: 1]"),
         click.option(
             "--length-penalty",
-            type=click.FloatRange(0),
-            help="Scores are log-probability / length ** length_penalty.",
+            type=float,
+            help="Scores are log-probability / length ** length_penalty.  [default: 1]",
         ),
+        click.option("--min-length", type=int, help="Fewest tokens, with the end."),
+        click.option(
+            "--max-length",
+            type=int,
+            help="Most tokens, with the end.  [default: twice the source's plus 10]",
+        ),
+        click.option(
+            "--repetition-penalty",
+            type=float,
+            help="Factor on the log-probability of tokens already there.  [default: 1]",
+        ),
+        click.option(
+            "--no-repeat-ngram-size", type=int, help="Never the same so many tokens in a row twice."
+        ),
+        click.option("--temperature", type=float, help="Sample, at this temperature."),
+        click.option("--top-k", type=int, help="Sample from the so many most probable tokens."),
+        click.option("--top-p", type=float, help="Sample from the most probable so much."),
+        click.option("--seed", type=int, help="Seed of the samples.  [default: 0]"),
+        _ensemble_option,
     ]
     for option in reversed(options):
         function = option(function)
@@ -178,12 +207,6 @@ def evaluate(model, data, source, target, split, tokenize, **search):
 @click.argument("run_dir", type=click.Path(exists=True))
 @click.argument("saved_model_dir", type=click.Path())
 @_search_options
-@click.option("--min-length", type=int, help="Fewest tokens of a translation, with its end.")
-@click.option(
-    "--max-length",
-    type=int,
-    help="Most tokens of a translation, with its end.  [default: twice the source's plus 10]",
-)
 @click.option(
     "--dtype",
     type=click.Choice(["float32", "bfloat16"]),
@@ -191,7 +214,7 @@ def evaluate(model, data, source, target, split, tokenize, **search):
     show_default=True,
     help="Of the weights and of the computation.",
 )
-def export(run_dir, saved_model_dir, dtype, **options):
+def export(run_dir, saved_model_dir, dtype, ensemble, **options):
     """Export a run as a SavedModel: strings in, beam-searched translations out.
 
     SAVED_MODEL_DIR is a version folder, such as saved_models/en_de/1; one that exists is refused.
@@ -203,7 +226,8 @@ def export(run_dir, saved_model_dir, dtype, **options):
 
     if Path(saved_model_dir).exists():
         raise FileExistsError(f"{saved_model_dir} exists; give the next version's folder.")
-    Translator.load(run_dir, **_given(options)).export(saved_model_dir, dtype=dtype)
+    translator = Translator.load([run_dir, *ensemble], **_given(options))
+    translator.export(saved_model_dir, dtype=dtype)
     click.echo(f"exported {saved_model_dir}")
 
 
@@ -211,8 +235,15 @@ def export(run_dir, saved_model_dir, dtype, **options):
 @click.argument("model", type=click.Path(exists=True), metavar="RUN_DIR_OR_SAVED_MODEL")
 @click.argument("text", type=click.File("rb"), default="-", metavar="[FILE]")
 @_search_options
+@click.option(
+    "--prefixes",
+    type=click.File("rb"),
+    metavar="FILE",
+    help="What each translation shall begin with, a line for each line.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with the scores.")
-def translate(model, text, as_json, **search):
+@click.option("--token-scores", is_flag=True, help="The log-probability of each token too.")
+def translate(model, text, prefixes, as_json, token_scores, **search):
     """Translate FILE, or standard input, line by line.
 
     Writes exactly one line for each line, in order. A line that is refused (not UTF-8, or longer
@@ -223,42 +254,143 @@ def translate(model, text, as_json, **search):
     keras-mt translate runs/en_de < in.txt > out.txt
     echo "A man sleeps." | keras-mt translate runs/en_de --beam-size 8 --n-best 3 --json
     """
+    if token_scores and not as_json:
+        raise click.UsageError("--token-scores are written with --json.")
     translator = _load_translator(model, search)
-    block_lines = 1 if text.isatty() else _BLOCK_LINES
-    line_number = 0
+    files = [text] if prefixes is None else [text, prefixes]
     with _progress(None) as progress:
-        while lines := list(itertools.islice(text, block_lines)):
-            lines = [line.removesuffix(b"\n") for line in lines]
-            for line, (found, error) in zip(
-                lines, _translate_lines(translator, lines), strict=True
-            ):
-                line_number += 1
+        for number, *columns in _line_blocks(*files):
+            texts, errors = _decoded(*columns)
+            options = {"token_scores": True} if token_scores else {}
+            for i, found in enumerate(translator.hypotheses(*texts, **options)):
+                error = errors.get(i)
+                if error is None and found is None:
+                    error = "longer than the model's limit; split it into sentences"
+                elif error is None and texts[0][i].strip() and found[0].score == 0:
+                    error = "nothing in it to translate"  # The tokenizer dropped all of it.
                 if error:
-                    click.echo(f"line {line_number} refused: {error}", err=True)
-                output = _as_json(line, found, error) if as_json else _as_text(found)
-                sys.stdout.buffer.write(output.encode("utf-8") + b"\n")
+                    click.echo(f"line {number + i} refused: {error}", err=True)
+                shown = [] if error else found
+                _write(_as_json(columns[0][i], shown, error) if as_json else _as_text(shown))
             sys.stdout.buffer.flush()
-            progress.update(len(lines))
+            progress.update(len(columns[0]))
 
 
-def _translate_lines(translator, lines):
-    """For each line, bytes, its hypotheses and None, or none and what is wrong with it."""
-    texts, not_utf8 = [], {}
-    for i, line in enumerate(lines):
-        try:
-            texts.append(line.decode("utf-8"))
-        except UnicodeDecodeError as error:
-            texts.append("")
-            not_utf8[i] = f"not UTF-8 at byte {error.start + 1}"
-    for i, found in enumerate(translator.hypotheses(texts)):
-        if i in not_utf8:
-            yield [], not_utf8[i]
-        elif found is None:
-            yield [], "longer than the model's limit; split it into sentences"
-        elif texts[i].strip() and found[0].score == 0:  # The tokenizer dropped all of it.
-            yield found, "nothing in it to translate"
-        else:
-            yield found, None
+@main.command()
+@click.argument("run_dir", type=click.Path(exists=True))
+@click.argument("source", type=click.File("rb"))
+@click.argument("target", type=click.File("rb"))
+@_ensemble_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, token by token.")
+def score(run_dir, source, target, ensemble, as_json):
+    """Score given translations: how probable the model finds them.
+
+    For each line of SOURCE and TARGET writes the log-probability of the target and the perplexity
+    of its tokens, a tab between them; at the end, on standard error, those of the whole. A line
+    that is refused gives an empty line and a message.
+
+    \b
+    keras-mt score runs/en_de in.txt reference.txt > scores.tsv
+    """
+    from keras_mt.translator import Translator
+
+    translator = Translator.load([run_dir, *ensemble])
+    total = tokens = 0
+    for number, *columns in _line_blocks(source, target):
+        texts, errors = _decoded(*columns)
+        for i, found in enumerate(translator.score(*texts)):
+            error = errors.get(i) or ("longer than the model's limit" if found is None else None)
+            if error:
+                click.echo(f"line {number + i} refused: {error}", err=True)
+                _write(json.dumps({"error": error}) if as_json else "")
+                continue
+            total, tokens = total + found.log_prob, tokens + len(found.tokens)
+            if as_json:
+                row = {"log_prob": found.log_prob, "perplexity": found.perplexity}
+                _write(json.dumps({**row, "tokens": found.tokens}, ensure_ascii=False))
+            else:
+                _write(f"{found.log_prob:.4f}\t{found.perplexity:.4f}")
+    if tokens:
+        perplexity = math.exp(-total / tokens)
+        click.echo(f"log-probability {total:.2f}, perplexity {perplexity:.4f}", err=True)
+
+
+@main.command()
+@click.argument("run_dir", type=click.Path(exists=True))
+@click.argument("source", type=click.File("rb"))
+@click.argument("target", type=click.File("rb"), required=False)
+@_ensemble_option
+def align(run_dir, source, target, ensemble):
+    """Show which source tokens each target token attends to.
+
+    For each line of SOURCE, and of TARGET or else of its translation, writes a JSON object with the
+    pieces of both and `attention`, a row for each target piece that sums to 1 over the source
+    pieces. A line that is refused gives an object with the error, and a message.
+
+    \b
+    keras-mt align runs/en_de in.txt > alignments.jsonl
+    keras-mt align runs/en_de in.txt reference.txt > alignments.jsonl
+    """
+    from keras_mt.translator import Translator
+
+    translator = Translator.load([run_dir, *ensemble])
+    for number, *columns in _line_blocks(*filter(None, (source, target))):
+        texts, errors = _decoded(*columns)
+        for i, pair in enumerate(zip(*texts, strict=True)):
+            error = errors.get(i)
+            if error is None:
+                try:
+                    pieces, target_pieces, attention = translator.align(*pair)
+                except ValueError as refusal:
+                    error = str(refusal)
+            if error:
+                click.echo(f"line {number + i} refused: {error}", err=True)
+                _write(json.dumps({"error": error}))
+                continue
+            row = {"source": pieces, "target": target_pieces}
+            rows = [[round(float(a), 4) for a in weights] for weights in attention]
+            _write(json.dumps({**row, "attention": rows}, ensure_ascii=False))
+
+
+def _line_blocks(*files):
+    """The lines of files that run side by side, in blocks: the first line's number, then lists.
+
+    Raises:
+        ValueError: If a file ends before the others.
+    """
+    size = 1 if files[0].isatty() else _BLOCK_LINES
+    number = 1
+    while True:
+        columns = [[line.removesuffix(b"\n") for line in itertools.islice(f, size)] for f in files]
+        lengths = [len(lines) for lines in columns]
+        if min(lengths) != max(lengths):
+            names = " and ".join(str(file.name) for file in files)
+            raise ValueError(
+                f"{names} must have as many lines: one ends after {number + min(lengths) - 1}."
+            )
+        if not columns[0]:
+            return
+        yield number, *columns
+        number += len(columns[0])
+
+
+def _decoded(*columns):
+    """Columns of str, and what is wrong by index; a line that is wrong is empty in all columns."""
+    errors = {}
+    for lines in columns:
+        for i, line in enumerate(lines):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                errors[i] = f"not UTF-8 at byte {error.start + 1}"
+    return [
+        ["" if i in errors else line.decode("utf-8") for i, line in enumerate(lines)]
+        for lines in columns
+    ], errors
+
+
+def _write(line):
+    sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
 
 
 def _as_text(found):
@@ -268,7 +400,11 @@ def _as_text(found):
 def _as_json(line, found, error):
     result = {
         "source": line.decode("utf-8", "replace"),
-        "translations": [{"text": h.text, "score": round(h.score, 6)} for h in found],
+        "translations": [
+            {"text": h.text, "score": round(h.score, 6)}
+            | ({"tokens": h.tokens} if h.tokens else {})
+            for h in found
+        ],
     }
     return json.dumps({**result, **({"error": error} if error else {})}, ensure_ascii=False)
 
@@ -280,17 +416,17 @@ def _one_line(text):
 
 def _load_translator(path, search):
     """A translator from a run folder or an export; the options are those of the command."""
-    search = _given(search)
     if (Path(path) / "config.json").is_file():
         from keras_mt.translator import Translator
 
-        return Translator.load(path, **search)
+        ensemble = search.pop("ensemble")
+        return Translator.load([path, *ensemble], **_given(search))
     from keras_mt.serving import ExportedTranslator, find_saved_model
 
     saved_model = find_saved_model(path)
     if saved_model is None:
         raise FileNotFoundError(f"{path} is neither a run folder nor a SavedModel.")
-    if search:
+    if search := {name: value for name, value in _given(search).items() if value != ()}:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in search)
         raise ValueError(
             f"{saved_model} was exported with fixed options: give {names} to `keras-mt export`, "

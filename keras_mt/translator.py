@@ -1,6 +1,8 @@
 """Strings to strings, from a model and a tokenizer."""
 
+import dataclasses
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -12,28 +14,56 @@ import tensorflow as tf
 
 from keras_mt.data.batching import with_end
 from keras_mt.data.tokenizer import Tokenizer
-from keras_mt.decoding import NO_HYPOTHESIS, beam_search
-from keras_mt.decoding.beam_search import check_search_options
+from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions, beam_search
 from keras_mt.models import Transformer
 
 # Sentences translated at once, and the bytes of their longest times their number.
 _BATCH_SENTENCES = 64
 _BATCH_BYTES = 64 * 512
 
+_TEXT = tf.TensorSpec([None], tf.string, name="text")
+_PREFIX = tf.TensorSpec([None], tf.string, name="prefix")
+_TARGET = tf.TensorSpec([None], tf.string, name="target")
+
 
 class Hypothesis(NamedTuple):
-    """A translation and its score, its log-probability / length ** length_penalty."""
+    """A translation.
+
+    Attributes:
+        text: The translation, str.
+        score: Its log-probability / length ** length_penalty.
+        tokens: Its pieces with the end, each with its log-probability, where asked for.
+    """
 
     text: str
     score: float
+    tokens: list[tuple[str, float]] | None = None
+
+
+class Score(NamedTuple):
+    """How probable a given translation is.
+
+    Attributes:
+        log_prob: Its log-probability.
+        tokens: Its pieces with the end, each with its log-probability.
+    """
+
+    log_prob: float
+    tokens: list[tuple[str, float]]
+
+    @property
+    def perplexity(self):
+        """That of the translation's tokens, the end among them."""
+        return math.exp(-self.log_prob / len(self.tokens))
 
 
 class Translator:
     """Translates strings with beam search.
 
     Args:
-        model: A `keras_mt.Transformer`.
-        tokenizer: The `keras_mt.Tokenizer` it was trained with.
+        model: A `keras_mt.Transformer`, or a list of them with one vocabulary: an ensemble, whose
+            log-probabilities are averaged.
+        tokenizer: The `keras_mt.Tokenizer` that the model was trained with.
         beam_size: Number of live hypotheses; 1 is greedy search.
         n_best: Number of translations of each sentence, at most `beam_size`.
         length_penalty: Exponent of the length in the score: a hypothesis's score is its
@@ -42,9 +72,12 @@ class Translator:
         min_length: The fewest tokens to generate, with the end.
         max_length: The most tokens to generate, with the end; None means twice the source's tokens
             plus 10, and never more than the model's own limit.
+        **options: The other fields of `keras_mt.decoding.SearchOptions`: `repetition_penalty` and
+            `no_repeat_ngram_size`; `temperature`, `top_k`, `top_p` and `seed` for sampling.
 
     Call arguments:
         texts: A str, a list of str, or a string tensor `[batch]`.
+        prefixes: What each translation shall begin with, of the same type, or None.
 
     Returns:
         For a str a str, for a list a list of str (with `n_best` > 1 a list, and a list of lists,
@@ -71,27 +104,29 @@ class Translator:
         length_penalty=1.0,
         min_length=0,
         max_length=None,
+        **options,
     ):
-        check_search_options(beam_size, n_best, length_penalty, min_length)
-        if model.vocab_size != tokenizer.vocab_size:
-            raise ValueError(
-                f"The model has a vocabulary of {model.vocab_size} tokens and the tokenizer one of "
-                f"{tokenizer.vocab_size}: they were not trained together."
-            )
-        if max_length is not None and not max(1, min_length) <= max_length <= model.max_length:
+        self.options = SearchOptions(beam_size, n_best, length_penalty, min_length, **options)
+        self.models = list(model) if isinstance(model, (list, tuple)) else [model]
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+        for model in self.models:
+            if model.vocab_size != tokenizer.vocab_size:
+                raise ValueError(
+                    f"The model has a vocabulary of {model.vocab_size} tokens and the tokenizer "
+                    f"one of {tokenizer.vocab_size}: they were not trained together."
+                )
+        self._limit = min(model.max_length for model in self.models)
+        if max_length is not None and not max(1, min_length) <= max_length <= self._limit:
             raise ValueError(
                 f"max_length must be at least 1, at least min_length={min_length} and at most the "
-                f"model's {model.max_length}. Received: max_length={max_length}"
+                f"model's {self._limit}. Received: max_length={max_length}"
             )
-        self.model = model
-        self.tokenizer = tokenizer
-        self.beam_size = beam_size
-        self.n_best = n_best
-        self.length_penalty = length_penalty
-        self.min_length = min_length
-        self.max_length = max_length
-        self._translate = tf.function(
-            self._translate_batch, input_signature=[tf.TensorSpec([None], tf.string, name="text")]
+        self._translate = tf.function(self._translate_batch, input_signature=[_TEXT])
+        self._translate_on = tf.function(self._translate_batch, input_signature=[_TEXT, _PREFIX])
+        self._score = tf.function(self._score_batch, input_signature=[_TEXT, _TARGET])
+        self._score_tokens = tf.function(
+            self._token_log_probs, input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2
         )
 
     @classmethod
@@ -99,7 +134,8 @@ class Translator:
         """A translator from the run folder that `keras-mt train` wrote.
 
         Args:
-            run_dir: Folder with `model.keras` and `tokenizer.model`.
+            run_dir: Folder with `model.keras` and `tokenizer.model`; or a list of folders whose
+                tokenizers are the same, an ensemble.
             **options: `beam_size` and the other options of the constructor.
 
         Returns:
@@ -107,102 +143,213 @@ class Translator:
 
         Raises:
             FileNotFoundError: If a file is missing; the message says which.
+            ValueError: If the tokenizers differ.
         """
-        run_dir = Path(run_dir)
-        for name in ("model.keras", "tokenizer.model"):
-            if not (run_dir / name).is_file():
-                raise FileNotFoundError(
-                    f"{run_dir} is not a finished run folder: it has no {name}. "
-                    "`keras-mt train --output RUN_DIR` makes one."
+        run_dirs = [Path(d) for d in (run_dir if isinstance(run_dir, (list, tuple)) else [run_dir])]
+        for run_dir in run_dirs:
+            for name in ("model.keras", "tokenizer.model"):
+                if not (run_dir / name).is_file():
+                    raise FileNotFoundError(
+                        f"{run_dir} is not a finished run folder: it has no {name}. "
+                        "`keras-mt train --output RUN_DIR` makes one."
+                    )
+            if (run_dir / name).read_bytes() != (run_dirs[0] / name).read_bytes():
+                raise ValueError(
+                    f"{run_dir} and {run_dirs[0]} have different tokenizers: the models of an "
+                    "ensemble must share one."
                 )
-        model = keras.models.load_model(run_dir / "model.keras", compile=False)
-        return cls(model, Tokenizer.load(run_dir / "tokenizer.model"), **options)
+        models = [keras.models.load_model(d / "model.keras", compile=False) for d in run_dirs]
+        return cls(models, Tokenizer.load(run_dirs[0] / "tokenizer.model"), **options)
 
-    def __call__(self, texts):
+    def __call__(self, texts, prefixes=None):
         if isinstance(texts, tf.Tensor):
-            return self._translate(texts)["translations"]
+            return self._run(texts, prefixes)["translations"]
         one = isinstance(texts, str)
-        found = self.hypotheses([texts] if one else texts)
+        if one:
+            texts, prefixes = [texts], prefixes and [prefixes]
+        found = self.hypotheses(texts, prefixes)
         for i, hypotheses in enumerate(found):
             if hypotheses is None:
-                raise ValueError(
-                    f"Text {i} has more than {self.model.max_length - 1} tokens, the model's "
-                    "limit: split it into sentences."
-                )
-        if self.n_best == 1:
+                raise ValueError(self._too_long(f"Text {i}"))
+        if self.options.n_best == 1:
             found = [hypotheses[0].text for hypotheses in found]
         else:
             found = [[hypothesis.text for hypothesis in hypotheses] for hypotheses in found]
         return found[0] if one else found
 
-    def hypotheses(self, texts):
+    def hypotheses(self, texts, prefixes=None, token_scores=False):
         """The `n_best` translations of each text with their scores.
 
         Args:
             texts: List of str.
+            prefixes: List of str, what each translation shall begin with, or None.
+            token_scores: Whether to fill in the hypotheses' `tokens`.
 
         Returns:
             For each text a list of `Hypothesis`, best first (fewer than `n_best` where there are
-            no more), or None where the text is longer than the model's limit.
+            no more), or None where the text, or its prefix, is longer than the model's limit.
         """
-        return translate_texts(self._translate, texts)
-
-    def _translate_batch(self, text):
-        ids = self.tokenizer.tokenize(text)
-        lengths = tf.cast(ids.row_lengths(), tf.int32)  # [batch]
-        limit = self.model.max_length
-        refused, empty = lengths >= limit, lengths == 0
-        source = with_end(ids[:, : limit - 1]).to_tensor()  # [batch, source_length]
-        if self.max_length is None:
-            max_length = tf.minimum(2 * lengths + 10, limit)
-        else:
-            max_length = tf.fill(tf.shape(lengths), self.max_length)
-        cache, memory = self.model.start_decoding(source)
-        found = beam_search(
-            lambda tokens, position, cache, mask: self.model.decode_step(
-                tokens, position, cache, memory, mask
-            ),
-            cache,
-            tf.where(refused | empty, 0, max_length),
-            beam_size=self.beam_size,
-            n_best=self.n_best,
-            length_penalty=self.length_penalty,
-            min_length=self.min_length,
-            start_id=Tokenizer.START,
-            end_id=Tokenizer.END,
-            forbidden_ids=(Tokenizer.PADDING, Tokenizer.START),
+        columns = [texts] if prefixes is None else [texts, prefixes]
+        outputs = run_in_batches(
+            self._run_with_token_scores if token_scores else self._run, *columns
         )
-        tokens = tf.reshape(found.tokens, (-1, tf.shape(found.tokens)[-1]))
-        translations = tf.reshape(self.tokenizer.detokenize(tokens), (-1, self.n_best))
-        first = tf.range(self.n_best)[None] == 0  # The translation of nothing is nothing.
-        return {
-            "translations": translations,
-            "scores": tf.where(empty[:, None] & first, 0.0, found.scores),
-        }
+        return [self._with_tokens(as_hypotheses(row), row) for row in outputs]
 
-    def align(self, source, target):
+    def score(self, sources, targets):
+        """How probable the model finds given translations.
+
+        Args:
+            sources: List of str.
+            targets: List of str, a translation of each.
+
+        Returns:
+            List of `Score`; None where a text is longer than the model's limit.
+
+        Raises:
+            ValueError: If the lists differ in length.
+
+        Example:
+
+        >>> translator.score(["O livro."], ["The book."])[0].perplexity  # doctest: +SKIP
+        """
+        return [
+            None
+            if row["refused"]
+            else Score(float(row["log_probs"].sum()), self._pieces(row["tokens"], row["log_probs"]))
+            for row in run_in_batches(self._score, sources, targets)
+        ]
+
+    def align(self, source, target=None):
         """The attention of each token of a translation over the tokens of its source.
 
         The cross-attention of the last decoder block, averaged over its heads.
 
         Args:
             source: A str.
-            target: A str, its translation.
+            target: A str, its translation; the translator's own when None.
 
         Returns:
             The pieces of the source and of the target, lists of str, each with the end at its
             end, and a float32 NumPy array `[target_pieces, source_pieces]` whose rows sum to 1.
+
+        Raises:
+            ValueError: If a text is longer than the model's limit.
         """
-        source_ids = with_end(self.tokenizer.tokenize([source])).to_tensor()
-        target_ids = with_end(self.tokenizer.tokenize([target])).to_tensor()
-        memory = self.model.encode(source_ids)
-        inputs = tf.concat([[[Tokenizer.START]], target_ids[:, :-1]], axis=1)
-        hidden = self.model.target_embedding(inputs)
-        for block in self.model.decoder_blocks:
-            hidden, scores = block(hidden, memory, return_attention_scores=True)
-        scores = tf.reduce_mean(tf.cast(scores, tf.float32), axis=1)[0].numpy()
-        source_pieces = self.tokenizer.pieces(source_ids[0])
-        return source_pieces, self.tokenizer.pieces(target_ids[0]), scores
+        if target is None:
+            target = self.hypotheses([source])[0]
+            if target is None:
+                raise ValueError(self._too_long("The source"))
+            target = target[0].text
+        (source_ids, long_source), (target_ids, long_target) = map(self._ids, ([source], [target]))
+        if long_source or long_target:
+            raise ValueError(self._too_long("The source" if long_source else "The target"))
+        inputs = _shifted(target_ids)
+        attention = []
+        for model in self.models:
+            memory, hidden = model.encode(source_ids), model.target_embedding(inputs)
+            for block in model.decoder_blocks:
+                hidden, scores = block(hidden, memory, return_attention_scores=True)
+            attention.append(tf.reduce_mean(tf.cast(scores, tf.float32), axis=1)[0])
+        pieces = [self.tokenizer.pieces(ids[0]) for ids in (source_ids, target_ids)]
+        return *pieces, tf.reduce_mean(attention, axis=0).numpy()
+
+    def _run(self, text, prefix=None):
+        return self._translate(text) if prefix is None else self._translate_on(text, prefix)
+
+    def _run_with_token_scores(self, text, prefix=None):
+        outputs = self._run(text, prefix)
+        rows, n_best, length = outputs["tokens"].shape
+        source, _ = self._ids(text)
+        log_probs = self._score_tokens(
+            tf.repeat(source, n_best, axis=0), tf.reshape(outputs["tokens"], (-1, length))
+        )
+        return {**outputs, "log_probs": tf.reshape(log_probs, (rows, n_best, length))}
+
+    def _with_tokens(self, hypotheses, row):
+        if hypotheses is None or "log_probs" not in row:
+            return hypotheses
+        tokens = map(self._pieces, row["tokens"], row["log_probs"])
+        return [
+            hypothesis._replace(tokens=pieces)
+            for hypothesis, pieces in zip(hypotheses, tokens, strict=False)
+        ]
+
+    def _pieces(self, ids, log_probs):
+        """The pieces of the ids that are not padding, each with its log-probability."""
+        real = ids != Tokenizer.PADDING
+        return list(zip(self.tokenizer.pieces(ids[real]), map(float, log_probs[real]), strict=True))
+
+    def _too_long(self, what):
+        return (
+            f"{what} has more than {self._limit - 1} tokens, the model's limit: split it into "
+            "sentences."
+        )
+
+    def _ids(self, text):
+        """Ids with the end, int32 `[batch, length]`, cut at the limit, and whether they were."""
+        ids = self.tokenizer.tokenize(text)
+        return with_end(ids[:, : self._limit - 1]).to_tensor(), ids.row_lengths() >= self._limit
+
+    def _translate_batch(self, text, prefix=None):
+        source, refused = self._ids(text)
+        lengths = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) - 1  # Without the end.
+        empty = lengths == 0
+        if self.max_length is None:
+            max_length = tf.minimum(2 * lengths + 10, self._limit)
+        else:
+            max_length = tf.fill(tf.shape(lengths), self.max_length)
+        if prefix is not None:
+            prefix, long_prefix = self._ids(prefix)
+            prefix = tf.where(prefix == Tokenizer.END, 0, prefix)
+            refused |= long_prefix
+            length = tf.math.count_nonzero(prefix, axis=1, dtype=tf.int32)
+            max_length = tf.maximum(max_length, tf.minimum(length + 1, self._limit))
+        found = beam_search(
+            self._step,
+            [model.start_decoding(source) for model in self.models],
+            tf.where(refused | empty, 0, max_length),
+            prefix=prefix,
+            normalize=len(self.models) == 1,
+            start_id=Tokenizer.START,
+            end_id=Tokenizer.END,
+            forbidden_ids=(Tokenizer.PADDING, Tokenizer.START),
+            **dataclasses.asdict(self.options),
+        )
+        n_best = self.options.n_best
+        tokens = tf.reshape(found.tokens, (-1, tf.shape(found.tokens)[-1]))
+        translations = tf.reshape(self.tokenizer.detokenize(tokens), (-1, n_best))
+        first = tf.range(n_best)[None] == 0  # The translation of nothing is nothing.
+        return {
+            "translations": translations,
+            "scores": tf.where(empty[:, None] & first, 0.0, found.scores),
+            "tokens": found.tokens,
+        }
+
+    def _step(self, tokens, position, caches, mask):
+        """The models' next logits or, of several, the mean of their log-probabilities."""
+        steps = [
+            model.decode_step(tokens, position, cache, mask)
+            for model, cache in zip(self.models, caches, strict=True)
+        ]
+        logits, caches = zip(*steps, strict=True)
+        if len(logits) == 1:
+            return logits[0], list(caches)
+        return tf.add_n([tf.nn.log_softmax(x) for x in logits]) / len(logits), list(caches)
+
+    def _score_batch(self, text, target):
+        (source, long_source), (target, long_target) = self._ids(text), self._ids(target)
+        return {
+            "tokens": target,
+            "log_probs": self._token_log_probs(source, target),
+            "refused": long_source | long_target,
+        }
+
+    def _token_log_probs(self, source, target):
+        """Log-probabilities of the target's tokens `[batch, length]`; 0 for padding."""
+        inputs = {"source": source, "target": _shifted(target)}
+        log_probs = tf.add_n([tf.nn.log_softmax(model(inputs)) for model in self.models])
+        log_probs = tf.gather(log_probs / len(self.models), target, batch_dims=2)
+        return tf.where(target == Tokenizer.PADDING, 0.0, log_probs)
 
     def export(self, directory, dtype="float32"):
         """Writes a SavedModel that TensorFlow Serving loads: strings in, translations out.
@@ -225,33 +372,29 @@ class Translator:
                 f"{directory} exists and is not overwritten. Export to a new version folder, "
                 f"such as {directory.parent / _next_version(directory.parent)}."
             )
+        options = {**dataclasses.asdict(self.options), "max_length": self.max_length}
         exported = Translator(
-            _with_dtype(self.model, dtype),
-            self.tokenizer,
-            beam_size=self.beam_size,
-            n_best=self.n_best,
-            length_penalty=self.length_penalty,
-            min_length=self.min_length,
-            max_length=self.max_length,
+            [_with_dtype(model, dtype) for model in self.models], self.tokenizer, **options
         )
+
+        def serving_default(text):
+            outputs = exported._translate_batch(text)
+            return {name: outputs[name] for name in ("translations", "scores")}
+
         module = tf.Module()
-        module.variables_ = [variable.value for variable in exported.model.variables]
+        module.variables_ = [v.value for model in exported.models for v in model.variables]
         module.tokenizer = exported.tokenizer
-        config = {
-            "beam_size": self.beam_size,
-            "n_best": self.n_best,
-            "length_penalty": self.length_penalty,
-            "min_length": self.min_length,
-            "max_length": self.max_length,
-            "max_source_tokens": self.model.max_length - 1,
-            "dtype": dtype,
-        }
+        config = {**options, "max_source_tokens": self._limit - 1, "dtype": dtype}
         directory.parent.mkdir(parents=True, exist_ok=True)
         # A name that is not a number, so that a server that watches the folder passes it over.
         temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
         try:
             tf.saved_model.save(
-                module, temporary, signatures={"serving_default": exported._translate}
+                module,
+                temporary,
+                signatures={
+                    "serving_default": tf.function(serving_default, input_signature=[_TEXT])
+                },
             )
             (temporary / "assets.extra").mkdir()
             (temporary / "assets.extra" / "config.json").write_text(json.dumps(config, indent=2))
@@ -262,11 +405,43 @@ class Translator:
             raise
 
 
-def translate_texts(function, texts):
-    """Runs a SavedModel signature, or what becomes one, over a list of texts of any lengths.
+def run_in_batches(function, *columns):
+    """Runs a function of string tensors `[batch]` over lists of str of any lengths.
 
-    Texts of like length go together, and come back in their order; see `Translator.hypotheses`.
+    Texts of like length go together, and their outputs come back in order.
+
+    Returns:
+        For each text a dict of what the function returned for it, as NumPy arrays.
     """
+    columns = [_encoded(texts) for texts in columns]
+    if len({len(texts) for texts in columns}) > 1:
+        numbers = " and ".join(str(len(texts)) for texts in columns)
+        raise ValueError(f"The lists must have the same length. Received: {numbers} texts")
+    lengths = [max(map(len, row)) for row in zip(*columns, strict=True)]
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    found = [None] * len(order)
+    while order:
+        size = max(1, min(_BATCH_SENTENCES, _BATCH_BYTES // max(1, lengths[order[0]])))
+        batch, order = order[:size], order[size:]
+        outputs = function(*(tf.constant([texts[i] for i in batch]) for texts in columns))
+        outputs = {name: tensor.numpy() for name, tensor in outputs.items()}
+        for row, i in enumerate(batch):
+            found[i] = {name: array[row] for name, array in outputs.items()}
+    return found
+
+
+def as_hypotheses(row):
+    """What a search returned for one text as a list of `Hypothesis`; None if it was refused."""
+    if row["scores"][0] <= NO_HYPOTHESIS:
+        return None
+    return [
+        Hypothesis(translation.decode("utf-8", "replace"), float(score))
+        for translation, score in zip(row["translations"], row["scores"], strict=True)
+        if score > NO_HYPOTHESIS
+    ]
+
+
+def _encoded(texts):
     encoded = []
     for i, text in enumerate(texts):
         if not isinstance(text, str):
@@ -275,22 +450,13 @@ def translate_texts(function, texts):
             encoded.append(text.encode("utf-8"))
         except UnicodeEncodeError as error:
             raise ValueError(f"Text {i} cannot be encoded as UTF-8: {error}") from None
-    order = sorted(range(len(encoded)), key=lambda i: -len(encoded[i]))
-    found = [None] * len(encoded)
-    while order:
-        size = max(1, min(_BATCH_SENTENCES, _BATCH_BYTES // max(1, len(encoded[order[0]]))))
-        batch, order = order[:size], order[size:]
-        outputs = function(tf.constant([encoded[i] for i in batch]))
-        for i, translations, scores in zip(
-            batch, outputs["translations"].numpy(), outputs["scores"].numpy(), strict=True
-        ):
-            if scores[0] > NO_HYPOTHESIS:
-                found[i] = [
-                    Hypothesis(translation.decode("utf-8", "replace"), float(score))
-                    for translation, score in zip(translations, scores, strict=True)
-                    if score > NO_HYPOTHESIS
-                ]
-    return found
+    return encoded
+
+
+def _shifted(target):
+    # [batch, length]: the start, and all but the last token.
+    start = tf.fill((tf.shape(target)[0], 1), Tokenizer.START)
+    return tf.concat([start, target[:, :-1]], axis=1)
 
 
 def _with_dtype(model, dtype):

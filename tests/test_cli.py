@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 
 import pytest
@@ -91,6 +92,69 @@ def test_translate_gives_scores_as_json(keras_mt, run_dir, corpus):
     assert plain[0] == "\t".join(t["text"] for t in rows[0]["translations"])
 
 
+def test_translate_takes_prefixes_and_gives_token_scores(keras_mt, run_dir, corpus, tmp_path):
+    lines = (corpus / "pt.test.txt").read_text(encoding="utf-8").splitlines()
+    prefixes = ["The", "", "A"] * 6 + ["", "x"]
+    (tmp_path / "prefixes.txt").write_text("\n".join(prefixes), encoding="utf-8")
+    options = ("--prefixes", tmp_path / "prefixes.txt", "--json", "--token-scores")
+    out = keras_mt("translate", run_dir, corpus / "pt.test.txt", *options).stdout.decode()
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert len(rows) == len(lines) == len(prefixes)
+    for row, prefix in zip(rows, prefixes, strict=True):
+        (translation,) = row["translations"]
+        assert translation["text"].startswith(prefix)
+        log_probs = [log_prob for _, log_prob in translation["tokens"]]
+        assert sum(log_probs) / len(log_probs) == pytest.approx(translation["score"], abs=1e-3)
+    result = keras_mt("translate", run_dir, *options, stdin=b"one line", check=False)
+    assert result.returncode == 1 and b"one ends after 1" in result.stderr
+
+
+def test_score_writes_a_line_for_each_pair(keras_mt, run_dir, corpus, tmp_path):
+    files = [corpus / f"{language}.test.txt" for language in ("pt", "en")]
+    sources, targets = (file.read_text(encoding="utf-8").splitlines() for file in files)
+    expected = Translator.load(run_dir).score(sources, targets)
+    result = keras_mt("score", run_dir, *files)
+    rows = [line.split("\t") for line in result.stdout.decode().splitlines()]
+    for (log_prob, perplexity), score in zip(rows, expected, strict=True):
+        assert float(log_prob) == pytest.approx(score.log_prob, abs=1e-3)
+        assert float(perplexity) == pytest.approx(score.perplexity, rel=1e-3)
+    total = re.search(r"log-probability (\S+),", result.stderr.decode())[1]
+    assert float(total) == pytest.approx(sum(s.log_prob for s in expected), abs=0.01)
+    (tmp_path / "a").write_bytes(b"Ol\xc3\xa1!\n\xff\n" + b"palavra " * 500)
+    (tmp_path / "b").write_bytes(b"Hello!\nb\nc\n")
+    result = keras_mt("score", run_dir, tmp_path / "a", tmp_path / "b", "--json")
+    first, second, third = map(json.loads, result.stdout.decode().splitlines())
+    assert sum(log_prob for _, log_prob in first["tokens"]) == pytest.approx(first["log_prob"])
+    assert "UTF-8" in second["error"] and "longer" in third["error"]
+    assert b"line 2 refused" in result.stderr and b"line 3 refused" in result.stderr
+
+
+def test_align_writes_the_attention_of_each_pair(keras_mt, run_dir, corpus, tmp_path):
+    files = [corpus / f"{language}.test.txt" for language in ("pt", "en")]
+    sources, targets = (file.read_text(encoding="utf-8").splitlines() for file in files)
+    rows = keras_mt("align", run_dir, *files).stdout.decode().splitlines()
+    assert len(rows) == len(sources)
+    for line, *pair in zip(map(json.loads, rows[:3]), sources, targets, strict=False):
+        pieces, target_pieces, attention = Translator.load(run_dir).align(*pair)
+        assert (line["source"], line["target"]) == (pieces, target_pieces)
+        for row, weights in zip(line["attention"], attention, strict=True):
+            assert row == pytest.approx(list(weights), abs=1e-3)
+    (tmp_path / "a").write_bytes(b"Ol\xc3\xa1!\n" + b"palavra " * 500)
+    result = keras_mt("align", run_dir, tmp_path / "a")
+    first, second = map(json.loads, result.stdout.decode().splitlines())
+    assert first["target"][-1] == "</s>" and "limit" in second["error"]
+    assert b"line 2 refused" in result.stderr
+
+
+def test_evaluate_takes_an_ensemble(keras_mt, run_dir, corpus):
+    arguments = ("--data", corpus, "--source", "pt", "--target", "en", "--beam-size", 2)
+    alone, twice = (
+        json.loads(keras_mt("evaluate", run_dir, *arguments, *more).stdout.splitlines()[-1])
+        for more in ((), ("--ensemble", run_dir))
+    )
+    assert alone == twice
+
+
 def test_evaluate_prints_sacrebleus_scores_last(keras_mt, run_dir, corpus, saved_model):
     arguments = ("--data", corpus, "--source", "pt", "--target", "en")
     scores = json.loads(keras_mt("evaluate", run_dir, *arguments).stdout.decode().splitlines()[-1])
@@ -139,7 +203,9 @@ def test_export_refuses_a_version_that_exists(keras_mt, run_dir, saved_model):
     assert result.returncode == 1 and b"exists" in result.stderr
 
 
-@pytest.mark.parametrize("command_name", ["", "train", "evaluate", "export", "translate"])
+@pytest.mark.parametrize(
+    "command_name", ["", "train", "evaluate", "export", "translate", "score", "align"]
+)
 def test_help_teaches(command_name):
     result = CliRunner().invoke(main, [*filter(None, [command_name]), "--help"])
     assert result.exit_code == 0

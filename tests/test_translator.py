@@ -51,9 +51,9 @@ def test_greedy_is_the_argmax_of_the_whole_sequence_model(run_dir, sources):
     for text in sorted(sources, key=len)[:3]:
         source = [*translator.tokenizer.tokenize(text).numpy(), END]
         target = [START]
-        limit = min(2 * (len(source) - 1) + 10, translator.model.max_length)
+        limit = min(2 * (len(source) - 1) + 10, translator.models[0].max_length)
         while target[-1] != END and len(target) <= limit:
-            probabilities = log_probs(translator.model, source, target)[-1]
+            probabilities = log_probs(translator.models[0], source, target)[-1]
             probabilities[[0, START]] = -np.inf
             target.append(int(probabilities.argmax()))
         expected = translator.tokenizer.detokenize([target])[0].numpy().decode()
@@ -71,7 +71,7 @@ def test_a_score_is_the_log_probability_over_the_length(run_dir, sources):
             source = [*translator.tokenizer.tokenize(text).numpy(), END]
             for generated in (ids, [*ids, END]):
                 if len(generated) == 5:
-                    own = log_probs(translator.model, source, [START, *generated[:-1]])
+                    own = log_probs(translator.models[0], source, [START, *generated[:-1]])
                     total = sum(own[i, token] for i, token in enumerate(generated))
                     assert found.score == pytest.approx(total / 5**penalty, abs=1e-3)
 
@@ -87,7 +87,71 @@ def test_a_translation_does_not_depend_on_its_batch(translator, sources):
 
 def test_an_empty_text_gives_an_empty_translation(run_dir, translator):
     assert Translator.load(run_dir)(["", "Olá!", ""])[::2] == ["", ""]
-    assert translator.hypotheses([""]) == [[("", 0.0)]]
+    assert translator.hypotheses([""]) == [[("", 0.0, None)]]
+
+
+def test_a_translation_begins_with_its_prefix(translator, sources):
+    prefixes = [["She said", "", "A"][i % 3] for i in range(len(sources))]
+    found = translator.hypotheses(sources, prefixes)
+    free = translator.hypotheses(sources)
+    for hypotheses, prefix, others in zip(found, prefixes, free, strict=True):
+        assert all(hypothesis.text.startswith(prefix) for hypothesis in hypotheses)
+        if not prefix:
+            assert [h.text for h in hypotheses] == [h.text for h in others]
+    one = translator(sources[0], "She said")
+    assert one == translator(sources[:1], ["She said"])[0]
+    assert translator(tf.constant(sources[:1]), tf.constant(["She said"])).shape == (1, 2)
+    assert translator.hypotheses(["Olá!"], ["word " * 500])[0] is None
+    with pytest.raises(ValueError, match="2 and 1 texts"):
+        translator(["Olá!", "Olá!"], ["A"])
+
+
+def test_a_score_is_the_models_log_probability(run_dir, translator, sources):
+    target = "The book is on the table."
+    score = translator.score(sources, [target] * len(sources))[3]
+    ids = [*translator.tokenizer.tokenize(target).numpy(), END]
+    source = [*translator.tokenizer.tokenize(sources[3]).numpy(), END]
+    own = log_probs(translator.models[0], source, [START, *ids[:-1]])
+    expected = [own[i, token] for i, token in enumerate(ids)]
+    assert [piece for piece, _ in score.tokens] == translator.tokenizer.pieces(ids)
+    np.testing.assert_allclose([p for _, p in score.tokens], expected, atol=1e-4)
+    assert score.log_prob == pytest.approx(sum(expected), abs=1e-3)
+    assert score.perplexity == pytest.approx(np.exp(-np.mean(expected)), rel=1e-3)
+    assert translator.score(["a", "b"], ["c", "d " * 500])[1] is None
+
+
+def test_token_scores_sum_to_the_score(translator, sources):
+    for hypotheses in translator.hypotheses(sources, token_scores=True):
+        for hypothesis in hypotheses:
+            log_probs = [log_prob for _, log_prob in hypothesis.tokens]
+            assert np.mean(log_probs) == pytest.approx(hypothesis.score, abs=1e-4)
+            pieces = [piece for piece, _ in hypothesis.tokens if piece != "</s>"]
+            text = translator.tokenizer._processor.decode_pieces(pieces)
+            assert text == hypothesis.text
+
+
+def test_an_ensemble_averages_log_probabilities(run_dir, translator, sources):
+    other = Transformer.from_config(translator.models[0].get_config())
+    options = {"beam_size": 2, "length_penalty": 0.0}
+    models = [translator.models[0], other]
+    ensemble = Translator(models, translator.tokenizer, **options)
+    single = [Translator(model, translator.tokenizer) for model in models]
+    for text in sources[:3]:
+        (found,) = ensemble.hypotheses([text], token_scores=True)[0]
+        assert sum(p for _, p in found.tokens) == pytest.approx(found.score, abs=1e-3)
+        scores = [t.score([text], ["The book."])[0].log_prob for t in (ensemble, *single)]
+        assert scores[0] == pytest.approx((scores[1] + scores[2]) / 2, abs=1e-3)
+    alone = Translator(translator.models[0], translator.tokenizer, **options)
+    twice = Translator.load([run_dir, run_dir], **options)
+    for a, b in zip(alone.hypotheses(sources), twice.hypotheses(sources), strict=True):
+        assert a[0].text == b[0].text and a[0].score == pytest.approx(b[0].score, abs=1e-4)
+
+
+def test_models_of_different_tokenizers_are_no_ensemble(run_dir, tmp_path):
+    (tmp_path / "model.keras").write_bytes((run_dir / "model.keras").read_bytes())
+    Tokenizer.train(["another corpus"] * 9, 300).save(tmp_path / "tokenizer.model")
+    with pytest.raises(ValueError, match="different tokenizers"):
+        Translator.load([run_dir, tmp_path])
 
 
 def test_a_text_over_the_limit_is_refused_by_its_number(translator):
@@ -130,6 +194,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
 def test_alignment_rows_are_distributions_over_the_source(translator, sources):
     target = translator(sources[0])[0]
     source_pieces, target_pieces, scores = translator.align(sources[0], target)
+    assert translator.align(sources[0])[1] == target_pieces
     assert scores.shape == (len(target_pieces), len(source_pieces))
     np.testing.assert_allclose(scores.sum(axis=1), 1, atol=1e-5)
     assert "".join(source_pieces[:-1]).replace("▁", " ").strip() == sources[0]
@@ -178,7 +243,7 @@ def test_an_export_in_half_precision_is_half_as_large_and_near(run_dir, sources,
     for a, b in zip(translator.hypotheses(sources), half.hypotheses(sources), strict=True):
         assert a[0].score == pytest.approx(b[0].score, abs=0.05)
     variables = tmp_path / "1" / "variables" / "variables.data-00000-of-00001"
-    assert variables.stat().st_size < 2.2 * translator.model.count_params() + 50_000
+    assert variables.stat().st_size < 2.2 * translator.models[0].count_params() + 50_000
 
 
 def test_an_export_never_overwrites_and_leaves_nothing_half_done(translator, tmp_path, monkeypatch):
@@ -194,6 +259,18 @@ def test_an_export_never_overwrites_and_leaves_nothing_half_done(translator, tmp
     with pytest.raises(OSError, match="disk full"):
         translator.export(tmp_path / "2")
     assert [path.name for path in tmp_path.iterdir()] == ["1"]
+
+
+def test_a_sampling_export_is_seeded(run_dir, sources, tmp_path):
+    options = {"beam_size": 3, "n_best": 3, "temperature": 1.5, "top_k": 20, "top_p": 0.9}
+    translator = Translator.load(run_dir, seed=4, **options)
+    translator.export(tmp_path / "1")
+    sampled = [[h.text for h in found] for found in translator.hypotheses(sources)]
+    exported = ExportedTranslator(tmp_path / "1")
+    assert exported.options["seed"] == 4
+    assert [[h.text for h in found] for found in exported.hypotheses(sources)] == sampled
+    other = Translator.load(run_dir, seed=5, **options)
+    assert [[h.text for h in found] for found in other.hypotheses(sources)] != sampled
 
 
 def test_it_survives_a_new_random_seed(translator, sources):

@@ -1,5 +1,6 @@
 """Search for the best output of any model that predicts one token at a time."""
 
 from keras_mt.decoding.beam_search import NO_HYPOTHESIS, Hypotheses, beam_search
+from keras_mt.decoding.options import SearchOptions
 
-__all__ = ["NO_HYPOTHESIS", "Hypotheses", "beam_search"]
+__all__ = ["NO_HYPOTHESIS", "Hypotheses", "SearchOptions", "beam_search"]

@@ -1,4 +1,4 @@
-"""Beam search over any step function; greedy search is a beam of one.
+"""Beam search and sampling over any step function; greedy search is a beam of one.
 
 The cache of a step function is never reordered. At each position the beams stand side by side in
 it, and a table of which beam each hypothesis descends from says, as an attention mask, which
@@ -8,6 +8,8 @@ entries are its own. Only that table and the tokens are reordered when beams are
 from typing import Any, NamedTuple
 
 import tensorflow as tf
+
+from keras_mt.decoding.options import SearchOptions
 
 # The log-probability of what is impossible, and the score where there is no hypothesis: finite, so
 # that no arithmetic on it gives NaN.
@@ -28,16 +30,26 @@ class Hypotheses(NamedTuple):
     scores: tf.Tensor
 
 
-class _State(NamedTuple):
-    """The variables of the search's loop; `length` tokens have been generated."""
+class _Rows(NamedTuple):
+    """The sentences still searched; `length` tokens of each have been generated."""
 
-    length: tf.Tensor  # []
-    tokens: tf.Tensor  # [batch, beams, length]
-    ancestors: tf.Tensor  # [batch, beams, length]: whose cache entry at each position is its own
-    log_probs: tf.Tensor  # [batch, beams]
-    finished: Hypotheses  # [batch, n_best, length], [batch, n_best]
-    done: tf.Tensor  # [batch]
-    cache: Any
+    index: tf.Tensor  # [rows]: the sentence's place in the batch
+    max_length: tf.Tensor  # [rows]
+    prefix: tf.Tensor  # [rows, prefix_length]: tokens to begin with, then zeros
+    tokens: tf.Tensor  # [rows, beams, length]
+    ancestors: tf.Tensor  # [rows, beams, length]: whose cache entry at each position is its own
+    log_probs: tf.Tensor  # [rows, beams]
+    finished: Hypotheses  # [rows, n_best, length], [rows, n_best]
+    done: tf.Tensor  # [rows]
+    cache: Any  # [rows, ...]
+
+
+class _Continuations(NamedTuple):
+    """Hypotheses that are a token longer, best first."""
+
+    log_probs: tf.Tensor  # [rows, count]
+    parents: tf.Tensor  # [rows, count]: the beam that each continues
+    tokens: tf.Tensor  # [rows, count]
 
 
 def beam_search(
@@ -45,44 +57,47 @@ def beam_search(
     cache,
     max_length,
     *,
-    beam_size=4,
-    n_best=1,
-    length_penalty=1.0,
-    min_length=0,
+    prefix=None,
+    normalize=True,
     start_id=2,
     end_id=3,
     forbidden_ids=(0, 2),
+    **options,
 ):
-    """Finds the most probable token sequences.
+    """Finds the most probable token sequences, or samples some.
 
     At each step the beams' best continuations are ranked together. Those among the first
     `beam_size` that end are set aside with their score, `log_prob / length ** length_penalty`,
     where the length counts the end; the first `beam_size` that do not end live on. A sequence that
     reaches its maximum length is set aside as it is. A row is done when no live hypothesis can
-    still beat the worst of the `n_best` kept, whatever it grows into.
+    still beat the worst of the `n_best` kept, whatever it grows into; done rows are left out of
+    the batch as soon as they are half of it.
+
+    With a `temperature` each of the `beam_size` hypotheses draws its own continuation instead.
+    What is drawn depends on the seed and not on the batch; scores are of the model's own
+    probabilities.
 
     Args:
         step: Function `(tokens, position, cache, mask) -> (logits, cache)`: from int32 tokens
-            `[batch, beams]` at `position`, the cache of the positions before, and a boolean mask
-            `[batch, beams, (position + 1) * beams]` (None for one beam) of the cache entries, the
-            new ones last, that belong to each beam, to float logits `[batch, beams, vocab_size]`
-            and the cache with `beams` entries more. In the cache's tensors the axes whose size
-            changes must be those that differ between the first cache and the next, or be unknown.
-        cache: The cache before the first step: any nest of tensors.
+            `[rows, beams]` at `position`, the cache of the positions before, and a boolean mask
+            `[rows, beams, (position + 1) * beams]` (None for one beam) of the cache entries, the
+            new ones last, that belong to each beam, to float logits `[rows, beams, vocab_size]`
+            and the cache with `beams` entries more.
+        cache: The cache before the first step: any nest of tensors whose first axis is the batch.
+            Axes that grow must be of size 0.
         max_length: int32 `[batch]`: the most tokens to generate, with the end. 0: nothing.
-        beam_size: Number of live hypotheses; 1 is greedy search.
-        n_best: Number of hypotheses to return, at most `beam_size`.
-        length_penalty: Exponent of the length in the score, at least 0.
-        min_length: The fewest tokens to generate, with the end.
+        prefix: int32 `[batch, length]`: the tokens that each hypothesis begins with, then zeros.
+        normalize: Whether `step` returns logits; False for log-probabilities.
         start_id: The token before the first.
         end_id: The token that ends a hypothesis.
         forbidden_ids: Tokens never to generate.
+        **options: The fields of `SearchOptions`: `beam_size`, `n_best`, ...
 
     Returns:
         `Hypotheses`.
 
     Raises:
-        ValueError: If an argument is out of range.
+        ValueError: If an option is out of range.
 
     Reference:
         Finished hypotheses, the ranking and the bound are as in transformers' beam search with
@@ -96,130 +111,261 @@ def beam_search(
     >>> beam_search(step, (), max_length=tf.constant([5])).tokens.numpy().tolist()
     [[[4, 3]]]
     """
-    check_search_options(beam_size, n_best, length_penalty, min_length)
+    options = SearchOptions(**options)
+    beams, n_best = options.beam_size, options.n_best
     max_length = tf.convert_to_tensor(max_length, tf.int32)
     batch = tf.shape(max_length)[0]
-    first_only = tf.one_hot(0, beam_size, on_value=0.0, off_value=NO_HYPOTHESIS)
-    state = _State(
-        length=tf.constant(0),
-        tokens=tf.zeros((batch, beam_size, 0), tf.int32),
-        ancestors=tf.zeros((batch, beam_size, 0), tf.int32),
-        log_probs=tf.tile(first_only[None], (batch, 1)),  # All beams begin alike: one will do.
-        finished=Hypotheses(
-            tf.zeros((batch, n_best, 0), tf.int32), tf.fill((batch, n_best), NO_HYPOTHESIS)
+
+    def searching(length, rows, found):
+        return tf.reduce_any(~rows.done)
+
+    def mostly_live(length, rows):
+        live = tf.math.count_nonzero(~rows.done, dtype=tf.int32)
+        return 2 * live > tf.size(rows.done)
+
+    def advance(length, rows):
+        """Every hypothesis grows by a token."""
+        ancestors = _with_themselves(rows.ancestors)
+        logits, cache = step(
+            _last_tokens(rows.tokens, start_id),
+            length,
+            rows.cache,
+            _ancestry_mask(ancestors) if beams > 1 else None,
+        )
+        continuations = _continuations(
+            logits, length, rows, options, normalize, end_id, forbidden_ids
+        )
+        return length + 1, _choose(
+            rows._replace(ancestors=ancestors, cache=cache),
+            continuations,
+            length + 1,
+            options,
+            end_id,
+        )
+
+    def search_on(length, rows, found):
+        """Searches until half of the rows are done, and takes those out."""
+        length, rows = _while(mostly_live, advance, (length, rows))
+        found = _collect(found, rows)
+        live = tf.where(~rows.done)[:, 0]
+        return length, tf.nest.map_structure(lambda x: tf.gather(x, live), rows), found
+
+    _, _, found = _while(
+        searching,
+        search_on,
+        (
+            tf.constant(0),
+            _first_rows(max_length, prefix, cache, options),
+            _no_hypotheses(batch, n_best),
         ),
+    )
+    return found
+
+
+def _first_rows(max_length, prefix, cache, options):
+    batch, beams = tf.shape(max_length)[0], options.beam_size
+    if prefix is None:
+        prefix = tf.zeros((batch, 0), tf.int32)
+    log_probs = tf.zeros((batch, beams))
+    if not options.samples:  # All beams begin alike: one will do.
+        log_probs += tf.one_hot(0, beams, on_value=0.0, off_value=NO_HYPOTHESIS)
+    return _Rows(
+        index=tf.range(batch),
+        max_length=max_length,
+        prefix=prefix,
+        tokens=tf.zeros((batch, beams, 0), tf.int32),
+        ancestors=tf.zeros((batch, beams, 0), tf.int32),
+        log_probs=log_probs,
+        finished=_no_hypotheses(batch, options.n_best),
         done=max_length <= 0,
         cache=cache,
     )
 
-    def body(state):
-        ancestors = _with_themselves(state.ancestors)
-        logits, cache = step(
-            _last_tokens(state.tokens, start_id),
-            state.length,
-            state.cache,
-            _ancestry_mask(ancestors) if beam_size > 1 else None,
-        )
-        length = state.length + 1
-        banned = tf.constant([*forbidden_ids, end_id], tf.int32)
-        banned = tf.where(length < min_length, banned, tf.concat([banned[:-1], [-1]], 0))
-        # [batch, 2 * beams], best first: enough, since at most one continuation of a beam ends
-        log_probs, parents, last = _best_continuations(
-            logits, state.log_probs, banned, 2 * beam_size
-        )
-        tokens = tf.gather(state.tokens, parents, batch_dims=1)
-        tokens = tf.concat([tokens, last[..., None]], axis=-1)  # [batch, 2 * beams, length]
 
-        full = (length >= max_length)[:, None]
-        finished = _set_aside(
-            state.finished,
-            tokens[:, :beam_size],
-            log_probs[:, :beam_size] / tf.cast(length, tf.float32) ** length_penalty,
-            ((last == end_id) | full)[:, :beam_size]
-            & (log_probs[:, :beam_size] > NO_HYPOTHESIS / 2)
-            & ~state.done[:, None],
-        )
-        log_probs, chosen = tf.math.top_k(
-            tf.where(last == end_id, NO_HYPOTHESIS, log_probs), beam_size
-        )
-        attainable = log_probs[:, 0] / tf.cast(max_length, tf.float32) ** length_penalty
-        hopeless = (finished.scores[:, -1] >= attainable) | (log_probs[:, 0] <= NO_HYPOTHESIS / 2)
-        next_state = _State(
-            length,
-            tf.gather(tokens, chosen, batch_dims=1),
-            tf.gather(ancestors, tf.gather(parents, chosen, batch_dims=1), batch_dims=1),
-            log_probs,
-            finished,
-            state.done | full[:, 0] | hopeless,
-            cache,
-        )
-        return (next_state,)
-
-    state = tf.while_loop(
-        lambda state: tf.reduce_any(~state.done),
-        body,
-        (state,),
-        shape_invariants=(_shape_invariants(state, beam_size, n_best),),
-    )[0]
-    return state.finished
+def _no_hypotheses(batch, n_best):
+    return Hypotheses(
+        tf.zeros((batch, n_best, 0), tf.int32), tf.fill((batch, n_best), NO_HYPOTHESIS)
+    )
 
 
-def check_search_options(beam_size, n_best, length_penalty, min_length=0):
-    """Raises ValueError where an option of the search is out of range."""
-    if beam_size < 1:
-        raise ValueError(f"beam_size must be at least 1. Received: beam_size={beam_size}")
-    if not 1 <= n_best <= beam_size:
-        raise ValueError(
-            "n_best must be at least 1 and at most beam_size. "
-            f"Received: n_best={n_best}, beam_size={beam_size}"
-        )
-    if not 0 <= length_penalty < float("inf"):
-        raise ValueError(
-            f"length_penalty must be at least 0. Received: length_penalty={length_penalty}"
-        )
-    if min_length < 0:
-        raise ValueError(f"min_length must be at least 0. Received: min_length={min_length}")
+def _continuations(logits, length, rows, options, normalize, end_id, forbidden_ids):
+    """The continuations to choose from, `[rows, count]`."""
+    if options.alters or rows.prefix.shape[1] != 0:  # Else the best ones' will do.
+        logits, normalize = tf.nn.log_softmax(logits) if normalize else logits, False
+    values = _penalize_repetitions(logits, rows.tokens, options.repetition_penalty)
+    values = _forbid_repeats(values, rows.tokens, options.no_repeat_ngram_size)
+    banned = tf.constant([*forbidden_ids, end_id], tf.int32)
+    banned = tf.where(length + 1 < options.min_length, banned, tf.concat([banned[:-1], [-1]], 0))
+    if options.samples:
+        found = _samples(values, rows.log_probs, banned, length, options)
+    else:
+        # Twice the beams are enough, since at most one continuation of a beam ends.
+        count = 2 * options.beam_size
+        found = _best_continuations(values, rows.log_probs, banned, count, normalize)
+    if rows.prefix.shape[1] != 0:
+        found = _forced(found, logits, rows, length)
+    return found
+
+
+def _choose(rows, continuations, length, options, end_id):
+    """Sets aside the continuations that end, and lets the best others live on."""
+    log_probs, parents, last = continuations
+    beams = options.beam_size
+    tokens = tf.gather(rows.tokens, parents, batch_dims=1)
+    tokens = tf.concat([tokens, last[..., None]], axis=-1)  # [rows, count, length]
+
+    full = length >= rows.max_length  # [rows]
+    ends = (last == end_id) | full[:, None]
+    finished = _set_aside(
+        rows.finished,
+        tokens[:, :beams],
+        log_probs[:, :beams] / tf.cast(length, tf.float32) ** options.length_penalty,
+        ends[:, :beams] & (log_probs[:, :beams] > NO_HYPOTHESIS / 2) & ~rows.done[:, None],
+    )
+    log_probs, chosen = tf.math.top_k(tf.where(last == end_id, NO_HYPOTHESIS, log_probs), beams)
+    # The best that a live hypothesis can still reach: nothing more lost, at the greatest length.
+    attainable = log_probs[:, 0] / tf.cast(rows.max_length, tf.float32) ** options.length_penalty
+    hopeless = (finished.scores[:, -1] >= attainable) | (log_probs[:, 0] <= NO_HYPOTHESIS / 2)
+    return rows._replace(
+        tokens=tf.gather(tokens, chosen, batch_dims=1),
+        ancestors=tf.gather(rows.ancestors, tf.gather(parents, chosen, batch_dims=1), batch_dims=1),
+        log_probs=log_probs,
+        finished=finished,
+        done=rows.done | full | hopeless,
+    )
 
 
 def _last_tokens(tokens, start_id):
-    # [batch, beams, length] -> [batch, beams]; the start where there is none yet
+    # [rows, beams, length] -> [rows, beams]; the start where there is none yet
     start = tf.fill(tf.concat([tf.shape(tokens)[:2], [1]], 0), start_id)
     return tf.concat([start, tokens], axis=-1)[..., -1]
 
 
 def _with_themselves(ancestors):
-    # [batch, beams, length] -> [batch, beams, length + 1]: at the new position each beam is its own
+    # [rows, beams, length] -> [rows, beams, length + 1]: at the new position each beam is its own
     shape = tf.shape(ancestors)
     themselves = tf.broadcast_to(tf.range(shape[1])[None, :, None], (shape[0], shape[1], 1))
     return tf.concat([ancestors, themselves], axis=-1)
 
 
 def _ancestry_mask(ancestors):
-    # [batch, beams, length] -> boolean [batch, beams, length * beams]
-    batch, beams, length = tf.unstack(tf.shape(ancestors))
-    own = ancestors[..., None] == tf.range(beams)  # [batch, beams, length, beams]
-    return tf.reshape(own, (batch, beams, length * beams))
+    # [rows, beams, length] -> boolean [rows, beams, length * beams]
+    rows, beams, length = tf.unstack(tf.shape(ancestors))
+    own = ancestors[..., None] == tf.range(beams)  # [rows, beams, length, beams]
+    return tf.reshape(own, (rows, beams, length * beams))
 
 
-def _best_continuations(logits, log_probs, banned, count):
-    """Log-probabilities, parents and last tokens, each `[batch, count]`, best first.
+def _best_continuations(values, log_probs, banned, count, normalize):
+    """The `count` best continuations of all beams.
 
     The best of each beam are taken first, since the vocabulary is wide and the beams are few.
     `banned` tokens are struck out after that, so a few more are taken.
     """
-    batch, (beams, vocab_size) = tf.shape(logits)[0], logits.shape[1:]
+    rows, (beams, vocab_size) = tf.shape(values)[0], values.shape[1:]
     each = min(count + banned.shape[0], vocab_size)
-    best, tokens = tf.math.top_k(logits, each)  # [batch, beams, each]
-    best = best - tf.reduce_logsumexp(logits, axis=-1, keepdims=True) + log_probs[..., None]
+    best, tokens = tf.math.top_k(values, each)  # [rows, beams, each]
+    if normalize:
+        best -= _log_normalizer(values, best, tokens)
+    best += log_probs[..., None]
     is_banned = tf.reduce_any(tokens[..., None] == banned, axis=-1)
     best = tf.where(is_banned, NO_HYPOTHESIS, best)
-    best = tf.reshape(best, (batch, beams * each))
+    best = tf.reshape(best, (rows, beams * each))
     # A small vocabulary may not have enough continuations.
     best = tf.pad(best, ((0, 0), (0, max(0, count - beams * each))), constant_values=NO_HYPOTHESIS)
     best, chosen = tf.math.top_k(best, count)
     chosen = tf.minimum(chosen, beams * each - 1)
-    last = tf.gather(tf.reshape(tokens, (batch, beams * each)), chosen, batch_dims=1)
-    return best, chosen // each, last
+    last = tf.gather(tf.reshape(tokens, (rows, beams * each)), chosen, batch_dims=1)
+    return _Continuations(best, chosen // each, last)
+
+
+def _log_normalizer(logits, best, tokens):
+    """`logsumexp(logits)`, `[rows, beams, 1]`, by way of the probability of the best token.
+
+    oneDNN has softmax as one wide operation; the exponentials and sums of logsumexp are narrow.
+    """
+    probability = tf.gather(tf.nn.softmax(logits), tokens[..., :1], batch_dims=2)
+    return best[..., :1] - tf.math.log(probability)
+
+
+def _samples(log_probs, so_far, banned, length, options):
+    """A continuation of each beam, drawn: the Gumbel-max trick on the kept log-probabilities."""
+    beams, vocab_size = log_probs.shape[1:]
+    is_banned = tf.reduce_any(tf.range(vocab_size)[:, None] == banned, axis=-1)
+    values = tf.where(is_banned, NO_HYPOTHESIS, log_probs) / options.temperature
+    if options.top_k:
+        values = _keep(values, tf.math.top_k(values, min(options.top_k, vocab_size))[0][..., -1:])
+    if options.top_p < 1:
+        ranked = tf.math.top_k(values, vocab_size)[0]
+        before = tf.cumsum(tf.nn.softmax(ranked), axis=-1, exclusive=True)
+        worst = tf.reduce_min(
+            tf.where(before < options.top_p, ranked, ranked[..., :1]), axis=-1, keepdims=True
+        )
+        values = _keep(values, worst)
+    # The same noise in each row, so that a sentence's samples do not depend on its batch.
+    uniform = tf.random.stateless_uniform(
+        (beams, vocab_size), seed=tf.stack([options.seed, length]), minval=1e-20
+    )
+    chosen = tf.argmax(values - tf.math.log(-tf.math.log(uniform)), axis=-1, output_type=tf.int32)
+    drawn = tf.gather(log_probs, chosen, batch_dims=2) + so_far
+    return _Continuations(drawn, _own_beams(drawn), chosen)
+
+
+def _keep(values, worst):
+    return tf.where(values >= worst, values, NO_HYPOTHESIS)
+
+
+def _own_beams(log_probs):
+    # [rows, beams]: 0, 1, 2, ...
+    return tf.broadcast_to(tf.range(tf.shape(log_probs)[1]), tf.shape(log_probs))
+
+
+def _forced(continuations, log_probs, rows, length):
+    """The continuations, but where the prefix goes on, its token after each beam."""
+    token = tf.pad(rows.prefix, ((0, 0), (0, 1)))  # [rows, prefix_length + 1]
+    token = tf.gather(token, tf.minimum(length, tf.shape(rows.prefix)[1]), axis=1)  # [rows]
+    last = tf.broadcast_to(token[:, None], tf.shape(rows.log_probs))  # [rows, beams]
+    log_probs = tf.gather(log_probs, last, batch_dims=2) + rows.log_probs
+    missing = ((0, 0), (0, tf.shape(continuations.tokens)[1] - tf.shape(last)[1]))
+    forced = _Continuations(
+        tf.pad(log_probs, missing, constant_values=NO_HYPOTHESIS),
+        tf.pad(_own_beams(log_probs), missing),
+        tf.pad(last, missing),
+    )
+    return tf.nest.map_structure(
+        lambda chosen, free: tf.where((token != 0)[:, None], chosen, free), forced, continuations
+    )
+
+
+def _penalize_repetitions(log_probs, tokens, penalty):
+    """Log-probabilities of tokens that a hypothesis has already, times the penalty."""
+    if penalty == 1.0:
+        return log_probs
+    return _with_values(log_probs, tokens, tf.gather(log_probs, tokens, batch_dims=2) * penalty)
+
+
+def _forbid_repeats(log_probs, tokens, size):
+    """Strikes out the tokens that would repeat `size` tokens in a row."""
+    if not size:
+        return log_probs
+    length = tf.shape(tokens)[2]
+    before = size - 1
+    windows = tf.maximum(length - before, 0)  # Places where so many tokens, and one more, stand.
+    last = tokens[..., tf.maximum(length - before, 0) :]
+    repeated = tf.ones_like(tokens[..., :windows], tf.bool)
+    for i in range(before):
+        repeated &= tokens[..., i : i + windows] == last[..., i : i + 1]
+    followers = tokens[..., before : before + windows]
+    # Elsewhere the padding, which is forbidden anyway.
+    followers = tf.where(repeated, followers, 0)
+    return _with_values(log_probs, followers, tf.fill(tf.shape(followers), NO_HYPOTHESIS))
+
+
+def _with_values(log_probs, tokens, values):
+    # [rows, beams, vocab_size] with values [rows, beams, n] at tokens [rows, beams, n]
+    rows, beams, _ = tf.unstack(tf.shape(tokens))
+    row = tf.broadcast_to(tf.range(rows)[:, None, None], tf.shape(tokens))
+    beam = tf.broadcast_to(tf.range(beams)[:, None], tf.shape(tokens))
+    return tf.tensor_scatter_nd_update(log_probs, tf.stack([row, beam, tokens], -1), values)
 
 
 def _set_aside(finished, tokens, scores, ended):
@@ -230,19 +376,25 @@ def _set_aside(finished, tokens, scores, ended):
     return Hypotheses(tf.gather(tokens, chosen, batch_dims=1), scores)
 
 
-def _shape_invariants(state, beam_size, n_best):
-    growing = tf.TensorShape([None, beam_size, None])
-    return _State(
-        length=tf.TensorShape([]),
-        tokens=growing,
-        ancestors=growing,
-        log_probs=tf.TensorShape([None, beam_size]),
-        finished=Hypotheses(tf.TensorShape([None, n_best, None]), tf.TensorShape([None, n_best])),
-        done=tf.TensorShape([None]),
-        cache=tf.nest.map_structure(_growing_shape, state.cache),
+def _collect(found, rows):
+    """What was found for the whole batch, with the rows' at their places."""
+    longer = tf.shape(rows.finished.tokens)[2] - tf.shape(found.tokens)[2]
+    found = Hypotheses(tf.pad(found.tokens, ((0, 0), (0, 0), (0, longer))), found.scores)
+    everywhere = tf.range(tf.shape(found.scores)[0])
+    return tf.nest.map_structure(
+        lambda before, now: tf.dynamic_stitch([everywhere, rows.index], [before, now]),
+        found,
+        rows.finished,
     )
 
 
-def _growing_shape(tensor):
-    # A cache entry keeps its rank; an axis of size 0 grows, and the batch is never known.
-    return tf.TensorShape([None] + [size or None for size in tensor.shape[1:]])
+def _while(condition, body, state):
+    """`tf.while_loop` over tensors whose first axis may shrink and whose empty axes may grow."""
+
+    def shape(tensor):
+        if tensor.shape.rank == 0:
+            return tensor.shape
+        return tf.TensorShape([None, *(size or None for size in tensor.shape[1:])])
+
+    invariants = tf.nest.map_structure(shape, state)
+    return tf.while_loop(condition, body, state, shape_invariants=invariants)

@@ -170,16 +170,17 @@ class Transformer(keras.Model):
             source: Integer tokens `[batch, source_length]`.
 
         Returns:
-            The cache for the first `decode_step`, and what stays the same for all of them.
+            The cache for the first `decode_step`: a nest of tensors whose first axis is the batch.
         """
         memory = self.encode(source)
-        cache = [
-            block.self_attention.empty_cache(ops.shape(source)[0]) for block in self.decoder_blocks
-        ]
-        memory_caches = [block.cross_attention.project(memory) for block in self.decoder_blocks]
-        return cache, (memory_caches, ops.not_equal(source, 0))
+        batch_size = ops.shape(source)[0]
+        return {
+            "target": [b.self_attention.empty_cache(batch_size) for b in self.decoder_blocks],
+            "memory": [b.cross_attention.project(memory) for b in self.decoder_blocks],
+            "memory_mask": ops.not_equal(source, 0),
+        }
 
-    def decode_step(self, tokens, position, cache, memory, mask=None):
+    def decode_step(self, tokens, position, cache, mask=None):
         """Logits for the token after `tokens`, computed from the cache of the positions before.
 
         The tokens `[batch, beams]` all stand at `position`; `mask` says which of the cached
@@ -189,19 +190,21 @@ class Transformer(keras.Model):
             tokens: Integer tokens `[batch, beams]`.
             position: Their position, from 0.
             cache: From `start_decoding` or the step before.
-            memory: From `start_decoding`.
             mask: Boolean `[batch, beams, position * beams + beams]`, or None for a single beam.
 
         Returns:
             Float32 logits `[batch, beams, vocab_size]` and the grown cache.
         """
-        memory_caches, memory_mask = memory
         hidden = self.target_embedding(tokens, positions=position)
         grown = []
-        for i, block in enumerate(self.decoder_blocks):
-            hidden, block_cache = block.step(hidden, cache[i], mask, memory_caches[i], memory_mask)
+        for block, *caches in zip(
+            self.decoder_blocks, cache["target"], cache["memory"], strict=True
+        ):
+            hidden, block_cache = block.step(
+                hidden, caches[0], mask, caches[1], cache["memory_mask"]
+            )
             grown.append(block_cache)
-        return self._project(hidden), grown
+        return self._project(hidden), {**cache, "target": grown}
 
     def _project(self, hidden):
         if self.decoder_norm is not None:

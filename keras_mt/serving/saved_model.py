@@ -6,7 +6,7 @@ from pathlib import Path
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 - registers the ops that the SavedModel holds
 
-from keras_mt.translator import translate_texts
+from keras_mt.translator import as_hypotheses, run_in_batches
 
 
 class ExportedTranslator:
@@ -35,10 +35,13 @@ class ExportedTranslator:
         options = version / "assets.extra" / "config.json"
         self.options = json.loads(options.read_text(encoding="utf-8")) if options.exists() else {}
 
-    def hypotheses(self, texts):
-        """As `Translator.hypotheses`."""
+    def hypotheses(self, texts, prefixes=None, token_scores=False):
+        """As `Translator.hypotheses`; an export has neither prefixes nor token scores."""
+        if prefixes is not None or token_scores:
+            raise ValueError("An export takes no prefixes and gives no token scores: use the run.")
         signature = self._model.signatures["serving_default"]
-        return translate_texts(lambda text: signature(text=text), texts)
+        rows = run_in_batches(lambda text: signature(text=text), texts)
+        return [as_hypotheses(row) for row in rows]
 
 
 def find_saved_model(directory):

@@ -28,24 +28,26 @@ class RandomModel:
     def step(self, tokens, position, cache, mask):
         """As a decoder sees it: it knows only what stands in the cache, and its mask."""
         beams = tokens.shape[1]
-        cache = tf.concat([cache, tokens], axis=1)  # [batch, (position + 1) * beams]
+        rows, entries = cache
+        entries = tf.concat([entries, tokens], axis=1)  # [rows, (position + 1) * beams]
         if mask is None:
-            mask = tf.ones((tf.shape(tokens)[0], 1, tf.shape(cache)[1]), tf.bool)
+            mask = tf.ones((tf.shape(tokens)[0], 1, tf.shape(entries)[1]), tf.bool)
 
-        def look_up(cache, mask):
-            return np.stack(
+        def look_up(rows, entries, mask):
+            return np.reshape(
                 [
-                    [self.logits(row, cache[row][mask[row, beam]][1:]) for beam in range(beams)]
-                    for row in range(len(cache))
-                ]
-            )
+                    [self.logits(row, entries[i][mask[i, beam]][1:]) for beam in range(beams)]
+                    for i, row in enumerate(rows)
+                ],
+                (len(rows), beams, self.vocab_size),
+            ).astype("float32")
 
-        logits = tf.numpy_function(look_up, [cache, mask], tf.float32)
+        logits = tf.numpy_function(look_up, [rows, entries, mask], tf.float32)
         logits.set_shape((None, beams, self.vocab_size))
-        return logits, cache
+        return logits, (rows, entries)
 
     def search(self, max_length, **options):
-        cache = tf.zeros((self.batch, 0), tf.int32)
+        cache = tf.range(self.batch), tf.zeros((self.batch, 0), tf.int32)
         found = beam_search(self.step, cache, tf.constant(max_length), **options)
         hypotheses = []
         for tokens, scores in zip(found.tokens.numpy(), found.scores.numpy(), strict=True):
@@ -70,16 +72,41 @@ def every_hypothesis(model, row, max_length, min_length, penalty):
     return sorted(found, reverse=True)
 
 
-def reference_search(model, row, max_length, beam_size, n_best, min_length, penalty):
+def repeats(tokens, size):
+    """Whether the last `size` tokens stand earlier too."""
+    grams = [tokens[i : i + size] for i in range(len(tokens) - size + 1)]
+    return size > 0 and len(grams) > 1 and grams[-1] in grams[:-1]
+
+
+def reference_search(
+    model, row, max_length, beam_size, n_best, min_length, penalty,
+    repetition_penalty=1.0, no_repeat_ngram_size=0, prefix=(),
+):  # fmt: skip
     """The same algorithm in plain Python: lists, one row, no stopping before the end."""
+
+    def allowed(before, token):
+        if len(before) < len(prefix):
+            return token == prefix[len(before)]
+        return (
+            token not in FORBIDDEN
+            and not (token == END and len(before) + 1 < min_length)
+            and not repeats([*before, token], no_repeat_ngram_size)
+        )
+
+    def penalized(before, token):
+        return repetition_penalty if len(before) >= len(prefix) and token in before else 1
+
     live, finished = [(0.0, [])], []
     for length in range(1, max_length + 1):
         candidates = sorted(
             (
-                (log_prob + model.log_probs(row, prefix)[token], [*prefix, token])
-                for log_prob, prefix in live
+                (
+                    log_prob + model.log_probs(row, before)[token] * penalized(before, token),
+                    [*before, token],
+                )
+                for log_prob, before in live
                 for token in range(model.vocab_size)
-                if token not in FORBIDDEN and not (token == END and length < min_length)
+                if allowed(before, token)
             ),
             reverse=True,
         )
@@ -124,26 +151,38 @@ def test_a_beam_as_wide_as_the_space_is_exact(
 @given(
     seed=st.integers(0, 10**6),
     vocab_size=st.integers(5, 12),
-    max_lengths=st.lists(st.integers(1, 8), min_size=1, max_size=3),
+    max_lengths=st.lists(st.integers(1, 8), min_size=1, max_size=5),
     min_length=st.integers(0, 3),
     beam_size=st.integers(1, 5),
     penalty=st.sampled_from([0.0, 0.6, 1.0, 2.0]),
+    repetition_penalty=st.sampled_from([1.0, 1.0, 1.3, 4.0]),
+    no_repeat_ngram_size=st.sampled_from([0, 0, 1, 2, 3]),
+    prefix=st.lists(st.integers(4, 4), max_size=3),
     data=st.data(),
 )
 def test_a_narrow_beam_equals_the_plain_reference(
-    seed, vocab_size, max_lengths, min_length, beam_size, penalty, data
-):
+    seed, vocab_size, max_lengths, min_length, beam_size, penalty, repetition_penalty,
+    no_repeat_ngram_size, prefix, data,
+):  # fmt: skip
     n_best = data.draw(st.integers(1, beam_size))
     model = RandomModel(seed, vocab_size, batch=len(max_lengths))
+    prefixes = [prefix if row % 2 == 0 else [] for row in range(len(max_lengths))]
+    padded = [p + [0] * (len(prefix) - len(p)) for p in prefixes]
     found = model.search(
         max_lengths,
+        prefix=tf.constant(padded, tf.int32) if prefix else None,
         beam_size=beam_size,
         n_best=n_best,
         min_length=min_length,
         length_penalty=penalty,
+        repetition_penalty=repetition_penalty,
+        no_repeat_ngram_size=no_repeat_ngram_size,
     )
     for row, max_length in enumerate(max_lengths):
-        expected = reference_search(model, row, max_length, beam_size, n_best, min_length, penalty)
+        expected = reference_search(
+            model, row, max_length, beam_size, n_best, min_length, penalty,
+            repetition_penalty, no_repeat_ngram_size, prefixes[row],
+        )  # fmt: skip
         assert_same(found[row], expected)
 
 
@@ -178,7 +217,9 @@ def test_a_row_with_maximum_length_zero_generates_nothing():
 
 def test_an_empty_batch_is_an_empty_answer():
     found = beam_search(
-        RandomModel(0, 8, 0).step, tf.zeros((0, 0), tf.int32), tf.zeros(0, tf.int32)
+        RandomModel(0, 8, 0).step,
+        (tf.range(0), tf.zeros((0, 0), tf.int32)),
+        tf.zeros(0, tf.int32),
     )
     assert found.tokens.shape[:2] == (0, 1) and found.scores.shape == (0, 1)
 
@@ -192,8 +233,83 @@ def test_an_empty_batch_is_an_empty_answer():
         ({"length_penalty": -1.0}, "length_penalty"),
         ({"length_penalty": float("nan")}, "length_penalty"),
         ({"min_length": -1}, "min_length"),
+        ({"repetition_penalty": 0.5}, "repetition_penalty"),
+        ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size"),
+        ({"temperature": 0.0}, "temperature"),
+        ({"temperature": 1.0, "top_p": 0.0}, "top_p"),
+        ({"temperature": 1.0, "top_k": -1}, "top_k"),
+        ({"top_k": 5}, "temperature"),
     ],
 )
 def test_impossible_options_are_refused_by_name(options, name):
     with pytest.raises(ValueError, match=name):
         beam_search(None, (), [5], **options)
+
+
+def samples(model, number, **options):
+    """The sampled sequences of row 0, with many seeds."""
+    found = []
+    for seed in range(number):
+        drawn = {"beam_size": 5, "n_best": 5, "temperature": 1.0, "seed": seed, **options}
+        found += model.search([2] * model.batch, **drawn)[0]
+    return [(score, tuple(tokens)) for score, tokens in found]
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [({}, 1.0), ({"temperature": 0.5}, 1.0), ({"top_k": 2}, None), ({"top_p": 0.7}, 0.7)],
+)
+def test_samples_are_as_frequent_as_they_are_probable(options, kept):
+    model = RandomModel(3, 7, batch=1, sharpness=1.0)
+
+    def distribution(prefix):
+        allowed = [token for token in range(7) if token not in FORBIDDEN]
+        weights = {
+            t: model.log_probs(0, prefix)[t] / options.get("temperature", 1) for t in allowed
+        }
+        probabilities = np.exp(list(weights.values()))
+        probabilities = dict(zip(allowed, probabilities / probabilities.sum(), strict=True))
+        ranked, total = [], 0.0
+        for token in sorted(allowed, key=probabilities.get, reverse=True):
+            if len(ranked) == options.get("top_k", 7) or (kept and total >= kept):
+                break
+            ranked.append(token)
+            total += probabilities[token]
+        return {token: probabilities[token] / total for token in ranked}
+
+    expected = {}
+    for first, p in distribution(()).items():
+        if first == END:
+            expected[(END,)] = p
+            continue
+        for second, q in distribution((first,)).items():
+            expected[(first, second)] = p * q
+    drawn = samples(model, 300, **options)
+    counts = {tokens: 0 for tokens in expected}
+    for score, tokens in drawn:
+        counts[tokens] += 1  # Nothing else is ever drawn.
+        log_prob = sum(model.log_probs(0, tokens[:i])[t] for i, t in enumerate(tokens))
+        assert score == pytest.approx(log_prob / len(tokens), abs=1e-4)
+    for tokens, probability in expected.items():
+        deviation = np.sqrt(probability * (1 - probability) / len(drawn))
+        assert abs(counts[tokens] / len(drawn) - probability) < 5 * deviation + 1e-9
+
+
+def test_samples_depend_on_the_seed_and_not_on_the_batch():
+    options = {"beam_size": 3, "n_best": 3, "temperature": 1.0}
+    together = RandomModel(5, 9, batch=3).search([6, 6, 6], seed=1, **options)
+    assert RandomModel(5, 9, batch=1).search([6], seed=1, **options)[0] == together[0]
+    assert RandomModel(5, 9, batch=1).search([6], seed=2, **options)[0] != together[0]
+
+
+def test_rows_that_are_done_leave_the_batch():
+    sizes = []
+
+    def step(tokens, position, cache, mask):
+        sizes.append(tokens.shape[0])
+        return tf.random.stateless_normal((*tokens.shape, 9), (1, 1)), cache
+
+    found = beam_search(step, (), [1, 1, 1, 2, 2, 5, 5, 5], beam_size=2, min_length=9)
+    assert sizes == [8, 8, 3, 3, 3]
+    lengths = np.count_nonzero(found.tokens.numpy(), axis=-1)[:, 0]
+    assert lengths.tolist() == [1, 1, 1, 2, 2, 5, 5, 5]

@@ -99,10 +99,10 @@ def test_neither_padding_nor_the_future_matters(variant):
 def test_step_by_step_equals_the_whole_sequence(variant):
     model, inputs = Transformer(**SMALL, **variant), batch()
     logits = np.array(model(inputs))
-    cache, memory = model.start_decoding(inputs["source"])
+    cache = model.start_decoding(inputs["source"])
     for i in range(5):
         tokens = inputs["target"][:, i : i + 1]
-        step, cache = model.decode_step(tokens, i, cache, memory)
+        step, cache = model.decode_step(tokens, i, cache)
         np.testing.assert_allclose(step[0, 0], logits[0, i], atol=1e-5)
         if i < 3:  # Row 1 ends after three tokens.
             np.testing.assert_allclose(step[1, 0], logits[1, i], atol=1e-5)

@@ -1,0 +1,82 @@
+"""What a search can be asked for."""
+
+import dataclasses
+import math
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchOptions:
+    """Options of `beam_search`, and of all that translates.
+
+    Args:
+        beam_size: Number of live hypotheses; 1 is greedy search. With a `temperature`, number of
+            samples.
+        n_best: Number of hypotheses to return, at most `beam_size`.
+        length_penalty: Exponent of the length in the score, `log_prob / length ** length_penalty`,
+            at least 0.
+        min_length: The fewest tokens to generate, with the end.
+        repetition_penalty: Factor on the log-probability of tokens that the hypothesis has
+            already, at least 1; 1 is none.
+        no_repeat_ngram_size: No hypothesis has the same so many tokens in a row twice; 0 allows
+            all.
+        temperature: Divisor of the logits to sample from, above 0; None searches for the best.
+        top_k: Sample from the so many most probable tokens; 0 means all.
+        top_p: Sample from the fewest tokens whose probabilities sum to so much; 1 means all.
+        seed: Seed of the samples.
+
+    Raises:
+        ValueError: If an option is out of range, or `top_k` or `top_p` is given without
+            `temperature`.
+
+    Reference:
+        Repetition penalty: Keskar et al. 2019, CTRL (https://arxiv.org/abs/1909.05858), on
+        log-probabilities; top-p: Holtzman et al. 2020, The Curious Case of Neural Text Degeneration
+        (https://arxiv.org/abs/1904.09751).
+    """
+
+    beam_size: int = 4
+    n_best: int = 1
+    length_penalty: float = 1.0
+    min_length: int = 0
+    repetition_penalty: float = 1.0
+    no_repeat_ngram_size: int = 0
+    temperature: float | None = None
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self):
+        def check(name, fits, expected):
+            if not fits:
+                raise ValueError(f"{name} must be {expected}. Received: {name}={values[name]}")
+
+        values = dataclasses.asdict(self)
+        check("beam_size", self.beam_size >= 1, "at least 1")
+        check(
+            "n_best",
+            1 <= self.n_best <= self.beam_size,
+            f"at least 1 and at most beam_size={self.beam_size}",
+        )
+        check("length_penalty", 0 <= self.length_penalty < math.inf, "at least 0")
+        check("min_length", self.min_length >= 0, "at least 0")
+        check("repetition_penalty", 1 <= self.repetition_penalty < math.inf, "at least 1")
+        check("no_repeat_ngram_size", self.no_repeat_ngram_size >= 0, "at least 0")
+        check(
+            "temperature",
+            self.temperature is None or 0 < self.temperature < math.inf,
+            "above 0, or None",
+        )
+        check("top_k", self.top_k >= 0, "at least 0")
+        check("top_p", 0 < self.top_p <= 1, "above 0 and at most 1")
+        if not self.samples and (self.top_k or self.top_p < 1):
+            raise ValueError("top_k and top_p are of sampling: give a temperature too, such as 1.")
+
+    @property
+    def samples(self):
+        """Whether hypotheses are drawn."""
+        return self.temperature is not None
+
+    @property
+    def alters(self):
+        """Whether an option needs all log-probabilities, and not the best alone."""
+        return self.samples or self.repetition_penalty != 1 or self.no_repeat_ngram_size > 0
