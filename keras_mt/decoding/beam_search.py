@@ -35,7 +35,7 @@ class _Rows(NamedTuple):
 
     index: tf.Tensor  # [rows]: the sentence's place in the batch
     max_length: tf.Tensor  # [rows]
-    prefix: tf.Tensor  # [rows, prefix_length]: tokens to begin with, then zeros
+    prefix: tuple  # of none, or of one [rows, prefix_length]: tokens to begin with, then zeros
     tokens: tf.Tensor  # [rows, beams, length]
     ancestors: tf.Tensor  # [rows, beams, length]: whose cache entry at each position is its own
     log_probs: tf.Tensor  # [rows, beams]
@@ -164,15 +164,13 @@ def beam_search(
 
 def _first_rows(max_length, prefix, cache, options):
     batch, beams = tf.shape(max_length)[0], options.beam_size
-    if prefix is None:
-        prefix = tf.zeros((batch, 0), tf.int32)
     log_probs = tf.zeros((batch, beams))
     if not options.samples:  # All beams begin alike: one will do.
         log_probs += tf.one_hot(0, beams, on_value=0.0, off_value=NO_HYPOTHESIS)
     return _Rows(
         index=tf.range(batch),
         max_length=max_length,
-        prefix=prefix,
+        prefix=() if prefix is None else (prefix,),
         tokens=tf.zeros((batch, beams, 0), tf.int32),
         ancestors=tf.zeros((batch, beams, 0), tf.int32),
         log_probs=log_probs,
@@ -190,7 +188,7 @@ def _no_hypotheses(batch, n_best):
 
 def _continuations(logits, length, rows, options, normalize, end_id, forbidden_ids):
     """The continuations to choose from, `[rows, count]`."""
-    if options.alters or rows.prefix.shape[1] != 0:  # Else the best ones' will do.
+    if options.alters or rows.prefix:  # Else the best ones' will do.
         logits, normalize = tf.nn.log_softmax(logits) if normalize else logits, False
     values = _penalize_repetitions(logits, rows.tokens, options.repetition_penalty)
     values = _forbid_repeats(values, rows.tokens, options.no_repeat_ngram_size)
@@ -202,7 +200,7 @@ def _continuations(logits, length, rows, options, normalize, end_id, forbidden_i
         # Twice the beams are enough, since at most one continuation of a beam ends.
         count = 2 * options.beam_size
         found = _best_continuations(values, rows.log_probs, banned, count, normalize)
-    if rows.prefix.shape[1] != 0:
+    if rows.prefix:
         found = _forced(found, logits, rows, length)
     return found
 
@@ -263,7 +261,7 @@ def _best_continuations(values, log_probs, banned, count, normalize):
     """
     rows, (beams, vocab_size) = tf.shape(values)[0], values.shape[1:]
     each = min(count + banned.shape[0], vocab_size)
-    best, tokens = tf.math.top_k(values, each)  # [rows, beams, each]
+    best, tokens = _top_k(values, each)  # [rows, beams, each]
     if normalize:
         best -= _log_normalizer(values, best, tokens)
     best += log_probs[..., None]
@@ -276,6 +274,29 @@ def _best_continuations(values, log_probs, banned, count, normalize):
     chosen = tf.minimum(chosen, beams * each - 1)
     last = tf.gather(tf.reshape(tokens, (rows, beams * each)), chosen, batch_dims=1)
     return _Continuations(best, chosen // each, last)
+
+
+def _top_k(values, count):
+    """`tf.math.top_k`, by way of the chunks of the last axis with the greatest maxima.
+
+    No other chunk can hold one of the best, and most of a vocabulary is passed over at the speed of
+    a maximum.
+    """
+    size = values.shape[-1]
+    chunk = next((c for c in range(128, 31, -1) if size % c == 0), 64)
+    chunks = -(-size // chunk)
+    if chunks < 2 * count:
+        return tf.math.top_k(values, count)
+    if size % chunk:
+        missing = chunks * chunk - size
+        values = tf.pad(values, ((0, 0), (0, 0), (0, missing)), constant_values=NO_HYPOTHESIS)
+    rows, beams = tf.shape(values)[0], values.shape[1]
+    values = tf.reshape(values, (rows, beams, chunks, chunk))
+    _, chosen = tf.math.top_k(tf.reduce_max(values, axis=-1), count)  # [rows, beams, count]
+    values = tf.gather(values, chosen, batch_dims=2)  # [rows, beams, count, chunk]
+    best, place = tf.math.top_k(tf.reshape(values, (rows, beams, count * chunk)), count)
+    chosen = tf.gather(chosen, place // chunk, batch_dims=2)
+    return best, chosen * chunk + place % chunk
 
 
 def _log_normalizer(logits, best, tokens):
@@ -321,8 +342,9 @@ def _own_beams(log_probs):
 
 def _forced(continuations, log_probs, rows, length):
     """The continuations, but where the prefix goes on, its token after each beam."""
-    token = tf.pad(rows.prefix, ((0, 0), (0, 1)))  # [rows, prefix_length + 1]
-    token = tf.gather(token, tf.minimum(length, tf.shape(rows.prefix)[1]), axis=1)  # [rows]
+    (prefix,) = rows.prefix
+    token = tf.pad(prefix, ((0, 0), (0, 1)))  # [rows, prefix_length + 1]
+    token = tf.gather(token, tf.minimum(length, tf.shape(prefix)[1]), axis=1)  # [rows]
     last = tf.broadcast_to(token[:, None], tf.shape(rows.log_probs))  # [rows, beams]
     log_probs = tf.gather(log_probs, last, batch_dims=2) + rows.log_probs
     missing = ((0, 0), (0, tf.shape(continuations.tokens)[1] - tf.shape(last)[1]))

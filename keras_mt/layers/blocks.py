@@ -2,7 +2,12 @@
 
 import keras
 
-from keras_mt.layers.attention import CausalSelfAttention, CrossAttention, MultiHeadAttention
+from keras_mt.layers.attention import (
+    CausalSelfAttention,
+    CrossAttention,
+    MultiHeadAttention,
+    swap_without_gradient,
+)
 from keras_mt.layers.feed_forward import FeedForward
 from keras_mt.layers.validation import check_positive, check_rate
 
@@ -216,7 +221,7 @@ class DecoderBlock(_Block):
         """The block on new positions of the target, over the cache of those before.
 
         Args:
-            target: Float tensor `[batch, new, width]`: usually one position, or the beams of one.
+            target: Float tensor `[batch * new, width]`: usually one position, or the beams of one.
             cache: What `self_attention.empty_cache` or the step before returned.
             mask: Boolean tensor that broadcasts to `[batch, new, length + new]`: which positions
                 of the cache, and of the new ones at its end, each new position sees. None: all.
@@ -224,7 +229,7 @@ class DecoderBlock(_Block):
             memory_mask: Boolean `[batch, memory_length]`, true at real tokens.
 
         Returns:
-            The outputs `[batch, new, width]` and the cache with the new positions at its end.
+            The outputs `[batch * new, width]` and the cache with the new positions at its end.
         """
 
         def attend_to_self(x):
@@ -232,7 +237,7 @@ class DecoderBlock(_Block):
 
         def attend_to_memory(x):
             seen = None if memory_mask is None else memory_mask[:, None, :]
-            return self.cross_attention.attend(x, *memory_cache, seen)
+            return self.cross_attention.attend(x, *memory_cache, seen, swap=swap_without_gradient)
 
         hidden, cache = self._sublayer(target, self.self_attention_norm, attend_to_self)
         if self.cross_attention is not None:

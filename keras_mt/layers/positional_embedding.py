@@ -49,7 +49,7 @@ def sinusoidal_positions(length, d_model):
 class PositionalEmbedding(keras.layers.Layer):
     """Embeds tokens and their positions: `embedding[token] * sqrt(d_model) + sinusoid[position]`.
 
-    Called with `reverse=True` it is the output projection over the vocabulary that shares the
+    Called with `reverse=True` it is the output projection over the vocabulary, which shares the
     embedding's weights.
 
     Args:
@@ -58,6 +58,7 @@ class PositionalEmbedding(keras.layers.Layer):
         dropout: Rate of dropout on the sum, at least 0 and below 1.
         max_length: The longest sequence, in tokens.
         padding_id: The token that fills up sequences; masked.
+        tie_weights: Whether the output projection shares the embedding's weights.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -89,7 +90,16 @@ class PositionalEmbedding(keras.layers.Layer):
     ((1, 4, 32), (1, 4, 100))
     """
 
-    def __init__(self, vocab_size, d_model, dropout=0.0, max_length=1024, padding_id=0, **kwargs):
+    def __init__(
+        self,
+        vocab_size,
+        d_model,
+        dropout=0.0,
+        max_length=1024,
+        padding_id=0,
+        tie_weights=True,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         check_positive(vocab_size=vocab_size, d_model=d_model, max_length=max_length)
         check_rate(dropout=dropout)
@@ -99,10 +109,12 @@ class PositionalEmbedding(keras.layers.Layer):
         self.dropout = dropout
         self.max_length = max_length
         self.padding_id = padding_id
+        self.tie_weights = tie_weights
         self.supports_masking = True
         self.embedding = keras.layers.ReversibleEmbedding(
             vocab_size,
             d_model,
+            tie_weights,
             # Times sqrt(d_model) this has variance 1, and so have the first logits.
             embeddings_initializer=keras.initializers.RandomNormal(stddev=d_model**-0.5),
             dtype=self.dtype_policy,
@@ -153,4 +165,5 @@ class PositionalEmbedding(keras.layers.Layer):
             "dropout": self.dropout,
             "max_length": self.max_length,
             "padding_id": self.padding_id,
+            "tie_weights": self.tie_weights,
         }

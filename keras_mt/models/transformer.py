@@ -43,8 +43,8 @@ class Transformer(keras.Model):
         dropout: Rate of dropout on the embeddings and on the output of each sublayer.
         activation: Activation of the feed-forward networks.
         pre_norm: Whether to normalise before each sublayer rather than after.
-        share_embeddings: Whether source and target embed with the same weights; the output
-            projection shares the target's either way.
+        share_embeddings: Whether source and target embed with the same weights.
+        tie_output: Whether the output projection shares the target's embedding weights.
         max_length: The longest source or target, in tokens.
         **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
 
@@ -75,6 +75,7 @@ class Transformer(keras.Model):
         activation="relu",
         pre_norm=False,
         share_embeddings=True,
+        tie_output=True,
         max_length=1024,
         dtype=None,
         **kwargs,
@@ -87,9 +88,15 @@ class Transformer(keras.Model):
             )
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
 
-        def embedding(name):
+        def embedding(name, tie_weights=True):
             return PositionalEmbedding(
-                vocab_size, d_model, dropout, max_length=max_length, dtype=policy, name=name
+                vocab_size,
+                d_model,
+                dropout,
+                max_length=max_length,
+                tie_weights=tie_weights,
+                dtype=policy,
+                name=name,
             )
 
         def block(block_class, name):
@@ -100,7 +107,9 @@ class Transformer(keras.Model):
         def final_norm(name):
             return keras.layers.LayerNormalization(epsilon=1e-5, dtype=policy, name=name)
 
-        self.target_embedding = embedding("embedding" if share_embeddings else "target_embedding")
+        self.target_embedding = embedding(
+            "embedding" if share_embeddings else "target_embedding", tie_output
+        )
         self.source_embedding = (
             self.target_embedding if share_embeddings else embedding("source_embedding")
         )
@@ -128,6 +137,7 @@ class Transformer(keras.Model):
             "activation": keras.activations.serialize(keras.activations.get(activation)),
             "pre_norm": pre_norm,
             "share_embeddings": share_embeddings,
+            "tie_output": tie_output,
             "max_length": max_length,
         }
         for name in ("vocab_size", "d_model", "max_length"):
@@ -196,6 +206,8 @@ class Transformer(keras.Model):
             Float32 logits `[batch, beams, vocab_size]` and the grown cache.
         """
         hidden = self.target_embedding(tokens, positions=position)
+        # [batch * beams, d_model]: products of two dimensions take their bias and ReLU along.
+        hidden = ops.reshape(hidden, (-1, self.d_model))
         grown = []
         for block, *caches in zip(
             self.decoder_blocks, cache["target"], cache["memory"], strict=True
@@ -204,7 +216,8 @@ class Transformer(keras.Model):
                 hidden, caches[0], mask, caches[1], cache["memory_mask"]
             )
             grown.append(block_cache)
-        return self._project(hidden), {**cache, "target": grown}
+        logits = ops.reshape(self._project(hidden), (-1, tokens.shape[1], self.vocab_size))
+        return logits, {**cache, "target": grown}
 
     def _project(self, hidden):
         if self.decoder_norm is not None:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_mt.decoding import NO_HYPOTHESIS, beam_search
+from keras_mt.decoding.beam_search import _top_k
 
 START, END, FORBIDDEN = 2, 3, (0, 2)
 
@@ -313,3 +314,20 @@ def test_rows_that_are_done_leave_the_batch():
     assert sizes == [8, 8, 3, 3, 3]
     lengths = np.count_nonzero(found.tokens.numpy(), axis=-1)[:, 0]
     assert lengths.tolist() == [1, 1, 1, 2, 2, 5, 5, 5]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    size=st.integers(1, 3000),
+    count=st.integers(1, 12),
+    distinct=st.sampled_from([3, 10**6]),
+)
+def test_the_best_of_many_are_those_of_a_sort(seed, size, count, distinct):
+    values = np.random.default_rng(seed).integers(-distinct, distinct, (2, 3, size))
+    values = values.astype("float32")
+    count = min(count, size)
+    best, places = _top_k(tf.constant(values), count)
+    np.testing.assert_array_equal(best, -np.sort(-values, axis=-1)[..., :count])
+    np.testing.assert_array_equal(np.take_along_axis(values, places.numpy(), -1), best)
+    assert all(len(set(row)) == count for row in places.numpy().reshape(-1, count).tolist())

@@ -9,7 +9,13 @@ from keras_mt.models import PRESETS
 
 random = np.random.default_rng(0)
 SMALL = {"vocab_size": 20, "num_layers": 2, "d_model": 16, "num_heads": 2, "d_ff": 32}
-VARIANTS = [{}, {"pre_norm": True}, {"share_embeddings": False}, {"activation": "gelu"}]
+VARIANTS = [
+    {},
+    {"pre_norm": True},
+    {"share_embeddings": False},
+    {"tie_output": False},
+    {"activation": "gelu"},
+]
 
 
 def batch(source_length=6, target_length=5, rows=3):
