@@ -1,5 +1,6 @@
 """Strings to strings, from a model and a tokenizer."""
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -351,7 +352,7 @@ class Translator:
         log_probs = tf.gather(log_probs / len(self.models), target, batch_dims=2)
         return tf.where(target == Tokenizer.PADDING, 0.0, log_probs)
 
-    def export(self, directory, dtype="float32"):
+    def export(self, directory, dtype="float32", freeze=False):
         """Writes a SavedModel that TensorFlow Serving loads: strings in, translations out.
 
         Its signature `serving_default` takes `text`, string `[batch]`, and returns `translations`,
@@ -362,6 +363,9 @@ class Translator:
         Args:
             directory: The version folder to write, such as `saved_models/pt_en/1`.
             dtype: Dtype of the weights and of the computation: "float32", "bfloat16" or "float16".
+            freeze: Whether to write the weights into the graph as constants, which TensorFlow
+                packs for its products once instead of at each step. Faster, above all in bfloat16
+                and in small batches, for several times the memory.
 
         Raises:
             FileExistsError: If the directory is there already.
@@ -377,14 +381,24 @@ class Translator:
             [_for_decoding(model, dtype) for model in self.models], self.tokenizer, **options
         )
 
+        variables = [v for model in exported.models for v in model.variables]
+        frozen = _Frozen(variables) if freeze else contextlib.nullcontext()
+
         def serving_default(text):
-            outputs = exported._translate_batch(text)
+            with frozen:
+                outputs = exported._translate_batch(text)
             return {name: outputs[name] for name in ("translations", "scores")}
 
         module = tf.Module()
-        module.variables_ = [v.value for model in exported.models for v in model.variables]
+        if not freeze:
+            module.variables_ = [variable.value for variable in variables]
         module.tokenizer = exported.tokenizer
-        config = {**options, "max_source_tokens": self._limit - 1, "dtype": dtype}
+        config = {
+            **options,
+            "max_source_tokens": self._limit - 1,
+            "dtype": dtype,
+            "freeze": freeze,
+        }
         directory.parent.mkdir(parents=True, exist_ok=True)
         # A name that is not a number, so that a server that watches the folder passes it over.
         temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
@@ -457,6 +471,24 @@ def _shifted(target):
     # [batch, length]: the start, and all but the last token.
     start = tf.fill((tf.shape(target)[0], 1), Tokenizer.START)
     return tf.concat([start, target[:, :-1]], axis=1)
+
+
+class _Frozen(keras.StatelessScope):
+    """In its scope a variable reads as a constant of the graph that is being traced.
+
+    A constant of an outer graph would come into a loop's body as an argument, and not be packed.
+    """
+
+    def __init__(self, variables):
+        super().__init__()
+        self._values = {id(variable): variable.numpy() for variable in variables}
+        self._constants = {}
+
+    def get_current_value(self, variable):
+        key = tf.compat.v1.get_default_graph(), id(variable)
+        if key not in self._constants:
+            self._constants[key] = tf.constant(self._values[id(variable)])
+        return self._constants[key]
 
 
 def _for_decoding(model, dtype):

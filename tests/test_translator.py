@@ -248,6 +248,17 @@ def test_an_export_in_half_precision_is_half_as_large_and_near(run_dir, sources,
     assert variables.stat().st_size < 2.2 * weights + 50_000
 
 
+def test_a_frozen_export_has_no_variables_and_gives_the_same(translator, sources, tmp_path):
+    translator.export(tmp_path / "1", freeze=True)
+    frozen = ExportedTranslator(tmp_path / "1")
+    for a, b in zip(translator.hypotheses(sources), frozen.hypotheses(sources), strict=True):
+        assert [h.text for h in a] == [h.text for h in b]
+        np.testing.assert_allclose([h.score for h in a], [h.score for h in b], atol=1e-4)
+    variables = tmp_path / "1" / "variables" / "variables.data-00000-of-00001"
+    assert not variables.exists() or variables.stat().st_size < 10_000
+    assert frozen.options["freeze"]
+
+
 def test_an_export_never_overwrites_and_leaves_nothing_half_done(translator, tmp_path, monkeypatch):
     (tmp_path / "1").mkdir()
     with pytest.raises(FileExistsError, match=r"1 exists.*2"):
