@@ -85,6 +85,18 @@ def test_a_translation_does_not_depend_on_its_batch(translator, sources):
         np.testing.assert_allclose([h.score for h in alone], [h.score for h in found], atol=1e-4)
 
 
+def test_a_batch_of_64_mixed_lengths_gives_what_each_gives_alone(translator, sources):
+    texts = [" ".join(sources[i % 20].split()[: 1 + i % 9]) for i in range(64)]
+    function = translator._translate  # All in one batch, in this order.
+    together = function(tf.constant(texts))
+    for size in (1, 7, 33):
+        part = function(tf.constant(texts[-size:]))
+        assert part["translations"].numpy().tolist() == (
+            together["translations"].numpy()[-size:].tolist()
+        )
+        np.testing.assert_allclose(part["scores"], together["scores"][-size:], atol=1e-4)
+
+
 def test_an_empty_text_gives_an_empty_translation(run_dir, translator):
     assert Translator.load(run_dir)(["", "Olá!", ""])[::2] == ["", ""]
     assert translator.hypotheses([""]) == [[("", 0.0, None)]]

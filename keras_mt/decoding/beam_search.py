@@ -70,8 +70,8 @@ def beam_search(
     `beam_size` that end are set aside with their score, `log_prob / length ** length_penalty`,
     where the length counts the end; the first `beam_size` that do not end live on. A sequence that
     reaches its maximum length is set aside as it is. A row is done when no live hypothesis can
-    still beat the worst of the `n_best` kept, whatever it grows into; done rows are left out of
-    the batch as soon as they are half of it.
+    still beat the worst of the `n_best` kept, whatever it grows into; done rows leave the batch as
+    soon as they are a quarter of it.
 
     With a `temperature` each of the `beam_size` hypotheses draws its own continuation instead.
     What is drawn depends on the seed and not on the batch; scores are of the model's own
@@ -119,9 +119,9 @@ def beam_search(
     def searching(length, rows, found):
         return tf.reduce_any(~rows.done)
 
-    def mostly_live(length, rows):
+    def enough_live(length, rows):
         live = tf.math.count_nonzero(~rows.done, dtype=tf.int32)
-        return 2 * live > tf.size(rows.done)
+        return 4 * live > 3 * tf.size(rows.done)
 
     def advance(length, rows):
         """Every hypothesis grows by a token."""
@@ -144,8 +144,8 @@ def beam_search(
         )
 
     def search_on(length, rows, found):
-        """Searches until half of the rows are done, and takes those out."""
-        length, rows = _while(mostly_live, advance, (length, rows))
+        """Searches until a quarter of the rows are done, and takes those out."""
+        length, rows = _while(enough_live, advance, (length, rows))
         found = _collect(found, rows)
         live = tf.where(~rows.done)[:, 0]
         return length, tf.nest.map_structure(lambda x: tf.gather(x, live), rows), found

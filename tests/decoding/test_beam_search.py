@@ -310,10 +310,10 @@ def test_rows_that_are_done_leave_the_batch():
         sizes.append(tokens.shape[0])
         return tf.random.stateless_normal((*tokens.shape, 9), (1, 1)), cache
 
-    found = beam_search(step, (), [1, 1, 1, 2, 2, 5, 5, 5], beam_size=2, min_length=9)
-    assert sizes == [8, 8, 3, 3, 3]
+    found = beam_search(step, (), [1, 2, 2, 3, 5, 5, 5, 5], beam_size=2, min_length=9)
+    assert sizes == [8, 8, 5, 5, 5]  # At first one of eight was done, and later one of five.
     lengths = np.count_nonzero(found.tokens.numpy(), axis=-1)[:, 0]
-    assert lengths.tolist() == [1, 1, 1, 2, 2, 5, 5, 5]
+    assert lengths.tolist() == [1, 2, 2, 3, 5, 5, 5, 5]
 
 
 @settings(max_examples=100, deadline=None)

@@ -1,0 +1,479 @@
+"""Beam-search speed of keras_mt's exports beside what else a user could pick.
+
+usage: python benchmarks/decode.py [--rounds N] [--workloads NAME,...] [--run RUN_DIR --text FILE]
+
+base-b32, base-b1: Transformer-base with random weights, 20 source tokens, beam 4, exactly 40 target
+tokens, batches of 32 and 1. base-b32-160: the same to 160 tokens. tiny-text: a trained run folder
+and a file of sentences, strings in to strings out; CTranslate2 has the same weights and
+SentencePiece model, searches on (patience 1.5) until its translations are as good, and nothing is
+printed unless 99% of them are the same.
+
+Each system runs in a process of its own, on 2 threads; they take turns for so many rounds. Prints
+a table, and a JSON line for each system: `value` is the median of the rounds. The peers come with
+`pip install .[peers]`; those that are not there are named and left out.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from importlib import metadata
+from pathlib import Path
+
+THREADS = "2"
+ENVIRONMENT = {
+    **os.environ,
+    "OMP_NUM_THREADS": THREADS,
+    "PYTHONPATH": str(Path(__file__).parents[1]),
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "TF_NUM_INTEROP_THREADS": "1",
+    "TF_NUM_INTRAOP_THREADS": THREADS,
+}
+
+BEAM_SIZE, SOURCE_LENGTH, VOCAB_SIZE, TEXT_BATCH = 4, 20, 8000, 64
+BASE = {"num_layers": 6, "d_model": 512, "num_heads": 8, "d_ff": 2048}
+WORKLOADS = {  # batch, target length
+    "base-b32": (32, 40),
+    "base-b1": (1, 40),
+    "base-b32-160": (32, 160),
+    "tiny-text": None,
+}
+SYSTEMS = {  # what it needs, and the workloads it runs; None: all
+    "keras_mt-float32": ("keras_mt", None),
+    "keras_mt-bfloat16": ("keras_mt", None),
+    "ctranslate2-float32": ("ctranslate2", None),
+    "ctranslate2-int8": ("ctranslate2", None),
+    "transformers": ("transformers", ("base-b32", "base-b1")),
+    "kerashub-xla": ("keras_hub", ("base-b32", "base-b1")),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--workloads", default="base-b32,base-b1,base-b32-160,tiny-text")
+    parser.add_argument("--run", type=Path, help="Trained run folder, for tiny-text.")
+    parser.add_argument("--text", type=Path, help="File of sentences, for tiny-text.")
+    parser.add_argument("--output", type=Path, help="File that the JSON lines are added to.")
+    parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        work(*arguments.worker, arguments.text)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for workload in arguments.workloads.split(","):
+            if workload not in WORKLOADS:
+                sys.exit(f"There is no workload {workload!r}; there are {', '.join(WORKLOADS)}.")
+            if workload == "tiny-text" and not (arguments.run and arguments.text):
+                print("tiny-text: left out, since it needs --run and --text", file=sys.stderr)
+                continue
+            prepare(workload, Path(folder), arguments.run)
+            report(workload, measure(workload, folder, arguments), arguments.output)
+
+
+def prepare(workload, folder, run):
+    """Writes the exports and CTranslate2's model, in a process whose memory is not measured."""
+    code = "import decode, pathlib, sys; decode.write_models(*sys.argv[1:])"
+    subprocess.run(
+        [sys.executable, "-c", code, workload, str(folder), str(run and run.resolve() or "")],
+        check=True,
+        cwd=Path(__file__).parent,
+        env=ENVIRONMENT,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def measure(workload, folder, arguments):
+    """For each system the seconds of its rounds, its peak memory and what it translated."""
+    workers = {}
+    for system, (package, workloads) in SYSTEMS.items():
+        if workloads and workload not in workloads:
+            continue
+        if package != "keras_mt" and not installed(package):
+            print(f"{system}: {package} is not installed, left out", file=sys.stderr)
+            continue
+        command = [sys.executable, __file__, "--worker", system, workload, str(folder)]
+        if workload == "tiny-text":
+            command += ["--text", str(arguments.text.resolve())]
+        workers[system] = subprocess.Popen(
+            command, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+    results = {system: [] for system in workers}
+
+    def ask(system):
+        worker = workers[system]
+        worker.stdin.write("run\n")
+        worker.stdin.flush()
+        for line in worker.stdout:
+            if line.startswith("result "):
+                return json.loads(line.removeprefix("result "))
+        sys.exit(f"{system} failed on {workload}; its messages are above.")
+
+    for system in workers:
+        ask(system)  # Warm.
+    for _ in range(arguments.rounds):
+        for system, result in results.items():
+            result.append(ask(system))
+    for worker in workers.values():
+        worker.stdin.close()
+        worker.wait()
+    return results
+
+
+def report(workload, results, output):
+    sentences = results["keras_mt-float32"][0]["sentences"]
+    peer = results.get("ctranslate2-float32")
+    if workload == "tiny-text" and peer:
+        ours = results["keras_mt-float32"][0]["translations"]
+        same = [a == b for a, b in zip(peer[0]["translations"], ours, strict=True)]
+        agreement = statistics.mean(same)
+        print(f"tiny-text: {agreement:.1%} of the translations are CTranslate2's", file=sys.stderr)
+        if agreement < 0.99:
+            sys.exit("tiny-text: the two do not do the same work; no figures.")
+    print(f"\n{workload:20} sentences/s   seconds   peak memory, MB")
+    for system, rounds in results.items():
+        seconds = statistics.median(result["seconds"] for result in rounds)
+        memory = max(result["memory"] for result in rounds)
+        print(f"{system:20} {sentences / seconds:11.2f} {seconds:9.3f} {memory:17.0f}")
+        line = {
+            "benchmark": "decode",
+            "workload": workload,
+            "system": system,
+            "value": round(sentences / seconds, 3),
+            "unit": "sentences/s",
+            "seconds": [round(result["seconds"], 4) for result in rounds],
+            "peak_memory_mb": round(memory),
+            "date": datetime.date.today().isoformat(),
+            "machine": machine(),
+            "versions": {
+                name: metadata.version(name)
+                for name in ("tensorflow", "keras", "ctranslate2", "transformers", "keras-hub")
+                if installed(name)
+            },
+        }
+        if output:
+            with open(output, "a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        else:
+            print(json.dumps(line))
+
+
+def installed(package):
+    try:
+        metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def machine():
+    model = platform.processor()
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next((x.split(": ")[1] for x in lines if x.startswith("model name")), model)
+    return f"{os.cpu_count()} cores, {model}"
+
+
+def write_models(workload, folder, run):
+    """The models that the workers of a workload load."""
+    import keras
+
+    import keras_mt
+
+    folder = Path(folder)
+    if workload == "tiny-text":
+        translator = keras_mt.Translator.load(run)
+        model, tokenizer, options = translator.models[0], translator.tokenizer, {}
+    else:
+        keras.utils.set_random_seed(0)
+        length = WORKLOADS[workload][1]
+        tokenizer, words = random_tokenizer()
+        model = keras_mt.Transformer(VOCAB_SIZE, **BASE, dropout=0.0, max_length=256)
+        for weight in model.weights:
+            if len(weight.shape) == 1:  # Biases and norms that nothing can fold away.
+                weight.assign_add(0.05 * keras.random.normal(weight.shape))
+        sources = [" ".join(words[32 * j + i] for j in range(SOURCE_LENGTH - 1)) for i in range(32)]
+        (folder / "text").write_text("\n".join(sources), encoding="utf-8")
+        options = {"min_length": length, "max_length": length}
+    tokenizer.save(folder / "tokenizer.model")
+    translator = keras_mt.Translator(model, tokenizer, beam_size=BEAM_SIZE, **options)
+    translator.export(folder / workload / "float32")
+    translator.export(folder / workload / "bfloat16", dtype="bfloat16", freeze=True)
+    if installed("ctranslate2"):
+        write_ctranslate2(model, tokenizer, folder / workload)
+
+
+def random_tokenizer():
+    """A vocabulary of exactly 8,000 pieces over made-up words, and words that are one piece."""
+    from random import Random
+
+    from keras_mt import Tokenizer
+
+    random = Random(1)
+    syllables = [c + v for c in "bcdfgklmnprstvz" for v in "aeiou"]
+    words = ["".join(random.choices(syllables, k=random.choice((2, 3)))) for _ in range(12_000)]
+    texts = (" ".join(random.choices(words, k=20)) for _ in range(30_000))
+    tokenizer = Tokenizer.train(texts, VOCAB_SIZE)
+    words = list(dict.fromkeys(words))
+    lengths = tokenizer.tokenize(words).row_lengths().numpy()
+    return tokenizer, [w for w, length in zip(words, lengths, strict=True) if length == 1]
+
+
+def write_ctranslate2(model, tokenizer, folder):
+    """The same weights as CTranslate2 models, float32 and int8."""
+    from ctranslate2.converters import utils
+    from ctranslate2.specs import TransformerSpec, common_spec
+
+    from keras_mt.layers.positional_embedding import sinusoidal_positions
+
+    def linear(spec, *layers):
+        parts = [common_spec.LinearSpec() for _ in layers]
+        for part, layer in zip(parts, layers, strict=True):
+            part.weight, part.bias = layer.kernel.numpy().T.copy(), layer.bias.numpy()
+        utils.fuse_linear(spec, parts)
+
+    def norm(spec, layer):
+        spec.gamma, spec.beta = layer.gamma.numpy(), layer.beta.numpy()
+
+    def self_attention(spec, layer, layer_norm):
+        linear(spec.linear[0], layer.query_dense, layer.key_dense, layer.value_dense)
+        linear(spec.linear[1], layer.output_dense)
+        norm(spec.layer_norm, layer_norm)
+
+    def feed_forward(spec, block):
+        linear(spec.linear_0, block.feed_forward.inner_dense)
+        linear(spec.linear_1, block.feed_forward.output_dense)
+        norm(spec.layer_norm, block.feed_forward_norm)
+
+    config = model.get_config()
+    table = model.target_embedding.embedding.embeddings.numpy()
+    positions = sinusoidal_positions(config["max_length"], config["d_model"])
+    for quantization in (None, "int8"):
+        spec = TransformerSpec.from_config(
+            (config["num_layers"], config["num_layers"]),
+            config["num_heads"],
+            pre_norm=False,
+            activation=common_spec.Activation.RELU,
+        )
+        for part in (spec.encoder, spec.decoder):
+            embeddings = part.embeddings[0] if part is spec.encoder else part.embeddings
+            embeddings.weight = table
+            part.scale_embeddings = True
+            part.position_encodings.encodings = positions
+        for layer, block in zip(spec.encoder.layer, model.encoder_blocks, strict=True):
+            self_attention(layer.self_attention, block.self_attention, block.self_attention_norm)
+            feed_forward(layer.ffn, block)
+        for layer, block in zip(spec.decoder.layer, model.decoder_blocks, strict=True):
+            self_attention(layer.self_attention, block.self_attention, block.self_attention_norm)
+            cross = block.cross_attention
+            linear(layer.attention.linear[0], cross.query_dense)
+            linear(layer.attention.linear[1], cross.key_dense, cross.value_dense)
+            linear(layer.attention.linear[2], cross.output_dense)
+            norm(layer.attention.layer_norm, block.cross_attention_norm)
+            feed_forward(layer.ffn, block)
+        spec.decoder.projection.weight = table
+        pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+        spec.register_source_vocabulary(pieces)
+        spec.register_target_vocabulary(pieces)
+        spec.config.add_source_eos = True
+        spec.config.decoder_start_token = "<s>"
+        spec.validate()
+        spec.optimize(quantization=quantization)
+        output = folder / f"ctranslate2-{quantization or 'float32'}"
+        output.mkdir(parents=True)
+        spec.save(str(output))
+
+
+def work(system, workload, folder, text):
+    """Runs in the worker's process: one translation of the workload for each line asked for."""
+    folder = Path(folder)
+    batch, length = WORKLOADS[workload] or (None, None)
+    path = text if workload == "tiny-text" else folder / "text"
+    sentences = path.read_text(encoding="utf-8").splitlines()[:batch]
+    kind, _, precision = system.partition("-")
+    translate = LOADERS[kind](folder, workload, precision, sentences, length)
+    for _ in sys.stdin:
+        start = time.perf_counter()
+        translations = translate()
+        seconds = time.perf_counter() - start
+        result = {
+            "seconds": seconds,
+            "sentences": len(sentences),
+            "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            "translations": translations if workload == "tiny-text" else None,
+        }
+        print("result", json.dumps(result), flush=True)
+
+
+def load_keras_mt(folder, workload, precision, sentences, length):
+    """The export in a plain TensorFlow session, as TensorFlow Serving runs it."""
+    import tensorflow.compat.v1 as tf
+    import tensorflow_text  # noqa: F401 - registers the ops that the SavedModel holds
+
+    tf.disable_eager_execution()
+    session = tf.Session()
+    meta_graph = tf.saved_model.load(session, ["serve"], str(folder / workload / precision))
+    signature = meta_graph.signature_def["serving_default"]
+    text, translations = signature.inputs["text"].name, signature.outputs["translations"].name
+
+    def translate():
+        found = {}
+        for batch in batches(sentences):
+            outputs = session.run(translations, {text: [sentences[i] for i in batch]})
+            found.update(zip(batch, outputs[:, 0], strict=True))
+        return [found[i].decode("utf-8") for i in range(len(sentences))]
+
+    return translate
+
+
+def load_ctranslate2(folder, workload, precision, sentences, length):
+    import ctranslate2
+    import sentencepiece
+
+    processor = sentencepiece.SentencePieceProcessor(str(folder / "tokenizer.model"))
+    translator = ctranslate2.Translator(
+        str(folder / workload / f"ctranslate2-{precision}"),
+        compute_type=precision,
+        intra_threads=int(THREADS),
+        inter_threads=1,
+    )
+    options = {"beam_size": BEAM_SIZE, "max_batch_size": TEXT_BATCH}
+    options["suppress_sequences"] = [["<pad>"], ["<s>"]]
+    if length:
+        options.update(min_decoding_length=length, max_decoding_length=length)
+    else:  # By default it stops early, and 3% of the translations are worse ones.
+        options["patience"] = 1.5
+
+    def translate():
+        pieces = processor.encode(sentences, out_type=str)
+        found = translator.translate_batch(pieces, **options)
+        return processor.decode([result.hypotheses[0] for result in found])
+
+    return translate
+
+
+def load_transformers(folder, workload, precision, sentences, length):
+    import torch
+    from transformers import MarianConfig, MarianMTModel
+
+    torch.set_num_threads(int(THREADS))
+    torch.manual_seed(0)
+    config = MarianConfig(
+        vocab_size=VOCAB_SIZE,
+        d_model=BASE["d_model"],
+        encoder_layers=BASE["num_layers"],
+        decoder_layers=BASE["num_layers"],
+        encoder_attention_heads=BASE["num_heads"],
+        decoder_attention_heads=BASE["num_heads"],
+        encoder_ffn_dim=BASE["d_ff"],
+        decoder_ffn_dim=BASE["d_ff"],
+        activation_function="relu",
+        max_position_embeddings=512,
+        scale_embedding=True,
+        pad_token_id=VOCAB_SIZE - 1,
+        decoder_start_token_id=VOCAB_SIZE - 1,
+        eos_token_id=0,
+        forced_eos_token_id=None,
+    )
+    model = MarianMTModel(config).eval()
+    model.generation_config.forced_eos_token_id = None
+    source = torch.randint(2, VOCAB_SIZE - 1, (len(sentences), SOURCE_LENGTH))
+    options = {"num_beams": BEAM_SIZE, "max_new_tokens": length, "min_new_tokens": length}
+
+    def translate():
+        with torch.inference_mode():
+            model.generate(
+                source, attention_mask=torch.ones_like(source), do_sample=False, **options
+            )
+
+    return translate
+
+
+def load_kerashub(folder, workload, precision, sentences, length):
+    """KerasHub's layers with the caches they offer, and its beam sampler, compiled by XLA."""
+    import keras
+    import keras_hub
+    import numpy as np
+    import tensorflow as tf
+    from keras import ops
+
+    layers, heads, width = BASE["num_layers"], BASE["num_heads"], BASE["d_model"]
+    embedding = keras_hub.layers.TokenAndPositionEmbedding(VOCAB_SIZE, 64, width)
+    source = keras.Input((None,), dtype="int32")
+    memory = embedding(source)
+    for _ in range(layers):
+        memory = keras_hub.layers.TransformerEncoder(BASE["d_ff"], heads)(memory)
+    encoder = keras.Model(source, memory)
+    blocks = [keras_hub.layers.TransformerDecoder(BASE["d_ff"], heads) for _ in range(layers)]
+    for block in blocks:
+        block(keras.Input((None, width)), keras.Input((None, width)))
+
+    def decode(hidden, memory, own, cross, index, cross_index):
+        caches = []
+        for i, block in enumerate(blocks):
+            hidden, *cache = block(
+                hidden,
+                memory,
+                self_attention_cache=own[:, i],
+                self_attention_cache_update_index=index,
+                cross_attention_cache=cross[:, i],
+                cross_attention_cache_update_index=cross_index,
+            )
+            caches.append(cache)
+        return hidden, *(ops.stack(side, axis=1) for side in zip(*caches, strict=True))
+
+    def generate(source):
+        memory = encoder(source)
+        batch = ops.shape(source)[0]
+        prompt = ops.zeros((batch, length + 1), "int32")
+        own, cross = (
+            ops.zeros((batch, layers, 2, positions, heads, width // heads))
+            for positions in (length + 1, SOURCE_LENGTH)
+        )
+        _, own, cross = decode(embedding(prompt), memory, own, cross, 0, 0)
+        memory = ops.repeat(memory, BEAM_SIZE, axis=0)
+
+        def next_logits(prompt, cache, index):
+            token = ops.slice(prompt, (0, index - 1), (ops.shape(prompt)[0], 1))
+            hidden = embedding(token, start_index=index - 1)
+            hidden, own, _ = decode(hidden, memory, *cache, index - 1, None)
+            logits = embedding.token_embedding(hidden, reverse=True)
+            return logits[:, 0], None, (own, cache[1])
+
+        sampler = keras_hub.samplers.BeamSampler(num_beams=BEAM_SIZE)
+        return sampler(next_logits, prompt, cache=(own, cross), index=1, stop_token_ids=None)
+
+    function = tf.function(generate, jit_compile=True)
+    shape = (len(sentences), SOURCE_LENGTH)
+    tokens = tf.constant(np.random.default_rng(1).integers(2, VOCAB_SIZE, shape, "int32"))
+
+    def translate():
+        function(tokens).numpy()
+
+    return translate
+
+
+def batches(sentences):
+    """Indices of sentences of like length."""
+    order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
+    return [order[i : i + TEXT_BATCH] for i in range(0, len(order), TEXT_BATCH)]
+
+
+LOADERS = {
+    "keras_mt": load_keras_mt,
+    "ctranslate2": load_ctranslate2,
+    "transformers": load_transformers,
+    "kerashub": load_kerashub,
+}
+
+if __name__ == "__main__":
+    main()
