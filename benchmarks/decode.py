@@ -84,7 +84,7 @@ def prepare(workload, folder, run):
     """Writes the exports and CTranslate2's model, in a process whose memory is not measured."""
     code = "import decode, pathlib, sys; decode.write_models(*sys.argv[1:])"
     subprocess.run(
-        [sys.executable, "-c", code, workload, str(folder), str(run and run.resolve() or "")],
+        [sys.executable, "-c", code, workload, str(folder), str(run.resolve() if run else "")],
         check=True,
         cwd=Path(__file__).parent,
         env=ENVIRONMENT,

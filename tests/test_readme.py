@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 
 import keras
 import pytest
@@ -75,7 +76,17 @@ def test_other_shell_is_parsed(block):
     subprocess.run(["bash", "-nc", block], check=True)
     for line in block.replace("\\\n", "").splitlines():
         words = shlex.split(line.split(" < ")[0].split(" > ")[0])
-        assert words[0] in ("make", "docker", "curl", "keras-mt")
+        assert words[0] in ("make", "docker", "curl", "keras-mt", "pip", "python")
+        if words[0] == "python":
+            assert (ROOT / words[1]).is_file()
+            options = subprocess.run(
+                [sys.executable, words[1], "--help"],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+            assert all(word in options for word in words if word.startswith("--"))
         if words[0] == "make":
             subprocess.run(["make", "--dry-run", *words[1:]], cwd=ROOT, check=True)
         if words[0] == "keras-mt":
