@@ -5,8 +5,8 @@ usage: python benchmarks/decode.py [--rounds N] [--workloads NAME,...] [--run RU
 base-b32, base-b1: Transformer-base with random weights, 20 source tokens, beam 4, exactly 40 target
 tokens, batches of 32 and 1. base-b32-160: the same to 160 tokens. tiny-text: a trained run folder
 and a file of sentences, strings in to strings out; CTranslate2 has the same weights and
-SentencePiece model, searches on (patience 1.5) until its translations are as good, and nothing is
-printed unless 99% of them are the same.
+SentencePiece model, searches on as we do (patience 1.5), and nothing is printed unless 99% of its
+translations are the same.
 
 Each system runs in a process of its own, on 2 threads; they take turns for so many rounds. Prints
 a table, and a JSON line for each system: `value` is the median of the rounds. The peers come with
@@ -350,7 +350,7 @@ def load_ctranslate2(folder, workload, precision, sentences, length):
     options["suppress_sequences"] = [["<pad>"], ["<s>"]]
     if length:
         options.update(min_decoding_length=length, max_decoding_length=length)
-    else:  # By default it stops early, and 3% of the translations are worse ones.
+    else:  # By default it stops earlier, and 3% of its translations are others.
         options["patience"] = 1.5
 
     def translate():
