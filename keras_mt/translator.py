@@ -167,7 +167,7 @@ class Translator:
             return self._run(texts, prefixes)["translations"]
         one = isinstance(texts, str)
         if one:
-            texts, prefixes = [texts], prefixes and [prefixes]
+            texts, prefixes = [texts], None if prefixes is None else [prefixes]
         found = self.hypotheses(texts, prefixes)
         for i, hypotheses in enumerate(found):
             if hypotheses is None:

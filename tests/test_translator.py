@@ -112,6 +112,7 @@ def test_a_translation_begins_with_its_prefix(translator, sources):
             assert [h.text for h in hypotheses] == [h.text for h in others]
     one = translator(sources[0], "She said")
     assert one == translator(sources[:1], ["She said"])[0]
+    assert translator(sources[0], "") == translator(sources[0])
     assert translator(tf.constant(sources[:1]), tf.constant(["She said"])).shape == (1, 2)
     assert translator.hypotheses(["Olá!"], ["word " * 500])[0] is None
     with pytest.raises(ValueError, match="2 and 1 texts"):
