@@ -26,7 +26,7 @@ def log_rows(run_dir):
 
 
 def weights(run_dir):
-    return Translator.load(run_dir).model.get_weights()
+    return Translator.load(run_dir).models[0].get_weights()
 
 
 def test_a_run_folder_holds_what_the_contract_says(run_dir):
