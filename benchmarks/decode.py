@@ -37,7 +37,7 @@ ENVIRONMENT = {
     "TF_NUM_INTRAOP_THREADS": THREADS,
 }
 
-BEAM_SIZE, SOURCE_LENGTH, VOCAB_SIZE, TEXT_BATCH = 4, 20, 8000, 64
+BEAM_SIZE, SOURCE_LENGTH, VOCAB_SIZE, TEXT_BATCH = 4, 20, 8000, 256
 BASE = {"num_layers": 6, "d_model": 512, "num_heads": 8, "d_ff": 2048}
 WORKLOADS = {  # batch, target length
     "base-b32": (32, 40),

@@ -133,13 +133,25 @@ def main():
 @click.option("--dropout", type=float, help="Dropout rate.  [default: preset's]")
 @click.option("--label-smoothing", type=float, help="[default: preset's]")
 @click.option("--warmup-steps", type=int, help="Steps of rising rate.  [default: preset's]")
+@click.option(
+    "--rdrop",
+    type=float,
+    default=0.0,
+    help="Weight of the R-Drop loss, such as 5: two forward passes that shall agree.",
+)
+@click.option(
+    "--subword-sampling",
+    type=float,
+    help="Draw other segmentations each epoch: 1 as the tokenizer's model says, 0 evenly.",
+)
 @click.option("--checkpoint-steps", type=int, default=500, show_default=True)
+@click.option("--keep", type=int, default=5, show_default=True, help="Last checkpoints to keep.")
 @click.option(
     "--average",
     type=int,
     default=1,
     show_default=True,
-    help="Average the weights of so many last checkpoints, up to 5, into model.keras.",
+    help="Average the weights of so many last checkpoints into model.keras.",
 )
 def train(**options):
     """Train a translator from parallel text.

@@ -71,6 +71,40 @@ class CrossEntropy(keras.losses.Loss):
         }
 
 
+@keras.saving.register_keras_serializable(package="keras_mt")
+class SymmetricDivergence(keras.losses.Loss):
+    """The symmetric Kullback-Leibler divergence of two sets of logits.
+
+    For the probabilities `p` and `q`: `(KL(p || q) + KL(q || p)) / 2`, which is
+    `sum((p - q) (log p - log q)) / 2`, averaged over the positions.
+
+    Args:
+        reduction: `"mean_with_sample_weight"`, `"sum"` or `"none"`.
+        name: Name of the loss.
+        dtype: Dtype of the computation.
+
+    Call arguments:
+        y_true: Logits `[batch, length, vocab_size]`.
+        y_pred: Other logits of that shape.
+        sample_weight: Optional weights `[batch, length]`.
+
+    Example:
+
+    >>> logits = np.log([[[0.5, 0.5]]]), np.log([[[0.2, 0.8]]])
+    >>> round(float(SymmetricDivergence()(*logits)), 4)  # 0.3 * log 4 / 2
+    0.2079
+    """
+
+    def __init__(
+        self, reduction="mean_with_sample_weight", name="symmetric_divergence", dtype=None
+    ):
+        super().__init__(name=name, reduction=reduction, dtype=dtype)
+
+    def call(self, y_true, y_pred):
+        log_p, log_q = ops.log_softmax(y_true), ops.log_softmax(y_pred)
+        return ops.sum((ops.exp(log_p) - ops.exp(log_q)) * (log_p - log_q), axis=-1) / 2
+
+
 def label_logits(y_true, y_pred):
     """The logit of each label, `[batch, length]`."""
     # A product, not a gather, whose gradient TensorFlow scatters slowly on the CPU.

@@ -19,7 +19,7 @@ from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions, beam_search
 from keras_mt.models import Transformer
 
 # Sentences translated at once, and the bytes of their longest times their number.
-_BATCH_SENTENCES = 64
+_BATCH_SENTENCES = 256
 _BATCH_BYTES = 64 * 512
 
 _TEXT = tf.TensorSpec([None], tf.string, name="text")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 
 import numpy as np
 import tensorflow as tf
@@ -57,6 +58,9 @@ class Batches:
             counted in `counts`.
         seed: Seed of the order, another in each epoch; None keeps the corpus's.
         shuffle_buffer: Number of pairs, drawn from at random.
+        subword_sampling: The `alpha` of `Tokenizer.sample`, to draw other segmentations of each
+            pair in each epoch, or None for the most probable one. A batch holds the pairs that it
+            would hold without, so that it may grow wider than its bucket.
 
     Raises:
         ValueError: If a sentence of `max_length` would not fit into a batch.
@@ -76,7 +80,10 @@ class Batches:
         max_length=256,
         seed=None,
         shuffle_buffer=200_000,
+        subword_sampling=None,
     ):
+        if subword_sampling is not None and subword_sampling < 0:
+            raise ValueError(f"subword_sampling must be at least 0. Received: {subword_sampling}")
         if not 2 <= max_length <= tokens_per_batch:
             raise ValueError(
                 "max_length must be at least 2 and at most tokens_per_batch. "
@@ -87,6 +94,7 @@ class Batches:
         self.max_length = max_length
         self.seed = seed
         self.shuffle_buffer = shuffle_buffer
+        self.subword_sampling = subword_sampling
         self.lengths = _bucket_lengths(max_length)
         self.rows = [tokens_per_batch // length for length in self.lengths]
 
@@ -138,14 +146,17 @@ class Batches:
             tf.random.set_seed(1)
             seed = self.seed * 1_000_003 + number
             pairs = pairs.shuffle(self.shuffle_buffer, seed=seed)
-        lengths = tf.constant(self.lengths, tf.int64)
+        lengths = tf.constant(self.lengths)
         rows = tf.constant(self.rows, tf.int64)
 
         def batch(index, window):
             return window.batch(rows[index]).map(functools.partial(cut, index))
 
         def cut(index, _, source, target):
-            length = tf.cast(lengths[index], tf.int32)
+            used = tf.reduce_any((source != 0) | (target != 0), axis=0)
+            length = lengths[
+                tf.searchsorted(lengths, [tf.math.count_nonzero(used, dtype=tf.int32)])[0]
+            ]
             missing = tf.cast(rows[index], tf.int32) - tf.shape(source)[0]
             source, labels = (
                 tf.pad(side[:, :length], ((0, missing), (0, 0))) for side in (source, target)
@@ -159,7 +170,8 @@ class Batches:
 
         batches = (
             pairs.batch(_CHUNK)
-            .map(self._tokenize, tf.data.AUTOTUNE)
+            .enumerate()
+            .map(functools.partial(self._tokenize, number), tf.data.AUTOTUNE)
             .unbatch()
             .group_by_window(
                 lambda bucket, *_: bucket,
@@ -169,18 +181,38 @@ class Batches:
         )
         return batches if self.seed is None else batches.shuffle(_MIXED, seed=seed)
 
-    def _tokenize(self, source, target):
+    def _tokenize(self, epoch, chunk, pairs):
         """Chunks of strings to buckets `[kept]` and ids with ends, `[kept, max_length]`, twice."""
-        sides = [with_end(self.tokenizer.tokenize(side)) for side in (source, target)]
+        sides = [with_end(self.tokenizer.tokenize(side)) for side in pairs]
         longest = tf.maximum(*(side.row_lengths() for side in sides))
         shortest = tf.minimum(*(side.row_lengths() for side in sides))
         kept = (longest <= self.max_length) & (shortest > 1)
         # Here, for a whole chunk: pair by pair it would take most of the pipeline's time.
         bucket = tf.searchsorted(tf.constant(self.lengths, tf.int64), longest[kept])
+        if self.subword_sampling is not None:
+            seeds = [tf.stack([self.seed or 0, epoch, chunk, side]) for side in (0, 1)]
+            texts = [tf.boolean_mask(side, kept) for side in pairs]
+            sides = [with_end(self._sample(*side)) for side in zip(texts, seeds, strict=True)]
+            kept = tf.ones_like(kept[kept])
         return tf.cast(bucket, tf.int64), *(
             tf.ragged.boolean_mask(side, kept).to_tensor(shape=(None, self.max_length))
             for side in sides
         )
+
+    def _sample(self, texts, seed):
+        """Ragged ids of segmentations of texts `[batch]`, drawn at random."""
+
+        def sample(texts, seed):
+            ids = self.tokenizer.sample(
+                texts.tolist(), self.subword_sampling, seed.tolist(), self.max_length - 1
+            )
+            flat = np.fromiter(itertools.chain.from_iterable(ids), np.int32)
+            return flat, np.array([len(row) for row in ids], np.int64)
+
+        flat, lengths = tf.numpy_function(sample, (texts, seed), (tf.int32, tf.int64))
+        flat.set_shape((None,))
+        lengths.set_shape((None,))
+        return tf.RaggedTensor.from_row_lengths(flat, lengths, validate=False)
 
     def _token_counts(self):
         """The numbers of tokens with the ends of all pairs, chunk by chunk."""

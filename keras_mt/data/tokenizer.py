@@ -6,11 +6,14 @@ import re
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import sentencepiece
 import tensorflow as tf
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from keras_mt.files import written_whole
+
+_CANDIDATES = 32  # Segmentations of a text to draw from.
 
 
 class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
@@ -39,6 +42,8 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
         self._model_resource = _NamedModel(model, None)
         self._model = model
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        pieces = range(self._processor.get_piece_size())
+        self._log_probs = np.array([self._processor.get_score(piece) for piece in pieces])
 
     @classmethod
     def train(cls, texts, vocab_size, *, model_type="unigram", seed=1, sample=1_000_000):
@@ -124,6 +129,46 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
         if not isinstance(strings, tf.RaggedTensor):
             strings = tf.convert_to_tensor(strings, tf.string)  # An empty list would be floats.
         return super().tokenize(strings)
+
+    def sample(self, texts, alpha, seed, max_length=None):
+        """Ids of segmentations drawn at random, which keep a model from learning but one by heart.
+
+        Of a text's 32 most probable segmentations one is drawn, with a probability that goes with
+        `probability ** alpha`. Here and not by SentencePiece's own sampler, whose draws differ from
+        process to process whatever the seed.
+
+        Args:
+            texts: List of str or bytes.
+            alpha: 1 samples as the unigram model says, 0 evenly.
+            seed: Seed, an int or a list of ints.
+            max_length: The most tokens of a segmentation; the most probable may always be drawn.
+
+        Returns:
+            A list of lists of int, without start and end.
+
+        Raises:
+            ValueError: If the model is not a unigram model.
+
+        Reference:
+            Kudo 2018, Subword Regularization, section 3 (https://arxiv.org/abs/1804.10959).
+        """
+        random = np.random.default_rng(seed)
+        sampled = []
+        for text in texts:
+            try:
+                found = self._processor.nbest_encode(text, nbest_size=_CANDIDATES)
+            except RuntimeError:
+                raise ValueError(
+                    "Only a unigram model gives a text's most probable segmentations: train the "
+                    "tokenizer with model_type='unigram'."
+                ) from None
+            if max_length is not None:
+                found = found[:1] + [ids for ids in found[1:] if len(ids) <= max_length]
+            log_probs = np.array([self._log_probs[ids].sum() for ids in found])
+            # The Gumbel-max trick.
+            drawn = np.argmax(alpha * log_probs + random.gumbel(size=len(found)))
+            sampled.append(found[drawn])
+        return sampled
 
     def detokenize(self, ids):
         """Text from ids.

@@ -16,7 +16,6 @@ from keras_mt.training.callbacks import Checkpoints, RunLog
 from keras_mt.version import __version__
 
 _DEFAULT_EPOCHS = 20
-_KEEP = 5  # Checkpoints.
 
 
 def train(
@@ -35,7 +34,10 @@ def train(
     dropout=None,
     label_smoothing=None,
     warmup_steps=None,
+    rdrop=0.0,
+    subword_sampling=None,
     checkpoint_steps=500,
+    keep=5,
     average=1,
     report=print,
 ):
@@ -62,9 +64,13 @@ def train(
         dropout: Rate of dropout.
         label_smoothing: Share of the label that is spread over the vocabulary.
         warmup_steps: Number of updates over which the learning rate rises.
-        checkpoint_steps: Number of steps from one checkpoint to the next; the last 5 are kept.
-        average: Number of last checkpoints, 1 to 5, whose weights are averaged into `model.keras`,
-            as Vaswani et al. 2017 do with 5.
+        rdrop: Weight of the R-Drop loss; 0 for none. See `Transformer`.
+        subword_sampling: Draws other segmentations in each epoch, with this `alpha`; None for the
+            most probable ones. See `Tokenizer.sample`.
+        checkpoint_steps: Number of steps from one checkpoint to the next.
+        keep: Number of last checkpoints to keep.
+        average: Number of last checkpoints, at most `keep`, whose weights are averaged into
+            `model.keras`, as Vaswani et al. 2017 do with 5.
         report: Function that is told what happens, a line at a time.
 
     Returns:
@@ -84,8 +90,10 @@ def train(
     for name, value in (("epochs", epochs), ("steps", steps)):
         if value is not None and value < 1:
             raise ValueError(f"{name} must be at least 1. Received: {name}={value}")
-    if not 1 <= average <= _KEEP:
-        raise ValueError(f"average must be from 1 to {_KEEP}. Received: average={average}")
+    if not 1 <= average <= keep:
+        raise ValueError(
+            f"average must be from 1 to keep. Received: average={average}, keep={keep}"
+        )
     recipe = {**PRESETS[preset]["training"], "dropout": PRESETS[preset]["model"]["dropout"]}
     given = {
         "batch_tokens": batch_tokens,
@@ -103,6 +111,8 @@ def train(
         "vocab_size": vocab_size,
         "max_length": max_length,
         **recipe,
+        "rdrop": rdrop,
+        "subword_sampling": subword_sampling,
     }
     run_dir = Path(output)
     pairs = load_corpus(data, source, target, "train")
@@ -115,6 +125,7 @@ def train(
         tokens_per_batch=recipe["batch_tokens"],
         max_length=max_length,
         seed=seed,
+        subword_sampling=subword_sampling,
     )
     report(f"train: {batches.counts}")
     if not batches.counts.batches:
@@ -135,10 +146,11 @@ def train(
         vocab_size=tokenizer.vocab_size,
         dropout=recipe["dropout"],
         max_length=max_length,
+        rdrop=rdrop,
     )
     compile_for_translation(model, recipe["label_smoothing"], recipe["warmup_steps"])
     checkpoints = Checkpoints(
-        model, run_dir / "checkpoints", checkpoint_steps, keep=_KEEP, report=report
+        model, run_dir / "checkpoints", checkpoint_steps, keep=keep, report=report
     )
     start = checkpoints.restore()
 
