@@ -283,7 +283,7 @@ def _top_k(values, count):
     a maximum.
     """
     size = values.shape[-1]
-    chunk = next((c for c in range(128, 31, -1) if size % c == 0), 64)
+    chunk = next((c for c in range(64, 31, -1) if size % c == 0), 64)
     chunks = -(-size // chunk)
     if chunks < 2 * count:
         return tf.math.top_k(values, count)
