@@ -1,4 +1,4 @@
-"""How good a run on the phrasebook is: BLEU beside two baselines, and two pictures.
+"""How good a run on the phrasebook is: BLEU beside two baselines, and its pictures.
 
 usage: python examples/phrasebook_report.py RUN_DIR
 """
@@ -32,7 +32,6 @@ def main(run_dir):
         score = sacrebleu.corpus_bleu(translations, [references]).score
         print(f"  {name:26} {score:5.1f}")
 
-    keras_mt.plots.plot_run(run_dir / "log.csv", run_dir / "training.png")
     alignment = translator.align(SENTENCE, translator(SENTENCE))
     keras_mt.plots.plot_alignment(*alignment, run_dir / "attention.png")
     print(f"\npictures: {run_dir / 'training.png'}, {run_dir / 'attention.png'}\n")

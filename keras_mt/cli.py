@@ -21,7 +21,7 @@ def _clear_errors():
     """Turns the errors that name what the user can mend into a message and exit status 1."""
     try:
         yield
-    except (ValueError, FileExistsError, FileNotFoundError, PermissionError) as error:
+    except (ValueError, OSError, FloatingPointError) as error:
         if os.environ.get("KERAS_MT_DEBUG"):
             raise
         raise click.ClickException(str(error)) from error
@@ -37,6 +37,14 @@ class _Group(click.Group):
     command_class = _Command
 
 
+_source_option = click.option(
+    "--source", required=True, help="Language code of the source, such as en."
+)
+_target_option = click.option(
+    "--target", required=True, help="Language code of the target, such as de."
+)
+
+
 def _data_options(function):
     options = [
         click.option(
@@ -45,8 +53,8 @@ def _data_options(function):
             help="tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG files, a .tsv file, or "
             "phrasebook (the embedded corpus, pt and en).",
         ),
-        click.option("--source", required=True, help="Language code of the source, such as en."),
-        click.option("--target", required=True, help="Language code of the target, such as de."),
+        _source_option,
+        _target_option,
     ]
     for option in reversed(options):
         function = option(function)
@@ -110,16 +118,32 @@ def main():
 
 
 @main.command()
-@_data_options
+@click.option(
+    "--data",
+    required=True,
+    multiple=True,
+    help="tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG files, a .tsv file, or phrasebook "
+    "(the embedded corpus, pt and en); may be given again. The first is validated on.",
+)
+@click.option(
+    "--weight",
+    "weights",
+    type=int,
+    multiple=True,
+    help="How often an epoch sees each --data, in their order.  [default: once]",
+)
+@_source_option
+@_target_option
+@click.option("--output", required=True, type=click.Path(), help="Run folder to write.")
 @click.option(
     "--preset",
     default="tiny",
     show_default=True,
     help="tiny (4 layers, 128 wide: small corpora), base (6, 512) or big (6, 1024).",
 )
-@click.option("--output", required=True, type=click.Path(), help="Run folder to write.")
+@click.option("--init", type=click.Path(exists=True), help="Run folder to begin from: fine-tuning.")
 @click.option("--epochs", type=int, help="Passes over the corpus.  [default: 20]")
-@click.option("--steps", type=int, help="Updates, instead of --epochs.")
+@click.option("--steps", type=int, help="Batches, instead of --epochs.")
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--vocab-size", type=int, default=8000, show_default=True, help="At most.")
 @click.option(
@@ -129,20 +153,34 @@ def main():
     show_default=True,
     help="Longest sentence in tokens; longer pairs are left out and counted.",
 )
+@click.option("--max-ratio", type=float, help="Leave out pairs of more unlike lengths.")
+@click.option("--deduplicate", is_flag=True, help="Leave out pairs that were there before.")
+@click.option(
+    "--subword-sampling",
+    type=float,
+    help="Draw other segmentations each epoch: 1 as the tokenizer's model says, 0 evenly.",
+)
 @click.option("--batch-tokens", type=int, help="Tokens a batch on each side.  [default: preset's]")
+@click.option(
+    "--accumulate", type=int, default=1, show_default=True, help="Batches that make one update."
+)
 @click.option("--dropout", type=float, help="Dropout rate.  [default: preset's]")
 @click.option("--label-smoothing", type=float, help="[default: preset's]")
-@click.option("--warmup-steps", type=int, help="Steps of rising rate.  [default: preset's]")
 @click.option(
     "--rdrop",
     type=float,
     default=0.0,
     help="Weight of the R-Drop loss, such as 5: two forward passes that shall agree.",
 )
+@click.option("--warmup-steps", type=int, help="Updates of rising rate.  [default: preset's]")
+@click.option("--learning-rate", type=float, help="Rate after the warm-up.  [default: the paper's]")
+@click.option("--clip-norm", type=float, help="Greatest norm of all gradients together.")
 @click.option(
-    "--subword-sampling",
-    type=float,
-    help="Draw other segmentations each epoch: 1 as the tokenizer's model says, 0 evenly.",
+    "--dtype",
+    type=click.Choice(["float32", "mixed_bfloat16", "mixed_float16"]),
+    default="float32",
+    show_default=True,
+    help="Of the computation; weights are kept in float32.",
 )
 @click.option("--checkpoint-steps", type=int, default=500, show_default=True)
 @click.option("--keep", type=int, default=5, show_default=True, help="Last checkpoints to keep.")
@@ -153,10 +191,30 @@ def main():
     show_default=True,
     help="Average the weights of so many last checkpoints into model.keras.",
 )
+@click.option(
+    "--bleu-epochs",
+    type=int,
+    default=0,
+    help="Measure validation BLEU and chrF every so many epochs.",
+)
+@click.option(
+    "--bleu-tokenize", default="13a", show_default=True, help="sacreBLEU's tokenizer, or none."
+)
+@click.option(
+    "--monitor",
+    type=click.Choice(["val_loss", "val_bleu"]),
+    default="val_loss",
+    show_default=True,
+    help="What the next two go by.",
+)
+@click.option("--keep-best", is_flag=True, help="The best weights into model.keras, not the last.")
+@click.option("--early-stopping", type=int, help="Stop after so many measurements no better.")
+@click.option("--tensorboard", is_flag=True, help="Write tensorboard/ into the run folder.")
 def train(**options):
     """Train a translator from parallel text.
 
-    Writes a run folder: model.keras, tokenizer.model, config.json, log.csv, checkpoints/. A run
+    Writes a run folder: model.keras, tokenizer.model, config.json, log.csv, training.png,
+    checkpoints/. A run
     that was stopped goes on when the same command is given again; with more --epochs or --steps,
     so does one that had ended.
 
@@ -165,6 +223,7 @@ def train(**options):
     """
     from keras_mt.training import train
 
+    options["data"], options["weights"] = list(options["data"]), list(options["weights"]) or None
     try:
         train(**options, report=click.echo)
     except KeyboardInterrupt:
@@ -213,6 +272,22 @@ def evaluate(model, data, source, target, split, tokenize, **search):
         "chrf_signature": str(chrf.get_signature()),
     }
     click.echo(json.dumps(scores))
+
+
+@main.command()
+@click.argument("run_dir", type=click.Path(exists=True))
+@click.argument("output", type=click.Path())
+@click.option("--last", type=int, default=5, show_default=True, help="Number of checkpoints.")
+def average(run_dir, output, last):
+    """Average the last checkpoints of a run into a new run folder.
+
+    \b
+    keras-mt average runs/en_de runs/en_de_averaged --last 10
+    """
+    from keras_mt.training import average_run
+
+    average_run(run_dir, output, last)
+    click.echo(f"averaged {last} checkpoints into {output}")
 
 
 @main.command()

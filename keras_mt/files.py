@@ -2,12 +2,13 @@
 
 import contextlib
 import os
+import shutil
 from pathlib import Path
 
 
 @contextlib.contextmanager
 def written_whole(path):
-    """Gives a temporary name to write to, and moves what was written to `path` at the end.
+    """Gives a temporary name to write a file or folder to, and moves it to `path` at the end.
 
     Example:
 
@@ -20,4 +21,7 @@ def written_whole(path):
         yield temporary
         os.replace(temporary, path)
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary.is_dir():
+            shutil.rmtree(temporary)
+        else:
+            temporary.unlink(missing_ok=True)

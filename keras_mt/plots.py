@@ -13,7 +13,7 @@ _BLUE, _RED, _GREY = "#1f5fa8", "#c0392b", "#777777"
 
 
 def plot_run(log, path):
-    """Draws the loss and the learning rate of a run over its steps.
+    """Draws the loss, BLEU where it was measured, and the learning rate of a run over its steps.
 
     Args:
         log: The `log.csv` of a run folder.
@@ -31,8 +31,12 @@ def plot_run(log, path):
         pairs = [(int(row["step"]), float(row[name])) for row in rows if row[name]]
         return zip(*pairs, strict=True) if pairs else ((), ())
 
-    figure = Figure(figsize=(8, 5.5), layout="constrained")
-    loss, rate = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+    bleu_steps, bleu_values = column("val_bleu")
+    panels = 3 if bleu_steps else 2
+    figure = Figure(figsize=(8, 2 + 1.75 * panels), layout="constrained")
+    loss, *middle, rate = figure.subplots(
+        panels, 1, sharex=True, height_ratios=(2, *[1] * (panels - 1))
+    )
     loss.plot(*column("loss"), color=_BLUE, label="training")
     steps, values = column("val_loss")
     if steps:
@@ -40,12 +44,15 @@ def plot_run(log, path):
     loss.set_ylabel("loss (nats a token)")
     loss.set_ylim(bottom=0)
     loss.legend(frameon=False)
+    for bleu in middle:
+        bleu.plot(bleu_steps, bleu_values, color=_RED, marker="o", markersize=3)
+        bleu.set_ylabel("BLEU (validation)")
     rate.plot(*column("learning_rate"), color=_GREY)
     rate.set_ylabel("learning rate")
     rate.set_xlabel("step")
     rate.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
     rate.set_ylim(bottom=0)
-    for axes in (loss, rate):
+    for axes in (loss, *middle, rate):
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", alpha=0.3)
     _save(figure, path)

@@ -15,12 +15,13 @@ class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     Args:
         d_model: Width of the model.
         warmup_steps: Number of updates over which the rate rises.
+        peak: The rate that it rises to; None for the formula's, `(d_model * warmup_steps)^-0.5`.
 
     Call arguments:
         step: Number of updates already made; Keras passes 0 for the first.
 
     Raises:
-        ValueError: If an argument is not a positive integer.
+        ValueError: If an argument is not positive, or not an integer but for `peak`.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, equation 3
@@ -34,14 +35,18 @@ class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     0.000699
     """
 
-    def __init__(self, d_model, warmup_steps=4000):
+    def __init__(self, d_model, warmup_steps=4000, peak=None):
         check_positive(d_model=d_model, warmup_steps=warmup_steps)
+        if peak is not None and not peak > 0:
+            raise ValueError(f"peak must be positive, or None. Received: peak={peak}")
         self.d_model = d_model
         self.warmup_steps = warmup_steps
+        self.peak = peak
 
     def __call__(self, step):
         n = ops.cast(step, "float32") + 1.0
-        return self.d_model**-0.5 * ops.minimum(ops.rsqrt(n), n * self.warmup_steps**-1.5)
+        peak = self.peak or (self.d_model * self.warmup_steps) ** -0.5
+        return peak * ops.minimum(ops.sqrt(self.warmup_steps / n), n / self.warmup_steps)
 
     def get_config(self):
-        return {"d_model": self.d_model, "warmup_steps": self.warmup_steps}
+        return {"d_model": self.d_model, "warmup_steps": self.warmup_steps, "peak": self.peak}

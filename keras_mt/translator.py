@@ -13,7 +13,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from keras_mt.data.batching import with_end
+from keras_mt.data.encoded import with_end
 from keras_mt.data.tokenizer import Tokenizer
 from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions, beam_search
 from keras_mt.models import Transformer

@@ -29,10 +29,18 @@ def test_it_survives_a_file(tmp_path):
     model.compile(keras.optimizers.Adam(WarmupInverseSquareRoot(64, 7)), "mse")
     model.save(tmp_path / "model.keras")
     schedule = keras.models.load_model(tmp_path / "model.keras").optimizer._learning_rate
-    assert schedule.get_config() == {"d_model": 64, "warmup_steps": 7}
+    assert schedule.get_config() == {"d_model": 64, "warmup_steps": 7, "peak": None}
 
 
-@pytest.mark.parametrize("arguments", [(0, 10), (64, 0), (64, -5), (6.5, 10)])
+def test_another_peak_scales_the_whole():
+    schedule, papers = WarmupInverseSquareRoot(64, 8, peak=0.5), WarmupInverseSquareRoot(64, 8)
+    assert float(schedule(7)) == pytest.approx(0.5)
+    for step in (0, 3, 20):
+        share = float(papers(step)) / float(papers(7))
+        assert float(schedule(step)) == pytest.approx(0.5 * share, rel=1e-5)
+
+
+@pytest.mark.parametrize("arguments", [(0, 10), (64, 0), (64, -5), (6.5, 10), (64, 10, 0.0)])
 def test_impossible_arguments_are_refused(arguments):
-    with pytest.raises(ValueError, match=r"d_model|warmup_steps"):
+    with pytest.raises(ValueError, match=r"d_model|warmup_steps|peak"):
         WarmupInverseSquareRoot(*arguments)

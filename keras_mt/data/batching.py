@@ -7,10 +7,11 @@ import itertools
 import numpy as np
 import tensorflow as tf
 
+from keras_mt.data.encoded import EncodedPairs
 from keras_mt.data.tokenizer import Tokenizer
 
-_CHUNK = 1024  # Pairs tokenized by one call.
-_MIXED = 64  # Batches shuffled, so that an epoch's last ones do not come bucket by bucket.
+_WIDTH = 2  # Widths are multiples of it, so that there are fewer shapes.
+_IDS = tf.TensorSpec((None, None), tf.int32)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,49 +22,68 @@ class CorpusCounts:
         pairs: Number of pairs trained on.
         too_long: Number of pairs left out because a side has more than `max_length` tokens.
         blank: Number of pairs left out because a side has no token.
+        unlike: Number of pairs left out because a side is over `max_ratio` times the other.
+        duplicates: Number of pairs left out because they stand before in their corpus.
         batches: Number of batches.
         source_tokens, target_tokens: Numbers of tokens, with the ends, without padding.
+        padding: Share of padding in the batches.
         max_length: The longest side allowed.
     """
 
     pairs: int
     too_long: int
     blank: int
+    unlike: int
+    duplicates: int
     batches: int
     source_tokens: int
     target_tokens: int
+    padding: float
     max_length: int
 
     def __str__(self):
+        left_out = f"{self.too_long:,} longer than {self.max_length} tokens, {self.blank:,} blank"
+        if self.unlike:
+            left_out += f", {self.unlike:,} of unlike lengths"
+        if self.duplicates:
+            left_out += f", {self.duplicates:,} duplicates"
         return (
-            f"{self.pairs:,} pairs; left out: {self.too_long:,} longer than {self.max_length} "
-            f"tokens, {self.blank:,} blank; {self.batches:,} batches an epoch"
+            f"{self.pairs:,} pairs; left out: {left_out}; {self.batches:,} batches an epoch, "
+            f"{self.padding:.1%} of them padding"
         )
 
 
 class Batches:
     """Batches for `model.fit` from sentence pairs.
 
-    Each is `({"source": int32 [rows, length], "target": int32 [rows, length]}, labels int32
-    [rows, length])`: the source with its end, the target after the start, the target with its end,
-    padded with 0 to the length of its bucket. A bucket's batches have `tokens_per_batch // length`
-    rows each; the last is filled up with rows of padding, which a masked loss does not see, so
-    that there are only as many shapes as buckets.
+    Each is `({"source": int32 [rows, source_length], "target": int32 [rows, target_length]},
+    labels int32 [rows, target_length])`: the source with its end, the target after the start, the
+    target with its end, padded with 0. A batch's pairs are of one bucket, by their longer side, and
+    of like source length; the bucket's length times the rows stays within `tokens_per_batch`.
+
+    The pairs are tokenized once, into temporary files, and shuffled as a whole in each epoch: what
+    a step sees depends on the seed and the step alone, so that `stream` begins at any.
 
     Args:
-        pairs: `tf.data.Dataset` of pairs of strings, as `load_corpus` returns.
+        pairs: `tf.data.Dataset` of pairs of strings, as `load_corpus` returns, or a list of such,
+            one for each corpus.
         tokenizer: A `Tokenizer`.
         tokens_per_batch: Tokens of a batch on each side, padding included.
         max_length: The most tokens of a side, with its end; pairs with more are left out and
             counted in `counts`.
-        seed: Seed of the order, another in each epoch; None keeps the corpus's.
-        shuffle_buffer: Number of pairs, drawn from at random.
+        seed: Seed of the order, another in each epoch; None always gives the same.
         subword_sampling: The `alpha` of `Tokenizer.sample`, to draw other segmentations of each
             pair in each epoch, or None for the most probable one. A batch holds the pairs that it
-            would hold without, so that it may grow wider than its bucket.
+            would hold without, so that it may become wider.
+        weights: How often an epoch sees each corpus, a list of integers; None for once.
+        max_ratio: Pairs of which one side has over so many times the other's tokens are left out,
+            and counted; None for none.
+        deduplicate: Whether pairs that stand before in their corpus are left out, and counted.
+        directory: Folder for the temporary files, which have no name.
 
     Raises:
-        ValueError: If a sentence of `max_length` would not fit into a batch.
+        ValueError: If a sentence of `max_length` would not fit into a batch, or another argument is
+            not usable.
 
     Example:
 
@@ -79,156 +99,188 @@ class Batches:
         tokens_per_batch=4096,
         max_length=256,
         seed=None,
-        shuffle_buffer=200_000,
         subword_sampling=None,
+        weights=None,
+        max_ratio=None,
+        deduplicate=False,
+        directory=None,
     ):
-        if subword_sampling is not None and subword_sampling < 0:
-            raise ValueError(f"subword_sampling must be at least 0. Received: {subword_sampling}")
         if not 2 <= max_length <= tokens_per_batch:
             raise ValueError(
                 "max_length must be at least 2 and at most tokens_per_batch. "
                 f"Received: max_length={max_length}, tokens_per_batch={tokens_per_batch}"
             )
-        self.pairs = pairs
+        if subword_sampling is not None and not subword_sampling >= 0:
+            raise ValueError(
+                "subword_sampling must be at least 0. "
+                f"Received: subword_sampling={subword_sampling}"
+            )
+        if max_ratio is not None and not max_ratio >= 1:
+            raise ValueError(f"max_ratio must be at least 1. Received: max_ratio={max_ratio}")
+        self.pairs = list(pairs) if isinstance(pairs, (list, tuple)) else [pairs]
+        self.weights = [1] * len(self.pairs) if weights is None else list(weights)
+        if len(self.weights) != len(self.pairs) or any(
+            weight != int(weight) or weight < 1 for weight in self.weights
+        ):
+            raise ValueError(
+                "weights must be positive integers, one for each corpus. "
+                f"Received: weights={weights} for {len(self.pairs)}"
+            )
         self.tokenizer = tokenizer
+        self.tokens_per_batch = tokens_per_batch
         self.max_length = max_length
         self.seed = seed
-        self.shuffle_buffer = shuffle_buffer
         self.subword_sampling = subword_sampling
-        self.lengths = _bucket_lengths(max_length)
-        self.rows = [tokens_per_batch // length for length in self.lengths]
+        self.max_ratio = max_ratio
+        self.deduplicate = deduplicate
+        self.directory = directory
 
     @functools.cached_property
     def counts(self):
-        """`CorpusCounts` of an epoch, from one pass over the pairs."""
-        totals = np.zeros(5, np.int64)
-        buckets = np.zeros(len(self.lengths), np.int64)
-        for source, target in self._token_counts():
-            longest = np.maximum(source, target)
-            blank = np.minimum(source, target) == 1  # The end alone.
-            too_long = ~blank & (longest > self.max_length)
-            kept = ~blank & ~too_long
-            totals += [
-                kept.sum(),
-                too_long.sum(),
-                blank.sum(),
-                source[kept].sum(),
-                target[kept].sum(),
-            ]
-            bucket = np.searchsorted(self.lengths, longest[kept])
-            buckets += np.bincount(bucket, minlength=len(self.lengths))
-        pairs, too_long, blank, source_tokens, target_tokens = totals.tolist()
-        batches = int(np.sum(-(-buckets // self.rows)))
-        return CorpusCounts(
-            pairs, too_long, blank, batches, source_tokens, target_tokens, self.max_length
-        )
+        """`CorpusCounts` of an epoch."""
+        return self._selected[1]
 
-    def epoch(self, number):
-        """The batches of one epoch: `tf.data.Dataset` of `counts.batches` elements."""
-        batches = self._epochs(tf.data.Dataset.range(number, number + 1))
-        return batches.apply(tf.data.experimental.assert_cardinality(self.counts.batches))
+    def epoch(self, number, shard=(0, 1)):
+        """The batches of one epoch: `tf.data.Dataset` of `counts.batches` elements.
 
-    def stream(self, start_step=0):
-        """The batches of all epochs without end, from a given step on."""
+        Args:
+            number: The epoch, from 0.
+            shard: `(i, n)`: of each batch, the rows i, i + n, i + 2n, ..., and as many as the other
+                shards have, by padding. With a list of several i, these parts follow each other.
+        """
+        size = self.counts.batches
+        dataset = self._dataset(number * size, (number + 1) * size, shard)
+        parts = len(np.atleast_1d(shard[0]))
+        return dataset.apply(tf.data.experimental.assert_cardinality(size * parts))
+
+    def stream(self, start_step=0, shard=(0, 1)):
+        """The batches of all epochs without end, from a given step on; `shard` as in `epoch`."""
         if not self.counts.batches:
             raise ValueError(f"There is nothing to batch: {self.counts}.")
-        epoch, offset = divmod(start_step, self.counts.batches)
-        later = tf.data.Dataset.range(epoch + 1, tf.int64.max)
-        return self.epoch(epoch).skip(offset).concatenate(self._epochs(later))
+        return self._dataset(start_step, None, shard)
 
-    def _epochs(self, numbers):
-        return numbers.flat_map(self._epoch).prefetch(tf.data.AUTOTUNE)
+    @functools.cached_property
+    def _encoded(self):
+        return EncodedPairs(self.pairs, self.tokenizer, self.directory)
 
-    def _epoch(self, number):
-        pairs = self.pairs
-        if self.seed is not None:
-            # Of this function's graph: the user's global seed shall not change the order.
-            tf.random.set_seed(1)
-            seed = self.seed * 1_000_003 + number
-            pairs = pairs.shuffle(self.shuffle_buffer, seed=seed)
-        lengths = tf.constant(self.lengths)
-        rows = tf.constant(self.rows, tf.int64)
-
-        def batch(index, window):
-            return window.batch(rows[index]).map(functools.partial(cut, index))
-
-        def cut(index, _, source, target):
-            used = tf.reduce_any((source != 0) | (target != 0), axis=0)
-            length = lengths[
-                tf.searchsorted(lengths, [tf.math.count_nonzero(used, dtype=tf.int32)])[0]
-            ]
-            missing = tf.cast(rows[index], tf.int32) - tf.shape(source)[0]
-            source, labels = (
-                tf.pad(side[:, :length], ((0, missing), (0, 0))) for side in (source, target)
-            )
-            # The start stands before each sentence, and the last token of none goes in: it is the
-            # end, or padding.
-            start = tf.where(labels[:, :1] == Tokenizer.PADDING, 0, Tokenizer.START)
-            shifted = tf.concat([start, labels[:, :-1]], axis=1)
-            shifted = tf.where(labels == Tokenizer.PADDING, 0, shifted)
-            return {"source": source, "target": shifted}, labels
-
-        batches = (
-            pairs.batch(_CHUNK)
-            .enumerate()
-            .map(functools.partial(self._tokenize, number), tf.data.AUTOTUNE)
-            .unbatch()
-            .group_by_window(
-                lambda bucket, *_: bucket,
-                batch,
-                window_size_func=lambda index: rows[index],
-            )
+    @functools.cached_property
+    def _selected(self):
+        """The indices of an epoch's pairs, unordered, and what was counted."""
+        longest, shortest = self._encoded.lengths.max(axis=1), self._encoded.lengths.min(axis=1)
+        blank = shortest == 1  # The end alone.
+        too_long = ~blank & (longest > self.max_length)
+        kept = ~blank & ~too_long
+        unlike = kept & (longest > (self.max_ratio or np.inf) * shortest)
+        kept &= ~unlike
+        duplicate = np.zeros_like(kept)
+        if self.deduplicate:
+            keys = np.stack([self._encoded.corpus, self._encoded.keys], axis=1)[kept]
+            _, first = np.unique(keys, axis=0, return_index=True)
+            duplicate[kept] = True
+            duplicate[np.flatnonzero(kept)[first]] = False
+            kept &= ~duplicate
+        index = np.flatnonzero(kept)
+        times = np.array(self.weights)[self._encoded.corpus[index]]
+        index = np.repeat(index, times).astype(np.int32)
+        lengths = self._encoded.lengths[index]
+        order, cuts = self._cut(lengths)
+        rows = np.diff([0, *cuts, len(index)]) if len(index) else np.zeros(0, int)
+        widths = np.zeros((0, 2), int)
+        if len(index):
+            widths = _round_up(np.maximum.reduceat(lengths[order], [0, *cuts]))
+        places = (rows[:, None] * widths).sum()
+        source_tokens, target_tokens = lengths.sum(axis=0, dtype=np.int64).tolist()
+        return index, CorpusCounts(
+            pairs=len(index),
+            too_long=int(too_long.sum()),
+            blank=int(blank.sum()),
+            unlike=int(unlike.sum()),
+            duplicates=int(duplicate.sum()),
+            batches=len(rows),
+            source_tokens=source_tokens,
+            target_tokens=target_tokens,
+            padding=float(1 - (source_tokens + target_tokens) / max(places, 1)),
+            max_length=self.max_length,
         )
-        return batches if self.seed is None else batches.shuffle(_MIXED, seed=seed)
 
-    def _tokenize(self, epoch, chunk, pairs):
-        """Chunks of strings to buckets `[kept]` and ids with ends, `[kept, max_length]`, twice."""
-        sides = [with_end(self.tokenizer.tokenize(side)) for side in pairs]
-        longest = tf.maximum(*(side.row_lengths() for side in sides))
-        shortest = tf.minimum(*(side.row_lengths() for side in sides))
-        kept = (longest <= self.max_length) & (shortest > 1)
-        # Here, for a whole chunk: pair by pair it would take most of the pipeline's time.
-        bucket = tf.searchsorted(tf.constant(self.lengths, tf.int64), longest[kept])
+    def _cut(self, lengths):
+        """The order of pairs in batches, and where to cut it: the same places for any order."""
+        buckets = np.array(_bucket_lengths(self.max_length))
+        bucket = np.searchsorted(buckets, lengths.max(axis=1)).astype(np.int16)
+        order = np.lexsort((lengths[:, 0], bucket))
+        sizes = np.bincount(bucket, minlength=len(buckets))
+        ends = np.cumsum(sizes)
+        cuts = [
+            np.arange(end - size, end, self.tokens_per_batch // length)
+            for end, size, length in zip(ends, sizes, buckets, strict=True)
+        ]
+        return order, np.concatenate(cuts)[1:]
+
+    def _plan(self, epoch):
+        """The indices of each batch's pairs, a list of arrays."""
+        index, _ = self._selected
+        if self.seed is None:
+            random = None
+        else:
+            random = np.random.default_rng([self.seed, epoch])
+            index = random.permutation(index)
+        order, cuts = self._cut(self._encoded.lengths[index])
+        batches = np.split(index[order], cuts)
+        if random is not None:
+            random.shuffle(batches)
+        return batches
+
+    def _dataset(self, start, stop, shard):
+        shards, count = np.atleast_1d(shard[0]), shard[1]
+
+        def generate():
+            epoch = None
+            for step in itertools.count(start) if stop is None else range(start, stop):
+                now, place = divmod(step, self.counts.batches)
+                if now != epoch:
+                    epoch, plan = now, self._plan(now)
+                for i in shards:
+                    yield self._batch(plan[place], (self.seed or 0, epoch, place), i, count)
+
+        signature = ({"source": _IDS, "target": _IDS}, _IDS)
+        return tf.data.Dataset.from_generator(generate, output_signature=signature).prefetch(
+            tf.data.AUTOTUNE
+        )
+
+    def _batch(self, index, seed, shard, count):
+        rows = -(-len(index) // count)
+        part = index[shard::count]
+        sides = [self._encoded.side(side, part) for side in (0, 1)]
         if self.subword_sampling is not None:
-            seeds = [tf.stack([self.seed or 0, epoch, chunk, side]) for side in (0, 1)]
-            texts = [tf.boolean_mask(side, kept) for side in pairs]
-            sides = [with_end(self._sample(*side)) for side in zip(texts, seeds, strict=True)]
-            kept = tf.ones_like(kept[kept])
-        return tf.cast(bucket, tf.int64), *(
-            tf.ragged.boolean_mask(side, kept).to_tensor(shape=(None, self.max_length))
-            for side in sides
+            # Drawn for all shards alike, so that a pair's does not depend on their number.
+            uniform = np.random.default_rng(seed).random((2, len(index)))[:, shard::count]
+            sides = [self._sampled(*side) for side in zip(sides, uniform, strict=True)]
+        source, labels = (_padded(side, rows) for side in sides)
+        target = np.where(
+            labels == Tokenizer.PADDING, Tokenizer.PADDING, np.roll(labels, 1, axis=1)
         )
+        target[:, 0] = np.where(
+            labels[:, 0] == Tokenizer.PADDING, Tokenizer.PADDING, Tokenizer.START
+        )
+        return {"source": source, "target": target}, labels
 
-    def _sample(self, texts, seed):
-        """Ragged ids of segmentations of texts `[batch]`, drawn at random."""
-
-        def sample(texts, seed):
-            ids = self.tokenizer.sample(
-                texts.tolist(), self.subword_sampling, seed.tolist(), self.max_length - 1
-            )
-            flat = np.fromiter(itertools.chain.from_iterable(ids), np.int32)
-            return flat, np.array([len(row) for row in ids], np.int64)
-
-        flat, lengths = tf.numpy_function(sample, (texts, seed), (tf.int32, tf.int64))
-        flat.set_shape((None,))
-        lengths.set_shape((None,))
-        return tf.RaggedTensor.from_row_lengths(flat, lengths, validate=False)
-
-    def _token_counts(self):
-        """The numbers of tokens with the ends of all pairs, chunk by chunk."""
-
-        def count(source, target):
-            return tuple(
-                self.tokenizer.tokenize(side).row_lengths() + 1 for side in (source, target)
-            )
-
-        return self.pairs.batch(_CHUNK).map(count, tf.data.AUTOTUNE).as_numpy_iterator()
+    def _sampled(self, ids, uniform):
+        texts = [row[:-1].tolist() for row in ids]
+        sampled = self.tokenizer.sample(texts, self.subword_sampling, uniform, self.max_length - 1)
+        return [[*row, Tokenizer.END] for row in sampled]
 
 
-def with_end(ids):
-    """Ragged ids `[batch, (tokens)]` with the end after each row."""
-    end = tf.fill((ids.nrows(), 1), Tokenizer.END)
-    return tf.concat([ids, tf.cast(end, ids.dtype)], axis=1)
+def _padded(rows, count):
+    """Lists of ids as int32 `[count, width]`, with zeros where there is none."""
+    width = _round_up(max(map(len, rows), default=1))
+    padded = np.zeros((count, width), np.int32)
+    for row, ids in zip(padded, rows, strict=False):
+        row[: len(ids)] = ids
+    return padded
+
+
+def _round_up(widths):
+    return -(-widths // _WIDTH) * _WIDTH
 
 
 def _bucket_lengths(max_length):

@@ -130,21 +130,21 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
             strings = tf.convert_to_tensor(strings, tf.string)  # An empty list would be floats.
         return super().tokenize(strings)
 
-    def sample(self, texts, alpha, seed, max_length=None):
-        """Ids of segmentations drawn at random, which keep a model from learning but one by heart.
+    def sample(self, ids, alpha, uniform, max_length=None):
+        """Other segmentations of tokenized texts, which keep a model from learning one by heart.
 
         Of a text's 32 most probable segmentations one is drawn, with a probability that goes with
-        `probability ** alpha`. Here and not by SentencePiece's own sampler, whose draws differ from
-        process to process whatever the seed.
+        `probability ** alpha`. (The draws of SentencePiece's own sampler differ from one process to
+        the next, whatever its seed.)
 
         Args:
-            texts: List of str or bytes.
+            ids: List of lists of int, without start and end.
             alpha: 1 samples as the unigram model says, 0 evenly.
-            seed: Seed, an int or a list of ints.
-            max_length: The most tokens of a segmentation; the most probable may always be drawn.
+            uniform: Random numbers in [0, 1), one a text.
+            max_length: The most tokens of a segmentation, but for the most probable one.
 
         Returns:
-            A list of lists of int, without start and end.
+            A list of lists of int.
 
         Raises:
             ValueError: If the model is not a unigram model.
@@ -152,22 +152,20 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
         Reference:
             Kudo 2018, Subword Regularization, section 3 (https://arxiv.org/abs/1804.10959).
         """
-        random = np.random.default_rng(seed)
         sampled = []
-        for text in texts:
+        for text, number in zip(self._processor.decode(ids), uniform, strict=True):
             try:
                 found = self._processor.nbest_encode(text, nbest_size=_CANDIDATES)
             except RuntimeError:
                 raise ValueError(
-                    "Only a unigram model gives a text's most probable segmentations: train the "
+                    "Only a unigram model knows a text's most probable segmentations: train the "
                     "tokenizer with model_type='unigram'."
                 ) from None
             if max_length is not None:
-                found = found[:1] + [ids for ids in found[1:] if len(ids) <= max_length]
-            log_probs = np.array([self._log_probs[ids].sum() for ids in found])
-            # The Gumbel-max trick.
-            drawn = np.argmax(alpha * log_probs + random.gumbel(size=len(found)))
-            sampled.append(found[drawn])
+                found = found[:1] + [row for row in found[1:] if len(row) <= max_length]
+            log_probs = np.array([self._log_probs[row].sum() for row in found])
+            summed = np.cumsum(np.exp(alpha * (log_probs - log_probs[0])))
+            sampled.append(found[np.searchsorted(summed, number * summed[-1])])
         return sampled
 
     def detokenize(self, ids):

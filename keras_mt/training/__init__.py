@@ -1,5 +1,6 @@
 """Training a translator from a corpus into a run folder, and going on where it stopped."""
 
-from keras_mt.training.run import train
+from keras_mt.training.callbacks import TranslationScores
+from keras_mt.training.run import average_run, train
 
-__all__ = ["train"]
+__all__ = ["TranslationScores", "average_run", "train"]

@@ -6,6 +6,7 @@ import time
 
 import keras
 import numpy as np
+import sacrebleu
 import tensorflow as tf
 
 from keras_mt.files import written_whole
@@ -22,6 +23,8 @@ LOG_COLUMNS = (
     "val_loss",
     "val_token_accuracy",
     "val_perplexity",
+    "val_bleu",
+    "val_chrf",
     "event",
 )
 
@@ -29,9 +32,9 @@ LOG_COLUMNS = (
 class Checkpoints(keras.callbacks.Callback):
     """Saves all that training goes on from, every so many steps and at the end.
 
-    Weights, optimizer and dropout's random state are kept, in TensorFlow's checkpoint format: a
-    checkpoint that was being written when the process died is not listed, so the one before it
-    counts.
+    Weights, optimizer, dropout's random state and the step are kept, in TensorFlow's checkpoint
+    format: a checkpoint that was being written when the process died is not listed, so the one
+    before it counts. A loss that is no number stops the training before it is saved.
 
     Args:
         model: A compiled model.
@@ -39,21 +42,27 @@ class Checkpoints(keras.callbacks.Callback):
         every: Number of steps from one checkpoint to the next.
         keep: Number of checkpoints to keep.
         report: Function that is told of each checkpoint.
+
+    Attributes:
+        step: Number of steps made: batches, of which an optimizer that accumulates gradients makes
+            one update in several.
     """
 
     def __init__(self, model, directory, every, keep=5, report=lambda message: None):
         super().__init__()
+        self.directory = directory
         self.every = every
         self.report = report
         model.optimizer.build(model.trainable_variables)
-        # The weights first, as `average` reads them; then dropout's state and the optimizer's.
+        # The weights first, as `averaged` reads them; then dropout's state and the optimizer's.
         weights = {id(weight) for weight in model.weights}
         others = [variable for variable in model.variables if id(variable) not in weights]
         variables = [*model.weights, *others, *model.optimizer.variables]
-        self._iterations = model.optimizer.iterations
-        self._weights = len(model.weights)
+        self._step = tf.Variable(0, dtype=tf.int64)
         self._manager = tf.train.CheckpointManager(
-            tf.train.Checkpoint(variables=[variable.value for variable in variables]),
+            tf.train.Checkpoint(
+                step=self._step, variables=[variable.value for variable in variables]
+            ),
             directory,
             max_to_keep=keep,
             checkpoint_name="step",
@@ -62,26 +71,31 @@ class Checkpoints(keras.callbacks.Callback):
 
     @property
     def step(self):
-        """Number of updates made."""
-        return int(self._iterations.numpy())
+        return int(self._step.numpy())
 
     def restore(self):
-        """Restores the last checkpoint, if there is one; returns its step, or 0."""
-        latest = self._manager.latest_checkpoint
-        if latest:
-            self._manager.checkpoint.restore(latest).assert_consumed()
+        """Restores the last checkpoint that is whole, if there is one; returns its step, or 0."""
+        for path in reversed(self._manager.checkpoints):
+            try:
+                self._manager.checkpoint.restore(path).assert_consumed()
+            except (tf.errors.OpError, ValueError, AssertionError) as error:
+                self.report(f"{path} cannot be read ({_first_line(error)}): the one before is used")
+                continue
             self._saved = self.step
-        return self.step
-
-    def average(self, count):
-        """The means of the model's weights over the last `count` checkpoints, as NumPy arrays."""
-        readers = [tf.train.load_checkpoint(path) for path in self._manager.checkpoints[-count:]]
-        return [
-            np.mean([reader.get_tensor(name) for reader in readers], axis=0)
-            for name in (f"variables/{i}/.ATTRIBUTES/VARIABLE_VALUE" for i in range(self._weights))
-        ]
+            return self.step
+        if self._manager.checkpoints:
+            raise ValueError(f"No checkpoint in {self.directory} can be read: remove the folder.")
+        return 0
 
     def on_train_batch_end(self, batch, logs=None):
+        self._step.assign_add(1)
+        loss = float(logs["loss"])
+        if not math.isfinite(loss):
+            last = f"step {self._saved}, in {self.directory}" if self._saved else "none"
+            raise FloatingPointError(
+                f"The loss is {loss} at step {self.step}; the last good checkpoint: {last}. "
+                "Lower the learning rate, warm up for longer, or clip the gradients."
+            )
         if self.step % self.every == 0:
             self._save()
 
@@ -89,10 +103,116 @@ class Checkpoints(keras.callbacks.Callback):
         self._save()
 
     def _save(self):
-        if self._saved != self.step:
+        if self._saved == self.step:
+            return
+        try:
             self._manager.save(checkpoint_number=self.step)
-            self._saved = self.step
-            self.report(f"checkpoint at step {self.step}")
+        except (tf.errors.OpError, OSError) as error:
+            raise OSError(
+                f"The checkpoint of step {self.step} could not be written to {self.directory}: "
+                f"{_first_line(error)}. That of step {self._saved or 0} is untouched."
+            ) from error
+        self._saved = self.step
+        self.report(f"checkpoint at step {self.step}")
+
+
+def averaged(model, directory, count):
+    """The means of a model's weights over the last checkpoints of a folder, as NumPy arrays.
+
+    Args:
+        model: The model, or one like it.
+        directory: Folder that `Checkpoints` wrote.
+        count: Number of checkpoints.
+
+    Raises:
+        ValueError: If there are fewer.
+    """
+    state = tf.train.get_checkpoint_state(str(directory))
+    paths = list(state.all_model_checkpoint_paths) if state else []
+    if not 1 <= count <= len(paths):
+        raise ValueError(f"{directory} has {len(paths)} checkpoints, not {count}.")
+    readers = [tf.train.load_checkpoint(path) for path in paths[-count:]]
+    names = [f"variables/{i}/.ATTRIBUTES/VARIABLE_VALUE" for i in range(len(model.weights))]
+    return [np.mean([reader.get_tensor(name) for reader in readers], axis=0) for name in names]
+
+
+class TranslationScores(keras.callbacks.Callback):
+    """Adds `val_bleu` and `val_chrf` to an epoch's logs: sacreBLEU of beam-searched translations.
+
+    It stands before the callbacks that are to see them, such as `keras.callbacks.EarlyStopping`.
+
+    Args:
+        translator: A `Translator` of the model that is trained.
+        pairs: `tf.data.Dataset` of pairs of strings, as `load_corpus` returns.
+        every: Number of epochs from one measurement to the next.
+        tokenize: sacreBLEU's tokenizer; `"none"` for text that is tokenized already.
+
+    Example:
+
+    >>> scores = TranslationScores(translator, validation_pairs)  # doctest: +SKIP
+    >>> model.fit(batches.epoch(0), callbacks=[scores])  # doctest: +SKIP
+    """
+
+    def __init__(self, translator, pairs, every=1, tokenize="13a"):
+        super().__init__()
+        texts = [[text.decode("utf-8") for text in pair] for pair in pairs.as_numpy_iterator()]
+        self.sources, self.references = map(list, zip(*texts, strict=True))
+        self.translator = translator
+        self.every = every
+        self._bleu, self._chrf = sacrebleu.BLEU(tokenize=tokenize), sacrebleu.CHRF()
+
+    def on_epoch_end(self, epoch, logs=None):
+        if (epoch + 1) % self.every:
+            return
+        found = self.translator.hypotheses(self.sources)
+        translations = [hypotheses[0].text if hypotheses else "" for hypotheses in found]
+        for name, metric in (("val_bleu", self._bleu), ("val_chrf", self._chrf)):
+            logs[name] = metric.corpus_score(translations, [self.references]).score
+
+
+class KeepBest(keras.callbacks.Callback):
+    """Keeps the best weights, and stops when nothing better has come for a while.
+
+    Unlike `keras.callbacks.EarlyStopping` it goes on where it stopped, by what the log holds.
+
+    Args:
+        monitor: `"val_loss"` or `"val_bleu"`.
+        path: The file of weights to write, ending in `.weights.h5`; None to keep none.
+        patience: Number of measurements without a better one after which to stop; None for never.
+        log: The rows of `log.csv` up to now, as dicts.
+        report: Function that is told of the stop.
+    """
+
+    def __init__(self, monitor, path=None, patience=None, log=(), report=lambda message: None):
+        super().__init__()
+        self.monitor = monitor
+        self.path = path
+        self.patience = patience
+        self.report = report
+        self._sign = -1 if monitor == "val_loss" else 1
+        self._values = [float(row[monitor]) for row in log if row.get(monitor)]
+
+    @property
+    def stopped(self):
+        """Whether the patience is at its end."""
+        since = len(self._values) - self._best() - 1
+        return self.patience is not None and bool(self._values) and since >= self.patience
+
+    def on_epoch_end(self, epoch, logs=None):
+        if self.monitor not in logs:
+            return
+        # As the log rounds it, so that a run that goes on decides alike.
+        self._values.append(float(f"{logs[self.monitor]:.6g}"))
+        if self.path is not None and self._best() == len(self._values) - 1:
+            with written_whole(self.path) as temporary:
+                self.model.save_weights(temporary)
+        if self.stopped:
+            best = self._values[self._best()]
+            self.report(f"no better {self.monitor} than {best} in {self.patience} measurements")
+            self.model.stop_training = True
+
+    def _best(self):
+        return int(np.argmax(self._sign * np.array(self._values))) if self._values else -1
 
 
 class RunLog(keras.callbacks.Callback):
@@ -102,19 +222,18 @@ class RunLog(keras.callbacks.Callback):
     `tokens/s`, real target tokens trained a second, to Keras's progress bar.
 
     Args:
-        path: The file. When a run goes on from a step, rows after it are taken out first.
-        start_step: The step that the run goes on from.
+        path: The file. When a run goes on, rows after its step are taken out first.
+        checkpoints: The run's `Checkpoints`, which stand before it and count the steps.
         every: Number of steps from one row to the next.
     """
 
-    def __init__(self, path, start_step=0, every=50):
+    def __init__(self, path, checkpoints, every=50):
         super().__init__()
         self.path = path
         self.every = every
-        kept = []
-        if path.exists():
-            with open(path, encoding="utf-8", newline="") as file:
-                kept = [row for row in csv.DictReader(file) if int(row["step"]) <= start_step]
+        self._checkpoints = checkpoints
+        start_step = checkpoints.step
+        kept = [row for row in read_log(path) if int(row["step"]) <= start_step]
         self._seconds_before = float(kept[-1]["seconds"]) if kept else 0.0
         with (
             written_whole(path) as temporary,
@@ -123,6 +242,7 @@ class RunLog(keras.callbacks.Callback):
             writer = csv.DictWriter(file, LOG_COLUMNS)
             writer.writeheader()
             writer.writerows(kept)
+        self.rows = kept
         self._start = time.monotonic()
         self._write(start_step, event="resumed" if start_step else "started")
 
@@ -132,7 +252,7 @@ class RunLog(keras.callbacks.Callback):
         self._rate = None
 
     def on_train_batch_end(self, batch, logs=None):
-        step = int(self.model.optimizer.iterations.numpy())
+        step = self._checkpoints.step
         if step % self.every == 0:
             self._write_means(step)
         elif batch == 0:  # In which Keras traces the model: not of the rate.
@@ -142,7 +262,7 @@ class RunLog(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         validation = {name: value for name, value in logs.items() if name.startswith("val_")}
-        self._write(int(self.model.optimizer.iterations.numpy()), validation)
+        self._write(self._checkpoints.step, validation)
 
     def _write_means(self, step):
         """Writes what came since the row before, from the metrics' own sums."""
@@ -176,3 +296,15 @@ class RunLog(keras.callbacks.Callback):
             row.update({n: f"{float(v):.6g}" for n, v in values.items() if n in LOG_COLUMNS})
         with open(self.path, "a", encoding="utf-8", newline="") as file:
             csv.DictWriter(file, LOG_COLUMNS).writerow(row)
+
+
+def read_log(path):
+    """The rows of a `log.csv`, dicts of strings; none if there is no file."""
+    if not path.exists():
+        return []
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _first_line(error):
+    return (str(error) or type(error).__name__).splitlines()[0][:200]

@@ -1,6 +1,7 @@
 """The run folder: a corpus and a preset in, a trained translator out, resumable at any time."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -11,8 +12,17 @@ from keras_mt.files import written_whole
 from keras_mt.losses import CrossEntropy
 from keras_mt.metrics import Perplexity, TokenAccuracy
 from keras_mt.models import PRESETS, Transformer
+from keras_mt.plots import plot_run
 from keras_mt.schedules import WarmupInverseSquareRoot
-from keras_mt.training.callbacks import Checkpoints, RunLog
+from keras_mt.training.callbacks import (
+    Checkpoints,
+    KeepBest,
+    RunLog,
+    TranslationScores,
+    averaged,
+    read_log,
+)
+from keras_mt.translator import Translator
 from keras_mt.version import __version__
 
 _DEFAULT_EPOCHS = 20
@@ -24,53 +34,84 @@ def train(
     target,
     output,
     *,
+    weights=None,
+    init=None,
     preset="tiny",
     epochs=None,
     steps=None,
     seed=1,
     vocab_size=8000,
     max_length=256,
+    max_ratio=None,
+    deduplicate=False,
+    subword_sampling=None,
     batch_tokens=None,
+    accumulate=1,
     dropout=None,
     label_smoothing=None,
-    warmup_steps=None,
     rdrop=0.0,
-    subword_sampling=None,
+    warmup_steps=None,
+    learning_rate=None,
+    clip_norm=None,
+    dtype="float32",
     checkpoint_steps=500,
     keep=5,
     average=1,
+    bleu_epochs=0,
+    bleu_tokenize="13a",
+    monitor="val_loss",
+    keep_best=False,
+    early_stopping=None,
+    tensorboard=False,
     report=print,
 ):
     """Trains a translator with `model.fit` and writes a run folder.
 
-    The folder holds `model.keras`, `tokenizer.model`, `config.json`, `log.csv` and `checkpoints/`.
-    Called again on the same folder with the same arguments, it goes on from the last checkpoint;
-    `epochs` or `steps` may then be larger.
+    The folder holds `model.keras`, `tokenizer.model`, `config.json`, `log.csv`, `training.png` and
+    `checkpoints/`. Called again on the same folder with the same arguments, it goes on from the
+    last checkpoint; `epochs` or `steps` may then be larger.
 
     Args:
         data: `tfds:NAME`, a folder of `LANG.SPLIT.txt` or `SPLIT.LANG` files, a `.tsv` file, or
-            `phrasebook`.
+            `phrasebook`; or a list of such, the first of which is also validated on.
         source: Language code of the source.
         target: Language code of the target.
         output: The run folder.
+        weights: How often an epoch sees each corpus, a list of integers; None for once.
+        init: A run folder to begin from, whose model and tokenizer are taken.
         preset: `"tiny"`, `"base"` or `"big"`: the model, and what of the arguments below is None.
         epochs: Number of passes over the corpus; 20 unless `steps` is given.
-        steps: Number of updates, instead of `epochs`.
+        steps: Number of batches, instead of `epochs`.
         seed: Seed of the weights, of dropout and of the order of the data.
         vocab_size: Upper bound of the joint vocabulary, in pieces.
         max_length: The longest sentence, in pieces with the end: longer pairs are left out of
             training and counted, and the trained model takes none longer.
-        batch_tokens: Tokens a batch on each side, padding included.
-        dropout: Rate of dropout.
-        label_smoothing: Share of the label that is spread over the vocabulary.
-        warmup_steps: Number of updates over which the learning rate rises.
-        rdrop: Weight of the R-Drop loss; 0 for none. See `Transformer`.
+        max_ratio: Pairs of which one side has over so many times the other's tokens are left out.
+        deduplicate: Whether pairs that stand before in their corpus are left out.
         subword_sampling: Draws other segmentations in each epoch, with this `alpha`; None for the
             most probable ones. See `Tokenizer.sample`.
+        batch_tokens: Tokens a batch on each side, padding included.
+        accumulate: Number of batches whose gradients make one update.
+        dropout: Rate of dropout.
+        label_smoothing: Share of the label that is spread over the vocabulary.
+        rdrop: Weight of the R-Drop loss; 0 for none. See `Transformer`.
+        warmup_steps: Number of updates over which the learning rate rises.
+        learning_rate: The rate that it rises to; None for the paper's,
+            `(d_model * warmup_steps) ** -0.5`.
+        clip_norm: The greatest norm of all gradients together; None for any.
+        dtype: `"float32"`, or a policy such as `"mixed_bfloat16"`.
         checkpoint_steps: Number of steps from one checkpoint to the next.
         keep: Number of last checkpoints to keep.
         average: Number of last checkpoints, at most `keep`, whose weights are averaged into
             `model.keras`, as Vaswani et al. 2017 do with 5.
+        bleu_epochs: Number of epochs from one measurement of BLEU and chrF on the validation split
+            to the next; 0 for none.
+        bleu_tokenize: sacreBLEU's tokenizer; `"none"` for text that is tokenized already.
+        monitor: `"val_loss"` or `"val_bleu"`: what the next two go by.
+        keep_best: Whether `model.keras` takes the best weights instead of the last ones.
+        early_stopping: Number of measurements without a better one after which to stop; None for
+            never.
+        tensorboard: Whether to write `tensorboard/` too.
         report: Function that is told what happens, a line at a time.
 
     Returns:
@@ -78,22 +119,15 @@ def train(
 
     Raises:
         ValueError: If an argument or the corpus is not usable, or the folder holds another run.
+        FloatingPointError: If the loss is no number.
+        OSError: If a file cannot be written.
 
     Example:
 
     >>> train("phrasebook", "pt", "en", "runs/pt_en", epochs=10)  # doctest: +SKIP
     """
-    if preset not in PRESETS:
-        raise ValueError(f"Unknown preset {preset!r}; there are {', '.join(PRESETS)}.")
-    if epochs is not None and steps is not None:
-        raise ValueError("Give epochs or steps, not both.")
-    for name, value in (("epochs", epochs), ("steps", steps)):
-        if value is not None and value < 1:
-            raise ValueError(f"{name} must be at least 1. Received: {name}={value}")
-    if not 1 <= average <= keep:
-        raise ValueError(
-            f"average must be from 1 to keep. Received: average={average}, keep={keep}"
-        )
+    _check(locals())
+    data = [str(name) for name in (data if isinstance(data, (list, tuple)) else [data])]
     recipe = {**PRESETS[preset]["training"], "dropout": PRESETS[preset]["model"]["dropout"]}
     given = {
         "batch_tokens": batch_tokens,
@@ -103,22 +137,31 @@ def train(
     }
     recipe.update({name: value for name, value in given.items() if value is not None})
     config = {
-        "data": str(data),
+        "data": data[0] if len(data) == 1 else data,
         "source": source,
         "target": target,
+        "weights": weights,
+        "init": None if init is None else str(init),
         "preset": preset,
         "seed": seed,
         "vocab_size": vocab_size,
         "max_length": max_length,
-        **recipe,
-        "rdrop": rdrop,
+        "max_ratio": max_ratio,
+        "deduplicate": deduplicate,
         "subword_sampling": subword_sampling,
+        **recipe,
+        "accumulate": accumulate,
+        "rdrop": rdrop,
+        "learning_rate": learning_rate,
+        "clip_norm": clip_norm,
+        "dtype": dtype,
     }
     run_dir = Path(output)
-    pairs = load_corpus(data, source, target, "train")
+    pairs = [load_corpus(name, source, target, "train") for name in data]
+    base = None if init is None else Translator.load(init)
     _open_folder(run_dir, config)
 
-    tokenizer = _tokenizer(run_dir, pairs, vocab_size, seed, report)
+    tokenizer = _tokenizer(run_dir, base, pairs, vocab_size, seed, report)
     batches = Batches(
         pairs,
         tokenizer,
@@ -126,29 +169,39 @@ def train(
         max_length=max_length,
         seed=seed,
         subword_sampling=subword_sampling,
+        weights=weights,
+        max_ratio=max_ratio,
+        deduplicate=deduplicate,
+        directory=run_dir,
     )
     report(f"train: {batches.counts}")
     if not batches.counts.batches:
-        raise ValueError(f"{data} has no pair of at most max_length={max_length} tokens.")
-    validation = None
-    if has_split(data, source, target, "validation"):
+        raise ValueError(
+            f"{', '.join(data)} has no pair of at most max_length={max_length} tokens."
+        )
+    validation = validation_pairs = None
+    if has_split(data[0], source, target, "validation"):
+        validation_pairs = load_corpus(data[0], source, target, "validation")
         validation = Batches(
-            load_corpus(data, source, target, "validation"),
+            validation_pairs,
             tokenizer,
             tokens_per_batch=recipe["batch_tokens"],
             max_length=max_length,
         )
         report(f"validation: {validation.counts}")
+    elif bleu_epochs or keep_best or early_stopping:
+        raise ValueError(f"{data[0]} has no split validation to measure on.")
 
     keras.utils.set_random_seed(seed)
-    model = Transformer.from_preset(
-        preset,
-        vocab_size=tokenizer.vocab_size,
-        dropout=recipe["dropout"],
-        max_length=max_length,
-        rdrop=rdrop,
+    model = _model(preset, base, tokenizer, recipe["dropout"], max_length, rdrop, dtype)
+    compile_for_translation(
+        model,
+        recipe["label_smoothing"],
+        recipe["warmup_steps"],
+        learning_rate,
+        clip_norm=clip_norm,
+        accumulate=accumulate,
     )
-    compile_for_translation(model, recipe["label_smoothing"], recipe["warmup_steps"])
     checkpoints = Checkpoints(
         model, run_dir / "checkpoints", checkpoint_steps, keep=keep, report=report
     )
@@ -162,25 +215,57 @@ def train(
     )
     if start:
         report(f"resumed at step {start} from {run_dir / 'checkpoints'}")
-    if start < last_step:
-        callbacks = [checkpoints, RunLog(run_dir / "log.csv", start)]
-        for first, epoch, last_epoch, epoch_part in _parts(start, last_step, epoch_steps):
-            model.fit(
-                batches.stream(first),
-                initial_epoch=epoch,
-                epochs=last_epoch,
-                steps_per_epoch=epoch_part,
-                validation_data=validation and validation.epoch(0),
-                callbacks=callbacks,
-                shuffle=False,  # The batches are shuffled already; else Keras warns.
-                verbose=1 if sys.stdout.isatty() else 2,
-            )
-    _save_model(model, checkpoints.average(average), run_dir / "model.keras")
+    log = RunLog(run_dir / "log.csv", checkpoints)
+    best = KeepBest(
+        monitor,
+        run_dir / "checkpoints" / "best.weights.h5" if keep_best else None,
+        early_stopping,
+        log.rows,
+        report,
+    )
+    callbacks = [checkpoints, best, log]
+    if bleu_epochs:
+        translator = Translator(model, tokenizer)
+        callbacks.insert(
+            0, TranslationScores(translator, validation_pairs, bleu_epochs, bleu_tokenize)
+        )
+    if tensorboard:
+        callbacks.append(
+            keras.callbacks.TensorBoard(run_dir / "tensorboard", write_graph=False, update_freq=50)
+        )
+    for first, epoch, last_epoch, epoch_part in _parts(start, last_step, epoch_steps):
+        if best.stopped:
+            break
+        model.fit(
+            batches.stream(first),
+            initial_epoch=epoch,
+            epochs=last_epoch,
+            steps_per_epoch=epoch_part,
+            validation_data=validation and validation.epoch(0),
+            callbacks=callbacks,
+            shuffle=False,  # The batches are shuffled already; else Keras warns.
+            verbose=1 if sys.stdout.isatty() else 2,
+        )
+    if keep_best:
+        model.load_weights(best.path)
+        save_model(model, model.get_weights(), run_dir / "model.keras")
+    else:
+        trained = averaged(model, checkpoints.directory, average)
+        save_model(model, trained, run_dir / "model.keras")
+    if any(row["loss"] or row["val_loss"] for row in read_log(log.path)):
+        plot_run(log.path, run_dir / "training.png")
     report(f"finished at step {checkpoints.step}: {run_dir}")
     return run_dir
 
 
-def compile_for_translation(model, label_smoothing=0.1, warmup_steps=4000):
+def compile_for_translation(
+    model,
+    label_smoothing=0.1,
+    warmup_steps=4000,
+    learning_rate=None,
+    clip_norm=None,
+    accumulate=1,
+):
     """Compiles a Transformer as the paper trains it.
 
     Adam (0.9, 0.98, 1e-9) under the warm-up schedule, label-smoothed cross-entropy over the real
@@ -190,19 +275,99 @@ def compile_for_translation(model, label_smoothing=0.1, warmup_steps=4000):
         model: A `keras_mt.Transformer`.
         label_smoothing: Share of the label that is spread over the vocabulary.
         warmup_steps: Number of updates over which the learning rate rises.
+        learning_rate: The rate that it rises to; None for the paper's.
+        clip_norm: The greatest norm of all gradients together; None for any.
+        accumulate: Number of batches whose gradients make one update.
     """
     model.compile(
         optimizer=keras.optimizers.Adam(
-            WarmupInverseSquareRoot(model.d_model, warmup_steps),
+            WarmupInverseSquareRoot(model.d_model, warmup_steps, learning_rate),
             beta_1=0.9,
             beta_2=0.98,
             epsilon=1e-9,
+            global_clipnorm=clip_norm,
+            gradient_accumulation_steps=None if accumulate == 1 else accumulate,
         ),
         loss=CrossEntropy(label_smoothing=label_smoothing),
         metrics=[TokenAccuracy(), Perplexity()],
         # XLA compiles each batch shape anew for half a minute: more than it saves on short runs.
         jit_compile=False,
     )
+
+
+def average_run(run_dir, output, last=5):
+    """Makes a run folder whose model has the mean weights of another run's last checkpoints.
+
+    Args:
+        run_dir: The run folder.
+        output: The new one.
+        last: Number of checkpoints.
+
+    Returns:
+        The new folder's path.
+
+    Raises:
+        ValueError: If there are not so many checkpoints.
+        FileExistsError: If the new folder is there.
+
+    Reference:
+        Vaswani et al. 2017, Attention Is All You Need, section 6.1, with 5 checkpoints.
+
+    Example:
+
+    >>> average_run("runs/en_de", "runs/en_de_averaged", last=10)  # doctest: +SKIP
+    """
+    run_dir, output = Path(run_dir), Path(output)
+    if output.exists():
+        raise FileExistsError(f"{output} exists; give a new folder.")
+    model = Translator.load(run_dir).models[0]
+    weights = averaged(model, run_dir / "checkpoints", last)
+    with written_whole(output) as temporary:
+        temporary.mkdir(parents=True)
+        for name in ("tokenizer.model", "config.json", "log.csv"):
+            shutil.copyfile(run_dir / name, temporary / name)
+        save_model(model, weights, temporary / "model.keras")
+    return output
+
+
+def save_model(model, weights, path):
+    """Writes a model with other weights: in float32, not compiled, whole or not at all."""
+    copy = Transformer.from_config({**model.get_config(), "dtype": "float32"})
+    copy.set_weights(weights)
+    with written_whole(path) as temporary:
+        copy.save(temporary)
+
+
+def _check(arguments):
+    """Refuses arguments of `train` that are impossible."""
+    preset, epochs, steps = (arguments[name] for name in ("preset", "epochs", "steps"))
+    average, keep = arguments["average"], arguments["keep"]
+    if preset not in PRESETS:
+        raise ValueError(f"Unknown preset {preset!r}; there are {', '.join(PRESETS)}.")
+    if epochs is not None and steps is not None:
+        raise ValueError("Give epochs or steps, not both.")
+    for name in ("epochs", "steps", "accumulate", "checkpoint_steps", "early_stopping"):
+        value = arguments[name]
+        if value is not None and value < 1:
+            raise ValueError(f"{name} must be at least 1. Received: {name}={value}")
+    if not 1 <= average <= keep:
+        raise ValueError(f"average must be from 1 to keep. Received: {average=}, {keep=}")
+    if arguments["keep_best"] and average > 1:
+        raise ValueError("keep_best takes the weights of one checkpoint: leave average at 1.")
+    monitor = arguments["monitor"]
+    if monitor not in ("val_loss", "val_bleu"):
+        raise ValueError(f"monitor must be val_loss or val_bleu. Received: {monitor=}")
+    if monitor == "val_bleu" and not arguments["bleu_epochs"]:
+        raise ValueError("monitor=val_bleu needs bleu_epochs, how often to measure it.")
+
+
+def _model(preset, base, tokenizer, dropout, max_length, rdrop, dtype):
+    options = {"dropout": dropout, "max_length": max_length, "rdrop": rdrop, "dtype": dtype}
+    if base is None:
+        return Transformer.from_preset(preset, vocab_size=tokenizer.vocab_size, **options)
+    model = Transformer.from_config({**base.models[0].get_config(), **options})
+    model.set_weights(base.models[0].get_weights())
+    return model
 
 
 def _parts(start, last_step, epoch_steps):
@@ -242,18 +407,14 @@ def _open_folder(run_dir, config):
             temporary.write_text(text, encoding="utf-8")
 
 
-def _tokenizer(run_dir, pairs, vocab_size, seed, report):
+def _tokenizer(run_dir, base, pairs, vocab_size, seed, report):
     path = run_dir / "tokenizer.model"
     if not path.exists():
-        report(f"training the tokenizer, at most {vocab_size:,} pieces")
-        texts = (text for pair in pairs.as_numpy_iterator() for text in pair)
-        Tokenizer.train(texts, vocab_size, seed=seed).save(path)
+        if base is not None:
+            tokenizer = base.tokenizer
+        else:
+            report(f"training the tokenizer, at most {vocab_size:,} pieces")
+            texts = (t for corpus in pairs for pair in corpus.as_numpy_iterator() for t in pair)
+            tokenizer = Tokenizer.train(texts, vocab_size, seed=seed)
+        tokenizer.save(path)
     return Tokenizer.load(path)
-
-
-def _save_model(model, weights, path):
-    # A copy, not compiled: the optimizer's state is in the checkpoints.
-    copy = Transformer.from_config(model.get_config())
-    copy.set_weights(weights)
-    with written_whole(path) as temporary:
-        copy.save(temporary)

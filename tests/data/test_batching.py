@@ -1,10 +1,12 @@
+import os
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_mt import Tokenizer
-from keras_mt.data import Batches
+from keras_mt.data import Batches, load_corpus
 
 random = np.random.default_rng(0)
 WORDS = ["red", "old", "book", "cup", "dog", "table", "chair", "bed"]
@@ -33,13 +35,13 @@ def batches(texts, tokenizer, **options):
 
 
 def pairs_of(data):
-    """The pairs in the batches, as tuples of ids, and the shapes."""
+    """The pairs in the batches, as tuples of ids, and the shapes of both sides."""
     pairs, shapes = [], []
     for inputs, labels in data:
         sides = [side.numpy() for side in (inputs["source"], inputs["target"], labels)]
-        assert len({side.shape for side in sides}) == 1
+        assert sides[1].shape == sides[2].shape and len(sides[0]) == len(sides[1])
         assert {side.dtype for side in sides} == {np.dtype("int32")}
-        shapes.append(sides[0].shape)
+        shapes.append((sides[0].shape, sides[1].shape))
         for rows in zip(*sides, strict=True):
             s, t, own = (row[row != 0].tolist() for row in rows)
             if s:
@@ -75,19 +77,33 @@ def test_every_pair_comes_once_and_the_rest_is_counted(texts, tokenizer, seed):
     assert f"{counts.too_long} longer than 24 tokens, {counts.blank} blank" in str(counts)
 
 
-def test_few_shapes_under_the_budget_and_little_waste(texts, tokenizer):
-    _, shapes = pairs_of(batches(texts, tokenizer, seed=1).epoch(0))
-    assert {length for _, length in shapes} <= {8, 12, 16, 20, 24}
-    assert len(set(shapes)) <= 5
-    assert all(96 - length < rows * length <= 96 for rows, length in shapes)
+def test_the_budget_is_kept_and_little_of_it_is_padding(texts, tokenizer):
+    data = batches(texts, tokenizer, seed=1)
+    _, shapes = pairs_of(data.epoch(0))
+    assert all(rows * max(source, target) <= 96 for (rows, source), (_, target) in shapes)
+    assert {width % 2 for (_, source), (_, target) in shapes for width in (source, target)} == {0}
+    places = sum(rows * (source + target) for (rows, source), (_, target) in shapes)
+    tokens = data.counts.source_tokens + data.counts.target_tokens
+    assert data.counts.padding == pytest.approx(1 - tokens / places, abs=0.02)
 
 
 def test_rows_stand_in_the_bucket_of_their_longer_side(texts, tokenizer):
     for inputs, labels in batches(texts, tokenizer).epoch(0):
-        length = labels.shape[1]
         longest = np.maximum((inputs["source"] != 0).numpy().sum(1), (labels != 0).numpy().sum(1))
-        longest = longest[longest > 0]
-        assert longest.max() <= length and (length == 8 or longest.min() > length - 4)
+        bucket = np.ceil(np.maximum(longest, 8) / 4)
+        assert len(set(bucket)) == 1
+
+
+def test_padding_of_captions_is_under_a_tenth():
+    data = os.environ.get("KERAS_MT_DATA")
+    if not data:
+        pytest.skip("KERAS_MT_DATA names no folder")
+    pairs = load_corpus(f"{data}/multi30k_en_de", "en", "de", "validation")
+    texts = [text for pair in pairs.as_numpy_iterator() for text in pair]
+    tokenizer = Tokenizer.train(texts, vocab_size=2000)
+    train = load_corpus(f"{data}/multi30k_en_de", "en", "de", "train")
+    counts = Batches(train, tokenizer, tokens_per_batch=4096).counts
+    assert counts.pairs == 29_000 and counts.padding < 0.1
 
 
 def test_order_depends_on_seed_and_epoch_alone(texts, tokenizer):
@@ -102,13 +118,9 @@ def test_order_depends_on_seed_and_epoch_alone(texts, tokenizer):
     assert order(0, 0) != order(0, 1)
 
 
-def test_without_a_seed_the_corpus_keeps_its_order(tokenizer):
-    texts = [(f"{a} {b}",) * 2 for a in WORDS for b in WORDS]
-    found, _ = pairs_of(batches(texts, tokenizer).epoch(0))
-    lengths = [max(map(len, pair)) for pair in found]
-    assert [p for p, n in zip(found, lengths, strict=True) if n < 8] == [
-        p for p in expected_pairs(texts, tokenizer, 24) if max(map(len, p)) < 8
-    ]
+def test_without_a_seed_each_epoch_is_the_same(texts, tokenizer):
+    data = batches(texts, tokenizer)
+    assert pairs_of(data.epoch(0)) == pairs_of(data.epoch(1))
 
 
 @pytest.mark.parametrize("start", [0, 1, 17])
@@ -130,11 +142,82 @@ def test_a_budget_that_holds_no_sentence_is_refused(texts, tokenizer, options):
         batches(texts, tokenizer, **options)
 
 
-def test_partial_batches_are_mixed_among_the_others(tokenizer):
-    texts = [(" ".join((WORDS * 2)[:n]),) * 2 for n in range(1, 12) for _ in range(9)]
+def test_long_and_short_batches_are_mixed(texts, tokenizer):
     data = batches(texts, tokenizer, seed=5)
-    tails = [[length for _, length in pairs_of(data.epoch(n))[1]][-4:] for n in range(3)]
-    assert any(tail != sorted(tail) for tail in tails)
+    widths = np.array([target for _, (_, target) in pairs_of(data.epoch(0))[1]])
+    half = len(widths) // 2
+    assert abs(widths[:half].mean() - widths[half:].mean()) < 3
+
+
+def test_an_epoch_is_shuffled_as_a_whole(tokenizer):
+    texts = [(f"{a} {b} {c}",) * 2 for a in WORDS for b in WORDS for c in WORDS]
+    found, _ = pairs_of(batches(texts, tokenizer, seed=2).epoch(0))
+    places = {pair: i for i, pair in enumerate(expected_pairs(texts, tokenizer, 24))}
+    moved = [abs(places[pair] - i) for i, pair in enumerate(found)]
+    assert np.mean(moved) > len(texts) / 5  # A third is expected of a random order.
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_shards_share_out_each_batch(texts, tokenizer, count):
+    data = batches(texts, tokenizer, seed=5, subword_sampling=0.5)
+    shards = [list(data.epoch(1, (i, count))) for i in range(count)]
+    for step, (_, whole) in enumerate(data.epoch(1)):
+        parts = [shard[step][1].numpy() for shard in shards]
+        assert len({len(part) for part in parts}) == 1
+        rows = [tuple(row[row != 0]) for part in parts for row in part if row.any()]
+        assert sorted(rows) == sorted(tuple(row[row != 0]) for row in whole.numpy())
+    together = list(data.epoch(1, ([0, 1], count)))
+    for step, (_, part) in enumerate(shards[1]):
+        np.testing.assert_array_equal(together[2 * step + 1][1], part)
+
+
+def test_corpora_are_mixed_by_weight(tokenizer):
+    small, large = [("red", "red")] * 5, [("old", "old")] * 20
+    data = Batches(
+        [dataset(small), dataset(large)], tokenizer, weights=[3, 1], max_length=24, seed=1
+    )
+    found, _ = pairs_of(data.epoch(0))
+    red, old = (tuple(tokenizer.tokenize(word).numpy().tolist()) for word in ("red", "old"))
+    assert data.counts.pairs == 35
+    assert found.count((red, red)) == 15 and found.count((old, old)) == 20
+
+
+def test_duplicates_and_unlike_lengths_are_left_out_and_counted(tokenizer):
+    one, other = [("red", "red"), ("red", "old"), ("red", "red")], [("red", "red")]
+    unlike = [("red", "old old old old")]
+    data = Batches(
+        [dataset(one + unlike), dataset(other)],
+        tokenizer, max_length=24, max_ratio=2, deduplicate=True,
+    )  # fmt: skip
+    counts = data.counts
+    assert (counts.pairs, counts.duplicates, counts.unlike) == (3, 1, 1)
+    assert "1 of unlike lengths, 1 duplicates" in str(counts)
+    assert len(pairs_of(data.epoch(0))[0]) == 3
+
+
+def test_sampled_segmentations_spell_the_same_text(texts, tokenizer):
+    def spelled(data):
+        pairs, _ = pairs_of(data)
+        return sorted(
+            tuple(text.decode() for text in tokenizer.detokenize(list(map(list, pair))).numpy())
+            for pair in pairs
+        ), pairs
+
+    plain = batches(texts, tokenizer, seed=4)
+    sampled = batches(texts, tokenizer, seed=4, subword_sampling=0.2)
+    expected, pieces = spelled(plain.epoch(0))
+    found, other_pieces = spelled(sampled.epoch(0))
+    assert found == expected and sorted(pieces) != sorted(other_pieces)
+    assert spelled(sampled.epoch(0))[1] == other_pieces != spelled(sampled.epoch(1))[1]
+    assert plain.counts.batches == sampled.counts.batches
+
+
+@pytest.mark.parametrize(
+    "options", [{"subword_sampling": -1}, {"max_ratio": 0.5}, {"weights": [1, 1]}, {"weights": [0]}]
+)
+def test_impossible_options_are_refused(texts, tokenizer, options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        batches(texts, tokenizer, **options)
 
 
 def test_a_corpus_without_a_usable_pair_is_refused(tokenizer):

@@ -31,7 +31,7 @@ def weights(run_dir):
 
 def test_a_run_folder_holds_what_the_contract_says(run_dir):
     assert {p.name for p in run_dir.iterdir()} == {
-        "model.keras", "tokenizer.model", "config.json", "log.csv", "checkpoints",
+        "model.keras", "tokenizer.model", "config.json", "log.csv", "checkpoints", "training.png",
     }  # fmt: skip
     config = json.loads((run_dir / "config.json").read_text(encoding="utf-8"))
     assert (config["source"], config["target"], config["preset"]) == ("pt", "en", "micro")

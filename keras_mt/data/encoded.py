@@ -1,0 +1,95 @@
+"""Sentence pairs as token ids on disk."""
+
+import tempfile
+
+import numpy as np
+import tensorflow as tf
+
+from keras_mt.data.tokenizer import Tokenizer
+
+_CHUNK = 1024  # Pairs tokenized by one call.
+
+
+class EncodedPairs:
+    """Sentence pairs, tokenized once into temporary files; any of them are at hand, in any order.
+
+    Memory holds but some 30 bytes a pair, however long it is.
+
+    Args:
+        pairs: `tf.data.Dataset` of pairs of strings, or a list of them.
+        tokenizer: A `Tokenizer`.
+        directory: Folder for the files, which have no name and go with the object; None for the
+            system's temporary folder.
+
+    Attributes:
+        lengths: int32 `[pairs, 2]`: the tokens of source and target, with their ends.
+        corpus: `[pairs]`: which of the datasets each pair is from.
+        keys: int64 `[pairs]`: the same number for the same pair.
+    """
+
+    def __init__(self, pairs, tokenizer, directory=None):
+        datasets = pairs if isinstance(pairs, (list, tuple)) else [pairs]
+        dtype = np.uint16 if tokenizer.vocab_size <= 2**16 else np.int32
+        lengths, keys, sizes = [], [], []
+
+        def encode(*sides):
+            ids = [with_end(tokenizer.tokenize(side)) for side in sides]
+            return (
+                tf.strings.to_hash_bucket_fast(tf.strings.join(sides, "\n"), tf.int64.max),
+                tf.stack([side.row_lengths() for side in ids], axis=1),
+                *(tf.cast(side.flat_values, dtype) for side in ids),
+            )
+
+        with (
+            tempfile.TemporaryFile(dir=directory) as source,
+            tempfile.TemporaryFile(dir=directory) as target,
+        ):
+            for dataset in datasets:
+                size = 0
+                encoded = dataset.batch(_CHUNK).map(encode, tf.data.AUTOTUNE).prefetch(2)
+                for (
+                    chunk_keys,
+                    chunk_lengths,
+                    source_ids,
+                    target_ids,
+                ) in encoded.as_numpy_iterator():
+                    keys.append(chunk_keys)
+                    lengths.append(chunk_lengths.astype(np.int32))
+                    size += len(chunk_keys)
+                    source.write(source_ids.tobytes())
+                    target.write(target_ids.tobytes())
+                sizes.append(size)
+            self._ids = [_mapped(file, dtype) for file in (source, target)]
+        self.lengths = np.concatenate([np.zeros((0, 2), np.int32), *lengths])
+        self.keys = np.concatenate([np.zeros(0, np.int64), *keys])
+        self.corpus = np.repeat(np.arange(len(datasets), dtype=np.int16), sizes)
+        self._starts = np.cumsum(self.lengths, axis=0, dtype=np.int64) - self.lengths
+
+    def __len__(self):
+        return len(self.lengths)
+
+    def side(self, side, index):
+        """The ids of one side of some pairs, a list of int32 arrays, each with its end.
+
+        Args:
+            side: 0 for the source, 1 for the target.
+            index: Indices of pairs.
+        """
+        return [
+            self._ids[side][start : start + length].astype(np.int32)
+            for start, length in zip(
+                self._starts[index, side], self.lengths[index, side], strict=True
+            )
+        ]
+
+
+def with_end(ids):
+    """Ragged ids `[batch, (tokens)]` with the end after each row."""
+    end = tf.fill((ids.nrows(), 1), Tokenizer.END)
+    return tf.concat([ids, tf.cast(end, ids.dtype)], axis=1)
+
+
+def _mapped(file, dtype):
+    file.flush()
+    # An empty file cannot be mapped.
+    return np.memmap(file, dtype, mode="r") if file.tell() else np.zeros(0, dtype)
