@@ -7,10 +7,12 @@ import itertools
 import numpy as np
 import tensorflow as tf
 
+from keras_mt.data.corpus import untuned
 from keras_mt.data.encoded import EncodedPairs
 from keras_mt.data.tokenizer import Tokenizer
 
 _WIDTH = 2  # Widths are multiples of it, so that there are fewer shapes.
+_PREFETCHED = 8  # Batches.
 _IDS = tf.TensorSpec((None, None), tf.int32)
 
 
@@ -243,9 +245,8 @@ class Batches:
                     yield self._batch(plan[place], (self.seed or 0, epoch, place), i, count)
 
         signature = ({"source": _IDS, "target": _IDS}, _IDS)
-        return tf.data.Dataset.from_generator(generate, output_signature=signature).prefetch(
-            tf.data.AUTOTUNE
-        )
+        batches = tf.data.Dataset.from_generator(generate, output_signature=signature)
+        return untuned(batches.prefetch(_PREFETCHED))
 
     def _batch(self, index, seed, shard, count):
         rows = -(-len(index) // count)

@@ -234,9 +234,21 @@ def _dataset(pairs):
         while chunk := list(itertools.islice(iterator, _CHUNK)):
             yield tuple(zip(*chunk, strict=True))
 
-    return tf.data.Dataset.from_generator(
-        chunks, output_signature=(tf.TensorSpec((None,), tf.string),) * 2
-    ).unbatch()
+    return untuned(
+        tf.data.Dataset.from_generator(
+            chunks, output_signature=(tf.TensorSpec((None,), tf.string),) * 2
+        ).unbatch()
+    )
+
+
+def untuned(dataset):
+    """The dataset without tf.data's tuner.
+
+    An iterator that is tuned ends only when the tuner looks next, up to 10 s after 10 s of work.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
 
 
 def _check_text(line, path, number):

@@ -1,10 +1,12 @@
 """Sentence pairs as token ids on disk."""
 
+import os
 import tempfile
 
 import numpy as np
 import tensorflow as tf
 
+from keras_mt.data.corpus import untuned
 from keras_mt.data.tokenizer import Tokenizer
 
 _CHUNK = 1024  # Pairs tokenized by one call.
@@ -46,7 +48,7 @@ class EncodedPairs:
         ):
             for dataset in datasets:
                 size = 0
-                encoded = dataset.batch(_CHUNK).map(encode, tf.data.AUTOTUNE).prefetch(2)
+                encoded = untuned(dataset.batch(_CHUNK).map(encode, os.cpu_count()).prefetch(2))
                 for (
                     chunk_keys,
                     chunk_lengths,
