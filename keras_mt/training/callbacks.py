@@ -225,6 +225,9 @@ class RunLog(keras.callbacks.Callback):
         path: The file. When a run goes on, rows after its step are taken out first.
         checkpoints: The run's `Checkpoints`, which stand before it and count the steps.
         every: Number of steps from one row to the next.
+
+    Attributes:
+        rows: The rows that were there, dicts of strings.
     """
 
     def __init__(self, path, checkpoints, every=50):
@@ -232,19 +235,23 @@ class RunLog(keras.callbacks.Callback):
         self.path = path
         self.every = every
         self._checkpoints = checkpoints
-        start_step = checkpoints.step
-        kept = [row for row in read_log(path) if int(row["step"]) <= start_step]
-        self._seconds_before = float(kept[-1]["seconds"]) if kept else 0.0
+        self.rows = [row for row in read_log(path) if int(row["step"]) <= checkpoints.step]
+        self._start = None
+
+    def on_train_begin(self, logs=None):
+        if self._start is not None:  # `fit` is called more than once in a run.
+            return
+        self._start = time.monotonic()
+        self._seconds_before = float(self.rows[-1]["seconds"]) if self.rows else 0.0
         with (
-            written_whole(path) as temporary,
+            written_whole(self.path) as temporary,
             open(temporary, "w", encoding="utf-8", newline="") as file,
         ):
             writer = csv.DictWriter(file, LOG_COLUMNS)
             writer.writeheader()
-            writer.writerows(kept)
-        self.rows = kept
-        self._start = time.monotonic()
-        self._write(start_step, event="resumed" if start_step else "started")
+            writer.writerows(self.rows)
+        step = self._checkpoints.step
+        self._write(step, event="resumed" if step else "started")
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch = epoch + 1
