@@ -42,16 +42,18 @@ class Checkpoints(keras.callbacks.Callback):
         every: Number of steps from one checkpoint to the next.
         keep: Number of checkpoints to keep.
         report: Function that is told of each checkpoint.
+        write: Whether to write; of several workers only the chief does.
 
     Attributes:
         step: Number of steps made: batches, of which an optimizer that accumulates gradients makes
             one update in several.
     """
 
-    def __init__(self, model, directory, every, keep=5, report=lambda message: None):
+    def __init__(self, model, directory, every, keep=5, report=lambda message: None, write=True):
         super().__init__()
         self.directory = directory
         self.every = every
+        self.write = write
         self.report = report
         model.optimizer.build(model.trainable_variables)
         # The weights first, as `averaged` reads them; then dropout's state and the optimizer's.
@@ -103,7 +105,7 @@ class Checkpoints(keras.callbacks.Callback):
         self._save()
 
     def _save(self):
-        if self._saved == self.step:
+        if self._saved == self.step or not self.write:
             return
         try:
             self._manager.save(checkpoint_number=self.step)
@@ -225,15 +227,18 @@ class RunLog(keras.callbacks.Callback):
         path: The file. When a run goes on, rows after its step are taken out first.
         checkpoints: The run's `Checkpoints`, which stand before it and count the steps.
         every: Number of steps from one row to the next.
+        write: Whether to write; of several workers only the chief does, but all have to read the
+            metrics, which belong to all.
 
     Attributes:
         rows: The rows that were there, dicts of strings.
     """
 
-    def __init__(self, path, checkpoints, every=50):
+    def __init__(self, path, checkpoints, every=50, write=True):
         super().__init__()
         self.path = path
         self.every = every
+        self.write = write
         self._checkpoints = checkpoints
         self.rows = [row for row in read_log(path) if int(row["step"]) <= checkpoints.step]
         self._start = None
@@ -243,6 +248,8 @@ class RunLog(keras.callbacks.Callback):
             return
         self._start = time.monotonic()
         self._seconds_before = float(self.rows[-1]["seconds"]) if self.rows else 0.0
+        if not self.write:
+            return
         with (
             written_whole(self.path) as temporary,
             open(temporary, "w", encoding="utf-8", newline="") as file,
@@ -295,6 +302,8 @@ class RunLog(keras.callbacks.Callback):
         }
 
     def _write(self, step, values=None, event=""):
+        if not self.write:
+            return
         seconds = self._seconds_before + time.monotonic() - self._start
         row = {"step": step, "seconds": round(seconds, 1), "event": event}
         if values is not None:

@@ -1,8 +1,10 @@
 """The run folder: a corpus and a preset in, a trained translator out, resumable at any time."""
 
+import functools
 import json
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import keras
@@ -22,6 +24,7 @@ from keras_mt.training.callbacks import (
     averaged,
     read_log,
 )
+from keras_mt.training.distribution import distribute, distributed, is_chief
 from keras_mt.translator import Translator
 from keras_mt.version import __version__
 
@@ -127,6 +130,10 @@ def train(
     >>> train("phrasebook", "pt", "en", "runs/pt_en", epochs=10)  # doctest: +SKIP
     """
     _check(locals())
+    strategy = distribute()
+    chief = is_chief(strategy)
+    if not chief:
+        report = _silent
     data = [str(name) for name in (data if isinstance(data, (list, tuple)) else [data])]
     recipe = {**PRESETS[preset]["training"], "dropout": PRESETS[preset]["model"]["dropout"]}
     given = {
@@ -159,8 +166,9 @@ def train(
     run_dir = Path(output)
     pairs = [load_corpus(name, source, target, "train") for name in data]
     base = None if init is None else Translator.load(init)
+    if not chief:
+        _wait_for(run_dir / "tokenizer.model")
     _open_folder(run_dir, config)
-
     tokenizer = _tokenizer(run_dir, base, pairs, vocab_size, seed, report)
     batches = Batches(
         pairs,
@@ -193,17 +201,19 @@ def train(
         raise ValueError(f"{data[0]} has no split validation to measure on.")
 
     keras.utils.set_random_seed(seed)
-    model = _model(preset, base, tokenizer, recipe["dropout"], max_length, rdrop, dtype)
-    compile_for_translation(
-        model,
-        recipe["label_smoothing"],
-        recipe["warmup_steps"],
-        learning_rate,
-        clip_norm=clip_norm,
-        accumulate=accumulate,
-    )
+    with strategy.scope():
+        model = _model(preset, base, tokenizer, recipe["dropout"], max_length, rdrop, dtype)
+        compile_for_translation(
+            model,
+            recipe["label_smoothing"],
+            recipe["warmup_steps"],
+            learning_rate,
+            clip_norm=clip_norm,
+            accumulate=accumulate,
+        )
+        model.optimizer.build(model.trainable_variables)
     checkpoints = Checkpoints(
-        model, run_dir / "checkpoints", checkpoint_steps, keep=keep, report=report
+        model, run_dir / "checkpoints", checkpoint_steps, keep=keep, report=report, write=chief
     )
     start = checkpoints.restore()
 
@@ -215,10 +225,10 @@ def train(
     )
     if start:
         report(f"resumed at step {start} from {run_dir / 'checkpoints'}")
-    log = RunLog(run_dir / "log.csv", checkpoints)
+    log = RunLog(run_dir / "log.csv", checkpoints, write=chief)
     best = KeepBest(
         monitor,
-        run_dir / "checkpoints" / "best.weights.h5" if keep_best else None,
+        run_dir / "checkpoints" / "best.weights.h5" if keep_best and chief else None,
         early_stopping,
         log.rows,
         report,
@@ -229,7 +239,7 @@ def train(
         callbacks.insert(
             0, TranslationScores(translator, validation_pairs, bleu_epochs, bleu_tokenize)
         )
-    if tensorboard:
+    if tensorboard and chief:
         callbacks.append(
             keras.callbacks.TensorBoard(run_dir / "tensorboard", write_graph=False, update_freq=50)
         )
@@ -237,15 +247,19 @@ def train(
         if best.stopped:
             break
         model.fit(
-            batches.stream(first),
+            distributed(strategy, functools.partial(batches.stream, first)),
             initial_epoch=epoch,
             epochs=last_epoch,
             steps_per_epoch=epoch_part,
-            validation_data=validation and validation.epoch(0),
+            validation_data=validation
+            and distributed(strategy, functools.partial(validation.epoch, 0)),
+            validation_steps=validation and validation.counts.batches,
             callbacks=callbacks,
             shuffle=False,  # The batches are shuffled already; else Keras warns.
-            verbose=1 if sys.stdout.isatty() else 2,
+            verbose=(1 if sys.stdout.isatty() else 2) if chief else 0,
         )
+    if not chief:
+        return run_dir
     if keep_best:
         model.load_weights(best.path)
         save_model(model, model.get_weights(), run_dir / "model.keras")
@@ -359,6 +373,16 @@ def _check(arguments):
         raise ValueError(f"monitor must be val_loss or val_bleu. Received: {monitor=}")
     if monitor == "val_bleu" and not arguments["bleu_epochs"]:
         raise ValueError("monitor=val_bleu needs bleu_epochs, how often to measure it.")
+
+
+def _silent(message):
+    pass
+
+
+def _wait_for(path):
+    """Waits until another worker has written a file, in a folder that all share."""
+    while not path.exists():
+        time.sleep(0.5)
 
 
 def _model(preset, base, tokenizer, dropout, max_length, rdrop, dtype):
