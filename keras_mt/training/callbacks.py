@@ -80,7 +80,7 @@ class Checkpoints(keras.callbacks.Callback):
         for path in reversed(self._manager.checkpoints):
             try:
                 self._manager.checkpoint.restore(path).assert_consumed()
-            except (tf.errors.OpError, ValueError, AssertionError) as error:
+            except (tf.errors.OpError, ValueError, IndexError, AssertionError) as error:
                 self.report(f"{path} cannot be read ({_first_line(error)}): the one before is used")
                 continue
             self._saved = self.step
@@ -206,6 +206,7 @@ class KeepBest(keras.callbacks.Callback):
         # As the log rounds it, so that a run that goes on decides alike.
         self._values.append(float(f"{logs[self.monitor]:.6g}"))
         if self.path is not None and self._best() == len(self._values) - 1:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             with written_whole(self.path) as temporary:
                 self.model.save_weights(temporary)
         if self.stopped:

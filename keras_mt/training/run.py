@@ -293,9 +293,11 @@ def compile_for_translation(
         clip_norm: The greatest norm of all gradients together; None for any.
         accumulate: Number of batches whose gradients make one update.
     """
+    # Keras gives the schedule the number of batches, not of updates.
+    peak = learning_rate or (model.d_model * warmup_steps) ** -0.5
     model.compile(
         optimizer=keras.optimizers.Adam(
-            WarmupInverseSquareRoot(model.d_model, warmup_steps, learning_rate),
+            WarmupInverseSquareRoot(model.d_model, warmup_steps * accumulate, peak),
             beta_1=0.9,
             beta_2=0.98,
             epsilon=1e-9,

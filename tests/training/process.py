@@ -1,11 +1,17 @@
-"""Trains in a process of its own: the arguments of `train` as JSON, then the number of devices.
+"""Trains in a process of its own.
 
-A worker of a cluster also writes the weights that it ended with, to OUTPUT.WORKER.npz.
+usage: process.py ARGUMENTS [DEVICES [KILL_AT]]
+
+ARGUMENTS are those of `train`, as JSON. Each step is printed. After the step KILL_AT the process
+kills itself; with a minus sign, while it writes that step's checkpoint. A worker of a cluster also
+writes the weights that it ended with, to OUTPUT.WORKER.npz.
 """
 
 import json
 import os
+import signal
 import sys
+from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
@@ -19,8 +25,10 @@ PRESETS["micro"] = {
     "training": PRESETS["tiny"]["training"],
 }
 
+
 if __name__ == "__main__":
-    devices = int(sys.argv[2])
+    arguments = json.loads(sys.argv[1])
+    devices, kill_at = (int(number) for number in (*sys.argv[2:], "1", "0")[:2])
     if devices > 1:
         cpu = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(
@@ -29,14 +37,34 @@ if __name__ == "__main__":
         distribution._strategy = lambda: tf.distribute.MirroredStrategy(
             [f"CPU:{i}" for i in range(devices)]
         )
-    if "TF_CONFIG" in os.environ:
+
+    def after(method, action):
+        """A method that is followed by something else."""
+
+        def both(self, *args, **kwargs):
+            result = method(self, *args, **kwargs)
+            action(self, result)
+            return result
+
+        return both
+
+    def after_step(checkpoints, _):
+        print("computed", checkpoints.step, flush=True)
+        if checkpoints.step == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def after_write(_, path):
+        if path.endswith(f"step-{-kill_at}"):
+            data = Path(f"{path}.data-00000-of-00001")
+            os.truncate(data, data.stat().st_size // 2)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def after_training(checkpoints, _):
         worker = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
-        save = Checkpoints.on_train_end
+        np.savez(f"{arguments['output']}.{worker}.npz", *checkpoints.model.get_weights())
 
-        def on_train_end(self, logs=None):
-            save(self, logs)
-            path = f"{json.loads(sys.argv[1])['output']}.{worker}.npz"
-            np.savez(path, *self.model.get_weights())
-
-        Checkpoints.on_train_end = on_train_end
-    train(**json.loads(sys.argv[1]))
+    Checkpoints.on_train_batch_end = after(Checkpoints.on_train_batch_end, after_step)
+    tf.train.Checkpoint._write = after(tf.train.Checkpoint._write, after_write)
+    if "TF_CONFIG" in os.environ:
+        Checkpoints.on_train_end = after(Checkpoints.on_train_end, after_training)
+    train(**arguments)

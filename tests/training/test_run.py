@@ -1,13 +1,23 @@
 import csv
 import json
+import os
+import re
+import resource
 import signal
 import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+import sacrebleu
 
 from keras_mt import Translator
-from keras_mt.training import train
+from keras_mt.data import Batches, load_corpus
+from keras_mt.training import average_run, train
+from keras_mt.training.run import compile_for_translation
+
+PROCESS = Path(__file__).with_name("process.py")
 
 pytestmark = pytest.mark.usefixtures("micro")
 
@@ -63,7 +73,7 @@ def test_a_run_that_goes_on_ends_where_an_unbroken_one_does(corpus, tmp_path):
     events = [(row["step"], row["event"]) for row in log_rows(tmp_path / "broken") if row["event"]]
     assert events == [("0", "started"), ("7", "resumed")]
     for a, b in zip(weights(tmp_path / "unbroken"), weights(tmp_path / "broken"), strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-6)
+        np.testing.assert_array_equal(a, b)
 
 
 def test_the_last_checkpoints_are_averaged(corpus, tmp_path):
@@ -80,6 +90,166 @@ def test_the_last_checkpoints_are_averaged(corpus, tmp_path):
     expected.sort(key=lambda w: (w.shape, w.sum()))
     for a, b in zip(averaged, expected, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def run_process(corpus, output, kill_at=0, **options):
+    """Trains in a process of its own; returns its exit status and the steps that it made."""
+    arguments = {
+        "data": str(corpus), "source": "pt", "target": "en", "output": str(output),
+        "dropout": 0.1, **SMALL, **options,
+    }  # fmt: skip
+    process = subprocess.run(
+        [sys.executable, PROCESS, json.dumps(arguments), "1", str(kill_at)],
+        env={**os.environ, "PYTHONPATH": str(PROCESS.parents[2])},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
+    steps = re.findall(r"^computed (\d+)$", process.stdout, re.MULTILINE)
+    return process.returncode, [int(step) for step in steps], process.stdout
+
+
+def test_ten_kills_change_nothing(corpus, tmp_path):
+    options = {"steps": 84, "checkpoint_steps": 2, "subword_sampling": 0.2}  # 21 steps an epoch.
+    status, unbroken, _ = run_process(corpus, tmp_path / "unbroken", **options)
+    assert status == 0 and unbroken == list(range(1, 85))
+    # After a checkpoint, a step later, and while step 44's is written.
+    kills = [7, 12, 19, 22, 31, -44, 49, 56, 67, 80]
+    computed = []
+    for kill_at in kills:
+        status, steps, _ = run_process(corpus, tmp_path / "broken", kill_at, **options)
+        assert status == -signal.SIGKILL and steps[-1] == abs(kill_at) - (kill_at < 0)
+        computed += steps
+    status, steps, output = run_process(corpus, tmp_path / "broken", **options)
+    assert status == 0 and "resumed at step 80" in output
+    computed += steps
+    assert set(computed) == set(unbroken)
+    assert len(computed) - 84 < 8.4
+    for a, b in zip(weights(tmp_path / "unbroken"), weights(tmp_path / "broken"), strict=True):
+        np.testing.assert_array_equal(a, b)
+    resumed = [row["step"] for row in log_rows(tmp_path / "broken") if row["event"] == "resumed"]
+    assert resumed == ["6", "12", "18", "22", "30", "42", "48", "56", "66", "80"]
+
+
+def test_a_checkpoint_that_cannot_be_read_is_passed_over(corpus, tmp_path):
+    train(corpus, "pt", "en", tmp_path / "run", steps=6, checkpoint_steps=2, **SMALL)
+    train(corpus, "pt", "en", tmp_path / "whole", steps=8, checkpoint_steps=2, **SMALL)
+    data = tmp_path / "run" / "checkpoints" / "step-6.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:-100])
+    messages = []
+    train(corpus, "pt", "en", tmp_path / "run", steps=8, report=messages.append, **SMALL)
+    assert any("step-6 cannot be read" in m and "the one before" in m for m in messages)
+    assert any("resumed at step 4" in m for m in messages)
+    for a, b in zip(weights(tmp_path / "run"), weights(tmp_path / "whole"), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_loss_that_is_no_number_stops_the_run(corpus, tmp_path):
+    options = {"steps": 9, "checkpoint_steps": 1, "learning_rate": 1e30}
+    with pytest.raises(FloatingPointError, match=r"nan at step 2; .* checkpoint: step 1, in"):
+        train(corpus, "pt", "en", tmp_path / "run", **{**SMALL, **options})
+    rows = log_rows(tmp_path / "run")
+    assert all("nan" not in row.values() for row in rows)
+
+
+def test_a_full_disk_gives_a_message(corpus, tmp_path, command):
+    arguments = [
+        *command, "train", "--data", corpus, "--source", "pt", "--target", "en",
+        "--output", tmp_path / "run", "--steps", "2", "--vocab-size", "500",
+        "--batch-tokens", "512", "--max-length", "64",
+    ]  # fmt: skip
+
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))
+
+    process = subprocess.run(
+        arguments, preexec_fn=small_files, capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 1
+    assert "checkpoint of step 2 could not be written to" in process.stderr.splitlines()[-1]
+
+
+def test_a_folder_that_cannot_be_written_gives_a_message(corpus, command):
+    arguments = [
+        *command, "train", "--data", corpus, "--source", "pt", "--target", "en",
+        "--output", "/proc/run", "--steps", "2",
+    ]  # fmt: skip
+    process = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert process.returncode == 1
+    assert "/proc/run" in process.stderr.splitlines()[-1]
+
+
+def test_accumulated_batches_make_one_update(corpus, tmp_path):
+    options = {**SMALL, "steps": 4, "dropout": 0.0}
+    train(corpus, "pt", "en", tmp_path / "run", **options, accumulate=2)
+    rate = float(log_rows(tmp_path / "run")[-1]["learning_rate"])
+    assert rate == pytest.approx(64**-0.5 * 2.5 * 20**-1.5, rel=0.01)  # After two updates.
+
+
+def test_mixed_precision_keeps_weights_and_model_in_float32(corpus, tmp_path):
+    train(corpus, "pt", "en", tmp_path / "run", steps=2, **SMALL, dtype="mixed_bfloat16")
+    model = Translator.load(tmp_path / "run").models[0]
+    assert model.compute_dtype == "float32" and {w.dtype for w in model.weights} == {"float32"}
+
+
+def test_early_stopping_keeps_the_best_and_holds_when_called_again(corpus, tmp_path):
+    # The rate is far too high, so that it is soon no better.
+    options = {
+        **SMALL, "epochs": 12, "learning_rate": 0.2, "warmup_steps": 40,
+        "keep_best": True, "early_stopping": 2,
+    }  # fmt: skip
+    messages = []
+    train(corpus, "pt", "en", tmp_path / "run", **options, report=messages.append)
+    losses = [float(row["val_loss"]) for row in log_rows(tmp_path / "run") if row["val_loss"]]
+    assert len(losses) < 12 and len(losses) - 1 - int(np.argmin(losses)) == 2
+    assert any(f"no better val_loss than {min(losses)}" in message for message in messages)
+    log = (tmp_path / "run" / "log.csv").read_bytes()
+    kept = weights(tmp_path / "run")
+    train(corpus, "pt", "en", tmp_path / "run", **options, report=messages.append)
+    assert (tmp_path / "run" / "log.csv").read_bytes() == log
+    tokenizer = Translator.load(tmp_path / "run").tokenizer
+    validation = Batches(
+        load_corpus(corpus, "pt", "en", "validation"),
+        tokenizer,
+        tokens_per_batch=512,
+        max_length=64,
+    )
+    model = Translator.load(tmp_path / "run").models[0]
+    for a, b in zip(kept, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+    compile_for_translation(model)
+    loss = model.evaluate(validation.epoch(0), verbose=0, return_dict=True)["loss"]
+    assert loss == pytest.approx(min(losses), rel=1e-3)
+
+
+def test_bleu_is_that_of_the_translations(corpus, tmp_path):
+    train(corpus, "pt", "en", tmp_path / "run", epochs=2, bleu_epochs=2, **SMALL)
+    rows = [row for row in log_rows(tmp_path / "run") if row["val_loss"]]
+    assert [bool(row["val_bleu"]) for row in rows] == [False, True]
+    pairs = load_corpus(corpus, "pt", "en", "validation").as_numpy_iterator()
+    sources, references = zip(*([t.decode() for t in pair] for pair in pairs), strict=True)
+    translations = Translator.load(tmp_path / "run")(list(sources))
+    expected = sacrebleu.corpus_chrf(translations, [references]).score
+    assert float(rows[1]["val_chrf"]) == pytest.approx(expected, abs=0.01) and expected > 0
+
+
+def test_fine_tuning_begins_with_another_runs_model_and_tokenizer(corpus, run_dir, tmp_path):
+    train(
+        corpus, "pt", "en", tmp_path / "run", init=run_dir, steps=1, learning_rate=1e-9, **SMALL
+    )  # fmt: skip
+    tuned = tmp_path / "run"
+    assert (tuned / "tokenizer.model").read_bytes() == (run_dir / "tokenizer.model").read_bytes()
+    for a, b in zip(weights(tuned), weights(run_dir), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def test_average_makes_a_run_folder(corpus, tmp_path):
+    train(corpus, "pt", "en", tmp_path / "run", steps=6, checkpoint_steps=2, average=3, **SMALL)
+    average_run(tmp_path / "run", tmp_path / "averaged", last=3)
+    for a, b in zip(weights(tmp_path / "run"), weights(tmp_path / "averaged"), strict=True):
+        np.testing.assert_array_equal(a, b)
+    with pytest.raises(ValueError, match="has 3 checkpoints, not 4"):
+        average_run(tmp_path / "run", tmp_path / "other", last=4)
+    with pytest.raises(FileExistsError, match="averaged exists"):
+        average_run(tmp_path / "run", tmp_path / "averaged")
 
 
 def test_a_killed_run_goes_on_from_its_last_checkpoint(corpus, tmp_path, command):
