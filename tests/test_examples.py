@@ -1,3 +1,4 @@
+import shutil
 import subprocess
 import sys
 
@@ -31,13 +32,13 @@ def test_translate_with_tensorflow(run_dir, tmp_path):
         assert f"{sentence}\n  -> {translation}  (-" in out
 
 
-def test_phrasebook_report(run_dir):
-    out = run(ROOT / "examples/phrasebook_report.py", run_dir)
+def test_phrasebook_report(run_dir, tmp_path):
+    copy = shutil.copytree(run_dir, tmp_path / "run")
+    out = run(ROOT / "examples/phrasebook_report.py", copy)
     for system in ("word-for-word dictionary", "nearest training sentence", "keras_mt"):
         assert system in out
     for picture in ("training.png", "attention.png"):
-        assert (run_dir / picture).read_bytes().startswith(b"\x89PNG")
-        (run_dir / picture).unlink()
+        assert (copy / picture).read_bytes().startswith(b"\x89PNG")
 
 
 def test_plot_schedule(tmp_path):
@@ -45,7 +46,34 @@ def test_plot_schedule(tmp_path):
     assert (tmp_path / "schedule.png").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("name", ["phrasebook_report", "translate_with_tensorflow"])
+def test_cluster_on_this_machine(corpus, tmp_path):
+    out = run(
+        ROOT / "examples/cluster/local.py", 2, "--data", corpus, "--source", "pt", "--target", "en",
+        "--output", tmp_path / "run", "--steps", 2, "--vocab-size", 500, "--max-length", 64,
+        "--batch-tokens", 512, cwd=ROOT,
+    )  # fmt: skip
+    assert out.count("finished at step 2") == 1
+    assert (tmp_path / "run" / "model.keras").is_file()
+
+
+def test_kubernetes_runs_a_command_that_exists():
+    import yaml
+
+    from keras_mt.cli import main
+
+    job = yaml.safe_load((ROOT / "examples/cluster/tfjob.yaml").read_text(encoding="utf-8"))
+    assert job["kind"] == "TFJob"
+    pod = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["name"] == "tensorflow" and container["command"] == ["keras-mt", "train"]
+    main.commands["train"].make_context("train", list(container["args"]))
+    (mount,) = container["volumeMounts"]
+    assert [volume["name"] for volume in pod["volumes"]] == [mount["name"]]
+
+
+@pytest.mark.parametrize(
+    "name", ["phrasebook_report", "translate_with_tensorflow", "cluster/local"]
+)
 def test_usage(name):
     result = subprocess.run(
         [sys.executable, ROOT / f"examples/{name}.py"], capture_output=True, text=True, check=False

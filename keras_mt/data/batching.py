@@ -44,11 +44,10 @@ class CorpusCounts:
     max_length: int
 
     def __str__(self):
-        left_out = f"{self.too_long:,} longer than {self.max_length} tokens, {self.blank:,} blank"
-        if self.unlike:
-            left_out += f", {self.unlike:,} of unlike lengths"
-        if self.duplicates:
-            left_out += f", {self.duplicates:,} duplicates"
+        left_out = (
+            f"{self.too_long:,} longer than {self.max_length} tokens, {self.blank:,} blank, "
+            f"{self.unlike:,} of unlike lengths, {self.duplicates:,} duplicates"
+        )
         return (
             f"{self.pairs:,} pairs; left out: {left_out}; {self.batches:,} batches an epoch, "
             f"{self.padding:.1%} of them padding"

@@ -1,6 +1,7 @@
 """The run folder: a corpus and a preset in, a trained translator out, resumable at any time."""
 
 import functools
+import importlib.util
 import json
 import shutil
 import sys
@@ -373,6 +374,8 @@ def _check(arguments):
     monitor = arguments["monitor"]
     if monitor not in ("val_loss", "val_bleu"):
         raise ValueError(f"monitor must be val_loss or val_bleu. Received: {monitor=}")
+    if arguments["tensorboard"] and importlib.util.find_spec("tensorboard") is None:
+        raise ValueError("tensorboard is not installed: pip install 'keras_mt[tensorboard]'.")
     if monitor == "val_bleu" and not arguments["bleu_epochs"]:
         raise ValueError("monitor=val_bleu needs bleu_epochs, how often to measure it.")
 

@@ -241,6 +241,14 @@ def test_fine_tuning_begins_with_another_runs_model_and_tokenizer(corpus, run_di
         np.testing.assert_allclose(a, b, atol=1e-6)
 
 
+def test_tensorboard_is_written(corpus, tmp_path, monkeypatch):
+    train(corpus, "pt", "en", tmp_path / "run", steps=2, tensorboard=True, **SMALL)
+    assert list((tmp_path / "run" / "tensorboard").rglob("*tfevents*"))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match="tensorboard is not installed"):
+        train(corpus, "pt", "en", tmp_path / "other", steps=2, tensorboard=True, **SMALL)
+
+
 def test_average_makes_a_run_folder(corpus, tmp_path):
     train(corpus, "pt", "en", tmp_path / "run", steps=6, checkpoint_steps=2, average=3, **SMALL)
     average_run(tmp_path / "run", tmp_path / "averaged", last=3)

@@ -1,0 +1,46 @@
+"""Trains as a cluster does, with several processes on this machine.
+
+usage: python examples/cluster/local.py WORKERS [ARGUMENTS OF keras-mt train]
+
+Each process gets the environment variable TF_CONFIG, as each worker of a real cluster does.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+
+def free_addresses(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+    for each in sockets:
+        each.close()
+    return addresses
+
+
+def main(workers, arguments):
+    addresses = free_addresses(workers)
+    processes = []
+    for index in range(workers):
+        config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+        processes.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "keras_mt", "train", *arguments],
+                env={**os.environ, "TF_CONFIG": json.dumps(config)},
+            )
+        )
+    try:
+        return max(process.wait() for process in processes)
+    finally:
+        for process in processes:
+            process.kill()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3 or not sys.argv[1].isdigit():
+        sys.exit(__doc__)
+    sys.exit(main(int(sys.argv[1]), sys.argv[2:]))
