@@ -14,28 +14,13 @@ a table, and a JSON line for each system: `value` is the median of the rounds. T
 """
 
 import argparse
-import datetime
-import json
-import os
-import platform
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from importlib import metadata
 from pathlib import Path
 
-THREADS = "2"
-ENVIRONMENT = {
-    **os.environ,
-    "OMP_NUM_THREADS": THREADS,
-    "PYTHONPATH": str(Path(__file__).parents[1]),
-    "TF_CPP_MIN_LOG_LEVEL": "3",
-    "TF_NUM_INTEROP_THREADS": "1",
-    "TF_NUM_INTRAOP_THREADS": THREADS,
-}
+import harness
 
 BEAM_SIZE, SOURCE_LENGTH, VOCAB_SIZE, TEXT_BATCH = 4, 20, 8000, 256
 BASE = {"num_layers": 6, "d_model": 512, "num_heads": 8, "d_ff": 2048}
@@ -87,50 +72,27 @@ def prepare(workload, folder, run):
         [sys.executable, "-c", code, workload, str(folder), str(run.resolve() if run else "")],
         check=True,
         cwd=Path(__file__).parent,
-        env=ENVIRONMENT,
+        env=harness.ENVIRONMENT,
         stdout=subprocess.DEVNULL,
     )
 
 
 def measure(workload, folder, arguments):
     """For each system the seconds of its rounds, its peak memory and what it translated."""
-    workers = {}
-    for system, (package, workloads) in SYSTEMS.items():
-        if workloads and workload not in workloads:
-            continue
-        if package != "keras_mt" and not installed(package):
-            print(f"{system}: {package} is not installed, left out", file=sys.stderr)
-            continue
-        command = [sys.executable, __file__, "--worker", system, workload, str(folder)]
+    systems = {
+        system: package
+        for system, (package, workloads) in SYSTEMS.items()
+        if not workloads or workload in workloads
+    }
+    commands = {}
+    for system in harness.present(systems):
+        commands[system] = [sys.executable, __file__, "--worker", system, workload, str(folder)]
         if workload == "tiny-text":
-            command += ["--text", str(arguments.text.resolve())]
-        workers[system] = subprocess.Popen(
-            command, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-    results = {system: [] for system in workers}
-
-    def ask(system):
-        worker = workers[system]
-        worker.stdin.write("run\n")
-        worker.stdin.flush()
-        for line in worker.stdout:
-            if line.startswith("result "):
-                return json.loads(line.removeprefix("result "))
-        sys.exit(f"{system} failed on {workload}; its messages are above.")
-
-    for system in workers:
-        ask(system)  # Warm.
-    for _ in range(arguments.rounds):
-        for system, result in results.items():
-            result.append(ask(system))
-    for worker in workers.values():
-        worker.stdin.close()
-        worker.wait()
-    return results
+            commands[system] += ["--text", str(arguments.text.resolve())]
+    return harness.take_turns(commands, arguments.rounds)
 
 
 def report(workload, results, output):
-    sentences = results["keras_mt-float32"][0]["sentences"]
     peer = results.get("ctranslate2-float32")
     if workload == "tiny-text" and peer:
         ours = results["keras_mt-float32"][0]["translations"]
@@ -139,48 +101,8 @@ def report(workload, results, output):
         print(f"tiny-text: {agreement:.1%} of the translations are CTranslate2's", file=sys.stderr)
         if agreement < 0.99:
             sys.exit("tiny-text: the two do not do the same work; no figures.")
-    print(f"\n{workload:20} sentences/s   seconds   peak memory, MB")
-    for system, rounds in results.items():
-        seconds = statistics.median(result["seconds"] for result in rounds)
-        memory = max(result["memory"] for result in rounds)
-        print(f"{system:20} {sentences / seconds:11.2f} {seconds:9.3f} {memory:17.0f}")
-        line = {
-            "benchmark": "decode",
-            "workload": workload,
-            "system": system,
-            "value": round(sentences / seconds, 3),
-            "unit": "sentences/s",
-            "seconds": [round(result["seconds"], 4) for result in rounds],
-            "peak_memory_mb": round(memory),
-            "date": datetime.date.today().isoformat(),
-            "machine": machine(),
-            "versions": {
-                name: metadata.version(name)
-                for name in ("tensorflow", "keras", "ctranslate2", "transformers", "keras-hub")
-                if installed(name)
-            },
-        }
-        if output:
-            with open(output, "a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-        else:
-            print(json.dumps(line))
-
-
-def installed(package):
-    try:
-        metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
-
-
-def machine():
-    model = platform.processor()
-    if Path("/proc/cpuinfo").exists():
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next((x.split(": ")[1] for x in lines if x.startswith("model name")), model)
-    return f"{os.cpu_count()} cores, {model}"
+    packages = ("tensorflow", "keras", "ctranslate2", "transformers", "keras-hub")
+    harness.report("decode", workload, results, "sentences/s", packages, output)
 
 
 def write_models(workload, folder, run):
@@ -208,7 +130,7 @@ def write_models(workload, folder, run):
     translator = keras_mt.Translator(model, tokenizer, beam_size=BEAM_SIZE, **options)
     translator.export(folder / workload / "float32")
     translator.export(folder / workload / "bfloat16", dtype="bfloat16", freeze=True)
-    if installed("ctranslate2"):
+    if harness.installed("ctranslate2"):
         write_ctranslate2(model, tokenizer, folder / workload)
 
 
@@ -301,17 +223,13 @@ def work(system, workload, folder, text):
     sentences = path.read_text(encoding="utf-8").splitlines()[:batch]
     kind, _, precision = system.partition("-")
     translate = LOADERS[kind](folder, workload, precision, sentences, length)
-    for _ in sys.stdin:
-        start = time.perf_counter()
+
+    def run():
         translations = translate()
-        seconds = time.perf_counter() - start
-        result = {
-            "seconds": seconds,
-            "sentences": len(sentences),
-            "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-            "translations": translations if workload == "tiny-text" else None,
-        }
-        print("result", json.dumps(result), flush=True)
+        found = translations if workload == "tiny-text" else None
+        return {"amount": len(sentences), "translations": found}
+
+    harness.serve(run)
 
 
 def load_keras_mt(folder, workload, precision, sentences, length):
@@ -343,7 +261,7 @@ def load_ctranslate2(folder, workload, precision, sentences, length):
     translator = ctranslate2.Translator(
         str(folder / workload / f"ctranslate2-{precision}"),
         compute_type=precision,
-        intra_threads=int(THREADS),
+        intra_threads=int(harness.THREADS),
         inter_threads=1,
     )
     options = {"beam_size": BEAM_SIZE, "max_batch_size": TEXT_BATCH}
@@ -365,7 +283,7 @@ def load_transformers(folder, workload, precision, sentences, length):
     import torch
     from transformers import MarianConfig, MarianMTModel
 
-    torch.set_num_threads(int(THREADS))
+    torch.set_num_threads(int(harness.THREADS))
     torch.manual_seed(0)
     config = MarianConfig(
         vocab_size=VOCAB_SIZE,

@@ -1,4 +1,4 @@
-import importlib.util
+import importlib
 import json
 import subprocess
 import sys
@@ -9,15 +9,14 @@ from conftest import ROOT
 
 @pytest.fixture(scope="module")
 def decode():
-    spec = importlib.util.spec_from_file_location("decode", ROOT / "benchmarks" / "decode.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "benchmarks"))
+        yield importlib.import_module("decode")
 
 
 def rounds(seconds, translations=None):
     return [
-        {"seconds": s, "sentences": 100, "memory": 1000.0, "translations": translations}
+        {"seconds": s, "amount": 100, "memory": 1000.0, "translations": translations}
         for s in seconds
     ]
 

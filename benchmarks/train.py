@@ -1,0 +1,260 @@
+"""Training speed of keras_mt beside what else a user could pick.
+
+usage: python benchmarks/train.py [--rounds N] [--workloads NAME,...] [--data FOLDER]
+
+tiny, base: 64 x 32 tokens a side, vocabulary 8000, dropout 0.1, label smoothing 0.1, Adam; Keras
+models through `fit`. multi30k: `tiny` on keras_mt's own batches of 4096 tokens, from a folder of en
+and de such as Multi30k; it also says the share of padding, and how many times as fast the input
+pipeline alone is.
+
+Each system runs in a process of its own, on 2 threads; they take turns for so many rounds. Prints
+a table, and a JSON line for each system: `value` is the median of the rounds. For base it also
+prints what part of the machine's rate of matrix products the training step reaches. The peers come
+with `pip install .[peers]`; those that are not there are named and left out.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import harness
+
+SIZES = {
+    "tiny": {"num_layers": 4, "d_model": 128, "num_heads": 4, "d_ff": 256},
+    "base": {"num_layers": 6, "d_model": 512, "num_heads": 8, "d_ff": 2048},
+}
+VOCAB_SIZE, ROWS, LENGTH, DROPOUT = 8000, 64, 32, 0.1
+STEPS = {"tiny": 16, "base": 3, "multi30k": 40}
+SYSTEMS = {
+    "keras_mt-float32": "keras_mt",
+    "keras_mt-bfloat16": "keras_mt",
+    "kerashub": "keras_hub",
+    "kerashub-xla": "keras_hub",
+    "transformers": "transformers",
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--workloads", default="tiny,base,multi30k")
+    parser.add_argument("--data", type=Path, help="Folder of en and de, for multi30k.")
+    parser.add_argument("--output", type=Path, help="File that the JSON lines are added to.")
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        work(*arguments.worker, arguments.data)
+        return
+    for workload in arguments.workloads.split(","):
+        if workload not in STEPS:
+            sys.exit(f"There is no workload {workload!r}; there are {', '.join(STEPS)}.")
+        systems = SYSTEMS
+        if workload == "multi30k":
+            if not arguments.data:
+                print("multi30k: left out, since it needs --data", file=sys.stderr)
+                continue
+            systems = {name: package for name, package in SYSTEMS.items() if package == "keras_mt"}
+        commands = {
+            system: [sys.executable, __file__, "--worker", system, workload]
+            + (["--data", str(arguments.data.resolve())] if arguments.data else [])
+            for system in harness.present(systems)
+        }
+        results = harness.take_turns(commands, arguments.rounds)
+        packages = ("tensorflow", "keras", "transformers", "torch", "keras-hub")
+        harness.report("train", workload, results, "target tokens/s", packages, arguments.output)
+        for system, rounds in results.items():
+            if note := rounds[-1].get("note"):
+                print(f"{system}: {note}")
+
+
+def work(system, workload, data):
+    kind, _, variant = system.partition("-")
+    harness.serve(
+        {"keras_mt": keras_mt, "kerashub": kerashub, "transformers": transformers}[kind](
+            workload, variant, data
+        )
+    )
+
+
+def keras_mt(workload, precision, data):
+    import keras
+
+    from keras_mt import Transformer
+    from keras_mt.training.run import compile_for_translation
+
+    keras.config.set_dtype_policy("mixed_bfloat16" if precision == "bfloat16" else "float32")
+    if workload == "multi30k":
+        return real_batches(data)
+    model = Transformer(VOCAB_SIZE, **SIZES[workload], dropout=DROPOUT, max_length=LENGTH)
+    compile_for_translation(model)
+    model.compile(model.optimizer, model.loss, jit_compile=False)  # Without metrics, as the peers.
+    run = fitted(model, workload, lambda source, target: {"source": source, "target": target})
+    if workload != "base":
+        return run
+    floor = 6 * products_per_token(**SIZES[workload]) * ROWS * LENGTH * STEPS[workload]
+    floor /= product_rate(keras.config.dtype_policy().compute_dtype)
+
+    def run_and_compare():
+        start = time.perf_counter()
+        result = run()
+        share = floor / (time.perf_counter() - start)
+        return {**result, "note": f"matrix products at {share:.0%} of the machine's rate for them"}
+
+    return run_and_compare
+
+
+def real_batches(data):
+    import keras_mt
+    from keras_mt.data import Batches, load_corpus
+    from keras_mt.training.run import compile_for_translation
+
+    pairs = load_corpus(data, "en", "de", "train")
+    texts = (text for pair in pairs.as_numpy_iterator() for text in pair)
+    tokenizer = keras_mt.Tokenizer.train(texts, vocab_size=VOCAB_SIZE)
+    batches = Batches(pairs, tokenizer, tokens_per_batch=4096, seed=1)
+    model = keras_mt.Transformer.from_preset("tiny", vocab_size=tokenizer.vocab_size)
+    compile_for_translation(model)
+    steps, done = STEPS["multi30k"], 0
+
+    def run():
+        nonlocal done
+        start = time.perf_counter()
+        model.fit(batches.stream(done), steps_per_epoch=steps, verbose=0)
+        seconds = time.perf_counter() - start
+        start = time.perf_counter()
+        labels = [labels for _, labels in batches.stream(done).take(steps).as_numpy_iterator()]
+        alone = time.perf_counter() - start
+        done += steps
+        return {
+            "amount": int(sum((each != 0).sum() for each in labels)),
+            "seconds": seconds,
+            "note": f"{batches.counts.padding:.1%} padding; the input alone is "
+            f"{seconds / alone:.0f} times as fast",
+        }
+
+    return run
+
+
+def kerashub(workload, variant, data):
+    import keras
+    import keras_hub
+    from keras import ops
+
+    size = SIZES[workload]
+    embedding = keras_hub.layers.TokenAndPositionEmbedding(
+        VOCAB_SIZE, LENGTH, size["d_model"], tie_weights=True
+    )
+    source, target = (keras.Input((None,), dtype="int32") for _ in range(2))
+    memory, hidden = embedding(source), embedding(target)
+    for _ in range(size["num_layers"]):
+        memory = keras_hub.layers.TransformerEncoder(
+            size["d_ff"], size["num_heads"], dropout=DROPOUT
+        )(memory)
+    for _ in range(size["num_layers"]):
+        hidden = keras_hub.layers.TransformerDecoder(
+            size["d_ff"], size["num_heads"], dropout=DROPOUT
+        )(hidden, memory)
+    model = keras.Model([source, target], embedding.token_embedding(hidden, reverse=True))
+
+    def loss(labels, logits):
+        labels = ops.one_hot(ops.cast(labels, "int32"), VOCAB_SIZE)
+        return keras.losses.categorical_crossentropy(
+            labels, logits, from_logits=True, label_smoothing=0.1
+        )
+
+    model.compile(keras.optimizers.Adam(1e-4, 0.9, 0.98), loss, jit_compile=variant == "xla")
+    return fitted(model, workload, lambda source, target: (source, target))
+
+
+def fitted(model, workload, inputs):
+    """A function that trains a Keras model by `fit`."""
+    import numpy as np
+    import tensorflow as tf
+
+    shape = (2, ROWS * STEPS[workload], LENGTH)
+    source, target = np.random.default_rng(0).integers(2, VOCAB_SIZE, shape, dtype=np.int32)
+    dataset = tf.data.Dataset.from_tensor_slices((inputs(source, target), target)).batch(ROWS)
+    options = tf.data.Options()
+    options.autotune.enabled = False  # The tuner would hold up the end of each `fit`.
+    dataset = dataset.cache().with_options(options)
+
+    def run():
+        model.fit(dataset, verbose=0)
+        return {"amount": target.size}
+
+    return run
+
+
+def transformers(workload, variant, data):
+    import torch
+    from transformers import MarianConfig, MarianMTModel
+
+    torch.set_num_threads(int(harness.THREADS))
+    size = SIZES[workload]
+    model = MarianMTModel(
+        MarianConfig(
+            vocab_size=VOCAB_SIZE,
+            d_model=size["d_model"],
+            encoder_layers=size["num_layers"],
+            decoder_layers=size["num_layers"],
+            encoder_ffn_dim=size["d_ff"],
+            decoder_ffn_dim=size["d_ff"],
+            encoder_attention_heads=size["num_heads"],
+            decoder_attention_heads=size["num_heads"],
+            activation_function="relu",
+            max_position_embeddings=512,
+            pad_token_id=VOCAB_SIZE - 1,
+            eos_token_id=0,
+            decoder_start_token_id=VOCAB_SIZE - 1,
+            scale_embedding=True,
+            dropout=DROPOUT,
+        )
+    ).train()
+    optimizer = torch.optim.Adam(model.parameters(), 1e-4, betas=(0.9, 0.98))
+    loss_function = torch.nn.CrossEntropyLoss(label_smoothing=0.1)
+
+    def run():
+        for _ in range(STEPS[workload]):
+            source, target = torch.randint(2, VOCAB_SIZE - 1, (2, ROWS, LENGTH))
+            logits = model(
+                input_ids=source,
+                attention_mask=torch.ones_like(source),
+                decoder_input_ids=target,
+            ).logits
+            loss = loss_function(logits.reshape(-1, VOCAB_SIZE), target.reshape(-1))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return {"amount": ROWS * LENGTH * STEPS[workload]}
+
+    return run
+
+
+def products_per_token(num_layers, d_model, num_heads, d_ff):
+    """Multiplications of matrix products a target token, with as many source tokens."""
+    encoder = 4 * d_model**2 + 2 * d_model * d_ff + 2 * LENGTH * d_model
+    decoder = 8 * d_model**2 + 2 * d_model * d_ff + 4 * LENGTH * d_model
+    return num_layers * (encoder + decoder) + d_model * VOCAB_SIZE
+
+
+def product_rate(dtype):
+    """Operations a second of a large matrix product."""
+    import tensorflow as tf
+
+    a, b = (tf.cast(tf.random.normal((2048, 2048)), dtype) for _ in range(2))
+    multiply = tf.function(lambda: tf.matmul(a, b))
+    multiply()
+    seconds = []
+    for _ in range(9):
+        start = time.perf_counter()
+        multiply().numpy()
+        seconds.append(time.perf_counter() - start)
+    return 2 * 2048**3 / statistics.median(seconds)
+
+
+if __name__ == "__main__":
+    main()
