@@ -28,7 +28,8 @@ PRESETS["micro"] = {
 
 if __name__ == "__main__":
     arguments = json.loads(sys.argv[1])
-    devices, kill_at = (int(number) for number in (*sys.argv[2:], "1", "0")[:2])
+    devices = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    kill_at = int(sys.argv[3]) if len(sys.argv) > 3 else 0
     if devices > 1:
         cpu = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(
