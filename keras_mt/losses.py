@@ -118,12 +118,14 @@ def cross_entropy(labels, logits, label_smoothing=0.0):
 
         def gradient(*args, upstream=None):
             upstream = args[0] if upstream is None else upstream
-            smoothed = (probabilities - label_smoothing / vocab_size) * upstream[..., None]
-            own = label_logits(labels, smoothed) - (1 - label_smoothing) * upstream
+            share = label_smoothing / vocab_size
+            # Not from `smoothed`, which the scatter can then overwrite.
+            own = (label_logits(labels, probabilities) - share - 1 + label_smoothing) * upstream
+            smoothed = (probabilities - share) * upstream[..., None]
             flat = ops.reshape(smoothed, (-1, vocab_size))
             places = ops.stack([ops.arange(ops.shape(flat)[0]), ops.reshape(labels, (-1,))], axis=1)
             flat = ops.scatter_update(flat, places, ops.reshape(own, (-1,)))
-            return ops.reshape(flat, ops.shape(smoothed))
+            return ops.reshape(flat, ops.shape(logits))
 
         return losses, gradient
 

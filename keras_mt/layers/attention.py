@@ -5,6 +5,7 @@ import math
 import keras
 from keras import ops
 
+from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.validation import check_positive, check_rate
 
 
@@ -18,7 +19,7 @@ def scaled_dot_product_attention(query, key, value, mask=None, dropout=None, tra
         mask: Boolean tensor that broadcasts to `[batch, num_heads, query_length, key_length]`, true
             where a query may see a key. A query that may see no key at all takes the mean of the
             values, never NaN.
-        dropout: A `keras.layers.Dropout` for the attention weights, or None.
+        dropout: A `Dropout` layer for the attention weights, or None.
         training: Whether dropout is on.
 
     Returns:
@@ -149,7 +150,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.output_dense.build(query_shape)
         self.dropout_layer = None
         if self.dropout:
-            self.dropout_layer = keras.layers.Dropout(self.dropout, dtype=self.dtype_policy)
+            self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
 
     def call(
         self,

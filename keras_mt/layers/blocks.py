@@ -8,6 +8,7 @@ from keras_mt.layers.attention import (
     MultiHeadAttention,
     swap_without_gradient,
 )
+from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.feed_forward import FeedForward
 from keras_mt.layers.validation import check_positive, check_rate
 
@@ -25,7 +26,7 @@ class _Block(keras.layers.Layer):
         self.activation = keras.activations.get(activation)
         self.pre_norm = pre_norm
         self.supports_masking = True
-        self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
         self.feed_forward = FeedForward(
             d_ff, activation=activation, dtype=self.dtype_policy, name="feed_forward"
         )

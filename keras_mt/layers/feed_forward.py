@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.validation import check_positive, check_rate
 
 
@@ -53,7 +54,7 @@ class FeedForward(keras.layers.Layer):
             input_shape[-1], dtype=self.dtype_policy, name="output"
         )
         self.output_dense.build((*input_shape[:-1], self.d_ff))
-        self.dropout_layer = keras.layers.Dropout(self.dropout, dtype=self.dtype_policy)
+        self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
 
     def call(self, inputs, training=None):
         hidden = self.dropout_layer(self.inner_dense(inputs), training=training)

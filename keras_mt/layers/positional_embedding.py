@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.validation import check_positive, check_rate
 
 
@@ -117,11 +118,13 @@ class PositionalEmbedding(keras.layers.Layer):
             tie_weights,
             # Times sqrt(d_model) this has variance 1, and so have the first logits.
             embeddings_initializer=keras.initializers.RandomNormal(stddev=d_model**-0.5),
+            # Keras embeds without casting the weights, and so would project in float32.
+            reverse_dtype=self.compute_dtype,
             dtype=self.dtype_policy,
             name="embedding",
         )
         self.embedding.supports_masking = True  # Else Keras warns when masked states are projected.
-        self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
 
     def build(self, input_shape):
         self.embedding.build()

@@ -1,0 +1,60 @@
+"""Dropout that spends less on random numbers."""
+
+import keras
+
+
+@keras.saving.register_keras_serializable(package="keras_mt")
+class Dropout(keras.layers.Dropout):
+    """`keras.layers.Dropout` that draws a byte for each element instead of a float.
+
+    With dropout on, `y = x * m / (1 - p)`, where each `m` is 0 with probability `p` and else 1.
+    On the TensorFlow backend `p` is the multiple of 1/256 nearest to `rate` (at least one of them,
+    unless `rate` is 0), and four elements share one draw of 32 bits: on a CPU a third of the time.
+    On other backends it is Keras's own.
+
+    Args:
+        rate: The share of the elements that is set to 0, at least 0 and below 1.
+        **kwargs: `seed`, `noise_shape` (which leaves all to Keras), `name`, `dtype` and the other
+            arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: Float tensor of any shape.
+        training: Whether dropout is on.
+
+    Returns:
+        Float tensor of the shape of the inputs.
+
+    Raises:
+        ValueError: If `rate` is out of range.
+
+    Reference:
+        Srivastava et al. 2014, Dropout: A Simple Way to Prevent Neural Networks from Overfitting
+        (https://jmlr.org/papers/v15/srivastava14a.html).
+
+    Example:
+
+    >>> outputs = Dropout(0.25)(np.ones((100, 100)), training=True)
+    >>> sorted({round(float(y), 4) for y in np.ravel(outputs)})
+    [0.0, 1.3333]
+    """
+
+    def call(self, inputs, training=False):
+        on_tensorflow = keras.backend.backend() == "tensorflow"
+        if not (training and self.rate) or self.noise_shape is not None or not on_tensorflow:
+            return super().call(inputs, training=training)
+        import tensorflow as tf  # Only here: the layers run without it on other backends.
+
+        dropped = min(max(round(256 * self.rate), 1), 255)
+        shape = tf.shape(inputs)
+        size = tf.reduce_prod(shape)
+        words = tf.random.stateless_uniform(
+            [(size + 3) // 4],
+            tf.cast(self.seed_generator.next(), "int32"),
+            minval=None,
+            maxval=None,
+            dtype="uint32",
+        )
+        draws = tf.reshape(tf.reshape(tf.bitcast(words, "uint8"), [-1])[:size], shape)
+        # A product with what needs no gradient is cheaper, there and back, than a choice.
+        scale = tf.constant(256 / (256 - dropped), inputs.dtype)
+        return inputs * (tf.cast(draws >= dropped, inputs.dtype) * scale)
