@@ -278,15 +278,22 @@ def evaluate(model, data, source, target, split, tokenize, **search):
 @click.argument("run_dir", type=click.Path(exists=True))
 @click.argument("output", type=click.Path())
 @click.option("--last", type=int, default=5, show_default=True, help="Number of checkpoints.")
-def average(run_dir, output, last):
-    """Average the last checkpoints of a run into a new run folder.
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "bfloat16"]),
+    default="float32",
+    show_default=True,
+    help="Of the weights that are written; computation is in float32 with either.",
+)
+def average(run_dir, output, last, dtype):
+    """Average the last checkpoints of a run, ended or not, into a new run folder.
 
     \b
     keras-mt average runs/en_de runs/en_de_averaged --last 10
     """
     from keras_mt.training import average_run
 
-    average_run(run_dir, output, last)
+    average_run(run_dir, output, last, dtype)
     click.echo(f"averaged {last} checkpoints into {output}")
 
 

@@ -140,7 +140,7 @@ class Translator:
             **options: `beam_size` and the other options of the constructor.
 
         Returns:
-            A `Translator`.
+            A `Translator`, which computes in float32 whatever the dtype of the weights.
 
         Raises:
             FileNotFoundError: If a file is missing; the message says which.
@@ -159,7 +159,7 @@ class Translator:
                     f"{run_dir} and {run_dirs[0]} have different tokenizers: the models of an "
                     "ensemble must share one."
                 )
-        models = [keras.models.load_model(d / "model.keras", compile=False) for d in run_dirs]
+        models = [_in_float32(keras.models.load_model(d / "model.keras")) for d in run_dirs]
         return cls(models, Tokenizer.load(run_dirs[0] / "tokenizer.model"), **options)
 
     def __call__(self, texts, prefixes=None):
@@ -489,6 +489,14 @@ class _Frozen(keras.StatelessScope):
         if key not in self._constants:
             self._constants[key] = tf.constant(self._values[id(variable)])
         return self._constants[key]
+
+
+def _in_float32(model):
+    if model.dtype_policy.name == "float32":
+        return model
+    copy = Transformer.from_config({**model.get_config(), "dtype": "float32"})
+    copy.set_weights(model.get_weights())
+    return copy
 
 
 def _for_decoding(model, dtype):

@@ -31,6 +31,31 @@ from keras_mt.version import __version__
 
 _DEFAULT_EPOCHS = 20
 
+# Arguments of `train` that must stay the same when a run goes on.
+_CONFIG = (
+    "data",
+    "source",
+    "target",
+    "weights",
+    "init",
+    "preset",
+    "seed",
+    "vocab_size",
+    "max_length",
+    "max_ratio",
+    "deduplicate",
+    "subword_sampling",
+    "batch_tokens",
+    "accumulate",
+    "dropout",
+    "label_smoothing",
+    "rdrop",
+    "warmup_steps",
+    "learning_rate",
+    "clip_norm",
+    "dtype",
+)
+
 
 def train(
     data,
@@ -130,42 +155,15 @@ def train(
 
     >>> train("phrasebook", "pt", "en", "runs/pt_en", epochs=10)  # doctest: +SKIP
     """
-    _check(locals())
+    arguments = locals()
+    _check(arguments)
     strategy = distribute()
     chief = is_chief(strategy)
-    if not chief:
-        report = _silent
-    data = [str(name) for name in (data if isinstance(data, (list, tuple)) else [data])]
-    recipe = {**PRESETS[preset]["training"], "dropout": PRESETS[preset]["model"]["dropout"]}
-    given = {
-        "batch_tokens": batch_tokens,
-        "dropout": dropout,
-        "label_smoothing": label_smoothing,
-        "warmup_steps": warmup_steps,
-    }
-    recipe.update({name: value for name, value in given.items() if value is not None})
-    config = {
-        "data": data[0] if len(data) == 1 else data,
-        "source": source,
-        "target": target,
-        "weights": weights,
-        "init": None if init is None else str(init),
-        "preset": preset,
-        "seed": seed,
-        "vocab_size": vocab_size,
-        "max_length": max_length,
-        "max_ratio": max_ratio,
-        "deduplicate": deduplicate,
-        "subword_sampling": subword_sampling,
-        **recipe,
-        "accumulate": accumulate,
-        "rdrop": rdrop,
-        "learning_rate": learning_rate,
-        "clip_norm": clip_norm,
-        "dtype": dtype,
-    }
+    report = report if chief else _silent
+    config = _config(arguments)
+    corpora = config["data"] if isinstance(config["data"], list) else [config["data"]]
     run_dir = Path(output)
-    pairs = [load_corpus(name, source, target, "train") for name in data]
+    pairs = [load_corpus(name, source, target, "train") for name in corpora]
     base = None if init is None else Translator.load(init)
     if not chief:
         _wait_for(run_dir / "tokenizer.model")
@@ -174,7 +172,7 @@ def train(
     batches = Batches(
         pairs,
         tokenizer,
-        tokens_per_batch=recipe["batch_tokens"],
+        tokens_per_batch=config["batch_tokens"],
         max_length=max_length,
         seed=seed,
         subword_sampling=subword_sampling,
@@ -186,28 +184,28 @@ def train(
     report(f"train: {batches.counts}")
     if not batches.counts.batches:
         raise ValueError(
-            f"{', '.join(data)} has no pair of at most max_length={max_length} tokens."
+            f"{', '.join(corpora)} has no pair of at most max_length={max_length} tokens."
         )
     validation = validation_pairs = None
-    if has_split(data[0], source, target, "validation"):
-        validation_pairs = load_corpus(data[0], source, target, "validation")
+    if has_split(corpora[0], source, target, "validation"):
+        validation_pairs = load_corpus(corpora[0], source, target, "validation")
         validation = Batches(
             validation_pairs,
             tokenizer,
-            tokens_per_batch=recipe["batch_tokens"],
+            tokens_per_batch=config["batch_tokens"],
             max_length=max_length,
         )
         report(f"validation: {validation.counts}")
     elif bleu_epochs or keep_best or early_stopping:
-        raise ValueError(f"{data[0]} has no split validation to measure on.")
+        raise ValueError(f"{corpora[0]} has no split validation to measure on.")
 
     keras.utils.set_random_seed(seed)
     with strategy.scope():
-        model = _model(preset, base, tokenizer, recipe["dropout"], max_length, rdrop, dtype)
+        model = _model(config, base, tokenizer)
         compile_for_translation(
             model,
-            recipe["label_smoothing"],
-            recipe["warmup_steps"],
+            config["label_smoothing"],
+            config["warmup_steps"],
             learning_rate,
             clip_norm=clip_norm,
             accumulate=accumulate,
@@ -217,12 +215,10 @@ def train(
         model, run_dir / "checkpoints", checkpoint_steps, keep=keep, report=report, write=chief
     )
     start = checkpoints.restore()
-
-    epoch_steps = batches.counts.batches
-    last_step = steps or (epochs or _DEFAULT_EPOCHS) * epoch_steps
+    last_step = steps or (epochs or _DEFAULT_EPOCHS) * batches.counts.batches
     report(
         f"model: {preset}, {model.count_params():,} parameters, vocabulary {model.vocab_size:,}; "
-        f"{last_step:,} steps, {epoch_steps:,} an epoch"
+        f"{last_step:,} steps, {batches.counts.batches:,} an epoch"
     )
     if start:
         report(f"resumed at step {start} from {run_dir / 'checkpoints'}")
@@ -244,32 +240,17 @@ def train(
         callbacks.append(
             keras.callbacks.TensorBoard(run_dir / "tensorboard", write_graph=False, update_freq=50)
         )
-    for first, epoch, last_epoch, epoch_part in _parts(start, last_step, epoch_steps):
-        if best.stopped:
-            break
-        model.fit(
-            distributed(strategy, functools.partial(batches.stream, first)),
-            initial_epoch=epoch,
-            epochs=last_epoch,
-            steps_per_epoch=epoch_part,
-            validation_data=validation
-            and distributed(strategy, functools.partial(validation.epoch, 0)),
-            validation_steps=validation and validation.counts.batches,
-            callbacks=callbacks,
-            shuffle=False,  # The batches are shuffled already; else Keras warns.
-            verbose=(1 if sys.stdout.isatty() else 2) if chief else 0,
-        )
-    if not chief:
-        return run_dir
-    if keep_best:
-        model.load_weights(best.path)
-        save_model(model, model.get_weights(), run_dir / "model.keras")
-    else:
-        trained = averaged(model, checkpoints.directory, average)
+    _fit(model, strategy, batches, validation, start, last_step, callbacks, best, chief)
+    if chief:
+        if keep_best:
+            model.load_weights(best.path)
+            trained = model.get_weights()
+        else:
+            trained = averaged(model, checkpoints.directory, average)
         save_model(model, trained, run_dir / "model.keras")
-    if any(row["loss"] or row["val_loss"] for row in read_log(log.path)):
-        plot_run(log.path, run_dir / "training.png")
-    report(f"finished at step {checkpoints.step}: {run_dir}")
+        if any(row["loss"] or row["val_loss"] for row in read_log(log.path)):
+            plot_run(log.path, run_dir / "training.png")
+        report(f"finished at step {checkpoints.step}: {run_dir}")
     return run_dir
 
 
@@ -312,13 +293,15 @@ def compile_for_translation(
     )
 
 
-def average_run(run_dir, output, last=5):
+def average_run(run_dir, output, last=5, dtype="float32"):
     """Makes a run folder whose model has the mean weights of another run's last checkpoints.
 
     Args:
-        run_dir: The run folder.
+        run_dir: The run folder; the run need not be at its end.
         output: The new one.
         last: Number of checkpoints.
+        dtype: Dtype of the weights that are written: "float32", or "bfloat16", half as large. What
+            loads the folder computes in float32 with either.
 
     Returns:
         The new folder's path.
@@ -337,19 +320,24 @@ def average_run(run_dir, output, last=5):
     run_dir, output = Path(run_dir), Path(output)
     if output.exists():
         raise FileExistsError(f"{output} exists; give a new folder.")
-    model = Translator.load(run_dir).models[0]
+    for name in ("config.json", "tokenizer.model", "checkpoints"):
+        if not (run_dir / name).exists():
+            raise FileNotFoundError(f"{run_dir} is not a run folder to average: it has no {name}.")
+    config = json.loads((run_dir / "config.json").read_text(encoding="utf-8"))
+    base = Translator.load(config["init"]) if config["init"] else None
+    model = _model(config, base, Tokenizer.load(run_dir / "tokenizer.model"))
     weights = averaged(model, run_dir / "checkpoints", last)
     with written_whole(output) as temporary:
         temporary.mkdir(parents=True)
         for name in ("tokenizer.model", "config.json", "log.csv"):
             shutil.copyfile(run_dir / name, temporary / name)
-        save_model(model, weights, temporary / "model.keras")
+        save_model(model, weights, temporary / "model.keras", dtype)
     return output
 
 
-def save_model(model, weights, path):
-    """Writes a model with other weights: in float32, not compiled, whole or not at all."""
-    copy = Transformer.from_config({**model.get_config(), "dtype": "float32"})
+def save_model(model, weights, path, dtype="float32"):
+    """Writes a model with other weights and of another dtype: not compiled, whole or not at all."""
+    copy = Transformer.from_config({**model.get_config(), "dtype": dtype})
     copy.set_weights(weights)
     with written_whole(path) as temporary:
         copy.save(temporary)
@@ -390,13 +378,45 @@ def _wait_for(path):
         time.sleep(0.5)
 
 
-def _model(preset, base, tokenizer, dropout, max_length, rdrop, dtype):
-    options = {"dropout": dropout, "max_length": max_length, "rdrop": rdrop, "dtype": dtype}
+def _config(arguments):
+    """What of the arguments of `train` makes the run, the preset's recipe filled in."""
+    data, init = arguments["data"], arguments["init"]
+    data = [str(name) for name in (data if isinstance(data, (list, tuple)) else [data])]
+    preset = PRESETS[arguments["preset"]]
+    recipe = {**preset["training"], "dropout": preset["model"]["dropout"]}
+    return {
+        **{name: arguments[name] for name in _CONFIG},
+        "data": data[0] if len(data) == 1 else data,
+        "init": None if init is None else str(init),
+        **{n: v if arguments[n] is None else arguments[n] for n, v in recipe.items()},
+    }
+
+
+def _model(config, base, tokenizer):
+    options = {name: config[name] for name in ("dropout", "max_length", "rdrop", "dtype")}
     if base is None:
-        return Transformer.from_preset(preset, vocab_size=tokenizer.vocab_size, **options)
+        return Transformer.from_preset(config["preset"], vocab_size=tokenizer.vocab_size, **options)
     model = Transformer.from_config({**base.models[0].get_config(), **options})
     model.set_weights(base.models[0].get_weights())
     return model
+
+
+def _fit(model, strategy, batches, validation, start, last_step, callbacks, best, chief):
+    for first, epoch, last_epoch, steps in _parts(start, last_step, batches.counts.batches):
+        if best.stopped:
+            break
+        model.fit(
+            distributed(strategy, functools.partial(batches.stream, first)),
+            initial_epoch=epoch,
+            epochs=last_epoch,
+            steps_per_epoch=steps,
+            validation_data=validation
+            and distributed(strategy, functools.partial(validation.epoch, 0)),
+            validation_steps=validation and validation.counts.batches,
+            callbacks=callbacks,
+            shuffle=False,  # The batches are shuffled already; else Keras warns.
+            verbose=(1 if sys.stdout.isatty() else 2) if chief else 0,
+        )
 
 
 def _parts(start, last_step, epoch_steps):

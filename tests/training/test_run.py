@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sacrebleu
+import tensorflow as tf
 
 from keras_mt import Translator
 from keras_mt.data import Batches, load_corpus
@@ -254,6 +255,12 @@ def test_average_makes_a_run_folder(corpus, tmp_path):
     average_run(tmp_path / "run", tmp_path / "averaged", last=3)
     for a, b in zip(weights(tmp_path / "run"), weights(tmp_path / "averaged"), strict=True):
         np.testing.assert_array_equal(a, b)
+    (tmp_path / "run" / "model.keras").unlink()  # As of a run that is not at its end.
+    average_run(tmp_path / "run", tmp_path / "half", last=3, dtype="bfloat16")
+    for a, b in zip(weights(tmp_path / "averaged"), weights(tmp_path / "half"), strict=True):
+        np.testing.assert_array_equal(tf.cast(tf.cast(a, "bfloat16"), "float32"), b)
+    sizes = [(tmp_path / name / "model.keras").stat().st_size for name in ("averaged", "half")]
+    assert sizes[1] < 0.7 * sizes[0]
     with pytest.raises(ValueError, match="has 3 checkpoints, not 4"):
         average_run(tmp_path / "run", tmp_path / "other", last=4)
     with pytest.raises(FileExistsError, match="averaged exists"):
