@@ -23,19 +23,24 @@ ENVIRONMENT = {
 }
 
 
-def take_turns(commands, rounds):
+def take_turns(commands, rounds, **environment):
     """Starts a worker of each command and asks each for a result in each round, after one to warm.
 
     Args:
         commands: Command lines by system; each process calls `serve`.
         rounds: Number of rounds.
+        **environment: Variables to set otherwise than in `ENVIRONMENT`.
 
     Returns:
         The results of each system, lists of dicts.
     """
     workers = {
         system: subprocess.Popen(
-            command, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command,
+            env={**ENVIRONMENT, **environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for system, command in commands.items()
     }

@@ -63,7 +63,10 @@ def main():
             + (["--data", str(arguments.data.resolve())] if arguments.data else [])
             for system in harness.present(systems)
         }
-        results = harness.take_turns(commands, arguments.rounds)
+        # A training step has many small operations that can go side by side.
+        results = harness.take_turns(
+            commands, arguments.rounds, TF_NUM_INTEROP_THREADS=harness.THREADS
+        )
         packages = ("tensorflow", "keras", "transformers", "torch", "keras-hub")
         harness.report("train", workload, results, "target tokens/s", packages, arguments.output)
         for system, rounds in results.items():
