@@ -1,3 +1,4 @@
+import os
 import shutil
 import subprocess
 import sys
@@ -69,6 +70,37 @@ def test_kubernetes_runs_a_command_that_exists():
     main.commands["train"].make_context("train", list(container["args"]))
     (mount,) = container["volumeMounts"]
     assert [volume["name"] for volume in pod["volumes"]] == [mount["name"]]
+
+
+@pytest.mark.parametrize(("folder", "tokenize"), [("m_tokenized", "none"), ("m", "13a")])
+def test_multi30k_recipe_asks_for_options_that_exist(folder, tokenize, tmp_path):
+    from keras_mt.cli import main
+
+    shown = tmp_path / "keras-mt"
+    shown.write_text('#!/bin/sh\nfor argument; do echo "$argument"; done\n')
+    shown.chmod(0o755)
+    out = subprocess.run(
+        ["sh", ROOT / "examples/multi30k/train.sh", folder, "runs/a b", "--epochs", "1"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    ).stdout
+    command, *arguments = out.splitlines()
+    given = main.commands[command].make_context(command, arguments).params
+    assert given["data"] == (folder,) and given["output"] == "runs/a b"
+    assert (given["epochs"], given["bleu_tokenize"]) == (1, tokenize)
+
+
+def test_multi30k_ablation_asks_for_options_that_exist():
+    from keras_mt.cli import main
+
+    sys.path.insert(0, str(ROOT / "examples/multi30k"))
+    import ablation
+
+    for options in ablation.VARIANTS.values():
+        arguments = f"--data x --output y {ablation.COMMON} {options}"
+        main.commands["train"].make_context("train", arguments.split())
 
 
 @pytest.mark.parametrize(
