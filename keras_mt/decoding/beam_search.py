@@ -36,6 +36,7 @@ class _Rows(NamedTuple):
     index: tf.Tensor  # [rows]: the sentence's place in the batch
     max_length: tf.Tensor  # [rows]
     prefix: tuple  # of none, or of one [rows, prefix_length]: tokens to begin with, then zeros
+    own: tuple  # of none, or of one dict of [rows]: options that are each row's own
     tokens: tf.Tensor  # [rows, beams, length]
     ancestors: tf.Tensor  # [rows, beams, length]: whose cache entry at each position is its own
     log_probs: tf.Tensor  # [rows, beams]
@@ -58,6 +59,7 @@ def beam_search(
     max_length,
     *,
     prefix=None,
+    row_options=None,
     normalize=True,
     start_id=2,
     end_id=3,
@@ -87,6 +89,9 @@ def beam_search(
             Axes that grow must be of size 0.
         max_length: int32 `[batch]`: the most tokens to generate, with the end. 0: nothing.
         prefix: int32 `[batch, length]`: the tokens that each hypothesis begins with, then zeros.
+        row_options: A dict of `[batch]` tensors, the rows' own `beam_size` and `n_best`, int32, and
+            `length_penalty`, float32; None where all have those of `options`, which else are the
+            greatest.
         normalize: Whether `step` returns logits; False for log-probabilities.
         start_id: The token before the first.
         end_id: The token that ends a hypothesis.
@@ -155,14 +160,20 @@ def beam_search(
         search_on,
         (
             tf.constant(0),
-            _first_rows(max_length, prefix, cache, options),
+            _first_rows(max_length, prefix, row_options, cache, options),
             _no_hypotheses(batch, n_best),
         ),
     )
+    if row_options is not None:
+        kept = tf.range(n_best) < row_options["n_best"][:, None]
+        found = Hypotheses(
+            tf.where(kept[..., None], found.tokens, 0),
+            tf.where(kept, found.scores, NO_HYPOTHESIS),
+        )
     return found
 
 
-def _first_rows(max_length, prefix, cache, options):
+def _first_rows(max_length, prefix, row_options, cache, options):
     batch, beams = tf.shape(max_length)[0], options.beam_size
     log_probs = tf.zeros((batch, beams))
     if not options.samples:  # All beams begin alike: one will do.
@@ -171,6 +182,7 @@ def _first_rows(max_length, prefix, cache, options):
         index=tf.range(batch),
         max_length=max_length,
         prefix=() if prefix is None else (prefix,),
+        own=() if row_options is None else (row_options,),
         tokens=tf.zeros((batch, beams, 0), tf.int32),
         ancestors=tf.zeros((batch, beams, 0), tf.int32),
         log_probs=log_probs,
@@ -211,19 +223,24 @@ def _choose(rows, continuations, length, options, end_id):
     beams = options.beam_size
     tokens = tf.gather(rows.tokens, parents, batch_dims=1)
     tokens = tf.concat([tokens, last[..., None]], axis=-1)  # [rows, count, length]
+    penalty = rows.own[0]["length_penalty"] if rows.own else options.length_penalty
 
     full = length >= rows.max_length  # [rows]
     ends = (last == end_id) | full[:, None]
     finished = _set_aside(
         rows.finished,
         tokens[:, :beams],
-        log_probs[:, :beams] / tf.cast(length, tf.float32) ** options.length_penalty,
-        ends[:, :beams] & (log_probs[:, :beams] > NO_HYPOTHESIS / 2) & ~rows.done[:, None],
+        log_probs[:, :beams] / (tf.cast(length, tf.float32) ** penalty)[..., None],
+        ends[:, :beams] & _alive(log_probs[:, :beams], rows) & ~rows.done[:, None],
     )
     log_probs, chosen = tf.math.top_k(tf.where(last == end_id, NO_HYPOTHESIS, log_probs), beams)
+    log_probs = tf.where(_alive(log_probs, rows), log_probs, NO_HYPOTHESIS)
     # The best that a live hypothesis can still reach: nothing more lost, at the greatest length.
-    attainable = log_probs[:, 0] / tf.cast(rows.max_length, tf.float32) ** options.length_penalty
-    hopeless = (finished.scores[:, -1] >= attainable) | (log_probs[:, 0] <= NO_HYPOTHESIS / 2)
+    attainable = log_probs[:, 0] / tf.cast(rows.max_length, tf.float32) ** penalty
+    worst = finished.scores[:, -1]
+    if rows.own:
+        worst = tf.gather(finished.scores, rows.own[0]["n_best"] - 1, batch_dims=1)
+    hopeless = (worst >= attainable) | (log_probs[:, 0] <= NO_HYPOTHESIS / 2)
     return rows._replace(
         tokens=tf.gather(tokens, chosen, batch_dims=1),
         ancestors=tf.gather(rows.ancestors, tf.gather(parents, chosen, batch_dims=1), batch_dims=1),
@@ -231,6 +248,14 @@ def _choose(rows, continuations, length, options, end_id):
         finished=finished,
         done=rows.done | full | hopeless,
     )
+
+
+def _alive(log_probs, rows):
+    """Which of the best `[rows, beams]` are possible, and within their row's own beam."""
+    alive = log_probs > NO_HYPOTHESIS / 2
+    if rows.own:
+        alive &= tf.range(tf.shape(log_probs)[1]) < rows.own[0]["beam_size"][:, None]
+    return alive
 
 
 def _last_tokens(tokens, start_id):

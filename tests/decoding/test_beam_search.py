@@ -195,6 +195,34 @@ def test_a_narrow_beam_equals_the_plain_reference(
         assert_same(found[row], expected)
 
 
+@settings(deadline=None, max_examples=25)
+@given(
+    st.integers(0, 10**6),
+    st.lists(
+        st.tuples(st.integers(1, 5), st.integers(1, 5), st.sampled_from([0.0, 0.6, 1.0, 2.0])),
+        min_size=1,
+        max_size=6,
+    ),
+)
+def test_rows_with_options_of_their_own_are_as_if_alone(seed, rows):
+    beams, n_best, penalties = (np.array(column) for column in zip(*rows, strict=True))
+    n_best = np.minimum(n_best, beams)
+    model = RandomModel(seed, vocab_size=9, batch=len(rows))
+    own = {
+        "beam_size": tf.constant(beams, tf.int32),
+        "n_best": tf.constant(n_best, tf.int32),
+        "length_penalty": tf.constant(penalties, tf.float32),
+    }
+    lengths = [3 + row % 4 for row in range(len(rows))]
+    together = model.search(lengths, beam_size=5, n_best=5, row_options=own)
+    for row, (found, kept) in enumerate(zip(together, n_best, strict=True)):
+        options = {"beam_size": int(beams[row]), "length_penalty": float(penalties[row])}
+        alone = model.search(lengths, n_best=int(kept), **options)[row]
+        assert [tokens for _, tokens in found[:kept]] == [tokens for _, tokens in alone]
+        np.testing.assert_allclose([s for s, _ in found[:kept]], [s for s, _ in alone], rtol=1e-5)
+        assert all(hypothesis == (NO_HYPOTHESIS, []) for hypothesis in found[kept:])
+
+
 def test_the_search_stops_when_nothing_live_can_win():
     # After the start the end is nearly certain; a model that is asked once more would fail.
     def step(tokens, position, cache, mask):
