@@ -1,12 +1,7 @@
 """Strings to strings, from a model and a tokenizer."""
 
-import contextlib
 import dataclasses
-import json
 import math
-import os
-import shutil
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -126,6 +121,7 @@ class Translator:
         self._translate = tf.function(self._translate_batch, input_signature=[_TEXT])
         self._translate_on = tf.function(self._translate_batch, input_signature=[_TEXT, _PREFIX])
         self._score = tf.function(self._score_batch, input_signature=[_TEXT, _TARGET])
+        self._align = tf.function(self._align_batch, input_signature=[_TEXT, _TARGET])
         self._score_tokens = tf.function(
             self._token_log_probs, input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2
         )
@@ -227,7 +223,7 @@ class Translator:
 
         Args:
             source: A str.
-            target: A str, its translation; the translator's own when None.
+            target: A str, its translation; the translator's own when None or empty.
 
         Returns:
             The pieces of the source and of the target, lists of str, each with the end at its
@@ -236,23 +232,16 @@ class Translator:
         Raises:
             ValueError: If a text is longer than the model's limit.
         """
-        if target is None:
-            target = self.hypotheses([source])[0]
-            if target is None:
-                raise ValueError(self._too_long("The source"))
-            target = target[0].text
-        (source_ids, long_source), (target_ids, long_target) = map(self._ids, ([source], [target]))
-        if long_source or long_target:
-            raise ValueError(self._too_long("The source" if long_source else "The target"))
-        inputs = _shifted(target_ids)
-        attention = []
-        for model in self.models:
-            memory, hidden = model.encode(source_ids), model.target_embedding(inputs)
-            for block in model.decoder_blocks:
-                hidden, scores = block(hidden, memory, return_attention_scores=True)
-            attention.append(tf.reduce_mean(tf.cast(scores, tf.float32), axis=1)[0])
-        pieces = [self.tokenizer.pieces(ids[0]) for ids in (source_ids, target_ids)]
-        return *pieces, tf.reduce_mean(attention, axis=0).numpy()
+        outputs = self._align(tf.constant([source]), tf.constant([target or ""]))
+        outputs = {name: tensor[0].numpy() for name, tensor in outputs.items()}
+        if outputs["refused"]:
+            raise ValueError(self._too_long("The source or the target"))
+        pieces = [
+            [piece.decode("utf-8") for piece in outputs[f"{side}_tokens"][:length]]
+            for side in ("source", "target")
+            for length in [outputs[f"{side}_lengths"]]
+        ]
+        return *pieces, outputs["attention"][: len(pieces[1]), : len(pieces[0])]
 
     def _run(self, text, prefix=None):
         return self._translate(text) if prefix is None else self._translate_on(text, prefix)
@@ -291,40 +280,71 @@ class Translator:
         ids = self.tokenizer.tokenize(text)
         return with_end(ids[:, : self._limit - 1]).to_tensor(), ids.row_lengths() >= self._limit
 
-    def _translate_batch(self, text, prefix=None):
+    def _translate_batch(self, text, prefix=None, own=None):
+        """Translations, their scores and tokens.
+
+        Args:
+            text: String `[batch]`.
+            prefix: String `[batch]`, what each translation begins with, or None.
+            own: None, or the rows' own options, tensors `[batch]`: `beam_size`, `n_best` and
+                `length_penalty`, in which the translator's are the greatest, and `max_length`, 0
+                for the translator's. A row whose options are impossible is refused.
+        """
         source, refused = self._ids(text)
-        lengths = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) - 1  # Without the end.
-        empty = lengths == 0
+        if own is not None:
+            possible = (
+                (own["beam_size"] >= 1)
+                & (own["beam_size"] <= self.options.beam_size)
+                & (own["n_best"] >= 1)
+                & (own["n_best"] <= tf.minimum(own["beam_size"], self.options.n_best))
+                & (own["length_penalty"] >= 0)
+                & tf.math.is_finite(own["length_penalty"])
+                & (own["max_length"] >= 0)
+                & (own["max_length"] <= self._limit)
+            )
+            refused |= ~possible
+            own = {n: tf.where(possible, x, tf.ones_like(x)) for n, x in own.items()}
+        empty = _is_empty(source)
+        found = self._search(source, refused | empty, prefix, own)
+        n_best = self.options.n_best
+        rows, _, length = tf.unstack(tf.shape(found.tokens))
+        translations = self.tokenizer.detokenize(tf.reshape(found.tokens, (rows * n_best, length)))
+        translations = tf.reshape(translations, (rows, n_best))
+        first = tf.range(n_best)[None] == 0  # The translation of nothing is nothing.
+        nothing = (empty & ~refused)[:, None] & first
+        return {
+            "translations": translations,
+            "scores": tf.where(nothing, 0.0, found.scores),
+            "tokens": found.tokens,
+        }
+
+    def _search(self, source, skipped, prefix=None, own=None):
+        """Hypotheses for source ids `[batch, length]` with the end, none where `skipped`."""
         if self.max_length is None:
+            lengths = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) - 1  # Without the end.
             max_length = tf.minimum(2 * lengths + 10, self._limit)
         else:
-            max_length = tf.fill(tf.shape(lengths), self.max_length)
+            max_length = tf.fill(tf.shape(skipped), self.max_length)
+        if own is not None:
+            max_length = tf.where(own["max_length"] > 0, own["max_length"], max_length)
         if prefix is not None:
             prefix, long_prefix = self._ids(prefix)
             prefix = tf.where(prefix == Tokenizer.END, 0, prefix)
-            refused |= long_prefix
+            skipped |= long_prefix
             length = tf.math.count_nonzero(prefix, axis=1, dtype=tf.int32)
             max_length = tf.maximum(max_length, tf.minimum(length + 1, self._limit))
-        found = beam_search(
+        return beam_search(
             self._step,
             [model.start_decoding(source) for model in self.models],
-            tf.where(refused | empty, 0, max_length),
+            tf.where(skipped, 0, max_length),
             prefix=prefix,
+            row_options=own and {n: own[n] for n in ("beam_size", "n_best", "length_penalty")},
             normalize=len(self.models) == 1,
             start_id=Tokenizer.START,
             end_id=Tokenizer.END,
             forbidden_ids=(Tokenizer.PADDING, Tokenizer.START),
             **dataclasses.asdict(self.options),
         )
-        n_best = self.options.n_best
-        tokens = tf.reshape(found.tokens, (-1, tf.shape(found.tokens)[-1]))
-        translations = tf.reshape(self.tokenizer.detokenize(tokens), (-1, n_best))
-        first = tf.range(n_best)[None] == 0  # The translation of nothing is nothing.
-        return {
-            "translations": translations,
-            "scores": tf.where(empty[:, None] & first, 0.0, found.scores),
-            "tokens": found.tokens,
-        }
 
     def _step(self, tokens, position, caches, mask):
         """The models' next logits or, of several, the mean of their log-probabilities."""
@@ -345,6 +365,41 @@ class Translator:
             "refused": long_source | long_target,
         }
 
+    def _align_batch(self, text, target):
+        """The cross-attention of each row's target over its source.
+
+        Where the target is empty it is the translator's own. The outputs are padded with empty
+        strings and zeros to the longest row's lengths; those of a refused row are 0.
+        """
+        source, refused = self._ids(text)
+        given, long_target = self._ids(target)
+        own = tf.strings.length(target) == 0
+        refused |= long_target & ~own
+        found = self._search(source, refused | ~own | _is_empty(source)).tokens[:, 0]
+        longest = tf.maximum(tf.shape(found)[1], tf.shape(given)[1])
+        found, given = (
+            tf.pad(ids, ((0, 0), (0, longest - tf.shape(ids)[1]))) for ids in (found, given)
+        )
+        ids = tf.where(refused[:, None], 0, tf.where(own[:, None], found, given))
+        source = tf.where(refused[:, None], 0, source)
+        inputs, attention = _shifted(ids), []
+        for model in self.models:
+            memory, hidden = model.encode(source), model.target_embedding(inputs)
+            for block in model.decoder_blocks:
+                hidden, scores = block(hidden, memory, return_attention_scores=True)
+            attention.append(tf.reduce_mean(tf.cast(scores, tf.float32), axis=1))
+        real = tf.cast((ids != 0)[:, :, None] & (source != 0)[:, None, :], tf.float32)
+        outputs = {
+            "translations": tf.where(own, self.tokenizer.detokenize(ids), target),
+            "attention": tf.reduce_mean(attention, axis=0) * real,
+            "refused": refused,
+        }
+        for side, tokens in (("source", source), ("target", ids)):
+            pieces = self.tokenizer.id_to_string(tokens)
+            outputs[f"{side}_tokens"] = tf.where(tokens == 0, "", pieces)
+            outputs[f"{side}_lengths"] = tf.math.count_nonzero(tokens, axis=1, dtype=tf.int32)
+        return outputs
+
     def _token_log_probs(self, source, target):
         """Log-probabilities of the target's tokens `[batch, length]`; 0 for padding."""
         inputs = {"source": source, "target": _shifted(target)}
@@ -356,67 +411,25 @@ class Translator:
         """Writes a SavedModel that TensorFlow Serving loads: strings in, translations out.
 
         Its signature `serving_default` takes `text`, string `[batch]`, and returns `translations`,
-        string `[batch, n_best]`, best first, and `scores`, float32 `[batch, n_best]`. A text
-        longer than the model's limit gives empty translations and the score -1e9. It needs
-        tensorflow and tensorflow_text, and not keras_mt. The folder appears whole or not at all.
+        string `[batch, n_best]`, best first, and `scores`, float32 `[batch, n_best]`. There are
+        also `greedy`, a beam of 1; `tunable`, in which each row brings its own options; `score`,
+        log-probabilities of given translations; and `align`, soft alignments. A text longer than
+        the model's limit gives empty translations and the score -1e9. It needs tensorflow and
+        tensorflow_text, and not keras_mt. The folder appears whole or not at all.
 
         Args:
             directory: The version folder to write, such as `saved_models/pt_en/1`.
             dtype: Dtype of the weights and of the computation: "float32", "bfloat16" or "float16".
-            freeze: Whether to write the weights into the graph as constants, which TensorFlow
-                packs for its products once instead of at each step. Faster, above all in bfloat16
-                and in small batches, for several times the memory.
+            freeze: Whether to write the weights into the graph of `serving_default` as constants,
+                which TensorFlow packs for its products once instead of at each step. Faster, above
+                all in bfloat16 and in small batches, for several times the memory.
 
         Raises:
             FileExistsError: If the directory is there already.
         """
-        directory = Path(directory)
-        if directory.exists():
-            raise FileExistsError(
-                f"{directory} exists and is not overwritten. Export to a new version folder, "
-                f"such as {directory.parent / _next_version(directory.parent)}."
-            )
-        options = {**dataclasses.asdict(self.options), "max_length": self.max_length}
-        exported = Translator(
-            [_for_decoding(model, dtype) for model in self.models], self.tokenizer, **options
-        )
+        from keras_mt.serving.export import export  # It stands above: this is a short cut to it.
 
-        variables = [v for model in exported.models for v in model.variables]
-        frozen = _Frozen(variables) if freeze else contextlib.nullcontext()
-
-        def serving_default(text):
-            with frozen:
-                outputs = exported._translate_batch(text)
-            return {name: outputs[name] for name in ("translations", "scores")}
-
-        module = tf.Module()
-        if not freeze:
-            module.variables_ = [variable.value for variable in variables]
-        module.tokenizer = exported.tokenizer
-        config = {
-            **options,
-            "max_source_tokens": self._limit - 1,
-            "dtype": dtype,
-            "freeze": freeze,
-        }
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        # A name that is not a number, so that a server that watches the folder passes it over.
-        temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
-        try:
-            tf.saved_model.save(
-                module,
-                temporary,
-                signatures={
-                    "serving_default": tf.function(serving_default, input_signature=[_TEXT])
-                },
-            )
-            (temporary / "assets.extra").mkdir()
-            (temporary / "assets.extra" / "config.json").write_text(json.dumps(config, indent=2))
-            temporary.chmod(0o755)
-            os.rename(temporary, directory)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
+        export(self, directory, dtype, freeze)
 
 
 def run_in_batches(function, *columns):
@@ -467,28 +480,15 @@ def _encoded(texts):
     return encoded
 
 
+def _is_empty(ids):
+    # [batch]: which rows of ids with the end have nothing before it
+    return tf.math.count_nonzero(ids, axis=1) <= 1
+
+
 def _shifted(target):
     # [batch, length]: the start, and all but the last token.
     start = tf.fill((tf.shape(target)[0], 1), Tokenizer.START)
-    return tf.concat([start, target[:, :-1]], axis=1)
-
-
-class _Frozen(keras.StatelessScope):
-    """In its scope a variable reads as a constant of the graph that is being traced.
-
-    A constant of an outer graph would come into a loop's body as an argument, and not be packed.
-    """
-
-    def __init__(self, variables):
-        super().__init__()
-        self._values = {id(variable): variable.numpy() for variable in variables}
-        self._constants = {}
-
-    def get_current_value(self, variable):
-        key = tf.compat.v1.get_default_graph(), id(variable)
-        if key not in self._constants:
-            self._constants[key] = tf.constant(self._values[id(variable)])
-        return self._constants[key]
+    return tf.concat([start, target], axis=1)[:, :-1]
 
 
 def _in_float32(model):
@@ -497,27 +497,3 @@ def _in_float32(model):
     copy = Transformer.from_config({**model.get_config(), "dtype": "float32"})
     copy.set_weights(model.get_weights())
     return copy
-
-
-def _for_decoding(model, dtype):
-    """A copy in another dtype, whose output projection has a kernel of its own.
-
-    The product with a transposed embedding takes TensorFlow 1.7 times as long, at each step.
-    """
-    copy = Transformer.from_config({**model.get_config(), "dtype": dtype, "tie_output": False})
-    weights = iter(model.get_weights())
-    kernel = copy.target_embedding.embedding.reverse_embeddings
-    embeddings = model.target_embedding.embedding.embeddings
-    tied = model.get_config()["tie_output"]
-    copy.set_weights(
-        [
-            keras.ops.transpose(embeddings) if tied and weight is kernel else next(weights)
-            for weight in copy.weights
-        ]
-    )
-    return copy
-
-
-def _next_version(parent):
-    versions = [int(path.name) for path in parent.iterdir() if path.name.isdigit()]
-    return str(max(versions, default=0) + 1)

@@ -1,13 +1,8 @@
-import json
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_mt import Tokenizer, Transformer, Translator
-from keras_mt.serving import ExportedTranslator
 
 START, END = Tokenizer.START, Tokenizer.END
 
@@ -212,91 +207,6 @@ def test_alignment_rows_are_distributions_over_the_source(translator, sources):
     np.testing.assert_allclose(scores.sum(axis=1), 1, atol=1e-5)
     assert "".join(source_pieces[:-1]).replace("▁", " ").strip() == sources[0]
     assert source_pieces[-1] == target_pieces[-1] == "</s>"
-
-
-PLAIN_TENSORFLOW = """
-import json, sys
-import tensorflow as tf, tensorflow_text
-signature = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
-assert signature.structured_input_signature[1]["text"].dtype == tf.string
-assert signature.structured_input_signature[1]["text"].shape.as_list() == [None]
-outputs = signature(text=tf.constant(json.load(sys.stdin)))
-assert set(outputs) == {"translations", "scores"}
-assert outputs["scores"].dtype == tf.float32
-assert not [name for name in sys.modules if name.startswith("keras_mt")]
-print(json.dumps([[t.decode() for t in row] for row in outputs["translations"].numpy()]))
-print(json.dumps(outputs["scores"].numpy().tolist()))
-"""
-
-
-def test_an_export_gives_the_same_without_keras_mt(translator, sources, tmp_path):
-    translator.export(tmp_path / "pt_en" / "1")
-    texts = [*sources[:6], "", "palavra " * 500]
-    result = subprocess.run(
-        [sys.executable, "-c", PLAIN_TENSORFLOW, tmp_path / "pt_en" / "1"],
-        input=json.dumps(texts), capture_output=True, text=True, check=True, cwd=tmp_path,
-    )  # fmt: skip
-    translations, scores = map(json.loads, result.stdout.splitlines()[-2:])
-    assert translations[:6] == translator(sources[:6])
-    for row, found in zip(scores, translator.hypotheses(sources[:6]), strict=False):
-        np.testing.assert_allclose(row, [h.score for h in found], atol=1e-4)
-    assert translations[6:] == [["", ""], ["", ""]]
-    assert scores[6][0] == 0 and scores[7] == [-1e9, -1e9]
-    exported = ExportedTranslator(tmp_path / "pt_en")  # The newest version.
-    assert exported.hypotheses([texts[7], texts[0]])[0] is None
-    assert exported.options["beam_size"] == 3
-
-
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_an_export_in_half_precision_is_half_as_large_and_near(run_dir, sources, tmp_path, dtype):
-    # One token: on a longer way a near tie may part the two.
-    translator = Translator.load(run_dir, beam_size=1, max_length=1)
-    translator.export(tmp_path / "1", dtype=dtype)
-    half = ExportedTranslator(tmp_path / "1")
-    for a, b in zip(translator.hypotheses(sources), half.hypotheses(sources), strict=True):
-        assert a[0].score == pytest.approx(b[0].score, abs=0.05)
-    variables = tmp_path / "1" / "variables" / "variables.data-00000-of-00001"
-    model = translator.models[0]
-    weights = model.count_params() + model.vocab_size * model.d_model  # The projection's own.
-    assert variables.stat().st_size < 2.2 * weights + 50_000
-
-
-def test_a_frozen_export_has_no_variables_and_gives_the_same(translator, sources, tmp_path):
-    translator.export(tmp_path / "1", freeze=True)
-    frozen = ExportedTranslator(tmp_path / "1")
-    for a, b in zip(translator.hypotheses(sources), frozen.hypotheses(sources), strict=True):
-        assert [h.text for h in a] == [h.text for h in b]
-        np.testing.assert_allclose([h.score for h in a], [h.score for h in b], atol=1e-4)
-    variables = tmp_path / "1" / "variables" / "variables.data-00000-of-00001"
-    assert not variables.exists() or variables.stat().st_size < 10_000
-    assert frozen.options["freeze"]
-
-
-def test_an_export_never_overwrites_and_leaves_nothing_half_done(translator, tmp_path, monkeypatch):
-    (tmp_path / "1").mkdir()
-    with pytest.raises(FileExistsError, match=r"1 exists.*2"):
-        translator.export(tmp_path / "1")
-
-    def fail(*args, **kwargs):
-        assert [path.name for path in tmp_path.iterdir() if path.name.isdigit()] == ["1"]
-        raise OSError("disk full")
-
-    monkeypatch.setattr(tf.saved_model, "save", fail)
-    with pytest.raises(OSError, match="disk full"):
-        translator.export(tmp_path / "2")
-    assert [path.name for path in tmp_path.iterdir()] == ["1"]
-
-
-def test_a_sampling_export_is_seeded(run_dir, sources, tmp_path):
-    options = {"beam_size": 3, "n_best": 3, "temperature": 1.5, "top_k": 20, "top_p": 0.9}
-    translator = Translator.load(run_dir, seed=4, **options)
-    translator.export(tmp_path / "1")
-    sampled = [[h.text for h in found] for found in translator.hypotheses(sources)]
-    exported = ExportedTranslator(tmp_path / "1")
-    assert exported.options["seed"] == 4
-    assert [[h.text for h in found] for found in exported.hypotheses(sources)] == sampled
-    other = Translator.load(run_dir, seed=5, **options)
-    assert [[h.text for h in found] for found in other.hypotheses(sources)] != sampled
 
 
 def test_it_survives_a_new_random_seed(translator, sources):

@@ -27,9 +27,9 @@ VARIANTS = {
     "10,000 pieces, batches of 4,096 tokens, float32": FLOAT32,
     "4,000 pieces, batches of 2,048 tokens": SMALL,
     "and products in bfloat16": HALF,
-    "and subword sampling 0.2": f"{HALF} --subword-sampling 0.2",
+    "and subword sampling 0.4": f"{HALF} --subword-sampling 0.4",
     "and R-Drop 5 instead": f"{HALF} --rdrop 5",
-    "and both": f"{HALF} --subword-sampling 0.2 --rdrop 5",
+    "and both": f"{HALF} --subword-sampling 0.4 --rdrop 5",
 }
 
 

@@ -13,6 +13,6 @@ case $folder in
 *) tokenize=13a ;;
 esac
 exec keras-mt train --data "$folder" --source en --target de --preset tiny --output "$run" \
-  --vocab-size 4000 --batch-tokens 2048 --dropout 0.3 --rdrop 5 --subword-sampling 0.2 \
+  --vocab-size 4000 --batch-tokens 2048 --dropout 0.3 --rdrop 5 --subword-sampling 0.4 \
   --warmup-steps 2000 --learning-rate 0.003 --dtype mixed_bfloat16 --epochs 70 \
   --checkpoint-steps 299 --keep 10 --average 10 --bleu-epochs 5 --bleu-tokenize "$tokenize" "$@"

@@ -1,8 +1,11 @@
 """Batches of like length under a token budget."""
 
+import atexit
 import dataclasses
 import functools
 import itertools
+import threading
+import time
 
 import numpy as np
 import tensorflow as tf
@@ -14,6 +17,17 @@ from keras_mt.data.tokenizer import Tokenizer
 _WIDTH = 2  # Widths are multiples of it, so that there are fewer shapes.
 _PREFETCHED = 8  # Batches.
 _IDS = tf.TensorSpec((None, None), tf.int32)
+
+_making, _ending = threading.Lock(), threading.Event()
+
+
+@atexit.register
+def _end():
+    """Stops the pipelines: a thread of theirs that is in Python at its end never comes back."""
+    _ending.set()
+    with _making:
+        pass
+    time.sleep(0.1)  # For those that ask for one more batch.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -237,11 +251,15 @@ class Batches:
         def generate():
             epoch = None
             for step in itertools.count(start) if stop is None else range(start, stop):
-                now, place = divmod(step, self.counts.batches)
-                if now != epoch:
-                    epoch, plan = now, self._plan(now)
-                for i in shards:
-                    yield self._batch(plan[place], (self.seed or 0, epoch, place), i, count)
+                with _making:
+                    if _ending.is_set():
+                        return
+                    now, place = divmod(step, self.counts.batches)
+                    if now != epoch:
+                        epoch, plan = now, self._plan(now)
+                    seed = self.seed or 0, epoch, place
+                    parts = [self._batch(plan[place], seed, i, count) for i in shards]
+                yield from parts
 
         signature = ({"source": _IDS, "target": _IDS}, _IDS)
         batches = tf.data.Dataset.from_generator(generate, output_signature=signature)
@@ -253,7 +271,8 @@ class Batches:
         sides = [self._encoded.side(side, part) for side in (0, 1)]
         if self.subword_sampling is not None:
             # Drawn for all shards alike, so that a pair's does not depend on their number.
-            uniform = np.random.default_rng(seed).random((2, len(index)))[:, shard::count]
+            longest = self._encoded.lengths[index].max()
+            uniform = np.random.default_rng(seed).random((2, len(index), longest))[:, shard::count]
             sides = [self._sampled(*side) for side in zip(sides, uniform, strict=True)]
         source, labels = (_padded(side, rows) for side in sides)
         target = np.where(

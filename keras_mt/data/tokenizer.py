@@ -1,5 +1,7 @@
 """SentencePiece, trained on a corpus and run by tensorflow_text's ops."""
 
+import bisect
+import functools
 import hashlib
 import io
 import re
@@ -13,7 +15,8 @@ from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from keras_mt.files import written_whole
 
-_CANDIDATES = 32  # Segmentations of a text to draw from.
+_CANDIDATES = 16  # Segmentations of a word to draw from.
+_REMEMBERED = 50_000  # Words whose segmentations are kept.
 
 
 class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
@@ -44,6 +47,8 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         pieces = range(self._processor.get_piece_size())
         self._log_probs = np.array([self._processor.get_score(piece) for piece in pieces])
+        self._begins = [self._processor.id_to_piece(piece)[0] == "▁" for piece in pieces]
+        self._segmentations = functools.lru_cache(_REMEMBERED)(self._find_segmentations)
 
     @classmethod
     def train(cls, texts, vocab_size, *, model_type="unigram", seed=1, sample=1_000_000):
@@ -133,15 +138,16 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
     def sample(self, ids, alpha, uniform, max_length=None):
         """Other segmentations of tokenized texts, which keep a model from learning one by heart.
 
-        Of a text's 32 most probable segmentations one is drawn, with a probability that goes with
-        `probability ** alpha`. (The draws of SentencePiece's own sampler differ from one process to
-        the next, whatever its seed.)
+        A segmentation is drawn with a probability that goes with `probability ** alpha`. No piece
+        spans two words, so each word draws its own, among its 16 most probable ones. (The draws of
+        SentencePiece's own sampler differ from one process to the next, whatever its seed.)
 
         Args:
             ids: List of lists of int, without start and end.
             alpha: 1 samples as the unigram model says, 0 evenly.
-            uniform: Random numbers in [0, 1), one a text.
-            max_length: The most tokens of a segmentation, but for the most probable one.
+            uniform: Random numbers in [0, 1), `[texts, words]`, for at least as many words as a
+                text has tokens.
+            max_length: The most tokens of a segmentation; a longer one is not taken.
 
         Returns:
             A list of lists of int.
@@ -153,20 +159,32 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
             Kudo 2018, Subword Regularization, section 3 (https://arxiv.org/abs/1804.10959).
         """
         sampled = []
-        for text, number in zip(self._processor.decode(ids), uniform, strict=True):
-            try:
-                found = self._processor.nbest_encode(text, nbest_size=_CANDIDATES)
-            except RuntimeError:
-                raise ValueError(
-                    "Only a unigram model knows a text's most probable segmentations: train the "
-                    "tokenizer with model_type='unigram'."
-                ) from None
-            if max_length is not None:
-                found = found[:1] + [row for row in found[1:] if len(row) <= max_length]
-            log_probs = np.array([self._log_probs[row].sum() for row in found])
-            summed = np.cumsum(np.exp(alpha * (log_probs - log_probs[0])))
-            sampled.append(found[np.searchsorted(summed, number * summed[-1])])
+        for text, numbers in zip(ids, uniform, strict=True):
+            starts = [i for i, piece in enumerate(text) if i and self._begins[piece]]
+            drawn = []
+            for first, end, number in zip(
+                [0, *starts], [*starts, len(text)], numbers, strict=False
+            ):
+                segmentations, summed = self._segmentations(tuple(text[first:end]), alpha)
+                drawn += segmentations[bisect.bisect_right(summed, number)]
+            sampled.append(text if max_length is not None and len(drawn) > max_length else drawn)
         return sampled
+
+    def _find_segmentations(self, word, alpha):
+        """The segmentations of a word's ids, and for each the share of those up to it."""
+        try:
+            found = self._processor.nbest_encode(
+                self._processor.decode(list(word)), nbest_size=_CANDIDATES
+            )
+        except RuntimeError:
+            raise ValueError(
+                "Only a unigram model knows a text's most probable segmentations: train the "
+                "tokenizer with model_type='unigram'."
+            ) from None
+        found = found or [list(word)]
+        log_probs = np.array([sum(self._log_probs[piece] for piece in row) for row in found])
+        summed = np.cumsum(np.exp(alpha * (log_probs - log_probs.max())))
+        return found, (summed / summed[-1]).tolist()[:-1]
 
     def detokenize(self, ids):
         """Text from ids.

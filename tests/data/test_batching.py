@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -225,3 +227,19 @@ def test_a_corpus_without_a_usable_pair_is_refused(tokenizer):
     assert data.counts.pairs == 0 and list(data.epoch(0)) == []
     with pytest.raises(ValueError, match=r"nothing to batch: 0 pairs.* 2 blank"):
         data.stream()
+
+
+ENDS_IN_A_BATCH = """
+import tensorflow as tf
+from keras_mt.data import Batches, Tokenizer
+tokenizer = Tokenizer.train(["the red book"] * 20, vocab_size=300)
+pairs = tf.data.Dataset.from_tensors(("the red book", "the book")).repeat(4000)
+data = Batches(pairs, tokenizer, tokens_per_batch=2000, max_length=16, subword_sampling=1)
+iterators = [iter(data.stream()) for _ in range(4)]
+for iterator in iterators * 2:
+    next(iterator)
+"""
+
+
+def test_a_script_ends_while_batches_are_made():
+    subprocess.run([sys.executable, "-c", ENDS_IN_A_BATCH], check=True, timeout=100)

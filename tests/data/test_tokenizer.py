@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 
 import keras
+import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
@@ -249,3 +250,55 @@ def test_byte_pair_encoding():
 def test_pieces_are_sentencepieces(tokenizer, reference):
     ids = tokenizer.tokenize("the book").numpy()
     assert tokenizer.pieces(ids) == reference.encode("the book", out_type=str)
+
+
+def every_segmentation(text, pieces):
+    if not text:
+        yield []
+    for end in range(1, len(text) + 1):
+        if text[:end] in pieces:
+            for rest in every_segmentation(text[end:], pieces):
+                yield [text[:end], *rest]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+def test_segmentations_are_as_frequent_as_the_unigram_model_says(alpha):
+    words = ["ana", "ban", "banana", "bandana", "and", "nab", "nan", "dan", "an", "na"]
+    tokenizer = Tokenizer.train([" ".join(words)] * 20, vocab_size=300)
+    model = tokenizer._processor
+    log_probs = {
+        model.id_to_piece(i): model.get_score(i)
+        for i in range(tokenizer.vocab_size)
+        if not (model.is_byte(i) or model.is_control(i) or model.is_unknown(i))
+    }
+    known = list(every_segmentation("▁dan▁nab", log_probs))
+    assert len(known) >= 4
+    expected = np.exp([alpha * sum(log_probs[piece] for piece in row) for row in known])
+    expected /= expected.sum()
+
+    count = 20_000
+    ids = tokenizer.tokenize(["dan nab"]).to_list()
+    uniform = np.random.default_rng(5).random((count, len(ids[0])))
+    drawn = Counter(
+        tuple(tokenizer.pieces(row)) for row in tokenizer.sample(ids * count, alpha, uniform)
+    )
+    assert set(drawn) <= set(map(tuple, known))
+    for row, probability in zip(known, expected, strict=True):
+        deviation = np.sqrt(count * probability * (1 - probability))
+        assert abs(drawn[tuple(row)] - count * probability) < 5 * deviation + 1
+
+
+def test_a_sampled_segmentation_is_no_longer_than_asked():
+    tokenizer = Tokenizer.train(["the cat and the dog"] * 20, vocab_size=290)
+    (ids,) = tokenizer.tokenize(["the cat and the dog"]).to_list()
+    uniform = np.random.default_rng(5).random((200, len(ids)))
+    lengths = {len(row) for row in tokenizer.sample([ids] * 200, 0.0, uniform)}
+    assert max(lengths) > len(ids)
+    limited = tokenizer.sample([ids] * 200, 0.0, uniform, max_length=len(ids))
+    assert {len(row) for row in limited} <= set(range(len(ids) + 1)) and ids in limited
+
+
+def test_sampling_needs_a_unigram_model():
+    tokenizer = Tokenizer.train(["the cat and the dog"] * 20, vocab_size=290, model_type="bpe")
+    with pytest.raises(ValueError, match="unigram"):
+        tokenizer.sample(tokenizer.tokenize(["the dog"]).to_list(), 0.5, np.zeros((1, 9)))

@@ -1,0 +1,207 @@
+"""Writes a translator as a SavedModel that TensorFlow Serving takes as it is."""
+
+import dataclasses
+import functools
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from keras_mt.decoding import NO_HYPOTHESIS
+from keras_mt.models import Transformer
+from keras_mt.translator import Translator
+
+# What stock TensorFlow Serving links of tensorflow_text; everything of TensorFlow itself it has.
+_TEXT_OPS = {
+    "SentencepieceDetokenizeOp",
+    "SentencepieceIdToStringOp",
+    "SentencepieceOp",
+    "SentencepieceTokenizeOp",
+}
+
+
+def export(translator, directory, dtype="float32", freeze=False, max_beam_size=8):
+    """Writes a SavedModel of a translator; see `Translator.export`.
+
+    Args:
+        translator: The `Translator`.
+        directory: The version folder to write, such as `saved_models/pt_en/1`.
+        dtype: Dtype of the weights and of the computation.
+        freeze: Whether `serving_default` has the weights as constants.
+        max_beam_size: The greatest `beam_size` and `n_best` that a request to `tunable` may ask
+            for; at least the translator's own.
+
+    Raises:
+        FileExistsError: If the directory is there already.
+        ValueError: If the graph has an op that TensorFlow Serving does not have.
+    """
+    directory = Path(directory)
+    if directory.exists():
+        raise FileExistsError(
+            f"{directory} exists and is not overwritten. Export to a new version folder, "
+            f"such as {directory.parent / _next_version(directory.parent)}."
+        )
+    options = {**dataclasses.asdict(translator.options), "max_length": translator.max_length}
+    models = [_for_decoding(model, dtype) for model in translator.models]
+    variables = [variable for model in models for variable in model.variables]
+    config = {
+        **options,
+        "max_beam_size": max(max_beam_size, options["beam_size"]),
+        "max_source_tokens": min(model.max_length for model in models) - 1,
+        "dtype": dtype,
+        "freeze": freeze,
+    }
+    functions = _signatures(models, translator.tokenizer, options, config["max_beam_size"])
+    if freeze:
+        functions["serving_default"] = _frozen(functions["serving_default"], variables)
+    module = tf.Module()
+    module.variables_ = [variable.value for variable in variables]
+    module.tokenizer = translator.tokenizer
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    # A name that is not a number, so that a server that watches the folder passes it over.
+    temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
+    try:
+        tf.saved_model.save(module, temporary, signatures=functions)
+        _check_ops(temporary)
+        (temporary / "assets.extra").mkdir()
+        (temporary / "assets.extra" / "config.json").write_text(json.dumps(config, indent=2))
+        temporary.chmod(0o755)
+        os.rename(temporary, directory)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def _signatures(models, tokenizer, options, max_beam_size):
+    """The export's functions by name; the first axis of each input and output is the batch."""
+
+    def translator(**other):
+        return Translator(models, tokenizer, **{**options, **other})
+
+    plain, greedy = translator(), translator(beam_size=1, n_best=1)
+    widest = translator(beam_size=max_beam_size, n_best=max_beam_size)
+
+    def translations(outputs):
+        return {name: outputs[name] for name in ("translations", "scores")}
+
+    def serving_default(text):
+        return translations(plain._translate_batch(text))
+
+    def greedy_(text):
+        return translations(greedy._translate_batch(text))
+
+    def tunable(text, beam_size, n_best, length_penalty, max_length):
+        own = {
+            "beam_size": beam_size,
+            "n_best": n_best,
+            "length_penalty": length_penalty,
+            "max_length": max_length,
+        }
+        return translations(widest._translate_batch(text, own=own))
+
+    def score(text, target):
+        outputs = plain._score_batch(text, target)
+        lengths = tf.math.count_nonzero(outputs["tokens"], axis=1, dtype=tf.int32)
+        log_probs = tf.reduce_sum(outputs["log_probs"], axis=1)
+        return {
+            "log_probs": tf.where(outputs["refused"], NO_HYPOTHESIS, log_probs),
+            "lengths": tf.where(outputs["refused"], 0, lengths),
+        }
+
+    def align(text, target):
+        outputs = plain._align_batch(text, target)
+        del outputs["refused"]
+        return outputs
+
+    def signature(function, **dtypes):
+        specs = [tf.TensorSpec([None], dtype, name=name) for name, dtype in dtypes.items()]
+        return tf.function(function, input_signature=specs)
+
+    return {
+        "serving_default": signature(serving_default, text=tf.string),
+        "greedy": signature(greedy_, text=tf.string),
+        "score": signature(score, text=tf.string, target=tf.string),
+        "align": signature(align, text=tf.string, target=tf.string),
+        "tunable": signature(
+            tunable,
+            text=tf.string,
+            beam_size=tf.int32,
+            n_best=tf.int32,
+            length_penalty=tf.float32,
+            max_length=tf.int32,
+        ),
+    }
+
+
+def _frozen(function, variables):
+    """The function with the values of the variables as constants."""
+
+    @functools.wraps(function.python_function)
+    def frozen(*args):
+        with _Frozen(variables):
+            return function.python_function(*args)
+
+    return tf.function(frozen, input_signature=function.input_signature)
+
+
+def _check_ops(directory):
+    """Refuses a SavedModel that stock TensorFlow Serving could not load."""
+    saved_model = saved_model_pb2.SavedModel.FromString((directory / "saved_model.pb").read_bytes())
+    ops = {
+        op.name
+        for graph in saved_model.meta_graphs
+        for op in graph.meta_info_def.stripped_op_list.op
+    }
+    foreign = sorted(ops - _TEXT_OPS - set(dir(tf.raw_ops)))
+    if foreign:
+        raise ValueError(
+            f"The graph holds {', '.join(foreign)}: stock TensorFlow Serving has TensorFlow's own "
+            "ops and tensorflow_text's SentencePiece, and could not load it."
+        )
+
+
+class _Frozen(keras.StatelessScope):
+    """In its scope a variable reads as a constant of the graph that is being traced.
+
+    A constant of an outer graph would come into a loop's body as an argument, and not be packed.
+    """
+
+    def __init__(self, variables):
+        super().__init__()
+        self._values = {id(variable): variable.numpy() for variable in variables}
+        self._constants = {}
+
+    def get_current_value(self, variable):
+        key = tf.compat.v1.get_default_graph(), id(variable)
+        if key not in self._constants:
+            self._constants[key] = tf.constant(self._values[id(variable)])
+        return self._constants[key]
+
+
+def _for_decoding(model, dtype):
+    """A copy in another dtype, whose output projection has a kernel of its own.
+
+    The product with a transposed embedding takes TensorFlow 1.7 times as long, at each step.
+    """
+    copy = Transformer.from_config({**model.get_config(), "dtype": dtype, "tie_output": False})
+    weights = iter(model.get_weights())
+    kernel = copy.target_embedding.embedding.reverse_embeddings
+    embeddings = model.target_embedding.embedding.embeddings
+    tied = model.get_config()["tie_output"]
+    copy.set_weights(
+        [
+            keras.ops.transpose(embeddings) if tied and weight is kernel else next(weights)
+            for weight in copy.weights
+        ]
+    )
+    return copy
+
+
+def _next_version(parent):
+    versions = [int(path.name) for path in parent.iterdir() if path.name.isdigit()]
+    return str(max(versions, default=0) + 1)

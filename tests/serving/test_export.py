@@ -1,0 +1,263 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_mt import Translator
+from keras_mt.serving import ExportedTranslator
+from keras_mt.serving import export as export_module
+
+
+@pytest.fixture(scope="module")
+def translator(run_dir):
+    return Translator.load(run_dir, beam_size=3, n_best=2)
+
+
+@pytest.fixture(scope="module")
+def sources(corpus):
+    return (corpus / "pt.test.txt").read_text(encoding="utf-8").splitlines()[:12]
+
+
+@pytest.fixture(scope="module")
+def signatures(translator, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("export") / "1"
+    translator.export(directory)
+    return tf.saved_model.load(str(directory)).signatures
+
+
+TEXT, INT, FLOAT = ("string", [None]), ("int32", [None]), ("float32", [None])
+TRANSLATIONS = {"translations": ("string", [None, 2]), "scores": ("float32", [None, 2])}
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "outputs"),
+    [
+        ("serving_default", {"text": TEXT}, TRANSLATIONS),
+        (
+            "greedy",
+            {"text": TEXT},
+            {"translations": ("string", [None, 1]), "scores": ("float32", [None, 1])},
+        ),
+        ("score", {"text": TEXT, "target": TEXT}, {"log_probs": FLOAT, "lengths": INT}),
+        (
+            "align",
+            {"text": TEXT, "target": TEXT},
+            {
+                "translations": TEXT,
+                "source_tokens": ("string", [None, None]),
+                "source_lengths": INT,
+                "target_tokens": ("string", [None, None]),
+                "target_lengths": INT,
+                "attention": ("float32", [None, None, None]),
+            },
+        ),
+        (
+            "tunable",
+            {
+                "text": TEXT,
+                "beam_size": INT,
+                "n_best": INT,
+                "length_penalty": FLOAT,
+                "max_length": INT,
+            },
+            {"translations": ("string", [None, 8]), "scores": ("float32", [None, 8])},
+        ),
+    ],
+)
+def test_names_shapes_and_dtypes_stay(signatures, name, inputs, outputs):
+    def specs(tensors):
+        return {n: (t.dtype.name, t.shape.as_list()) for n, t in tensors.items()}
+
+    assert set(signatures) == {"serving_default", "greedy", "score", "align", "tunable"}
+    assert specs(signatures[name].structured_input_signature[1]) == inputs
+    assert specs(signatures[name].structured_outputs) == outputs
+
+
+def test_greedy_is_a_beam_of_one(signatures, run_dir, sources):
+    outputs = signatures["greedy"](text=tf.constant(sources))
+    found = Translator.load(run_dir, beam_size=1).hypotheses(sources)
+    assert [row[0].decode() for row in outputs["translations"].numpy()] == [
+        h[0].text for h in found
+    ]
+    np.testing.assert_allclose(outputs["scores"][:, 0], [h[0].score for h in found], atol=1e-4)
+
+
+def test_score_is_the_translators(signatures, translator, sources):
+    targets = [found[0] for found in translator(sources)]
+    scores = translator.score(sources, targets)
+    outputs = signatures["score"](
+        text=tf.constant([*sources, "palavra " * 500]), target=tf.constant([*targets, "word"])
+    )
+    assert outputs["lengths"].numpy().tolist() == [*(len(s.tokens) for s in scores), 0]
+    expected = [*(s.log_prob for s in scores), -1e9]
+    np.testing.assert_allclose(outputs["log_probs"], expected, atol=1e-3)
+
+
+def test_align_is_the_translators_row_by_row(signatures, translator, sources):
+    given = ["", "the book is on the table", "", ""]
+    texts = [sources[0], sources[1], "", "palavra " * 500]
+    outputs = signatures["align"](text=tf.constant(texts), target=tf.constant(given))
+    outputs = {name: tensor.numpy() for name, tensor in outputs.items()}
+    for row, (text, target) in enumerate(zip(texts[:2], given, strict=False)):
+        pieces, target_pieces, attention = translator.align(text, target or None)
+        rows, columns = attention.shape
+        assert outputs["source_lengths"][row] == columns
+        assert outputs["target_lengths"][row] == rows
+        assert [p.decode() for p in outputs["source_tokens"][row][:columns]] == pieces
+        assert [p.decode() for p in outputs["target_tokens"][row][:rows]] == target_pieces
+        assert not any(outputs["source_tokens"][row][columns:])
+        np.testing.assert_allclose(outputs["attention"][row][:rows, :columns], attention, atol=1e-5)
+        assert outputs["attention"][row].sum() == pytest.approx(rows, abs=1e-4)
+    assert outputs["translations"][0].decode() == translator(sources[0])[0]
+    assert outputs["translations"][1].decode() == given[1]
+    assert outputs["target_lengths"].tolist()[2:] == [0, 0]
+    assert outputs["source_lengths"].tolist()[2:] == [1, 0]
+    assert not outputs["attention"][2:].any() and not any(outputs["translations"][2:])
+
+
+def test_tunable_takes_each_rows_options(signatures, run_dir, sources):
+    options = [
+        {"beam_size": 1, "n_best": 1, "length_penalty": 1.0, "max_length": 0},
+        {"beam_size": 8, "n_best": 8, "length_penalty": 0.0, "max_length": 0},
+        {"beam_size": 3, "n_best": 2, "length_penalty": 0.6, "max_length": 4},
+        {"beam_size": 5, "n_best": 1, "length_penalty": 2.0, "max_length": 30},
+    ]
+    columns = {name: tf.constant([row[name] for row in options]) for name in options[0]}
+    outputs = signatures["tunable"](text=tf.constant(sources[:4]), **columns)
+    for row, (text, chosen) in enumerate(zip(sources, options, strict=False)):
+        max_length = chosen["max_length"] or None
+        alone = Translator.load(run_dir, **{**chosen, "max_length": max_length})
+        found = alone.hypotheses([text])[0]
+        texts = [t.decode() for t in outputs["translations"][row].numpy()]
+        scores = outputs["scores"][row].numpy()
+        assert texts[: len(found)] == [h.text for h in found]
+        np.testing.assert_allclose(scores[: len(found)], [h.score for h in found], atol=1e-4)
+        assert not any(texts[len(found) :]) and (scores[len(found) :] == -1e9).all()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"beam_size": 0},
+        {"beam_size": 9},
+        {"n_best": 0},
+        {"n_best": 3},
+        {"length_penalty": -1.0},
+        {"length_penalty": float("nan")},
+        {"length_penalty": float("inf")},
+        {"max_length": -1},
+        {"max_length": 100_000},
+    ],
+)
+def test_tunable_refuses_a_row_alone(signatures, sources, wrong):
+    fine = {"beam_size": 2, "n_best": 2, "length_penalty": 1.0, "max_length": 0}
+    columns = {n: tf.constant([v, wrong.get(n, v)]) for n, v in fine.items()}
+    outputs = signatures["tunable"](text=tf.constant(sources[:2]), **columns)
+    assert outputs["translations"][0, 0].numpy() and outputs["scores"][0, 0] > -1e9
+    assert not any(outputs["translations"][1].numpy())
+    np.testing.assert_array_equal(outputs["scores"][1], np.full(8, -1e9, "float32"))
+
+
+def test_every_signature_takes_an_empty_batch(signatures):
+    for signature in signatures.values():
+        columns = {
+            name: tf.zeros((0,), spec.dtype)
+            for name, spec in signature.structured_input_signature[1].items()
+        }
+        for name, tensor in signature(**columns).items():
+            assert tensor.shape[0] == 0, name
+
+
+def test_an_op_that_the_server_lacks_is_refused(translator, tmp_path, monkeypatch):
+    monkeypatch.setattr(export_module, "_TEXT_OPS", {"SentencepieceOp"})
+    with pytest.raises(ValueError, match=r"SentencepieceDetokenizeOp.*TensorFlow Serving"):
+        translator.export(tmp_path / "1")
+    assert not list(tmp_path.iterdir())
+
+
+PLAIN_TENSORFLOW = """
+import json, sys
+import tensorflow as tf, tensorflow_text
+signature = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+assert signature.structured_input_signature[1]["text"].dtype == tf.string
+assert signature.structured_input_signature[1]["text"].shape.as_list() == [None]
+outputs = signature(text=tf.constant(json.load(sys.stdin)))
+assert set(outputs) == {"translations", "scores"}
+assert outputs["scores"].dtype == tf.float32
+assert not [name for name in sys.modules if name.startswith("keras_mt")]
+print(json.dumps([[t.decode() for t in row] for row in outputs["translations"].numpy()]))
+print(json.dumps(outputs["scores"].numpy().tolist()))
+"""
+
+
+def test_an_export_gives_the_same_without_keras_mt(translator, sources, tmp_path):
+    translator.export(tmp_path / "pt_en" / "1")
+    texts = [*sources[:6], "", "palavra " * 500]
+    result = subprocess.run(
+        [sys.executable, "-c", PLAIN_TENSORFLOW, tmp_path / "pt_en" / "1"],
+        input=json.dumps(texts), capture_output=True, text=True, check=True, cwd=tmp_path,
+    )  # fmt: skip
+    translations, scores = map(json.loads, result.stdout.splitlines()[-2:])
+    assert translations[:6] == translator(sources[:6])
+    for row, found in zip(scores, translator.hypotheses(sources[:6]), strict=False):
+        np.testing.assert_allclose(row, [h.score for h in found], atol=1e-4)
+    assert translations[6:] == [["", ""], ["", ""]]
+    assert scores[6][0] == 0 and scores[7] == [-1e9, -1e9]
+    exported = ExportedTranslator(tmp_path / "pt_en")  # The newest version.
+    assert exported.hypotheses([texts[7], texts[0]])[0] is None
+    assert exported.options["beam_size"] == 3
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_an_export_in_half_precision_is_half_as_large_and_near(run_dir, sources, tmp_path, dtype):
+    # One token: on a longer way a near tie may part the two.
+    translator = Translator.load(run_dir, beam_size=1, max_length=1)
+    translator.export(tmp_path / "1", dtype=dtype)
+    half = ExportedTranslator(tmp_path / "1")
+    for a, b in zip(translator.hypotheses(sources), half.hypotheses(sources), strict=True):
+        assert a[0].score == pytest.approx(b[0].score, abs=0.05)
+    variables = tmp_path / "1" / "variables" / "variables.data-00000-of-00001"
+    model = translator.models[0]
+    weights = model.count_params() + model.vocab_size * model.d_model  # The projection's own.
+    assert variables.stat().st_size < 2.2 * weights + 50_000
+
+
+def test_a_frozen_export_has_constants_and_gives_the_same(translator, sources, tmp_path):
+    translator.export(tmp_path / "1", freeze=True)
+    frozen = ExportedTranslator(tmp_path / "1")
+    for a, b in zip(translator.hypotheses(sources), frozen.hypotheses(sources), strict=True):
+        assert [h.text for h in a] == [h.text for h in b]
+        np.testing.assert_allclose([h.score for h in a], [h.score for h in b], atol=1e-4)
+    assert not frozen._model.signatures["serving_default"].variables
+    assert frozen._model.signatures["greedy"].variables
+    assert frozen.options["freeze"]
+
+
+def test_an_export_never_overwrites_and_leaves_nothing_half_done(translator, tmp_path, monkeypatch):
+    (tmp_path / "1").mkdir()
+    with pytest.raises(FileExistsError, match=r"1 exists.*2"):
+        translator.export(tmp_path / "1")
+
+    def fail(*args, **kwargs):
+        assert [path.name for path in tmp_path.iterdir() if path.name.isdigit()] == ["1"]
+        raise OSError("disk full")
+
+    monkeypatch.setattr(tf.saved_model, "save", fail)
+    with pytest.raises(OSError, match="disk full"):
+        translator.export(tmp_path / "2")
+    assert [path.name for path in tmp_path.iterdir()] == ["1"]
+
+
+def test_a_sampling_export_is_seeded(run_dir, sources, tmp_path):
+    options = {"beam_size": 3, "n_best": 3, "temperature": 1.5, "top_k": 20, "top_p": 0.9}
+    translator = Translator.load(run_dir, seed=4, **options)
+    translator.export(tmp_path / "1")
+    sampled = [[h.text for h in found] for found in translator.hypotheses(sources)]
+    exported = ExportedTranslator(tmp_path / "1")
+    assert exported.options["seed"] == 4
+    assert [[h.text for h in found] for found in exported.hypotheses(sources)] == sampled
+    other = Translator.load(run_dir, seed=5, **options)
+    assert [[h.text for h in found] for found in other.hypotheses(sources)] != sampled
