@@ -372,16 +372,12 @@ class Translator:
         strings and zeros to the longest row's lengths; those of a refused row are 0.
         """
         source, refused = self._ids(text)
-        given, long_target = self._ids(target)
         own = tf.strings.length(target) == 0
-        refused |= long_target & ~own
         found = self._search(source, refused | ~own | _is_empty(source)).tokens[:, 0]
-        longest = tf.maximum(tf.shape(found)[1], tf.shape(given)[1])
-        found, given = (
-            tf.pad(ids, ((0, 0), (0, longest - tf.shape(ids)[1]))) for ids in (found, given)
-        )
-        ids = tf.where(refused[:, None], 0, tf.where(own[:, None], found, given))
-        source = tf.where(refused[:, None], 0, source)
+        target = tf.where(own, self.tokenizer.detokenize(found), target)
+        ids, long_target = self._ids(target)
+        refused |= long_target
+        source, ids = (tf.where(refused[:, None], 0, each) for each in (source, ids))
         inputs, attention = _shifted(ids), []
         for model in self.models:
             memory, hidden = model.encode(source), model.target_embedding(inputs)
@@ -390,7 +386,7 @@ class Translator:
             attention.append(tf.reduce_mean(tf.cast(scores, tf.float32), axis=1))
         real = tf.cast((ids != 0)[:, :, None] & (source != 0)[:, None, :], tf.float32)
         outputs = {
-            "translations": tf.where(own, self.tokenizer.detokenize(ids), target),
+            "translations": tf.where(refused, "", target),
             "attention": tf.reduce_mean(attention, axis=0) * real,
             "refused": refused,
         }

@@ -1,6 +1,7 @@
 """Dropout that spends less on random numbers."""
 
 import keras
+from keras import ops
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -42,19 +43,13 @@ class Dropout(keras.layers.Dropout):
         on_tensorflow = keras.backend.backend() == "tensorflow"
         if not (training and self.rate) or self.noise_shape is not None or not on_tensorflow:
             return super().call(inputs, training=training)
-        import tensorflow as tf  # Only here: the layers run without it on other backends.
-
         dropped = min(max(round(256 * self.rate), 1), 255)
-        shape = tf.shape(inputs)
-        size = tf.reduce_prod(shape)
-        words = tf.random.stateless_uniform(
-            [(size + 3) // 4],
-            tf.cast(self.seed_generator.next(), "int32"),
-            minval=None,
-            maxval=None,
-            dtype="uint32",
+        shape = ops.shape(inputs)
+        size = ops.size(inputs)
+        words = keras.random.randint(
+            [(size + 3) // 4, 1], -(2**31), 2**31 - 1, dtype="int32", seed=self.seed_generator
         )
-        draws = tf.reshape(tf.reshape(tf.bitcast(words, "uint8"), [-1])[:size], shape)
+        draws = ops.reshape(ops.reshape(ops.view(words, "uint8"), (-1,))[:size], shape)
         # A product with what needs no gradient is cheaper, there and back, than a choice.
-        scale = tf.constant(256 / (256 - dropped), inputs.dtype)
-        return inputs * (tf.cast(draws >= dropped, inputs.dtype) * scale)
+        scale = 256 / (256 - dropped)
+        return inputs * (ops.cast(draws >= dropped, inputs.dtype) * scale)

@@ -141,9 +141,11 @@ def _signatures(models, tokenizer, options, max_beam_size):
 def _frozen(function, variables):
     """The function with the values of the variables as constants."""
 
+    scope = _Frozen(variables)
+
     @functools.wraps(function.python_function)
     def frozen(*args):
-        with _Frozen(variables):
+        with scope:
             return function.python_function(*args)
 
     return tf.function(frozen, input_signature=function.input_signature)

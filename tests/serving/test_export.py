@@ -113,9 +113,9 @@ def test_align_is_the_translators_row_by_row(signatures, translator, sources):
         assert outputs["attention"][row].sum() == pytest.approx(rows, abs=1e-4)
     assert outputs["translations"][0].decode() == translator(sources[0])[0]
     assert outputs["translations"][1].decode() == given[1]
-    assert outputs["target_lengths"].tolist()[2:] == [0, 0]
+    assert outputs["target_lengths"].tolist()[2:] == [1, 0]  # The end alone, and refused.
     assert outputs["source_lengths"].tolist()[2:] == [1, 0]
-    assert not outputs["attention"][2:].any() and not any(outputs["translations"][2:])
+    assert not outputs["attention"][3].any() and not any(outputs["translations"][2:])
 
 
 def test_tunable_takes_each_rows_options(signatures, run_dir, sources):

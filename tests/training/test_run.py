@@ -221,8 +221,9 @@ def test_early_stopping_keeps_the_best_and_holds_when_called_again(corpus, tmp_p
     assert loss == pytest.approx(min(losses), rel=1e-3)
 
 
-def test_bleu_is_that_of_the_translations(corpus, tmp_path):
-    train(corpus, "pt", "en", tmp_path / "run", epochs=2, bleu_epochs=2, **SMALL)
+def test_bleu_is_that_of_the_translations(corpus, run_dir, tmp_path):
+    options = {"init": run_dir, "learning_rate": 1e-4, "epochs": 2, "bleu_epochs": 2}
+    train(corpus, "pt", "en", tmp_path / "run", **options, **SMALL)
     rows = [row for row in log_rows(tmp_path / "run") if row["val_loss"]]
     assert [bool(row["val_bleu"]) for row in rows] == [False, True]
     pairs = load_corpus(corpus, "pt", "en", "validation").as_numpy_iterator()
