@@ -86,6 +86,12 @@ def _search_options(function):
             help="Most tokens, with the end.  [default: twice the source's plus 10]",
         ),
         click.option(
+            "--split-sentences",
+            is_flag=True,
+            default=None,
+            help="Translate each sentence and each line by itself, and join them.",
+        ),
+        click.option(
             "--repetition-penalty",
             type=float,
             help="Factor on the log-probability of tokens already there.  [default: 1]",
@@ -345,9 +351,8 @@ def export(run_dir, saved_model_dir, dtype, freeze, ensemble, **options):
 def translate(model, text, prefixes, as_json, token_scores, **search):
     """Translate FILE, or standard input, line by line.
 
-    Writes exactly one line for each line, in order. A line that is refused (not UTF-8, or longer
-    than the model's limit) gives an empty line and a message on standard error. With --n-best
-    above 1 the translations of a line stand side by side, tabs between them.
+    Writes exactly one line for each line, in order. A line that is not UTF-8 gives an empty line
+    and a message on standard error. With --n-best above 1 the translations of a line stand side by side, tabs between them.
 
     \b
     keras-mt translate runs/en_de < in.txt > out.txt
@@ -364,7 +369,7 @@ def translate(model, text, prefixes, as_json, token_scores, **search):
             for i, found in enumerate(translator.hypotheses(*texts, **options)):
                 error = errors.get(i)
                 if error is None and found is None:
-                    error = "longer than the model's limit; split it into sentences"
+                    error = "its prefix is longer than the model's limit"
                 elif error is None and texts[0][i].strip() and found[0].score == 0:
                     error = "nothing in it to translate"  # The tokenizer dropped all of it.
                 if error:

@@ -1,6 +1,7 @@
 """Strings to strings, from a model and a tokenizer."""
 
 import dataclasses
+import functools
 import math
 from pathlib import Path
 from typing import NamedTuple
@@ -9,12 +10,16 @@ import keras
 import tensorflow as tf
 
 from keras_mt.data.encoded import with_end
+from keras_mt.data.segments import cut, split_sentences
 from keras_mt.data.tokenizer import Tokenizer
 from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions, beam_search
 from keras_mt.models import Transformer
 
-# Sentences translated at once, and the bytes of their longest times their number.
-_BATCH_SENTENCES = 256
+# Segments translated at once, and the tokens of their longest times their number.
+_BATCH_SEGMENTS = 256
+_BATCH_TOKENS = 64 * 256
+# Texts handed over at once, and the bytes of their longest times their number.
+_BATCH_TEXTS = 256
 _BATCH_BYTES = 64 * 512
 
 _TEXT = tf.TensorSpec([None], tf.string, name="text")
@@ -56,6 +61,9 @@ class Score(NamedTuple):
 class Translator:
     """Translates strings with beam search.
 
+    A text of more tokens than the model's limit is translated in pieces, cut after sentences or, if
+    it must be, between words, and given back as one. Its score is that of all its tokens together.
+
     Args:
         model: A `keras_mt.Transformer`, or a list of them with one vocabulary: an ensemble, whose
             log-probabilities are averaged.
@@ -68,6 +76,8 @@ class Translator:
         min_length: The fewest tokens to generate, with the end.
         max_length: The most tokens to generate, with the end; None means twice the source's tokens
             plus 10, and never more than the model's own limit.
+        split_sentences: Whether to translate each sentence and each line of a text by itself, as
+            the model was trained to. Line ends stay where they are; else they are white space.
         **options: The other fields of `keras_mt.decoding.SearchOptions`: `repetition_penalty` and
             `no_repeat_ngram_size`; `temperature`, `top_k`, `top_p` and `seed` for sampling.
 
@@ -81,7 +91,7 @@ class Translator:
         string is empty.
 
     Raises:
-        ValueError: If an option is out of range, model and tokenizer do not fit, or a text is
+        ValueError: If an option is out of range, model and tokenizer do not fit, or a prefix is
             longer than the model's limit.
 
     Example:
@@ -100,12 +110,14 @@ class Translator:
         length_penalty=1.0,
         min_length=0,
         max_length=None,
+        split_sentences=False,
         **options,
     ):
         self.options = SearchOptions(beam_size, n_best, length_penalty, min_length, **options)
         self.models = list(model) if isinstance(model, (list, tuple)) else [model]
         self.tokenizer = tokenizer
         self.max_length = max_length
+        self.split_sentences = split_sentences
         for model in self.models:
             if model.vocab_size != tokenizer.vocab_size:
                 raise ValueError(
@@ -118,13 +130,16 @@ class Translator:
                 f"max_length must be at least 1, at least min_length={min_length} and at most the "
                 f"model's {self._limit}. Received: max_length={max_length}"
             )
-        self._translate = tf.function(self._translate_batch, input_signature=[_TEXT])
-        self._translate_on = tf.function(self._translate_batch, input_signature=[_TEXT, _PREFIX])
+        self._translate = {  # By whether there are prefixes, and token scores are asked for.
+            (prefixes, token_scores): tf.function(
+                functools.partial(self._translate_batch, token_scores=token_scores),
+                input_signature=[_TEXT, _PREFIX] if prefixes else [_TEXT],
+            )
+            for prefixes in (False, True)
+            for token_scores in (False, True)
+        }
         self._score = tf.function(self._score_batch, input_signature=[_TEXT, _TARGET])
         self._align = tf.function(self._align_batch, input_signature=[_TEXT, _TARGET])
-        self._score_tokens = tf.function(
-            self._token_log_probs, input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2
-        )
 
     @classmethod
     def load(cls, run_dir, **options):
@@ -160,14 +175,15 @@ class Translator:
 
     def __call__(self, texts, prefixes=None):
         if isinstance(texts, tf.Tensor):
-            return self._run(texts, prefixes)["translations"]
+            columns = [texts] if prefixes is None else [texts, prefixes]
+            return self._translate[len(columns) > 1, False](*columns)["translations"]
         one = isinstance(texts, str)
         if one:
             texts, prefixes = [texts], None if prefixes is None else [prefixes]
         found = self.hypotheses(texts, prefixes)
         for i, hypotheses in enumerate(found):
             if hypotheses is None:
-                raise ValueError(self._too_long(f"Text {i}"))
+                raise ValueError(self._too_long(f"Prefix {i}"))
         if self.options.n_best == 1:
             found = [hypotheses[0].text for hypotheses in found]
         else:
@@ -184,12 +200,10 @@ class Translator:
 
         Returns:
             For each text a list of `Hypothesis`, best first (fewer than `n_best` where there are
-            no more), or None where the text, or its prefix, is longer than the model's limit.
+            no more), or None where the prefix is longer than the model's limit.
         """
         columns = [texts] if prefixes is None else [texts, prefixes]
-        outputs = run_in_batches(
-            self._run_with_token_scores if token_scores else self._run, *columns
-        )
+        outputs = run_in_batches(self._translate[prefixes is not None, token_scores], *columns)
         return [self._with_tokens(as_hypotheses(row), row) for row in outputs]
 
     def score(self, sources, targets):
@@ -243,18 +257,6 @@ class Translator:
         ]
         return *pieces, outputs["attention"][: len(pieces[1]), : len(pieces[0])]
 
-    def _run(self, text, prefix=None):
-        return self._translate(text) if prefix is None else self._translate_on(text, prefix)
-
-    def _run_with_token_scores(self, text, prefix=None):
-        outputs = self._run(text, prefix)
-        rows, n_best, length = outputs["tokens"].shape
-        source, _ = self._ids(text)
-        log_probs = self._score_tokens(
-            tf.repeat(source, n_best, axis=0), tf.reshape(outputs["tokens"], (-1, length))
-        )
-        return {**outputs, "log_probs": tf.reshape(log_probs, (rows, n_best, length))}
-
     def _with_tokens(self, hypotheses, row):
         if hypotheses is None or "log_probs" not in row:
             return hypotheses
@@ -280,8 +282,8 @@ class Translator:
         ids = self.tokenizer.tokenize(text)
         return with_end(ids[:, : self._limit - 1]).to_tensor(), ids.row_lengths() >= self._limit
 
-    def _translate_batch(self, text, prefix=None, own=None):
-        """Translations, their scores and tokens.
+    def _translate_batch(self, text, prefix=None, own=None, token_scores=False):
+        """Translations `[batch, n_best]`, their scores and, if asked for, token scores.
 
         Args:
             text: String `[batch]`.
@@ -289,8 +291,10 @@ class Translator:
             own: None, or the rows' own options, tensors `[batch]`: `beam_size`, `n_best` and
                 `length_penalty`, in which the translator's are the greatest, and `max_length`, 0
                 for the translator's. A row whose options are impossible is refused.
+            token_scores: Whether to return `tokens` and `log_probs` `[batch, n_best, length]`,
+                with padding anywhere.
         """
-        source, refused = self._ids(text)
+        refused = tf.zeros_like(text, tf.bool)
         if own is not None:
             possible = (
                 (own["beam_size"] >= 1)
@@ -302,21 +306,109 @@ class Translator:
                 & (own["max_length"] >= 0)
                 & (own["max_length"] <= self._limit)
             )
-            refused |= ~possible
+            refused = ~possible
             own = {n: tf.where(possible, x, tf.ones_like(x)) for n, x in own.items()}
+        source, row, glue = self._segments(text)
+        columns = {}
+        if own is not None:
+            columns["own"] = {n: tf.gather(x, row) for n, x in own.items()}
+        if prefix is not None:
+            prefix, long_prefix = self._ids(prefix)
+            refused |= long_prefix
+            first = tf.not_equal(row, tf.concat([[-1], row[:-1]], 0))  # Segments of their text.
+            prefix = tf.where(prefix == Tokenizer.END, 0, prefix)
+            columns["prefix"] = tf.where(first[:, None], tf.gather(prefix, row), 0)
+        columns["refused"] = tf.gather(refused, row)
+        found = self._translate_segments(source, columns, token_scores)
+        penalty = own["length_penalty"][:, None] if own else float(self.options.length_penalty)
+        return _joined(found, row, glue, tf.shape(text)[0], penalty)
+
+    def _segments(self, text):
+        """What is translated at once of string `[batch]`, in its order.
+
+        Returns:
+            Ids, ragged int32 `[segments, (tokens)]`; the text that each is of, int32
+            `[segments]`; and string `[segments]`, what stands between it and the one before.
+        """
+        where = True
+        if not self.split_sentences:
+            where = self.tokenizer.tokenize(text).row_lengths() >= self._limit
+            text = tf.strings.regex_replace(text, "\n", " ")
+        sentences, glue = split_sentences(text, where)
+        ids, sentence = cut(
+            self.tokenizer.tokenize(sentences.flat_values),
+            tf.constant(self.tokenizer.begins_word),
+            self._limit - 1,
+        )
+        first = tf.not_equal(sentence, tf.concat([[-1], sentence[:-1]], 0))
+        row = tf.gather(tf.cast(sentences.value_rowids(), tf.int32), sentence)
+        return ids, row, tf.where(first, tf.gather(glue.flat_values, sentence), " ")
+
+    def _translate_segments(self, source, columns, token_scores):
+        """Translates ids, ragged `[segments, (tokens)]`, those of like length together.
+
+        Args:
+            source: The ids, without their ends.
+            columns: What is of each segment: whether it is `refused`, its `prefix`, its `own`.
+            token_scores: Whether `tokens` and `log_probs` `[segments, n_best, length]` are asked
+                for.
+
+        Returns:
+            A dict of `translations`, `scores` and `lengths`, `[segments, n_best]`.
+        """
+        lengths = tf.cast(source.row_lengths(), tf.int32)
+        order = tf.argsort(lengths, direction="DESCENDING")
+        n_best, segments = self.options.n_best, tf.size(order)
+
+        def translate(start, found):
+            longest = lengths[order[start]] + 1
+            size = tf.clip_by_value(_BATCH_TOKENS // longest, 1, _BATCH_SEGMENTS)
+            chosen = order[start : start + size]
+            ids = with_end(tf.gather(source, chosen)).to_tensor()
+            own = tf.nest.map_structure(lambda x: tf.gather(x, chosen), columns)
+            outputs = self._translate_ids(ids, **own, token_scores=token_scores)
+            return start + size, {n: _stacked(found[n], outputs[n]) for n in found}
+
+        found = {
+            "translations": tf.zeros((0, n_best), tf.string),
+            "scores": tf.zeros((0, n_best)),
+            "lengths": tf.zeros((0, n_best), tf.int32),
+        }
+        if token_scores:
+            found["tokens"] = tf.zeros((0, n_best, 0), tf.int32)
+            found["log_probs"] = tf.zeros((0, n_best, 0))
+        _, found = tf.while_loop(
+            lambda start, found: start < segments,
+            translate,
+            (0, found),
+            shape_invariants=(
+                tf.TensorShape([]),
+                {n: tf.TensorShape([None, n_best, None][: x.shape.rank]) for n, x in found.items()},
+            ),
+            parallel_iterations=1,  # So that memory holds one batch.
+        )
+        back = tf.math.invert_permutation(order)
+        return {name: tf.gather(tensor, back) for name, tensor in found.items()}
+
+    def _translate_ids(self, source, refused, prefix=None, own=None, token_scores=False):
         empty = _is_empty(source)
         found = self._search(source, refused | empty, prefix, own)
-        n_best = self.options.n_best
-        rows, _, length = tf.unstack(tf.shape(found.tokens))
+        rows, n_best, length = tf.unstack(tf.shape(found.tokens))
         translations = self.tokenizer.detokenize(tf.reshape(found.tokens, (rows * n_best, length)))
-        translations = tf.reshape(translations, (rows, n_best))
-        first = tf.range(n_best)[None] == 0  # The translation of nothing is nothing.
+        first = tf.range(self.options.n_best)[None] == 0  # The translation of nothing is nothing.
         nothing = (empty & ~refused)[:, None] & first
-        return {
-            "translations": translations,
+        outputs = {
+            "translations": tf.reshape(translations, (rows, n_best)),
             "scores": tf.where(nothing, 0.0, found.scores),
+            "lengths": tf.math.count_nonzero(found.tokens, axis=2, dtype=tf.int32),
             "tokens": found.tokens,
         }
+        if token_scores:
+            log_probs = self._token_log_probs(
+                tf.repeat(source, n_best, axis=0), tf.reshape(found.tokens, (-1, length))
+            )
+            outputs["log_probs"] = tf.reshape(log_probs, tf.shape(found.tokens))
+        return outputs
 
     def _search(self, source, skipped, prefix=None, own=None):
         """Hypotheses for source ids `[batch, length]` with the end, none where `skipped`."""
@@ -328,9 +420,6 @@ class Translator:
         if own is not None:
             max_length = tf.where(own["max_length"] > 0, own["max_length"], max_length)
         if prefix is not None:
-            prefix, long_prefix = self._ids(prefix)
-            prefix = tf.where(prefix == Tokenizer.END, 0, prefix)
-            skipped |= long_prefix
             length = tf.math.count_nonzero(prefix, axis=1, dtype=tf.int32)
             max_length = tf.maximum(max_length, tf.minimum(length + 1, self._limit))
         return beam_search(
@@ -409,9 +498,8 @@ class Translator:
         Its signature `serving_default` takes `text`, string `[batch]`, and returns `translations`,
         string `[batch, n_best]`, best first, and `scores`, float32 `[batch, n_best]`. There are
         also `greedy`, a beam of 1; `tunable`, in which each row brings its own options; `score`,
-        log-probabilities of given translations; and `align`, soft alignments. A text longer than
-        the model's limit gives empty translations and the score -1e9. It needs tensorflow and
-        tensorflow_text, and not keras_mt. The folder appears whole or not at all.
+        log-probabilities of given translations; and `align`, soft alignments. It needs
+        tensorflow and tensorflow_text, and not keras_mt. The folder appears whole or not at all.
 
         Args:
             directory: The version folder to write, such as `saved_models/pt_en/1`.
@@ -444,7 +532,7 @@ def run_in_batches(function, *columns):
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     found = [None] * len(order)
     while order:
-        size = max(1, min(_BATCH_SENTENCES, _BATCH_BYTES // max(1, lengths[order[0]])))
+        size = max(1, min(_BATCH_TEXTS, _BATCH_BYTES // max(1, lengths[order[0]])))
         batch, order = order[:size], order[size:]
         outputs = function(*(tf.constant([texts[i] for i in batch]) for texts in columns))
         outputs = {name: tensor.numpy() for name, tensor in outputs.items()}
@@ -474,6 +562,58 @@ def _encoded(texts):
         except UnicodeEncodeError as error:
             raise ValueError(f"Text {i} cannot be encoded as UTF-8: {error}") from None
     return encoded
+
+
+def _joined(found, row, glue, batch, length_penalty):
+    """The translations of texts from those of their segments, place by place in the n-best list.
+
+    Args:
+        found: Dict of tensors `[segments, n_best, ...]`.
+        row: int32 `[segments]`: the text that each is of.
+        glue: String `[segments]`: what stands between it and the one before.
+        batch: Number of texts.
+        length_penalty: A number, or float32 `[batch, 1]`.
+    """
+    n_best = found["scores"].shape[1]
+    places = tf.range(n_best)[None]
+    counts = tf.math.count_nonzero(found["scores"] > NO_HYPOTHESIS, axis=1, dtype=tf.int32)
+    # A segment with fewer hypotheses than another of its text gives its last one again.
+    place = tf.minimum(places, tf.maximum(counts - 1, 0)[:, None])
+    found = {name: tf.gather(tensor, place, batch_dims=1) for name, tensor in found.items()}
+    there = places < tf.math.unsorted_segment_max(counts, row, batch)[:, None]
+    glued = tf.strings.join([tf.repeat(glue[:, None], n_best, axis=1), found["translations"]])
+    translations = tf.strings.unsorted_segment_join(glued, row, batch)
+
+    def summed(tensor):
+        return tf.math.unsorted_segment_sum(tensor, row, batch)
+
+    lengths = tf.cast(found["lengths"], tf.float32)
+    own_penalty = (
+        length_penalty if isinstance(length_penalty, float) else tf.gather(length_penalty, row)
+    )
+    log_probs = summed(found["scores"] * lengths**own_penalty)
+    scores = log_probs / tf.maximum(summed(lengths), 1.0) ** length_penalty
+    outputs = {
+        "translations": tf.where(there, translations, ""),
+        "scores": tf.where(there, scores, NO_HYPOTHESIS),
+    }
+    for name in ("tokens", "log_probs"):
+        if name in found:
+            each = tf.RaggedTensor.from_value_rowids(found[name], row, batch)
+            each = tf.transpose(each.to_tensor(), (0, 2, 1, 3))  # [batch, n_best, segments, length]
+            rows, _, segments, length = tf.unstack(tf.shape(each))
+            outputs[name] = tf.reshape(each, (rows, n_best, segments * length))
+    return outputs
+
+
+def _stacked(found, more):
+    """Tensors `[rows, n_best]`, or `[rows, n_best, length]` padded, below one another."""
+    if found.shape.rank == 3:
+        length = tf.maximum(tf.shape(found)[2], tf.shape(more)[2])
+        found, more = (
+            tf.pad(x, ((0, 0), (0, 0), (0, length - tf.shape(x)[2]))) for x in (found, more)
+        )
+    return tf.concat([found, more], axis=0)
 
 
 def _is_empty(ids):

@@ -35,7 +35,7 @@ def wild_lines():
     return [
         ("O livro está em cima da mesa.".encode(), False),
         (b"", False),
-        (b"palavra " * 5000, True),
+        (b"palavra " * 500, False),
         ("😀👩‍👩‍👧‍👦 🇧🇷".encode(), False),
         (b"a\x00b\x01\x02\x07\x1b[31mc\x7f", False),
         (b"caf\xe9 \xff\xfe", True),
@@ -75,19 +75,16 @@ def test_translate_is_the_translator_in_order(keras_mt, run_dir, corpus):
 def test_translate_gives_scores_as_json(keras_mt, run_dir, corpus):
     options = ("--beam-size", 3, "--n-best", 2, "--length-penalty", 0.6)
     lines = (corpus / "pt.test.txt").read_text(encoding="utf-8").splitlines()[:3]
-    lines.append("x" * 9000)
+    lines.append("palavra " * 60)  # Over the limit.
     stdin = "\n".join(lines).encode()
     out = keras_mt("translate", run_dir, *options, "--json", stdin=stdin).stdout.decode()
     rows = [json.loads(line) for line in out.splitlines()]
     translator = Translator.load(run_dir, beam_size=3, n_best=2, length_penalty=0.6)
     for row, line, found in zip(rows, lines, translator.hypotheses(lines), strict=True):
         assert row["source"] == line
-        if found is None:
-            assert row["translations"] == [] and "longer" in row["error"]
-        else:
-            assert [t["text"] for t in row["translations"]] == [h.text for h in found]
-            for t, h in zip(row["translations"], found, strict=True):
-                assert t["score"] == pytest.approx(h.score, abs=1e-4)
+        assert [t["text"] for t in row["translations"]] == [h.text for h in found]
+        for t, h in zip(row["translations"], found, strict=True):
+            assert t["score"] == pytest.approx(h.score, abs=1e-4)
     plain = keras_mt("translate", run_dir, *options, stdin=stdin).stdout.decode().splitlines()
     assert plain[0] == "\t".join(t["text"] for t in rows[0]["translations"])
 
@@ -134,8 +131,9 @@ def test_align_writes_the_attention_of_each_pair(keras_mt, run_dir, corpus, tmp_
     sources, targets = (file.read_text(encoding="utf-8").splitlines() for file in files)
     rows = keras_mt("align", run_dir, *files).stdout.decode().splitlines()
     assert len(rows) == len(sources)
+    translator = Translator.load(run_dir)
     for line, *pair in zip(map(json.loads, rows[:3]), sources, targets, strict=False):
-        pieces, target_pieces, attention = Translator.load(run_dir).align(*pair)
+        pieces, target_pieces, attention = translator.align(*pair)
         assert (line["source"], line["target"]) == (pieces, target_pieces)
         for row, weights in zip(line["attention"], attention, strict=True):
             assert row == pytest.approx(list(weights), abs=1e-3)

@@ -82,7 +82,7 @@ def test_a_translation_does_not_depend_on_its_batch(translator, sources):
 
 def test_a_batch_of_64_mixed_lengths_gives_what_each_gives_alone(translator, sources):
     texts = [" ".join(sources[i % 20].split()[: 1 + i % 9]) for i in range(64)]
-    function = translator._translate  # All in one batch, in this order.
+    function = translator._translate[False, False]  # All in one batch, in this order.
     together = function(tf.constant(texts))
     for size in (1, 7, 33):
         part = function(tf.constant(texts[-size:]))
@@ -162,11 +162,41 @@ def test_models_of_different_tokenizers_are_no_ensemble(run_dir, tmp_path):
         Translator.load([run_dir, tmp_path])
 
 
-def test_a_text_over_the_limit_is_refused_by_its_number(translator):
-    long = "palavra " * 500
-    with pytest.raises(ValueError, match=r"Text 1 has more than 63 tokens"):
-        translator(["Olá!", long])
-    assert translator.hypotheses([long, "Olá!"])[0] is None
+def test_a_text_over_the_limit_is_translated_in_pieces(run_dir, sources):
+    # Its sentences fit, and are cut at their ends.
+    translator = Translator.load(run_dir, beam_size=3, n_best=2)
+    long = " ".join(sources)
+    assert len(translator.tokenizer.tokenize(long)) > 63
+    alone = translator.hypotheses(sources, token_scores=True)
+    short, found = translator.hypotheses([sources[0], long], token_scores=True)
+    for place in range(2):
+        parts = [hypotheses[place] for hypotheses in alone]
+        assert found[place].text == " ".join(part.text for part in parts)
+        tokens = [token for part in parts for token in part.tokens]
+        assert [piece for piece, _ in found[place].tokens] == [piece for piece, _ in tokens]
+        log_probs = [log_prob for _, log_prob in found[place].tokens]
+        np.testing.assert_allclose(log_probs, [log_prob for _, log_prob in tokens], atol=1e-3)
+        assert found[place].score == pytest.approx(np.mean(log_probs), abs=1e-3)
+        assert short[place].text == parts[0].text
+    # A single sentence is cut between words, and a single word within.
+    for text in ("palavra " * 100, "x" * 300):
+        parts = translator.hypotheses([text], token_scores=True)[0][0].tokens
+        assert len(parts) > 63
+
+
+def test_sentences_and_lines_are_translated_by_themselves_if_asked_for(run_dir, sources):
+    translator = Translator.load(run_dir, split_sentences=True)
+    one, two, three, four = translator(sources[:4])
+    text = f"{sources[0]} {sources[1]}\r\n{sources[2]}\n \n\n{sources[3]}\n"
+    assert translator(["", text])[1] == f"{one} {two}\n{three}\n\n{four}"
+    assert Translator.load(run_dir)(text.replace("\n", " ")) == Translator.load(run_dir)(text)
+    begun = translator(text, "She said")
+    assert begun.startswith("She said") and begun.endswith(f"{two}\n{three}\n\n{four}")
+
+
+def test_what_cannot_be_text_is_refused_by_its_number(translator):
+    with pytest.raises(ValueError, match=r"Prefix 1 has more than 63 tokens"):
+        translator(["Olá!", "Olá!"], ["", "word " * 500])
     with pytest.raises(ValueError, match="Text 0 must be a str"):
         translator([3])
     with pytest.raises(ValueError, match="UTF-8"):

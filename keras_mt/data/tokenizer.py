@@ -23,9 +23,11 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
     """A SentencePiece tokenizer with byte fallback: nothing is ever unknown.
 
     It is a `tensorflow_text.SentencepieceTokenizer`, so it runs eagerly, in `tf.data`, in a
-    `tf.function` and in a SavedModel. Ids: 0 padding, 1 unknown, 2 start, 3 end. Text is
-    normalised as SentencePiece's `nmt_nfkc` says: NFKC, runs of white space become one space,
-    control characters are dropped.
+    `tf.function` and in a SavedModel. Ids: 0 padding, 1 unknown, 2 start, 3 end.
+
+    Text is normalised to NFKC. Runs of white space, control characters, marks of direction and
+    bytes that are not UTF-8 become one space, and those at the ends go. A typed `▁`, SentencePiece's
+    own mark of a space, becomes `_`; what looks like a piece, such as `</s>`, is text as any other.
 
     Args:
         model: A serialised SentencePiece model, bytes. `Tokenizer.train` and `Tokenizer.load` make
@@ -133,7 +135,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
         """
         if not isinstance(strings, tf.RaggedTensor):
             strings = tf.convert_to_tensor(strings, tf.string)  # An empty list would be floats.
-        return super().tokenize(strings)
+        return super().tokenize(tf.ragged.map_flat_values(_as_text, strings))
 
     def sample(self, ids, alpha, uniform, max_length=None):
         """Other segmentations of tokenized texts, which keep a model from learning one by heart.
@@ -206,9 +208,23 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
         real = (ids != self.PADDING) & (ids != self.START) & (ids != self.END)
         return super().detokenize(tf.ragged.boolean_mask(ids, real))
 
+    @property
+    def begins_word(self):
+        """Boolean NumPy array `[vocab_size]`: the pieces that begin a word."""
+        return np.array(self._begins)
+
     def pieces(self, ids):
         """The pieces that ids stand for, a list of str."""
         return [self._processor.id_to_piece(int(i)) for i in ids]
+
+
+def _as_text(strings):
+    """Strings without what SentencePiece takes for its own, or drops."""
+    strings = tf.strings.unicode_transcode(
+        strings, "UTF-8", "UTF-8", replacement_char=ord(" "), replace_control_characters=True
+    )
+    strings = tf.strings.regex_replace(strings, r"[\x{7f}-\x{9f}]", " ")
+    return tf.strings.regex_replace(strings, "▁", "_")
 
 
 class _NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):

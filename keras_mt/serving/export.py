@@ -46,7 +46,11 @@ def export(translator, directory, dtype="float32", freeze=False, max_beam_size=8
             f"{directory} exists and is not overwritten. Export to a new version folder, "
             f"such as {directory.parent / _next_version(directory.parent)}."
         )
-    options = {**dataclasses.asdict(translator.options), "max_length": translator.max_length}
+    options = {
+        **dataclasses.asdict(translator.options),
+        "max_length": translator.max_length,
+        "split_sentences": translator.split_sentences,
+    }
     models = [_for_decoding(model, dtype) for model in translator.models]
     variables = [variable for model in models for variable in model.variables]
     config = {

@@ -3,6 +3,7 @@ import random
 import re
 import subprocess
 import sys
+import unicodedata
 from collections import Counter
 
 import keras
@@ -53,9 +54,32 @@ def test_shapes(tokenizer):
 @given(st.text())
 def test_any_text_is_cut_and_joined_as_sentencepiece_does(tokenizer, reference, text):
     ids = tokenizer.tokenize([text])
-    assert ids.to_list()[0] == reference.encode(text)
+    plain = re.sub("[\x00-\x1f\x7f-\x9f]", " ", text).replace("▁", "_")
+    assert ids.to_list()[0] == reference.encode(plain)
     assert Tokenizer.UNKNOWN not in ids.to_list()[0]
     assert tokenizer.detokenize(ids)[0].numpy().decode() == reference.decode(ids.to_list()[0])
+
+
+def test_what_is_typed_is_text(tokenizer):
+    def back(text):
+        return tokenizer.detokenize(tokenizer.tokenize(text)).numpy().decode()
+
+    for typed in ("<s> </s> <pad> <unk> <0x41> <mask>", "a </s>b", "👩‍👩‍👧 e\u0323 שלום"):
+        assert back(typed) == unicodedata.normalize("NFKC", typed)
+        ids = set(tokenizer.tokenize(typed).numpy())
+        assert not ids & {Tokenizer.PADDING, Tokenizer.UNKNOWN, Tokenizer.START, Tokenizer.END}
+    assert back("▁the▁▁book") == "_the__book"
+    assert back(" a\x00b\x07c\x7fd\x9be\t\r\nf\u200bg\u202fh\ufeffi\ufffdj\u2028") == (
+        "a b c d e f g h i j"
+    )
+    assert back(b"a\xffb\xed\xa0\x80c\xf4\x90\x80\x80d\xc3") == "a b c d"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(4, 259), max_size=30))
+def test_whatever_the_bytes_are_text_is_utf_8(tokenizer, ids):
+    assert tokenizer.pieces([4, 259]) == ["<0x00>", "<0xFF>"]
+    tokenizer.detokenize([ids])[0].numpy().decode("utf-8")
 
 
 def test_nothing_is_unknown_and_plain_text_comes_back(tokenizer):

@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras_mt import Translator
 from keras_mt.serving import ExportedTranslator
 from keras_mt.serving import export as export_module
+from keras_mt.translator import Hypothesis
 
 
 @pytest.fixture(scope="module")
@@ -204,10 +205,13 @@ def test_an_export_gives_the_same_without_keras_mt(translator, sources, tmp_path
     assert translations[:6] == translator(sources[:6])
     for row, found in zip(scores, translator.hypotheses(sources[:6]), strict=False):
         np.testing.assert_allclose(row, [h.score for h in found], atol=1e-4)
-    assert translations[6:] == [["", ""], ["", ""]]
-    assert scores[6][0] == 0 and scores[7] == [-1e9, -1e9]
+    assert translations[6] == ["", ""] and scores[6] == [0, -1e9]
+    assert translations[7][0] == translator(texts[7])[0]
     exported = ExportedTranslator(tmp_path / "pt_en")  # The newest version.
-    assert exported.hypotheses([texts[7], texts[0]])[0] is None
+    assert exported.hypotheses(texts) == [
+        [Hypothesis(*pair) for pair in zip(*row, strict=True) if pair[1] > -1e9]
+        for row in zip(translations, scores, strict=True)
+    ]
     assert exported.options["beam_size"] == 3
 
 

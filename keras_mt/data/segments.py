@@ -1,0 +1,89 @@
+"""Texts of any length cut into what a model translates at once, inside the graph."""
+
+import tensorflow as tf
+
+from keras_mt.data.tokenizer import Tokenizer
+
+# Marks, of which no text has one: where to cut, a line's end to keep, a point that ends no sentence.
+_CUT, _LINE, _POINT = "\x1f", "\x1e", "\x1d"
+_CLOSING = r"""["'”’»)\]]*"""
+_OPENING = r"""["'“‘„«(\[¿¡]*[\p{Lu}\p{Lt}\p{Lo}]"""
+_ABBREVIATION = r"Mrs?|Ms|Mme|Drs?|Profs?|Sra?|St|Hr|Fr|Nr|No|vs|\pN{1,2}|(?:\pL\.)*\pL"
+
+
+def split_sentences(text, where=True):
+    """Cuts texts at line ends, and after sentences.
+
+    A sentence ends at `.`, `!`, `?` or `…` (not at the point of single letters, a small number or a
+    title, such as `U.S.`, `3.` or `Dr.`) where white space follows, and then an upper-case letter or one of a script
+    without case; and at `。`, `！` or `？`.
+
+    Args:
+        text: String `[batch]`, UTF-8.
+        where: Boolean `[batch]`: the texts to cut; the others are one segment.
+
+    Returns:
+        Two ragged string tensors `[batch, (segments)]`: the segments, and the glue before each,
+        which is empty before a text's first, else a space, a line end or two. A text that is
+        empty has one empty segment.
+    """
+    text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
+    text = _replaced(text, (r"[\x00-\x09\x0b-\x1f\x{7f}-\x{9f}]", " "), (r"^\s+|\s+$", ""))
+    marked = _replaced(
+        text,
+        (r"\s*\n\s*\n\s*", _CUT + _LINE * 2),
+        (r"\s*\n\s*", _CUT + _LINE),
+        (rf"(^|[^\pL\pN])({_ABBREVIATION})\.", rf"\1\2{_POINT}"),
+        (rf"([.!?…]{_CLOSING})\s+({_OPENING})", rf"\1{_CUT} \2"),
+        (rf"([。！？]{_CLOSING})\s*([^\s{_CUT}])", rf"\1{_CUT} \2"),
+        (_POINT, "."),
+    )
+    segments = tf.strings.split(tf.where(where, marked, text), _CUT)
+    glue = tf.ragged.map_flat_values(_replaced, segments, (rf"(?s)^([ {_LINE}]*).*", r"\1"))
+    return (
+        tf.ragged.map_flat_values(_replaced, segments, (rf"^[ {_LINE}]+", "")),
+        tf.ragged.map_flat_values(_replaced, glue, (_LINE, "\n")),
+    )
+
+
+def _replaced(text, *rewrites):
+    for pattern, rewrite in rewrites:
+        text = tf.strings.regex_replace(text, pattern, rewrite)
+    return text
+
+
+def cut(ids, begins, limit):
+    """Cuts rows of ids that are longer than the limit, between words where it can.
+
+    Args:
+        ids: Ragged int32 `[rows, (tokens)]`.
+        begins: Boolean `[vocab_size]`: the pieces that begin a word.
+        limit: The most tokens of a part, at least 2.
+
+    Returns:
+        The parts, ragged int32 `[parts, (tokens)]`, and int32 `[parts]`, the row that each is of.
+        Each row has a part, if an empty one.
+    """
+    # The end goes along, so that no row is empty.
+    end = tf.fill((ids.nrows(), 1), Tokenizer.END)
+    ids = tf.concat([ids, end], axis=1)
+    row = tf.cast(ids.value_rowids(), tf.int32)
+    place = tf.range(tf.size(ids.flat_values))
+    first = tf.gather(tf.cast(ids.row_starts(), tf.int32), row)
+    # A word of half the limit and more is cut too. What begins in the first half goes together.
+    half = limit // 2
+    starts = tf.gather(begins, ids.flat_values) | (place == first)
+    word = tf.gather(tf.where(starts)[:, 0], tf.cumsum(tf.cast(starts, tf.int32)) - 1)
+    word = tf.cast(word, tf.int32)
+    unit = word + (place - word) // half * half
+    part = (unit - first) // half
+    short = tf.gather(tf.cast(ids.row_lengths(), tf.int32), row) <= limit + 1
+    part = tf.where(short, 0, part)
+    new = (place == first) | (part != tf.roll(part, 1, 0))
+    parts = tf.RaggedTensor.from_value_rowids(
+        ids.flat_values, tf.cumsum(tf.cast(new, tf.int64)) - 1, tf.math.count_nonzero(new)
+    )
+    return (
+        tf.ragged.boolean_mask(parts, parts != Tokenizer.END),
+        tf.boolean_mask(row, new),
+    )

@@ -1,0 +1,86 @@
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_mt.data.segments import cut, split_sentences
+
+split = tf.function(split_sentences, input_signature=[tf.TensorSpec([None], tf.string)])
+
+
+def segments(*texts):
+    """For each text its segments, each with the glue before it."""
+    found = [ragged.to_list() for ragged in split(tf.constant(texts))]
+    return [
+        [(glue.decode(), segment.decode()) for segment, glue in zip(*row, strict=True)]
+        for row in zip(*found, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", [""]),
+        ("Hello.", ["Hello."]),
+        ("Hello there. How are you?  Fine!", ["Hello there.", "How are you?", "Fine!"]),
+        ("It costs $3.50 at example.com, e.g. in May.", None),
+        ("Mr. Smith met J. R. R. Tolkien of the U.S. Army.", None),
+        ("Am 3. Mai, z. B. um acht.", None),
+        ("She went… no, she ran.", None),
+        ("“Really?” He left. (So they say.) Well.",
+         ["“Really?”", "He left.", "(So they say.)", "Well."]),
+        ("Im Café. Das ist é", ["Im Café.", "Das ist é"]),
+        ("Привет! Как дела? ¿Qué tal? ¡Bien!",
+         ["Привет!", "Как дела?", "¿Qué tal?", "¡Bien!"]),
+        ("这是。那是！对吗？是", ["这是。", "那是！", "对吗？", "是"]),
+        ("مرحبا. كيف حالك؟", ["مرحبا.", "كيف حالك؟"]),
+    ],
+)  # fmt: skip
+def test_sentences_end_where_readers_end_them(text, expected):
+    assert [segment for _, segment in segments(text)[0]] == (expected or [text])
+
+
+def test_line_ends_are_kept_as_glue():
+    found = segments("a\r\nb. B\n\n\n c\td \n")[0]
+    assert found == [("", "a"), ("\n", "b. B"), ("\n\n", "c d")]
+
+
+def test_texts_not_to_be_cut_are_one_segment():
+    found, glue = split_sentences(tf.constant(["A b. C d.\nE", "A b. C d."]), [False, True])
+    assert found.to_list() == [[b"A b. C d.\nE"], [b"A b.", b"C d."]]
+    assert glue.to_list() == [[b""], [b"", b" "]]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.text() | st.text("aB.!? \n\x1e\x1f。\"'é"), max_size=4))
+def test_nothing_is_dropped(texts):
+    for text, found in zip(texts, segments(*texts) if texts else [], strict=True):
+        assert not any(re.search("[\x00-\x1f\x7f-\x9f]", segment) for _, segment in found)
+        joined = "".join(glue + segment for glue, segment in found)
+        assert "".join(joined.split()) == "".join(re.sub("[\x00-\x1f\x7f-\x9f]", "", text).split())
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(4, 7), max_size=40), max_size=4),
+    st.integers(2, 12),
+)
+def test_parts_are_short_and_make_up_their_row(rows, limit):
+    begins = np.arange(8) == 4
+    ids = tf.ragged.constant(rows, tf.int32, ragged_rank=1)
+    parts, row = (x.numpy() for x in cut(ids, tf.constant(begins), limit))
+    for i, whole in enumerate(rows):
+        own = [list(part) for part, r in zip(parts, row, strict=True) if r == i]
+        assert sum(own, []) == whole and own
+        assert max(map(len, own)) <= limit
+        if len(whole) <= limit:
+            assert len(own) == 1
+        for before, after in zip(own, own[1:], strict=False):
+            # Cut within a word only where the word is long.
+            word = (before[::-1].index(4) if 4 in before else len(before)) + (
+                next((n for n, piece in enumerate(after) if piece == 4), len(after))
+            )
+            assert not after or after[0] == 4 or word + 1 >= limit // 2
