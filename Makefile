@@ -4,13 +4,14 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+SERVING := $(CURDIR)/.venv-serving
 INSTALLED := $(VENV)/installed
 
 PHRASEBOOK := --data phrasebook --source pt --target en
 RUN := runs/pt_en
 EXPORT := saved_models/pt_en/1
 
-.PHONY: demo test lint clean
+.PHONY: demo test test-serving lint clean
 
 demo: $(INSTALLED)
 	$(BIN)/keras-mt train $(PHRASEBOOK) --preset tiny --output $(RUN) --epochs 8 --vocab-size 2000 \
@@ -26,6 +27,18 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	$(BIN)/python -m pytest
 
+# An export answers the same in the versions that stock TensorFlow Serving is built on.
+test-serving: $(INSTALLED) $(SERVING)/installed
+	SERVING_PYTHON=$(SERVING)/bin/python $(BIN)/python -m pytest --numprocesses=0 \
+		tests/serving/test_server.py -k "session or replay"
+
+$(SERVING)/installed: Makefile
+	$(PYTHON) -m venv --clear $(SERVING)
+	$(SERVING)/bin/pip install --quiet tensorflow==2.20.0 tensorflow-text==2.20.1 \
+		tensorflow-serving-api==2.20.0
+	$(SERVING)/bin/python -c 'import tensorflow; assert tensorflow.__version__ == "2.20.0"'
+	touch $@
+
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -38,4 +51,4 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info $(RUN) $(EXPORT)
+	rm -rf $(VENV) $(SERVING) build dist *.egg-info $(RUN) $(EXPORT)

@@ -319,7 +319,19 @@ def average(run_dir, output, last, dtype):
     is_flag=True,
     help="Weights as constants: faster, above all with bfloat16 and small batches; more memory.",
 )
-def export(run_dir, saved_model_dir, dtype, freeze, ensemble, **options):
+@click.option(
+    "--card",
+    type=click.File("r", encoding="utf-8"),
+    metavar="FILE",
+    help="JSON object with fields for the model's card, such as license.",
+)
+@click.option(
+    "--warmup-texts",
+    type=click.File("r", encoding="utf-8"),
+    metavar="FILE",
+    help="Sentences, a line each, for the warm-up requests.  [default: the tokenizer's words]",
+)
+def export(run_dir, saved_model_dir, dtype, freeze, card, warmup_texts, ensemble, **options):
     """Export a run as a SavedModel: strings in, beam-searched translations out.
 
     SAVED_MODEL_DIR is a version folder, such as saved_models/en_de/1; one that exists is refused.
@@ -332,7 +344,13 @@ def export(run_dir, saved_model_dir, dtype, freeze, ensemble, **options):
     if Path(saved_model_dir).exists():
         raise FileExistsError(f"{saved_model_dir} exists; give the next version's folder.")
     translator = Translator.load([run_dir, *ensemble], **_given(options))
-    translator.export(saved_model_dir, dtype=dtype, freeze=freeze)
+    translator.export(
+        saved_model_dir,
+        dtype=dtype,
+        freeze=freeze,
+        card=_json_object(card) if card else None,
+        warmup_texts=warmup_texts.read().splitlines() if warmup_texts else None,
+    )
     click.echo(f"exported {saved_model_dir}")
 
 
@@ -352,7 +370,8 @@ def translate(model, text, prefixes, as_json, token_scores, **search):
     """Translate FILE, or standard input, line by line.
 
     Writes exactly one line for each line, in order. A line that is not UTF-8 gives an empty line
-    and a message on standard error. With --n-best above 1 the translations of a line stand side by side, tabs between them.
+    and a message on standard error. With --n-best above 1 the translations of a line stand side by
+    side, tabs between them.
 
     \b
     keras-mt translate runs/en_de < in.txt > out.txt
@@ -537,6 +556,16 @@ def _load_translator(path, search):
             "or use the run folder."
         )
     return ExportedTranslator(saved_model)
+
+
+def _json_object(file):
+    try:
+        value = json.load(file)
+    except ValueError as error:
+        raise ValueError(f"{file.name} is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ValueError(f'{file.name} must hold a JSON object, such as {{"license": "MIT"}}.')
+    return value
 
 
 def _given(options):

@@ -1,7 +1,9 @@
 """Strings to strings, from a model and a tokenizer."""
 
+import csv
 import dataclasses
 import functools
+import json
 import math
 from pathlib import Path
 from typing import NamedTuple
@@ -81,6 +83,10 @@ class Translator:
         **options: The other fields of `keras_mt.decoding.SearchOptions`: `repetition_penalty` and
             `no_repeat_ngram_size`; `temperature`, `top_k`, `top_p` and `seed` for sampling.
 
+    Attributes:
+        card: What there is to say of the model in its exports, a dict; `load` fills it from the
+            run's configuration and its last measurement of BLEU.
+
     Call arguments:
         texts: A str, a list of str, or a string tensor `[batch]`.
         prefixes: What each translation shall begin with, of the same type, or None.
@@ -124,22 +130,25 @@ class Translator:
                     f"The model has a vocabulary of {model.vocab_size} tokens and the tokenizer "
                     f"one of {tokenizer.vocab_size}: they were not trained together."
                 )
+        self.card = {}
         self._limit = min(model.max_length for model in self.models)
         if max_length is not None and not max(1, min_length) <= max_length <= self._limit:
             raise ValueError(
                 f"max_length must be at least 1, at least min_length={min_length} and at most the "
                 f"model's {self._limit}. Received: max_length={max_length}"
             )
+        # Nothing in them is for AutoGraph, which would take most of the time that tracing takes.
+        function = functools.partial(tf.function, autograph=False)
         self._translate = {  # By whether there are prefixes, and token scores are asked for.
-            (prefixes, token_scores): tf.function(
+            (prefixes, token_scores): function(
                 functools.partial(self._translate_batch, token_scores=token_scores),
                 input_signature=[_TEXT, _PREFIX] if prefixes else [_TEXT],
             )
             for prefixes in (False, True)
             for token_scores in (False, True)
         }
-        self._score = tf.function(self._score_batch, input_signature=[_TEXT, _TARGET])
-        self._align = tf.function(self._align_batch, input_signature=[_TEXT, _TARGET])
+        self._score = function(self._score_batch, input_signature=[_TEXT, _TARGET])
+        self._align = function(self._align_batch, input_signature=[_TEXT, _TARGET])
 
     @classmethod
     def load(cls, run_dir, **options):
@@ -171,7 +180,9 @@ class Translator:
                     "ensemble must share one."
                 )
         models = [_in_float32(keras.models.load_model(d / "model.keras")) for d in run_dirs]
-        return cls(models, Tokenizer.load(run_dirs[0] / "tokenizer.model"), **options)
+        translator = cls(models, Tokenizer.load(run_dirs[0] / "tokenizer.model"), **options)
+        translator.card = _card(run_dirs[0])
+        return translator
 
     def __call__(self, texts, prefixes=None):
         if isinstance(texts, tf.Tensor):
@@ -492,7 +503,7 @@ class Translator:
         log_probs = tf.gather(log_probs / len(self.models), target, batch_dims=2)
         return tf.where(target == Tokenizer.PADDING, 0.0, log_probs)
 
-    def export(self, directory, dtype="float32", freeze=False):
+    def export(self, directory, dtype="float32", **options):
         """Writes a SavedModel that TensorFlow Serving loads: strings in, translations out.
 
         Its signature `serving_default` takes `text`, string `[batch]`, and returns `translations`,
@@ -504,16 +515,15 @@ class Translator:
         Args:
             directory: The version folder to write, such as `saved_models/pt_en/1`.
             dtype: Dtype of the weights and of the computation: "float32", "bfloat16" or "float16".
-            freeze: Whether to write the weights into the graph of `serving_default` as constants,
-                which TensorFlow packs for its products once instead of at each step. Faster, above
-                all in bfloat16 and in small batches, for several times the memory.
+            **options: The others of `keras_mt.serving.export`: `freeze`, `max_beam_size`, `card`
+                and `warmup_texts`.
 
         Raises:
             FileExistsError: If the directory is there already.
         """
-        from keras_mt.serving.export import export  # It stands above: this is a short cut to it.
+        from keras_mt.serving import export  # It stands above: this is a short cut to it.
 
-        export(self, directory, dtype, freeze)
+        export(self, directory, dtype, **options)
 
 
 def run_in_batches(function, *columns):
@@ -619,6 +629,19 @@ def _stacked(found, more):
 def _is_empty(ids):
     # [batch]: which rows of ids with the end have nothing before it
     return tf.math.count_nonzero(ids, axis=1) <= 1
+
+
+def _card(run_dir):
+    """The languages, the data and the last BLEU of a run, as far as its files tell."""
+    path, log = run_dir / "config.json", run_dir / "log.csv"
+    config = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    card = {name: config[name] for name in ("source", "target", "data") if name in config}
+    if log.is_file():
+        with open(log, encoding="utf-8", newline="") as file:
+            measured = [row for row in csv.DictReader(file) if row.get("val_bleu")]
+        if measured:
+            card["validation"] = {n: float(measured[-1][f"val_{n}"]) for n in ("bleu", "chrf")}
+    return card
 
 
 def _shifted(target):

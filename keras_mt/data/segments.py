@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from keras_mt.data.tokenizer import Tokenizer
 
-# Marks, of which no text has one: where to cut, a line's end to keep, a point that ends no sentence.
+# Marks, of which no text has one: a cut, a line's end to keep, a point that ends no sentence.
 _CUT, _LINE, _POINT = "\x1f", "\x1e", "\x1d"
 _CLOSING = r"""["'”’»)\]]*"""
 _OPENING = r"""["'“‘„«(\[¿¡]*[\p{Lu}\p{Lt}\p{Lo}]"""
@@ -14,9 +14,9 @@ _ABBREVIATION = r"Mrs?|Ms|Mme|Drs?|Profs?|Sra?|St|Hr|Fr|Nr|No|vs|\pN{1,2}|(?:\pL
 def split_sentences(text, where=True):
     """Cuts texts at line ends, and after sentences.
 
-    A sentence ends at `.`, `!`, `?` or `…` (not at the point of single letters, a small number or a
-    title, such as `U.S.`, `3.` or `Dr.`) where white space follows, and then an upper-case letter or one of a script
-    without case; and at `。`, `！` or `？`.
+    A sentence ends at `.`, `!`, `?` or `…` where white space follows, and then an upper-case letter
+    or one of a script without case (not at the point of single letters, a small number or a title,
+    such as `U.S.`, `3.` or `Dr.`); and at `。`, `！` or `？`.
 
     Args:
         text: String `[batch]`, UTF-8.

@@ -26,12 +26,12 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
     `tf.function` and in a SavedModel. Ids: 0 padding, 1 unknown, 2 start, 3 end.
 
     Text is normalised to NFKC. Runs of white space, control characters, marks of direction and
-    bytes that are not UTF-8 become one space, and those at the ends go. A typed `▁`, SentencePiece's
-    own mark of a space, becomes `_`; what looks like a piece, such as `</s>`, is text as any other.
+    bytes that are not UTF-8 become one space, none at the ends. A typed `▁`, SentencePiece's own
+    mark of a space, becomes `_`; what looks like a piece, such as `</s>`, is text as any other.
 
     Args:
-        model: A serialised SentencePiece model, bytes. `Tokenizer.train` and `Tokenizer.load` make
-            tokenizers from text and from a file.
+        model: A serialised SentencePiece model, bytes; also an attribute. `Tokenizer.train` and
+            `Tokenizer.load` make tokenizers from text and from a file.
 
     Example:
 
@@ -45,7 +45,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
     def __init__(self, model):
         super().__init__(model)
         self._model_resource = _NamedModel(model, None)
-        self._model = model
+        self.model = model
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         pieces = range(self._processor.get_piece_size())
         self._log_probs = np.array([self._processor.get_score(piece) for piece in pieces])
@@ -117,7 +117,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
     def save(self, path):
         """Writes the SentencePiece model to a file; it appears whole or not at all."""
         with written_whole(path) as temporary:
-            temporary.write_bytes(self._model)
+            temporary.write_bytes(self.model)
 
     @property
     def vocab_size(self):

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import json
 import os
 import shutil
 import tempfile
@@ -14,6 +13,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.models import Transformer
+from keras_mt.serving import server
 from keras_mt.translator import Translator
 
 # What stock TensorFlow Serving links of tensorflow_text; everything of TensorFlow itself it has.
@@ -25,16 +25,32 @@ _TEXT_OPS = {
 }
 
 
-def export(translator, directory, dtype="float32", freeze=False, max_beam_size=8):
-    """Writes a SavedModel of a translator; see `Translator.export`.
+def export(
+    translator,
+    directory,
+    dtype="float32",
+    freeze=False,
+    max_beam_size=8,
+    card=None,
+    warmup_texts=None,
+):
+    """Writes a SavedModel of a translator; see `Translator.export` for what it holds.
+
+    Where the directory's name is a number, it is a version, and a server's configuration files are
+    written beside it unless they are there.
 
     Args:
         translator: The `Translator`.
         directory: The version folder to write, such as `saved_models/pt_en/1`.
-        dtype: Dtype of the weights and of the computation.
-        freeze: Whether `serving_default` has the weights as constants.
+        dtype: Dtype of the weights and of the computation: "float32", "bfloat16" or "float16".
+        freeze: Whether to write the weights into the graph of `serving_default` as constants,
+            which TensorFlow packs for its products once instead of at each step. Faster, above all
+            in bfloat16 and in small batches, for several times the memory.
         max_beam_size: The greatest `beam_size` and `n_best` that a request to `tunable` may ask
             for; at least the translator's own.
+        card: Fields for the model's card, a dict: `license`, say.
+        warmup_texts: List of str for the requests that a server warms the model up with; texts made
+            of the tokenizer's words when None.
 
     Raises:
         FileExistsError: If the directory is there already.
@@ -53,14 +69,8 @@ def export(translator, directory, dtype="float32", freeze=False, max_beam_size=8
     }
     models = [_for_decoding(model, dtype) for model in translator.models]
     variables = [variable for model in models for variable in model.variables]
-    config = {
-        **options,
-        "max_beam_size": max(max_beam_size, options["beam_size"]),
-        "max_source_tokens": min(model.max_length for model in models) - 1,
-        "dtype": dtype,
-        "freeze": freeze,
-    }
-    functions = _signatures(models, translator.tokenizer, options, config["max_beam_size"])
+    max_beam_size = max(max_beam_size, options["beam_size"])
+    functions = _signatures(models, translator.tokenizer, options, max_beam_size)
     if freeze:
         functions["serving_default"] = _frozen(functions["serving_default"], variables)
     module = tf.Module()
@@ -72,13 +82,28 @@ def export(translator, directory, dtype="float32", freeze=False, max_beam_size=8
     try:
         tf.saved_model.save(module, temporary, signatures=functions)
         _check_ops(temporary)
-        (temporary / "assets.extra").mkdir()
-        (temporary / "assets.extra" / "config.json").write_text(json.dumps(config, indent=2))
+        server.write_assets(
+            temporary,
+            functions,
+            warmup_texts or server.sample_texts(translator.tokenizer),
+            {
+                **server.card(translator, directory),
+                "options": {
+                    **options,
+                    "max_beam_size": max_beam_size,
+                    "dtype": dtype,
+                    "freeze": freeze,
+                },
+                **(card or {}),
+            },
+        )
         temporary.chmod(0o755)
         os.rename(temporary, directory)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+    if directory.name.isdigit():
+        server.write_configurations(directory.parent)
 
 
 def _signatures(models, tokenizer, options, max_beam_size):
@@ -123,8 +148,9 @@ def _signatures(models, tokenizer, options, max_beam_size):
         return outputs
 
     def signature(function, **dtypes):
+        # Nothing in them is for AutoGraph, which would take most of the time that tracing takes.
         specs = [tf.TensorSpec([None], dtype, name=name) for name, dtype in dtypes.items()]
-        return tf.function(function, input_signature=specs)
+        return tf.function(function, autograph=False, input_signature=specs)
 
     return {
         "serving_default": signature(serving_default, text=tf.string),
@@ -152,7 +178,7 @@ def _frozen(function, variables):
         with scope:
             return function.python_function(*args)
 
-    return tf.function(frozen, input_signature=function.input_signature)
+    return tf.function(frozen, autograph=False, input_signature=function.input_signature)
 
 
 def _check_ops(directory):

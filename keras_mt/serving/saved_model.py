@@ -17,7 +17,7 @@ class ExportedTranslator:
             means its newest version.
 
     Attributes:
-        options: The options of the export, a dict.
+        card: The model's card, a dict, its `options` among it.
 
     Raises:
         FileNotFoundError: If there is no SavedModel.
@@ -32,8 +32,8 @@ class ExportedTranslator:
         if version is None:
             raise FileNotFoundError(f"There is no SavedModel at {directory}, nor a version in it.")
         self._model = tf.saved_model.load(str(version))
-        options = version / "assets.extra" / "config.json"
-        self.options = json.loads(options.read_text(encoding="utf-8")) if options.exists() else {}
+        card = version / "assets.extra" / "model_card.json"
+        self.card = json.loads(card.read_text(encoding="utf-8"))
 
     def hypotheses(self, texts, prefixes=None, token_scores=False):
         """As `Translator.hypotheses`; an export has neither prefixes nor token scores."""

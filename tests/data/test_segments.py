@@ -1,3 +1,4 @@
+import itertools
 import re
 
 import numpy as np
@@ -74,11 +75,11 @@ def test_parts_are_short_and_make_up_their_row(rows, limit):
     parts, row = (x.numpy() for x in cut(ids, tf.constant(begins), limit))
     for i, whole in enumerate(rows):
         own = [list(part) for part, r in zip(parts, row, strict=True) if r == i]
-        assert sum(own, []) == whole and own
+        assert own and list(itertools.chain(*own)) == whole
         assert max(map(len, own)) <= limit
         if len(whole) <= limit:
             assert len(own) == 1
-        for before, after in zip(own, own[1:], strict=False):
+        for before, after in itertools.pairwise(own):
             # Cut within a word only where the word is long.
             word = (before[::-1].index(4) if 4 in before else len(before)) + (
                 next((n for n, piece in enumerate(after) if piece == 4), len(after))

@@ -12,23 +12,6 @@ from keras_mt.serving import export as export_module
 from keras_mt.translator import Hypothesis
 
 
-@pytest.fixture(scope="module")
-def translator(run_dir):
-    return Translator.load(run_dir, beam_size=3, n_best=2)
-
-
-@pytest.fixture(scope="module")
-def sources(corpus):
-    return (corpus / "pt.test.txt").read_text(encoding="utf-8").splitlines()[:12]
-
-
-@pytest.fixture(scope="module")
-def signatures(translator, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("export") / "1"
-    translator.export(directory)
-    return tf.saved_model.load(str(directory)).signatures
-
-
 TEXT, INT, FLOAT = ("string", [None]), ("int32", [None]), ("float32", [None])
 TRANSLATIONS = {"translations": ("string", [None, 2]), "scores": ("float32", [None, 2])}
 
@@ -212,7 +195,7 @@ def test_an_export_gives_the_same_without_keras_mt(translator, sources, tmp_path
         [Hypothesis(*pair) for pair in zip(*row, strict=True) if pair[1] > -1e9]
         for row in zip(translations, scores, strict=True)
     ]
-    assert exported.options["beam_size"] == 3
+    assert exported.card["options"]["beam_size"] == 3
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -237,7 +220,7 @@ def test_a_frozen_export_has_constants_and_gives_the_same(translator, sources, t
         np.testing.assert_allclose([h.score for h in a], [h.score for h in b], atol=1e-4)
     assert not frozen._model.signatures["serving_default"].variables
     assert frozen._model.signatures["greedy"].variables
-    assert frozen.options["freeze"]
+    assert frozen.card["options"]["freeze"]
 
 
 def test_an_export_never_overwrites_and_leaves_nothing_half_done(translator, tmp_path, monkeypatch):
@@ -261,7 +244,7 @@ def test_a_sampling_export_is_seeded(run_dir, sources, tmp_path):
     translator.export(tmp_path / "1")
     sampled = [[h.text for h in found] for found in translator.hypotheses(sources)]
     exported = ExportedTranslator(tmp_path / "1")
-    assert exported.options["seed"] == 4
+    assert exported.card["options"]["seed"] == 4
     assert [[h.text for h in found] for found in exported.hypotheses(sources)] == sampled
     other = Translator.load(run_dir, seed=5, **options)
     assert [[h.text for h in found] for found in other.hypotheses(sources)] != sampled

@@ -1,0 +1,156 @@
+"""What a model server has beside the graph: warm-up requests, a model card, configurations."""
+
+import hashlib
+import importlib.metadata
+import json
+
+import tensorflow as tf
+
+from keras_mt.files import written_whole
+
+# The batches that the warm-up requests have, up to what batching.config lets a server put together.
+_BATCH_SIZES = (1, 8, 32)
+
+_MODELS = """\
+model_config_list {{
+  config {{
+    name: "{name}"
+    base_path: "/models/{name}"
+    model_platform: "tensorflow"
+  }}
+}}
+"""
+
+_BATCHING = f"""\
+max_batch_size {{ value: {_BATCH_SIZES[-1]} }}
+batch_timeout_micros {{ value: 2000 }}
+max_enqueued_batches {{ value: 100 }}
+num_batch_threads {{ value: 2 }}
+"""
+
+_README = """\
+# {name}
+
+A translator for TensorFlow Serving, written by keras_mt. Each folder with a number is a version; a
+server that watches this folder serves the greatest.
+
+```sh
+docker run -p 8500:8500 -p 8501:8501 -v "$PWD:/models/{name}" tensorflow/serving \\
+  --model_config_file=/models/{name}/models.config \\
+  --enable_batching --batching_parameters_file=/models/{name}/batching.config
+```
+
+`models.config` names the model and its folder inside the container. To serve more models, give it
+more `config` blocks.
+
+`batching.config` lets the server put requests that arrive together into one batch:
+
+- `max_batch_size`: the most rows of such a batch, {batch}; a request may itself have more.
+- `batch_timeout_micros`: how long a request waits for others, in microseconds. 0 is best when calls
+  come one at a time; up to some ten thousand when throughput counts.
+- `max_enqueued_batches`: full batches that wait before the server answers UNAVAILABLE.
+- `num_batch_threads`: batches that run side by side: about half the processor's cores.
+
+`VERSION/assets.extra/` holds `tf_serving_warmup_requests`, which the server replays as it loads the
+version, so that no user waits for the first run of the graph; and `model_card.json`.
+
+These files are written once. Change them as you like: a later export leaves them alone.
+"""
+
+
+def write_assets(folder, signatures, texts, card):
+    """Writes the version folder's `assets.extra`.
+
+    Args:
+        folder: The version folder.
+        signatures: The `tf.function`s by name.
+        texts: Sentences for the warm-up requests.
+        card: The model's card, a dict.
+    """
+    from tensorflow_serving.apis import prediction_log_pb2
+
+    assets = folder / "assets.extra"
+    assets.mkdir()
+    (assets / "model_card.json").write_text(
+        json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+    with tf.io.TFRecordWriter(str(assets / "tf_serving_warmup_requests")) as writer:
+        for name, function in signatures.items():
+            for size in _BATCH_SIZES:
+                request = _request(name, function, [texts[i % len(texts)] for i in range(size)])
+                log = prediction_log_pb2.PredictionLog()
+                log.predict_log.request.CopyFrom(request)
+                writer.write(log.SerializeToString())
+
+
+def _request(name, function, texts):
+    """A PredictRequest to a signature, with options that it takes."""
+    from tensorflow_serving.apis import predict_pb2
+
+    values = {
+        "text": texts,
+        "target": texts[::-1],
+        "beam_size": [4] * len(texts),
+        "n_best": [1] * len(texts),
+        "length_penalty": [1.0] * len(texts),
+        "max_length": [0] * len(texts),
+    }
+    request = predict_pb2.PredictRequest()
+    request.model_spec.signature_name = name
+    for spec in function.input_signature:
+        request.inputs[spec.name].CopyFrom(tf.make_tensor_proto(values[spec.name], spec.dtype))
+    return request
+
+
+def write_configurations(folder):
+    """Writes a server's configuration into the folder of the versions, unless it is there."""
+    texts = {
+        "models.config": _MODELS.format(name=folder.name),
+        "batching.config": _BATCHING,
+        "README.md": _README.format(name=folder.name, batch=_BATCH_SIZES[-1]),
+    }
+    for name, text in texts.items():
+        if not (folder / name).exists():
+            with written_whole(folder / name) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+
+
+def sample_texts(tokenizer, number=32):
+    """Texts of 3 to 20 words of the tokenizer's, for warm-up requests."""
+    words = [
+        piece[1:]
+        for piece, begins in zip(
+            tokenizer.pieces(range(tokenizer.vocab_size)), tokenizer.begins_word, strict=True
+        )
+        if begins and piece[1:].isalpha()
+    ] or ["a"]
+    place, texts = 0, []
+    for i in range(number):
+        length = 3 + 7 * i % 18
+        texts.append(" ".join(words[j % len(words)] for j in range(place, place + length)))
+        place += length
+    return texts
+
+
+def card(translator, directory):
+    """What there is to know of an exported model; its language, data and quality from the run."""
+    packages = ("keras_mt", "keras", "tensorflow", "tensorflow-text")
+    model = translator.models[0].get_config()
+    sizes = ("num_layers", "d_model", "num_heads", "d_ff", "max_length")
+    return {
+        "name": directory.parent.name,
+        "version": directory.name,
+        "license": None,
+        **translator.card,
+        "model": {
+            **{name: model[name] for name in sizes},
+            "parameters": sum(model.count_params() for model in translator.models),
+            "ensemble": len(translator.models),
+        },
+        "tokenizer": {
+            "kind": "SentencePiece with byte fallback, NFKC",
+            "vocab_size": translator.tokenizer.vocab_size,
+            "sha256": hashlib.sha256(translator.tokenizer.model).hexdigest(),
+        },
+        "versions": {name: importlib.metadata.version(name) for name in packages},
+    }

@@ -1,0 +1,41 @@
+"""Requests to every signature of an export, as a server's clients make them."""
+
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2
+
+
+def requests(sources, targets):
+    """By signature, its inputs as lists."""
+    texts = [*sources, "", "palavra " * 80, "</s> ▁ <pad> 😀", "a\x00\x07b", "Um. Dois!\n\nTrês?"]
+    rows = range(len(texts))
+    return {
+        "serving_default": {"text": texts},
+        "greedy": {"text": texts},
+        "score": {"text": texts, "target": [targets[i % len(targets)] for i in rows]},
+        "align": {"text": texts, "target": ["" if i % 2 else "the book" for i in rows]},
+        "tunable": {
+            "text": texts,
+            "beam_size": [1 + i % 8 for i in rows],
+            "n_best": [1 + i % 2 for i in rows],  # Of a beam of 1 as well: refused.
+            "length_penalty": [i / 4 for i in rows],
+            "max_length": [i % 5 * 3 for i in rows],
+        },
+    }
+
+
+DTYPES = {
+    "text": tf.string, "target": tf.string, "beam_size": tf.int32, "n_best": tf.int32,
+    "length_penalty": tf.float32, "max_length": tf.int32,
+}  # fmt: skip
+
+
+def tensors(inputs):
+    return {name: tf.constant(values, DTYPES[name]) for name, values in inputs.items()}
+
+
+def predict_request(signature, inputs):
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name, request.model_spec.signature_name = "pt_en", signature
+    for name, tensor in tensors(inputs).items():
+        request.inputs[name].CopyFrom(tf.make_tensor_proto(tensor))
+    return request

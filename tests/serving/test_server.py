@@ -1,0 +1,171 @@
+"""What a model server does with an export, done without one."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_text
+from calls import DTYPES, predict_request, requests, tensors
+from google.protobuf import text_format
+from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+from tensorflow_serving.config import model_server_config_pb2
+
+from keras_mt import Tokenizer
+from keras_mt.serving.server import sample_texts, write_configurations
+
+HERE = Path(__file__).parent
+# `make test-serving` gives one with the TensorFlow that stock TensorFlow Serving is built on.
+PYTHON = os.environ.get("SERVING_PYTHON", sys.executable)
+SIGNATURES = {"serving_default", "greedy", "score", "align", "tunable"}
+
+
+@pytest.fixture(scope="module")
+def calls(sources, corpus):
+    return requests(
+        sources[:5], (corpus / "en.test.txt").read_text(encoding="utf-8").splitlines()[:5]
+    )
+
+
+@pytest.fixture(scope="module")
+def answers(signatures, calls):
+    """By signature, what Python gets."""
+    return {
+        name: {n: t.numpy() for n, t in signatures[name](**tensors(inputs)).items()}
+        for name, inputs in calls.items()
+    }
+
+
+def assert_same(found, expected):
+    assert set(found) == set(expected)
+    for name, array in expected.items():
+        if array.dtype == np.float32:
+            np.testing.assert_allclose(found[name], array, atol=1e-4)
+        else:
+            np.testing.assert_array_equal(found[name], array)
+
+
+def session(saved_model, logs, folder):
+    """The PredictResponses to PredictionLogs, from a fresh process."""
+    with tf.io.TFRecordWriter(str(folder / "requests")) as writer:
+        for log in logs:
+            writer.write(log.SerializeToString())
+    arguments = [saved_model, folder / "requests", folder / "responses"]
+    subprocess.run([PYTHON, HERE / "session.py", *arguments], check=True, cwd=folder)
+    records = tf.data.TFRecordDataset(str(folder / "responses")).as_numpy_iterator()
+    return [predict_pb2.PredictResponse.FromString(record) for record in records]
+
+
+def test_a_session_answers_as_python_does(exported, calls, answers, tmp_path):
+    logs = []
+    for name, inputs in calls.items():
+        logs.append(prediction_log_pb2.PredictionLog())
+        logs[-1].predict_log.request.CopyFrom(predict_request(name, inputs))
+    for response, name in zip(session(exported, logs, tmp_path), calls, strict=True):
+        found = {n: tf.make_ndarray(proto) for n, proto in response.outputs.items()}
+        assert_same(found, answers[name])
+
+
+def test_the_warm_up_requests_replay(exported, tmp_path):
+    path = exported / "assets.extra" / "tf_serving_warmup_requests"
+    logs = [
+        prediction_log_pb2.PredictionLog.FromString(record)
+        for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
+    ]
+    seen = set()
+    for log, response in zip(logs, session(exported, logs, tmp_path), strict=True):
+        request = log.predict_log.request
+        sizes = {proto.tensor_shape.dim[0].size for proto in request.inputs.values()}
+        (size,) = sizes
+        seen.add((request.model_spec.signature_name, size))
+        for proto in response.outputs.values():
+            assert proto.tensor_shape.dim[0].size == size
+    assert seen == {(name, size) for name in SIGNATURES for size in (1, 8, 32)}
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no C compiler (gcc)")
+def test_a_c_program_answers_as_python_does(exported, signatures, calls, answers, tmp_path):
+    library = Path(tf.sysconfig.get_lib())
+    names = ["libtensorflow_cc.so.2", "libtensorflow_framework.so.2"]
+    subprocess.run(
+        ["gcc", "-O1", "-Wall", "-Werror", "-o", tmp_path / "no_python", HERE / "no_python.c",
+         f"-I{tf.sysconfig.get_include()}", f"-L{library}", f"-Wl,-rpath,{library}",
+         *(f"-l:{name}" for name in names)],
+        check=True,
+    )  # fmt: skip
+    with tf.Graph().as_default(), tf.compat.v1.Session() as loading:
+        loaded = tf.compat.v1.saved_model.load(loading, ["serve"], str(exported))
+        definitions = loaded.signature_def
+    plan, fetched = [], []
+    for name, inputs in calls.items():
+        definition = definitions[name]
+        for key, values in inputs.items():
+            dtype = {tf.string: "string", tf.int32: "int32", tf.float32: "float"}[DTYPES[key]]
+            plan.append(f"feed {definition.inputs[key].name} {dtype} {len(values)}")
+            plan += [v.encode().hex() if dtype == "string" else str(v) for v in values]
+        for key, info in definition.outputs.items():
+            plan.append(f"fetch {info.name}")
+            fetched.append((name, key))
+        plan.append("run")
+    ops = Path(tensorflow_text.__file__).parent / "python" / "ops" / "_sentencepiece_tokenizer.so"
+    result = subprocess.run(
+        [tmp_path / "no_python", exported, ops],
+        input="\n".join(plan) + "\n", stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    lines = iter(result.stdout.split("\n"))
+    found = {name: {} for name in calls}
+    for name, key in fetched:
+        _, dtype, _, *shape = next(lines).split()
+        shape = [int(size) for size in shape]
+        values = [next(lines) for _ in range(np.prod(shape))]
+        convert = {"7": bytes.fromhex, "3": int, "1": float}[dtype]
+        values = np.array([convert(value) for value in values], object if dtype == "7" else None)
+        found[name][key] = values.reshape(shape)
+    for name, expected in answers.items():
+        assert_same(found[name], expected)
+
+
+def test_a_server_can_read_the_configurations(exported):
+    folder = exported.parent
+    config = model_server_config_pb2.ModelServerConfig()
+    text_format.Parse((folder / "models.config").read_text(), config)
+    (model,) = config.model_config_list.config
+    assert (model.name, model.base_path) == ("pt_en", "/models/pt_en")
+    lines = (folder / "batching.config").read_text().splitlines()
+    batching = dict(re.fullmatch(r"(\w+) \{ value: (\d+) \}", line).groups() for line in lines)
+    assert batching.keys() == {
+        "max_batch_size", "batch_timeout_micros", "max_enqueued_batches", "num_batch_threads",
+    }  # fmt: skip
+    readme = (folder / "README.md").read_text()
+    assert all(f"`{name}`" in readme for name in batching)
+    assert "--model_config_file=/models/pt_en/models.config" in readme
+
+
+def test_configurations_that_are_there_stay(tmp_path):
+    (tmp_path / "en_de").mkdir()
+    (tmp_path / "en_de" / "batching.config").write_text("mine")
+    write_configurations(tmp_path / "en_de")
+    assert (tmp_path / "en_de" / "batching.config").read_text() == "mine"
+    assert (tmp_path / "en_de" / "models.config").exists()
+
+
+def test_the_card_says_what_the_model_is(exported, translator):
+    card = json.loads((exported / "assets.extra" / "model_card.json").read_text(encoding="utf-8"))
+    assert (card["name"], card["version"], card["license"]) == ("pt_en", "1", "Apache-2.0")
+    assert (card["source"], card["target"]) == ("pt", "en") and card["data"]
+    assert card["model"]["parameters"] == translator.models[0].count_params()
+    assert card["options"]["beam_size"] == 3 and card["options"]["max_beam_size"] == 8
+    assert card["versions"]["tensorflow"] == tf.__version__
+
+
+def test_warm_up_texts_are_made_of_words(translator):
+    texts = sample_texts(translator.tokenizer, 20)
+    assert len({len(text.split()) for text in texts}) > 5
+    ids = {piece for text in texts for piece in translator.tokenizer.tokenize(text).numpy()}
+    assert Tokenizer.UNKNOWN not in ids and len(ids) > 20
