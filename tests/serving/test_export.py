@@ -177,11 +177,10 @@ print(json.dumps(outputs["scores"].numpy().tolist()))
 """
 
 
-def test_an_export_gives_the_same_without_keras_mt(translator, sources, tmp_path):
-    translator.export(tmp_path / "pt_en" / "1")
+def test_an_export_gives_the_same_without_keras_mt(exported, translator, sources, tmp_path):
     texts = [*sources[:6], "", "palavra " * 500]
     result = subprocess.run(
-        [sys.executable, "-c", PLAIN_TENSORFLOW, tmp_path / "pt_en" / "1"],
+        [sys.executable, "-c", PLAIN_TENSORFLOW, exported],
         input=json.dumps(texts), capture_output=True, text=True, check=True, cwd=tmp_path,
     )  # fmt: skip
     translations, scores = map(json.loads, result.stdout.splitlines()[-2:])
@@ -190,12 +189,12 @@ def test_an_export_gives_the_same_without_keras_mt(translator, sources, tmp_path
         np.testing.assert_allclose(row, [h.score for h in found], atol=1e-4)
     assert translations[6] == ["", ""] and scores[6] == [0, -1e9]
     assert translations[7][0] == translator(texts[7])[0]
-    exported = ExportedTranslator(tmp_path / "pt_en")  # The newest version.
-    assert exported.hypotheses(texts) == [
+    reader = ExportedTranslator(exported.parent)  # The newest version.
+    assert reader.hypotheses(texts) == [
         [Hypothesis(*pair) for pair in zip(*row, strict=True) if pair[1] > -1e9]
         for row in zip(translations, scores, strict=True)
     ]
-    assert exported.card["options"]["beam_size"] == 3
+    assert reader.card["options"]["beam_size"] == 3
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

@@ -268,32 +268,6 @@ def test_average_makes_a_run_folder(corpus, tmp_path):
         average_run(tmp_path / "run", tmp_path / "averaged")
 
 
-def test_a_killed_run_goes_on_from_its_last_checkpoint(corpus, tmp_path, command):
-    arguments = [
-        *command, "train", "--data", corpus, "--source", "pt", "--target", "en",
-        "--output", tmp_path / "run", "--steps", "40", "--vocab-size", "500",
-        "--batch-tokens", "512", "--max-length", "64", "--checkpoint-steps", "8",
-    ]  # fmt: skip
-    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
-    checkpoints = 0
-    for line in process.stdout:
-        checkpoints += line.startswith("checkpoint at step")
-        if checkpoints == 2:
-            break
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-    assert not (tmp_path / "run" / "model.keras").exists()
-    output = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
-    resumed = int(output.split("resumed at step ")[1].split()[0])
-    assert resumed % 8 == 0 and 16 <= resumed < 40
-    steps = [int(row["step"]) for row in log_rows(tmp_path / "run")]
-    assert steps == sorted(steps) and steps[-1] == 40
-    assert (str(resumed), "resumed") in [
-        (row["step"], row["event"]) for row in log_rows(tmp_path / "run")
-    ]
-
-
 def test_a_finished_run_is_left_as_it_is(corpus, tmp_path, capsys):
     train(corpus, "pt", "en", tmp_path / "run", steps=3, **SMALL)
     log = (tmp_path / "run" / "log.csv").read_bytes()
