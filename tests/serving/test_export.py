@@ -11,7 +11,6 @@ from keras_mt.serving import ExportedTranslator
 from keras_mt.serving import export as export_module
 from keras_mt.translator import Hypothesis
 
-
 TEXT, INT, FLOAT = ("string", [None]), ("int32", [None]), ("float32", [None])
 TRANSLATIONS = {"translations": ("string", [None, 2]), "scores": ("float32", [None, 2])}
 

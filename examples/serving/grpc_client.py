@@ -1,0 +1,83 @@
+"""Translates with TensorFlow Serving over gRPC. Needs tensorflow-serving-api.
+
+usage: python grpc_client.py [--address HOST:PORT] [--model NAME] [--timeout SECONDS] [--n-best N]
+                             SENTENCE...
+"""
+
+import argparse
+import json
+import os
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import grpc
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+# While the server starts, or has too many requests waiting, it answers UNAVAILABLE: try again.
+RETRIES = {
+    "methodConfig": [
+        {
+            "name": [{"service": "tensorflow.serving.PredictionService"}],
+            "retryPolicy": {
+                "maxAttempts": 5,
+                "initialBackoff": "0.5s",
+                "maxBackoff": "4s",
+                "backoffMultiplier": 2,
+                "retryableStatusCodes": ["UNAVAILABLE"],
+            },
+        }
+    ]
+}
+
+
+def translate(sentences, address, model, timeout, n_best):
+    """The `n_best` translations of each sentence with their scores, best first.
+
+    Raises:
+        grpc.RpcError: If the server cannot be reached or refuses, with what it says.
+    """
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name = model
+    request.model_spec.signature_name = "tunable"  # Each sentence could have options of its own.
+    for name, value, dtype in (
+        ("text", sentences, tf.string),
+        ("beam_size", [max(4, n_best)] * len(sentences), tf.int32),
+        ("n_best", [n_best] * len(sentences), tf.int32),
+        ("length_penalty", [1.0] * len(sentences), tf.float32),
+        ("max_length", [0] * len(sentences), tf.int32),
+    ):
+        request.inputs[name].CopyFrom(tf.make_tensor_proto(value, dtype))
+    options = [("grpc.service_config", json.dumps(RETRIES))]
+    with grpc.insecure_channel(address, options) as channel:
+        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+        outputs = stub.Predict(request, timeout=timeout).outputs
+    rows = zip(*(tf.make_ndarray(outputs[n]) for n in ("translations", "scores")), strict=True)
+    return [
+        [(translation.decode(), score) for translation, score in zip(*row, strict=True)][:n_best]
+        for row in rows
+    ]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("sentences", nargs="+", metavar="SENTENCE")
+    parser.add_argument("--address", default="localhost:8500")
+    parser.add_argument("--model", default="en_de")
+    parser.add_argument("--timeout", type=float, default=30, help="in seconds")
+    parser.add_argument("--n-best", type=int, default=1)
+    options = vars(parser.parse_args())
+    try:
+        found = translate(**options)
+    except grpc.RpcError as error:
+        sys.exit(
+            f"no translation from {options['address']}: {error.code().name}: {error.details()}"
+        )
+    for hypotheses in found:
+        for translation, score in hypotheses:
+            print(f"{score:.3f}\t{translation}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""The clients of examples/serving, against a stand-in for the server."""
+
+import subprocess
+import sys
+
+import pytest
+import yaml
+from conftest import ROOT
+from stand_in import Servable, grpc_door, rest_door
+
+SERVING = ROOT / "examples" / "serving"
+DOORS = [("rest_client.py", "--url", rest_door), ("grpc_client.py", "--address", grpc_door)]
+
+
+def client(name, *arguments):
+    return subprocess.run(
+        [sys.executable, SERVING / name, *map(str, arguments)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "option", "door"), DOORS)
+def test_a_client_shows_translations_and_scores(name, option, door, signatures, run_dir, sources):
+    from keras_mt import Translator
+
+    # Turned away at first; both clients try again.
+    with door(Servable(signatures, "pt_en", unavailable=2)) as address:
+        result = client(name, option, address, "--model", "pt_en", *sources[:3])
+    assert result.returncode == 0, result.stderr
+    if name == "rest_client.py":  # The export's own options.
+        translator = Translator.load(run_dir, beam_size=3, n_best=2)
+    else:
+        translator = Translator.load(run_dir, beam_size=4, n_best=1)
+    assert result.stdout.splitlines() == [
+        f"{hypothesis.score:.3f}\t{hypothesis.text}"
+        for found in translator.hypotheses(sources[:3])
+        for hypothesis in found
+    ]
+
+
+@pytest.mark.parametrize(("name", "option", "door"), DOORS)
+def test_a_client_says_what_went_wrong(name, option, door, signatures):
+    with door(Servable(signatures, "pt_en")) as address:
+        result = client(name, option, address, "--model", "other", "Olá!")
+    assert result.returncode == 1 and "Servable not found" in result.stderr
+    assert "Traceback" not in result.stderr
+    nobody = "127.0.0.1:9" if name == "grpc_client.py" else "http://127.0.0.1:9"
+    result = client(name, option, nobody, "--timeout", 3, "Olá!")
+    assert result.returncode == 1 and f"no translation from {nobody}" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_containers_get_the_files_that_an_export_writes(exported):
+    compose = yaml.safe_load((SERVING / "compose.yaml").read_text())["services"]["translator"]
+    manifests = list(yaml.safe_load_all((SERVING / "kubernetes.yaml").read_text()))
+    deployment, service = manifests
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    files = {path.name for path in exported.parent.iterdir()}
+    for arguments in (compose["command"], container["args"]):
+        named = [a.partition("=")[2] for a in arguments if "_file=" in a]
+        assert {path.removeprefix("/models/en_de/") for path in named} < files and len(named) == 2
+    assert compose["volumes"] == ["../../saved_models/en_de:/models/en_de:ro"]
+    assert container["readinessProbe"]["httpGet"]["path"] == "/v1/models/en_de/metadata"
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert {port["name"]: port["port"] for port in service["spec"]["ports"]} == ports
+    assert service["spec"]["selector"] == deployment["spec"]["template"]["metadata"]["labels"]
+    (mount,) = container["volumeMounts"]
+    assert [volume["name"] for volume in pod["volumes"]] == [mount["name"]]
