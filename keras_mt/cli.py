@@ -537,6 +537,21 @@ def _one_line(text):
     return text.translate({ord(mark): " " for mark in "\n\r\t"})
 
 
+@main.command()
+@click.argument("saved_model", type=click.Path(exists=True))
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option("--port", type=int, default=7860, show_default=True)
+def demo(saved_model, host, port):
+    """Open a page where one types a text and sees translations, scores and alignments.
+
+    \b
+    keras-mt demo saved_models/en_de
+    """
+    from keras_mt.serving.demo import page
+
+    page(saved_model).launch(server_name=host, server_port=port)
+
+
 def _load_translator(path, search):
     """A translator from a run folder or an export; the options are those of the command."""
     if (Path(path) / "config.json").is_file():

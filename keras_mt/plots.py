@@ -67,8 +67,15 @@ def plot_alignment(source_pieces, target_pieces, scores, path):
         scores: Attention weights `[target_pieces, source_pieces]`, as `Translator.align` returns.
         path: The picture to write; its ending says the format.
     """
+    _save(alignment_figure(source_pieces, target_pieces, scores), path)
+
+
+def alignment_figure(source_pieces, target_pieces, scores):
+    """The heat map of `plot_alignment`, a matplotlib figure."""
     scores = np.asarray(scores)
-    width, height = 2.2 + 0.45 * len(source_pieces), 1.6 + 0.36 * len(target_pieces)
+    longest = [max(map(len, pieces), default=0) for pieces in (source_pieces, target_pieces)]
+    width = 1.6 + 0.45 * len(source_pieces) + 0.09 * longest[1]
+    height = 1.2 + 0.36 * len(target_pieces) + 0.08 * longest[0]
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(scores, cmap="Blues", vmin=0, vmax=1, aspect="auto")
@@ -81,7 +88,7 @@ def plot_alignment(source_pieces, target_pieces, scores, path):
     axes.set_ylabel("target")
     axes.spines[:].set_visible(False)
     figure.colorbar(image, ax=axes, label="attention", fraction=0.04, pad=0.02)
-    _save(figure, path)
+    return figure
 
 
 def _save(figure, path):

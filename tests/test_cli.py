@@ -225,7 +225,8 @@ def test_export_refuses_a_version_that_exists(keras_mt, run_dir, saved_model):
 
 
 @pytest.mark.parametrize(
-    "command_name", ["", "train", "average", "evaluate", "export", "translate", "score", "align"]
+    "command_name",
+    ["", "train", "average", "evaluate", "export", "translate", "score", "align", "demo"],
 )
 def test_help_teaches(command_name):
     result = CliRunner().invoke(main, [*filter(None, [command_name]), "--help"])

@@ -35,11 +35,16 @@ class ExportedTranslator:
         card = version / "assets.extra" / "model_card.json"
         self.card = json.loads(card.read_text(encoding="utf-8"))
 
+    @property
+    def signatures(self):
+        """The functions of tensors by name."""
+        return self._model.signatures
+
     def hypotheses(self, texts, prefixes=None, token_scores=False):
         """As `Translator.hypotheses`; an export has neither prefixes nor token scores."""
         if prefixes is not None or token_scores:
             raise ValueError("An export takes no prefixes and gives no token scores: use the run.")
-        signature = self._model.signatures["serving_default"]
+        signature = self.signatures["serving_default"]
         rows = run_in_batches(lambda text: signature(text=text), texts)
         return [as_hypotheses(row) for row in rows]
 

@@ -1,0 +1,111 @@
+"""A page to try an exported model on."""
+
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from keras_mt.plots import alignment_figure
+from keras_mt.serving.saved_model import ExportedTranslator
+from keras_mt.translator import as_hypotheses
+
+_BEAM_SIZE = 5
+
+
+def page(directory):
+    """A Gradio page: a text, its best translations with their scores, and their alignments.
+
+    `page(...).launch()` opens it. The address `?text=...` translates that text at once.
+
+    Args:
+        directory: An export, such as `saved_models/en_de` or a version in it.
+
+    Returns:
+        A `gradio.Blocks`.
+
+    Raises:
+        ValueError: If Gradio is not installed.
+    """
+    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+    try:
+        import gradio
+    except ImportError:
+        raise ValueError("The page is made with Gradio: pip install 'keras_mt[demo]'") from None
+    exported = ExportedTranslator(directory)
+    alignment(exported, "", translations(exported, "")[0].text)  # Nobody waits for a first run.
+    languages = [exported.card.get(side, side) for side in ("source", "target")]
+    title = f"{exported.card['name']}: {' to '.join(languages)}"
+
+    def translate(text):
+        """The choices of the list, with the best chosen."""
+        if not text.strip():
+            return gradio.Radio(choices=[], value=None)
+        found = translations(exported, text)
+        choices = [(f"{score:.3f} {translation}", translation) for translation, score, _ in found]
+        return gradio.Radio(choices=choices, value=found[0].text)
+
+    def draw(text, translation):
+        if not translation:
+            return None
+        source, target, attention = alignment(exported, text, translation)
+        return alignment_figure(source, target, attention) if source and target else None
+
+    def from_address(request: gradio.Request):
+        text = request.query_params.get("text")
+        return (text, translate(text)) if text else (gradio.skip(), gradio.skip())
+
+    with gradio.Blocks(title=title) as blocks:
+        gradio.Markdown(f"# {title}")
+        text = gradio.Textbox(label=f"Text ({languages[0]})", lines=3, elem_id="text")
+        button = gradio.Button("Translate", variant="primary")
+        found = gradio.Radio(label=f"Translations ({languages[1]}), best first", elem_id="found")
+        gradio.Markdown("Which words of the text each word of the chosen translation attends to:")
+        plot = gradio.Plot(show_label=False, elem_id="attention")
+        gradio.on([button.click, text.submit], translate, text, found)
+        found.change(draw, [text, found], plot)
+        blocks.load(from_address, None, [text, found])
+    return blocks
+
+
+def translations(exported, text):
+    """The best translations of a text, `Hypothesis`es of different texts."""
+    beam_size = min(_BEAM_SIZE, exported.card["options"]["max_beam_size"])
+    outputs = exported.signatures["tunable"](
+        text=tf.constant([text]),
+        beam_size=tf.constant([beam_size]),
+        n_best=tf.constant([beam_size]),
+        length_penalty=tf.constant([1.0]),
+        max_length=tf.constant([0]),
+    )
+    found = as_hypotheses({name: tensor[0].numpy() for name, tensor in outputs.items()})
+    # Pieces of other kinds may make up the same text.
+    return list({hypothesis.text: hypothesis for hypothesis in reversed(found)}.values())[::-1]
+
+
+def alignment(exported, text, translation):
+    """Words of a text and of its translation, and the attention between them.
+
+    Returns:
+        Two lists of str and a float array `[target_words, source_words]`; nothing where the text
+        is over the model's limit.
+    """
+    outputs = exported.signatures["align"](
+        text=tf.constant([text]), target=tf.constant([translation])
+    )
+    outputs = {name: tensor[0].numpy() for name, tensor in outputs.items()}
+    sides = []
+    for side in ("source", "target"):
+        length = max(0, outputs[f"{side}_lengths"] - 1)  # Without the end.
+        sides.append(_words([piece.decode() for piece in outputs[f"{side}_tokens"][:length]]))
+    (source, columns), (target, rows) = sides
+    attention = outputs["attention"][: rows.shape[1], : columns.shape[1]]
+    return source, target, (rows / rows.sum(axis=1, keepdims=True)) @ attention @ columns.T
+
+
+def _words(pieces):
+    """Words, and which pieces each has, `[words, pieces]`."""
+    numbers = np.cumsum([i == 0 or piece.startswith("▁") for i, piece in enumerate(pieces)]) - 1
+    words = [""] * (numbers[-1] + 1 if pieces else 0)
+    for number, piece in zip(numbers, pieces, strict=True):
+        words[number] += piece.replace("▁", "")
+    return words, (numbers[None] == np.arange(len(words))[:, None]).astype(np.float32)

@@ -1,0 +1,72 @@
+import shutil
+
+import numpy as np
+import pytest
+
+from keras_mt import Translator
+from keras_mt.serving import ExportedTranslator
+from keras_mt.serving.demo import alignment, page, translations
+
+CHROMIUM = shutil.which("chromium")
+
+
+@pytest.fixture(scope="module")
+def reader(exported):
+    return ExportedTranslator(exported)
+
+
+def test_the_list_is_the_n_best_list(reader, run_dir, sources):
+    translator = Translator.load(run_dir, beam_size=5, n_best=5)
+    for source, expected in zip(sources, translator.hypotheses(sources), strict=True):
+        scores = {}
+        for hypothesis in expected:
+            scores.setdefault(hypothesis.text, hypothesis.score)
+        found = {h.text: h.score for h in translations(reader, source)}
+        assert list(found) == list(scores)
+        assert found == pytest.approx(scores, abs=1e-4)
+
+
+def test_attention_of_words_is_that_of_their_pieces(reader, translator, sources):
+    target = "the book is on the table"
+    words, target_words, attention = alignment(reader, sources[0], target)
+    assert (words, target_words) == (sources[0].split(), target.split())
+    pieces, target_pieces, scores = translator.align(sources[0], target)
+    columns = [i for i, piece in enumerate(pieces[:-1]) if piece.startswith("▁")]
+    rows = [i for i, piece in enumerate(target_pieces[:-1]) if piece.startswith("▁")]
+    summed = np.add.reduceat(scores[:-1, :-1], columns, axis=1)  # All that goes to a word.
+    sizes = np.diff([*rows, len(target_pieces) - 1])[:, None]
+    expected = np.add.reduceat(summed, rows, axis=0) / sizes  # A word's mean over its pieces.
+    np.testing.assert_allclose(attention, expected, atol=1e-5)
+    assert alignment(reader, "palavra " * 500, target)[0] == []
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium (Debian's chromium)")
+def test_a_visitor_types_and_sees(exported, reader, sources, tmp_path):
+    from playwright.sync_api import sync_playwright
+
+    _, url, _ = page(exported).launch(
+        server_name="127.0.0.1", prevent_thread_lock=True, quiet=True
+    )  # fmt: skip
+    best, *others = translations(reader, sources[0])
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        visit = browser.new_page(viewport={"width": 1000, "height": 1100})
+        visit.goto(url)
+        visit.locator("#text textarea").fill(sources[0])
+        visit.get_by_role("button", name="Translate").click()
+        choices = visit.locator("#found label")
+        choices.nth(len(others)).wait_for()
+        assert choices.first.inner_text() == f"{best.score:.3f} {best.text}"
+        picture = visit.locator("#attention img")
+        picture.wait_for()
+        first = picture.get_attribute("src")
+        choices.nth(1).click()  # Another translation has another picture.
+        visit.wait_for_function(
+            "src => document.querySelector('#attention img')?.src != src", arg=first
+        )
+        visit.screenshot(path=tmp_path / "demo.png", full_page=True)
+        visit.goto(f"{url}?text=Ol%C3%A1!")
+        choices.first.wait_for()
+        assert visit.locator("#text textarea").input_value() == "Olá!"
+        browser.close()
+    assert (tmp_path / "demo.png").stat().st_size > 20_000
