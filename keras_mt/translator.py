@@ -473,6 +473,7 @@ class Translator:
         """
         source, refused = self._ids(text)
         own = tf.strings.length(target) == 0
+        target = tf.strings.unicode_transcode(target, "UTF-8", "UTF-8", errors="replace")
         found = self._search(source, refused | ~own | _is_empty(source)).tokens[:, 0]
         target = tf.where(own, self.tokenizer.detokenize(found), target)
         ids, long_target = self._ids(target)

@@ -1,0 +1,256 @@
+"""Wild requests to every signature of an export: none may crash it, or get a malformed answer.
+
+usage: python benchmarks/robustness.py SAVED_MODEL [--requests N] [--seconds S] [--seed N]
+
+Half of the requests are made by Hypothesis, half by mutating real text and a list of nasty strings:
+every Unicode plane, combining marks, bidirectional and control characters, bytes that are not
+UTF-8, SentencePiece's own symbols, texts of none to 100,000 characters, batches of 0 to 256 rows.
+Of each answer it is checked that it has the request's rows, valid UTF-8 and finite numbers. Prints
+the requests, the slowest, and the memory; exits with 1 and the request at the first wrong answer.
+"""
+
+import argparse
+import contextlib
+import datetime
+import json
+import math
+import os
+import random
+import sys
+import time
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import harness
+import numpy as np
+
+NASTY = [
+    "", " ", "\n", "\t", "\x00", "\x07\x1b[31m", "\x7f\x9f", "▁", "▁▁ ▁a", "<s>", "</s>", "<pad>",
+    "<unk>", "<0x41>", "<0xFF><0xFE>", "\ufeff", "\ufffd", "\u202eabc\u202c",
+    "\u05e9\u05dc\u05d5\u05dd \u0627\u0644\u0639\u0627\u0644\u0645", "a\u200db",
+    "\U0001f469\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466",
+    "\U0001f1e7\U0001f1f7\U0001f1e9\U0001f1ea", "e" + "\u0301" * 40, "\ufdfa",
+    "\uff21\uff42\uff43", "\xbd \u2460 \u2122", "日本語の文です。",
+    "\u0e44\u0e21\u0e48\u0e21\u0e35\u0e0a\u0e48\u0e2d\u0e07\u0e27\u0e48\u0e32\u0e07",
+    "\U00010348\U0001d518\U0001d52b\U0001d526", "\U000e0041\U0010ffff", "\u2028a\u2029b\x85c",
+    "Mr. A. B. Smith!? ... No.", "a.\n\n\nb. C\r\nd", "{{}}", "%s%n", "../../etc", "0" * 50,
+    "x" * 200, "A man in a blue shirt is reading a book.",
+    "Two dogs run. A child laughs! Is it late?",
+]  # fmt: skip
+BYTES = [b"\xff\xfe", b"\xed\xa0\x80", b"\xc3", b"\xf4\x90\x80\x80", b"caf\xe9", b"\x80" * 9]
+PLANES = [(0, 0x2FF), (0x300, 0x36F), (0x590, 0x6FF), (0xE00, 0xE7F), (0x2000, 0x206F),
+          (0x2500, 0x25FF), (0x4E00, 0x9FFF), (0xE000, 0xFFFF), *(
+              (plane << 16, (plane << 16) + 0xFFFF) for plane in range(1, 17))]  # fmt: skip
+SIGNATURES = ("serving_default", "greedy", "tunable", "score", "align")
+
+
+def wild_text(choose):
+    """A text, bytes that need not be UTF-8; most are short, one in some thousands is very long."""
+    length = int(choose.paretovariate(1.2)) if choose.random() < 0.5 else choose.randint(0, 60)
+    length = min(length, 100_000)
+    kind = choose.randrange(5)
+    if kind == 0:
+        first, last = choose.choice(PLANES)
+        text = "".join(chr(choose.randint(first, last)) for _ in range(length)).encode(
+            "utf-8", "replace"
+        )
+    elif kind == 1:
+        text = choose.randbytes(length)
+    else:
+        text = choose.choice([*(nasty.encode() for nasty in NASTY), *BYTES])
+        for _ in range(choose.randrange(4)):
+            text = mutated(text, choose)
+    if choose.random() < 2e-4:
+        text = (text or b"a ") * math.ceil(100_000 / max(1, len(text)))
+    return text[:100_000]
+
+
+def mutated(text, choose):
+    place, end = sorted(choose.randint(0, len(text)) for _ in range(2))
+    other = choose.choice([*(nasty.encode() for nasty in NASTY), *BYTES])
+    return choose.choice(
+        [
+            text[:place] + other + text[place:],
+            text[:place] + text[end:],
+            text[:place] + choose.randbytes(2) + text[end:],
+            text[:end] + text[place:end] * choose.randint(1, 20) + text[end:],
+            text[:place] + text[place:end][::-1] + text[end:],
+            text + b" " + other,
+        ]
+    )
+
+
+def batch_size(choose):
+    if choose.random() < 0.005:
+        return choose.randint(33, 256)
+    return choose.choices([0, 1, choose.randint(2, 4), choose.randint(5, 32)], [2, 80, 15, 3])[0]
+
+
+def options(choose, rows):
+    """Options for `tunable`, one row in ten impossible."""
+
+    def pick(possible, impossible):
+        return [choose.choice(impossible if choose.random() < 0.1 else possible) for _ in rows]
+
+    return {
+        "beam_size": np.array(pick([1, 2, 4, 8], [-1, 0, 9, 2**31 - 1]), np.int32),
+        "n_best": np.array(pick([1], [-5, 0, 8, 100]), np.int32),
+        "length_penalty": np.array(
+            pick([0, 0.6, 1, 3], [-1, float("nan"), float("inf"), 1e38]), np.float32
+        ),
+        "max_length": np.array(pick([0, 1, 7, 30], [-1, 10**6]), np.int32),
+    }
+
+
+def wrong(request, outputs):
+    """What is wrong with an answer, or None."""
+    rows = len(request["text"])
+    for name, array in outputs.items():
+        if len(array) != rows:
+            return f"{name} has {len(array)} rows, not {rows}"
+        if array.dtype == object:
+            for text in array.ravel():
+                try:
+                    text.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    return f"{name} is not UTF-8: {error}"
+        elif not np.isfinite(array).all():
+            return f"{name} is not finite"
+    return None
+
+
+def requests(seed):
+    """Endless requests: (signature, inputs) pairs of our own making."""
+    choose = random.Random(seed)
+    while True:
+        signature = choose.choice(SIGNATURES)
+        rows = range(batch_size(choose))
+        request = {"text": [wild_text(choose) for _ in rows]}
+        if signature in ("score", "align"):
+            request["target"] = [wild_text(choose) for _ in rows]
+        if signature == "tunable":
+            request.update(options(choose, rows))
+        yield signature, request
+
+
+def ask_with_hypothesis(ask, count, seed):
+    """Asks for so many requests that Hypothesis makes."""
+    import hypothesis
+    from hypothesis import strategies as st
+
+    text = st.one_of(
+        st.text(max_size=60).map(lambda x: x.encode("utf-8", "replace")),
+        st.binary(max_size=60),
+        st.sampled_from(NASTY).map(str.encode),
+        st.text(st.sampled_from("▁ </s>pad\n.!?aB\x00\u0301\u202e"), max_size=60).map(str.encode),
+    )
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=count, deadline=None, database=None, phases=[hypothesis.Phase.generate],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )  # fmt: skip
+    @hypothesis.given(
+        st.sampled_from(SIGNATURES), st.lists(text, max_size=3), st.randoms(use_true_random=False)
+    )
+    def check(signature, texts, choose):
+        request = {"text": texts}
+        if signature in ("score", "align"):
+            request["target"] = [choose.choice(texts) for _ in texts]
+        if signature == "tunable":
+            request.update(options(choose, texts))
+        ask(signature, request)
+
+    check()
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("saved_model", type=Path)
+    parser.add_argument("--requests", type=int, default=100_000)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="Stop after so long.")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--output", type=Path, help="File that the JSON line is added to.")
+    arguments = parser.parse_args()
+    result = run(arguments.saved_model, arguments.requests, arguments.seconds, arguments.seed)
+    line = {
+        "benchmark": "robustness",
+        "workload": str(arguments.saved_model),
+        **result,
+        "date": datetime.date.today().isoformat(),
+        "machine": harness.machine(),
+    }
+    if arguments.output:
+        with open(arguments.output, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+    print(json.dumps(line))
+
+
+def run(saved_model, count, seconds=math.inf, seed=1):
+    """Asks; returns what there is to report, or exits at the first wrong answer."""
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401 - registers the tokenizer's ops
+
+    signatures = tf.saved_model.load(str(saved_model)).signatures
+    asked, rows, size, slowest = dict.fromkeys(SIGNATURES, 0), 0, 0, (0, 0, 0)
+    start, early = time.perf_counter(), None
+
+    class OutOfTimeError(Exception):
+        pass
+
+    def ask(signature, request):
+        nonlocal rows, size, slowest, early
+        began = time.perf_counter()
+        if began - start > seconds:
+            raise OutOfTimeError
+        tensors = {
+            name: tf.constant(x, tf.string) if isinstance(x, list) else tf.constant(x)
+            for name, x in request.items()
+        }
+        try:
+            outputs = {n: t.numpy() for n, t in signatures[signature](**tensors).items()}
+            fault = wrong(request, outputs)
+        except tf.errors.OpError as error:
+            fault = str(error)
+        if fault:
+            sys.exit(f"{signature} {request!r:.2000}: {fault}")
+        took, volume = time.perf_counter() - began, sum(map(len, request["text"]))
+        slowest = max(slowest, (took, volume, len(request["text"])))
+        asked[signature] += 1
+        rows += len(request["text"])
+        size += volume
+        done = sum(asked.values())
+        if done == count // 10:
+            early = memory()
+        if done % 1000 == 0:
+            passed = time.perf_counter() - start
+            print(f"{done} requests, {passed:.0f} s, {memory():.0f} MB", flush=True)
+
+    with contextlib.suppress(OutOfTimeError):
+        for (signature, request), _ in zip(requests(seed), range(count // 2), strict=False):
+            ask(signature, request)
+        ask_with_hypothesis(ask, count - count // 2, seed)
+    return {
+        "requests": sum(asked.values()),
+        "by_signature": asked,
+        "texts": rows,
+        "bytes": size,
+        "seconds": round(time.perf_counter() - start, 1),
+        "slowest": dict(zip(("seconds", "bytes", "texts"), slowest, strict=True)),
+        "memory_mb": {"after a tenth": early and round(early), "at the end": round(memory())},
+    }
+
+
+def memory():
+    """Resident memory of this process now, MB."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1024
+    return math.nan
+
+
+if __name__ == "__main__":
+    main()
