@@ -79,17 +79,22 @@ def test_multi30k_recipe_asks_for_options_that_exist(folder, tokenize, tmp_path)
     shown = tmp_path / "keras-mt"
     shown.write_text('#!/bin/sh\nfor argument; do echo "$argument"; done\n')
     shown.chmod(0o755)
+    run = tmp_path / "a b"
+    (tmp_path / "a b_plain").mkdir()  # As the first part leaves it.
     out = subprocess.run(
-        ["sh", ROOT / "examples/multi30k/train.sh", folder, "runs/a b", "--epochs", "1"],
+        ["sh", ROOT / "examples/multi30k/train.sh", folder, run, "--epochs", "1"],
         check=True,
         capture_output=True,
         text=True,
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
     ).stdout
-    command, *arguments = out.splitlines()
-    given = main.commands[command].make_context(command, arguments).params
-    assert given["data"] == (folder,) and given["output"] == "runs/a b"
-    assert (given["epochs"], given["bleu_tokenize"]) == (1, tokenize)
+    plain, tuned = (
+        main.commands["train"].make_context("train", part.splitlines()).params
+        for part in out.split("train\n")[1:]
+    )
+    assert plain["data"] == tuned["data"] == (folder,)
+    assert plain["output"] == tuned["init"] == f"{run}_plain"
+    assert (tuned["output"], tuned["epochs"], tuned["bleu_tokenize"]) == (str(run), 1, tokenize)
 
 
 def test_multi30k_ablation_asks_for_options_that_exist():

@@ -41,7 +41,7 @@ def workplace(corpus, command, tmp_path_factory):
 
 
 def test_every_block_is_of_a_kind_that_is_checked():
-    assert {kind for kind, _ in BLOCKS} == {"bash", "python", "sh", "text"}
+    assert {kind for kind, _ in BLOCKS} == {"bash", "json", "python", "sh", "text"}
 
 
 def test_shell_and_python_run_in_the_readers_order(workplace, monkeypatch):

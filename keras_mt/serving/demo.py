@@ -34,7 +34,7 @@ def page(directory):
     exported = ExportedTranslator(directory)
     alignment(exported, "", translations(exported, "")[0].text)  # Nobody waits for a first run.
     languages = [exported.card.get(side, side) for side in ("source", "target")]
-    title = f"{exported.card['name']}: {' to '.join(languages)}"
+    title = f"{exported.card.get('name', directory)}: {' to '.join(languages)}"
 
     def translate(text):
         """The choices of the list, with the best chosen."""
@@ -69,8 +69,9 @@ def page(directory):
 
 def translations(exported, text):
     """The best translations of a text, `Hypothesis`es of different texts."""
-    beam_size = min(_BEAM_SIZE, exported.card["options"]["max_beam_size"])
-    outputs = exported.signatures["tunable"](
+    tunable = exported.signatures["tunable"]
+    beam_size = min(_BEAM_SIZE, tunable.structured_outputs["scores"].shape[1])
+    outputs = tunable(
         text=tf.constant([text]),
         beam_size=tf.constant([beam_size]),
         n_best=tf.constant([beam_size]),

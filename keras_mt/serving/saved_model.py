@@ -17,7 +17,7 @@ class ExportedTranslator:
             means its newest version.
 
     Attributes:
-        card: The model's card, a dict, its `options` among it.
+        card: The model's card, a dict with the export's `options` among others.
 
     Raises:
         FileNotFoundError: If there is no SavedModel.
@@ -33,7 +33,7 @@ class ExportedTranslator:
             raise FileNotFoundError(f"There is no SavedModel at {directory}, nor a version in it.")
         self._model = tf.saved_model.load(str(version))
         card = version / "assets.extra" / "model_card.json"
-        self.card = json.loads(card.read_text(encoding="utf-8"))
+        self.card = json.loads(card.read_text(encoding="utf-8")) if card.exists() else {}
 
     @property
     def signatures(self):

@@ -1,12 +1,17 @@
 """The clients of examples/serving, against a stand-in for the server."""
 
+import json
+import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 - registers the tokenizer's ops
 import yaml
 from conftest import ROOT
-from stand_in import Servable, grpc_door, rest_door
+from stand_in import Servable, grpc_door, rest_answer, rest_door
 
 SERVING = ROOT / "examples" / "serving"
 DOORS = [("rest_client.py", "--url", rest_door), ("grpc_client.py", "--address", grpc_door)]
@@ -48,6 +53,27 @@ def test_a_client_says_what_went_wrong(name, option, door, signatures):
     result = client(name, option, nobody, "--timeout", 3, "Olá!")
     assert result.returncode == 1 and f"no translation from {nobody}" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_the_readmes_bodies_are_the_protocols():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    bodies = [json.loads(body) for body in re.findall(r"^curl -d '(.*?)' ", readme, re.MULTILINE)]
+    shown = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", readme, re.DOTALL)]
+    exported = tf.saved_model.load(str(ROOT / "saved_models" / "multi30k_en_de" / "1"))
+    servable = Servable(exported.signatures, "multi30k_en_de")
+    assert len(bodies) == len(shown) == 2
+    for body, answer in zip(bodies, shown, strict=True):
+        found = rest_answer(servable, "multi30k_en_de", body)
+        assert found.keys() == answer.keys()
+        for name in ("outputs", "predictions"):
+            rows, expected = (each.get(name, {}) for each in (found, answer))
+            if name == "outputs":
+                rows, expected = [rows], [expected]
+            for row, like in zip(rows, expected, strict=True):
+                assert row.get("translations") == like.get("translations")
+                assert np.ravel(row.get("scores", [])) == pytest.approx(
+                    np.ravel(like.get("scores", [])), abs=1e-3
+                )
 
 
 def test_containers_get_the_files_that_an_export_writes(exported):

@@ -14,6 +14,7 @@ import tensorflow as tf
 import tensorflow_text
 from calls import DTYPES, predict_request, requests, tensors
 from google.protobuf import text_format
+from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
@@ -129,6 +130,17 @@ def test_a_c_program_answers_as_python_does(exported, signatures, calls, answers
         found[name][key] = values.reshape(shape)
     for name, expected in answers.items():
         assert_same(found[name], expected)
+
+
+def test_no_function_must_be_compiled_by_xla(exported):
+    saved_model = saved_model_pb2.SavedModel.FromString((exported / "saved_model.pb").read_bytes())
+    (meta_graph,) = saved_model.meta_graphs
+    functions = meta_graph.graph_def.library.function
+    assert len(functions) > 20
+    for function in functions:
+        assert not function.attr["_XlaMustCompile"].b, function.signature.name
+        for node in function.node_def:
+            assert not node.attr["_XlaMustCompile"].b, node.name
 
 
 def test_a_server_can_read_the_configurations(exported):
