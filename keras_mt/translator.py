@@ -516,13 +516,13 @@ class Translator:
         Args:
             directory: The version folder to write, such as `saved_models/pt_en/1`.
             dtype: Dtype of the weights and of the computation: "float32", "bfloat16" or "float16".
-            **options: The others of `keras_mt.serving.export`: `freeze`, `max_beam_size`, `card`
-                and `warmup_texts`.
+            **options: The others of `keras_mt.serving.export.export`: `freeze`, `max_beam_size`,
+                `card` and `warmup_texts`.
 
         Raises:
             FileExistsError: If the directory is there already.
         """
-        from keras_mt.serving import export  # It stands above: this is a short cut to it.
+        from keras_mt.serving.export import export  # It stands above: this is a short cut to it.
 
         export(self, directory, dtype, **options)
 
