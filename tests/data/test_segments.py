@@ -50,7 +50,8 @@ def test_line_ends_are_kept_as_glue():
 
 
 def test_texts_not_to_be_cut_are_one_segment():
-    found, glue = split_sentences(tf.constant(["A b. C d.\nE", "A b. C d."]), [False, True])
+    texts = tf.constant(["An an. Be be.\nE", "An an. Be be."])
+    found, glue = split_sentences(texts, [False, True])
     assert found.to_list() == [[b"An an. Be be.\nE"], [b"An an.", b"Be be."]]
     assert glue.to_list() == [[b""], [b"", b" "]]
 
