@@ -141,7 +141,8 @@ def load(arguments, texts, batched):
     import tensorflow as tf
     import tensorflow_text  # noqa: F401 - registers the tokenizer's ops
 
-    signature = tf.saved_model.load(str(arguments.saved_model)).signatures["serving_default"]
+    loaded = tf.saved_model.load(str(arguments.saved_model))  # It holds the variables.
+    signature = loaded.signatures["serving_default"]
 
     def translate(text):
         outputs = signature(text=text)
