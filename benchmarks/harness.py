@@ -103,11 +103,16 @@ def report(benchmark, workload, results, unit, packages, output=None):
             "machine": machine(),
             "versions": {name: metadata.version(name) for name in packages if installed(name)},
         }
-        if output:
-            with open(output, "a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-        else:
-            print(json.dumps(line))
+        write_line(line, output)
+
+
+def write_line(line, output=None):
+    """Adds a JSON line to a file, or prints it."""
+    if output:
+        with open(output, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+    else:
+        print(json.dumps(line))
 
 
 def present(systems):

@@ -11,7 +11,6 @@ the pipeline alone gives as a training step takes; and a JSON line for each.
 import argparse
 import datetime
 import itertools
-import json
 import os
 import random
 import resource
@@ -52,11 +51,7 @@ def main():
                 "date": datetime.date.today().isoformat(),
                 "machine": harness.machine(),
             }
-            if arguments.output:
-                with open(arguments.output, "a", encoding="utf-8") as file:
-                    file.write(json.dumps(line) + "\n")
-            else:
-                print(json.dumps(line))
+            harness.write_line(line, arguments.output)
 
 
 def write_corpus(folder, count):

@@ -72,11 +72,7 @@ def main():
             "date": datetime.date.today().isoformat(),
             "machine": harness.machine(),
         }
-        if arguments.output:
-            with open(arguments.output, "a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-        else:
-            print(json.dumps(line))
+        harness.write_line(line, arguments.output)
 
 
 class Session:
