@@ -326,7 +326,7 @@ class Translator:
         if prefix is not None:
             prefix, long_prefix = self._ids(prefix)
             refused |= long_prefix
-            first = tf.not_equal(row, tf.concat([[-1], row[:-1]], 0))  # Segments of their text.
+            first = _is_first(row)  # Of the segments of its text.
             prefix = tf.where(prefix == Tokenizer.END, 0, prefix)
             columns["prefix"] = tf.where(first[:, None], tf.gather(prefix, row), 0)
         columns["refused"] = tf.gather(refused, row)
@@ -351,7 +351,7 @@ class Translator:
             tf.constant(self.tokenizer.begins_word),
             self._limit - 1,
         )
-        first = tf.not_equal(sentence, tf.concat([[-1], sentence[:-1]], 0))
+        first = _is_first(sentence)
         row = tf.gather(tf.cast(sentences.value_rowids(), tf.int32), sentence)
         return ids, row, tf.where(first, tf.gather(glue.flat_values, sentence), " ")
 
@@ -625,6 +625,11 @@ def _stacked(found, more):
             tf.pad(x, ((0, 0), (0, 0), (0, length - tf.shape(x)[2]))) for x in (found, more)
         )
     return tf.concat([found, more], axis=0)
+
+
+def _is_first(numbers):
+    # [n]: where sorted numbers differ from the one before
+    return tf.not_equal(numbers, tf.concat([[-1], numbers[:-1]], 0))
 
 
 def _is_empty(ids):
