@@ -2,6 +2,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
@@ -72,29 +73,40 @@ def test_kubernetes_runs_a_command_that_exists():
     assert [volume["name"] for volume in pod["volumes"]] == [mount["name"]]
 
 
-@pytest.mark.parametrize(("folder", "tokenize"), [("m_tokenized", "none"), ("m", "13a")])
-def test_multi30k_recipe_asks_for_options_that_exist(folder, tokenize, tmp_path):
+@pytest.mark.parametrize(("name", "tokenize"), [("m_tokenized", "none"), ("m", "13a")])
+def test_multi30k_recipe_asks_for_options_that_exist(name, tokenize, tmp_path):
     from keras_mt.cli import main
 
     shown = tmp_path / "keras-mt"
-    shown.write_text('#!/bin/sh\nfor argument; do echo "$argument"; done\n')
+    shown.write_text('#!/bin/sh\n(echo "-- $1"; for each; do echo "$each"; done) >>"$0.calls"\n')
     shown.chmod(0o755)
-    run = tmp_path / "a b"
-    (tmp_path / "a b_plain").mkdir()  # As the first part leaves it.
-    out = subprocess.run(
-        ["sh", ROOT / "examples/multi30k/train.sh", folder, run, "--epochs", "1"],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
-    ).stdout
-    plain, tuned = (
-        main.commands["train"].make_context("train", part.splitlines()).params
-        for part in out.split("train\n")[1:]
+    folder, run = tmp_path / name, str(tmp_path / "a b")
+    folder.mkdir()
+    for language in ("en", "de"):
+        (folder / f"{language}.train.txt").write_text(f"{language}\n")
+    command = ["sh", ROOT / "examples/multi30k/train.sh", folder, run, "--epochs", "1"]
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    subprocess.run(command, check=True, env={**os.environ, "PATH": path})
+    for part in ("forward", "backward"):  # As the two runs leave it.
+        Path(f"{run}_{part}").mkdir()
+        Path(f"{run}_{part}/model.keras").touch()
+    calls = [call.splitlines() for call in shown.with_suffix(".calls").read_text().split("-- ")[1:]]
+    forward, backward, *translations, last = (
+        main.commands[name].make_context(name, arguments).params for name, _, *arguments in calls
     )
-    assert plain["data"] == tuned["data"] == (folder,)
-    assert plain["output"] == tuned["init"] == f"{run}_plain"
-    assert (tuned["output"], tuned["epochs"], tuned["bleu_tokenize"]) == (str(run), 1, tokenize)
+    assert forward["output"] == last["init"] == translations[0]["model"] == f"{run}_forward"
+    assert backward["output"] == translations[1]["model"] == f"{run}_backward"
+    assert (backward["source"], backward["target"], backward["data"]) == (
+        "de",
+        "en",
+        (str(folder),),
+    )
+    data = [Path(f"{run}_{part}_data") for part in ("forward", "backward")]
+    assert last["data"] == tuple(map(str, [folder, *data]))
+    assert (last["output"], last["epochs"], last["bleu_tokenize"]) == (run, 1, tokenize)
+    assert (data[0] / "en.train.txt").read_text() == "en\n"
+    assert (data[1] / "de.train.txt").read_text() == "de\n"
+    assert (data[0] / "de.train.txt").exists() and (data[1] / "en.train.txt").exists()
 
 
 def test_multi30k_ablation_asks_for_options_that_exist():
@@ -104,8 +116,8 @@ def test_multi30k_ablation_asks_for_options_that_exist():
     import ablation
 
     for options in ablation.VARIANTS.values():
-        arguments = f"--data x --output y {ablation.COMMON} {options}"
-        main.commands["train"].make_context("train", arguments.split())
+        arguments = ["--data", "x", "--output", "y", *ablation.LANGUAGES, *ablation.COMMON.split()]
+        main.commands["train"].make_context("train", [*arguments, *options.split()])
 
 
 @pytest.mark.parametrize(

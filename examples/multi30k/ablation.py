@@ -1,11 +1,12 @@
 """What each part of the recipe is worth, at an equal short budget of time.
 
-usage: python examples/multi30k/ablation.py FOLDER OUTPUT [--minutes M]
+usage: python examples/multi30k/ablation.py FOLDER RUN OUTPUT [--minutes M]
 
-FOLDER is the tokenized Multi30k. Trains each variant for so many minutes, start-up included, and
-measures BLEU on the validation split, with the weights of the last checkpoint and with the mean of
-the last 5. Prints a Markdown table, and writes it to OUTPUT/ablation.md; a variant whose result is
-there is not trained again.
+FOLDER is the tokenized Multi30k and RUN what train.sh made of it, or is making. Trains each variant
+for so many minutes, start-up included, from the weights of RUN_forward, and measures BLEU on the
+validation split, with the weights of the last checkpoint and with the mean of the last 5. Prints a
+Markdown table, and writes it to OUTPUT/ablation.md; a variant whose result is there is not trained
+again.
 """
 
 import argparse
@@ -17,19 +18,19 @@ import sys
 from pathlib import Path
 
 COMMON = (
-    "--source en --target de --preset tiny --dropout 0.3 --warmup-steps 2000 "
-    "--learning-rate 0.003 --epochs 1000 --checkpoint-steps 100"
+    "--preset tiny --batch-tokens 2048 --dtype mixed_bfloat16 --warmup-steps 300 "
+    "--learning-rate 0.0015 --epochs 1000 --checkpoint-steps 50"
 )
-FLOAT32 = "--vocab-size 10000 --batch-tokens 4096"
-SMALL = "--vocab-size 4000 --batch-tokens 2048"
-HALF = f"{SMALL} --dtype mixed_bfloat16"
+LANGUAGES = ["--source", "en", "--target", "de"]
+DIVERSE = "--data {run}_forward_data --data {run}_backward_data"
 VARIANTS = {
-    "10,000 pieces, batches of 4,096 tokens, float32": FLOAT32,
-    "4,000 pieces, batches of 2,048 tokens": SMALL,
-    "and products in bfloat16": HALF,
-    "and subword sampling 0.4": f"{HALF} --subword-sampling 0.4",
-    "and R-Drop 5 instead": f"{HALF} --rdrop 5",
-    "and both": f"{HALF} --subword-sampling 0.4 --rdrop 5",
+    "dropout 0.2": "--dropout 0.2",
+    "dropout 0.1": "--dropout 0.1",
+    "and subword sampling 0.4": "--dropout 0.1 --subword-sampling 0.4",
+    "and translated data": f"--dropout 0.1 {DIVERSE}",
+    "and R-Drop 1": "--dropout 0.1 --rdrop 1",
+    "and R-Drop 3": "--dropout 0.1 --rdrop 3",
+    "and R-Drop 3 and translated data": f"--dropout 0.1 --rdrop 3 {DIVERSE}",
 }
 
 
@@ -38,8 +39,9 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path)
+    parser.add_argument("run")
     parser.add_argument("output", type=Path)
-    parser.add_argument("--minutes", type=float, default=15)
+    parser.add_argument("--minutes", type=float, default=8)
     arguments = parser.parse_args()
     rows = [
         "| | steps | seconds a step | BLEU | BLEU of the mean of 5 |",
@@ -49,7 +51,8 @@ def main():
         folder = arguments.output / f"{number}"
         result = folder / "result.json"
         if not result.exists():
-            values = measure(arguments.folder, folder, options.split(), arguments.minutes)
+            chosen = f"--init {{run}}_forward {options}".format(run=arguments.run).split()
+            values = measure(arguments.folder, folder, chosen, arguments.minutes)
             result.write_text(json.dumps(values))
         values = json.loads(result.read_text())
         rows.append(
@@ -57,14 +60,12 @@ def main():
             f"| {values['bleu'][0]:.1f} | {values['bleu'][1]:.1f} |"
         )
         print(rows[-1], flush=True)
-    table = "\n".join(rows) + "\n"
-    (arguments.output / "ablation.md").write_text(table)
-    print(table)
+    (arguments.output / "ablation.md").write_text("\n".join(rows) + "\n")
 
 
 def measure(corpus, folder, options, minutes):
     run, command = folder / "run", [sys.executable, "-m", "keras_mt"]
-    train = ["train", "--data", corpus, "--output", run, *COMMON.split(), *options]
+    train = ["train", "--data", corpus, *LANGUAGES, "--output", run, *COMMON.split(), *options]
     with contextlib.suppress(subprocess.TimeoutExpired):  # Killed: what it has kept is measured.
         subprocess.run([*command, *train], timeout=60 * minutes, check=True)
     with open(run / "log.csv", encoding="utf-8", newline="") as file:
@@ -73,9 +74,9 @@ def measure(corpus, folder, options, minutes):
     for last in (1, 5):
         averaged = folder / f"last_{last}"
         subprocess.run([*command, "average", run, averaged, "--last", str(last)], check=True)
-        evaluate = ["evaluate", averaged, "--data", corpus, "--source", "en", "--target", "de"]
+        evaluate = ["evaluate", averaged, "--data", corpus, *LANGUAGES, "--split", "validation"]
         out = subprocess.run(
-            [*command, *evaluate, "--split", "validation", "--tokenize", "none"],
+            [*command, *evaluate, "--tokenize", "none", "--beam-size", "5"],
             check=True,
             stdout=subprocess.PIPE,
             text=True,

@@ -1,11 +1,15 @@
 #!/bin/sh
-# Trains a Multi30k run in two parts. The same command goes on with a run that was broken off.
+# Trains a Multi30k translator in three parts. The same command goes on with what was broken off.
 #
-# usage: sh examples/multi30k/train.sh FOLDER RUN_DIR [ARGUMENTS OF keras-mt train, SECOND PART]
+# usage: sh examples/multi30k/train.sh FOLDER RUN_DIR [OPTIONS OF keras-mt train, LAST PART]
 #
 # FOLDER holds LANG.SPLIT.txt of en and de; where its name ends in _tokenized, BLEU is measured
-# without sacreBLEU's tokenizer. The first part, RUN_DIR_plain, is quick; the second goes on from its
-# weights with R-Drop, which takes two passes a step and would learn slowly from nothing.
+# without sacreBLEU's tokenizer.
+#
+# 1. RUN_DIR_forward and RUN_DIR_backward: plain training, English to German and the other way.
+# 2. RUN_DIR_forward_data and RUN_DIR_backward_data: the training captions with one side translated
+#    by these (data diversification, Nguyen et al. 2020).
+# 3. RUN_DIR: from the weights of RUN_DIR_forward, R-Drop (Liang et al. 2021) on all three corpora.
 set -eu
 folder=$1 run=$2
 shift 2
@@ -13,10 +17,30 @@ case $folder in
 *_tokenized) tokenize=none ;;
 *) tokenize=13a ;;
 esac
-train() {
-  keras-mt train --data "$folder" --source en --target de --preset tiny --vocab-size 4000 \
-    --batch-tokens 2048 --dtype mixed_bfloat16 --checkpoint-steps 299 --bleu-tokenize "$tokenize" "$@"
+
+train() { # SOURCE TARGET RUN_DIR OPTIONS
+  source=$1 target=$2 output=$3
+  shift 3
+  keras-mt train --data "$folder" --source "$source" --target "$target" --output "$output" \
+    --preset tiny --vocab-size 4000 --batch-tokens 2048 --dtype mixed_bfloat16 \
+    --checkpoint-steps 299 --bleu-tokenize "$tokenize" "$@"
 }
-train --output "${run}_plain" --dropout 0.2 --warmup-steps 1000 --epochs 16 --average 5
-train --output "$run" --init "${run}_plain" --dropout 0.1 --rdrop 3 --warmup-steps 300 \
-  --learning-rate 0.0015 --epochs 60 --keep 10 --average 10 --bleu-epochs 1 "$@"
+
+diversify() { # SOURCE TARGET RUN_DIR
+  data=$3_data
+  mkdir -p "$data"
+  cp "$folder/$1.train.txt" "$data"
+  if [ ! -e "$data/$2.train.txt" ]; then
+    keras-mt translate "$3" --beam-size 5 "$folder/$1.train.txt" >"$data/unfinished"
+    mv "$data/unfinished" "$data/$2.train.txt"
+  fi
+}
+
+plain="--dropout 0.2 --warmup-steps 1000 --epochs 16 --average 5"
+train en de "${run}_forward" $plain
+train de en "${run}_backward" $plain
+diversify en de "${run}_forward"
+diversify de en "${run}_backward"
+train en de "$run" --init "${run}_forward" --data "${run}_forward_data" --data "${run}_backward_data" \
+  --dropout 0.1 --rdrop 3 --warmup-steps 300 --learning-rate 0.0015 --epochs 24 \
+  --keep 10 --average 10 --bleu-epochs 1 "$@"
