@@ -94,7 +94,7 @@ def options(choose, rows):
         "beam_size": np.array(pick([1, 2, 4, 8], [-1, 0, 9, 2**31 - 1]), np.int32),
         "n_best": np.array(pick([1], [-5, 0, 8, 100]), np.int32),
         "length_penalty": np.array(
-            pick([0, 0.6, 1, 3], [-1, float("nan"), float("inf"), 1e38]), np.float32
+            pick([0, 0.6, 1, 5], [-1, float("nan"), float("inf"), 1e38]), np.float32
         ),
         "max_length": np.array(pick([0, 1, 7, 30], [-1, 10**6]), np.int32),
     }

@@ -14,7 +14,7 @@ import tensorflow as tf
 from keras_mt.data.encoded import with_end
 from keras_mt.data.segments import cut, split_sentences
 from keras_mt.data.tokenizer import Tokenizer
-from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions, beam_search
+from keras_mt.decoding import MAX_LENGTH_PENALTY, NO_HYPOTHESIS, SearchOptions, beam_search
 from keras_mt.models import Transformer
 
 # Segments translated at once, and the tokens of their longest times their number.
@@ -313,7 +313,7 @@ class Translator:
                 & (own["n_best"] >= 1)
                 & (own["n_best"] <= tf.minimum(own["beam_size"], self.options.n_best))
                 & (own["length_penalty"] >= 0)
-                & tf.math.is_finite(own["length_penalty"])
+                & (own["length_penalty"] <= MAX_LENGTH_PENALTY)
                 & (own["max_length"] >= 0)
                 & (own["max_length"] <= self._limit)
             )

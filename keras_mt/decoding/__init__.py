@@ -1,6 +1,12 @@
 """Search for the best output of any model that predicts one token at a time."""
 
 from keras_mt.decoding.beam_search import NO_HYPOTHESIS, Hypotheses, beam_search
-from keras_mt.decoding.options import SearchOptions
+from keras_mt.decoding.options import MAX_LENGTH_PENALTY, SearchOptions
 
-__all__ = ["NO_HYPOTHESIS", "Hypotheses", "SearchOptions", "beam_search"]
+__all__ = [
+    "MAX_LENGTH_PENALTY",
+    "NO_HYPOTHESIS",
+    "Hypotheses",
+    "SearchOptions",
+    "beam_search",
+]

@@ -3,6 +3,9 @@
 import dataclasses
 import math
 
+# A long text's length to a higher power is more than float32 holds.
+MAX_LENGTH_PENALTY = 5.0
+
 
 @dataclasses.dataclass(frozen=True)
 class SearchOptions:
@@ -13,7 +16,7 @@ class SearchOptions:
             samples.
         n_best: Number of hypotheses to return, at most `beam_size`.
         length_penalty: Exponent of the length in the score, `log_prob / length ** length_penalty`,
-            at least 0.
+            from 0 to 5.
         min_length: The fewest tokens to generate, with the end.
         repetition_penalty: Factor on the log-probability of tokens that the hypothesis has
             already, at least 1; 1 is none.
@@ -57,7 +60,11 @@ class SearchOptions:
             1 <= self.n_best <= self.beam_size,
             f"at least 1 and at most beam_size={self.beam_size}",
         )
-        check("length_penalty", 0 <= self.length_penalty < math.inf, "at least 0")
+        check(
+            "length_penalty",
+            0 <= self.length_penalty <= MAX_LENGTH_PENALTY,
+            f"at least 0 and at most {MAX_LENGTH_PENALTY:g}",
+        )
         check("min_length", self.min_length >= 0, "at least 0")
         check("repetition_penalty", 1 <= self.repetition_penalty < math.inf, "at least 1")
         check("no_repeat_ngram_size", self.no_repeat_ngram_size >= 0, "at least 0")

@@ -269,6 +269,7 @@ def test_an_empty_batch_is_an_empty_answer():
         ({"n_best": 0}, "n_best"),
         ({"length_penalty": -1.0}, "length_penalty"),
         ({"length_penalty": float("nan")}, "length_penalty"),
+        ({"length_penalty": 1e38}, "length_penalty"),
         ({"min_length": -1}, "min_length"),
         ({"repetition_penalty": 0.5}, "repetition_penalty"),
         ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size"),

@@ -131,6 +131,7 @@ def test_tunable_takes_each_rows_options(signatures, run_dir, sources):
         {"length_penalty": -1.0},
         {"length_penalty": float("nan")},
         {"length_penalty": float("inf")},
+        {"length_penalty": 5.5},
         {"max_length": -1},
         {"max_length": 100_000},
     ],
