@@ -87,18 +87,28 @@ def batch_size(choose):
 
 
 def options(choose, rows):
-    """Options for `tunable`, one row in ten impossible."""
-
-    def pick(possible, impossible):
-        return [choose.choice(impossible if choose.random() < 0.1 else possible) for _ in rows]
-
+    """Options for `tunable`, those of one row in ten impossible."""
+    impossible = {
+        "beam_size": [-1, 0, 9, 2**31 - 1],
+        "n_best": [-5, 0, 100],
+        "length_penalty": [-1, math.nan, math.inf, 1e38],
+        "max_length": [-1, 10**6],
+    }
+    chosen = []
+    for _ in rows:
+        row = {
+            "beam_size": choose.choice([1, 2, 4, 8]),
+            "length_penalty": choose.choice([0, 0.6, 1, 5]),
+            "max_length": choose.choice([0, 1, 7, 30]),
+        }
+        row["n_best"] = choose.randint(1, row["beam_size"])
+        if choose.random() < 0.1:
+            name = choose.choice(list(impossible))
+            row[name] = choose.choice(impossible[name])
+        chosen.append(row)
     return {
-        "beam_size": np.array(pick([1, 2, 4, 8], [-1, 0, 9, 2**31 - 1]), np.int32),
-        "n_best": np.array(pick([1], [-5, 0, 8, 100]), np.int32),
-        "length_penalty": np.array(
-            pick([0, 0.6, 1, 5], [-1, float("nan"), float("inf"), 1e38]), np.float32
-        ),
-        "max_length": np.array(pick([0, 1, 7, 30], [-1, 10**6]), np.int32),
+        name: np.array([row[name] for row in chosen], dtype)
+        for name, dtype in zip(impossible, ("int32", "int32", "float32", "int32"), strict=True)
     }
 
 

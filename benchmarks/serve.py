@@ -146,7 +146,7 @@ def load(arguments, texts, batched):
 
     if batched:  # As batching.config has it.
         translate = tf.nondifferentiable_batch_function(
-            num_batch_threads=2, max_batch_size=32, batch_timeout_micros=2000,
+            num_batch_threads=2, max_batch_size=64, batch_timeout_micros=2000,
             max_enqueued_batches=100,
         )(translate)  # fmt: skip
     translate = tf.function(translate, input_signature=[tf.TensorSpec([None], tf.string)])

@@ -21,7 +21,7 @@ def _clear_errors():
     """Turns the errors that name what the user can mend into a message and exit status 1."""
     try:
         yield
-    except (ValueError, OSError, FloatingPointError) as error:
+    except (ValueError, OSError, FloatingPointError, RuntimeError) as error:
         if os.environ.get("KERAS_MT_DEBUG"):
             raise
         raise click.ClickException(str(error)) from error
@@ -339,10 +339,10 @@ def export(run_dir, saved_model_dir, dtype, freeze, card, warmup_texts, ensemble
     \b
     keras-mt export runs/en_de saved_models/en_de/1
     """
+    from keras_mt.serving.export import check_absent
     from keras_mt.translator import Translator
 
-    if Path(saved_model_dir).exists():
-        raise FileExistsError(f"{saved_model_dir} exists; give the next version's folder.")
+    check_absent(saved_model_dir)  # Before anything is loaded.
     translator = Translator.load([run_dir, *ensemble], **_given(options))
     translator.export(
         saved_model_dir,
@@ -389,7 +389,7 @@ def translate(model, text, prefixes, as_json, token_scores, **search):
                 error = errors.get(i)
                 if error is None and found is None:
                     error = "its prefix is longer than the model's limit"
-                elif error is None and texts[0][i].strip() and found[0].score == 0:
+                elif error is None and texts[0][i].strip() and found[0] == ("", 0, None):
                     error = "nothing in it to translate"  # The tokenizer dropped all of it.
                 if error:
                     click.echo(f"line {number + i} refused: {error}", err=True)

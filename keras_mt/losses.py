@@ -19,12 +19,15 @@ class CrossEntropy(keras.losses.Loss):
         padding_id: The label that does not count.
         reduction: `"mean_with_sample_weight"` (the mean over real tokens), `"sum"` or `"none"`.
         name: Name of the loss.
-        dtype: Dtype of the computation.
+        dtype: Dtype of the computation: `"float32"` or `"float64"`; labels pass through it.
 
     Call arguments:
         y_true: Integer labels `[batch, length]`.
         y_pred: Logits `[batch, length, vocab_size]`.
         sample_weight: Optional weights `[batch]` or `[batch, length]`.
+
+    Raises:
+        ValueError: If an argument is out of range, or the dtype does not hold every label.
 
     Reference:
         Szegedy et al. 2016, Rethinking the Inception Architecture for Computer Vision, section 7
@@ -43,9 +46,9 @@ class CrossEntropy(keras.losses.Loss):
         padding_id=0,
         reduction="mean_with_sample_weight",
         name="cross_entropy",
-        dtype=None,
+        dtype="float32",
     ):
-        super().__init__(name=name, reduction=reduction, dtype=dtype)
+        super().__init__(name=name, reduction=reduction, dtype=check_holds_labels(dtype))
         check_rate(label_smoothing=label_smoothing)
         self.label_smoothing = label_smoothing
         self.padding_id = padding_id
@@ -153,6 +156,17 @@ def _symmetric_divergence(logits, others):
 def label_logits(labels, logits):
     """The logit of each label, `[batch, length]`."""
     return ops.take_along_axis(logits, ops.cast(labels, "int32")[..., None], axis=-1)[..., 0]
+
+
+def check_holds_labels(dtype):
+    """The dtype, if labels come through it whole; ValueError if it rounds them."""
+    name = keras.dtype_policies.get(dtype).compute_dtype if dtype else keras.config.floatx()
+    if name in ("bfloat16", "float16"):
+        raise ValueError(
+            f"Labels pass through the dtype, and {name} rounds those above 256 or 2048: "
+            "leave it at float32. The model may compute in another."
+        )
+    return dtype
 
 
 def real_tokens(y_true, padding_id, sample_weight=None, dtype="float32"):

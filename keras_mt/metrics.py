@@ -3,14 +3,14 @@
 import keras
 from keras import ops
 
-from keras_mt.losses import CrossEntropy, label_logits, real_tokens
+from keras_mt.losses import CrossEntropy, check_holds_labels, label_logits, real_tokens
 
 
 class _TokenMetric(keras.metrics.Mean):
     """A mean over the labels that are not padding."""
 
-    def __init__(self, padding_id=0, name=None, dtype=None):
-        super().__init__(name=name, dtype=dtype)
+    def __init__(self, padding_id=0, name=None, dtype="float32"):
+        super().__init__(name=name, dtype=check_holds_labels(dtype))
         self.padding_id = padding_id
 
     def values(self, y_true, y_pred):
@@ -46,7 +46,7 @@ class TokenAccuracy(_TokenMetric):
     0.5
     """
 
-    def __init__(self, padding_id=0, name="token_accuracy", dtype=None):
+    def __init__(self, padding_id=0, name="token_accuracy", dtype="float32"):
         super().__init__(padding_id, name, dtype)
 
     def values(self, y_true, y_pred):
@@ -72,7 +72,7 @@ class Perplexity(_TokenMetric):
     8.0
     """
 
-    def __init__(self, padding_id=0, name="perplexity", dtype=None):
+    def __init__(self, padding_id=0, name="perplexity", dtype="float32"):
         super().__init__(padding_id, name, dtype)
         self._cross_entropy = CrossEntropy(padding_id=padding_id, reduction="none", dtype=dtype)
 

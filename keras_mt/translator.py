@@ -98,7 +98,7 @@ class Translator:
 
     Raises:
         ValueError: If an option is out of range, model and tokenizer do not fit, or a prefix is
-            longer than the model's limit.
+            longer than the model's limit (its row of a tensor is empty instead).
 
     Example:
 
@@ -132,7 +132,8 @@ class Translator:
                 )
         self.card = {}
         self._limit = min(model.max_length for model in self.models)
-        if max_length is not None and not max(1, min_length) <= max_length <= self._limit:
+        longest = self._limit if max_length is None else max_length
+        if not max(1, min_length) <= longest <= self._limit:
             raise ValueError(
                 f"max_length must be at least 1, at least min_length={min_length} and at most the "
                 f"model's {self._limit}. Received: max_length={max_length}"
@@ -425,7 +426,8 @@ class Translator:
         """Hypotheses for source ids `[batch, length]` with the end, none where `skipped`."""
         if self.max_length is None:
             lengths = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) - 1  # Without the end.
-            max_length = tf.minimum(2 * lengths + 10, self._limit)
+            max_length = tf.maximum(2 * lengths + 10, self.options.min_length)
+            max_length = tf.minimum(max_length, self._limit)
         else:
             max_length = tf.fill(tf.shape(skipped), self.max_length)
         if own is not None:
@@ -576,7 +578,7 @@ def _encoded(texts):
 
 
 def _joined(found, row, glue, batch, length_penalty):
-    """The translations of texts from those of their segments, place by place in the n-best list.
+    """The translations of texts from those of their segments: the first of each, the second, ...
 
     Args:
         found: Dict of tensors `[segments, n_best, ...]`.
@@ -614,7 +616,9 @@ def _joined(found, row, glue, batch, length_penalty):
             each = tf.transpose(each.to_tensor(), (0, 2, 1, 3))  # [batch, n_best, segments, length]
             rows, _, segments, length = tf.unstack(tf.shape(each))
             outputs[name] = tf.reshape(each, (rows, n_best, segments * length))
-    return outputs
+    # A sum of second best may have the better score, since long segments weigh more.
+    order = tf.argsort(outputs["scores"], direction="DESCENDING", stable=True)
+    return {name: tf.gather(tensor, order, batch_dims=1) for name, tensor in outputs.items()}
 
 
 def _stacked(found, more):

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 from keras_mt.losses import CrossEntropy
+from keras_mt.metrics import Perplexity, TokenAccuracy
 
 random = np.random.default_rng(0)
 LABELS = np.array([[3, 1, 0, 0], [2, 4, 1, 3], [0, 0, 0, 0]])
@@ -74,3 +75,10 @@ def test_it_works_with_compile_and_fit_and_survives_a_file(tmp_path):
 def test_impossible_smoothing_is_refused_by_name(smoothing):
     with pytest.raises(ValueError, match="label_smoothing"):
         CrossEntropy(label_smoothing=smoothing)
+
+
+@pytest.mark.parametrize("of_labels", [CrossEntropy, TokenAccuracy, Perplexity])
+def test_a_dtype_that_rounds_labels_is_refused(of_labels):
+    with pytest.raises(ValueError, match="bfloat16 rounds"):
+        of_labels(dtype="bfloat16")
+    assert of_labels(dtype="float64").dtype == "float64"

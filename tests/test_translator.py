@@ -3,18 +3,9 @@ import pytest
 import tensorflow as tf
 
 from keras_mt import Tokenizer, Transformer, Translator
+from keras_mt.translator import _joined
 
 START, END = Tokenizer.START, Tokenizer.END
-
-
-@pytest.fixture(scope="module")
-def translator(run_dir):
-    return Translator.load(run_dir, beam_size=3, n_best=2)
-
-
-@pytest.fixture(scope="module")
-def sources(corpus):
-    return (corpus / "pt.test.txt").read_text(encoding="utf-8").splitlines()
 
 
 def log_probs(model, source, target):
@@ -56,6 +47,7 @@ def test_greedy_is_the_argmax_of_the_whole_sequence_model(run_dir, sources):
 
 
 def test_a_score_is_the_log_probability_over_the_length(run_dir, sources):
+    checked = 0
     for penalty in (0.0, 1.0):
         translator = Translator.load(run_dir, length_penalty=penalty, max_length=5, min_length=5)
         for text in sources[:4]:
@@ -69,6 +61,8 @@ def test_a_score_is_the_log_probability_over_the_length(run_dir, sources):
                     own = log_probs(translator.models[0], source, [START, *generated[:-1]])
                     total = sum(own[i, token] for i, token in enumerate(generated))
                     assert found.score == pytest.approx(total / 5**penalty, abs=1e-3)
+                    checked += 1
+    assert checked
 
 
 def test_a_translation_does_not_depend_on_its_batch(translator, sources):
@@ -81,7 +75,7 @@ def test_a_translation_does_not_depend_on_its_batch(translator, sources):
 
 
 def test_a_batch_of_64_mixed_lengths_gives_what_each_gives_alone(translator, sources):
-    texts = [" ".join(sources[i % 20].split()[: 1 + i % 9]) for i in range(64)]
+    texts = [" ".join(sources[i % len(sources)].split()[: 1 + i % 9]) for i in range(64)]
     function = translator._translate[False, False]  # All in one batch, in this order.
     together = function(tf.constant(texts))
     for size in (1, 7, 33):
@@ -169,19 +163,39 @@ def test_a_text_over_the_limit_is_translated_in_pieces(run_dir, sources):
     assert len(translator.tokenizer.tokenize(long)) > 63
     alone = translator.hypotheses(sources, token_scores=True)
     short, found = translator.hypotheses([sources[0], long], token_scores=True)
-    for place in range(2):
-        parts = [hypotheses[place] for hypotheses in alone]
-        assert found[place].text == " ".join(part.text for part in parts)
-        tokens = [token for part in parts for token in part.tokens]
-        assert [piece for piece, _ in found[place].tokens] == [piece for piece, _ in tokens]
-        log_probs = [log_prob for _, log_prob in found[place].tokens]
+    places = list(zip(*alone, strict=True))  # The first of each, and the second.
+    joined = [[token for part in parts for token in part.tokens] for parts in places]
+    joined.sort(key=lambda tokens: -np.mean([log_prob for _, log_prob in tokens]))
+    assert [hypothesis.text for hypothesis in short] == [h.text for h in alone[0]]
+    for hypothesis, tokens in zip(found, joined, strict=True):
+        assert [piece for piece, _ in hypothesis.tokens] == [piece for piece, _ in tokens]
+        log_probs = [log_prob for _, log_prob in hypothesis.tokens]
         np.testing.assert_allclose(log_probs, [log_prob for _, log_prob in tokens], atol=1e-3)
-        assert found[place].score == pytest.approx(np.mean(log_probs), abs=1e-3)
-        assert short[place].text == parts[0].text
+        assert hypothesis.score == pytest.approx(np.mean(log_probs), abs=1e-3)
+    texts = [" ".join(part.text for part in parts) for parts in places]
+    assert sorted(hypothesis.text for hypothesis in found) == sorted(texts)
     # A single sentence is cut between words, and a single word within.
     for text in ("palavra " * 100, "x" * 300):
         parts = translator.hypotheses([text], token_scores=True)[0][0].tokens
         assert len(parts) > 63
+
+
+def test_joined_texts_are_ranked_by_all_their_tokens():
+    # The second of each has fewer tokens where the first is poor, and the better sum.
+    found = {
+        "translations": tf.constant([["A1", "A2"], ["B1", "B2"]]),
+        "scores": tf.constant([[-1.0, -1.1], [-0.5, -0.6]]),
+        "lengths": tf.constant([[10, 2], [1, 1]]),
+    }
+    outputs = _joined(found, tf.constant([0, 0]), tf.constant(["", " "]), 1, 1.0)
+    assert outputs["translations"].numpy().tolist() == [[b"A2 B2", b"A1 B1"]]
+    np.testing.assert_allclose(outputs["scores"], [[-2.8 / 3, -10.5 / 11]], atol=1e-5)
+
+
+def test_a_minimum_above_what_is_usual_is_kept(run_dir, sources):
+    translator = Translator.load(run_dir, min_length=60)
+    (found,) = translator.hypotheses([min(sources, key=len)], token_scores=True)[0]
+    assert len(found.tokens) >= 60
 
 
 def test_sentences_and_lines_are_translated_by_themselves_if_asked_for(run_dir, sources):
@@ -210,6 +224,7 @@ def test_what_cannot_be_text_is_refused_by_its_number(translator):
         ({"beam_size": 0}, "beam_size"),
         ({"max_length": 65}, "max_length=65"),
         ({"max_length": 3, "min_length": 4}, "min_length=4"),
+        ({"min_length": 10**6}, "min_length=1000000"),
         ({"length_penalty": -1}, "length_penalty"),
     ],
 )

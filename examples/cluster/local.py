@@ -34,7 +34,7 @@ def main(workers, arguments):
             )
         )
     try:
-        return max(process.wait() for process in processes)
+        return int(any([process.wait() for process in processes]))
     finally:
         for process in processes:
             process.kill()

@@ -5,17 +5,20 @@ usage: python examples/multi30k/ablation.py FOLDER RUN OUTPUT [--minutes M]
 FOLDER is the tokenized Multi30k and RUN what train.sh made of it, or is making. Trains each variant
 for so many minutes, start-up included, from the weights of RUN_forward, and measures BLEU on the
 validation split, with the weights of the last checkpoint and with the mean of the last 5. Prints a
-Markdown table, and writes it to OUTPUT/ablation.md; a variant whose result is there is not trained
-again.
+Markdown table, and writes it to OUTPUT/ablation.md. A variant whose result is there is not trained
+again; one that was broken off begins anew.
 """
 
 import argparse
 import contextlib
 import csv
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from keras_mt.files import written_whole
 
 COMMON = (
     "--preset tiny --batch-tokens 2048 --dtype mixed_bfloat16 --warmup-steps 300 "
@@ -51,9 +54,11 @@ def main():
         folder = arguments.output / f"{number}"
         result = folder / "result.json"
         if not result.exists():
+            shutil.rmtree(folder, ignore_errors=True)
             chosen = f"--init {{run}}_forward {options}".format(run=arguments.run).split()
             values = measure(arguments.folder, folder, chosen, arguments.minutes)
-            result.write_text(json.dumps(values))
+            with written_whole(result) as temporary:
+                temporary.write_text(json.dumps(values))
         values = json.loads(result.read_text())
         rows.append(
             f"| {name} | {values['steps']} | {values['step_seconds']:.2f} "

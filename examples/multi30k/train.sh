@@ -31,7 +31,7 @@ diversify() { # SOURCE TARGET RUN_DIR
   mkdir -p "$data"
   cp "$folder/$1.train.txt" "$data"
   if [ ! -e "$data/$2.train.txt" ]; then
-    keras-mt translate "$3" --beam-size 5 "$folder/$1.train.txt" >"$data/unfinished"
+    keras-mt translate "$3" --beam-size 5 --min-length 2 "$folder/$1.train.txt" >"$data/unfinished"
     mv "$data/unfinished" "$data/$2.train.txt"
   fi
 }

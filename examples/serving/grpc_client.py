@@ -30,10 +30,11 @@ RETRIES = {
         }
     ]
 }
+NO_HYPOTHESIS = -1e9  # The score of a place in the list for which there is none.
 
 
 def translate(sentences, address, model, timeout, n_best):
-    """The `n_best` translations of each sentence with their scores, best first.
+    """The `n_best` translations of each sentence with their scores, best first; none if refused.
 
     Raises:
         grpc.RpcError: If the server cannot be reached or refuses, with what it says.
@@ -55,7 +56,7 @@ def translate(sentences, address, model, timeout, n_best):
         outputs = stub.Predict(request, timeout=timeout).outputs
     rows = zip(*(tf.make_ndarray(outputs[n]) for n in ("translations", "scores")), strict=True)
     return [
-        [(translation.decode(), score) for translation, score in zip(*row, strict=True)][:n_best]
+        [(text.decode(), score) for text, score in zip(*row, strict=True) if score > NO_HYPOTHESIS]
         for row in rows
     ]
 
@@ -74,7 +75,9 @@ def main():
         sys.exit(
             f"no translation from {options['address']}: {error.code().name}: {error.details()}"
         )
-    for hypotheses in found:
+    for sentence, hypotheses in zip(options["sentences"], found, strict=True):
+        if not hypotheses:
+            sys.exit(f"{sentence!r} is refused: --n-best is not within what the export allows")
         for translation, score in hypotheses:
             print(f"{score:.3f}\t{translation}")
 

@@ -9,15 +9,17 @@ import sys
 import requests
 from requests.adapters import HTTPAdapter, Retry
 
-# While the server starts, or has too many requests waiting, it answers 503: try again.
+# While the server starts, or has too many requests waiting, it answers 503: try again. Not after a
+# timeout, since the server may still be busy with the first.
 RETRIES = Retry(
-    total=4, backoff_factor=0.5, status_forcelist=[503], allowed_methods=None,
+    total=4, read=False, backoff_factor=0.5, status_forcelist=[503], allowed_methods=None,
     raise_on_status=False,
 )  # fmt: skip
+NO_HYPOTHESIS = -1e9  # The score of a place in the list for which there is none.
 
 
 def translate(sentences, url, model, timeout):
-    """The translations of each sentence with their scores, best first.
+    """The translations of each sentence with their scores, best first; none if it was refused.
 
     Raises:
         requests.RequestException: If the server cannot be reached or refuses, with what it says.
@@ -33,7 +35,7 @@ def translate(sentences, url, model, timeout):
         raise requests.HTTPError(f"{response.status_code} {response.reason}: {response.text}")
     outputs = response.json()["outputs"]
     return [
-        list(zip(*row, strict=True))
+        [found for found in zip(*row, strict=True) if found[1] > NO_HYPOTHESIS]
         for row in zip(outputs["translations"], outputs["scores"], strict=True)
     ]
 

@@ -202,7 +202,7 @@ class Batches:
         rows = np.diff([0, *cuts, len(index)]) if len(index) else np.zeros(0, int)
         widths = np.zeros((0, 2), int)
         if len(index):
-            widths = _round_up(np.maximum.reduceat(lengths[order], [0, *cuts]))
+            widths = self._round_up(np.maximum.reduceat(lengths[order], [0, *cuts]))
         places = (rows[:, None] * widths).sum()
         source_tokens, target_tokens = lengths.sum(axis=0, dtype=np.int64).tolist()
         return index, CorpusCounts(
@@ -274,7 +274,7 @@ class Batches:
             longest = self._encoded.lengths[index].max()
             uniform = np.random.default_rng(seed).random((2, len(index), longest))[:, shard::count]
             sides = [self._sampled(*side) for side in zip(sides, uniform, strict=True)]
-        source, labels = (_padded(side, rows) for side in sides)
+        source, labels = (self._padded(side, rows) for side in sides)
         target = np.where(
             labels == Tokenizer.PADDING, Tokenizer.PADDING, np.roll(labels, 1, axis=1)
         )
@@ -288,18 +288,16 @@ class Batches:
         sampled = self.tokenizer.sample(texts, self.subword_sampling, uniform, self.max_length - 1)
         return [[*row, Tokenizer.END] for row in sampled]
 
+    def _padded(self, rows, count):
+        """Lists of ids as int32 `[count, width]`, with zeros where there is none."""
+        width = self._round_up(max(map(len, rows), default=1))
+        padded = np.zeros((count, width), np.int32)
+        for row, ids in zip(padded, rows, strict=False):
+            row[: len(ids)] = ids
+        return padded
 
-def _padded(rows, count):
-    """Lists of ids as int32 `[count, width]`, with zeros where there is none."""
-    width = _round_up(max(map(len, rows), default=1))
-    padded = np.zeros((count, width), np.int32)
-    for row, ids in zip(padded, rows, strict=False):
-        row[: len(ids)] = ids
-    return padded
-
-
-def _round_up(widths):
-    return -(-widths // _WIDTH) * _WIDTH
+    def _round_up(self, widths):
+        return np.minimum(-(-widths // _WIDTH) * _WIDTH, self.max_length)
 
 
 def _bucket_lengths(max_length):

@@ -6,7 +6,7 @@ from keras_mt.data.tokenizer import Tokenizer
 
 # Marks, of which no text has one: a cut, a line's end to keep, a point that ends no sentence.
 _CUT, _LINE, _POINT = "\x1f", "\x1e", "\x1d"
-_CLOSING = r"""["'”’»)\]]*"""
+_CLOSERS = r""""'”’»)\]」』）"""
 _OPENING = r"""["'“‘„«(\[¿¡]*[\p{Lu}\p{Lt}\p{Lo}]"""
 _ABBREVIATION = r"Mrs?|Ms|Mme|Drs?|Profs?|Sra?|St|Hr|Fr|Nr|No|vs|\pN{1,2}|(?:\pL\.)*\pL"
 
@@ -16,7 +16,7 @@ def split_sentences(text, where=True):
 
     A sentence ends at `.`, `!`, `?` or `…` where white space follows, and then an upper-case letter
     or one of a script without case (not at the point of single letters, a small number or a title,
-    such as `U.S.`, `3.` or `Dr.`); and at `。`, `！` or `？`.
+    such as `U.S.`, `3.` or `Dr.`); and at `。`, `！` or `？` where no quotation or bracket closes.
 
     Args:
         text: String `[batch]`, UTF-8.
@@ -34,8 +34,8 @@ def split_sentences(text, where=True):
         (r"\s*\n\s*\n\s*", _CUT + _LINE * 2),
         (r"\s*\n\s*", _CUT + _LINE),
         (rf"(^|[^\pL\pN])({_ABBREVIATION})\.", rf"\1\2{_POINT}"),
-        (rf"([.!?…]{_CLOSING})\s+({_OPENING})", rf"\1{_CUT} \2"),
-        (rf"([。！？]{_CLOSING})\s*([^\s{_CUT}])", rf"\1{_CUT} \2"),
+        (rf"([.!?…][{_CLOSERS}]*)\s+({_OPENING})", rf"\1{_CUT} \2"),
+        (rf"([。！？])\s*([^。！？\s{_CLOSERS}{_CUT}])", rf"\1{_CUT} \2"),
         (_POINT, "."),
     )
     segments = tf.strings.split(tf.where(where, marked, text), _CUT)
@@ -75,7 +75,8 @@ def cut(ids, begins, limit):
     starts = tf.gather(begins, ids.flat_values) | (place == first)
     word = tf.gather(tf.where(starts)[:, 0], tf.cumsum(tf.cast(starts, tf.int32)) - 1)
     word = tf.cast(word, tf.int32)
-    unit = word + (place - word) // half * half
+    inner = tf.maximum(place - tf.cast(ids.flat_values == Tokenizer.END, tf.int32), word)
+    unit = word + (inner - word) // half * half  # The end is no part of its own.
     part = (unit - first) // half
     short = tf.gather(tf.cast(ids.row_lengths(), tf.int32), row) <= limit + 1
     part = tf.where(short, 0, part)

@@ -178,6 +178,9 @@ def _first_rows(max_length, prefix, row_options, cache, options):
     log_probs = tf.zeros((batch, beams))
     if not options.samples:  # All beams begin alike: one will do.
         log_probs += tf.one_hot(0, beams, on_value=0.0, off_value=NO_HYPOTHESIS)
+    elif row_options is not None:
+        own = tf.range(beams) < row_options["beam_size"][:, None]
+        log_probs = tf.where(own, log_probs, NO_HYPOTHESIS)
     return _Rows(
         index=tf.range(batch),
         max_length=max_length,

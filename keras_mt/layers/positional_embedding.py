@@ -75,8 +75,8 @@ class PositionalEmbedding(keras.layers.Layer):
         padding; with `reverse`, float32 logits `[batch, length, vocab_size]`.
 
     Raises:
-        ValueError: If `d_model` is odd, `dropout` is out of range, or a sequence is longer than
-            `max_length`.
+        ValueError: If `d_model` is odd, `dropout` is out of range, tokens are not integers, or a
+            sequence is longer than `max_length`, where its length is known.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, sections 3.4 and 3.5
@@ -132,6 +132,7 @@ class PositionalEmbedding(keras.layers.Layer):
     def call(self, inputs, reverse=False, positions=None, training=None):
         if reverse:
             return ops.cast(self.embedding(inputs, reverse=True), "float32")
+        self._check_tokens(inputs)
         table = ops.convert_to_tensor(sinusoidal_positions(self.max_length, self.d_model))
         if positions is None:
             if (inputs.shape[1] or 0) > self.max_length:
@@ -146,6 +147,14 @@ class PositionalEmbedding(keras.layers.Layer):
         hidden = hidden + ops.cast(encodings, hidden.dtype)
         return self.dropout_layer(hidden, training=training)
 
+    def _check_tokens(self, inputs):
+        # A dtype policy may round them, and their mask would be lost.
+        if keras.backend.is_float_dtype(inputs.dtype):
+            raise ValueError(
+                f"{self.name} takes integer tokens, such as of keras.Input((None,), "
+                f'dtype="int32"). Received: {inputs.dtype}'
+            )
+
     def compute_mask(self, inputs, previous_mask=None):
         if keras.backend.is_float_dtype(inputs.dtype):  # reverse
             return previous_mask
@@ -157,6 +166,8 @@ class PositionalEmbedding(keras.layers.Layer):
         return (*input_shape, self.d_model)
 
     def compute_output_spec(self, inputs, reverse=False, positions=None, training=None):
+        if not reverse:
+            self._check_tokens(inputs)
         shape = self.compute_output_shape(inputs.shape, reverse)
         return keras.KerasTensor(shape, dtype="float32" if reverse else self.compute_dtype)
 

@@ -79,8 +79,10 @@ def translations(exported, text):
         max_length=tf.constant([0]),
     )
     found = as_hypotheses({name: tensor[0].numpy() for name, tensor in outputs.items()})
-    # Pieces of other kinds may make up the same text.
-    return list({hypothesis.text: hypothesis for hypothesis in reversed(found)}.values())[::-1]
+    best = {}
+    for hypothesis in found:  # Pieces of other kinds may make up the same text.
+        best.setdefault(hypothesis.text, hypothesis)
+    return list(best.values())
 
 
 def alignment(exported, text, translation):

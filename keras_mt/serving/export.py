@@ -49,19 +49,15 @@ def export(
         max_beam_size: The greatest `beam_size` and `n_best` that a request to `tunable` may ask
             for; at least the translator's own.
         card: Fields for the model's card, a dict: `license`, say.
-        warmup_texts: List of str for the requests that a server warms the model up with; texts made
-            of the tokenizer's words when None.
+        warmup_texts: List of str for the requests that a server warms the model up with, of which
+            the first 64 are used; texts made of the tokenizer's words when None.
 
     Raises:
         FileExistsError: If the directory is there already.
         ValueError: If the graph has an op that TensorFlow Serving does not have.
     """
-    directory = Path(directory)
-    if directory.exists():
-        raise FileExistsError(
-            f"{directory} exists and is not overwritten. Export to a new version folder, "
-            f"such as {directory.parent / _next_version(directory.parent)}."
-        )
+    check_absent(directory)
+    directory = Path(directory).absolute()
     options = {
         **dataclasses.asdict(translator.options),
         "max_length": translator.max_length,
@@ -86,6 +82,7 @@ def export(
             temporary,
             functions,
             warmup_texts or server.sample_texts(translator.tokenizer),
+            max_beam_size,
             {
                 **server.card(translator, directory),
                 "options": {
@@ -98,12 +95,22 @@ def export(
             },
         )
         temporary.chmod(0o755)
+        if directory.name.isdigit():
+            server.write_configurations(directory.parent)
         os.rename(temporary, directory)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    if directory.name.isdigit():
-        server.write_configurations(directory.parent)
+
+
+def check_absent(directory):
+    """Raises FileExistsError, with a name that is free, where an export would be overwritten."""
+    directory = Path(directory)
+    if directory.exists():
+        raise FileExistsError(
+            f"{directory} exists and is not overwritten. Export to a new version folder, "
+            f"such as {directory.parent / _next_version(directory.parent)}."
+        )
 
 
 def _signatures(models, tokenizer, options, max_beam_size):
@@ -112,7 +119,8 @@ def _signatures(models, tokenizer, options, max_beam_size):
     def translator(**other):
         return Translator(models, tokenizer, **{**options, **other})
 
-    plain, greedy = translator(), translator(beam_size=1, n_best=1)
+    plain = translator()
+    greedy = translator(beam_size=1, n_best=1, temperature=None, top_k=0, top_p=1.0)
     widest = translator(beam_size=max_beam_size, n_best=max_beam_size)
 
     def translations(outputs):

@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_mt.files import written_whole
 
 # The batches that the warm-up requests have, up to what batching.config lets a server put together.
-_BATCH_SIZES = (1, 8, 32)
+_BATCH_SIZES = (1, 8, 64)
 
 _MODELS = """\
 model_config_list {{
@@ -45,7 +45,8 @@ more `config` blocks.
 
 `batching.config` lets the server put requests that arrive together into one batch:
 
-- `max_batch_size`: the most rows of such a batch, {batch}; a request may itself have more.
+- `max_batch_size`: the most rows of such a batch, {batch}. A request that has more by itself is
+  refused (INVALID_ARGUMENT): raise it if yours do.
 - `batch_timeout_micros`: how long a request waits for others, in microseconds. 0 is best when calls
   come one at a time; up to some ten thousand when throughput counts.
 - `max_enqueued_batches`: full batches that wait before the server answers UNAVAILABLE.
@@ -58,13 +59,14 @@ These files are written once. Change them as you like: a later export leaves the
 """
 
 
-def write_assets(folder, signatures, texts, card):
+def write_assets(folder, signatures, texts, max_beam_size, card):
     """Writes the version folder's `assets.extra`.
 
     Args:
         folder: The version folder.
         signatures: The `tf.function`s by name.
         texts: Sentences for the warm-up requests.
+        max_beam_size: The greatest that `tunable` takes.
         card: The model's card, a dict.
     """
     from tensorflow_serving.apis import prediction_log_pb2
@@ -77,20 +79,22 @@ def write_assets(folder, signatures, texts, card):
     with tf.io.TFRecordWriter(str(assets / "tf_serving_warmup_requests")) as writer:
         for name, function in signatures.items():
             for size in _BATCH_SIZES:
-                request = _request(name, function, [texts[i % len(texts)] for i in range(size)])
+                chosen = [texts[i % len(texts)] for i in range(size)]
+                request = _request(name, function, chosen, min(4, max_beam_size))
                 log = prediction_log_pb2.PredictionLog()
                 log.predict_log.request.CopyFrom(request)
                 writer.write(log.SerializeToString())
 
 
-def _request(name, function, texts):
+def _request(name, function, texts, beam_size):
     """A PredictRequest to a signature, with options that it takes."""
     from tensorflow_serving.apis import predict_pb2
 
     values = {
         "text": texts,
-        "target": texts[::-1],
-        "beam_size": [4] * len(texts),
+        # An empty one asks `align` for the translation too.
+        "target": ["" if i % 2 == 0 else text for i, text in enumerate(texts)],
+        "beam_size": [beam_size] * len(texts),
         "n_best": [1] * len(texts),
         "length_penalty": [1.0] * len(texts),
         "max_length": [0] * len(texts),
@@ -115,7 +119,7 @@ def write_configurations(folder):
                 temporary.write_text(text, encoding="utf-8")
 
 
-def sample_texts(tokenizer, number=32):
+def sample_texts(tokenizer, number=_BATCH_SIZES[-1]):
     """Texts of 3 to 20 words of the tokenizer's, for warm-up requests."""
     words = [
         piece[1:]

@@ -30,11 +30,14 @@ LOG_COLUMNS = (
 
 
 class Checkpoints(keras.callbacks.Callback):
-    """Saves all that training goes on from, every so many steps and at the end.
+    """Saves all that training goes on from, every so many steps.
 
     Weights, optimizer, dropout's random state and the step are kept, in TensorFlow's checkpoint
     format: a checkpoint that was being written when the process died is not listed, so the one
-    before it counts. A loss that is no number stops the training before it is saved.
+    before it counts. A loss or a weight that is no number stops the training before it is saved.
+
+    What falls on the end of an epoch is saved by `end_epoch`, which shall be called after that
+    epoch was validated and logged, so that a process that dies meanwhile does so once more.
 
     Args:
         model: A compiled model.
@@ -54,6 +57,7 @@ class Checkpoints(keras.callbacks.Callback):
         self.directory = directory
         self.every = every
         self.write = write
+        self._model = model
         self.report = report
         model.optimizer.build(model.trainable_variables)
         # The weights first, as `averaged` reads them; then dropout's state and the optimizer's.
@@ -75,6 +79,11 @@ class Checkpoints(keras.callbacks.Callback):
     def step(self):
         return int(self._step.numpy())
 
+    @property
+    def count(self):
+        """Number of checkpoints that are kept."""
+        return len(self._manager.checkpoints)
+
     def restore(self):
         """Restores the last checkpoint that is whole, if there is one; returns its step, or 0."""
         for path in reversed(self._manager.checkpoints):
@@ -93,20 +102,21 @@ class Checkpoints(keras.callbacks.Callback):
         self._step.assign_add(1)
         loss = float(logs["loss"])
         if not math.isfinite(loss):
-            last = f"step {self._saved}, in {self.directory}" if self._saved else "none"
-            raise FloatingPointError(
-                f"The loss is {loss} at step {self.step}; the last good checkpoint: {last}. "
-                "Lower the learning rate, warm up for longer, or clip the gradients."
-            )
+            raise self._no_number(f"The loss is {loss}")
+        if batch + 1 < self.params["steps"]:
+            self.end_epoch()
+
+    def end_epoch(self, epoch=None, logs=None):
         if self.step % self.every == 0:
-            self._save()
+            self.save()
 
-    def on_train_end(self, logs=None):
-        self._save()
-
-    def _save(self):
+    def save(self):
+        """Saves, unless this step was saved already."""
         if self._saved == self.step or not self.write:
             return
+        for weight in self._model.weights:
+            if not tf.reduce_all(tf.math.is_finite(weight.value)):
+                raise self._no_number(f"The weight {weight.path} is no number")
         try:
             self._manager.save(checkpoint_number=self.step)
         except (tf.errors.OpError, OSError) as error:
@@ -116,6 +126,14 @@ class Checkpoints(keras.callbacks.Callback):
             ) from error
         self._saved = self.step
         self.report(f"checkpoint at step {self.step}")
+
+    def _no_number(self, what):
+        last = f"step {self._saved}, in {self.directory}" if self._saved else "none"
+        return FloatingPointError(
+            f"{what} at step {self.step}; the last good checkpoint: {last}. Train into another "
+            "folder with a lower learning rate, a longer warm-up or clipped gradients; from that "
+            "checkpoint by way of `keras-mt average RUN_DIR NEW_DIR --last 1` and `--init NEW_DIR`."
+        )
 
 
 def averaged(model, directory, count):
@@ -215,14 +233,16 @@ class KeepBest(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def _best(self):
-        return int(np.argmax(self._sign * np.array(self._values))) if self._values else -1
+        values = np.nan_to_num(self._sign * np.array(self._values), nan=-np.inf)
+        return int(np.argmax(values)) if self._values else -1
 
 
 class RunLog(keras.callbacks.Callback):
     """Writes `log.csv`: a row every so many steps, one at the end of each epoch, and events.
 
-    Losses and metrics of training are means over the steps since the row before. It also adds
-    `tokens/s`, real target tokens trained a second, to Keras's progress bar.
+    Losses and metrics of training are means over the steps since the row before: metrics over
+    their tokens, losses as Keras has them, over the batches by their rows. It also adds `tokens/s`,
+    real target tokens trained a second, to Keras's progress bar.
 
     Args:
         path: The file. When a run goes on, rows after its step are taken out first.
@@ -263,36 +283,41 @@ class RunLog(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch = epoch + 1
-        self._last = time.monotonic(), {}
-        self._rate = None
+        self._before, self._means, self._rate = {}, {}, None
 
     def on_train_batch_end(self, batch, logs=None):
         step = self._checkpoints.step
+        if batch == 0:  # In which Keras traces the model: not of the rate.
+            self._clock = time.monotonic(), self._totals()
         if step % self.every == 0:
-            self._write_means(step)
-        elif batch == 0:  # In which Keras traces the model: not of the rate.
-            self._last = time.monotonic(), self._totals()
+            self._write(step, self._since_the_row_before())
+        elif batch + 1 == self.params["steps"]:  # Validation empties the metrics.
+            self._means = self._since_the_row_before()
         if self._rate:
             logs["tokens/s"] = self._rate
 
     def on_epoch_end(self, epoch, logs=None):
         validation = {name: value for name, value in logs.items() if name.startswith("val_")}
-        self._write(self._checkpoints.step, validation)
+        self._write(self._checkpoints.step, {**self._means, **validation})
 
-    def _write_means(self, step):
-        """Writes what came since the row before, from the metrics' own sums."""
-        (then, before), now, totals = self._last, time.monotonic(), self._totals()
-        counts = {name: totals[name][1] - before.get(name, (0, 0))[1] for name in totals}
-        means = {
-            name: (totals[name][0] - before.get(name, (0, 0))[0]) / counts[name]
-            for name in totals
-            if counts[name]
-        }
+    def _since_the_row_before(self):
+        """Means and the rate, from the metrics' own sums."""
+        totals, (then, counted), now = self._totals(), self._clock, time.monotonic()
+        means = {}
+        for name, (total, count) in totals.items():
+            total_before, count_before = self._before.get(name, (0, 0))
+            if count > count_before:
+                means[name] = (total - total_before) / (count - count_before)
         if "perplexity" in means:
             means["perplexity"] = math.exp(means["perplexity"])
-        self._rate = counts.get("token_accuracy", 0) / (now - then)
-        self._last = now, totals
-        self._write(step, {**means, "tokens_per_second": round(self._rate)})
+        tokens = [
+            each["token_accuracy"][1] for each in (counted, totals) if "token_accuracy" in each
+        ]
+        if len(tokens) == 2 and tokens[1] > tokens[0]:
+            self._rate = (tokens[1] - tokens[0]) / (now - then)
+            means["tokens_per_second"] = round(self._rate)
+        self._before, self._clock = totals, (now, totals)
+        return means
 
     def _totals(self):
         """The sum and the count of each metric of the epoch; the accuracy counts tokens."""

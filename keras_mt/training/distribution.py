@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 from keras.src.backend.tensorflow import trainer as keras_trainer
 from keras.src.losses import loss as keras_loss
+from keras.src.optimizers import base_optimizer
 
 # The versions whose private names the bridge was checked on.
 _CHECKED = ("3.15.1",)
@@ -22,6 +23,7 @@ def distribute():
     - A loss that is a mean over weighted samples, such as `CrossEntropy`'s over the real tokens, is
       the mean over the global batch. Keras takes the mean of the replicas' means, in which a
       replica's few tokens would count as much as another's many.
+    - Gradients are clipped by the norm of their sum over the replicas. Keras clips each one's part.
     - With several workers, `fit` builds the model from a local batch and shows a worker's own logs
       while it trains. Keras fails at both; what it reports of an epoch is of all workers anyway.
 
@@ -46,6 +48,7 @@ def distribute():
                 f"this is {keras.__version__}: install keras=={_CHECKED[-1]}."
             )
         keras_loss.reduce_values = _reduce_values
+        base_optimizer.BaseOptimizer._clip_gradients = _clip_gradients
         keras_trainer.TensorFlowTrainer._maybe_symbolic_build = _maybe_symbolic_build
         keras_trainer.reduce_per_replica = _reduce_per_replica
     return strategy
@@ -104,6 +107,20 @@ def _reduce_values(values, sample_weight=None, reduction="sum_over_batch_size"):
     total = context.all_reduce(tf.distribute.ReduceOp.SUM, tf.reduce_sum(sample_weight))
     # Keras adds up the replicas' gradients, so each contributes its part of the mean.
     return tf.math.divide_no_nan(tf.reduce_sum(values), tf.cast(total, values.dtype))
+
+
+_keras_clip_gradients = base_optimizer.BaseOptimizer._clip_gradients
+
+
+def _clip_gradients(self, grads):
+    context = tf.distribute.get_replica_context()
+    clips = self.clipnorm or self.global_clipnorm or self.clipvalue
+    if not clips or context is None or context.num_replicas_in_sync == 1:
+        return _keras_clip_gradients(self, grads)
+    grads = context.all_reduce(tf.distribute.ReduceOp.SUM, grads)
+    # Keras adds them up again.
+    replicas = context.num_replicas_in_sync
+    return [grad / replicas for grad in _keras_clip_gradients(self, grads)]
 
 
 def _maybe_symbolic_build(self, iterator=None, data_batch=None):

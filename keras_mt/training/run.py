@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 import json
+import math
 import shutil
 import sys
 import time
@@ -12,6 +13,7 @@ import keras
 
 from keras_mt.data import Batches, Tokenizer, has_split, load_corpus
 from keras_mt.files import written_whole
+from keras_mt.layers.validation import check_rate
 from keras_mt.losses import CrossEntropy
 from keras_mt.metrics import Perplexity, TokenAccuracy
 from keras_mt.models import PRESETS, Transformer
@@ -54,6 +56,8 @@ _CONFIG = (
     "learning_rate",
     "clip_norm",
     "dtype",
+    "monitor",
+    "keep_best",
 )
 
 
@@ -158,6 +162,11 @@ def train(
     arguments = locals()
     _check(arguments)
     strategy = distribute()
+    if accumulate > 1 and strategy.num_replicas_in_sync > 1:
+        raise ValueError(
+            f"accumulate={accumulate} is for one device alone, and there are "
+            f"{strategy.num_replicas_in_sync}: give more batch_tokens, which all of them share."
+        )
     chief = is_chief(strategy)
     report = report if chief else _silent
     config = _config(arguments)
@@ -167,7 +176,7 @@ def train(
     base = None if init is None else Translator.load(init)
     if not chief:
         _wait_for(run_dir / "tokenizer.model")
-    _open_folder(run_dir, config)
+    _check_folder(run_dir, config)
     tokenizer = _tokenizer(run_dir, base, pairs, vocab_size, seed, report)
     batches = Batches(
         pairs,
@@ -186,6 +195,12 @@ def train(
         raise ValueError(
             f"{', '.join(corpora)} has no pair of at most max_length={max_length} tokens."
         )
+    last_step = steps or (epochs or _DEFAULT_EPOCHS) * batches.counts.batches
+    if average > -(-last_step // checkpoint_steps):
+        raise ValueError(
+            f"average={average} takes as many checkpoints, and with {checkpoint_steps=} a run of "
+            f"{last_step} steps has {-(-last_step // checkpoint_steps)}."
+        )
     validation = validation_pairs = None
     if has_split(corpora[0], source, target, "validation"):
         validation_pairs = load_corpus(corpora[0], source, target, "validation")
@@ -198,6 +213,8 @@ def train(
         report(f"validation: {validation.counts}")
     elif bleu_epochs or keep_best or early_stopping:
         raise ValueError(f"{corpora[0]} has no split validation to measure on.")
+    if chief:
+        _write_run(run_dir, config, tokenizer)
 
     keras.utils.set_random_seed(seed)
     with strategy.scope():
@@ -215,7 +232,6 @@ def train(
         model, run_dir / "checkpoints", checkpoint_steps, keep=keep, report=report, write=chief
     )
     start = checkpoints.restore()
-    last_step = steps or (epochs or _DEFAULT_EPOCHS) * batches.counts.batches
     report(
         f"model: {preset}, {model.count_params():,} parameters, vocabulary {model.vocab_size:,}; "
         f"{last_step:,} steps, {batches.counts.batches:,} an epoch"
@@ -240,13 +256,16 @@ def train(
         callbacks.append(
             keras.callbacks.TensorBoard(run_dir / "tensorboard", write_graph=False, update_freq=50)
         )
+    callbacks.append(keras.callbacks.LambdaCallback(on_epoch_end=checkpoints.end_epoch))
     _fit(model, strategy, batches, validation, start, last_step, callbacks, best, chief)
+    checkpoints.save()
     if chief:
         if keep_best:
             model.load_weights(best.path)
             trained = model.get_weights()
         else:
-            trained = averaged(model, checkpoints.directory, average)
+            # A run that stopped early may have fewer.
+            trained = averaged(model, checkpoints.directory, min(average, checkpoints.count))
         save_model(model, trained, run_dir / "model.keras")
         if any(row["loss"] or row["val_loss"] for row in read_log(log.path)):
             plot_run(log.path, run_dir / "training.png")
@@ -351,10 +370,17 @@ def _check(arguments):
         raise ValueError(f"Unknown preset {preset!r}; there are {', '.join(PRESETS)}.")
     if epochs is not None and steps is not None:
         raise ValueError("Give epochs or steps, not both.")
-    for name in ("epochs", "steps", "accumulate", "checkpoint_steps", "early_stopping"):
+    least = dict.fromkeys(
+        ("epochs", "steps", "accumulate", "checkpoint_steps", "early_stopping", "warmup_steps"), 1
+    )
+    for name, minimum in {**least, "bleu_epochs": 0}.items():
         value = arguments[name]
-        if value is not None and value < 1:
-            raise ValueError(f"{name} must be at least 1. Received: {name}={value}")
+        if value is not None and value < minimum:
+            raise ValueError(f"{name} must be at least {minimum}. Received: {name}={value}")
+    for name in ("learning_rate", "clip_norm"):
+        value = arguments[name]
+        if value is not None and not 0 < value < math.inf:
+            raise ValueError(f"{name} must be above 0. Received: {name}={value}")
     if not 1 <= average <= keep:
         raise ValueError(f"average must be from 1 to keep. Received: {average=}, {keep=}")
     if arguments["keep_best"] and average > 1:
@@ -374,8 +400,11 @@ def _silent(message):
 
 def _wait_for(path):
     """Waits until another worker has written a file, in a folder that all share."""
-    while not path.exists():
+    for _ in range(2 * 3600):
+        if path.exists():
+            return
         time.sleep(0.5)
+    raise TimeoutError(f"The first worker has not written {path} within an hour: see its messages.")
 
 
 def _config(arguments):
@@ -384,12 +413,17 @@ def _config(arguments):
     data = [str(name) for name in (data if isinstance(data, (list, tuple)) else [data])]
     preset = PRESETS[arguments["preset"]]
     recipe = {**preset["training"], "dropout": preset["model"]["dropout"]}
-    return {
+    config = {
         **{name: arguments[name] for name in _CONFIG},
         "data": data[0] if len(data) == 1 else data,
         "init": None if init is None else str(init),
         **{n: v if arguments[n] is None else arguments[n] for n, v in recipe.items()},
     }
+    for name in ("dropout", "label_smoothing"):
+        check_rate(**{name: config[name]})
+    if config["rdrop"] and not config["dropout"]:
+        raise ValueError(f"rdrop needs dropout. Received: rdrop={config['rdrop']}, dropout=0")
+    return json.loads(json.dumps(config))  # As the file gives it back.
 
 
 def _model(config, base, tokenizer):
@@ -435,7 +469,7 @@ def _parts(start, last_step, epoch_steps):
         start += epochs * steps
 
 
-def _open_folder(run_dir, config):
+def _check_folder(run_dir, config):
     """Makes the run folder, or sees that the one that is there holds the same run."""
     path = run_dir / "config.json"
     if path.exists():
@@ -451,19 +485,24 @@ def _open_folder(run_dir, config):
         raise ValueError(f"{run_dir} is not empty and holds no run: give another output folder.")
     else:
         run_dir.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({**config, "keras_mt": __version__}, indent=2) + "\n"
-        with written_whole(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
 
 
 def _tokenizer(run_dir, base, pairs, vocab_size, seed, report):
     path = run_dir / "tokenizer.model"
-    if not path.exists():
-        if base is not None:
-            tokenizer = base.tokenizer
-        else:
-            report(f"training the tokenizer, at most {vocab_size:,} pieces")
-            texts = (t for corpus in pairs for pair in corpus.as_numpy_iterator() for t in pair)
-            tokenizer = Tokenizer.train(texts, vocab_size, seed=seed)
-        tokenizer.save(path)
-    return Tokenizer.load(path)
+    if path.exists():
+        return Tokenizer.load(path)
+    if base is not None:
+        return base.tokenizer
+    report(f"training the tokenizer, at most {vocab_size:,} pieces")
+    texts = (t for corpus in pairs for pair in corpus.as_numpy_iterator() for t in pair)
+    return Tokenizer.train(texts, vocab_size, seed=seed)
+
+
+def _write_run(run_dir, config, tokenizer):
+    """Writes what makes the run, unless it is there: not before it is known to be possible."""
+    if not (run_dir / "config.json").exists():
+        text = json.dumps({**config, "keras_mt": __version__}, indent=2) + "\n"
+        with written_whole(run_dir / "config.json") as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    if not (run_dir / "tokenizer.model").exists():
+        tokenizer.save(run_dir / "tokenizer.model")

@@ -96,6 +96,12 @@ def test_rows_stand_in_the_bucket_of_their_longer_side(texts, tokenizer):
         assert len(set(bucket)) == 1
 
 
+def test_no_side_is_wider_than_an_odd_limit(texts, tokenizer):
+    made = batches(texts, tokenizer, max_length=15)
+    widths = [side.shape[1] for batch, _ in made.epoch(0) for side in batch.values()]
+    assert max(widths) == 15  # Batches are of even widths, but for this.
+
+
 def test_padding_of_captions_is_under_a_tenth():
     data = os.environ.get("KERAS_MT_DATA")
     if not data:

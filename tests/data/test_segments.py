@@ -37,6 +37,10 @@ def segments(*texts):
         ("Привет! Как дела? ¿Qué tal? ¡Bien!",
          ["Привет!", "Как дела?", "¿Qué tal?", "¡Bien!"]),
         ("这是。那是！对吗？是", ["这是。", "那是！", "对吗？", "是"]),
+        ("真的吗？！是的。", ["真的吗？！", "是的。"]),
+        ("好！！！", None),
+        ("他说：“好。”", None),
+        ("「これは何？」と聞いた。", None),
         ("مرحبا. كيف حالك؟", ["مرحبا.", "كيف حالك؟"]),
     ],
 )  # fmt: skip
@@ -77,7 +81,7 @@ def test_parts_are_short_and_make_up_their_row(rows, limit):
     for i, whole in enumerate(rows):
         own = [list(part) for part, r in zip(parts, row, strict=True) if r == i]
         assert own and list(itertools.chain(*own)) == whole
-        assert max(map(len, own)) <= limit
+        assert max(map(len, own)) <= limit and (len(own) == 1 or all(own))
         if len(whole) <= limit:
             assert len(own) == 1
         for before, after in itertools.pairwise(own):
@@ -85,4 +89,4 @@ def test_parts_are_short_and_make_up_their_row(rows, limit):
             word = (before[::-1].index(4) if 4 in before else len(before)) + (
                 next((n for n, piece in enumerate(after) if piece == 4), len(after))
             )
-            assert not after or after[0] == 4 or word + 1 >= limit // 2
+            assert after[0] == 4 or word + 1 >= limit // 2

@@ -1,5 +1,6 @@
 import math
 
+import keras
 import numpy as np
 import pytest
 
@@ -50,6 +51,13 @@ def test_reverse_logits_are_float32_in_mixed_precision():
     assert logits.dtype == "float32"
     # Yet the product is one of bfloat16, which costs half: no bit is set that it does not have.
     assert not (np.array(logits).view("uint32") & 0xFFFF).any()
+
+
+def test_tokens_must_be_integers():
+    embedding = PositionalEmbedding(vocab_size=20, d_model=8)
+    for tokens in (keras.Input((5,)), np.ones((1, 5), "float32")):
+        with pytest.raises(ValueError, match="integer tokens"):
+            embedding(tokens)
 
 
 def test_odd_widths_and_long_sequences_are_refused():

@@ -1,12 +1,14 @@
 """A stand-in for TensorFlow Serving: its two doors, made of its own protocol classes.
 
-An export answers behind them. A model that is not there is refused with the server's words, and the
-first `unavailable` calls are turned away, as by a server that is starting.
+An export answers behind them. A model that is not there is refused with the server's words, the
+first `unavailable` calls are turned away, as by a server that is starting, and each answer comes
+after `delay` seconds.
 """
 
 import contextlib
 import json
 import threading
+import time
 from concurrent import futures
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -16,10 +18,13 @@ from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 
 class Servable:
-    def __init__(self, signatures, name, unavailable=0):
+    def __init__(self, signatures, name, unavailable=0, delay=0):
         self.signatures, self.name, self.unavailable = signatures, name, unavailable
+        self.delay, self.calls = delay, 0
 
     def turned_away(self):
+        self.calls += 1
+        time.sleep(self.delay)
         self.unavailable -= 1
         return self.unavailable >= 0
 

@@ -55,6 +55,27 @@ def test_a_client_says_what_went_wrong(name, option, door, signatures):
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize(("name", "option", "door"), DOORS)
+def test_a_client_asks_a_slow_server_once(name, option, door, signatures):
+    servable = Servable(signatures, "pt_en", delay=4)
+    with door(servable) as address:
+        result = client(name, option, address, "--model", "pt_en", "--timeout", 2, "Olá!")
+    assert result.returncode == 1 and "no translation from" in result.stderr
+    assert servable.calls == 1
+
+
+def test_places_without_a_hypothesis_are_not_shown(signatures):
+    servable = Servable(signatures, "pt_en")
+    with rest_door(servable) as address:
+        result = client("rest_client.py", "--url", address, "--model", "pt_en", "")
+    assert result.stdout == "0.000\t\n"  # The export's n-best is 2.
+    with grpc_door(servable) as address:
+        result = client(
+            "grpc_client.py", "--address", address, "--model", "pt_en", "--n-best", 9, "Olá!"
+        )
+    assert result.returncode == 1 and "'Olá!' is refused" in result.stderr
+
+
 def test_the_readmes_bodies_are_the_protocols():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     bodies = [json.loads(body) for body in re.findall(r"^curl -d '(.*?)' ", readme, re.MULTILINE)]

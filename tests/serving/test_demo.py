@@ -2,6 +2,7 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_mt import Translator
 from keras_mt.serving import ExportedTranslator
@@ -24,6 +25,19 @@ def test_the_list_is_the_n_best_list(reader, run_dir, sources):
         found = {h.text: h.score for h in translations(reader, source)}
         assert list(found) == list(scores)
         assert found == pytest.approx(scores, abs=1e-4)
+
+
+def test_of_two_alike_the_better_counts():
+    rows = {"translations": ["A", "B", "A"], "scores": [-1.0, -2.0, -3.0]}
+
+    class Export:
+        @staticmethod
+        def tunable(**_):
+            return {name: tf.constant([row]) for name, row in rows.items()}
+
+    Export.tunable.structured_outputs = {"scores": tf.TensorSpec([None, 3])}
+    Export.signatures = {"tunable": Export.tunable}
+    assert [(h.text, h.score) for h in translations(Export, "")] == [("A", -1.0), ("B", -2.0)]
 
 
 def test_attention_of_words_is_that_of_their_pieces(reader, translator, sources):

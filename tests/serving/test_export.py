@@ -247,3 +247,15 @@ def test_a_sampling_export_is_seeded(run_dir, sources, tmp_path):
     assert [[h.text for h in found] for found in exported.hypotheses(sources)] == sampled
     other = Translator.load(run_dir, seed=5, **options)
     assert [[h.text for h in found] for found in other.hypotheses(sources)] != sampled
+    tuned = exported.signatures["tunable"](
+        text=tf.constant(sources[:1] * 2), beam_size=tf.constant([3, 1]),
+        n_best=tf.constant([3, 1]), length_penalty=tf.ones(2), max_length=tf.constant([0, 0]),
+    )["translations"].numpy()  # fmt: skip
+    assert [text.decode() for text in tuned[0, :3]] == sampled[0]
+    (alone,) = Translator.load(run_dir, seed=4, **{**options, "beam_size": 1, "n_best": 1})(
+        sources[:1]
+    )
+    assert tuned[1, 0].decode() == alone
+    greedy = exported.signatures["greedy"](text=tf.constant(sources))["translations"].numpy()
+    expected = Translator.load(run_dir, beam_size=1)(sources)
+    assert [text.decode() for text in greedy[:, 0]] == expected

@@ -85,9 +85,13 @@ def test_the_warm_up_requests_replay(exported, tmp_path):
         sizes = {proto.tensor_shape.dim[0].size for proto in request.inputs.values()}
         (size,) = sizes
         seen.add((request.model_spec.signature_name, size))
-        for proto in response.outputs.values():
+        for name, proto in response.outputs.items():
             assert proto.tensor_shape.dim[0].size == size
-    assert seen == {(name, size) for name in SIGNATURES for size in (1, 8, 32)}
+            if name == "scores":  # None is refused.
+                assert (tf.make_ndarray(proto)[:, 0] > -1e9).all()
+            if name == "target_lengths":
+                assert (tf.make_ndarray(proto) > 1).all()
+    assert seen == {(name, size) for name in SIGNATURES for size in (1, 8, 64)}
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no C compiler (gcc)")
@@ -165,6 +169,15 @@ def test_configurations_that_are_there_stay(tmp_path):
     write_configurations(tmp_path / "en_de")
     assert (tmp_path / "en_de" / "batching.config").read_text() == "mine"
     assert (tmp_path / "en_de" / "models.config").exists()
+
+
+def test_an_export_into_the_folder_one_is_in(translator, tmp_path, monkeypatch):
+    (tmp_path / "en_de").mkdir()
+    monkeypatch.chdir(tmp_path / "en_de")
+    translator.export("1")
+    assert 'name: "en_de"' in Path("models.config").read_text()
+    card = json.loads(Path("1/assets.extra/model_card.json").read_text())
+    assert (card["name"], card["version"]) == ("en_de", "1")
 
 
 def test_the_card_says_what_the_model_is(exported, translator):

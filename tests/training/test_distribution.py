@@ -1,3 +1,4 @@
+import csv
 import json
 import os
 import signal
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from keras_mt import Translator
-from keras_mt.training import distribution
+from keras_mt.training import distribution, train
 
 PROCESS = Path(__file__).with_name("process.py")
 
@@ -84,12 +85,20 @@ def test_two_devices_train_as_one(corpus, one, tmp_path):
     assert_same_to_rounding(tmp_path / "run", one)
 
 
+def test_two_devices_clip_the_gradients_of_both(corpus, tmp_path):
+    options = {"dropout": 0.0, "steps": 10, "clip_norm": 0.3}
+    finish(start(corpus, tmp_path / "one", **options))
+    finish(start(corpus, tmp_path / "two", devices=2, **options))
+    assert_same_to_rounding(tmp_path / "two", tmp_path / "one")
+
+
 def test_two_workers_train_as_one_and_only_the_chief_writes(corpus, one, tmp_path):
     outputs = finish(*start_two(corpus, tmp_path / "run", dropout=0.0, bleu_epochs=1))
     assert_same_to_rounding(tmp_path / "run", one)
     assert "finished at step 26" in outputs[0] and "step" not in outputs[1].lower()
-    log = (tmp_path / "run" / "log.csv").read_text()
-    assert log.count("started") == 1 and "val_bleu" in log.splitlines()[0]
+    rows = list(csv.DictReader((tmp_path / "run" / "log.csv").read_text().splitlines()))
+    assert [row["event"] for row in rows].count("started") == 1
+    assert any(row["val_bleu"] for row in rows)
 
 
 def test_a_killed_job_of_two_workers_ends_where_an_unbroken_one_does(corpus, tmp_path):
@@ -126,6 +135,15 @@ def test_another_version_of_keras_is_refused(monkeypatch):
     monkeypatch.setattr(distribution, "_strategy", Two)
     with pytest.raises(RuntimeError, match=r"checked on Keras 3\.15\.1.*this is 3\.99\.0"):
         distribution.distribute()
+
+
+def test_accumulation_on_several_devices_is_refused(corpus, tmp_path, monkeypatch):
+    class Two:
+        num_replicas_in_sync = 2
+
+    monkeypatch.setattr("keras_mt.training.run.distribute", Two)
+    with pytest.raises(ValueError, match="accumulate=2 is for one device alone, and there are 2"):
+        train(corpus, "pt", "en", tmp_path / "run", accumulate=2)
 
 
 def test_parameter_servers_are_refused(monkeypatch):
