@@ -87,14 +87,15 @@ def test_multi30k_recipe_asks_for_options_that_exist(name, tokenize, tmp_path):
     command = ["sh", ROOT / "examples/multi30k/train.sh", folder, run, "--epochs", "1"]
     path = f"{tmp_path}:{os.environ['PATH']}"
     subprocess.run(command, check=True, env={**os.environ, "PATH": path})
-    for part in ("forward", "backward"):  # As the two runs leave it.
+    for part in ("forward", "backward", "mixed"):  # As the runs leave them.
         Path(f"{run}_{part}").mkdir()
         Path(f"{run}_{part}/model.keras").touch()
     calls = [call.splitlines() for call in shown.with_suffix(".calls").read_text().split("-- ")[1:]]
-    forward, backward, *translations, last = (
+    forward, backward, *translations, mixed, last = (
         main.commands[name].make_context(name, arguments).params for name, _, *arguments in calls
     )
-    assert forward["output"] == last["init"] == translations[0]["model"] == f"{run}_forward"
+    assert forward["output"] == mixed["init"] == translations[0]["model"] == f"{run}_forward"
+    assert last["init"] == mixed["output"] == f"{run}_mixed" and last["data"] == (str(folder),)
     assert backward["output"] == translations[1]["model"] == f"{run}_backward"
     assert (backward["source"], backward["target"], backward["data"]) == (
         "de",
@@ -102,7 +103,7 @@ def test_multi30k_recipe_asks_for_options_that_exist(name, tokenize, tmp_path):
         (str(folder),),
     )
     data = [Path(f"{run}_{part}_data") for part in ("forward", "backward")]
-    assert last["data"] == tuple(map(str, [folder, *data]))
+    assert mixed["data"] == tuple(map(str, [folder, *data]))
     assert (last["output"], last["epochs"], last["bleu_tokenize"]) == (run, 1, tokenize)
     assert (data[0] / "en.train.txt").read_text() == "en\n"
     assert (data[1] / "de.train.txt").read_text() == "de\n"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Trains a Multi30k translator in three parts. The same command goes on with what was broken off.
+# Trains a Multi30k translator in four parts. The same command goes on with what was broken off.
 #
 # usage: sh examples/multi30k/train.sh FOLDER RUN_DIR [OPTIONS OF keras-mt train, LAST PART]
 #
@@ -9,7 +9,8 @@
 # 1. RUN_DIR_forward and RUN_DIR_backward: plain training, English to German and the other way.
 # 2. RUN_DIR_forward_data and RUN_DIR_backward_data: the training captions with one side translated
 #    by these (data diversification, Nguyen et al. 2020).
-# 3. RUN_DIR: from the weights of RUN_DIR_forward, R-Drop (Liang et al. 2021) on all three corpora.
+# 3. RUN_DIR_mixed: from the weights of RUN_DIR_forward, R-Drop (Liang et al. 2021) on all three.
+# 4. RUN_DIR: from these weights, R-Drop on the captions alone.
 set -eu
 folder=$1 run=$2
 shift 2
@@ -41,6 +42,9 @@ train en de "${run}_forward" $plain
 train de en "${run}_backward" $plain
 diversify en de "${run}_forward"
 diversify de en "${run}_backward"
-train en de "$run" --init "${run}_forward" --data "${run}_forward_data" --data "${run}_backward_data" \
-  --dropout 0.1 --rdrop 3 --warmup-steps 300 --learning-rate 0.0015 --epochs 24 \
+
+rdrop="--dropout 0.1 --rdrop 3 --warmup-steps 300"
+train en de "${run}_mixed" --init "${run}_forward" --data "${run}_forward_data" \
+  --data "${run}_backward_data" $rdrop --learning-rate 0.0015 --epochs 4 --average 3
+train en de "$run" --init "${run}_mixed" $rdrop --learning-rate 0.001 --epochs 20 \
   --keep 10 --average 10 --bleu-epochs 1 "$@"
