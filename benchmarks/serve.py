@@ -34,7 +34,7 @@ import harness
 from robustness import memory
 
 WORKLOADS = ("first", "load", "load-batched", "swap")
-ROUNDS = 5
+ROUNDS = 3
 
 
 def main():
@@ -46,7 +46,7 @@ def main():
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
     parser.add_argument("--minutes", type=float, default=10, help="Of each load.")
     parser.add_argument("--callers", type=int, default=64)
-    parser.add_argument("--swaps", type=int, default=8)
+    parser.add_argument("--swaps", type=int, default=4)
     parser.add_argument("--output", type=Path, help="File that the JSON lines are added to.")
     parser.add_argument("--worker", choices=["warm", "cold"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
