@@ -43,7 +43,7 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("run")
     parser.add_argument("output", type=Path)
-    parser.add_argument("--minutes", type=float, default=8)
+    parser.add_argument("--minutes", type=float, default=4)
     arguments = parser.parse_args()
     rows = [
         "| | steps | seconds a step | BLEU | BLEU of the mean of 5 |",
