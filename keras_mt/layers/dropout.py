@@ -11,7 +11,7 @@ class Dropout(keras.layers.Dropout):
     With dropout on, `y = x * m / (1 - p)`, where each `m` is 0 with probability `p` and else 1.
     On the TensorFlow backend `p` is the multiple of 1/256 nearest to `rate` (at least one of them,
     unless `rate` is 0), and four elements share one draw of 32 bits: on a CPU a third of the time.
-    Each replica of a `tf.distribute.Strategy` draws its own. On other backends it is Keras's own.
+    On other backends it is Keras's own.
 
     Args:
         rate: The share of the elements that is set to 0, at least 0 and below 1.
@@ -46,19 +46,10 @@ class Dropout(keras.layers.Dropout):
         dropped = min(max(round(256 * self.rate), 1), 255)
         shape = ops.shape(inputs)
         size = ops.size(inputs)
-        words = _random_words((size + 3) // 4, self.seed_generator)
+        words = keras.random.randint(
+            [(size + 3) // 4, 1], -(2**31), 2**31 - 1, dtype="int32", seed=self.seed_generator
+        )
         draws = ops.reshape(ops.reshape(ops.view(words, "uint8"), (-1,))[:size], shape)
         # A product with what needs no gradient is cheaper, there and back, than a choice.
         scale = 256 / (256 - dropped)
         return inputs * (ops.cast(draws >= dropped, inputs.dtype) * scale)
-
-
-def _random_words(count, seed_generator):
-    """Random int32 `[count, 1]`, other ones on each replica, whose seed generators are alike."""
-    import tensorflow as tf  # Not above: the layers run without it.
-
-    context = tf.distribute.get_replica_context()
-    replica = 0 if context is None else context.replica_id_in_sync_group
-    seed = tf.cast(seed_generator.next() % (2**31 - 2), "int32")
-    seed += tf.stack([tf.cast(replica, "int32"), 0])
-    return tf.random.stateless_uniform([count, 1], seed, minval=None, maxval=None, dtype="int32")

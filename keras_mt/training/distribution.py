@@ -23,6 +23,7 @@ def distribute():
     - A loss that is a mean over weighted samples, such as `CrossEntropy`'s over the real tokens, is
       the mean over the global batch. Keras takes the mean of the replicas' means, in which a
       replica's few tokens would count as much as another's many.
+    - Each replica draws its own random numbers, of dropout say. Keras's seeds are alike on all.
     - Gradients are clipped by the norm of their sum over the replicas. Keras clips each one's part.
     - With several workers, `fit` builds the model from a local batch and shows a worker's own logs
       while it trains. Keras fails at both; what it reports of an epoch is of all workers anyway.
@@ -48,6 +49,7 @@ def distribute():
                 f"this is {keras.__version__}: install keras=={_CHECKED[-1]}."
             )
         keras_loss.reduce_values = _reduce_values
+        keras.random.SeedGenerator.next = _next_seed
         base_optimizer.BaseOptimizer._clip_gradients = _clip_gradients
         keras_trainer.TensorFlowTrainer._maybe_symbolic_build = _maybe_symbolic_build
         keras_trainer.reduce_per_replica = _reduce_per_replica
@@ -107,6 +109,16 @@ def _reduce_values(values, sample_weight=None, reduction="sum_over_batch_size"):
     total = context.all_reduce(tf.distribute.ReduceOp.SUM, tf.reduce_sum(sample_weight))
     # Keras adds up the replicas' gradients, so each contributes its part of the mean.
     return tf.math.divide_no_nan(tf.reduce_sum(values), tf.cast(total, values.dtype))
+
+
+_keras_next_seed = keras.random.SeedGenerator.next
+
+
+def _next_seed(self, ordered=True):
+    seed, context = _keras_next_seed(self, ordered), tf.distribute.get_replica_context()
+    if context is None:
+        return seed
+    return seed + tf.stack([tf.cast(context.replica_id_in_sync_group, seed.dtype), 0])
 
 
 _keras_clip_gradients = base_optimizer.BaseOptimizer._clip_gradients

@@ -17,7 +17,7 @@ def robustness():
 def test_wild_requests_get_well_formed_answers(robustness, exported):
     result = robustness.run(exported, 120, seed=5)
     assert result["requests"] == 120 and all(result["by_signature"].values())
-    assert result["bytes"] > 2000
+    assert result["bytes"] > 500
 
 
 def test_what_is_wrong_with_an_answer_is_seen(robustness):

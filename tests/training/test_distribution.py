@@ -85,6 +85,33 @@ def test_two_devices_train_as_one(corpus, one, tmp_path):
     assert_same_to_rounding(tmp_path / "run", one)
 
 
+def test_replicas_draw_their_own():
+    script = """
+import tensorflow as tf
+
+(cpu,) = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+from keras_mt.layers.dropout import Dropout
+from keras_mt.training import distribution
+
+ones = tf.ones((8, 32))
+alone = Dropout(0.5, seed=1)(ones, training=True)
+distribution._strategy = lambda: tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+strategy = distribution.distribute()
+with strategy.scope():
+    layer = Dropout(0.5, seed=1)
+found = strategy.run(tf.function(lambda: layer(ones, training=True)))
+first, second = (x.numpy() for x in strategy.experimental_local_results(found))
+print((first == second).mean(), (first == alone.numpy()).mean())
+"""
+    process = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 0, process.stderr
+    alike, as_alone = map(float, process.stdout.split()[-2:])
+    assert 0.3 < alike < 0.7 and as_alone == 1
+
+
 def test_two_devices_clip_the_gradients_of_both(corpus, tmp_path):
     options = {"dropout": 0.0, "steps": 10, "clip_norm": 0.3}
     finish(start(corpus, tmp_path / "one", **options))
