@@ -389,7 +389,7 @@ def translate(model, text, prefixes, as_json, token_scores, **search):
                 error = errors.get(i)
                 if error is None and found is None:
                     error = "its prefix is longer than the model's limit"
-                elif error is None and texts[0][i].strip() and found[0] == ("", 0, None):
+                elif error is None and texts[0][i].strip() and found[0][:2] == ("", 0):
                     error = "nothing in it to translate"  # The tokenizer dropped all of it.
                 if error:
                     click.echo(f"line {number + i} refused: {error}", err=True)

@@ -106,6 +106,12 @@ def test_translate_takes_prefixes_and_gives_token_scores(keras_mt, run_dir, corp
     assert result.returncode == 1 and b"one ends after 1" in result.stderr
 
 
+def test_a_line_with_nothing_to_translate_is_refused_with_token_scores_too(keras_mt, run_dir):
+    result = keras_mt("translate", run_dir, "--json", "--token-scores", stdin=b"\x01\n")
+    assert b"line 1 refused: nothing in it to translate" in result.stderr
+    assert json.loads(result.stdout)["translations"] == []
+
+
 def test_score_writes_a_line_for_each_pair(keras_mt, run_dir, corpus, tmp_path):
     files = [corpus / f"{language}.test.txt" for language in ("pt", "en")]
     sources, targets = (file.read_text(encoding="utf-8").splitlines() for file in files)

@@ -196,10 +196,11 @@ def train(
             f"{', '.join(corpora)} has no pair of at most max_length={max_length} tokens."
         )
     last_step = steps or (epochs or _DEFAULT_EPOCHS) * batches.counts.batches
-    if average > -(-last_step // checkpoint_steps):
+    saved = math.ceil(last_step / checkpoint_steps)
+    if average > saved:
         raise ValueError(
             f"average={average} takes as many checkpoints, and with {checkpoint_steps=} a run of "
-            f"{last_step} steps has {-(-last_step // checkpoint_steps)}."
+            f"{last_step} steps has {saved}."
         )
     validation = validation_pairs = None
     if has_split(corpora[0], source, target, "validation"):
