@@ -8,12 +8,15 @@ Workloads:
                   to the one that the text gets alone.
     load-batched  The same through TensorFlow's batch op, which puts calls that come together into
                   one batch, by the scheduler that TensorFlow Serving uses.
-    swap          Versions are copied in and loaded while callers ask, the old ones let go.
+    swap          Versions are copied in and loaded while callers ask, the old ones let go. Memory
+                  is measured before and after the C library's allocator, which keeps what is
+                  freed, is told to return it.
 
 FILE has a text a line. Prints a table, and a JSON line for each workload.
 """
 
 import argparse
+import ctypes
 import datetime
 import gc
 import json
@@ -224,7 +227,7 @@ def swap(arguments, texts):
         for caller in callers:
             caller.start()
         time.sleep(5)
-        alone, both = [memory()], []
+        both, alone, trimmed = [], [memory()], [trimmed_memory()]
         for number in range(2, arguments.swaps + 2):
             old = bring_in(number)
             both.append(memory())
@@ -234,6 +237,7 @@ def swap(arguments, texts):
             gc.collect()
             time.sleep(2)
             alone.append(memory())
+            trimmed.append(trimmed_memory())
         stop.set()
         for caller in callers:
             caller.join()
@@ -242,8 +246,15 @@ def swap(arguments, texts):
         "requests meanwhile": asked[0],
         "errors": len(errors),
         "memory with one version, MB": [round(value) for value in alone],
+        "the same, returned, MB": [round(value) for value in trimmed],
         "memory with two, MB": [round(value) for value in both],
     }
+
+
+def trimmed_memory():
+    """Resident memory, MB, once glibc has given what is free back to the system."""
+    ctypes.CDLL(None).malloc_trim(0)
+    return memory()
 
 
 if __name__ == "__main__":
