@@ -21,22 +21,17 @@ _LAZY = {
 }
 
 __all__ = [
-    "Tokenizer",
     "Transformer",
-    "Translator",
     "WarmupInverseSquareRoot",
     "__version__",
-    "data",
-    "decoding",
     "layers",
     "losses",
     "metrics",
     "models",
-    "plots",
     "schedules",
-    "serving",
-    "training",
 ]
+if keras.backend.backend() == "tensorflow":
+    __all__ += list(_LAZY)
 
 
 def __getattr__(name):

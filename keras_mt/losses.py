@@ -16,7 +16,7 @@ class CrossEntropy(keras.losses.Loss):
     Args:
         label_smoothing: The share of the label that is spread over the vocabulary, at least 0 and
             below 1.
-        padding_id: The label that does not count.
+        padding_id: The label that does not count; it need not be a token, as -100.
         reduction: `"mean_with_sample_weight"` (the mean over real tokens), `"sum"` or `"none"`.
         name: Name of the loss.
         dtype: Dtype of the computation: `"float32"` or `"float64"`; labels pass through it.
@@ -58,7 +58,7 @@ class CrossEntropy(keras.losses.Loss):
         return super().__call__(y_true, y_pred, sample_weight=weight)
 
     def call(self, y_true, y_pred):
-        return cross_entropy(ops.cast(y_true, "int32"), y_pred, self.label_smoothing)
+        return cross_entropy(classes(y_true, self.padding_id), y_pred, self.label_smoothing)
 
     def get_config(self):
         return {
@@ -153,9 +153,15 @@ def _symmetric_divergence(logits, others):
     return (p_mean - q_mean)[..., 0] / 2, gradient
 
 
+def classes(labels, padding_id):
+    """The labels as int32, with padding that is no class, such as -100, as class 0."""
+    labels = ops.cast(labels, "int32")
+    return ops.where(labels == padding_id, 0, labels) if padding_id else labels
+
+
 def label_logits(labels, logits):
-    """The logit of each label, `[batch, length]`."""
-    return ops.take_along_axis(logits, ops.cast(labels, "int32")[..., None], axis=-1)[..., 0]
+    """The logit of each int32 label, `[batch, length]`."""
+    return ops.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
 
 
 def check_holds_labels(dtype):

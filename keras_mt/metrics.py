@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_mt.losses import CrossEntropy, check_holds_labels, label_logits, real_tokens
+from keras_mt.losses import CrossEntropy, check_holds_labels, classes, label_logits, real_tokens
 
 
 class _TokenMetric(keras.metrics.Mean):
@@ -33,10 +33,15 @@ class _TokenMetric(keras.metrics.Mean):
 class TokenAccuracy(_TokenMetric):
     """The share of the labels, padding left out, that have the highest logit.
 
+    A label that shares it with others counts: logits of half precision tie where they are close.
+
     Args:
         padding_id: The label that does not count.
         name: Name of the metric.
         dtype: Dtype of the computation.
+
+    Raises:
+        ValueError: If the dtype does not hold every label.
 
     Example:
 
@@ -51,7 +56,7 @@ class TokenAccuracy(_TokenMetric):
 
     def values(self, y_true, y_pred):
         # Cheaper than argmax: the loss has the maximum and the label's logit already.
-        own = label_logits(y_true, y_pred)
+        own = label_logits(classes(y_true, self.padding_id), y_pred)
         return ops.cast(own >= ops.max(y_pred, axis=-1), self.dtype)
 
 
@@ -63,6 +68,9 @@ class Perplexity(_TokenMetric):
         padding_id: The label that does not count.
         name: Name of the metric.
         dtype: Dtype of the computation.
+
+    Raises:
+        ValueError: If the dtype does not hold every label.
 
     Example:
 

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_mt.losses import CrossEntropy
+from keras_mt.losses import CrossEntropy, SymmetricDivergence
 from keras_mt.metrics import Perplexity, TokenAccuracy
 
 random = np.random.default_rng(0)
@@ -57,6 +57,52 @@ def test_the_gradient_is_the_finite_difference():
         ) / 2e-2
         assert gradient[place] == pytest.approx(difference, abs=1e-4)
     assert np.all(gradient[2] == 0) and np.all(gradient[0, 2:] == 0)
+
+
+@pytest.mark.parametrize("padding_id", [-1, -100])
+def test_padding_need_not_be_a_class(padding_id):
+    import tensorflow as tf
+
+    labels, logits = np.where(LABELS == 0, padding_id, LABELS), tf.constant(LOGITS)
+    gradients = []
+    for loss, y in ((CrossEntropy(0.1), LABELS), (CrossEntropy(0.1, padding_id), labels)):
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            value = loss(y, logits)
+        gradients.append(tape.gradient(value, logits))
+    np.testing.assert_array_equal(*gradients)
+    for metric in (TokenAccuracy, Perplexity):
+        usual, other = metric(), metric(padding_id=padding_id)
+        usual.update_state(LABELS, LOGITS)
+        other.update_state(labels, LOGITS)
+        assert float(other.result()) == float(usual.result())
+
+
+def test_the_divergence_and_its_gradients_are_the_definitions():
+    import tensorflow as tf
+
+    others, weight = random.normal(size=LOGITS.shape).astype("float32"), LABELS != 0
+
+    def expected(logits, others):
+        p, q = (np.exp(x) / np.exp(x).sum(-1, keepdims=True) for x in (logits, others))
+        divergence = (p * np.log(p / q) + q * np.log(q / p)).sum(-1) / 2
+        return (divergence * weight).sum() / weight.sum()
+
+    pair = [tf.constant(LOGITS), tf.constant(others)]
+    with tf.GradientTape() as tape:
+        tape.watch(pair)
+        value = SymmetricDivergence()(*pair, sample_weight=weight)
+    assert float(value) == pytest.approx(expected(LOGITS, others), rel=1e-5)
+    gradients = tape.gradient(value, pair)
+    for side in range(2):
+        for place in [(0, 0, 3), (1, 3, 0), (1, 2, 4), (0, 2, 1)]:
+            ends = []
+            for sign in (1, -1):
+                moved = [LOGITS.astype("float64"), others.astype("float64")]
+                moved[side][place] += sign * 1e-5
+                ends.append(expected(*moved))
+            difference = (ends[0] - ends[1]) / 2e-5
+            assert float(gradients[side][place]) == pytest.approx(difference, abs=1e-6)
 
 
 def test_it_works_with_compile_and_fit_and_survives_a_file(tmp_path):

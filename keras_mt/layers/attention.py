@@ -17,7 +17,7 @@ def scaled_dot_product_attention(query, key, value, mask=None, dropout=None, tra
         key: Float tensor `[batch, num_heads, key_length, head_width]`.
         value: Float tensor `[batch, num_heads, key_length, head_width]`.
         mask: Boolean tensor that broadcasts to `[batch, num_heads, query_length, key_length]`, true
-            where a query may see a key. A query that may see no key at all takes the mean of the
+            where a query may see a key. A query that may see no key at all takes some mean of the
             values, never NaN.
         dropout: A `Dropout` layer for the attention weights, or None.
         training: Whether dropout is on.
@@ -102,7 +102,8 @@ class MultiHeadAttention(keras.layers.Layer):
         and the weights `[batch, num_heads, query_length, key_length]`.
 
     Raises:
-        ValueError: If `num_heads` does not divide the width, or `dropout` is out of range.
+        ValueError: If `num_heads` does not divide the width, `dropout` is out of range, or query
+            and value are batches of other sizes, where these are known.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.2.2
@@ -165,6 +166,7 @@ class MultiHeadAttention(keras.layers.Layer):
         training=None,
         use_causal_mask=False,
     ):
+        self._check_batches(query, value)
         keys, values = self.project(value, key)
         mask = None
         for padding in (value_mask, key_mask):  # [batch, key_length]
@@ -179,10 +181,11 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def project(self, value, key=None):
         """Projects to keys and values, each `[batch, num_heads, key_length, head_width]`."""
-        batch_size = ops.shape(value)[0]
-        keys = self.key_dense(value if key is None else key)
-        values = self.value_dense(value)
-        return self._split_heads(keys, batch_size), self._split_heads(values, batch_size)
+        key = value if key is None else key
+        return (
+            self._split_heads(self.key_dense(key), ops.shape(key)[0]),
+            self._split_heads(self.value_dense(value), ops.shape(value)[0]),
+        )
 
     def attend(self, query, keys, values, mask=None, training=None, swap=_swap):
         """Attention over what `project` returned.
@@ -200,8 +203,9 @@ class MultiHeadAttention(keras.layers.Layer):
         """
         if mask is not None:
             mask = ops.expand_dims(mask, -3)
+        batch_size = ops.shape(query if len(query.shape) == 3 else keys)[0]
         outputs, scores = scaled_dot_product_attention(
-            self._split_heads(self.query_dense(query), ops.shape(keys)[0], swap),
+            self._split_heads(self.query_dense(query), batch_size, swap),
             keys,
             values,
             mask,
@@ -210,6 +214,14 @@ class MultiHeadAttention(keras.layers.Layer):
         )
         outputs = ops.reshape(swap(outputs), ops.shape(query))
         return self.output_dense(outputs), scores
+
+    def _check_batches(self, query, value):
+        sizes = {x.shape[0] for x in (query, value)} - {None}
+        if len(sizes) > 1:
+            raise ValueError(
+                f"{self.name} takes a query and a value of one batch size. "
+                f"Received: shapes {tuple(query.shape)} and {tuple(value.shape)}"
+            )
 
     def _split_heads(self, x, batch_size, swap=_swap):
         # [batch, length, width] or [batch * length, width]
@@ -223,6 +235,7 @@ class MultiHeadAttention(keras.layers.Layer):
         return query_shape
 
     def compute_output_spec(self, query, value, *args, return_attention_scores=False, **kwargs):
+        self._check_batches(query, value)
         output = keras.KerasTensor(query.shape, dtype=self.compute_dtype)
         if not return_attention_scores:
             return output
@@ -256,6 +269,9 @@ class CausalSelfAttention(MultiHeadAttention):
     Returns:
         Float tensor `[batch, length, width]`, with the weights where asked.
 
+    Raises:
+        ValueError: If `num_heads` does not divide the width, or `dropout` is out of range.
+
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.2.3
         (https://arxiv.org/abs/1706.03762).
@@ -280,7 +296,7 @@ class CausalSelfAttention(MultiHeadAttention):
         )
 
     def empty_cache(self, batch_size):
-        """Keys and values of no position, for the first `step`."""
+        """The cache for the first `step`: two tensors `[batch, num_heads, 0, head_width]`."""
         empty = ops.zeros((batch_size, self.num_heads, 0, self.head_width), self.compute_dtype)
         return empty, empty
 
@@ -337,6 +353,10 @@ class CrossAttention(MultiHeadAttention):
 
     Returns:
         Float tensor `[batch, target_length, width]`, with the weights where asked.
+
+    Raises:
+        ValueError: If `num_heads` does not divide the width, `dropout` is out of range, or target
+            and memory are batches of other sizes, where these are known.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.2.3

@@ -195,11 +195,7 @@ class DecoderBlock(_Block):
         return_attention_scores=False,
         training=None,
     ):
-        if (memory is None) != (self.cross_attention is None):
-            built, called = ("with", "without") if memory is None else ("without", "with")
-            raise ValueError(f"{self.name} was built {built} memory and is called {called} it.")
-        if return_attention_scores and memory is None:
-            raise ValueError(f"{self.name} has no memory to return attention scores for.")
+        self._check_memory(memory, return_attention_scores)
 
         def attend_to_self(x):
             return self.self_attention(x, mask=target_mask, training=training), None
@@ -217,6 +213,13 @@ class DecoderBlock(_Block):
             )
         outputs = self._feed_forward_sublayer(hidden, training)
         return (outputs, scores) if return_attention_scores else outputs
+
+    def _check_memory(self, memory, return_attention_scores):
+        if (memory is None) != (self.cross_attention is None):
+            built, called = ("with", "without") if memory is None else ("without", "with")
+            raise ValueError(f"{self.name} was built {built} memory and is called {called} it.")
+        if return_attention_scores and memory is None:
+            raise ValueError(f"{self.name} has no memory to return attention scores for.")
 
     def step(self, target, cache, mask=None, memory_cache=None, memory_mask=None):
         """The block on new positions of the target, over the cache of those before.
@@ -254,6 +257,7 @@ class DecoderBlock(_Block):
     def compute_output_spec(
         self, target, memory=None, *args, return_attention_scores=False, **kwargs
     ):
+        self._check_memory(memory, return_attention_scores)
         output = keras.KerasTensor(target.shape, dtype=self.compute_dtype)
         if not return_attention_scores:
             return output

@@ -14,7 +14,7 @@ class Dropout(keras.layers.Dropout):
     On other backends it is Keras's own.
 
     Args:
-        rate: The share of the elements that is set to 0, at least 0 and below 1.
+        rate: The share of the elements that is set to 0, from 0 to 1.
         **kwargs: `seed`, `noise_shape` (which leaves all to Keras), `name`, `dtype` and the other
             arguments of `keras.layers.Layer`.
 
@@ -41,7 +41,8 @@ class Dropout(keras.layers.Dropout):
 
     def call(self, inputs, training=False):
         on_tensorflow = keras.backend.backend() == "tensorflow"
-        if not (training and self.rate) or self.noise_shape is not None or not on_tensorflow:
+        by_bytes = on_tensorflow and 0 < self.rate < 1 and self.noise_shape is None
+        if not (training and by_bytes):
             return super().call(inputs, training=training)
         dropped = min(max(round(256 * self.rate), 1), 255)
         shape = ops.shape(inputs)

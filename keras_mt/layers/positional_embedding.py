@@ -63,8 +63,8 @@ class PositionalEmbedding(keras.layers.Layer):
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: Integer tensor `[batch, length]`; with `reverse`, float tensor
-            `[batch, length, d_model]`.
+        inputs: Integer tensor `[batch, length]`, or one of whole numbers in float32, as Keras
+            builds models of; with `reverse`, float tensor `[batch, length, d_model]`.
         reverse: Whether to project to logits.
         positions: Integer positions that broadcast to the shape of `inputs`, for decoding step by
             step; 0, 1, 2, ... when None.
@@ -75,8 +75,8 @@ class PositionalEmbedding(keras.layers.Layer):
         padding; with `reverse`, float32 logits `[batch, length, vocab_size]`.
 
     Raises:
-        ValueError: If `d_model` is odd, `dropout` is out of range, tokens are not integers, or a
-            sequence is longer than `max_length`, where its length is known.
+        ValueError: If `d_model` is odd, `dropout` is out of range, tokens come in half precision,
+            or a sequence is longer than `max_length`, where its length is known.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, sections 3.4 and 3.5
@@ -112,6 +112,7 @@ class PositionalEmbedding(keras.layers.Layer):
         self.padding_id = padding_id
         self.tie_weights = tie_weights
         self.supports_masking = True
+        self.autocast = False  # Half precision would round the tokens.
         self.embedding = keras.layers.ReversibleEmbedding(
             vocab_size,
             d_model,
@@ -135,11 +136,7 @@ class PositionalEmbedding(keras.layers.Layer):
         self._check_tokens(inputs)
         table = ops.convert_to_tensor(sinusoidal_positions(self.max_length, self.d_model))
         if positions is None:
-            if (inputs.shape[1] or 0) > self.max_length:
-                raise ValueError(
-                    f"{self.name} was made for sequences of at most max_length={self.max_length} "
-                    f"tokens. Received: {inputs.shape[1]} tokens"
-                )
+            self._check_length(inputs)
             encodings = table[: ops.shape(inputs)[1]]
         else:
             encodings = ops.take(table, positions, axis=0)
@@ -148,15 +145,23 @@ class PositionalEmbedding(keras.layers.Layer):
         return self.dropout_layer(hidden, training=training)
 
     def _check_tokens(self, inputs):
-        # A dtype policy may round them, and their mask would be lost.
-        if keras.backend.is_float_dtype(inputs.dtype):
+        dtype = keras.backend.standardize_dtype(inputs.dtype)
+        if dtype in ("float16", "bfloat16"):
             raise ValueError(
                 f"{self.name} takes integer tokens, such as of keras.Input((None,), "
-                f'dtype="int32"). Received: {inputs.dtype}'
+                f'dtype="int32"): {dtype} rounds them.'
+            )
+
+    def _check_length(self, inputs):
+        if (inputs.shape[1] or 0) > self.max_length:
+            raise ValueError(
+                f"{self.name} was made for sequences of at most max_length={self.max_length} "
+                f"tokens. Received: {inputs.shape[1]} tokens"
             )
 
     def compute_mask(self, inputs, previous_mask=None):
-        if keras.backend.is_float_dtype(inputs.dtype):  # reverse
+        # Keras does not tell whether it was called in reverse: states have one axis more.
+        if len(inputs.shape) > 2 and keras.backend.is_float_dtype(inputs.dtype):
             return previous_mask
         return ops.not_equal(inputs, self.padding_id)
 
@@ -168,6 +173,8 @@ class PositionalEmbedding(keras.layers.Layer):
     def compute_output_spec(self, inputs, reverse=False, positions=None, training=None):
         if not reverse:
             self._check_tokens(inputs)
+            if positions is None:
+                self._check_length(inputs)
         shape = self.compute_output_shape(inputs.shape, reverse)
         return keras.KerasTensor(shape, dtype="float32" if reverse else self.compute_dtype)
 

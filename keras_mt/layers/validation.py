@@ -2,10 +2,11 @@
 
 
 def check_positive(**arguments):
-    """Raises ValueError unless every keyword argument is a positive integer."""
+    """Raises ValueError unless every keyword argument is a positive int."""
     for name, value in arguments.items():
-        if isinstance(value, bool) or int(value) != value or value < 1:
-            raise ValueError(f"{name} must be a positive integer. Received: {name}={value!r}")
+        # Keras takes no integers of NumPy's for a size, and does not say for which.
+        if type(value) is not int or value < 1:
+            raise ValueError(f"{name} must be a positive int. Received: {name}={value!r}")
 
 
 def check_rate(**arguments):

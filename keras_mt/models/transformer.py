@@ -118,25 +118,27 @@ class Transformer(keras.Model):
         def final_norm(name):
             return keras.layers.LayerNormalization(epsilon=1e-5, dtype=policy, name=name)
 
-        self.target_embedding = embedding(
+        target_embedding = embedding(
             "embedding" if share_embeddings else "target_embedding", tie_output
         )
-        self.source_embedding = (
-            self.target_embedding if share_embeddings else embedding("source_embedding")
-        )
-        self.encoder_blocks = [block(EncoderBlock, f"encoder_{i}") for i in range(num_layers)]
-        self.decoder_blocks = [block(DecoderBlock, f"decoder_{i}") for i in range(num_layers)]
-        self.encoder_norm = final_norm("encoder_norm") if pre_norm else None
-        self.decoder_norm = final_norm("decoder_norm") if pre_norm else None
+        source_embedding = target_embedding if share_embeddings else embedding("source_embedding")
+        encoder_blocks = [block(EncoderBlock, f"encoder_{i}") for i in range(num_layers)]
+        decoder_blocks = [block(DecoderBlock, f"decoder_{i}") for i in range(num_layers)]
+        encoder_norm = final_norm("encoder_norm") if pre_norm else None
+        decoder_norm = final_norm("decoder_norm") if pre_norm else None
 
         source = keras.Input((None,), dtype="int32", name="source")
         target = keras.Input((None,), dtype="int32", name="target")
-        memory = self.encode(source)
-        hidden = self.target_embedding(target)
-        for decoder_block in self.decoder_blocks:
+        memory = _in_turn(source, source_embedding, *encoder_blocks, encoder_norm)
+        hidden = target_embedding(target)
+        for decoder_block in decoder_blocks:
             hidden = decoder_block(hidden, memory)
-        logits = self._project(hidden)
+        logits = target_embedding(_in_turn(hidden, decoder_norm), reverse=True)
         super().__init__(inputs={"source": source, "target": target}, outputs=logits, **kwargs)
+        # Not before: torch wants its own constructor first.
+        self.source_embedding, self.target_embedding = source_embedding, target_embedding
+        self.encoder_blocks, self.decoder_blocks = encoder_blocks, decoder_blocks
+        self.encoder_norm, self.decoder_norm = encoder_norm, decoder_norm
         self.dtype_policy = policy
         self._config = {
             "vocab_size": vocab_size,
@@ -194,11 +196,15 @@ class Transformer(keras.Model):
         return (loss + self.rdrop * self._divergence(y_pred, other, weight)) / 2
 
     def encode(self, source):
-        """The memory `[batch, source_length, d_model]` of source tokens, carrying their mask."""
-        memory = self.source_embedding(source)
-        for block in self.encoder_blocks:
-            memory = block(memory)
-        return memory if self.encoder_norm is None else self.encoder_norm(memory)
+        """The encoder's output, which the decoder attends to.
+
+        Args:
+            source: Integer tokens `[batch, source_length]`.
+
+        Returns:
+            Float tensor `[batch, source_length, d_model]`, which carries the mask of the tokens.
+        """
+        return _in_turn(source, self.source_embedding, *self.encoder_blocks, self.encoder_norm)
 
     def start_decoding(self, source):
         """Encodes the source and begins a step-by-step decoding.
@@ -243,18 +249,32 @@ class Transformer(keras.Model):
                 hidden, caches[0], mask, caches[1], cache["memory_mask"]
             )
             grown.append(block_cache)
-        logits = ops.reshape(self._project(hidden), (-1, tokens.shape[1], self.vocab_size))
+        logits = self.target_embedding(_in_turn(hidden, self.decoder_norm), reverse=True)
+        logits = ops.reshape(logits, (-1, tokens.shape[1], self.vocab_size))
         return logits, {**cache, "target": grown}
 
-    def _project(self, hidden):
-        if self.decoder_norm is not None:
-            hidden = self.decoder_norm(hidden)
-        return self.target_embedding(hidden, reverse=True)
-
     def get_config(self):
-        policy = keras.dtype_policies.serialize(self.dtype_policy)
-        return {**self._config, "name": self.name, "trainable": self.trainable, "dtype": policy}
+        return {
+            **self._config,
+            "name": self.name,
+            "trainable": self.trainable,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            "frozen": [layer.name for layer in self.layers if not layer.trainable],
+        }
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        return cls(**config)
+        config = dict(config)
+        frozen = config.pop("frozen", [])
+        model = cls(**config)
+        for name in frozen:
+            model.get_layer(name).trainable = False
+        return model
+
+
+def _in_turn(x, *layers):
+    """The layers, those that are not None, one after another."""
+    for layer in layers:
+        if layer is not None:
+            x = layer(x)
+    return x

@@ -143,3 +143,12 @@ def test_one_step_at_a_time_equals_the_whole_sequence():
     for i in range(6):
         output, cache = layer.step(x[:, i : i + 1], cache)
         np.testing.assert_allclose(output[:, 0], whole[:, i], atol=1e-5)
+
+
+@pytest.mark.parametrize("layer", [MultiHeadAttention(2), CrossAttention(2)])
+def test_batches_of_other_sizes_are_refused(layer):
+    sizes = r"\(4, 3, 8\) and \(2, 3, 8\)"
+    with pytest.raises(ValueError, match=sizes):
+        layer(normal(4, 3, 8), normal(2, 3, 8))
+    with pytest.raises(ValueError, match=sizes):
+        layer(keras.Input(batch_shape=(4, 3, 8)), keras.Input(batch_shape=(2, 3, 8)))

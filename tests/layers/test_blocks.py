@@ -68,8 +68,11 @@ def test_decoder_block_without_memory_is_a_language_models_block(tmp_path):
     np.testing.assert_array_equal(keras.models.load_model(tmp_path / "model.keras")(x), model(x))
     with pytest.raises(ValueError, match="built without memory"):
         block(x, normal(2, 3, 8))
-    with pytest.raises(ValueError, match="no memory"):
-        block(x, return_attention_scores=True)
+    with pytest.raises(ValueError, match="built without memory"):
+        block(inputs, keras.Input((None, 8)))
+    for target in (x, inputs):
+        with pytest.raises(ValueError, match="no memory"):
+            block(target, return_attention_scores=True)
 
 
 def test_decoder_block_returns_the_scores_of_its_cross_attention():

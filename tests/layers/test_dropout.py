@@ -61,6 +61,10 @@ def test_nothing_outside_training_or_at_rate_0():
     np.testing.assert_array_equal(Dropout(0.0)(ones, training=True), ones)
 
 
+def test_all_is_dropped_at_rate_1():
+    np.testing.assert_array_equal(Dropout(1.0)(np.ones((9, 9)), training=True), np.zeros((9, 9)))
+
+
 def test_a_noise_shape_is_left_to_keras():
     outputs = np.array(Dropout(0.5, noise_shape=(8, 1))(np.ones((8, 50)), training=True))
     assert (outputs == outputs[:, :1]).all()

@@ -40,6 +40,27 @@ def functional(layer, inputs):
     return keras.Model(symbols, layer(*symbols))
 
 
+@keras.saving.register_keras_serializable()
+class Composed(keras.Model):
+    """A user's own model around a layer."""
+
+    def __init__(self, layer, **kwargs):
+        super().__init__(**kwargs)
+        self.layer = layer
+
+    def call(self, inputs):
+        return self.layer(*inputs)
+
+    def get_config(self):
+        layer = keras.saving.serialize_keras_object(self.layer)
+        return {**super().get_config(), "layer": layer}
+
+    @classmethod
+    def from_config(cls, config):
+        layer = keras.saving.deserialize_keras_object(config.pop("layer"))
+        return cls(layer, **config)
+
+
 def test_every_public_layer_is_a_case():
     public = {n for n in layers.__all__ if isinstance(getattr(layers, n), type)}
     assert public == set(CASES)
@@ -60,6 +81,23 @@ def test_config_and_weights_round_trip_through_a_file(name, dropout, tmp_path):
         if argument != "activation":
             assert getattr(copy, argument) == value
     assert [w.shape for w in copy.weights] == [w.shape for w in layer.weights]
+
+
+@every_layer
+def test_weights_survive_a_file_of_a_model_that_is_built_by_its_call(name, tmp_path):
+    layer, inputs = make(name)
+    model = Composed(layer)
+    expected = model(inputs)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(inputs), expected)
+    if len(inputs) == 1:
+        sequential = keras.Sequential([make(name)[0], keras.layers.Dense(3)])
+        sequential.compile("sgd", "mse")
+        sequential.fit(inputs[0], np.zeros((BATCH, LENGTH, 3)), verbose=0)
+        sequential.save(tmp_path / "model.keras")
+        loaded = keras.models.load_model(tmp_path / "model.keras")
+        np.testing.assert_array_equal(loaded(inputs[0]), sequential(inputs[0]))
 
 
 @every_layer

@@ -53,11 +53,16 @@ def test_reverse_logits_are_float32_in_mixed_precision():
     assert not (np.array(logits).view("uint32") & 0xFFFF).any()
 
 
-def test_tokens_must_be_integers():
-    embedding = PositionalEmbedding(vocab_size=20, d_model=8)
-    for tokens in (keras.Input((5,)), np.ones((1, 5), "float32")):
-        with pytest.raises(ValueError, match="integer tokens"):
-            embedding(tokens)
+def test_tokens_may_be_whole_numbers_but_not_in_half_precision():
+    embedding, tokens = PositionalEmbedding(300, 8, dtype="mixed_bfloat16"), [[259, 3, 0]]
+    expected = embedding(np.array(tokens))
+    for dtype in ("int64", "uint16", "float32"):
+        found = embedding(np.array(tokens, dtype))
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(found._keras_mask, expected._keras_mask)
+    for dtype in ("float16", "bfloat16"):
+        with pytest.raises(ValueError, match=f"integer tokens.*{dtype} rounds"):
+            embedding(keras.ops.cast(tokens, dtype))
 
 
 def test_odd_widths_and_long_sequences_are_refused():
@@ -65,3 +70,5 @@ def test_odd_widths_and_long_sequences_are_refused():
         PositionalEmbedding(10, 7)
     with pytest.raises(ValueError, match=r"max_length=4.*5 tokens"):
         PositionalEmbedding(10, 6, max_length=4)(np.ones((1, 5), int))
+    with pytest.raises(ValueError, match=r"max_length=4.*5 tokens"):
+        PositionalEmbedding(10, 6, max_length=4)(keras.Input((5,), dtype="int32"))

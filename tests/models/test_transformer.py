@@ -71,6 +71,45 @@ def test_it_is_functional_and_survives_a_file(variant, tmp_path):
     np.testing.assert_array_equal(loaded(inputs), model(inputs))
 
 
+def test_layers_stay_frozen_in_a_file_and_their_optimizer_goes_on(tmp_path):
+    model = Transformer(**SMALL)
+    model.source_embedding.trainable = False
+    model.encoder_blocks[1].trainable = False
+    model.compile("adam", CrossEntropy())
+    inputs = batch()
+    model.fit(inputs, inputs["target"], verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    frozen = [layer.name for layer in loaded.layers if not layer.trainable]
+    assert frozen == ["embedding", "encoder_1"]
+    assert len(loaded.trainable_weights) == len(model.trainable_weights) < len(model.weights)
+    for mine, other in zip(loaded.optimizer.variables, model.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_rdrop_adds_the_loss_and_the_divergence_of_another_pass(monkeypatch):
+    model, inputs = Transformer(**SMALL, rdrop=3.0), batch()
+    model.compile("sgd", CrossEntropy(0.1))
+    one, other = random.normal(size=(2, 3, 5, 20)).astype("float32")
+    asked = []
+
+    def call(self, x, training=None):
+        asked.append(training)
+        return other
+
+    monkeypatch.setattr(Transformer, "__call__", call)
+    labels = inputs["target"]
+    p, q = (np.exp(x) / np.exp(x).sum(-1, keepdims=True) for x in (one, other))
+    divergence = ((p - q) * np.log(p / q)).sum(-1)[labels != 0].mean() / 2
+    losses = [float(CrossEntropy(0.1)(labels, logits)) for logits in (one, other)]
+    loss = model.compute_loss(inputs, labels, one, training=True)
+    assert float(loss) == pytest.approx((sum(losses) + 3 * divergence) / 2, rel=1e-5)
+    assert asked == [True]
+    validation = model.compute_loss(inputs, labels, one, training=False)
+    assert float(validation) == pytest.approx(losses[0], rel=1e-5)
+    assert asked == [True]
+
+
 def test_embeddings_are_shared_three_ways_unless_asked_otherwise():
     def tables(model):
         return [w for w in model.weights if "embeddings" in w.path]
