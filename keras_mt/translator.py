@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import json
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from keras_mt.data.encoded import with_end
 from keras_mt.data.segments import cut, split_sentences
 from keras_mt.data.tokenizer import Tokenizer
 from keras_mt.decoding import MAX_LENGTH_PENALTY, NO_HYPOTHESIS, SearchOptions, beam_search
+from keras_mt.decoding.options import as_integer
 from keras_mt.models import Transformer
 
 # Segments translated at once, and the tokens of their longest times their number.
@@ -34,7 +36,8 @@ class Hypothesis(NamedTuple):
 
     Attributes:
         text: The translation, str.
-        score: Its log-probability / length ** length_penalty.
+        score: Its log-probability / length ** length_penalty, where repetitions count with the
+            `repetition_penalty`.
         tokens: Its pieces with the end, each with its log-probability, where asked for.
     """
 
@@ -74,7 +77,7 @@ class Translator:
         n_best: Number of translations of each sentence, at most `beam_size`.
         length_penalty: Exponent of the length in the score: a hypothesis's score is its
             log-probability / length ** length_penalty, where the length counts the generated
-            tokens with the end.
+            tokens with the end, and the log-probability is that with the `repetition_penalty`.
         min_length: The fewest tokens to generate, with the end.
         max_length: The most tokens to generate, with the end; None means twice the source's tokens
             plus 10, and never more than the model's own limit.
@@ -97,8 +100,10 @@ class Translator:
         string is empty.
 
     Raises:
-        ValueError: If an option is out of range, model and tokenizer do not fit, or a prefix is
-            longer than the model's limit (its row of a tensor is empty instead).
+        ValueError: If an option is out of range, model and tokenizer do not fit, an argument is of
+            another type, or a text has no translation, since its prefix is longer than the model's
+            limit or the model's probabilities are not finite (its row of a tensor is empty
+            instead).
 
     Example:
 
@@ -122,7 +127,7 @@ class Translator:
         self.options = SearchOptions(beam_size, n_best, length_penalty, min_length, **options)
         self.models = list(model) if isinstance(model, (list, tuple)) else [model]
         self.tokenizer = tokenizer
-        self.max_length = max_length
+        self.max_length = None if max_length is None else as_integer("max_length", max_length)
         self.split_sentences = split_sentences
         for model in self.models:
             if model.vocab_size != tokenizer.vocab_size:
@@ -132,6 +137,11 @@ class Translator:
                 )
         self.card = {}
         self._limit = min(model.max_length for model in self.models)
+        if self._limit < 2:
+            raise ValueError(
+                "The model's max_length must be at least 2, for a token and the end. "
+                f"Received: {self._limit}"
+            )
         longest = self._limit if max_length is None else max_length
         if not max(1, min_length) <= longest <= self._limit:
             raise ValueError(
@@ -188,14 +198,25 @@ class Translator:
     def __call__(self, texts, prefixes=None):
         if isinstance(texts, tf.Tensor):
             columns = [texts] if prefixes is None else [texts, prefixes]
+            _check_string_tensors(columns)
             return self._translate[len(columns) > 1, False](*columns)["translations"]
         one = isinstance(texts, str)
         if one:
+            if not isinstance(prefixes, str | None):
+                raise ValueError(
+                    f"prefixes must be a str, as texts is. Received: {type(prefixes).__name__}"
+                )
             texts, prefixes = [texts], None if prefixes is None else [prefixes]
-        found = self.hypotheses(texts, prefixes)
-        for i, hypotheses in enumerate(found):
-            if hypotheses is None:
+        rows = self._rows(texts, prefixes)
+        found = [as_hypotheses(row) for row in rows]
+        for i, row in enumerate(rows):
+            if row["refused"]:
                 raise ValueError(self._too_long(f"Prefix {i}"))
+            if found[i] is None:
+                raise ValueError(
+                    f"The model gives no finite probabilities for text {i}. Has its training "
+                    "diverged?"
+                )
         if self.options.n_best == 1:
             found = [hypotheses[0].text for hypotheses in found]
         else:
@@ -212,11 +233,18 @@ class Translator:
 
         Returns:
             For each text a list of `Hypothesis`, best first (fewer than `n_best` where there are
-            no more), or None where the prefix is longer than the model's limit.
+            no more), or None where the prefix is longer than the model's limit, or the model's
+            probabilities are not finite.
+
+        Raises:
+            ValueError: If an argument is not a list of str, or the lists differ in length.
         """
+        rows = self._rows(texts, prefixes, token_scores)
+        return [self._with_tokens(as_hypotheses(row), row) for row in rows]
+
+    def _rows(self, texts, prefixes=None, token_scores=False):
         columns = [texts] if prefixes is None else [texts, prefixes]
-        outputs = run_in_batches(self._translate[prefixes is not None, token_scores], *columns)
-        return [self._with_tokens(as_hypotheses(row), row) for row in outputs]
+        return run_in_batches(self._translate[prefixes is not None, token_scores], *columns)
 
     def score(self, sources, targets):
         """How probable the model finds given translations.
@@ -229,7 +257,7 @@ class Translator:
             List of `Score`; None where a text is longer than the model's limit.
 
         Raises:
-            ValueError: If the lists differ in length.
+            ValueError: If an argument is not a list of str, or the lists differ in length.
 
         Example:
 
@@ -239,7 +267,7 @@ class Translator:
             None
             if row["refused"]
             else Score(float(row["log_probs"].sum()), self._pieces(row["tokens"], row["log_probs"]))
-            for row in run_in_batches(self._score, sources, targets)
+            for row in run_in_batches(self._score, sources, targets, names=("sources", "targets"))
         ]
 
     def align(self, source, target=None):
@@ -256,9 +284,10 @@ class Translator:
             end, and a float32 NumPy array `[target_pieces, source_pieces]` whose rows sum to 1.
 
         Raises:
-            ValueError: If a text is longer than the model's limit.
+            ValueError: If an argument is not a str, or a text is longer than the model's limit.
         """
-        outputs = self._align(tf.constant([source]), tf.constant([target or ""]))
+        texts = {"source": source, "target": "" if target is None else target}
+        outputs = self._align(*(tf.constant([_utf8(name, text)]) for name, text in texts.items()))
         outputs = {name: tensor[0].numpy() for name, tensor in outputs.items()}
         if outputs["refused"]:
             raise ValueError(self._too_long("The source or the target"))
@@ -295,7 +324,7 @@ class Translator:
         return with_end(ids[:, : self._limit - 1]).to_tensor(), ids.row_lengths() >= self._limit
 
     def _translate_batch(self, text, prefix=None, own=None, token_scores=False):
-        """Translations `[batch, n_best]`, their scores and, if asked for, token scores.
+        """Translations `[batch, n_best]`, their scores, which rows were `refused`, token scores.
 
         Args:
             text: String `[batch]`.
@@ -333,7 +362,7 @@ class Translator:
         columns["refused"] = tf.gather(refused, row)
         found = self._translate_segments(source, columns, token_scores)
         penalty = own["length_penalty"][:, None] if own else float(self.options.length_penalty)
-        return _joined(found, row, glue, tf.shape(text)[0], penalty)
+        return {**_joined(found, row, glue, tf.shape(text)[0], penalty), "refused": refused}
 
     def _segments(self, text):
         """What is translated at once of string `[batch]`, in its order.
@@ -529,18 +558,30 @@ class Translator:
         export(self, directory, dtype, **options)
 
 
-def run_in_batches(function, *columns):
+def run_in_batches(function, *columns, names=("texts", "prefixes")):
     """Runs a function of string tensors `[batch]` over lists of str of any lengths.
 
     Texts of like length go together, and their outputs come back in order.
 
+    Args:
+        function: From string tensors `[batch]`, one of each column, to a dict of tensors
+            `[batch, ...]`.
+        *columns: Lists of str, equally many in each.
+        names: The columns' names in messages.
+
     Returns:
         For each text a dict of what the function returned for it, as NumPy arrays.
+
+    Raises:
+        ValueError: If a column is not a list of str that UTF-8 can encode, or they differ in
+            length.
     """
-    columns = [_encoded(texts) for texts in columns]
+    columns = [_encoded(name, texts) for name, texts in zip(names, columns, strict=False)]
     if len({len(texts) for texts in columns}) > 1:
         numbers = " and ".join(str(len(texts)) for texts in columns)
-        raise ValueError(f"The lists must have the same length. Received: {numbers} texts")
+        raise ValueError(
+            f"{' and '.join(names)} must have the same length. Received: {numbers} texts"
+        )
     lengths = [max(map(len, row)) for row in zip(*columns, strict=True)]
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     found = [None] * len(order)
@@ -555,7 +596,7 @@ def run_in_batches(function, *columns):
 
 
 def as_hypotheses(row):
-    """What a search returned for one text as a list of `Hypothesis`; None if it was refused."""
+    """What a search returned for one text as a list of `Hypothesis`; None if there is none."""
     if row["scores"][0] <= NO_HYPOTHESIS:
         return None
     return [
@@ -565,16 +606,33 @@ def as_hypotheses(row):
     ]
 
 
-def _encoded(texts):
-    encoded = []
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise ValueError(f"Text {i} must be a str. Received: {type(text).__name__}")
-        try:
-            encoded.append(text.encode("utf-8"))
-        except UnicodeEncodeError as error:
-            raise ValueError(f"Text {i} cannot be encoded as UTF-8: {error}") from None
-    return encoded
+def _encoded(name, texts):
+    # A str or a tensor would be taken apart.
+    if isinstance(texts, (str, bytes, tf.Tensor)) or not isinstance(texts, Iterable):
+        raise ValueError(f"{name} must be a list of str. Received: {type(texts).__name__}")
+    return [_utf8(f"{name}[{i}]", text) for i, text in enumerate(texts)]
+
+
+def _utf8(name, text):
+    if not isinstance(text, str):
+        raise ValueError(f"{name} must be a str. Received: {type(text).__name__}")
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name} cannot be encoded as UTF-8: {error}") from None
+
+
+def _check_string_tensors(columns):
+    for name, column in zip(("texts", "prefixes"), columns, strict=False):
+        if not (
+            isinstance(column, tf.Tensor)
+            and column.dtype == tf.string
+            and column.shape.rank in (1, None)
+        ):
+            raise ValueError(f"{name} must be a string tensor [batch]. Received: {column!r}")
+    shapes = [column.shape for column in columns]
+    if not shapes[0].is_compatible_with(shapes[-1]):
+        raise ValueError(f"texts and prefixes must have the same length. Received: shapes {shapes}")
 
 
 def _joined(found, row, glue, batch, length_penalty):
@@ -593,7 +651,10 @@ def _joined(found, row, glue, batch, length_penalty):
     # A segment with fewer hypotheses than another of its text gives its last one again.
     place = tf.minimum(places, tf.maximum(counts - 1, 0)[:, None])
     found = {name: tf.gather(tensor, place, batch_dims=1) for name, tensor in found.items()}
-    there = places < tf.math.unsorted_segment_max(counts, row, batch)[:, None]
+    there = tf.math.unsorted_segment_max(counts, row, batch)
+    # Where one segment has none, neither has its text.
+    there = tf.where(tf.math.unsorted_segment_min(counts, row, batch) > 0, there, 0)
+    there = places < there[:, None]
     glued = tf.strings.join([tf.repeat(glue[:, None], n_best, axis=1), found["translations"]])
     translations = tf.strings.unsorted_segment_join(glued, row, batch)
 

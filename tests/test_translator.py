@@ -3,6 +3,7 @@ import pytest
 import tensorflow as tf
 
 from keras_mt import Tokenizer, Transformer, Translator
+from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.translator import _joined
 
 START, END = Tokenizer.START, Tokenizer.END
@@ -192,6 +193,21 @@ def test_joined_texts_are_ranked_by_all_their_tokens():
     np.testing.assert_allclose(outputs["scores"], [[-2.8 / 3, -10.5 / 11]], atol=1e-5)
 
 
+def test_a_text_has_no_translation_where_one_of_its_segments_has_none():
+    found = {
+        "translations": tf.constant([["A1", "A2"], ["", ""], ["C1", ""]]),
+        "scores": tf.constant([[-1.0, -1.1], [NO_HYPOTHESIS] * 2, [-1.0, NO_HYPOTHESIS]]),
+        "lengths": tf.constant([[10, 2], [0, 0], [1, 0]]),
+    }
+    for penalty in (0.0, 1.0):
+        outputs = _joined(found, tf.constant([0, 0, 1]), tf.constant(["", " ", ""]), 2, penalty)
+        assert outputs["translations"].numpy().tolist() == [[b"", b""], [b"C1", b""]]
+        assert outputs["scores"].numpy().tolist() == [
+            [NO_HYPOTHESIS, NO_HYPOTHESIS],
+            [-1.0, NO_HYPOTHESIS],
+        ]
+
+
 def test_a_minimum_above_what_is_usual_is_kept(run_dir, sources):
     translator = Translator.load(run_dir, min_length=60)
     (found,) = translator.hypotheses([min(sources, key=len)], token_scores=True)[0]
@@ -211,10 +227,62 @@ def test_sentences_and_lines_are_translated_by_themselves_if_asked_for(run_dir, 
 def test_what_cannot_be_text_is_refused_by_its_number(translator):
     with pytest.raises(ValueError, match=r"Prefix 1 has more than 63 tokens"):
         translator(["Olá!", "Olá!"], ["", "word " * 500])
-    with pytest.raises(ValueError, match="Text 0 must be a str"):
+    with pytest.raises(ValueError, match=r"texts\[0\] must be a str\. Received: int"):
         translator([3])
     with pytest.raises(ValueError, match="UTF-8"):
         translator("\ud800")
+    with pytest.raises(ValueError, match="source cannot be encoded as UTF-8"):
+        translator.align("\ud800")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t: t(["a b", "c d"], "Um"), "prefixes must be a list of str. Received: str"),
+        (lambda t: t("text", ["Um"]), "prefixes must be a str, as texts is. Received: list"),
+        (lambda t: t(["text"], [3]), r"prefixes\[0\] must be a str. Received: int"),
+        (lambda t: t(7), "texts must be a list of str. Received: int"),
+        (lambda t: t(b"abc"), "texts must be a list of str. Received: bytes"),
+        (lambda t: t(tf.constant("a")), r"texts must be a string tensor \[batch\].*shape=\(\)"),
+        (lambda t: t(tf.constant([3])), r"texts must be a string tensor \[batch\].*int32"),
+        (lambda t: t(tf.constant(["a"]), ["b"]), r"prefixes must be a string tensor \[batch\]"),
+        (lambda t: t(tf.constant(["a"]), tf.constant(["b"] * 2)), "must have the same length"),
+        (lambda t: t.hypotheses("abc"), "texts must be a list of str. Received: str"),
+        (lambda t: t.hypotheses(tf.constant("abc")), "texts must be a list of str"),
+        (lambda t: t.score("abc", "abc"), "sources must be a list of str. Received: str"),
+        (lambda t: t.score(["abc"], "abc"), "targets must be a list of str. Received: str"),
+        (lambda t: t.score(["abc"], [None]), r"targets\[0\] must be a str. Received: NoneType"),
+        (lambda t: t.score(["a"], ["b", "c"]), "sources and targets must have the same length"),
+        (lambda t: t.align(["abc"]), "source must be a str. Received: list"),
+        (lambda t: t.align(3), "source must be a str. Received: int"),
+        (lambda t: t.align("abc", ["abc"]), "target must be a str. Received: list"),
+    ],
+)
+def test_arguments_of_another_type_are_refused_by_name(translator, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(translator)
+
+
+def test_a_model_without_finite_probabilities_is_told_from_a_prefix_too_long(translator, sources):
+    model = Transformer.from_config(translator.models[0].get_config())
+    model.set_weights([weight * np.nan for weight in model.get_weights()])
+    diverged = Translator(model, translator.tokenizer, beam_size=2)
+    with pytest.raises(ValueError, match="no finite probabilities for text 1"):
+        diverged(["", sources[0]])
+    with pytest.raises(ValueError, match="no finite probabilities for text 0"):
+        diverged(sources[0], "A")
+    with pytest.raises(ValueError, match="Prefix 0 has more than 63 tokens"):
+        diverged(sources[0], "word " * 500)
+    assert diverged.hypotheses(["", sources[0]]) == [[("", 0.0, None)], None]
+
+
+def test_a_model_of_two_tokens_translates_token_by_token(translator, sources):
+    config = {**translator.models[0].get_config(), "max_length": 2}
+    short = Translator(Transformer.from_config(config), translator.tokenizer, min_length=2)
+    (found,) = short.hypotheses([sources[0]], token_scores=True)[0]
+    assert len(found.tokens) == 2 * len(short.tokenizer.tokenize(sources[0]))
+    with pytest.raises(ValueError, match=r"max_length must be at least 2.*Received: 1"):
+        Translator(Transformer.from_config({**config, "max_length": 1}), translator.tokenizer)
 
 
 @pytest.mark.parametrize(
@@ -226,11 +294,18 @@ def test_what_cannot_be_text_is_refused_by_its_number(translator):
         ({"max_length": 3, "min_length": 4}, "min_length=4"),
         ({"min_length": 10**6}, "min_length=1000000"),
         ({"length_penalty": -1}, "length_penalty"),
+        ({"max_length": 8.0}, r"max_length must be an integer. Received: max_length=8\.0"),
+        ({"min_length": 8.0}, "min_length must be an integer"),
     ],
 )
 def test_impossible_options_are_refused_by_name(run_dir, options, message):
     with pytest.raises(ValueError, match=message):
         Translator.load(run_dir, **options)
+
+
+def test_a_maximum_length_of_numpy_is_stored_as_int(translator):
+    found = Translator(translator.models, translator.tokenizer, max_length=np.int64(8))
+    assert type(found.max_length) is int and found.max_length == 8
 
 
 def test_a_tokenizer_of_another_model_is_refused(translator):

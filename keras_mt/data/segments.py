@@ -6,6 +6,7 @@ from keras_mt.data.tokenizer import Tokenizer
 
 # Marks, of which no text has one: a cut, a line's end to keep, a point that ends no sentence.
 _CUT, _LINE, _POINT = "\x1f", "\x1e", "\x1d"
+_SPACE = r"[\s\p{Z}]"  # RE2's \s is ASCII's alone.
 _CLOSERS = r""""'”’»)\]」』）"""
 _OPENING = r"""["'“‘„«(\[¿¡]*[\p{Lu}\p{Lt}\p{Lo}]"""
 _ABBREVIATION = r"Mrs?|Ms|Mme|Drs?|Profs?|Sra?|St|Hr|Fr|Nr|No|vs|\pN{1,2}|(?:\pL\.)*\pL"
@@ -28,14 +29,16 @@ def split_sentences(text, where=True):
         empty has one empty segment.
     """
     text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
-    text = _replaced(text, (r"[\x00-\x09\x0b-\x1f\x{7f}-\x{9f}]", " "), (r"^\s+|\s+$", ""))
+    text = _replaced(
+        text, (r"[\x00-\x09\x0b-\x1f\x{7f}-\x{9f}]", " "), (rf"^{_SPACE}+|{_SPACE}+$", "")
+    )
     marked = _replaced(
         text,
-        (r"\s*\n\s*\n\s*", _CUT + _LINE * 2),
-        (r"\s*\n\s*", _CUT + _LINE),
+        (rf"{_SPACE}*\n{_SPACE}*\n{_SPACE}*", _CUT + _LINE * 2),
+        (rf"{_SPACE}*\n{_SPACE}*", _CUT + _LINE),
         (rf"(^|[^\pL\pN])({_ABBREVIATION})\.", rf"\1\2{_POINT}"),
-        (rf"([.!?…][{_CLOSERS}]*)\s+({_OPENING})", rf"\1{_CUT} \2"),
-        (rf"([。！？])\s*([^。！？\s{_CLOSERS}{_CUT}])", rf"\1{_CUT} \2"),
+        (rf"([.!?…][{_CLOSERS}]*){_SPACE}+({_OPENING})", rf"\1{_CUT} \2"),
+        (rf"([。！？]){_SPACE}*([^。！？\s\p{{Z}}{_CLOSERS}{_CUT}])", rf"\1{_CUT} \2"),
         (_POINT, "."),
     )
     segments = tf.strings.split(tf.where(where, marked, text), _CUT)
@@ -58,7 +61,7 @@ def cut(ids, begins, limit):
     Args:
         ids: Ragged int32 `[rows, (tokens)]`.
         begins: Boolean `[vocab_size]`: the pieces that begin a word.
-        limit: The most tokens of a part, at least 2.
+        limit: The most tokens of a part, at least 1.
 
     Returns:
         The parts, ragged int32 `[parts, (tokens)]`, and int32 `[parts]`, the row that each is of.
@@ -71,7 +74,7 @@ def cut(ids, begins, limit):
     place = tf.range(tf.size(ids.flat_values))
     first = tf.gather(tf.cast(ids.row_starts(), tf.int32), row)
     # A word of half the limit and more is cut too. What begins in the first half goes together.
-    half = limit // 2
+    half = max(1, limit // 2)
     starts = tf.gather(begins, ids.flat_values) | (place == first)
     word = tf.gather(tf.where(starts)[:, 0], tf.cumsum(tf.cast(starts, tf.int32)) - 1)
     word = tf.cast(word, tf.int32)

@@ -22,8 +22,9 @@ class Hypotheses(NamedTuple):
     Attributes:
         tokens: int32 `[batch, n_best, length]`: the generated tokens, with the end where there is
             one, then zeros.
-        scores: float32 `[batch, n_best]`: log-probability divided by length ** length_penalty;
-            `NO_HYPOTHESIS` where there are fewer than n_best hypotheses.
+        scores: float32 `[batch, n_best]`: log-probability divided by length ** length_penalty,
+            where repetitions count with their penalty; `NO_HYPOTHESIS` where there are fewer than
+            n_best hypotheses.
     """
 
     tokens: tf.Tensor
@@ -63,7 +64,7 @@ def beam_search(
     normalize=True,
     start_id=2,
     end_id=3,
-    forbidden_ids=(0, 2),
+    forbidden_ids=None,
     **options,
 ):
     """Finds the most probable token sequences, or samples some.
@@ -84,25 +85,27 @@ def beam_search(
             `[rows, beams]` at `position`, the cache of the positions before, and a boolean mask
             `[rows, beams, (position + 1) * beams]` (None for one beam) of the cache entries, the
             new ones last, that belong to each beam, to float logits `[rows, beams, vocab_size]`
-            and the cache with `beams` entries more.
+            and the cache with `beams` entries more. A logit of -inf is of an impossible token.
         cache: The cache before the first step: any nest of tensors whose first axis is the batch.
             Axes that grow must be of size 0.
-        max_length: int32 `[batch]`: the most tokens to generate, with the end. 0: nothing.
-        prefix: int32 `[batch, length]`: the tokens that each hypothesis begins with, then zeros.
-        row_options: A dict of `[batch]` tensors, the rows' own `beam_size` and `n_best`, int32, and
-            `length_penalty`, float32; None where all have those of `options`, which else are the
-            greatest.
+        max_length: Integers `[batch]`: the most tokens to generate, with the end. 0: nothing.
+        prefix: Integers `[batch, length]`: the tokens that each hypothesis begins with, then zeros.
+        row_options: A dict of the rows' own `beam_size` and `n_best`, integers `[batch]`, and
+            `length_penalty`, floats `[batch]`; None where all have those of `options`, which else
+            are the greatest.
         normalize: Whether `step` returns logits; False for log-probabilities.
         start_id: The token before the first.
         end_id: The token that ends a hypothesis.
-        forbidden_ids: Tokens never to generate.
+        forbidden_ids: Tokens never to generate; None means the padding and the start,
+            `(0, start_id)`.
         **options: The fields of `SearchOptions`: `beam_size`, `n_best`, ...
 
     Returns:
         `Hypotheses`.
 
     Raises:
-        ValueError: If an option is out of range.
+        ValueError: If an option is out of range, `max_length`, `prefix` or `row_options` are not
+            integers of their rank, or the end is forbidden.
 
     Reference:
         Finished hypotheses, the ranking and the bound are as in transformers' beam search with
@@ -118,7 +121,24 @@ def beam_search(
     """
     options = SearchOptions(**options)
     beams, n_best = options.beam_size, options.n_best
-    max_length = tf.convert_to_tensor(max_length, tf.int32)
+    forbidden_ids = (0, start_id) if forbidden_ids is None else tuple(forbidden_ids)
+    if end_id in forbidden_ids:
+        raise ValueError(
+            f"forbidden_ids must not have end_id={end_id}, which ends a hypothesis. "
+            f"Received: forbidden_ids={forbidden_ids}"
+        )
+    max_length = _integers("max_length", max_length, rank=1)
+    if prefix is not None:
+        prefix = _integers("prefix", prefix, rank=2)
+    if row_options is not None:
+        row_options = {
+            **{
+                name: _integers(f"row_options[{name!r}]", row_options[name], rank=1)
+                for name in ("beam_size", "n_best")
+            },
+            "length_penalty": tf.cast(row_options["length_penalty"], tf.float32),
+        }
+    cache = tf.nest.map_structure(tf.convert_to_tensor, cache)
     batch = tf.shape(max_length)[0]
 
     def searching(length, rows, found):
@@ -137,6 +157,7 @@ def beam_search(
             rows.cache,
             _ancestry_mask(ancestors) if beams > 1 else None,
         )
+        logits = tf.cast(logits, tf.float32)
         continuations = _continuations(
             logits, length, rows, options, normalize, end_id, forbidden_ids
         )
@@ -171,6 +192,18 @@ def beam_search(
             tf.where(kept, found.scores, NO_HYPOTHESIS),
         )
     return found
+
+
+def _integers(name, values, rank):
+    """An int32 tensor of a list, an array or a tensor of integers."""
+    values = tf.convert_to_tensor(values)
+    empty = values.shape.num_elements() == 0  # An empty list becomes floats.
+    if values.shape.rank not in (rank, None) or not (values.dtype.is_integer or empty):
+        raise ValueError(
+            f"{name} must be integers of rank {rank}. "
+            f"Received: {values.dtype.name} of shape {values.shape}"
+        )
+    return tf.cast(values, tf.int32)
 
 
 def _first_rows(max_length, prefix, row_options, cache, options):
@@ -292,7 +325,7 @@ def _best_continuations(values, log_probs, banned, count, normalize):
     best, tokens = _top_k(values, each)  # [rows, beams, each]
     if normalize:
         best -= _log_normalizer(values, best, tokens)
-    best += log_probs[..., None]
+    best = _possible(best + log_probs[..., None])
     is_banned = tf.reduce_any(tokens[..., None] == banned, axis=-1)
     best = tf.where(is_banned, NO_HYPOTHESIS, best)
     best = tf.reshape(best, (rows, beams * each))
@@ -304,11 +337,16 @@ def _best_continuations(values, log_probs, banned, count, normalize):
     return _Continuations(best, chosen // each, last)
 
 
+def _possible(log_probs):
+    # NaN is of a beam all of whose logits are -inf, or of a model that has gone wrong.
+    return tf.where(log_probs > NO_HYPOTHESIS, log_probs, NO_HYPOTHESIS)
+
+
 def _top_k(values, count):
     """`tf.math.top_k`, by way of the chunks of the last axis with the greatest maxima.
 
     No other chunk can hold one of the best, and most of a vocabulary is passed over at the speed of
-    a maximum.
+    a maximum. Of values of -inf another place may be returned, and the dtype's least value.
     """
     size = values.shape[-1]
     chunk = next((c for c in range(64, 31, -1) if size % c == 0), 64)
@@ -317,14 +355,18 @@ def _top_k(values, count):
         return tf.math.top_k(values, count)
     if size % chunk:
         missing = chunks * chunk - size
-        values = tf.pad(values, ((0, 0), (0, 0), (0, missing)), constant_values=NO_HYPOTHESIS)
+        lowest = values.dtype.min
+        values = tf.pad(values, ((0, 0), (0, 0), (0, missing)), constant_values=lowest)
     rows, beams = tf.shape(values)[0], values.shape[1]
     values = tf.reshape(values, (rows, beams, chunks, chunk))
     _, chosen = tf.math.top_k(tf.reduce_max(values, axis=-1), count)  # [rows, beams, count]
     values = tf.gather(values, chosen, batch_dims=2)  # [rows, beams, count, chunk]
     best, place = tf.math.top_k(tf.reshape(values, (rows, beams, count * chunk)), count)
     chosen = tf.gather(chosen, place // chunk, batch_dims=2)
-    return best, chosen * chunk + place % chunk
+    place = chosen * chunk + place % chunk
+    if size % chunk:  # The padding is better than -inf.
+        place = tf.minimum(place, size - 1)
+    return best, place
 
 
 def _log_normalizer(logits, best, tokens):
@@ -340,7 +382,9 @@ def _samples(log_probs, so_far, banned, length, options):
     """A continuation of each beam, drawn: the Gumbel-max trick on the kept log-probabilities."""
     beams, vocab_size = log_probs.shape[1:]
     is_banned = tf.reduce_any(tf.range(vocab_size)[:, None] == banned, axis=-1)
-    values = tf.where(is_banned, NO_HYPOTHESIS, log_probs) / options.temperature
+    # Below whatever a temperature makes of a log-probability.
+    lowest = log_probs.dtype.min
+    values = tf.where(is_banned, lowest, log_probs / options.temperature)
     if options.top_k:
         values = _keep(values, tf.math.top_k(values, min(options.top_k, vocab_size))[0][..., -1:])
     if options.top_p < 1:
@@ -356,11 +400,13 @@ def _samples(log_probs, so_far, banned, length, options):
     )
     chosen = tf.argmax(values - tf.math.log(-tf.math.log(uniform)), axis=-1, output_type=tf.int32)
     drawn = tf.gather(log_probs, chosen, batch_dims=2) + so_far
+    # All that is not banned may be impossible.
+    drawn = tf.where(tf.gather(values, chosen, batch_dims=2) > lowest, drawn, NO_HYPOTHESIS)
     return _Continuations(drawn, _own_beams(drawn), chosen)
 
 
 def _keep(values, worst):
-    return tf.where(values >= worst, values, NO_HYPOTHESIS)
+    return tf.where(values >= worst, values, values.dtype.min)
 
 
 def _own_beams(log_probs):
@@ -374,7 +420,7 @@ def _forced(continuations, log_probs, rows, length):
     token = tf.pad(prefix, ((0, 0), (0, 1)))  # [rows, prefix_length + 1]
     token = tf.gather(token, tf.minimum(length, tf.shape(prefix)[1]), axis=1)  # [rows]
     last = tf.broadcast_to(token[:, None], tf.shape(rows.log_probs))  # [rows, beams]
-    log_probs = tf.gather(log_probs, last, batch_dims=2) + rows.log_probs
+    log_probs = _possible(tf.gather(log_probs, last, batch_dims=2) + rows.log_probs)
     missing = ((0, 0), (0, tf.shape(continuations.tokens)[1] - tf.shape(last)[1]))
     forced = _Continuations(
         tf.pad(log_probs, missing, constant_values=NO_HYPOTHESIS),
@@ -390,7 +436,8 @@ def _penalize_repetitions(log_probs, tokens, penalty):
     """Log-probabilities of tokens that a hypothesis has already, times the penalty."""
     if penalty == 1.0:
         return log_probs
-    return _with_values(log_probs, tokens, tf.gather(log_probs, tokens, batch_dims=2) * penalty)
+    penalized = tf.gather(log_probs, tokens, batch_dims=2) * penalty
+    return tf.tensor_scatter_nd_update(log_probs, _places(tokens), penalized)
 
 
 def _forbid_repeats(log_probs, tokens, size):
@@ -405,17 +452,17 @@ def _forbid_repeats(log_probs, tokens, size):
     for i in range(before):
         repeated &= tokens[..., i : i + windows] == last[..., i : i + 1]
     followers = tokens[..., before : before + windows]
-    # Elsewhere the padding, which is forbidden anyway.
-    followers = tf.where(repeated, followers, 0)
-    return _with_values(log_probs, followers, tf.fill(tf.shape(followers), NO_HYPOTHESIS))
+    # A token may follow here and there: the least of its values holds.
+    values = tf.where(repeated, NO_HYPOTHESIS, log_probs.dtype.max)
+    return tf.tensor_scatter_nd_min(log_probs, _places(followers), values)
 
 
-def _with_values(log_probs, tokens, values):
-    # [rows, beams, vocab_size] with values [rows, beams, n] at tokens [rows, beams, n]
+def _places(tokens):
+    # Tokens [rows, beams, n] -> [rows, beams, n, 3]: their indices in [rows, beams, vocab_size]
     rows, beams, _ = tf.unstack(tf.shape(tokens))
     row = tf.broadcast_to(tf.range(rows)[:, None, None], tf.shape(tokens))
     beam = tf.broadcast_to(tf.range(beams)[:, None], tf.shape(tokens))
-    return tf.tensor_scatter_nd_update(log_probs, tf.stack([row, beam, tokens], -1), values)
+    return tf.stack([row, beam, tokens], -1)
 
 
 def _set_aside(finished, tokens, scores, ended):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import operator
 
 # A long text's length to a higher power is more than float32 holds.
 MAX_LENGTH_PENALTY = 5.0
@@ -16,7 +17,7 @@ class SearchOptions:
             samples.
         n_best: Number of hypotheses to return, at most `beam_size`.
         length_penalty: Exponent of the length in the score, `log_prob / length ** length_penalty`,
-            from 0 to 5.
+            from 0 to 5. The log-probability is that with the repetition penalty.
         min_length: The fewest tokens to generate, with the end.
         repetition_penalty: Factor on the log-probability of tokens that the hypothesis has
             already, at least 1; 1 is none.
@@ -25,11 +26,11 @@ class SearchOptions:
         temperature: Divisor of the logits to sample from, above 0; None searches for the best.
         top_k: Sample from the so many most probable tokens; 0 means all.
         top_p: Sample from the fewest tokens whose probabilities sum to so much; 1 means all.
-        seed: Seed of the samples.
+        seed: Seed of the samples, an int32.
 
     Raises:
-        ValueError: If an option is out of range, or `top_k` or `top_p` is given without
-            `temperature`.
+        ValueError: If an option is out of range, or not an integer where its type is int, or
+            `top_k` or `top_p` is given without `temperature`.
 
     Reference:
         Repetition penalty: Keskar et al. 2019, CTRL (https://arxiv.org/abs/1909.05858), on
@@ -53,6 +54,10 @@ class SearchOptions:
             if not fits:
                 raise ValueError(f"{name} must be {expected}. Received: {name}={values[name]}")
 
+        for field in dataclasses.fields(self):
+            if field.type is int:
+                value = as_integer(field.name, getattr(self, field.name))
+                object.__setattr__(self, field.name, value)  # The dataclass is frozen.
         values = dataclasses.asdict(self)
         check("beam_size", self.beam_size >= 1, "at least 1")
         check(
@@ -75,6 +80,7 @@ class SearchOptions:
         )
         check("top_k", self.top_k >= 0, "at least 0")
         check("top_p", 0 < self.top_p <= 1, "above 0 and at most 1")
+        check("seed", -(2**31) <= self.seed < 2**31, "an int32")
         if not self.samples and (self.top_k or self.top_p < 1):
             raise ValueError("top_k and top_p are of sampling: give a temperature too, such as 1.")
 
@@ -87,3 +93,11 @@ class SearchOptions:
     def alters(self):
         """Whether an option needs all log-probabilities, and not the best alone."""
         return self.samples or self.repetition_penalty != 1 or self.no_repeat_ngram_size > 0
+
+
+def as_integer(name, value):
+    """An int, from an integer of any kind; of anything else ValueError by the name."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be an integer. Received: {name}={value!r}") from None

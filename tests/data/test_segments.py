@@ -41,6 +41,10 @@ def segments(*texts):
         ("好！！！", None),
         ("他说：“好。”", None),
         ("「これは何？」と聞いた。", None),
+        ("It rains.\u00a0We stay.\u3000He goes.\u2009\u2028She too.\u2003",
+         ["It rains.", "We stay.", "He goes.", "She too."]),
+        ("这是。\u3000那是！", ["这是。", "那是！"]),
+        ("\u00a0Mr.\u00a0Smith of the U.S.\u202fArmy.", ["Mr.\u00a0Smith of the U.S.\u202fArmy."]),
         ("مرحبا. كيف حالك؟", ["مرحبا.", "كيف حالك؟"]),
     ],
 )  # fmt: skip
@@ -51,6 +55,8 @@ def test_sentences_end_where_readers_end_them(text, expected):
 def test_line_ends_are_kept_as_glue():
     found = segments("a\r\nb. B\n\n\n c\td \n")[0]
     assert found == [("", "a"), ("\n", "b. B"), ("\n\n", "c d")]
+    found = segments("a\u00a0\n\u3000b\u2028c\n\u2009\nd")[0]
+    assert found == [("", "a"), ("\n", "b\u2028c"), ("\n\n", "d")]
 
 
 def test_texts_not_to_be_cut_are_one_segment():
@@ -61,7 +67,7 @@ def test_texts_not_to_be_cut_are_one_segment():
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.text() | st.text("aB.!? \n\x1e\x1f。\"'é"), max_size=4))
+@given(st.lists(st.text() | st.text("aB.!? \u00a0\u3000\u2028\n\x1e\x1f。\"'é"), max_size=4))
 def test_nothing_is_dropped(texts):
     for text, found in zip(texts, segments(*texts) if texts else [], strict=True):
         assert not any(re.search("[\x00-\x1f\x7f-\x9f]", segment) for _, segment in found)
@@ -72,7 +78,7 @@ def test_nothing_is_dropped(texts):
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.lists(st.integers(4, 7), max_size=40), max_size=4),
-    st.integers(2, 12),
+    st.integers(1, 12),
 )
 def test_parts_are_short_and_make_up_their_row(rows, limit):
     begins = np.arange(8) == 4

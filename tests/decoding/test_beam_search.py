@@ -6,8 +6,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_mt.decoding import NO_HYPOTHESIS, beam_search
-from keras_mt.decoding.beam_search import _top_k
+from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions, beam_search
+from keras_mt.decoding.beam_search import _forbid_repeats, _top_k
 
 START, END, FORBIDDEN = 2, 3, (0, 2)
 
@@ -64,6 +64,24 @@ class RandomModel:
         return hypotheses
 
 
+class MaskedModel(RandomModel):
+    """After each prefix a few tokens are possible, or none: the others' logits are -inf."""
+
+    def look_up(self, row, prefix):
+        key = (row, *map(int, prefix))
+        if key not in self.known:
+            logits, _ = super().look_up(row, prefix)
+            generator = np.random.default_rng([self.seed, 1, *key])
+            possible = generator.choice(self.vocab_size, generator.integers(5))
+            # The end and a small token, so that some hypotheses end and prefixes can be had.
+            possible = [*possible, END, 4] if len(possible) else []
+            masked = np.full(self.vocab_size, -np.inf, "float32")
+            masked[possible] = logits[possible]
+            total = np.exp(masked.astype("float64")).sum()
+            self.known[key] = masked, masked - np.log(total) if total else masked
+        return self.known[key]
+
+
 def every_hypothesis(model, row, max_length, min_length, penalty):
     """Every sequence the model can end with, by enumeration, best first."""
     allowed = [t for t in range(model.vocab_size) if t not in FORBIDDEN]
@@ -94,9 +112,11 @@ def reference_search(
 
     def allowed(before, token):
         if len(before) < len(prefix):
-            return token == prefix[len(before)]
+            token_is_next = token == prefix[len(before)]
+            return token_is_next and model.log_probs(row, before)[token] > -np.inf
         return (
             token not in FORBIDDEN
+            and model.log_probs(row, before)[token] > -np.inf
             and not (token == END and len(before) + 1 < min_length)
             and not repeats([*before, token], no_repeat_ngram_size)
         )
@@ -195,6 +215,58 @@ def test_a_narrow_beam_equals_the_plain_reference(
         assert_same(found[row], expected)
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    vocab_size=st.sampled_from([6, 9, 2003]),
+    beam_size=st.integers(1, 4),
+    repetition_penalty=st.sampled_from([1.0, 1.3]),
+    prefix=st.sampled_from([[], [4], [4, 4]]),
+)
+def test_tokens_of_minus_infinity_are_impossible(
+    seed, vocab_size, beam_size, repetition_penalty, prefix
+):
+    model = MaskedModel(seed, vocab_size, batch=2)
+    options = {"beam_size": beam_size, "n_best": beam_size}
+    found = model.search(
+        [4, 4],
+        prefix=[prefix, prefix] if prefix else None,
+        repetition_penalty=repetition_penalty,
+        **options,
+    )
+    for row in range(2):
+        expected = reference_search(
+            model, row, 4, **options, min_length=0, penalty=1.0,
+            repetition_penalty=repetition_penalty, prefix=prefix,
+        )  # fmt: skip
+        assert_same(found[row], expected)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([{}, {"top_k": 2}, {"top_p": 0.7}]),
+    st.sampled_from([1e-10, 1.0, 1e12]),
+)
+def test_only_possible_tokens_are_drawn_at_any_temperature(seed, options, temperature):
+    model = MaskedModel(seed, 9, batch=1)
+    found = model.search([4], beam_size=3, n_best=3, temperature=temperature, **options)[0]
+    for score, tokens in found:
+        if score > NO_HYPOTHESIS:
+            assert not set(tokens) & set(FORBIDDEN)
+            log_probs = [model.log_probs(0, tokens[:i])[t] for i, t in enumerate(tokens)]
+            assert score == pytest.approx(np.mean(log_probs), abs=1e-4)
+
+
+def test_a_model_that_gives_nan_has_no_hypothesis():
+    def step(tokens, position, cache, mask):
+        return tf.fill((*tokens.shape, 9), np.nan), cache
+
+    for options in ({}, {"temperature": 1.0}, {"prefix": [[4]]}):
+        found = beam_search(step, (), [5], n_best=2, beam_size=2, **options)
+        assert found.scores.numpy().tolist() == [[NO_HYPOTHESIS, NO_HYPOTHESIS]]
+
+
 @settings(deadline=None, max_examples=25)
 @given(
     st.integers(0, 10**6),
@@ -261,9 +333,113 @@ def test_an_empty_batch_is_an_empty_answer():
     assert found.tokens.shape[:2] == (0, 1) and found.scores.shape == (0, 1)
 
 
+BIGRAMS = np.random.default_rng(0).normal(size=(9, 9)).astype("float16")
+
+
+def bigram_search(max_length=(5, 6), bias=None, dtype="float32", **options):
+    """The tokens and scores of a model of bigrams, whose cache is added to its logits."""
+    bias = np.zeros((2, 9)) if bias is None else bias
+
+    def step(tokens, position, cache, mask):
+        return tf.cast(tf.gather(BIGRAMS, tokens), dtype) + tf.cast(cache, dtype)[:, None], cache
+
+    found = beam_search(step, bias, max_length, **options)
+    return found.tokens.numpy().tolist(), found.scores.numpy().tolist()
+
+
+@pytest.mark.parametrize(
+    "convert", [np.ndarray.tolist, np.copy, tf.constant, lambda x: x.astype("uint8")]
+)
+def test_lists_arrays_and_tensors_of_any_dtype_are_alike(convert):
+    bias = np.tile(np.arange(9) % 4, (2, 1)).astype("float32")
+
+    def search(bias, integers, floats):
+        return bigram_search(
+            integers(np.array([5, 6])),
+            bias,
+            prefix=integers(np.array([[4], [0]])),
+            row_options={
+                "beam_size": integers(np.array([2, 3])),
+                "n_best": integers(np.array([1, 2])),
+                "length_penalty": floats(np.array([0.0, 2])),
+            },
+            beam_size=3,
+            n_best=2,
+        )
+
+    expected = search(
+        tf.constant(bias), lambda x: tf.constant(x, tf.int32), lambda x: tf.constant(x, tf.float32)
+    )
+    assert search(bias, convert, convert) == expected
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("options", [{}, {"temperature": 1.0}, {"no_repeat_ngram_size": 1}])
+def test_logits_of_any_float_are_taken_as_float32(dtype, options):
+    bigrams = tf.cast(tf.cast(BIGRAMS, dtype), "float32")
+    expected = beam_search(lambda t, p, c, m: (tf.gather(bigrams, t), c), (), [5, 6], **options)
+    tokens, scores = bigram_search(dtype=dtype, **options)
+    assert tokens == expected.tokens.numpy().tolist()
+    assert scores == expected.scores.numpy().tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"max_length": 5}, r"max_length must be integers of rank 1.*shape \(\)"),
+        ({"max_length": [5.5, 6.5]}, "max_length must be integers of rank 1.*float32"),
+        ({"prefix": [4, 4]}, "prefix must be integers of rank 2"),
+        ({"row_options": {"beam_size": [1.5, 2]}}, "beam_size.* must be integers of rank 1"),
+        ({"forbidden_ids": [0, 3]}, "forbidden_ids must not have end_id=3"),
+        ({"start_id": 3}, "forbidden_ids must not have end_id=3"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused_by_name(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        bigram_search(**arguments)
+
+
+def test_padding_and_start_are_forbidden_and_the_end_is_not():
+    logits = tf.constant([[[9.0, 8, 7, 0, 0]]])  # Padding, start, end, ...
+
+    def step(tokens, position, cache, mask):
+        return logits, cache
+
+    found = beam_search(step, (), [5], start_id=1, end_id=2, beam_size=1, length_penalty=0.0)
+    assert found.tokens.numpy().tolist() == [[[2]]]
+    found = beam_search(step, (), [3], start_id=1, end_id=2, beam_size=1, forbidden_ids=[0])
+    assert found.tokens.numpy().tolist() == [[[1, 1, 1]]]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, 9), st.integers(1, 4))
+def test_what_would_repeat_tokens_in_a_row_is_struck_out_and_nothing_else(seed, length, size):
+    generator = np.random.default_rng(seed)
+    tokens = generator.integers(0, 4, (2, 3, length)).astype("int32")
+    expected = generator.normal(size=(2, 3, 4)).astype("float32")
+    found = _forbid_repeats(tf.constant(expected), tf.constant(tokens), size)
+    for row, beam, token in np.ndindex(expected.shape):
+        if repeats([*tokens[row, beam].tolist(), token], size):
+            expected[row, beam, token] = NO_HYPOTHESIS
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_integers_of_numpy_are_stored_as_int():
+    options = SearchOptions(beam_size=np.int64(5), n_best=np.int32(2), seed=np.uint8(3))
+    assert [type(x) for x in (options.beam_size, options.n_best, options.seed)] == [int] * 3
+    assert options == SearchOptions(beam_size=5, n_best=2, seed=3)
+
+
 @pytest.mark.parametrize(
     ("options", "name"),
     [
+        ({"beam_size": 4.0}, r"beam_size must be an integer. Received: beam_size=4\.0"),
+        ({"n_best": 2.0}, "n_best must be an integer"),
+        ({"min_length": 1.0}, "min_length must be an integer"),
+        ({"no_repeat_ngram_size": "3"}, "no_repeat_ngram_size must be an integer"),
+        ({"temperature": 1.0, "top_k": 2.5}, "top_k must be an integer"),
+        ({"temperature": 1.0, "seed": 1.5}, "seed must be an integer"),
+        ({"temperature": 1.0, "seed": 2**31}, "seed must be an int32"),
         ({"beam_size": 0}, "beam_size"),
         ({"beam_size": 2, "n_best": 3}, "n_best"),
         ({"n_best": 0}, "n_best"),
@@ -368,3 +544,24 @@ def test_the_best_of_many_are_those_of_a_sort(seed, size, count, distinct):
     np.testing.assert_array_equal(best, -np.sort(-values, axis=-1)[..., :count])
     np.testing.assert_array_equal(np.take_along_axis(values, places.numpy(), -1), best)
     assert all(len(set(row)) == count for row in places.numpy().reshape(-1, count).tolist())
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    size=st.integers(1, 3000),
+    count=st.integers(1, 12),
+    possible=st.integers(0, 15),
+)
+def test_the_best_of_values_of_which_most_are_minus_infinity(seed, size, count, possible):
+    generator = np.random.default_rng(seed)
+    count, places = min(count, size), generator.permutation(size)[:possible]
+    # Less than any number that stands for the impossible.
+    values = np.full(size, -np.inf, "float32")
+    values[places] = -generator.uniform(1e12, 1e30, len(places))
+    best, found = (x.numpy()[0, 0] for x in _top_k(tf.constant(values[None, None]), count))
+    expected = sorted(places.tolist(), key=lambda place: -values[place])[:count]
+    assert found[: len(expected)].tolist() == expected
+    np.testing.assert_array_equal(best[: len(expected)], values[expected])
+    assert (best[len(expected) :] <= np.finfo("float32").min).all()
+    assert (found >= 0).all() and (found < size).all()
