@@ -9,11 +9,15 @@ import sys
 from pathlib import Path
 
 import click
+import sacrebleu
+import tensorflow as tf
 
 from keras_mt.version import __version__
 
 # Lines translated together, so that those of like length share a batch.
 _BLOCK_LINES = 2048
+
+_TOKENIZERS = click.Choice(list(sacrebleu.BLEU.TOKENIZERS))
 
 
 @contextlib.contextmanager
@@ -21,10 +25,15 @@ def _clear_errors():
     """Turns the errors that name what the user can mend into a message and exit status 1."""
     try:
         yield
-    except (ValueError, OSError, FloatingPointError, RuntimeError) as error:
+    except BrokenPipeError:
+        raise  # click ends without a word.
+    except (ValueError, OSError, FloatingPointError, RuntimeError, tf.errors.OpError) as error:
         if os.environ.get("KERAS_MT_DEBUG"):
             raise
-        raise click.ClickException(str(error)) from error
+        message = str(error)
+        if isinstance(error, tf.errors.OpError):
+            message = message.partition("\n")[0]  # Then comes where in the graph.
+        raise click.ClickException(message) from error
 
 
 class _Command(click.Command):
@@ -147,7 +156,7 @@ def main():
     show_default=True,
     help="tiny (4 layers, 128 wide: small corpora), base (6, 512) or big (6, 1024).",
 )
-@click.option("--init", type=click.Path(exists=True), help="Run folder to begin from: fine-tuning.")
+@click.option("--init", type=click.Path(), help="Run folder to begin from: fine-tuning.")
 @click.option("--epochs", type=int, help="Passes over the corpus.  [default: 20]")
 @click.option("--steps", type=int, help="Batches, instead of --epochs.")
 @click.option("--seed", type=int, default=1, show_default=True)
@@ -204,7 +213,11 @@ def main():
     help="Measure validation BLEU and chrF every so many epochs.",
 )
 @click.option(
-    "--bleu-tokenize", default="13a", show_default=True, help="sacreBLEU's tokenizer, or none."
+    "--bleu-tokenize",
+    type=_TOKENIZERS,
+    default="13a",
+    show_default=True,
+    help="sacreBLEU's tokenizer; none for text that is tokenized already.",
 )
 @click.option(
     "--monitor",
@@ -215,7 +228,7 @@ def main():
 )
 @click.option("--keep-best", is_flag=True, help="The best weights into model.keras, not the last.")
 @click.option("--early-stopping", type=int, help="Stop after so many measurements no better.")
-@click.option("--tensorboard", is_flag=True, help="Write tensorboard/ into the run folder.")
+@click.option("--tensorboard", is_flag=True, help="Write tensorboard/ into the run folder too.")
 def train(**options):
     """Train a translator from parallel text.
 
@@ -244,9 +257,12 @@ def train(**options):
 @click.option("--split", default="test", show_default=True, help="Split of the corpus.")
 @_search_options
 @click.option(
-    "--tokenize", default="13a", show_default=True, help="sacreBLEU's tokenizer; none for text "
-    "that is tokenized already."
-)  # fmt: skip
+    "--tokenize",
+    type=_TOKENIZERS,
+    default="13a",
+    show_default=True,
+    help="sacreBLEU's tokenizer; none for text that is tokenized already.",
+)
 def evaluate(model, data, source, target, split, tokenize, **search):
     """Score translations of a split with sacreBLEU's BLEU and chrF.
 
@@ -255,10 +271,10 @@ def evaluate(model, data, source, target, split, tokenize, **search):
     \b
     keras-mt evaluate runs/en_de --data my_corpus --source en --target de --split test
     """
-    import sacrebleu
-
     from keras_mt.data import load_corpus
 
+    # First: some tokenizers need packages of their own.
+    bleu, chrf = sacrebleu.BLEU(tokenize=tokenize), sacrebleu.CHRF()
     pairs = list(load_corpus(data, source, target, split).as_numpy_iterator())
     sources, references = ([pair[side].decode("utf-8") for pair in pairs] for side in (0, 1))
     translations = []
@@ -269,7 +285,6 @@ def evaluate(model, data, source, target, split, tokenize, **search):
     for i, translation in enumerate(translations):
         if not translation:
             click.echo(f"sentence {i + 1} has no translation: {sources[i][:80]!r}", err=True)
-    bleu, chrf = sacrebleu.BLEU(tokenize=tokenize), sacrebleu.CHRF()
     scores = {
         "bleu": round(bleu.corpus_score(translations, [references]).score, 2),
         "chrf": round(chrf.corpus_score(translations, [references]).score, 2),
@@ -388,7 +403,8 @@ def translate(model, text, prefixes, as_json, token_scores, **search):
             for i, found in enumerate(translator.hypotheses(*texts, **options)):
                 error = errors.get(i)
                 if error is None and found is None:
-                    error = "its prefix is longer than the model's limit"
+                    error = "it has no translation: its prefix is longer than the model's limit, "
+                    error += "or the model's probabilities are not finite"
                 elif error is None and texts[0][i].strip() and found[0][:2] == ("", 0):
                     error = "nothing in it to translate"  # The tokenizer dropped all of it.
                 if error:

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-import shutil
+import tempfile
 from pathlib import Path
 
 
@@ -16,12 +16,9 @@ def written_whole(path):
     ...     temporary.write_text("all or nothing")  # doctest: +SKIP
     """
     path = Path(path)
-    temporary = path.with_name(f".{path.name}")  # The same ending: some writers go by it.
-    try:
+    with tempfile.TemporaryDirectory(
+        prefix=f".{path.name}.", dir=path.parent, ignore_cleanup_errors=True
+    ) as folder:
+        temporary = Path(folder) / path.name  # The same name: some writers go by its ending.
         yield temporary
         os.replace(temporary, path)
-    finally:
-        if temporary.is_dir():
-            shutil.rmtree(temporary)
-        else:
-            temporary.unlink(missing_ok=True)

@@ -79,8 +79,11 @@ def alignment_figure(source_pieces, target_pieces, scores):
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(scores, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    axes.set_xticks(range(len(source_pieces)), source_pieces, rotation=60, ha="left")
-    axes.set_yticks(range(len(target_pieces)), target_pieces)
+    # Pieces are text, dollar signs and all, not formulas.
+    axes.set_xticks(
+        range(len(source_pieces)), source_pieces, rotation=60, ha="left", parse_math=False
+    )
+    axes.set_yticks(range(len(target_pieces)), target_pieces, parse_math=False)
     axes.xaxis.tick_top()
     axes.xaxis.set_label_position("top")
     axes.tick_params(length=0)

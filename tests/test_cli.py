@@ -1,13 +1,16 @@
 import json
+import os
 import re
 import subprocess
 
+import click
 import pytest
 import sacrebleu
+import tensorflow as tf
 from click.testing import CliRunner
 
 from keras_mt import Translator
-from keras_mt.cli import main
+from keras_mt.cli import _clear_errors, main
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +192,8 @@ def test_options_fixed_at_the_export_are_refused(keras_mt, saved_model):
          "There is no corpus '/nowhere'"),
         (("train", "--data", "phrasebook", "--source", "en", "--target", "de", "--output", "x"),
          "no language 'de'; it has pt, en"),
+        (("train", "--data", "phrasebook", "--source", "pt", "--target", "en", "--output", "x",
+          "--init", "/nowhere"), "/nowhere is not a finished run folder"),
         (("translate", "."), "neither a run folder nor a SavedModel"),
         (("export", ".", "new"), "not a finished run folder"),
     ],
@@ -200,6 +205,31 @@ def test_errors_are_one_message_and_no_stack(keras_mt, tmp_path, monkeypatch, ar
     assert message in result.stderr.decode()
     assert "Traceback" not in result.stderr.decode()
     assert len(result.stderr.splitlines()) < 4
+
+
+def test_tensorflows_errors_are_one_line():
+    error = tf.errors.DataLossError(None, None, "the file is damaged\n\tin a graph")
+    with pytest.raises(click.ClickException, match=r"^the file is damaged$"), _clear_errors():
+        raise error
+
+
+def test_translate_ends_silently_when_nobody_reads_on(command, run_dir):
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run(
+        [*command, "translate", run_dir, "--beam-size", "1"],
+        input=b"Oi.\n", stdout=writer, stderr=subprocess.PIPE, check=False,
+    )  # fmt: skip
+    os.close(writer)
+    assert result.stderr == b"" and result.returncode != 0
+
+
+@pytest.mark.parametrize(("name", "option"), [("evaluate", "tokenize"), ("train", "bleu-tokenize")])
+def test_an_unknown_tokenizer_is_refused_at_once(name, option, tmp_path):
+    model = [str(tmp_path)] if name == "evaluate" else []
+    result = CliRunner().invoke(main, [name, *model, f"--{option}", "foo"])
+    assert result.exit_code == 2 and f"'--{option}': 'foo' is not one of" in result.output
+    assert "13a" in result.output
 
 
 def test_train_takes_corpora_and_options_and_average_follows(corpus, micro, tmp_path):

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from keras_mt.files import written_whole
@@ -21,3 +23,26 @@ def test_a_failed_write_leaves_what_was_there(tmp_path):
         raise RuntimeError
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_hidden_files_and_folders_of_the_same_name_are_let_be(tmp_path):
+    (tmp_path / ".notes").write_text("mine")
+    (tmp_path / ".config").mkdir()
+    (tmp_path / ".config" / "precious").write_text("mine")
+    with written_whole(tmp_path / "notes") as temporary:
+        temporary.write_text("new")
+    with written_whole(tmp_path / "config") as temporary:
+        temporary.mkdir()
+        (temporary / "a").write_text("new")
+    for name, text in (
+        (".notes", "mine"), (".config/precious", "mine"), ("notes", "new"), ("config/a", "new"),
+    ):  # fmt: skip
+        assert (tmp_path / name).read_text() == text
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_what_is_written_has_ordinary_permissions(tmp_path):
+    (tmp_path / "ordinary").touch()
+    with written_whole(tmp_path / "a.txt") as temporary:
+        temporary.touch()
+    assert os.stat(tmp_path / "a.txt").st_mode == os.stat(tmp_path / "ordinary").st_mode

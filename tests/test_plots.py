@@ -6,9 +6,11 @@ from keras_mt import plots
 
 def test_pictures_are_written_whole(run_dir, tmp_path):
     plots.plot_run(run_dir / "log.csv", tmp_path / "deep" / "run.png")
-    plots.plot_alignment(["a", "b", "</s>"], ["x", "</s>"], np.eye(2, 3), tmp_path / "a.svg")
+    # No formulas: what stands between dollar signs is none.
+    plots.plot_alignment(["$_$5", "b", "</s>"], ["$^$", "</s>"], np.eye(2, 3), tmp_path / "a.svg")
     assert (tmp_path / "deep" / "run.png").read_bytes().startswith(b"\x89PNG")
-    assert "<svg" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+    svg = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert "<svg" in svg and "<!-- $_$5 -->" in svg and "<!-- $^$ -->" in svg
     assert [p.name for p in tmp_path.iterdir() if p.is_file()] == ["a.svg"]
 
 

@@ -2,14 +2,17 @@
 
 usage: python examples/cluster/local.py WORKERS [ARGUMENTS OF keras-mt train]
 
-Each process gets the environment variable TF_CONFIG, as each worker of a real cluster does.
+Each process gets the environment variable TF_CONFIG, as each worker of a real cluster does. When
+one fails, the others are ended.
 """
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 
 
 def free_addresses(count):
@@ -23,21 +26,27 @@ def free_addresses(count):
 
 
 def main(workers, arguments):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     addresses = free_addresses(workers)
     processes = []
-    for index in range(workers):
-        config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-        processes.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "keras_mt", "train", *arguments],
-                env={**os.environ, "TF_CONFIG": json.dumps(config)},
-            )
-        )
     try:
-        return int(any([process.wait() for process in processes]))
+        for index in range(workers):
+            config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+            processes.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", "keras_mt", "train", *arguments],
+                    env={**os.environ, "TF_CONFIG": json.dumps(config)},
+                )
+            )
+        statuses = [None]
+        while None in statuses and not any(statuses):
+            time.sleep(0.2)
+            statuses = [process.poll() for process in processes]
+        return int(any(statuses))
     finally:
         for process in processes:
             process.kill()
+            process.wait()
 
 
 if __name__ == "__main__":

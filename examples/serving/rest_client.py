@@ -4,17 +4,14 @@ usage: python rest_client.py [--url URL] [--model NAME] [--timeout SECONDS] SENT
 """
 
 import argparse
+import math
 import sys
+import time
 
 import requests
-from requests.adapters import HTTPAdapter, Retry
 
-# While the server starts, or has too many requests waiting, it answers 503: try again. Not after a
-# timeout, since the server may still be busy with the first.
-RETRIES = Retry(
-    total=4, read=False, backoff_factor=0.5, status_forcelist=[503], allowed_methods=None,
-    raise_on_status=False,
-)  # fmt: skip
+# Seconds from one attempt to the next; the last one stands.
+PAUSES = (0.5, 1, 2, 4, math.inf)
 NO_HYPOTHESIS = -1e9  # The score of a place in the list for which there is none.
 
 
@@ -24,20 +21,32 @@ def translate(sentences, url, model, timeout):
     Raises:
         requests.RequestException: If the server cannot be reached or refuses, with what it says.
     """
-    with requests.Session() as session:
-        session.mount(url, HTTPAdapter(max_retries=RETRIES))
-        response = session.post(
-            f"{url}/v1/models/{model}:predict",
-            json={"signature_name": "serving_default", "inputs": {"text": sentences}},
-            timeout=timeout,
-        )
-    if not response.ok:
-        raise requests.HTTPError(f"{response.status_code} {response.reason}: {response.text}")
-    outputs = response.json()["outputs"]
+    body = {"signature_name": "serving_default", "inputs": {"text": sentences}}
+    outputs = ask(f"{url}/v1/models/{model}:predict", body, timeout)["outputs"]
     return [
         [found for found in zip(*row, strict=True) if found[1] > NO_HYPOTHESIS]
         for row in zip(outputs["translations"], outputs["scores"], strict=True)
     ]
+
+
+def ask(url, body, timeout):
+    """The answer to a request, with all attempts within `timeout` seconds."""
+    end = time.monotonic() + timeout
+    for pause in PAUSES:
+        try:
+            response = requests.post(url, json=body, timeout=max(end - time.monotonic(), 0.01))
+            if response.ok:
+                return response.json()
+            raise requests.HTTPError(
+                f"{response.status_code} {response.reason}: {response.text}", response=response
+            )
+        except (requests.ConnectionError, requests.HTTPError) as error:
+            # While the server starts, or has too many requests waiting, it cannot be reached or
+            # answers 503: try again. Not after a timeout: it may still be busy with the first.
+            refused = error.response is not None and error.response.status_code != 503
+            if refused or time.monotonic() + pause >= end:
+                raise
+        time.sleep(pause)
 
 
 def main():

@@ -24,8 +24,9 @@ def load_corpus(data, source, target, split):
               `tfds:ted_hrlr_translate/pt_to_en`.
             - A folder of `LANG.SPLIT.txt` or `SPLIT.LANG` files, a sentence a line, aligned.
             - A `.tsv` file. If its first line names both languages, it is a header, whose column
-              `split`, if any, says each row's split; otherwise its first two columns are source
-              and target. Without a column `split` the file is whatever split is asked for.
+              `split`, if any, says each row's split, blank for `train`; otherwise its first two
+              columns are source and target. Without a column `split` the file is whatever split is
+              asked for.
             - `phrasebook`: the embedded corpus, `pt` and `en`.
         source: Language code of the source.
         target: Language code of the target.
@@ -209,7 +210,10 @@ def _rows(data, source, target):
         pair = fields[columns[0]], fields[columns[1]]
         for text in pair:
             _check_text(text, data, number)
-        yield *pair, None if split_column is None else fields[split_column].decode()
+        if split_column is None:
+            yield *pair, None
+        else:
+            yield *pair, fields[split_column].decode().strip() or "train"
 
 
 def _lines(path):

@@ -145,15 +145,21 @@ def averaged(model, directory, count):
         count: Number of checkpoints.
 
     Raises:
-        ValueError: If there are fewer.
+        ValueError: If there are fewer, or one cannot be read.
     """
     state = tf.train.get_checkpoint_state(str(directory))
     paths = list(state.all_model_checkpoint_paths) if state else []
     if not 1 <= count <= len(paths):
         raise ValueError(f"{directory} has {len(paths)} checkpoints, not {count}.")
-    readers = [tf.train.load_checkpoint(path) for path in paths[-count:]]
-    names = [f"variables/{i}/.ATTRIBUTES/VARIABLE_VALUE" for i in range(len(model.weights))]
-    return [np.mean([reader.get_tensor(name) for reader in readers], axis=0) for name in names]
+    try:
+        readers = [tf.train.load_checkpoint(path) for path in paths[-count:]]
+        names = [f"variables/{i}/.ATTRIBUTES/VARIABLE_VALUE" for i in range(len(model.weights))]
+        return [np.mean([reader.get_tensor(name) for reader in readers], axis=0) for name in names]
+    except (tf.errors.OpError, ValueError, IndexError) as error:
+        raise ValueError(
+            f"One of the last {count} checkpoints in {directory} cannot be read "
+            f"({_first_line(error)}): take fewer, or go on with the run, which writes others."
+        ) from error
 
 
 class TranslationScores(keras.callbacks.Callback):
@@ -250,16 +256,19 @@ class RunLog(keras.callbacks.Callback):
         every: Number of steps from one row to the next.
         write: Whether to write; of several workers only the chief does, but all have to read the
             metrics, which belong to all.
+        tensorboard: Folder to write the values to for TensorBoard too; None for none.
 
     Attributes:
         rows: The rows that were there, dicts of strings.
     """
 
-    def __init__(self, path, checkpoints, every=50, write=True):
+    def __init__(self, path, checkpoints, every=50, write=True, tensorboard=None):
         super().__init__()
         self.path = path
         self.every = every
         self.write = write
+        self.tensorboard = tensorboard
+        self._events = None
         self._checkpoints = checkpoints
         self.rows = [row for row in read_log(path) if int(row["step"]) <= checkpoints.step]
         self._start = None
@@ -278,6 +287,8 @@ class RunLog(keras.callbacks.Callback):
             writer = csv.DictWriter(file, LOG_COLUMNS)
             writer.writeheader()
             writer.writerows(self.rows)
+        if self.tensorboard is not None:
+            self._events = tf.summary.create_file_writer(str(self.tensorboard))
         step = self._checkpoints.step
         self._write(step, event="resumed" if step else "started")
 
@@ -333,19 +344,34 @@ class RunLog(keras.callbacks.Callback):
         seconds = self._seconds_before + time.monotonic() - self._start
         row = {"step": step, "seconds": round(seconds, 1), "event": event}
         if values is not None:
-            row["epoch"] = self._epoch
-            row["learning_rate"] = f"{float(self.model.optimizer.learning_rate):.6g}"
-            row.update({n: f"{float(v):.6g}" for n, v in values.items() if n in LOG_COLUMNS})
+            values = {**values, "learning_rate": self.model.optimizer.learning_rate}
+            values = {n: f"{float(v):.6g}" for n, v in values.items() if n in LOG_COLUMNS}
+            row.update(values, epoch=self._epoch)
         with open(self.path, "a", encoding="utf-8", newline="") as file:
             csv.DictWriter(file, LOG_COLUMNS).writerow(row)
+        if self._events is not None and values is not None:
+            self._write_events(step, values)
+
+    def _write_events(self, step, values):
+        # `tf.summary.scalar` would need TensorBoard; its viewer takes this form as well.
+        Summary = tf.compat.v1.Summary  # noqa: N806
+        summary = Summary(
+            value=[Summary.Value(tag=n, simple_value=float(v)) for n, v in values.items()]
+        )
+        with self._events.as_default():
+            tf.summary.experimental.write_raw_pb(summary.SerializeToString(), step=step)
+        self._events.flush()
 
 
 def read_log(path):
-    """The rows of a `log.csv`, dicts of strings; none if there is no file."""
+    """The rows of a `log.csv`, dicts of strings; none if there is no file.
+
+    A row that a dying process wrote in part is left out.
+    """
     if not path.exists():
         return []
     with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+        return [row for row in csv.DictReader(file) if None not in row.values()]
 
 
 def _first_line(error):

@@ -1,7 +1,7 @@
 """The run folder: a corpus and a preset in, a trained translator out, resumable at any time."""
 
+import contextlib
 import functools
-import importlib.util
 import json
 import math
 import shutil
@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 
 import keras
+import sacrebleu
+import tensorflow as tf
 
 from keras_mt.data import Batches, Tokenizer, has_split, load_corpus
 from keras_mt.files import written_whole
@@ -32,6 +34,7 @@ from keras_mt.translator import Translator
 from keras_mt.version import __version__
 
 _DEFAULT_EPOCHS = 20
+_FAILURE = ".failure"  # In the run folder: why the first worker stopped while the others waited.
 
 # Arguments of `train` that must stay the same when a run goes on.
 _CONFIG = (
@@ -144,7 +147,8 @@ def train(
         keep_best: Whether `model.keras` takes the best weights instead of the last ones.
         early_stopping: Number of measurements without a better one after which to stop; None for
             never.
-        tensorboard: Whether to write `tensorboard/` too.
+        tensorboard: Whether to write `tensorboard/` too, the values of `log.csv` for TensorBoard,
+            which comes with `pip install 'keras_mt[tensorboard]'`.
         report: Function that is told what happens, a line at a time.
 
     Returns:
@@ -161,6 +165,11 @@ def train(
     """
     arguments = locals()
     _check(arguments)
+    config = _config(arguments)
+    corpora = config["data"] if isinstance(config["data"], list) else [config["data"]]
+    run_dir = Path(output)
+    # Before the workers meet, so that a mark which one of them finds later is of this start.
+    (run_dir / _FAILURE).unlink(missing_ok=True)
     strategy = distribute()
     if accumulate > 1 and strategy.num_replicas_in_sync > 1:
         raise ValueError(
@@ -169,57 +178,72 @@ def train(
         )
     chief = is_chief(strategy)
     report = report if chief else _silent
-    config = _config(arguments)
-    corpora = config["data"] if isinstance(config["data"], list) else [config["data"]]
-    run_dir = Path(output)
-    pairs = [load_corpus(name, source, target, "train") for name in corpora]
-    base = None if init is None else Translator.load(init)
-    if not chief:
-        _wait_for(run_dir / "tokenizer.model")
-    _check_folder(run_dir, config)
-    tokenizer = _tokenizer(run_dir, base, pairs, vocab_size, seed, report)
-    batches = Batches(
-        pairs,
-        tokenizer,
-        tokens_per_batch=config["batch_tokens"],
-        max_length=max_length,
-        seed=seed,
-        subword_sampling=subword_sampling,
-        weights=weights,
-        max_ratio=max_ratio,
-        deduplicate=deduplicate,
-        directory=run_dir,
-    )
-    report(f"train: {batches.counts}")
-    if not batches.counts.batches:
-        raise ValueError(
-            f"{', '.join(corpora)} has no pair of at most max_length={max_length} tokens."
-        )
-    last_step = steps or (epochs or _DEFAULT_EPOCHS) * batches.counts.batches
-    saved = math.ceil(last_step / checkpoint_steps)
-    if average > saved:
-        raise ValueError(
-            f"average={average} takes as many checkpoints, and with {checkpoint_steps=} a run of "
-            f"{last_step} steps has {saved}."
-        )
-    validation = validation_pairs = None
-    if has_split(corpora[0], source, target, "validation"):
-        validation_pairs = load_corpus(corpora[0], source, target, "validation")
-        validation = Batches(
-            validation_pairs,
+    with _failure_marked(run_dir, chief and strategy.cluster_resolver is not None):
+        pairs = [load_corpus(name, source, target, "train") for name in corpora]
+        if not chief:
+            _wait_for_chief(run_dir)
+        architecture = _architecture_to_go_on_with(run_dir)
+        base = None if init is None or architecture else Translator.load(init)
+        _check_folder(run_dir, config)
+        tokenizer = _tokenizer(run_dir, base, pairs, vocab_size, seed, report)
+        batches = Batches(
+            pairs,
             tokenizer,
             tokens_per_batch=config["batch_tokens"],
             max_length=max_length,
+            seed=seed,
+            subword_sampling=subword_sampling,
+            weights=weights,
+            max_ratio=max_ratio,
+            deduplicate=deduplicate,
+            directory=run_dir,
         )
-        report(f"validation: {validation.counts}")
-    elif bleu_epochs or keep_best or early_stopping:
-        raise ValueError(f"{corpora[0]} has no split validation to measure on.")
-    if chief:
-        _write_run(run_dir, config, tokenizer)
+        report(f"train: {batches.counts}")
+        if not batches.counts.batches:
+            raise ValueError(
+                f"{', '.join(corpora)} has no pair of at most max_length={max_length} tokens."
+            )
+        last_step = steps or (epochs or _DEFAULT_EPOCHS) * batches.counts.batches
+        run_epochs = math.ceil(last_step / batches.counts.batches)
+        if keep_best and monitor == "val_bleu" and bleu_epochs > run_epochs:
+            raise ValueError(
+                f"keep_best has nothing to go by: with {bleu_epochs=} BLEU is never measured in "
+                f"{run_epochs} epochs."
+            )
+        saved = math.ceil(last_step / checkpoint_steps)
+        if average > saved:
+            raise ValueError(
+                f"average={average} takes as many checkpoints, and with {checkpoint_steps=} a run "
+                f"of {last_step} steps has {saved}."
+            )
+        validation = validation_pairs = None
+        if has_split(corpora[0], source, target, "validation"):
+            validation_pairs = load_corpus(corpora[0], source, target, "validation")
+            validation = Batches(
+                validation_pairs,
+                tokenizer,
+                tokens_per_batch=config["batch_tokens"],
+                max_length=max_length,
+            )
+            report(f"validation: {validation.counts}")
+        elif bleu_epochs or keep_best or early_stopping:
+            raise ValueError(f"{corpora[0]} has no split validation to measure on.")
+        if validation and not validation.counts.batches:
+            if monitor == "val_loss" and (keep_best or early_stopping):
+                raise ValueError(
+                    f"{corpora[0]} has no pair of at most max_length={max_length} tokens in its "
+                    "split validation to measure on."
+                )
+            validation = None
+        architecture = architecture or _architecture(config, base, tokenizer)
+        if chief:
+            _write_run(run_dir, {**config, "model": architecture}, tokenizer)
 
     keras.utils.set_random_seed(seed)
     with strategy.scope():
-        model = _model(config, base, tokenizer)
+        model = Transformer.from_config(architecture)
+        if base is not None:
+            model.set_weights(base.models[0].get_weights())
         compile_for_translation(
             model,
             config["label_smoothing"],
@@ -233,13 +257,19 @@ def train(
         model, run_dir / "checkpoints", checkpoint_steps, keep=keep, report=report, write=chief
     )
     start = checkpoints.restore()
+    name = preset if init is None else f"that of {init}"
     report(
-        f"model: {preset}, {model.count_params():,} parameters, vocabulary {model.vocab_size:,}; "
+        f"model: {name}, {model.count_params():,} parameters, vocabulary {model.vocab_size:,}; "
         f"{last_step:,} steps, {batches.counts.batches:,} an epoch"
     )
     if start:
         report(f"resumed at step {start} from {run_dir / 'checkpoints'}")
-    log = RunLog(run_dir / "log.csv", checkpoints, write=chief)
+    log = RunLog(
+        run_dir / "log.csv",
+        checkpoints,
+        write=chief,
+        tensorboard=run_dir / "tensorboard" if tensorboard else None,
+    )
     best = KeepBest(
         monitor,
         run_dir / "checkpoints" / "best.weights.h5" if keep_best and chief else None,
@@ -253,15 +283,14 @@ def train(
         callbacks.insert(
             0, TranslationScores(translator, validation_pairs, bleu_epochs, bleu_tokenize)
         )
-    if tensorboard and chief:
-        callbacks.append(
-            keras.callbacks.TensorBoard(run_dir / "tensorboard", write_graph=False, update_freq=50)
-        )
     callbacks.append(keras.callbacks.LambdaCallback(on_epoch_end=checkpoints.end_epoch))
     _fit(model, strategy, batches, validation, start, last_step, callbacks, best, chief)
     checkpoints.save()
     if chief:
-        if keep_best:
+        kept = keep_best and best.path.exists()
+        if keep_best and not kept:
+            report(f"{best.path} is not there: model.keras takes the last weights, not the best")
+        if kept:
             model.load_weights(best.path)
             trained = model.get_weights()
         else:
@@ -344,11 +373,15 @@ def average_run(run_dir, output, last=5, dtype="float32"):
         if not (run_dir / name).exists():
             raise FileNotFoundError(f"{run_dir} is not a run folder to average: it has no {name}.")
     config = json.loads((run_dir / "config.json").read_text(encoding="utf-8"))
-    base = Translator.load(config["init"]) if config["init"] else None
-    model = _model(config, base, Tokenizer.load(run_dir / "tokenizer.model"))
+    architecture = config.get("model")
+    if architecture is None:  # A folder of before it was written there.
+        base = Translator.load(config["init"]) if config["init"] else None
+        architecture = _architecture(config, base, Tokenizer.load(run_dir / "tokenizer.model"))
+    model = Transformer.from_config(architecture)
     weights = averaged(model, run_dir / "checkpoints", last)
+    output.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(output) as temporary:
-        temporary.mkdir(parents=True)
+        temporary.mkdir()
         for name in ("tokenizer.model", "config.json", "log.csv"):
             shutil.copyfile(run_dir / name, temporary / name)
         save_model(model, weights, temporary / "model.keras", dtype)
@@ -374,14 +407,18 @@ def _check(arguments):
     least = dict.fromkeys(
         ("epochs", "steps", "accumulate", "checkpoint_steps", "early_stopping", "warmup_steps"), 1
     )
-    for name, minimum in {**least, "bleu_epochs": 0}.items():
+    for name, minimum in {**least, "bleu_epochs": 0, "rdrop": 0}.items():
         value = arguments[name]
-        if value is not None and value < minimum:
+        if value is not None and not value >= minimum:
             raise ValueError(f"{name} must be at least {minimum}. Received: {name}={value}")
     for name in ("learning_rate", "clip_norm"):
         value = arguments[name]
         if value is not None and not 0 < value < math.inf:
             raise ValueError(f"{name} must be above 0. Received: {name}={value}")
+    if not 0 <= arguments["seed"] < 2**32:
+        raise ValueError(
+            f"seed must be at least 0 and below 2**32. Received: seed={arguments['seed']}"
+        )
     if not 1 <= average <= keep:
         raise ValueError(f"average must be from 1 to keep. Received: {average=}, {keep=}")
     if arguments["keep_best"] and average > 1:
@@ -389,23 +426,49 @@ def _check(arguments):
     monitor = arguments["monitor"]
     if monitor not in ("val_loss", "val_bleu"):
         raise ValueError(f"monitor must be val_loss or val_bleu. Received: {monitor=}")
-    if arguments["tensorboard"] and importlib.util.find_spec("tensorboard") is None:
-        raise ValueError("tensorboard is not installed: pip install 'keras_mt[tensorboard]'.")
     if monitor == "val_bleu" and not arguments["bleu_epochs"]:
         raise ValueError("monitor=val_bleu needs bleu_epochs, how often to measure it.")
+    tokenizers, tokenize = sacrebleu.BLEU.TOKENIZERS, arguments["bleu_tokenize"]
+    if tokenize not in tokenizers:
+        raise ValueError(
+            f"bleu_tokenize must be one of {', '.join(tokenizers)}. "
+            f"Received: bleu_tokenize={tokenize!r}"
+        )
+    if arguments["bleu_epochs"]:
+        sacrebleu.BLEU(tokenize=tokenize)  # Some need packages of their own.
 
 
 def _silent(message):
     pass
 
 
-def _wait_for(path):
-    """Waits until another worker has written a file, in a folder that all share."""
+@contextlib.contextmanager
+def _failure_marked(run_dir, others_wait):
+    """Leaves word of what fails within for `_wait_for_chief`, if other workers wait."""
+    try:
+        yield
+    except BaseException as error:
+        if others_wait:
+            with contextlib.suppress(OSError):
+                run_dir.mkdir(parents=True, exist_ok=True)
+                with written_whole(run_dir / _FAILURE) as temporary:
+                    temporary.write_text(str(error) or type(error).__name__, encoding="utf-8")
+        raise
+
+
+def _wait_for_chief(run_dir):
+    """Waits until the first worker has written the tokenizer, in a folder that all share."""
     for _ in range(2 * 3600):
-        if path.exists():
+        if (run_dir / "tokenizer.model").exists():
             return
+        if (run_dir / _FAILURE).exists():
+            why = (run_dir / _FAILURE).read_text(encoding="utf-8")
+            raise RuntimeError(f"The first worker has stopped: {why}")
         time.sleep(0.5)
-    raise TimeoutError(f"The first worker has not written {path} within an hour: see its messages.")
+    raise TimeoutError(
+        f"The first worker has not written {run_dir / 'tokenizer.model'} within an hour: see its "
+        "messages."
+    )
 
 
 def _config(arguments):
@@ -427,13 +490,21 @@ def _config(arguments):
     return json.loads(json.dumps(config))  # As the file gives it back.
 
 
-def _model(config, base, tokenizer):
-    options = {name: config[name] for name in ("dropout", "max_length", "rdrop", "dtype")}
+def _architecture(config, base, tokenizer):
+    """The configuration of the model that a run begins with."""
     if base is None:
-        return Transformer.from_preset(config["preset"], vocab_size=tokenizer.vocab_size, **options)
-    model = Transformer.from_config({**base.models[0].get_config(), **options})
-    model.set_weights(base.models[0].get_weights())
-    return model
+        model = {**PRESETS[config["preset"]]["model"], "vocab_size": tokenizer.vocab_size}
+    else:
+        model = base.models[0].get_config()
+    return {**model, **{name: config[name] for name in ("dropout", "max_length", "rdrop", "dtype")}}
+
+
+def _architecture_to_go_on_with(run_dir):
+    """The configuration of the model of a run that has a checkpoint; None if it is not known."""
+    path = run_dir / "config.json"
+    if not path.exists() or tf.train.latest_checkpoint(str(run_dir / "checkpoints")) is None:
+        return None
+    return json.loads(path.read_text(encoding="utf-8")).get("model")
 
 
 def _fit(model, strategy, batches, validation, start, last_step, callbacks, best, chief):
@@ -482,7 +553,7 @@ def _check_folder(run_dir, config):
                 + ", ".join(f"{n} was {before.get(n)!r}, now {config[n]!r}" for n in changed)
                 + ". Give it the same ones to go on with it, or another output folder."
             )
-    elif run_dir.exists() and any(run_dir.iterdir()):
+    elif run_dir.exists() and any(not path.name.startswith(".") for path in run_dir.iterdir()):
         raise ValueError(f"{run_dir} is not empty and holds no run: give another output folder.")
     else:
         run_dir.mkdir(parents=True, exist_ok=True)

@@ -189,6 +189,13 @@ def test_has_split_reads_the_rows_and_not_the_header(tmp_path):
         has_split(path, "en", "de", "train")
 
 
+def test_a_tsv_row_whose_split_is_blank_is_of_train(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    write(path, ["en\tde\tsplit", "dog\tHund\t", "cat\tKatze\ttest", "mouse\tMaus\t "])
+    assert has_split(path, "en", "de", "train") and has_split(path, "en", "de", "test")
+    assert read(path, "en", "de", "train") == [("dog", "Hund"), ("mouse", "Maus")]
+
+
 def test_the_phrasebook_goes_both_ways():
     pairs = list(phrasebook.pairs("test"))
     assert read("phrasebook", "pt", "en", "test") == pairs

@@ -2,11 +2,14 @@
 
 import json
 import re
+import runpy
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
+import requests
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 - registers the tokenizer's ops
 import yaml
@@ -64,6 +67,16 @@ def test_a_client_asks_a_slow_server_once(name, option, door, signatures):
     assert servable.calls == 1
 
 
+def test_all_attempts_of_the_rest_client_are_within_its_time():
+    translate = runpy.run_path(str(SERVING / "rest_client.py"))["translate"]
+    servable = Servable(None, "pt_en", unavailable=9, delay=0.6)
+    with rest_door(servable) as address:
+        start = time.monotonic()
+        with pytest.raises(requests.HTTPError, match=r"503 .*the batch queue is full"):
+            translate(["Olá!"], address, "pt_en", timeout=2)
+    assert servable.calls > 1 and time.monotonic() - start < 2.5
+
+
 def test_places_without_a_hypothesis_are_not_shown(signatures):
     servable = Servable(signatures, "pt_en")
     with rest_door(servable) as address:
@@ -109,6 +122,9 @@ def test_containers_get_the_files_that_an_export_writes(exported):
         assert {path.removeprefix("/models/en_de/") for path in named} < files and len(named) == 2
     assert compose["volumes"] == ["../../saved_models/en_de:/models/en_de:ro"]
     assert container["readinessProbe"]["httpGet"]["path"] == "/v1/models/en_de/metadata"
+    startup, liveness = container["startupProbe"], container["livenessProbe"]
+    assert startup["tcpSocket"] == liveness["tcpSocket"]
+    assert startup["periodSeconds"] * startup["failureThreshold"] >= 1800  # It may load for long.
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert {port["name"]: port["port"] for port in service["spec"]["ports"]} == ports
     assert service["spec"]["selector"] == deployment["spec"]["template"]["metadata"]["labels"]

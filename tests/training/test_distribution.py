@@ -120,12 +120,18 @@ def test_two_devices_clip_the_gradients_of_both(corpus, tmp_path):
 
 
 def test_two_workers_train_as_one_and_only_the_chief_writes(corpus, one, tmp_path):
+    chief, worker = start_two(corpus, tmp_path / "run", vocab_size=50)
+    for process in (chief, worker):  # Only the chief finds it, and neither waits for the other.
+        assert "vocab_size=50 is too small" in process.communicate(timeout=120)[0]
+        assert process.returncode == 1
+    # Mended, the same folder will do.
     outputs = finish(*start_two(corpus, tmp_path / "run", dropout=0.0, bleu_epochs=1))
     assert_same_to_rounding(tmp_path / "run", one)
     assert "finished at step 26" in outputs[0] and "step" not in outputs[1].lower()
     rows = list(csv.DictReader((tmp_path / "run" / "log.csv").read_text().splitlines()))
     assert [row["event"] for row in rows].count("started") == 1
     assert any(row["val_bleu"] for row in rows)
+    assert not (tmp_path / "run" / ".failure").exists()
 
 
 def test_a_killed_job_of_two_workers_ends_where_an_unbroken_one_does(corpus, tmp_path):

@@ -3,6 +3,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,12 +13,13 @@ import numpy as np
 import pytest
 import sacrebleu
 import tensorflow as tf
+from tensorflow.core.util import event_pb2
 
 from keras_mt import Translator
 from keras_mt.data import Batches, load_corpus
 from keras_mt.training import average_run, train
-from keras_mt.training.callbacks import KeepBest, TranslationScores
-from keras_mt.training.run import compile_for_translation
+from keras_mt.training.callbacks import LOG_COLUMNS, KeepBest, TranslationScores
+from keras_mt.training.run import _check_folder, compile_for_translation
 
 PROCESS = Path(__file__).with_name("process.py")
 
@@ -70,6 +72,8 @@ def test_a_run_that_goes_on_ends_where_an_unbroken_one_does(corpus, tmp_path):
     # An epoch has some ten steps: 7 ends in the middle of one, and so does 25.
     train(corpus, "pt", "en", tmp_path / "unbroken", steps=25, **SMALL)
     train(corpus, "pt", "en", tmp_path / "broken", steps=7, **SMALL)
+    with open(tmp_path / "broken" / "log.csv", "a") as log:
+        log.write("7,1,3.")  # The process died as it wrote.
     messages = []
     train(corpus, "pt", "en", tmp_path / "broken", steps=25, report=messages.append, **SMALL)
     assert any("resumed at step 7" in message for message in messages)
@@ -259,6 +263,23 @@ def test_early_stopping_keeps_the_best_and_holds_when_called_again(corpus, tmp_p
     compile_for_translation(model)
     loss = model.evaluate(validation.epoch(0), verbose=0, return_dict=True)["loss"]
     assert loss == pytest.approx(min(losses), rel=1e-3)
+    (tmp_path / "run" / "checkpoints" / "best.weights.h5").unlink()
+    train(corpus, "pt", "en", tmp_path / "run", **options, report=messages.append)
+    assert any("takes the last weights, not the best" in message for message in messages)
+    assert not np.array_equal(weights(tmp_path / "run")[0], kept[0])
+
+
+def test_a_validation_split_of_long_sentences_alone_is_not_measured(corpus, tmp_path):
+    folder = shutil.copytree(corpus, tmp_path / "corpus")
+    for language in ("pt", "en"):
+        (folder / f"{language}.validation.txt").write_text("palavra " * 80 + "\n")
+    for options in ({"keep_best": True}, {"early_stopping": 1}):
+        with pytest.raises(
+            ValueError, match="at most max_length=64 tokens in its split validation"
+        ):
+            train(folder, "pt", "en", tmp_path / "run", steps=1, **options, **SMALL)
+    train(folder, "pt", "en", tmp_path / "run", steps=1, **SMALL)
+    assert not any(row["val_loss"] for row in log_rows(tmp_path / "run"))
 
 
 def test_bleu_is_that_of_the_translations(corpus, run_dir, tmp_path):
@@ -274,21 +295,43 @@ def test_bleu_is_that_of_the_translations(corpus, run_dir, tmp_path):
 
 
 def test_fine_tuning_begins_with_another_runs_model_and_tokenizer(corpus, run_dir, tmp_path):
-    train(
-        corpus, "pt", "en", tmp_path / "run", init=run_dir, steps=1, learning_rate=1e-9, **SMALL
-    )  # fmt: skip
-    tuned = tmp_path / "run"
+    base, tuned, messages = tmp_path / "base", tmp_path / "run", []
+    shutil.copytree(run_dir, base)
+    options = {**SMALL, "preset": "tiny", "init": base, "learning_rate": 1e-9}
+    train(corpus, "pt", "en", tuned, steps=1, report=messages.append, **options)
+    assert any(f"model: that of {base}, " in message for message in messages)
     assert (tuned / "tokenizer.model").read_bytes() == (run_dir / "tokenizer.model").read_bytes()
     for a, b in zip(weights(tuned), weights(run_dir), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
+    old = shutil.copytree(tuned, tmp_path / "old")
+    config = json.loads((old / "config.json").read_text())
+    del config["model"]  # As folders were.
+    (old / "config.json").write_text(json.dumps(config))
+    average_run(old, tmp_path / "of_old", last=1)
+    base.rename(tmp_path / "elsewhere")  # From now on the run does without.
+    average_run(tuned, tmp_path / "averaged", last=1)
+    for name in ("of_old", "averaged"):
+        for a, b in zip(weights(tuned), weights(tmp_path / name), strict=True):
+            np.testing.assert_array_equal(a, b)
+    train(corpus, "pt", "en", tuned, steps=2, report=messages.append, **options)
+    assert any("resumed at step 1" in message for message in messages)
 
 
-def test_tensorboard_is_written(corpus, tmp_path, monkeypatch):
-    train(corpus, "pt", "en", tmp_path / "run", steps=2, tensorboard=True, **SMALL)
-    assert list((tmp_path / "run" / "tensorboard").rglob("*tfevents*"))
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match="tensorboard is not installed"):
-        train(corpus, "pt", "en", tmp_path / "other", steps=2, tensorboard=True, **SMALL)
+def test_tensorboard_holds_what_the_log_does(corpus, tmp_path):
+    for steps in (2, 22):  # An epoch has 21.
+        train(corpus, "pt", "en", tmp_path / "run", steps=steps, tensorboard=True, **SMALL)
+    files = sorted((tmp_path / "run" / "tensorboard").glob("*tfevents*"))
+    events = map(event_pb2.Event.FromString, tf.data.TFRecordDataset(files).as_numpy_iterator())
+    written = {(e.step, v.tag): v.simple_value for e in events for v in e.summary.value}
+    values = set(LOG_COLUMNS) - {"step", "epoch", "seconds", "event"}
+    logged = {
+        (int(row["step"]), name): float(row[name])
+        for row in log_rows(tmp_path / "run")
+        for name in values
+        if row[name]
+    }
+    assert written == pytest.approx(logged)
+    assert {step for step, name in written if name in ("loss", "val_loss")} == {2, 21, 22}
 
 
 def test_average_makes_a_run_folder(corpus, tmp_path):
@@ -306,6 +349,10 @@ def test_average_makes_a_run_folder(corpus, tmp_path):
         average_run(tmp_path / "run", tmp_path / "other", last=4)
     with pytest.raises(FileExistsError, match="averaged exists"):
         average_run(tmp_path / "run", tmp_path / "averaged")
+    data = tmp_path / "run" / "checkpoints" / "step-6.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:1000])
+    with pytest.raises(ValueError, match=r"One of the last 2 checkpoints .* cannot be read \("):
+        average_run(tmp_path / "run", tmp_path / "other", last=2)
 
 
 def test_a_finished_run_is_left_as_it_is(corpus, tmp_path, capsys):
@@ -336,6 +383,11 @@ def test_a_folder_of_another_run_is_refused(run_dir, corpus, tmp_path):
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
+def test_a_folder_with_nothing_but_hidden_names_is_taken(tmp_path):
+    (tmp_path / ".config.json.abc").mkdir()  # Of a run that was killed as it wrote.
+    _check_folder(tmp_path, {})
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -354,6 +406,14 @@ def test_a_folder_of_another_run_is_refused(run_dir, corpus, tmp_path):
         ({"dropout": 1.5}, r"dropout=1\.5"),
         ({"label_smoothing": 2.0}, r"label_smoothing=2\.0"),
         ({"dropout": 0.0, "rdrop": 5.0}, r"rdrop=5\.0"),
+        ({"rdrop": -1.0}, r"rdrop=-1\.0"),
+        ({"seed": -1}, "seed=-1"),
+        ({"seed": 2**32}, "seed=4294967296"),
+        ({"bleu_tokenize": "foo"}, "one of none, .*13a.*bleu_tokenize='foo'"),
+        (
+            {"epochs": 1, "bleu_epochs": 2, "monitor": "val_bleu", "keep_best": True},
+            "bleu_epochs=2 BLEU is never measured",
+        ),
     ],
 )
 def test_impossible_arguments_are_refused(corpus, tmp_path, options, message):
