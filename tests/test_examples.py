@@ -1,7 +1,9 @@
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,48 @@ def test_cluster_on_this_machine(corpus, tmp_path):
     assert (tmp_path / "run" / "model.keras").is_file()
 
 
+@pytest.fixture
+def local(tmp_path):
+    """Starts cluster/local.py with workers that run a script; gives its process."""
+    started = []
+
+    def start(script):
+        (tmp_path / "keras_mt.py").write_text(script)  # python -m finds it in its folder.
+        command = [sys.executable, ROOT / "examples/cluster/local.py", "3", "--data", "x"]
+        started.append(subprocess.Popen(command, cwd=tmp_path))
+        return started[0]
+
+    yield start
+    started[0].kill()
+    started[0].wait()
+
+
+def children_of(process, number):
+    file = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    for _ in range(200):
+        if len(children := file.read_text().split()) == number:
+            return children
+        time.sleep(0.05)
+    raise AssertionError(f"not {number} but {len(children)} children")
+
+
+def test_cluster_on_this_machine_ends_when_a_worker_fails(local):
+    process = local(
+        "import json, os, sys, time\n"
+        "if json.loads(os.environ['TF_CONFIG'])['task']['index'] == 1: sys.exit(3)\n"
+        "time.sleep(100)\n"
+    )
+    assert process.wait(timeout=20) == 1
+
+
+def test_cluster_on_this_machine_ends_its_workers_when_it_is_ended(local):
+    process = local("import time\ntime.sleep(100)\n")
+    children = children_of(process, 3)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 128 + signal.SIGTERM
+    assert not any(Path(f"/proc/{child}").exists() for child in children)
+
+
 def test_kubernetes_runs_a_command_that_exists():
     import yaml
 
@@ -87,27 +131,42 @@ def test_multi30k_recipe_asks_for_options_that_exist(name, tokenize, tmp_path):
     command = ["sh", ROOT / "examples/multi30k/train.sh", folder, run, "--epochs", "1"]
     path = f"{tmp_path}:{os.environ['PATH']}"
     subprocess.run(command, check=True, env={**os.environ, "PATH": path})
-    for part in ("forward", "backward", "mixed"):  # As the runs leave them.
-        Path(f"{run}_{part}").mkdir()
-        Path(f"{run}_{part}/model.keras").touch()
+
+    def made(part):
+        return f"{run}_{part}" if part else run
+
+    def data_of(*parts):
+        return tuple(map(str, [folder, *map(made, parts)]))
+
+    for part in ("forward", "backward", "mixed", "first", "sampled", "second"):
+        Path(made(part)).mkdir()  # As the runs leave them.
+        Path(made(part), "model.keras").touch()
     calls = [call.splitlines() for call in shown.with_suffix(".calls").read_text().split("-- ")[1:]]
-    forward, backward, *translations, mixed, last = (
-        main.commands[name].make_context(name, arguments).params for name, _, *arguments in calls
-    )
-    assert forward["output"] == mixed["init"] == translations[0]["model"] == f"{run}_forward"
-    assert last["init"] == mixed["output"] == f"{run}_mixed" and last["data"] == (str(folder),)
-    assert backward["output"] == translations[1]["model"] == f"{run}_backward"
-    assert (backward["source"], backward["target"], backward["data"]) == (
-        "de",
-        "en",
-        (str(folder),),
-    )
-    data = [Path(f"{run}_{part}_data") for part in ("forward", "backward")]
-    assert mixed["data"] == tuple(map(str, [folder, *data]))
-    assert (last["output"], last["epochs"], last["bleu_tokenize"]) == (run, 1, tokenize)
-    assert (data[0] / "en.train.txt").read_text() == "en\n"
-    assert (data[1] / "de.train.txt").read_text() == "de\n"
-    assert (data[0] / "de.train.txt").exists() and (data[1] / "en.train.txt").exists()
+    contexts = [(name, main.commands[name].make_context(name, rest)) for name, _, *rest in calls]
+    trained = [context.params for name, context in contexts if name == "train"]
+    assert [(each["output"], each["init"], each["data"]) for each in trained] == [
+        (made("forward"), None, data_of()),
+        (made("backward"), None, data_of()),
+        (made("mixed"), made("forward"), data_of("forward_data", "backward_data")),
+        (made("first"), made("mixed"), data_of()),
+        (made("sampled"), None, data_of()),
+        (made("second"), made("sampled"), data_of()),
+        (made(""), made("first"), data_of("taught", "taught_too")),
+    ]
+    assert [each["source"] for each in trained] == ["en", "de", "en", "en", "en", "en", "en"]
+    assert (trained[-1]["epochs"], trained[-1]["bleu_tokenize"]) == (1, tokenize)
+    translations = [context.params for name, context in contexts if name == "translate"]
+    assert [(each["model"], each["ensemble"]) for each in translations] == [
+        (made("forward"), ()),
+        (made("backward"), ()),
+        (made("first"), (made("second"),)),
+        (made("first"), (made("second"),)),
+    ]
+    for part, source in (("forward_data", "en"), ("backward_data", "de"), ("taught", "en")):
+        assert Path(made(part), f"{source}.train.txt").read_text() == f"{source}\n"
+    for part in ("forward_data", "backward_data", "taught", "taught_too"):
+        texts = {path.name for path in Path(made(part)).iterdir()}
+        assert texts == {"en.train.txt", "de.train.txt"}
 
 
 def test_multi30k_ablation_asks_for_options_that_exist():
