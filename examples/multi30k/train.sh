@@ -65,4 +65,4 @@ translated "${run}_backward_data/en.train.txt" de "${run}_taught_too" "${run}_fi
   --ensemble "${run}_second"
 
 train en de "$run" --init "${run}_first" --data "${run}_taught" --data "${run}_taught_too" \
-  $rdrop --learning-rate 0.001 --epochs 14 --keep 10 --average 10 --bleu-epochs 1 "$@"
+  $rdrop --learning-rate 0.001 --epochs 13 --keep 10 --average 10 --bleu-epochs 1 "$@"
