@@ -215,7 +215,7 @@ def test_a_narrow_beam_equals_the_plain_reference(
         assert_same(found[row], expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     vocab_size=st.sampled_from([6, 9, 2003]),
@@ -242,7 +242,7 @@ def test_tokens_of_minus_infinity_are_impossible(
         assert_same(found[row], expected)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.integers(0, 10**6),
     st.sampled_from([{}, {"top_k": 2}, {"top_p": 0.7}]),
@@ -411,7 +411,7 @@ def test_padding_and_start_are_forbidden_and_the_end_is_not():
     assert found.tokens.numpy().tolist() == [[[1, 1, 1]]]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 9), st.integers(1, 4))
 def test_what_would_repeat_tokens_in_a_row_is_struck_out_and_nothing_else(seed, length, size):
     generator = np.random.default_rng(seed)
@@ -546,7 +546,7 @@ def test_the_best_of_many_are_those_of_a_sort(seed, size, count, distinct):
     assert all(len(set(row)) == count for row in places.numpy().reshape(-1, count).tolist())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     size=st.integers(1, 3000),
