@@ -91,14 +91,14 @@ def test_cluster_on_this_machine_ends_when_a_worker_fails(local):
         "if json.loads(os.environ['TF_CONFIG'])['task']['index'] == 1: sys.exit(3)\n"
         "time.sleep(100)\n"
     )
-    assert process.wait(timeout=20) == 1
+    assert process.wait(timeout=60) == 1
 
 
 def test_cluster_on_this_machine_ends_its_workers_when_it_is_ended(local):
     process = local("import time\ntime.sleep(100)\n")
     children = children_of(process, 3)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=20) == 128 + signal.SIGTERM
+    assert process.wait(timeout=60) == 128 + signal.SIGTERM
     assert not any(Path(f"/proc/{child}").exists() for child in children)
 
 

@@ -33,10 +33,10 @@ for i in range(3):
     step = keras.ops.convert_to_numpy(step)
     np.testing.assert_allclose(step[:, 0], expected[:, i], atol=1e-5)
 if keras.backend.backend() != "numpy":  # It has no gradients.
-    schedule = keras_mt.WarmupInverseSquareRoot(d_model=8, warmup_steps=10)
+    schedule = keras_mt.WarmupInverseSquareRoot(d_model=8, warmup_steps=40)
     model.compile(keras.optimizers.Adam(schedule), keras_mt.losses.CrossEntropy(0.1))
-    losses = model.fit(inputs, target, epochs=3, verbose=0).history["loss"]
-    assert losses[2] < losses[0]
+    losses = model.fit(inputs, target, epochs=20, verbose=0).history["loss"]
+    assert losses[-1] < losses[0] / 2
 assert "tensorflow_text" not in sys.modules
 from keras_mt import *
 assert Transformer and "Translator" not in globals()

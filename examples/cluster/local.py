@@ -26,7 +26,8 @@ def free_addresses(count):
 
 
 def main(workers, arguments):
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    ended = []  # Noted, and not raised: no worker must be lost while it is started.
+    signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
     addresses = free_addresses(workers)
     processes = []
     try:
@@ -39,10 +40,10 @@ def main(workers, arguments):
                 )
             )
         statuses = [None]
-        while None in statuses and not any(statuses):
+        while None in statuses and not any(statuses) and not ended:
             time.sleep(0.2)
             statuses = [process.poll() for process in processes]
-        return int(any(statuses))
+        return 128 + signal.SIGTERM if ended else int(any(statuses))
     finally:
         for process in processes:
             process.kill()
