@@ -204,38 +204,10 @@ def train(
             raise ValueError(
                 f"{', '.join(corpora)} has no pair of at most max_length={max_length} tokens."
             )
-        last_step = steps or (epochs or _DEFAULT_EPOCHS) * batches.counts.batches
-        run_epochs = math.ceil(last_step / batches.counts.batches)
-        if keep_best and monitor == "val_bleu" and bleu_epochs > run_epochs:
-            raise ValueError(
-                f"keep_best has nothing to go by: with {bleu_epochs=} BLEU is never measured in "
-                f"{run_epochs} epochs."
-            )
-        saved = math.ceil(last_step / checkpoint_steps)
-        if average > saved:
-            raise ValueError(
-                f"average={average} takes as many checkpoints, and with {checkpoint_steps=} a run "
-                f"of {last_step} steps has {saved}."
-            )
-        validation = validation_pairs = None
-        if has_split(corpora[0], source, target, "validation"):
-            validation_pairs = load_corpus(corpora[0], source, target, "validation")
-            validation = Batches(
-                validation_pairs,
-                tokenizer,
-                tokens_per_batch=config["batch_tokens"],
-                max_length=max_length,
-            )
-            report(f"validation: {validation.counts}")
-        elif bleu_epochs or keep_best or early_stopping:
-            raise ValueError(f"{corpora[0]} has no split validation to measure on.")
-        if validation and not validation.counts.batches:
-            if monitor == "val_loss" and (keep_best or early_stopping):
-                raise ValueError(
-                    f"{corpora[0]} has no pair of at most max_length={max_length} tokens in its "
-                    "split validation to measure on."
-                )
-            validation = None
+        last_step = _last_step(arguments, batches.counts.batches)
+        validation_pairs, validation = _validation(
+            arguments, corpora[0], tokenizer, config["batch_tokens"], report
+        )
         architecture = architecture or _architecture(config, base, tokenizer)
         if chief:
             _write_run(run_dir, {**config, "model": architecture}, tokenizer)
@@ -514,6 +486,48 @@ def _config(arguments):
     if config["rdrop"] and not config["dropout"]:
         raise ValueError(f"rdrop needs dropout. Received: rdrop={config['rdrop']}, dropout=0")
     return json.loads(json.dumps(config))  # As the file gives it back.
+
+
+def _last_step(arguments, batches):
+    """The step that a run with so many batches an epoch ends at; refuses what would be missing."""
+    epochs, steps = arguments["epochs"], arguments["steps"]
+    bleu_epochs, checkpoint_steps = arguments["bleu_epochs"], arguments["checkpoint_steps"]
+    last_step = steps or (epochs or _DEFAULT_EPOCHS) * batches
+    run_epochs = math.ceil(last_step / batches)
+    by_bleu = arguments["keep_best"] and arguments["monitor"] == "val_bleu"
+    if by_bleu and bleu_epochs > run_epochs:
+        raise ValueError(
+            f"keep_best has nothing to go by: with {bleu_epochs=} BLEU is never measured in "
+            f"{run_epochs} epochs."
+        )
+    average, saved = arguments["average"], math.ceil(last_step / checkpoint_steps)
+    if average > saved:
+        raise ValueError(
+            f"average={average} takes as many checkpoints, and with {checkpoint_steps=} a run "
+            f"of {last_step} steps has {saved}."
+        )
+    return last_step
+
+
+def _validation(arguments, corpus, tokenizer, batch_tokens, report):
+    """The pairs of a corpus's split validation and their batches; None for what there is not."""
+    source, target, max_length = (arguments[name] for name in ("source", "target", "max_length"))
+    needed = arguments["keep_best"] or arguments["early_stopping"]
+    if not has_split(corpus, source, target, "validation"):
+        if needed or arguments["bleu_epochs"]:
+            raise ValueError(f"{corpus} has no split validation to measure on.")
+        return None, None
+    pairs = load_corpus(corpus, source, target, "validation")
+    batches = Batches(pairs, tokenizer, tokens_per_batch=batch_tokens, max_length=max_length)
+    report(f"validation: {batches.counts}")
+    if batches.counts.batches:
+        return pairs, batches
+    if needed and arguments["monitor"] == "val_loss":
+        raise ValueError(
+            f"{corpus} has no pair of at most max_length={max_length} tokens in its split "
+            "validation to measure on."
+        )
+    return pairs, None
 
 
 def _architecture(config, base, tokenizer):
