@@ -296,13 +296,9 @@ def evaluate(model, data, source, target, split, tokenize, **search):
 
 
 @main.command()
-@click.argument(
-    "run_dirs", metavar="RUN_DIR...", nargs=-1, required=True, type=click.Path(exists=True)
-)
+@click.argument("run_dir", type=click.Path(exists=True))
 @click.argument("output", type=click.Path())
-@click.option(
-    "--last", type=int, default=5, show_default=True, help="Number of checkpoints of each run."
-)
+@click.option("--last", type=int, default=5, show_default=True, help="Number of checkpoints.")
 @click.option(
     "--dtype",
     type=click.Choice(["float32", "bfloat16"]),
@@ -310,18 +306,16 @@ def evaluate(model, data, source, target, split, tokenize, **search):
     show_default=True,
     help="Of the weights that are written; computation is in float32 with either.",
 )
-def average(run_dirs, output, last, dtype):
+def average(run_dir, output, last, dtype):
     """Average the last checkpoints of a run, ended or not, into a new run folder.
-
-    Or of several runs, which began with the same weights.
 
     \b
     keras-mt average runs/en_de runs/en_de_averaged --last 10
     """
     from keras_mt.training import average_run
 
-    average_run(run_dirs, output, last, dtype)
-    click.echo(f"averaged {last * len(run_dirs)} checkpoints into {output}")
+    average_run(run_dir, output, last, dtype)
+    click.echo(f"averaged {last} checkpoints into {output}")
 
 
 @main.command()

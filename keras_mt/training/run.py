@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import keras
-import numpy as np
 import sacrebleu
 import tensorflow as tf
 
@@ -316,16 +315,12 @@ def compile_for_translation(
 
 
 def average_run(run_dir, output, last=5, dtype="float32"):
-    """Makes a run folder whose model has the mean weights of the last checkpoints of a run.
-
-    Or of several runs: those that began with the same weights (`init`), and learned with another
-    seed or from other data, are often better together than each.
+    """Makes a run folder whose model has the mean weights of another run's last checkpoints.
 
     Args:
-        run_dir: The run folder, or a list of them with models of one shape and one tokenizer. The
-            runs need not be at their ends. config.json and log.csv are the first one's.
-        output: The new folder.
-        last: Number of checkpoints of each run.
+        run_dir: The run folder; the run need not be at its end.
+        output: The new one.
+        last: Number of checkpoints.
         dtype: Dtype of the weights that are written: "float32", or "bfloat16", half as large. What
             loads the folder computes in float32 with either.
 
@@ -333,42 +328,19 @@ def average_run(run_dir, output, last=5, dtype="float32"):
         The new folder's path.
 
     Raises:
-        ValueError: If a run has not so many checkpoints, or the runs do not match.
+        ValueError: If there are not so many checkpoints.
         FileExistsError: If the new folder is there.
 
-    References:
-        Vaswani et al. 2017, Attention Is All You Need, section 6.1, with 5 checkpoints; of several
-        runs: Wortsman et al. 2022, Model soups.
+    Reference:
+        Vaswani et al. 2017, Attention Is All You Need, section 6.1, with 5 checkpoints.
 
     Example:
 
     >>> average_run("runs/en_de", "runs/en_de_averaged", last=10)  # doctest: +SKIP
     """
-    output = Path(output)
+    run_dir, output = Path(run_dir), Path(output)
     if output.exists():
         raise FileExistsError(f"{output} exists; give a new folder.")
-    run_dirs = [Path(d) for d in (run_dir if isinstance(run_dir, (list, tuple)) else [run_dir])]
-    models = [_model_to_average(run_dir) for run_dir in run_dirs]
-    first, model = run_dirs[0], models[0]
-    for run_dir, other in zip(run_dirs[1:], models[1:], strict=True):
-        tokenizers = ((d / "tokenizer.model").read_bytes() for d in (run_dir, first))
-        if _computation(other) != _computation(model) or len({*tokenizers}) > 1:
-            raise ValueError(
-                f"{run_dir} and {first} have no mean: their models or tokenizers differ."
-            )
-    of_runs = [averaged(model, run_dir / "checkpoints", last) for run_dir in run_dirs]
-    weights = [np.mean(values, axis=0) for values in zip(*of_runs, strict=True)]
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with written_whole(output) as temporary:
-        temporary.mkdir()
-        for name in ("tokenizer.model", "config.json", "log.csv"):
-            shutil.copyfile(first / name, temporary / name)
-        save_model(model, weights, temporary / "model.keras", dtype)
-    return output
-
-
-def _model_to_average(run_dir):
-    """A model like a run's."""
     for name in ("config.json", "tokenizer.model", "checkpoints"):
         if not (run_dir / name).exists():
             raise FileNotFoundError(f"{run_dir} is not a run folder to average: it has no {name}.")
@@ -377,13 +349,15 @@ def _model_to_average(run_dir):
     if architecture is None:  # A folder of before it was written there.
         base = Translator.load(config["init"]) if config["init"] else None
         architecture = _architecture(config, base, Tokenizer.load(run_dir / "tokenizer.model"))
-    return Transformer.from_config(architecture)
-
-
-def _computation(model):
-    """What two models whose weights can be averaged have in common."""
-    training_only = ("name", "trainable", "frozen", "dtype", "dropout", "rdrop")
-    return {k: v for k, v in model.get_config().items() if k not in training_only}
+    model = Transformer.from_config(architecture)
+    weights = averaged(model, run_dir / "checkpoints", last)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(output) as temporary:
+        temporary.mkdir()
+        for name in ("tokenizer.model", "config.json", "log.csv"):
+            shutil.copyfile(run_dir / name, temporary / name)
+        save_model(model, weights, temporary / "model.keras", dtype)
+    return output
 
 
 def save_model(model, weights, path, dtype="float32"):

@@ -355,28 +355,6 @@ def test_average_makes_a_run_folder(corpus, tmp_path):
         average_run(tmp_path / "run", tmp_path / "other", last=2)
 
 
-def test_average_is_the_mean_of_several_runs(run_dir, corpus, tmp_path):
-    runs = [tmp_path / "one", tmp_path / "other"]
-    for seed, run in enumerate(runs):
-        train(corpus, "pt", "en", run, init=str(run_dir), steps=4, checkpoint_steps=2, seed=seed)
-    average_run(runs, tmp_path / "averaged", last=2)
-    states = [
-        tf.train.load_checkpoint(str(run / "checkpoints" / f"step-{step}"))
-        for run in runs
-        for step in (2, 4)
-    ]
-    for i, mean in enumerate(weights(tmp_path / "averaged")):
-        name = f"variables/{i}/.ATTRIBUTES/VARIABLE_VALUE"
-        values = [state.get_tensor(name) for state in states]
-        assert not np.array_equal(values[1], values[3])
-        np.testing.assert_allclose(mean, np.mean(values, axis=0), rtol=1e-6, atol=1e-7)
-    stranger = shutil.copytree(runs[1], tmp_path / "stranger")
-    (stranger / "tokenizer.model").write_bytes(b"another")
-    with pytest.raises(ValueError, match=r"stranger and .*one have no mean"):
-        average_run([runs[0], stranger], tmp_path / "strange", last=1)
-    assert not (tmp_path / "strange").exists()
-
-
 def test_a_finished_run_is_left_as_it_is(corpus, tmp_path, capsys):
     train(corpus, "pt", "en", tmp_path / "run", steps=3, **SMALL)
     log = (tmp_path / "run" / "log.csv").read_bytes()
