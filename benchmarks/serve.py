@@ -177,9 +177,10 @@ def load(arguments, texts, batched):
         caller.start()
     time.sleep(6 * arguments.minutes)  # A tenth, to warm up.
     settled = memory()
+    time.sleep(max(0, ends - time.perf_counter() - 1))
+    at_the_end = memory()  # Threads that have ended give theirs back.
     for caller in callers:
         caller.join()
-    at_the_end = memory()
     for other in others[:3]:
         print("another answer:", *other, sep="\n  ")
     ranks = statistics.quantiles(seconds, n=100)
