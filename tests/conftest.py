@@ -5,8 +5,15 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+for pool in ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
+    os.environ.setdefault(pool, "1")  # The tests themselves run side by side.
 
 ROOT = Path(__file__).parents[1]
+
+
+def pytest_collection_modifyitems(items):
+    """The longest tests begin first, so that at the end no worker waits for another."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 @pytest.fixture(scope="session")

@@ -54,6 +54,7 @@ def test_every_block_is_of_a_kind_that_is_checked():
     assert {kind for kind, _ in BLOCKS} == {"bash", "json", "python", "sh", "text"}
 
 
+@pytest.mark.long
 def test_shell_and_python_run_in_the_readers_order(workplace, monkeypatch):
     monkeypatch.chdir(workplace)
     environment = {**os.environ, "PATH": f"{workplace / 'bin'}:{os.environ['PATH']}"}

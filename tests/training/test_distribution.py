@@ -134,6 +134,7 @@ def test_two_workers_train_as_one_and_only_the_chief_writes(corpus, one, tmp_pat
     assert not (tmp_path / "run" / ".failure").exists()
 
 
+@pytest.mark.long
 def test_a_killed_job_of_two_workers_ends_where_an_unbroken_one_does(corpus, tmp_path):
     options = {"dropout": 0.1, "checkpoint_steps": 5}
     finish(*start_two(corpus, tmp_path / "unbroken", **options))
