@@ -99,8 +99,8 @@ def test_the_last_checkpoints_are_averaged(corpus, tmp_path):
         np.testing.assert_allclose(a, b, atol=1e-6)
 
 
-def run_process(corpus, output, kill_at=0, **options):
-    """Trains in a process of its own; returns its exit status and the steps that it made."""
+def run_processes(corpus, output, kills, **options):
+    """Starts a run in a process for each of `kills`; yields its status, its steps, its output."""
     arguments = {
         "data": str(corpus), "source": "pt", "target": "en", "output": str(output),
         "dropout": 0.1, **SMALL, **options,
@@ -108,28 +108,31 @@ def run_process(corpus, output, kill_at=0, **options):
     # On all threads, as users train.
     environment = {n: v for n, v in os.environ.items() if not n.startswith("TF_NUM_")}
     process = subprocess.run(
-        [sys.executable, PROCESS, json.dumps(arguments), "1", str(kill_at)],
+        [sys.executable, PROCESS, json.dumps(arguments), "1", *map(str, kills)],
         env={**environment, "PYTHONPATH": str(PROCESS.parents[2])},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
     )  # fmt: skip
-    steps = re.findall(r"^computed (\d+)$", process.stdout, re.MULTILINE)
-    return process.returncode, [int(step) for step in steps], process.stdout
+    *parts, _ = re.split(r"^ended (-?\d+)$", process.stdout, flags=re.MULTILINE)
+    assert process.returncode == 0 and len(parts) == 2 * len(kills), process.stdout
+    for printed, status in zip(parts[::2], parts[1::2], strict=True):
+        steps = re.findall(r"^computed (\d+)$", printed, re.MULTILINE)
+        yield int(status), [int(step) for step in steps], printed
 
 
 @pytest.mark.long
 def test_ten_kills_change_nothing(corpus, tmp_path):
     # An epoch has 21 steps; of the checkpoints that are averaged the first is of the third's end.
     options = {"steps": 70, "checkpoint_steps": 2, "subword_sampling": 0.2, "average": 5}
-    status, unbroken, _ = run_process(corpus, tmp_path / "unbroken", **options)
+    ((status, unbroken, _),) = run_processes(corpus, tmp_path / "unbroken", [0], **options)
     assert status == 0 and unbroken == list(range(1, 71))
     # After a checkpoint, a step later, and while step 44's is written.
     kills = [7, 12, 19, 22, 31, -44, 49, 56, 60, 67]
+    *killed, last = run_processes(corpus, tmp_path / "broken", [*kills, 0], **options)
     computed = []
-    for kill_at in kills:
-        status, steps, _ = run_process(corpus, tmp_path / "broken", kill_at, **options)
+    for kill_at, (status, steps, _) in zip(kills, killed, strict=True):
         assert status == -signal.SIGKILL and steps[-1] == abs(kill_at) - (kill_at < 0)
         computed += steps
-    status, steps, output = run_process(corpus, tmp_path / "broken", **options)
+    status, steps, output = last
     assert status == 0 and "resumed at step 66" in output
     computed += steps
     assert set(computed) == set(unbroken)
