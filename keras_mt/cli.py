@@ -355,7 +355,7 @@ def export(run_dir, saved_model_dir, dtype, freeze, card, warmup_texts, ensemble
     keras-mt export runs/en_de saved_models/en_de/1
     """
     from keras_mt.serving.export import check_absent
-    from keras_mt.translator import Translator
+    from keras_mt.translation import Translator
 
     check_absent(saved_model_dir)  # Before anything is loaded.
     translator = Translator.load([run_dir, *ensemble], **_given(options))
@@ -431,7 +431,7 @@ def score(run_dir, source, target, ensemble, as_json):
     \b
     keras-mt score runs/en_de in.txt reference.txt > scores.tsv
     """
-    from keras_mt.translator import Translator
+    from keras_mt.translation import Translator
 
     translator = Translator.load([run_dir, *ensemble])
     total = tokens = 0
@@ -470,7 +470,7 @@ def align(run_dir, source, target, ensemble):
     keras-mt align runs/en_de in.txt > alignments.jsonl
     keras-mt align runs/en_de in.txt reference.txt > alignments.jsonl
     """
-    from keras_mt.translator import Translator
+    from keras_mt.translation import Translator
 
     translator = Translator.load([run_dir, *ensemble])
     for number, *columns in _line_blocks(*filter(None, (source, target))):
@@ -571,7 +571,7 @@ def demo(saved_model, host, port):
 def _load_translator(path, search):
     """A translator from a run folder or an export; the options are those of the command."""
     if (Path(path) / "config.json").is_file():
-        from keras_mt.translator import Translator
+        from keras_mt.translation import Translator
 
         ensemble = search.pop("ensemble")
         return Translator.load([path, *ensemble], **_given(search))

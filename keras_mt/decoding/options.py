@@ -13,9 +13,10 @@ class SearchOptions:
     """Options of `beam_search`, and of all that translates.
 
     Args:
-        beam_size: Number of live hypotheses; 1 is greedy search. With a `temperature`, number of
+        beam_size: Number of live hypotheses; 1 is greedy search. None means 4, or with a
+            `temperature`, which it is not for, nothing.
+        n_best: Number of hypotheses to return, at most `beam_size`; with a `temperature` number of
             samples.
-        n_best: Number of hypotheses to return, at most `beam_size`.
         length_penalty: Exponent of the length in the score, `log_prob / length ** length_penalty`,
             from 0 to 5. The log-probability is that with the repetition penalty.
         min_length: The fewest tokens to generate, with the end.
@@ -38,7 +39,7 @@ class SearchOptions:
         (https://arxiv.org/abs/1904.09751).
     """
 
-    beam_size: int = 4
+    beam_size: int | None = None
     n_best: int = 1
     length_penalty: float = 1.0
     min_length: int = 0
@@ -54,17 +55,30 @@ class SearchOptions:
             if not fits:
                 raise ValueError(f"{name} must be {expected}. Received: {name}={values[name]}")
 
+        def set_to(name, value):
+            object.__setattr__(self, name, value)  # The dataclass is frozen.
+
         for field in dataclasses.fields(self):
             if field.type is int:
-                value = as_integer(field.name, getattr(self, field.name))
-                object.__setattr__(self, field.name, value)  # The dataclass is frozen.
+                set_to(field.name, as_integer(field.name, getattr(self, field.name)))
+        if self.samples and self.beam_size is not None:
+            raise ValueError(
+                "beam_size is of a search for the best, and with a temperature n_best translations "
+                f"are sampled: leave beam_size out. Received: beam_size={self.beam_size}"
+            )
+        if not self.samples:
+            size = 4 if self.beam_size is None else as_integer("beam_size", self.beam_size)
+            set_to("beam_size", size)
         values = dataclasses.asdict(self)
-        check("beam_size", self.beam_size >= 1, "at least 1")
-        check(
-            "n_best",
-            1 <= self.n_best <= self.beam_size,
-            f"at least 1 and at most beam_size={self.beam_size}",
-        )
+        if self.samples:
+            check("n_best", self.n_best >= 1, "at least 1")
+        else:
+            check("beam_size", self.beam_size >= 1, "at least 1")
+            check(
+                "n_best",
+                1 <= self.n_best <= self.beam_size,
+                f"at least 1 and at most beam_size={self.beam_size}",
+            )
         check(
             "length_penalty",
             0 <= self.length_penalty <= MAX_LENGTH_PENALTY,
@@ -85,12 +99,17 @@ class SearchOptions:
             raise ValueError("top_k and top_p are of sampling: give a temperature too, such as 1.")
 
     @property
-    def samples(self):
+    def beams(self) -> int:
+        """Number of hypotheses side by side."""
+        return self.n_best if self.samples else self.beam_size
+
+    @property
+    def samples(self) -> bool:
         """Whether hypotheses are drawn."""
         return self.temperature is not None
 
     @property
-    def alters(self):
+    def alters(self) -> bool:
         """Whether an option needs all log-probabilities, and not the best alone."""
         return self.samples or self.repetition_penalty != 1 or self.no_repeat_ngram_size > 0
 

@@ -30,7 +30,7 @@ from keras_mt.training.callbacks import (
     read_log,
 )
 from keras_mt.training.distribution import distribute, distributed, is_chief
-from keras_mt.translator import Translator
+from keras_mt.translation import Translator
 from keras_mt.version import __version__
 
 _DEFAULT_EPOCHS = 20

@@ -196,10 +196,9 @@ def test_a_narrow_beam_equals_the_plain_reference(
     n_best = data.draw(st.integers(1, beam_size))
     model = RandomModel(seed, vocab_size, batch=len(max_lengths))
     prefixes = [prefix if row % 2 == 0 else [] for row in range(len(max_lengths))]
-    padded = [p + [0] * (len(prefix) - len(p)) for p in prefixes]
     found = model.search(
         max_lengths,
-        prefix=tf.constant(padded, tf.int32) if prefix else None,
+        prefix=tf.ragged.constant(prefixes, tf.int32) if prefix else None,
         beam_size=beam_size,
         n_best=n_best,
         min_length=min_length,
@@ -250,7 +249,7 @@ def test_tokens_of_minus_infinity_are_impossible(
 )
 def test_only_possible_tokens_are_drawn_at_any_temperature(seed, options, temperature):
     model = MaskedModel(seed, 9, batch=1)
-    found = model.search([4], beam_size=3, n_best=3, temperature=temperature, **options)[0]
+    found = model.search([4], n_best=3, temperature=temperature, **options)[0]
     for score, tokens in found:
         if score > NO_HYPOTHESIS:
             assert not set(tokens) & set(FORBIDDEN)
@@ -263,7 +262,7 @@ def test_a_model_that_gives_nan_has_no_hypothesis():
         return tf.fill((*tokens.shape, 9), np.nan), cache
 
     for options in ({}, {"temperature": 1.0}, {"prefix": [[4]]}):
-        found = beam_search(step, (), [5], n_best=2, beam_size=2, **options)
+        found = beam_search(step, (), [5], n_best=2, **options)
         assert found.scores.numpy().tolist() == [[NO_HYPOTHESIS, NO_HYPOTHESIS]]
 
 
@@ -357,7 +356,7 @@ def test_lists_arrays_and_tensors_of_any_dtype_are_alike(convert):
         return bigram_search(
             integers(np.array([5, 6])),
             bias,
-            prefix=integers(np.array([[4], [0]])),
+            prefix=integers(np.array([[4], [5]])),
             row_options={
                 "beam_size": integers(np.array([2, 3])),
                 "n_best": integers(np.array([1, 2])),
@@ -390,9 +389,8 @@ def test_logits_of_any_float_are_taken_as_float32(dtype, options):
         ({"max_length": [5.5, 6.5]}, "max_length must be integers of rank 1.*float32"),
         ({"prefix": [4, 4]}, "prefix must be integers of rank 2"),
         ({"row_options": {"beam_size": [1.5, 2]}}, "beam_size.* must be integers of rank 1"),
-        ({"forbidden_ids": [0, 3]}, "forbidden_ids must not have end_id=3"),
-        ({"start_id": 3}, "forbidden_ids must not have end_id=3"),
-    ],
+        ({"forbidden_ids": [0, 3]}, "forbidden_ids must not have eos_id=3"),
+            ],
 )
 def test_arguments_of_another_kind_are_refused_by_name(arguments, message):
     with pytest.raises(ValueError, match=message):
@@ -405,9 +403,9 @@ def test_padding_and_start_are_forbidden_and_the_end_is_not():
     def step(tokens, position, cache, mask):
         return logits, cache
 
-    found = beam_search(step, (), [5], start_id=1, end_id=2, beam_size=1, length_penalty=0.0)
+    found = beam_search(step, (), [5], bos_id=1, eos_id=2, beam_size=1, length_penalty=0.0)
     assert found.tokens.numpy().tolist() == [[[2]]]
-    found = beam_search(step, (), [3], start_id=1, end_id=2, beam_size=1, forbidden_ids=[0])
+    found = beam_search(step, (), [3], bos_id=1, eos_id=2, beam_size=1, forbidden_ids=[0])
     assert found.tokens.numpy().tolist() == [[[1, 1, 1]]]
 
 
@@ -464,7 +462,7 @@ def samples(model, number, **options):
     """The sampled sequences of row 0, with many seeds."""
     found = []
     for seed in range(number):
-        drawn = {"beam_size": 5, "n_best": 5, "temperature": 1.0, "seed": seed, **options}
+        drawn = {"n_best": 5, "temperature": 1.0, "seed": seed, **options}
         found += model.search([2] * model.batch, **drawn)[0]
     return [(score, tuple(tokens)) for score, tokens in found]
 

@@ -7,9 +7,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_mt.data.segments import cut, split_sentences
+from keras_mt.text.sentences import cut, split_text
 
-split = tf.function(split_sentences, input_signature=[tf.TensorSpec([None], tf.string)])
+split = tf.function(split_text, input_signature=[tf.TensorSpec([None], tf.string)])
 
 
 def segments(*texts):
