@@ -117,9 +117,14 @@ def copy_of(model, **config):
     Raises:
         ValueError: If the copy has other weights, since the arguments change more than dtypes.
     """
-    copy = type(model).from_config({**model.get_config(), **config})
-    if not copy.built:  # A model that is built by its call.
-        tokens = keras.ops.ones((1, 1), "int32")
-        copy({"source": tokens, "target": tokens})
-    copy.set_weights(model.get_weights())
+    copy = built(type(model).from_config({**model.get_config(), **config}))
+    copy.set_weights(built(model).get_weights())
     return copy
+
+
+def built(model):
+    """The model, with its weights: one that is built by its call is called."""
+    if not model.built:
+        tokens = keras.ops.ones((1, 2), "int32")
+        model({"source": tokens, "target": tokens})
+    return model

@@ -74,7 +74,7 @@ class TranslationGraph:
     @functools.cached_property
     def aligns(self) -> bool:
         """Whether a model has an attention to align by."""
-        tokens = tf.fill((1, 1), self.tokenizer.eos_id)
+        tokens = tf.fill((1, 2), self.tokenizer.eos_id)
         return any(model.attention(tokens, tokens) is not None for model in self.models)
 
     def translate(self, text, prefix=None, own=None, token_scores=False):

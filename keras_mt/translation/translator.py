@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions
 from keras_mt.decoding.options import as_integer
-from keras_mt.models import Seq2Seq, copy_of
+from keras_mt.models import Seq2Seq, built, copy_of
 from keras_mt.text import BaseTokenizer, Tokenizer
 from keras_mt.translation.graph import TranslationGraph
 
@@ -171,7 +171,7 @@ class Translator(BaseTranslator):
         self.max_length = None if max_length is None else as_integer("max_length", max_length)
         self.split_sentences = bool(split_sentences)
         for model in self.models:
-            _check_fits(model, tokenizer)
+            _check_fits(built(model), tokenizer)
         self.card: dict[str, Any] = {}
         self._graph = TranslationGraph(
             self.models, tokenizer, self.options, self.max_length, self.split_sentences
