@@ -1,7 +1,4 @@
-"""A translator of one's own: a GRU encoder-decoder with dot attention, behind the seam.
-
-usage: python examples/own_model.py [EPOCHS]
-"""
+"""A translator of one's own, GRUs with dot attention: python examples/own_model.py [EPOCHS]"""
 
 import sys
 
@@ -16,12 +13,11 @@ from keras_mt.data import Batches, load_corpus
 class GRUTranslator(keras_mt.models.Seq2Seq, keras.Model):
     def __init__(self, vocab_size, d_model=256, max_length=64, padding_id=0, **kwargs):
         super().__init__(**kwargs)
-        self.source_vocab_size = self.target_vocab_size = vocab_size
+        self.vocab_size = self.source_vocab_size = self.target_vocab_size = vocab_size
         self.d_model, self.max_length, self.padding_id = d_model, max_length, padding_id
         dtype = {"dtype": self.dtype_policy}
-        # Keras's own initializer of recurrent kernels has no bfloat16, which an export may ask for.
         gru = {"return_sequences": True, "return_state": True, **dtype}
-        gru["recurrent_initializer"] = "glorot_uniform"
+        gru["recurrent_initializer"] = "glorot_uniform"  # Keras's own has no bfloat16.
         self.embed = layers.Embedding(vocab_size, d_model, **dtype)
         self.encoder, self.decoder = layers.GRU(d_model, **gru), layers.GRU(d_model, **gru)
         self.combine = layers.Dense(d_model, activation="tanh", **dtype)
@@ -55,18 +51,18 @@ class GRUTranslator(keras_mt.models.Seq2Seq, keras.Model):
     def decode_step(self, tokens, position, cache, mask=None):
         rows, beams = ops.shape(tokens)
         state = ops.reshape(cache["state"], (-1, self.d_model))
-        embedded = self.embed(ops.reshape(tokens, (-1, 1)))
-        hidden, state = self.decoder(embedded, initial_state=state)
-        hidden = ops.reshape(hidden, (rows, beams, self.d_model))
+        hidden = self.embed(ops.reshape(tokens, (-1, 1)))
+        hidden, state = self.decoder(hidden, initial_state=state)
+        hidden, state = (ops.reshape(x, (rows, beams, self.d_model)) for x in (hidden, state))
         _, logits = self.attend(hidden, cache["memory"], cache["real"])
-        return logits, {**cache, "state": ops.reshape(state, (rows, beams, self.d_model))}
+        return logits, {**cache, "state": state}
 
     def reorder_cache(self, cache, parents):
         return {**cache, "state": ops.take_along_axis(cache["state"], parents[..., None], axis=1)}
 
     def get_config(self):
-        own = {name: getattr(self, name) for name in ("d_model", "max_length", "padding_id")}
-        return {**super().get_config(), "vocab_size": self.source_vocab_size, **own}
+        own = {n: getattr(self, n) for n in ("vocab_size", "d_model", "max_length", "padding_id")}
+        return {**super().get_config(), **own}
 
 
 if __name__ == "__main__":
@@ -76,8 +72,8 @@ if __name__ == "__main__":
     batches = Batches(pairs, tokenizer, tokens_per_batch=2048, max_length=64, seed=1)
     model = GRUTranslator(tokenizer.vocab_size)
     model.compile("adam", keras_mt.losses.CrossEntropy(label_smoothing=0.1), jit_compile=False)
-    epochs = int(*sys.argv[1:] or "6")
-    model.fit(batches.stream(), steps_per_epoch=batches.counts.batches, epochs=epochs)
+    steps, epochs = batches.counts.batches, int(sys.argv[1]) if len(sys.argv) > 1 else 6
+    model.fit(batches.stream(), steps_per_epoch=steps, epochs=epochs)
     translator = keras_mt.Translator(model, tokenizer)
     print(translator("O livro está em cima da mesa."))
     translator.export("saved_models/own_model/1")
