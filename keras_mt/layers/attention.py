@@ -111,7 +111,7 @@ class MultiHeadAttention(keras.layers.Layer):
         query: Float tensor `[batch, query_length, width]`.
         value: Float tensor `[batch, key_length, value_width]`.
         key: Float tensor `[batch, key_length, key_width]`; `value` when None.
-        query_mask: Changes nothing; taken since Keras passes it.
+        query_mask: Has no effect; it is there because Keras's own layer has it.
         value_mask, key_mask: Boolean `[batch, key_length]`, true at real tokens, which alone are
             seen; those that the tensors carry when None.
         attention_mask: Boolean tensor `[batch, query_length, key_length]`, or for each head
@@ -235,7 +235,16 @@ class MultiHeadAttention(keras.layers.Layer):
         return (outputs, scores) if return_attention_scores else outputs
 
     def project(self, value: Tensor, key: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Projects to keys `[batch, num_heads, key_length, key_dim]`, and values likewise."""
+        """Projects to what `attend` takes.
+
+        Args:
+            value: Float tensor `[batch, key_length, value_width]`.
+            key: Float tensor `[batch, key_length, key_width]`; `value` when None.
+
+        Returns:
+            The keys `[batch, num_heads, key_length, key_dim]` and the values
+            `[batch, num_heads, key_length, value_dim]`.
+        """
         key = value if key is None else key
         return (
             self._split_heads(self.key_dense(key), ops.shape(key)[0]),
@@ -335,7 +344,7 @@ def _copy(initializer):
 
 
 def _for_each_head(mask):
-    return mask[:, None] if len(mask.shape) == 3 else mask
+    return ops.expand_dims(mask, 1) if len(mask.shape) == 3 else mask
 
 
 def _both(first, second):
@@ -399,13 +408,14 @@ class CausalSelfAttention(MultiHeadAttention):
         )
 
     def empty_cache(self, batch_size: int | Tensor) -> tuple[Tensor, Tensor]:
-        """The cache for the first `step`: keys `[batch, num_heads, 0, key_dim]`, values likewise.
+        """The cache for the first `step`.
 
         Args:
             batch_size: Number of rows.
 
         Returns:
-            The empty keys and the empty values.
+            The keys `[batch, num_heads, 0, key_dim]` and the values
+            `[batch, num_heads, 0, value_dim]`: none yet.
         """
         keys, values = (
             ops.zeros((batch_size, self.num_heads, 0, width), self.compute_dtype)
@@ -421,7 +431,8 @@ class CausalSelfAttention(MultiHeadAttention):
         Args:
             inputs: Float tensor `[batch * new, width]`: usually one position, or the beams of one.
             cache: What `empty_cache` or the step before returned: keys
-                `[batch, num_heads, length, key_dim]`, and values likewise.
+                `[batch, num_heads, length, key_dim]` and values
+                `[batch, num_heads, length, value_dim]`.
             mask: Boolean tensor that broadcasts to `[batch, new, length + new]`, or None, when
                 every new position sees all.
 
@@ -464,7 +475,7 @@ class CrossAttention(MultiHeadAttention):
     Call arguments:
         target: Float tensor `[batch, target_length, width]`.
         memory: Float tensor `[batch, memory_length, memory_width]`.
-        target_mask: Changes nothing; taken since Keras passes it.
+        target_mask: Has no effect; it is there as `query_mask` is in `MultiHeadAttention`.
         memory_mask: Boolean `[batch, memory_length]`, true at real tokens, which alone are seen;
             the one that the memory carries when None.
         return_attention_scores: Whether to return the weights
