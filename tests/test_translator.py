@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras_mt.translator import _joined
 
 from keras_mt import Tokenizer, Transformer, Translator
 from keras_mt.decoding import NO_HYPOTHESIS
-from keras_mt.translator import _joined
 
 START, END = Tokenizer.START, Tokenizer.END
 

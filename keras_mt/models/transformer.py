@@ -6,7 +6,7 @@ from typing import Any, Self
 import keras
 from keras import ops
 
-from keras_mt.layers import DecoderBlock, EncoderBlock, PositionalEmbedding
+from keras_mt.layers import DecoderBlock, EncoderBlock, PositionalEmbedding, target_mask
 from keras_mt.layers.validation import check_positive
 from keras_mt.models.seq2seq import Seq2Seq, copy_of
 
@@ -140,7 +140,7 @@ class Transformer(Seq2Seq, keras.Model):
         source = keras.Input((None,), dtype="int32", name="source")
         target = keras.Input((None,), dtype="int32", name="target")
         memory = _in_turn(source, source_embedding, *encoder_blocks, encoder_norm)
-        hidden = target_embedding(target)
+        hidden = target_embedding(target, mask=target_mask(target, padding_id))
         for decoder_block in decoder_blocks:
             hidden = decoder_block(hidden, memory)
         logits = target_embedding(_in_turn(hidden, decoder_norm), reverse=True)
@@ -225,8 +225,11 @@ class Transformer(Seq2Seq, keras.Model):
         """
         return _in_turn(source, self.source_embedding, *self.encoder_blocks, self.encoder_norm)
 
+    def _embedded(self, target):
+        return self.target_embedding(target, mask=target_mask(target, self.padding_id))
+
     def _logits(self, target, memory):
-        hidden = self.target_embedding(target)
+        hidden = self._embedded(target)
         for block in self.decoder_blocks:
             hidden = block(hidden, memory)
         return self.target_embedding(_in_turn(hidden, self.decoder_norm), reverse=True)
@@ -271,7 +274,7 @@ class Transformer(Seq2Seq, keras.Model):
         Returns:
             Float32 `[batch, target_length, source_length]`, whose rows sum to 1.
         """
-        memory, hidden = self.encode(source), self.target_embedding(target)
+        memory, hidden = self.encode(source), self._embedded(target)
         for block in self.decoder_blocks:
             hidden, scores = block(hidden, memory, return_attention_scores=True)
         return ops.mean(ops.cast(scores, "float32"), axis=1)

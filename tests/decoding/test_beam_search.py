@@ -390,7 +390,7 @@ def test_logits_of_any_float_are_taken_as_float32(dtype, options):
         ({"prefix": [4, 4]}, "prefix must be integers of rank 2"),
         ({"row_options": {"beam_size": [1.5, 2]}}, "beam_size.* must be integers of rank 1"),
         ({"forbidden_ids": [0, 3]}, "forbidden_ids must not have eos_id=3"),
-            ],
+    ],
 )
 def test_arguments_of_another_kind_are_refused_by_name(arguments, message):
     with pytest.raises(ValueError, match=message):
