@@ -43,6 +43,7 @@ assert Transformer and "Translator" not in globals()
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", ["jax", "numpy", "torch"])
 def test_layers_and_models_run_on_another_backend(backend, tmp_path):
     import numpy as np

@@ -15,8 +15,8 @@ def log_probs(model, source, target):
     return tf.nn.log_softmax(logits[0]).numpy()
 
 
-def test_types_in_are_types_out(run_dir, sources):
-    translator = Translator.load(run_dir)
+def test_types_in_are_types_out(load, sources):
+    translator = load()
     one = translator(sources[0])
     assert isinstance(one, str)
     assert translator(sources[:1]) == [one]
@@ -29,12 +29,20 @@ def test_types_in_are_types_out(run_dir, sources):
 def test_n_best_gives_lists_best_first(translator, sources):
     assert [len(found) for found in translator(sources[:3])] == [2, 2, 2]
     assert isinstance(translator(sources[0]), list)
-    for found in translator.hypotheses(sources):
-        assert found[0].score >= found[1].score
+    found = translator.hypotheses(sources)
+    for first, second in found:
+        assert first.score > second.score and first.text != second.text
+    best = [first.text for first, _ in found]
+    assert best[:3] == [
+        "Lucas is travelling to Rio in December.",
+        "The book is on the table.",
+        "Where is my old newspaper?",
+    ]
+    assert best == [texts[0] for texts in translator(sources)]
 
 
-def test_greedy_is_the_argmax_of_the_whole_sequence_model(run_dir, sources):
-    translator = Translator.load(run_dir, beam_size=1)
+def test_greedy_is_the_argmax_of_the_whole_sequence_model(load, sources):
+    translator = load(beam_size=1)
     for text in sorted(sources, key=len)[:3]:
         source = [*translator.tokenizer.tokenize(text).numpy(), END]
         target = [START]
@@ -47,9 +55,9 @@ def test_greedy_is_the_argmax_of_the_whole_sequence_model(run_dir, sources):
         assert translator(text) == expected
 
 
-def test_a_score_is_the_log_probability_over_the_length(run_dir, sources):
+def test_a_score_is_the_log_probability_over_the_length(load, sources):
     for penalty in (0.0, 1.0):
-        translator = Translator.load(run_dir, length_penalty=penalty, max_length=5, min_length=5)
+        translator = load(length_penalty=penalty, max_length=5, min_length=5)
         tokenizer, model = translator.tokenizer, translator.models[0]
         ids = {piece: i for i, piece in enumerate(tokenizer.pieces(range(tokenizer.vocab_size)))}
         for text in sources[:4]:
@@ -84,8 +92,8 @@ def test_a_batch_of_64_mixed_lengths_gives_what_each_gives_alone(translator, sou
         np.testing.assert_allclose(part["scores"], together["scores"][-size:], atol=1e-4)
 
 
-def test_an_empty_text_gives_an_empty_translation(run_dir, translator):
-    assert Translator.load(run_dir)(["", "Olá!", ""])[::2] == ["", ""]
+def test_an_empty_text_gives_an_empty_translation(load, translator):
+    assert load()(["", "Olá!", ""])[::2] == ["", ""]
     assert translator.hypotheses([""]) == [[("", 0.0, None)]]
 
 
@@ -106,7 +114,7 @@ def test_a_translation_begins_with_its_prefix(translator, sources):
         translator(["Olá!", "Olá!"], ["A"])
 
 
-def test_a_score_is_the_models_log_probability(run_dir, translator, sources):
+def test_a_score_is_the_models_log_probability(translator, sources):
     target = "The book is on the table."
     score = translator.score(sources, [target] * len(sources))[3]
     ids = [*translator.tokenizer.tokenize(target).numpy(), END]
@@ -154,9 +162,8 @@ def test_models_of_different_tokenizers_are_no_ensemble(run_dir, tmp_path):
         Translator.load([run_dir, tmp_path])
 
 
-def test_a_text_over_the_limit_is_translated_in_pieces(run_dir, sources):
+def test_a_text_over_the_limit_is_translated_in_pieces(translator, sources):
     # Its sentences fit, and are cut at their ends.
-    translator = Translator.load(run_dir, beam_size=3, n_best=2)
     long = " ".join(sources)
     assert len(translator.tokenizer.tokenize(long)) > 63
     alone = translator.hypotheses(sources, token_scores=True)
@@ -211,12 +218,12 @@ def test_a_minimum_above_what_is_usual_is_kept(run_dir, sources):
     assert len(found.tokens) >= 60
 
 
-def test_sentences_and_lines_are_translated_by_themselves_if_asked_for(run_dir, sources):
-    translator = Translator.load(run_dir, split_sentences=True)
+def test_sentences_and_lines_are_translated_by_themselves_if_asked_for(load, sources):
+    translator = load(split_sentences=True)
     one, two, three, four = translator(sources[:4])
     text = f"{sources[0]} {sources[1]}\r\n{sources[2]}\n \n\n{sources[3]}\n"
     assert translator(["", text])[1] == f"{one} {two}\n{three}\n\n{four}"
-    assert Translator.load(run_dir)(text.replace("\n", " ")) == Translator.load(run_dir)(text)
+    assert load()(text.replace("\n", " ")) == load()(text)
     begun = translator(text, "She said")
     assert begun.startswith("She said") and begun.endswith(f"{two}\n{three}\n\n{four}")
 

@@ -1,8 +1,6 @@
 import io
 import random
 import re
-import subprocess
-import sys
 import unicodedata
 from collections import Counter
 
@@ -136,7 +134,7 @@ def test_what_runs_already_survives_too(tokenizer, reference, tmp_path):
     assert tokenizer.tokenize("a cup").numpy().tolist() == reference.encode("a cup")
 
 
-def test_it_is_exported_with_a_saved_model(tokenizer, tmp_path):
+def test_it_is_exported_with_a_saved_model(python, tokenizer, tmp_path):
     module = tf.Module()
     module.tokenizer = tokenizer
     module.function = tf.function(
@@ -149,12 +147,7 @@ def test_it_is_exported_with_a_saved_model(tokenizer, tmp_path):
         "model = tf.saved_model.load(sys.argv[1])\n"
         "print(model.function(tf.constant(['the book'])).numpy().tolist())"
     )
-    output = subprocess.run(
-        [sys.executable, "-c", script, tmp_path / "saved"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    output = python("-c", script, tmp_path / "saved").stdout
     assert output.strip() == str(tokenizer.tokenize("the book").numpy().tolist())
 
 
