@@ -1,23 +1,19 @@
 """Strings to strings, from a model and a tokenizer."""
 
-import csv
 import dataclasses
 import functools
-import json
 import math
 from collections.abc import Iterable
-from pathlib import Path
 from typing import NamedTuple
 
-import keras
 import tensorflow as tf
 
 from keras_mt.data.encoded import with_end
 from keras_mt.data.segments import cut, split_sentences
 from keras_mt.data.tokenizer import Tokenizer
 from keras_mt.decoding import MAX_LENGTH_PENALTY, NO_HYPOTHESIS, SearchOptions, beam_search
-from keras_mt.decoding.options import as_integer
-from keras_mt.models import Transformer
+from keras_mt.options import as_integer
+from keras_mt.run_folder import RunFolder
 
 # Segments translated at once, and the tokens of their longest times their number.
 _BATCH_SEGMENTS = 256
@@ -162,12 +158,14 @@ class Translator:
         self._align = function(self._align_batch, input_signature=[_TEXT, _TARGET])
 
     @classmethod
-    def load(cls, run_dir, **options):
+    def load(cls, run_dir, architecture=None, **options):
         """A translator from the run folder that `keras-mt train` wrote.
 
         Args:
             run_dir: Folder with `model.keras` and `tokenizer.model`; or a list of folders whose
                 tokenizers are the same, an ensemble.
+            architecture: `MODULE:CLASS`, or the class, of a model that is none of keras_mt's own;
+                or a list of such.
             **options: `beam_size` and the other options of the constructor.
 
         Returns:
@@ -175,24 +173,21 @@ class Translator:
 
         Raises:
             FileNotFoundError: If a file is missing; the message says which.
-            ValueError: If the tokenizers differ.
+            ValueError: If the tokenizers differ, or a model's class is not known.
         """
-        run_dirs = [Path(d) for d in (run_dir if isinstance(run_dir, (list, tuple)) else [run_dir])]
-        for run_dir in run_dirs:
-            for name in ("model.keras", "tokenizer.model"):
-                if not (run_dir / name).is_file():
-                    raise FileNotFoundError(
-                        f"{run_dir} is not a finished run folder: it has no {name}. "
-                        "`keras-mt train --output RUN_DIR` makes one."
-                    )
-            if (run_dir / name).read_bytes() != (run_dirs[0] / name).read_bytes():
+        folders = [
+            RunFolder(d) for d in (run_dir if isinstance(run_dir, list | tuple) else [run_dir])
+        ]
+        for folder in folders:
+            folder.check_finished()
+            if folder.tokenizer_digest != folders[0].tokenizer_digest:
                 raise ValueError(
-                    f"{run_dir} and {run_dirs[0]} have different tokenizers: the models of an "
+                    f"{folder} and {folders[0]} have different tokenizers: the models of an "
                     "ensemble must share one."
                 )
-        models = [_in_float32(keras.models.load_model(d / "model.keras")) for d in run_dirs]
-        translator = cls(models, Tokenizer.load(run_dirs[0] / "tokenizer.model"), **options)
-        translator.card = _card(run_dirs[0])
+        models = [_in_float32(folder.load_model(architecture)) for folder in folders]
+        translator = cls(models, folders[0].load_tokenizer(), **options)
+        translator.card = folders[0].card()
         return translator
 
     def __call__(self, texts, prefixes=None):
@@ -702,19 +697,6 @@ def _is_empty(ids):
     return tf.math.count_nonzero(ids, axis=1) <= 1
 
 
-def _card(run_dir):
-    """The languages, the data and the last BLEU of a run, as far as its files tell."""
-    path, log = run_dir / "config.json", run_dir / "log.csv"
-    config = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    card = {name: config[name] for name in ("source", "target", "data") if name in config}
-    if log.is_file():
-        with open(log, encoding="utf-8", newline="") as file:
-            measured = [row for row in csv.DictReader(file) if row.get("val_bleu")]
-        if measured:
-            card["validation"] = {n: float(measured[-1][f"val_{n}"]) for n in ("bleu", "chrf")}
-    return card
-
-
 def _shifted(target):
     # [batch, length]: the start, and all but the last token.
     start = tf.fill((tf.shape(target)[0], 1), Tokenizer.START)
@@ -724,6 +706,6 @@ def _shifted(target):
 def _in_float32(model):
     if model.dtype_policy.name == "float32":
         return model
-    copy = Transformer.from_config({**model.get_config(), "dtype": "float32"})
+    copy = type(model).from_config({**model.get_config(), "dtype": "float32"})
     copy.set_weights(model.get_weights())
     return copy

@@ -5,7 +5,6 @@ from keras import ops
 
 from keras_mt.layers import DecoderBlock, EncoderBlock, PositionalEmbedding
 from keras_mt.layers.validation import check_positive
-from keras_mt.losses import SymmetricDivergence, real_tokens
 
 # `model`: arguments of Transformer. `training`: what the same source trains it with, and what
 # `keras-mt train` takes unless told otherwise. base and big are Vaswani et al. 2017, table 3;
@@ -47,8 +46,6 @@ class Transformer(keras.Model):
         share_embeddings: Whether source and target embed with the same weights.
         tie_output: Whether the output projection shares the target's embedding weights.
         max_length: The longest source or target, in tokens.
-        rdrop: Weight of the R-Drop loss in training, which needs dropout and costs a second
-            forward pass; 0 for none. Wu et al. 2021 use 5 for translation.
         **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
 
     Raises:
@@ -56,8 +53,6 @@ class Transformer(keras.Model):
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need (https://arxiv.org/abs/1706.03762).
-        Wu et al. 2021, R-Drop: Regularized Dropout for Neural Networks
-        (https://arxiv.org/abs/2106.14448).
 
     Example:
 
@@ -68,6 +63,8 @@ class Transformer(keras.Model):
     >>> tuple(model({"source": tokens, "target": tokens}).shape)
     (1, 4, 100)
     """
+
+    presets = PRESETS
 
     def __init__(
         self,
@@ -82,16 +79,10 @@ class Transformer(keras.Model):
         share_embeddings=True,
         tie_output=True,
         max_length=1024,
-        rdrop=0.0,
         dtype=None,
         **kwargs,
     ):
         check_positive(num_layers=num_layers, num_heads=num_heads)
-        if rdrop < 0 or (rdrop and not dropout):
-            raise ValueError(
-                "rdrop must be at least 0, and needs dropout. "
-                f"Received: rdrop={rdrop}, dropout={dropout}"
-            )
         if d_model % num_heads:
             raise ValueError(
                 "d_model must be divisible by num_heads. "
@@ -152,10 +143,8 @@ class Transformer(keras.Model):
             "share_embeddings": share_embeddings,
             "tie_output": tie_output,
             "max_length": max_length,
-            "rdrop": rdrop,
         }
-        self._divergence = SymmetricDivergence()
-        for name in ("vocab_size", "d_model", "max_length", "rdrop"):
+        for name in ("vocab_size", "d_model", "max_length"):
             setattr(self, name, self._config[name])
 
     @classmethod
@@ -177,23 +166,9 @@ class Transformer(keras.Model):
         >>> Transformer.from_preset("tiny", vocab_size=1000).count_params()
         1453056
         """
-        if preset not in PRESETS:
-            raise ValueError(f"Unknown preset {preset!r}; there are {', '.join(PRESETS)}.")
-        return cls(**{**PRESETS[preset]["model"], **kwargs})
-
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """The compiled loss; in training with `rdrop`, R-Drop's.
-
-        That is half of what the paper adds up, `loss + other_loss + rdrop * divergence`, where the
-        other logits come from the same batch under another dropout: on the scale of the loss.
-        """
-        loss = super().compute_loss(x, y, y_pred, sample_weight, training)
-        if not (self.rdrop and training):
-            return loss
-        other = self(x, training=True)
-        loss += super().compute_loss(x, y, other, sample_weight, training)
-        weight = real_tokens(y, 0, sample_weight)
-        return (loss + self.rdrop * self._divergence(y_pred, other, weight)) / 2
+        if preset not in cls.presets:
+            raise ValueError(f"Unknown preset {preset!r}; there are {', '.join(cls.presets)}.")
+        return cls(**{**cls.presets[preset]["model"], **kwargs})
 
     def encode(self, source):
         """The encoder's output, which the decoder attends to.
@@ -266,6 +241,7 @@ class Transformer(keras.Model):
     def from_config(cls, config, custom_objects=None):
         config = dict(config)
         frozen = config.pop("frozen", [])
+        config.pop("rdrop", None)  # Once an argument; now of `compile_for_translation`.
         model = cls(**config)
         for name in frozen:
             model.get_layer(name).trainable = False
