@@ -155,13 +155,6 @@ def _bleu_tokenizers():
     return sacrebleu.BLEU.TOKENIZERS
 
 
-bleu_tokenize = option(
-    "13a",
-    "sacreBLEU's tokenizer; none for text that is tokenized already.",
-    choices=_bleu_tokenizers,
-)
-
-
 @documented
 @dataclasses.dataclass(frozen=True)
 class TrainingOptions:
@@ -350,7 +343,11 @@ class TrainingOptions:
         "none.",
         least=0,
     )
-    bleu_tokenize: str = bleu_tokenize
+    bleu_tokenize: str = option(
+        "13a",
+        "sacreBLEU's tokenizer; none for text that is tokenized already.",
+        choices=_bleu_tokenizers,
+    )
     monitor: str = option(
         "val_loss", "What the next two go by.", choices=("val_loss", "val_bleu"), kept="monitor"
     )
