@@ -464,8 +464,12 @@ def _check_standard_input(*files):
     for file in files:
         stream = None if file is None else _stream(file)
         if stream is not None and stream in streams:
-            raise click.UsageError(f"{file.name} is read once: give it for one file alone.")
+            raise click.UsageError(f"{_name(file)} is read once: give it for one file alone.")
         streams.append(stream)
+
+
+def _name(file):
+    return str(getattr(file, "name", "standard input"))
 
 
 def _stream(file):
@@ -483,7 +487,7 @@ class _Lines:
     """The lines of a binary file, without their ends, as they arrive; cut at newlines alone."""
 
     def __init__(self, file):
-        self.name = str(file.name)
+        self.name = _name(file)
         self._file = file
         self._lines = []
         self._rest = b""  # Of a line whose end has not arrived.
