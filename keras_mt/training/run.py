@@ -455,7 +455,7 @@ def _tuned(base, config):
     """A copy of the model that a run begins from, with its dropout, its limit and its dtype."""
     own = {name: config.options[name] for name in ("max_length", "dropout", "dtype")}
     model_config = base.get_config()
-    own = {name: value for name, value in own.items() if name in model_config}
+    own = {n: value for n, value in own.items() if n in model_config and value is not None}
     model = type(base).from_config({**model_config, **own})
     model.set_weights(base.get_weights())
     return model
