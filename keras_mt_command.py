@@ -1,23 +1,35 @@
-"""The command `keras-mt`, without the messages that TensorFlow prints as it starts.
+"""The command `keras-mt`, which shows its help before keras and TensorFlow are imported.
 
-It stands beside the package because importing the package imports TensorFlow.
+It stands beside the package because importing the package imports keras.
 """
 
 import contextlib
+import importlib.util
 import os
+import sys
 
 
 def main():
-    if not os.environ.get("KERAS_MT_DEBUG"):
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    with _hushed():
-        import tensorflow as tf
-        import tensorflow_text  # noqa: F401 - prints too
+    # The package's modules can be imported while the package itself has not run: the command's
+    # declaration needs neither keras nor TensorFlow, whose import takes seconds. Before a command's
+    # body runs, so does the package, as the same module, and registers its layers.
+    spec = importlib.util.find_spec("keras_mt")
+    package = importlib.util.module_from_spec(spec)
+    sys.modules["keras_mt"] = package
 
-        tf.config.list_physical_devices()
+    def run_package():
+        if not os.environ.get("KERAS_MT_DEBUG"):
+            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+        with _hushed():
+            import tensorflow as tf
+            import tensorflow_text  # noqa: F401 - prints too
+
+            tf.config.list_physical_devices()
+        spec.loader.exec_module(package)
+
     from keras_mt.cli import main
 
-    main(prog_name="keras-mt")
+    main(prog_name="keras-mt", obj=run_package)
 
 
 @contextlib.contextmanager

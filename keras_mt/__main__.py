@@ -1,3 +1,3 @@
 from keras_mt.cli import main
 
-main()
+main(prog_name="keras-mt")

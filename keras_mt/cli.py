@@ -1,23 +1,31 @@
 """The command `keras-mt`: one thin door to training, evaluation, export and translation."""
 
 import contextlib
-import itertools
+import dataclasses
 import json
 import math
 import os
+import select
+import stat
 import sys
-from pathlib import Path
 
 import click
-import sacrebleu
-import tensorflow as tf
 
+from keras_mt.options import TrainingOptions, TranslationOptions, kind
 from keras_mt.version import __version__
 
 # Lines translated together, so that those of like length share a batch.
 _BLOCK_LINES = 2048
+_CHUNK = 1 << 16  # Bytes read at once.
+# How long, in seconds, a program that writes line after line may take for the next.
+_GRACE = 0.01
 
-_TOKENIZERS = click.Choice(list(sacrebleu.BLEU.TOKENIZERS))
+
+def _mendable():
+    """The errors that name what the user can mend."""
+    errors = (ValueError, OSError, FloatingPointError, RuntimeError)
+    tensorflow = sys.modules.get("tensorflow")
+    return errors if tensorflow is None else (*errors, tensorflow.errors.OpError)
 
 
 @contextlib.contextmanager
@@ -27,11 +35,11 @@ def _clear_errors():
         yield
     except BrokenPipeError:
         raise  # click ends without a word.
-    except (ValueError, OSError, FloatingPointError, RuntimeError, tf.errors.OpError) as error:
+    except _mendable() as error:
         if os.environ.get("KERAS_MT_DEBUG"):
             raise
         message = str(error)
-        if isinstance(error, tf.errors.OpError):
+        if not isinstance(error, _mendable()[:4]):  # One of TensorFlow.
             message = message.partition("\n")[0]  # Then comes where in the graph.
         raise click.ClickException(message) from error
 
@@ -39,11 +47,77 @@ def _clear_errors():
 class _Command(click.Command):
     def invoke(self, context):
         with _clear_errors():
+            if context.obj is not None:
+                context.obj()  # What the body needs and the help does not: see keras_mt_command.
             return super().invoke(context)
 
 
 class _Group(click.Group):
     command_class = _Command
+
+
+class _Checked(click.ParamType):
+    """The type of an option whose choices are only looked up for another than the default."""
+
+    def __init__(self, field):
+        self.name, self.field = "text", field
+
+    def convert(self, value, param, ctx):
+        choices = self.field.metadata["choices"]
+        if value != self.field.default and value not in (names := list(choices())):
+            self.fail(f"{value!r} is not one of {', '.join(names)}.", param, ctx)
+        return value
+
+
+class _Setting(click.ParamType):
+    """KEY=VALUE: the value as JSON, or else as it stands."""
+
+    name = "setting"
+
+    def convert(self, value, param, ctx):
+        key, equals, value = value.partition("=")
+        if not key or not equals:
+            self.fail("it must be KEY=VALUE.", param, ctx)
+        with contextlib.suppress(ValueError):
+            value = json.loads(value)
+        return key, value
+
+
+def _option(field, name=None):
+    """The command's option for a field of a dataclass of options; None unless it is given."""
+    metadata, name = field.metadata, name or field.name
+    flag = metadata["flag"] or "--" + name.replace("_", "-")
+    shown = metadata["shown"] if field.default is None else field.default
+    shown = "" if isinstance(shown, bool) else f"  [default: {shown}]"
+    settings = {"default": None, "help": metadata["help"] + shown}
+    if metadata["metavar"]:
+        settings["metavar"] = metadata["metavar"]
+    if kind(field) is bool:
+        settings["is_flag"] = True
+        if field.default is None:
+            flag = f"{flag}/--no-{flag.removeprefix('--')}"
+    elif kind(field) in (int, float):
+        settings["type"] = kind(field)
+    elif callable(metadata["choices"]):
+        settings["type"] = _Checked(field)
+    elif metadata["choices"]:
+        settings["type"] = click.Choice(metadata["choices"])
+    elif metadata["metavar"] == "KEY=VALUE":
+        settings.update(type=_Setting(), multiple=True)
+    elif not isinstance(kind(field), type):  # A sequence of integers.
+        settings.update(type=int, multiple=True)
+    return click.option(flag, name, **settings)
+
+
+def _options(cls):
+    """All options of a dataclass, as the command's."""
+
+    def decorate(function):
+        for field in reversed(dataclasses.fields(cls)):
+            function = _option(field)(function)
+        return function
+
+    return decorate
 
 
 _source_option = click.option(
@@ -77,46 +151,16 @@ _ensemble_option = click.option(
     metavar="RUN_DIR",
     help="Another run with the same tokenizer, to average with; may be given again.",
 )
+_architecture_option = click.option(
+    "--architecture",
+    multiple=True,
+    metavar="MODULE:CLASS",
+    help="The model's class, where it is your own; may be given again.",
+)
 
 
 def _search_options(function):
-    options = [
-        click.option("--beam-size", type=int, help="Live hypotheses; 1 is greedy.  [default: 4]"),
-        click.option("--n-best", type=int, help="Translations of each sentence.  [default: 1]"),
-        click.option(
-            "--length-penalty",
-            type=float,
-            help="Scores are log-probability / length ** length_penalty.  [default: 1]",
-        ),
-        click.option("--min-length", type=int, help="Fewest tokens, with the end."),
-        click.option(
-            "--max-length",
-            type=int,
-            help="Most tokens, with the end.  [default: twice the source's plus 10]",
-        ),
-        click.option(
-            "--split-sentences",
-            is_flag=True,
-            default=None,
-            help="Translate each sentence and each line by itself, and join them.",
-        ),
-        click.option(
-            "--repetition-penalty",
-            type=float,
-            help="Factor on the log-probability of tokens already there.  [default: 1]",
-        ),
-        click.option(
-            "--no-repeat-ngram-size", type=int, help="Never the same so many tokens in a row twice."
-        ),
-        click.option("--temperature", type=float, help="Sample, at this temperature."),
-        click.option("--top-k", type=int, help="Sample from the so many most probable tokens."),
-        click.option("--top-p", type=float, help="Sample from the most probable so much."),
-        click.option("--seed", type=int, help="Seed of the samples.  [default: 0]"),
-        _ensemble_option,
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
+    return _options(TranslationOptions)(_ensemble_option(_architecture_option(function)))
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -140,109 +184,26 @@ def main():
     help="tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG files, a .tsv file, or phrasebook "
     "(the embedded corpus, pt and en); may be given again. The first is validated on.",
 )
-@click.option(
-    "--weight",
-    "weights",
-    type=int,
-    multiple=True,
-    help="How often an epoch sees each --data, in their order.  [default: once]",
-)
 @_source_option
 @_target_option
 @click.option("--output", required=True, type=click.Path(), help="Run folder to write.")
-@click.option(
-    "--preset",
-    default="tiny",
-    show_default=True,
-    help="tiny (4 layers, 128 wide: small corpora), base (6, 512) or big (6, 1024).",
-)
-@click.option("--init", type=click.Path(), help="Run folder to begin from: fine-tuning.")
-@click.option("--epochs", type=int, help="Passes over the corpus.  [default: 20]")
-@click.option("--steps", type=int, help="Batches, instead of --epochs.")
-@click.option("--seed", type=int, default=1, show_default=True)
-@click.option("--vocab-size", type=int, default=8000, show_default=True, help="At most.")
-@click.option(
-    "--max-length",
-    type=int,
-    default=256,
-    show_default=True,
-    help="Longest sentence in tokens; longer pairs are left out and counted.",
-)
-@click.option("--max-ratio", type=float, help="Leave out pairs of more unlike lengths.")
-@click.option("--deduplicate", is_flag=True, help="Leave out pairs that were there before.")
-@click.option(
-    "--subword-sampling",
-    type=float,
-    help="Draw other segmentations each epoch: 1 as the tokenizer's model says, 0 evenly.",
-)
-@click.option("--batch-tokens", type=int, help="Tokens a batch on each side.  [default: preset's]")
-@click.option(
-    "--accumulate", type=int, default=1, show_default=True, help="Batches that make one update."
-)
-@click.option("--dropout", type=float, help="Dropout rate.  [default: preset's]")
-@click.option("--label-smoothing", type=float, help="[default: preset's]")
-@click.option(
-    "--rdrop",
-    type=float,
-    default=0.0,
-    help="Weight of the R-Drop loss, such as 5: two forward passes that shall agree.",
-)
-@click.option("--warmup-steps", type=int, help="Updates of rising rate.  [default: preset's]")
-@click.option("--learning-rate", type=float, help="Rate after the warm-up.  [default: the paper's]")
-@click.option("--clip-norm", type=float, help="Greatest norm of all gradients together.")
-@click.option(
-    "--dtype",
-    type=click.Choice(["float32", "mixed_bfloat16", "mixed_float16"]),
-    default="float32",
-    show_default=True,
-    help="Of the computation; weights are kept in float32.",
-)
-@click.option("--checkpoint-steps", type=int, default=500, show_default=True)
-@click.option("--keep", type=int, default=5, show_default=True, help="Last checkpoints to keep.")
-@click.option(
-    "--average",
-    type=int,
-    default=1,
-    show_default=True,
-    help="Average the weights of so many last checkpoints into model.keras.",
-)
-@click.option(
-    "--bleu-epochs",
-    type=int,
-    default=0,
-    help="Measure validation BLEU and chrF every so many epochs.",
-)
-@click.option(
-    "--bleu-tokenize",
-    type=_TOKENIZERS,
-    default="13a",
-    show_default=True,
-    help="sacreBLEU's tokenizer; none for text that is tokenized already.",
-)
-@click.option(
-    "--monitor",
-    type=click.Choice(["val_loss", "val_bleu"]),
-    default="val_loss",
-    show_default=True,
-    help="What the next two go by.",
-)
-@click.option("--keep-best", is_flag=True, help="The best weights into model.keras, not the last.")
-@click.option("--early-stopping", type=int, help="Stop after so many measurements no better.")
-@click.option("--tensorboard", is_flag=True, help="Write tensorboard/ into the run folder too.")
+@_options(TrainingOptions)
 def train(**options):
     """Train a translator from parallel text.
 
     Writes a run folder: model.keras, tokenizer.model, config.json, log.csv, training.png,
-    checkpoints/. A run
-    that was stopped goes on when the same command is given again; with more --epochs or --steps,
-    so does one that had ended.
+    checkpoints/. A run that was stopped goes on when the same command is given again; with more
+    --epochs or --steps, so does one that had ended.
 
     \b
     keras-mt train --data my_corpus --source en --target de --preset tiny --output runs/en_de
     """
     from keras_mt.training import train
 
-    options["data"], options["weights"] = list(options["data"]), list(options["weights"]) or None
+    options = _given(options)
+    options["data"] = list(options["data"])
+    if "model" in options:
+        options["model"] = dict(options["model"])
     try:
         train(**options, report=click.echo)
     except KeyboardInterrupt:
@@ -256,13 +217,7 @@ def train(**options):
 @_data_options
 @click.option("--split", default="test", show_default=True, help="Split of the corpus.")
 @_search_options
-@click.option(
-    "--tokenize",
-    type=_TOKENIZERS,
-    default="13a",
-    show_default=True,
-    help="sacreBLEU's tokenizer; none for text that is tokenized already.",
-)
+@_option(TrainingOptions.__dataclass_fields__["bleu_tokenize"], "tokenize")
 def evaluate(model, data, source, target, split, tokenize, **search):
     """Score translations of a split with sacreBLEU's BLEU and chrF.
 
@@ -271,15 +226,17 @@ def evaluate(model, data, source, target, split, tokenize, **search):
     \b
     keras-mt evaluate runs/en_de --data my_corpus --source en --target de --split test
     """
+    import sacrebleu
+
     from keras_mt.data import load_corpus
 
     # First: some tokenizers need packages of their own.
-    bleu, chrf = sacrebleu.BLEU(tokenize=tokenize), sacrebleu.CHRF()
+    bleu, chrf = sacrebleu.BLEU(**_given({"tokenize": tokenize})), sacrebleu.CHRF()
     pairs = list(load_corpus(data, source, target, split).as_numpy_iterator())
     sources, references = ([pair[side].decode("utf-8") for pair in pairs] for side in (0, 1))
-    translations = []
+    translator, translations = _load_translator(model, search), []
     with _progress(len(sources)) as progress:
-        for block in _blocks(_load_translator(model, search).hypotheses, sources):
+        for block in _blocks(translator.hypotheses, sources):
             translations += [found[0].text if found else "" for found in block]
             progress.update(len(block))
     for i, translation in enumerate(translations):
@@ -289,10 +246,11 @@ def evaluate(model, data, source, target, split, tokenize, **search):
         "bleu": round(bleu.corpus_score(translations, [references]).score, 2),
         "chrf": round(chrf.corpus_score(translations, [references]).score, 2),
         "sentences": len(sources),
+        "split_sentences": _splits_sentences(translator),
         "bleu_signature": str(bleu.get_signature()),
         "chrf_signature": str(chrf.get_signature()),
     }
-    click.echo(json.dumps(scores))
+    click.echo(_json(scores))
 
 
 @main.command()
@@ -306,7 +264,8 @@ def evaluate(model, data, source, target, split, tokenize, **search):
     show_default=True,
     help="Of the weights that are written; computation is in float32 with either.",
 )
-def average(run_dir, output, last, dtype):
+@_architecture_option
+def average(run_dir, output, last, dtype, architecture):
     """Average the last checkpoints of a run, ended or not, into a new run folder.
 
     \b
@@ -314,7 +273,9 @@ def average(run_dir, output, last, dtype):
     """
     from keras_mt.training import average_run
 
-    average_run(run_dir, output, last, dtype)
+    if len(architecture) > 1:
+        raise click.UsageError("A run has one --architecture.")
+    average_run(run_dir, output, last, dtype, *architecture)
     click.echo(f"averaged {last} checkpoints into {output}")
 
 
@@ -346,7 +307,7 @@ def average(run_dir, output, last, dtype):
     metavar="FILE",
     help="Sentences, a line each, for the warm-up requests.  [default: the tokenizer's words]",
 )
-def export(run_dir, saved_model_dir, dtype, freeze, card, warmup_texts, ensemble, **options):
+def export(run_dir, saved_model_dir, dtype, freeze, card, warmup_texts, **search):
     """Export a run as a SavedModel: strings in, beam-searched translations out.
 
     SAVED_MODEL_DIR is a version folder, such as saved_models/en_de/1; one that exists is refused.
@@ -355,10 +316,10 @@ def export(run_dir, saved_model_dir, dtype, freeze, card, warmup_texts, ensemble
     keras-mt export runs/en_de saved_models/en_de/1
     """
     from keras_mt.serving.export import check_absent
-    from keras_mt.translation import Translator
 
+    _check_standard_input(card, warmup_texts)
     check_absent(saved_model_dir)  # Before anything is loaded.
-    translator = Translator.load([run_dir, *ensemble], **_given(options))
+    translator = _load_run(run_dir, **search)
     translator.export(
         saved_model_dir,
         dtype=dtype,
@@ -394,8 +355,9 @@ def translate(model, text, prefixes, as_json, token_scores, **search):
     """
     if token_scores and not as_json:
         raise click.UsageError("--token-scores are written with --json.")
-    translator = _load_translator(model, search)
     files = [text] if prefixes is None else [text, prefixes]
+    _check_standard_input(*files)
+    translator = _load_translator(model, search)
     with _progress(None) as progress:
         for number, *columns in _line_blocks(*files):
             texts, errors = _decoded(*columns)
@@ -420,8 +382,9 @@ def translate(model, text, prefixes, as_json, token_scores, **search):
 @click.argument("source", type=click.File("rb"))
 @click.argument("target", type=click.File("rb"))
 @_ensemble_option
+@_architecture_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, token by token.")
-def score(run_dir, source, target, ensemble, as_json):
+def score(run_dir, source, target, as_json, **search):
     """Score given translations: how probable the model finds them.
 
     For each line of SOURCE and TARGET writes the log-probability of the target and the perplexity
@@ -431,22 +394,25 @@ def score(run_dir, source, target, ensemble, as_json):
     \b
     keras-mt score runs/en_de in.txt reference.txt > scores.tsv
     """
-    from keras_mt.translation import Translator
-
-    translator = Translator.load([run_dir, *ensemble])
+    _check_standard_input(source, target)
+    translator = _load_run(run_dir, **search)
     total = tokens = 0
     for number, *columns in _line_blocks(source, target):
         texts, errors = _decoded(*columns)
         for i, found in enumerate(translator.score(*texts)):
-            error = errors.get(i) or ("longer than the model's limit" if found is None else None)
+            error = errors.get(i)
+            if error is None and found is None:
+                error = "longer than the model's limit"
+            elif error is None and not math.isfinite(found.log_prob):
+                error = "the model's probabilities are not finite"
             if error:
                 click.echo(f"line {number + i} refused: {error}", err=True)
-                _write(json.dumps({"error": error}) if as_json else "")
+                _write(_json({"error": error}) if as_json else "")
                 continue
             total, tokens = total + found.log_prob, tokens + len(found.tokens)
             if as_json:
                 row = {"log_prob": found.log_prob, "perplexity": found.perplexity}
-                _write(json.dumps({**row, "tokens": found.tokens}, ensure_ascii=False))
+                _write(_json({**row, "tokens": found.tokens}))
             else:
                 _write(f"{found.log_prob:.4f}\t{found.perplexity:.4f}")
     if tokens:
@@ -459,7 +425,8 @@ def score(run_dir, source, target, ensemble, as_json):
 @click.argument("source", type=click.File("rb"))
 @click.argument("target", type=click.File("rb"), required=False)
 @_ensemble_option
-def align(run_dir, source, target, ensemble):
+@_architecture_option
+def align(run_dir, source, target, **search):
     """Show which source tokens each target token attends to.
 
     For each line of SOURCE, and of TARGET or else of its translation, writes a JSON object with the
@@ -470,10 +437,10 @@ def align(run_dir, source, target, ensemble):
     keras-mt align runs/en_de in.txt > alignments.jsonl
     keras-mt align runs/en_de in.txt reference.txt > alignments.jsonl
     """
-    from keras_mt.translation import Translator
-
-    translator = Translator.load([run_dir, *ensemble])
-    for number, *columns in _line_blocks(*filter(None, (source, target))):
+    files = [file for file in (source, target) if file is not None]
+    _check_standard_input(*files)
+    translator = _load_run(run_dir, **search)
+    for number, *columns in _line_blocks(*files):
         texts, errors = _decoded(*columns)
         for i, pair in enumerate(zip(*texts, strict=True)):
             error = errors.get(i)
@@ -484,33 +451,107 @@ def align(run_dir, source, target, ensemble):
                     error = str(refusal)
             if error:
                 click.echo(f"line {number + i} refused: {error}", err=True)
-                _write(json.dumps({"error": error}))
+                _write(_json({"error": error}))
                 continue
             row = {"source": pieces, "target": target_pieces}
             rows = [[round(float(a), 4) for a in weights] for weights in attention]
-            _write(json.dumps({**row, "attention": rows}, ensure_ascii=False))
+            _write(_json({**row, "attention": rows}))
+
+
+def _check_standard_input(*files):
+    """Refuses one stream given twice: what reads it would get every other block."""
+    streams = []
+    for file in files:
+        stream = None if file is None else _stream(file)
+        if stream is not None and stream in streams:
+            raise click.UsageError(f"{_name(file)} is read once: give it for one file alone.")
+        streams.append(stream)
+
+
+def _name(file):
+    return str(getattr(file, "name", "standard input"))
+
+
+def _stream(file):
+    """What two files share where reading one takes from the other; None where there is none."""
+    try:
+        number = file.fileno()
+    except OSError:
+        return id(file)
+    status = os.fstat(number)
+    # A file that is opened twice has two places; a pipe or a terminal has but one.
+    return number if stat.S_ISREG(status.st_mode) else (status.st_dev, status.st_ino)
+
+
+class _Lines:
+    """The lines of a binary file, without their ends, as they arrive; cut at newlines alone."""
+
+    def __init__(self, file):
+        self.name = _name(file)
+        self._file = file
+        self._lines = []
+        self._rest = b""  # Of a line whose end has not arrived.
+        self._ended = False
+
+    def arrived(self, most):
+        """The next lines that are there, at least one unless the file is at its end."""
+        while len(self._lines) < most and not self._ended:
+            if self._lines and not self._is_ready():
+                break
+            self._read()
+        return self._take(most)
+
+    def next(self, number):
+        """The next so many lines, fewer at the end of the file."""
+        while len(self._lines) < number and not self._ended:
+            self._read()
+        return self._take(number)
+
+    def _read(self):
+        chunk = self._file.read1(_CHUNK)
+        self._ended = not chunk
+        *lines, rest = (self._rest + chunk).split(b"\n")
+        if self._ended and rest:
+            lines, rest = [*lines, rest], b""
+        self._lines += lines
+        self._rest = rest
+
+    def _take(self, number):
+        taken, self._lines = self._lines[:number], self._lines[number:]
+        return taken
+
+    def _is_ready(self):
+        try:
+            return bool(select.select([self._file], [], [], _GRACE)[0])
+        except (OSError, ValueError):  # It is in memory.
+            return True
 
 
 def _line_blocks(*files):
     """The lines of files that run side by side, in blocks: the first line's number, then lists.
 
+    A block has the lines that have arrived, so that a program that writes one and waits for its
+    answer gets it.
+
     Raises:
         ValueError: If a file ends before the others.
     """
-    size = 1 if files[0].isatty() else _BLOCK_LINES
+    first, *others = map(_Lines, files)
     number = 1
     while True:
-        columns = [[line.removesuffix(b"\n") for line in itertools.islice(f, size)] for f in files]
+        columns = [first.arrived(_BLOCK_LINES)]
+        size = len(columns[0])
+        columns += [other.next(size or 1) for other in others]
         lengths = [len(lines) for lines in columns]
         if min(lengths) != max(lengths):
-            names = " and ".join(str(file.name) for file in files)
+            names = " and ".join(lines.name for lines in (first, *others))
             raise ValueError(
                 f"{names} must have as many lines: one ends after {number + min(lengths) - 1}."
             )
-        if not columns[0]:
+        if not size:
             return
         yield number, *columns
-        number += len(columns[0])
+        number += size
 
 
 def _decoded(*columns):
@@ -545,7 +586,20 @@ def _as_json(line, found, error):
             for h in found
         ],
     }
-    return json.dumps({**result, **({"error": error} if error else {})}, ensure_ascii=False)
+    return _json({**result, **({"error": error} if error else {})})
+
+
+def _json(value):
+    """JSON, in which a number that is not finite is null."""
+    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value):
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _one_line(text):
@@ -568,25 +622,38 @@ def demo(saved_model, host, port):
     page(saved_model).launch(server_name=host, server_port=port)
 
 
+def _load_run(path, ensemble=(), architecture=(), **search):
+    """A translator from a run folder; the options are those of the command."""
+    from keras_mt.translation import Translator
+
+    return Translator.load([path, *ensemble], architecture=list(architecture), **_given(search))
+
+
 def _load_translator(path, search):
     """A translator from a run folder or an export; the options are those of the command."""
-    if (Path(path) / "config.json").is_file():
-        from keras_mt.translation import Translator
+    from keras_mt.run_folder import RunFolder
 
-        ensemble = search.pop("ensemble")
-        return Translator.load([path, *ensemble], **_given(search))
+    if RunFolder(path).is_run:
+        return _load_run(path, **search)
     from keras_mt.serving import ExportedTranslator, find_saved_model
 
     saved_model = find_saved_model(path)
     if saved_model is None:
         raise FileNotFoundError(f"{path} is neither a run folder nor a SavedModel.")
-    if search := {name: value for name, value in _given(search).items() if value != ()}:
+    if search := _given(search):
         names = ", ".join(f"--{name.replace('_', '-')}" for name in search)
         raise ValueError(
             f"{saved_model} was exported with fixed options: give {names} to `keras-mt export`, "
             "or use the run folder."
         )
     return ExportedTranslator(saved_model)
+
+
+def _splits_sentences(translator):
+    """Whether a translator, or an export by its card, translates each sentence by itself."""
+    if hasattr(translator, "split_sentences"):
+        return translator.split_sentences
+    return translator.card.get("options", {}).get("split_sentences", False)
 
 
 def _json_object(file):
@@ -600,7 +667,7 @@ def _json_object(file):
 
 
 def _given(options):
-    return {name: value for name, value in options.items() if value is not None}
+    return {name: value for name, value in options.items() if value not in (None, ())}
 
 
 def _blocks(function, items):

@@ -1,6 +1,5 @@
 """Pictures: how a run went, which source tokens a translation looked at."""
 
-import csv
 from pathlib import Path
 
 import matplotlib
@@ -8,6 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from keras_mt.files import written_whole
+from keras_mt.run_folder import read_log
 
 _BLUE, _RED, _GREY = "#1f5fa8", "#c0392b", "#777777"
 
@@ -22,8 +22,7 @@ def plot_run(log, path):
     Raises:
         ValueError: If the log holds no step yet.
     """
-    with open(log, encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["loss"] or row["val_loss"]]
+    rows = [row for row in read_log(Path(log)) if row["loss"] or row["val_loss"]]
     if not rows:
         raise ValueError(f"{log} holds no trained step yet.")
 

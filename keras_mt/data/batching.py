@@ -158,6 +158,11 @@ class Batches:
         """`CorpusCounts` of an epoch."""
         return self._selected[1]
 
+    @property
+    def fingerprints(self) -> list[dict]:
+        """Of each corpus its number of `pairs`, and a `sha256` of them all in their order."""
+        return self._encoded.fingerprints
+
     def epoch(self, number, shard=(0, 1)):
         """The batches of one epoch: `tf.data.Dataset` of `counts.batches` elements.
 

@@ -1,5 +1,6 @@
 """Sentence pairs as token ids on disk."""
 
+import hashlib
 import os
 import tempfile
 
@@ -76,11 +77,20 @@ class EncodedPairs:
         ]
         self.blank = (self.lengths == nothing).any(axis=1)
         self.keys = np.concatenate([np.zeros(0, np.int64), *keys])
+        self._sizes = sizes
         self.corpus = np.repeat(np.arange(len(datasets), dtype=np.int16), sizes)
         self._starts = np.cumsum(self.lengths, axis=0, dtype=np.int64) - self.lengths
 
     def __len__(self):
         return len(self.lengths)
+
+    @property
+    def fingerprints(self) -> list[dict]:
+        """Of each dataset its number of `pairs`, and `sha256` of them all in their order."""
+        return [
+            {"pairs": len(keys), "sha256": hashlib.sha256(keys.astype("<i8").tobytes()).hexdigest()}
+            for keys in np.split(self.keys, np.cumsum(self._sizes)[:-1])
+        ]
 
     def side(self, side, index):
         """The ids of one side of some pairs, a list of int32 arrays.

@@ -1,7 +1,7 @@
 """Search for the best output of any model that predicts one token at a time."""
 
 from keras_mt.decoding.beam_search import NO_HYPOTHESIS, Hypotheses, beam_search
-from keras_mt.decoding.options import MAX_LENGTH_PENALTY, SearchOptions
+from keras_mt.options import MAX_LENGTH_PENALTY, SearchOptions
 
 __all__ = [
     "MAX_LENGTH_PENALTY",

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_mt.decoding.options import SearchOptions
+from keras_mt.options import SearchOptions
 
 # The log-probability of what is impossible, and the score where there is no hypothesis: finite, so
 # that no arithmetic on it gives NaN.

@@ -1,6 +1,79 @@
-"""The layers composed into functional Keras models."""
+"""The architectures: models composed of the layers."""
+
+import contextlib
+import importlib
+import os
+import sys
 
 from keras_mt.models.seq2seq import Seq2Seq, built, copy_of
 from keras_mt.models.transformer import PRESETS, Transformer
 
-__all__ = ["PRESETS", "Seq2Seq", "Transformer", "built", "copy_of"]
+ARCHITECTURES = {"transformer": Transformer}
+
+__all__ = [
+    "ARCHITECTURES",
+    "PRESETS",
+    "Seq2Seq",
+    "Transformer",
+    "architecture_name",
+    "built",
+    "copy_of",
+    "find_architecture",
+]
+
+
+def find_architecture(name: str | type) -> type:
+    """The class of an architecture.
+
+    Args:
+        name: A name of `ARCHITECTURES`; `MODULE:CLASS`, a class of your own, whose module is
+            imported with the current folder on the path; or the class itself.
+
+    Raises:
+        ValueError: If there is no such class; the message says what there is.
+
+    Example:
+
+    >>> find_architecture("transformer").__name__
+    'Transformer'
+    """
+    if isinstance(name, type):
+        return name
+    if name in ARCHITECTURES:
+        return ARCHITECTURES[name]
+    module, colon, class_name = str(name).partition(":")
+    if not (module and colon and class_name):
+        raise ValueError(
+            f"Unknown architecture {name!r}; there are {', '.join(ARCHITECTURES)}, and "
+            "MODULE:CLASS for one of your own."
+        )
+    with _current_folder_on_the_path():
+        try:
+            found = getattr(importlib.import_module(module), class_name, None)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+                raise  # The module is there, but not all that it imports.
+            raise ValueError(f"The architecture {name!r} has no module {module!r}.") from None
+    if not isinstance(found, type):
+        raise ValueError(f"The module {module!r} has no class {class_name!r}.")
+    return found
+
+
+def architecture_name(architecture: str | type) -> str:
+    """The name by which `find_architecture` finds a class, or that name itself."""
+    for name, known in ARCHITECTURES.items():
+        if architecture is known:
+            return name
+    if isinstance(architecture, type):
+        return f"{architecture.__module__}:{architecture.__qualname__}"
+    return architecture
+
+
+@contextlib.contextmanager
+def _current_folder_on_the_path():
+    folder = os.getcwd()
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)

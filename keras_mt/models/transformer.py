@@ -189,9 +189,9 @@ class Transformer(Seq2Seq, keras.Model):
         >>> Transformer.from_preset("tiny", vocab_size=1000).count_params()
         1453056
         """
-        if preset not in PRESETS:
-            raise ValueError(f"Unknown preset {preset!r}; there are {', '.join(PRESETS)}.")
-        return cls(**{**PRESETS[preset]["model"], **kwargs})
+        if preset not in cls.presets:
+            raise ValueError(f"Unknown preset {preset!r}; there are {', '.join(cls.presets)}.")
+        return cls(**{**cls.presets[preset]["model"], **kwargs})
 
     @functools.cached_property
     def encoder(self) -> keras.Model:
@@ -310,8 +310,8 @@ class Transformer(Seq2Seq, keras.Model):
     @classmethod
     def from_config(cls, config, custom_objects=None):
         config = dict(config)
-        config.pop("rdrop", None)  # Of files of keras_mt 0.1.
         frozen = config.pop("frozen", [])
+        config.pop("rdrop", None)  # Once an argument; now of `compile_for_translation`.
         model = cls(**config)
         for name in frozen:
             model.get_layer(name).trainable = False

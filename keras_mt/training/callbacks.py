@@ -1,32 +1,14 @@
 """Keras callbacks of a run: checkpoints and the log."""
 
-import csv
 import math
 import time
 
 import keras
 import numpy as np
-import sacrebleu
 import tensorflow as tf
 
 from keras_mt.files import written_whole
-
-LOG_COLUMNS = (
-    "step",
-    "epoch",
-    "seconds",
-    "loss",
-    "token_accuracy",
-    "perplexity",
-    "learning_rate",
-    "tokens_per_second",
-    "val_loss",
-    "val_token_accuracy",
-    "val_perplexity",
-    "val_bleu",
-    "val_chrf",
-    "event",
-)
+from keras_mt.run_folder import LOG_COLUMNS, RunFolder
 
 
 class Checkpoints(keras.callbacks.Callback):
@@ -34,7 +16,7 @@ class Checkpoints(keras.callbacks.Callback):
 
     Weights, optimizer, dropout's random state and the step are kept, in TensorFlow's checkpoint
     format: a checkpoint that was being written when the process died is not listed, so the one
-    before it counts. A loss or a weight that is no number stops the training before it is saved.
+    before it counts. A loss or a weight that is not finite stops the training before it is saved.
 
     What falls on the end of an epoch is saved by `end_epoch`, which shall be called after that
     epoch was validated and logged, so that a process that dies meanwhile does so once more.
@@ -64,6 +46,7 @@ class Checkpoints(keras.callbacks.Callback):
         weights = {id(weight) for weight in model.weights}
         others = [variable for variable in model.variables if id(variable) not in weights]
         variables = [*model.weights, *others, *model.optimizer.variables]
+        self._shapes = {_key(i): list(each.shape) for i, each in enumerate(variables)}
         self._step = tf.Variable(0, dtype=tf.int64)
         self._manager = tf.train.CheckpointManager(
             tf.train.Checkpoint(
@@ -85,24 +68,47 @@ class Checkpoints(keras.callbacks.Callback):
         return len(self._manager.checkpoints)
 
     def restore(self):
-        """Restores the last checkpoint that is whole, if there is one; returns its step, or 0."""
+        """Restores the last checkpoint that is whole, if there is one; returns its step, or 0.
+
+        Raises:
+            ValueError: If none is whole, or one holds other variables than the run has now.
+        """
         for path in reversed(self._manager.checkpoints):
             try:
+                self._check_fits(path)
                 self._manager.checkpoint.restore(path).assert_consumed()
-            except (tf.errors.OpError, ValueError, IndexError, AssertionError) as error:
-                self.report(f"{path} cannot be read ({_first_line(error)}): the one before is used")
+            except (tf.errors.OpError, IndexError, AssertionError) as error:
+                self.report(f"{path} is damaged ({_first_line(error)}): the one before is used")
                 continue
             self._saved = self.step
             return self.step
         if self._manager.checkpoints:
-            raise ValueError(f"No checkpoint in {self.directory} can be read: remove the folder.")
+            raise ValueError(
+                f"Every checkpoint in {self.directory} is damaged: put them back from a copy, or "
+                "begin anew in another output folder."
+            )
         return 0
+
+    def _check_fits(self, path):
+        """Refuses a checkpoint that is whole, but of other variables."""
+        found = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+        found = {name: shape for name, shape in found.items() if name.startswith("variables/")}
+        if found == self._shapes:
+            return
+        what = f"{len(found)} variables, and this run has {len(self._shapes)}"
+        if len(found) == len(self._shapes):
+            what = "variables of other shapes than this run has"
+        raise ValueError(
+            f"{path} is whole, but holds {what}: other versions of keras_mt or Keras wrote it "
+            "(config.json says which). Go on with those, or begin a new run with its weights: "
+            f"`keras-mt average {self.directory.parent} NEW_DIR --last 1`, then `--init NEW_DIR`."
+        )
 
     def on_train_batch_end(self, batch, logs=None):
         self._step.assign_add(1)
         loss = float(logs["loss"])
         if not math.isfinite(loss):
-            raise self._no_number(f"The loss is {loss}")
+            raise self._not_finite(f"The loss is {loss}")
         if batch + 1 < self.params["steps"]:
             self.end_epoch()
 
@@ -116,7 +122,7 @@ class Checkpoints(keras.callbacks.Callback):
             return
         for weight in self._model.weights:
             if not tf.reduce_all(tf.math.is_finite(weight.value)):
-                raise self._no_number(f"The weight {weight.path} is no number")
+                raise self._not_finite(f"The weight {weight.path} is not finite")
         try:
             self._manager.save(checkpoint_number=self.step)
         except (tf.errors.OpError, OSError) as error:
@@ -127,13 +133,18 @@ class Checkpoints(keras.callbacks.Callback):
         self._saved = self.step
         self.report(f"checkpoint at step {self.step}")
 
-    def _no_number(self, what):
+    def _not_finite(self, what):
         last = f"step {self._saved}, in {self.directory}" if self._saved else "none"
         return FloatingPointError(
             f"{what} at step {self.step}; the last good checkpoint: {last}. Train into another "
             "folder with a lower learning rate, a longer warm-up or clipped gradients; from that "
             "checkpoint by way of `keras-mt average RUN_DIR NEW_DIR --last 1` and `--init NEW_DIR`."
         )
+
+
+def _key(i):
+    # The name in a checkpoint of the variable i.
+    return f"variables/{i}/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 def averaged(model, directory, count):
@@ -153,7 +164,7 @@ def averaged(model, directory, count):
         raise ValueError(f"{directory} has {len(paths)} checkpoints, not {count}.")
     try:
         readers = [tf.train.load_checkpoint(path) for path in paths[-count:]]
-        names = [f"variables/{i}/.ATTRIBUTES/VARIABLE_VALUE" for i in range(len(model.weights))]
+        names = [_key(i) for i in range(len(model.weights))]
         return [np.mean([reader.get_tensor(name) for reader in readers], axis=0) for name in names]
     except (tf.errors.OpError, ValueError, IndexError) as error:
         raise ValueError(
@@ -180,6 +191,8 @@ class TranslationScores(keras.callbacks.Callback):
     """
 
     def __init__(self, translator, pairs, every=1, tokenize="13a"):
+        import sacrebleu  # Not needed by most runs.
+
         super().__init__()
         texts = [[text.decode("utf-8") for text in pair] for pair in pairs.as_numpy_iterator()]
         self.sources, self.references = map(list, zip(*texts, strict=True))
@@ -251,26 +264,33 @@ class RunLog(keras.callbacks.Callback):
     real target tokens trained a second, to Keras's progress bar.
 
     Args:
-        path: The file. When a run goes on, rows after its step are taken out first.
+        folder: The `RunFolder`. When a run goes on, rows after its step are taken out first.
         checkpoints: The run's `Checkpoints`, which stand before it and count the steps.
         every: Number of steps from one row to the next.
         write: Whether to write; of several workers only the chief does, but all have to read the
             metrics, which belong to all.
-        tensorboard: Folder to write the values to for TensorBoard too; None for none.
+        tensorboard: Whether to write the values for TensorBoard too.
 
     Attributes:
         rows: The rows that were there, dicts of strings.
     """
 
-    def __init__(self, path, checkpoints, every=50, write=True, tensorboard=None):
+    def __init__(
+        self,
+        folder: RunFolder,
+        checkpoints: Checkpoints,
+        every: int = 50,
+        write: bool = True,
+        tensorboard: bool = False,
+    ):
         super().__init__()
-        self.path = path
+        self.folder = folder
         self.every = every
         self.write = write
         self.tensorboard = tensorboard
         self._events = None
         self._checkpoints = checkpoints
-        self.rows = [row for row in read_log(path) if int(row["step"]) <= checkpoints.step]
+        self.rows = [row for row in folder.read_log() if int(row["step"]) <= checkpoints.step]
         self._start = None
 
     def on_train_begin(self, logs=None):
@@ -280,15 +300,9 @@ class RunLog(keras.callbacks.Callback):
         self._seconds_before = float(self.rows[-1]["seconds"]) if self.rows else 0.0
         if not self.write:
             return
-        with (
-            written_whole(self.path) as temporary,
-            open(temporary, "w", encoding="utf-8", newline="") as file,
-        ):
-            writer = csv.DictWriter(file, LOG_COLUMNS)
-            writer.writeheader()
-            writer.writerows(self.rows)
-        if self.tensorboard is not None:
-            self._events = tf.summary.create_file_writer(str(self.tensorboard))
+        self.folder.begin_log(self.rows)
+        if self.tensorboard:
+            self._events = tf.summary.create_file_writer(str(self.folder.tensorboard))
         step = self._checkpoints.step
         self._write(step, event="resumed" if step else "started")
 
@@ -347,8 +361,7 @@ class RunLog(keras.callbacks.Callback):
             values = {**values, "learning_rate": self.model.optimizer.learning_rate}
             values = {n: f"{float(v):.6g}" for n, v in values.items() if n in LOG_COLUMNS}
             row.update(values, epoch=self._epoch)
-        with open(self.path, "a", encoding="utf-8", newline="") as file:
-            csv.DictWriter(file, LOG_COLUMNS).writerow(row)
+        self.folder.append_log(row)
         if self._events is not None and values is not None:
             self._write_events(step, values)
 
@@ -361,17 +374,6 @@ class RunLog(keras.callbacks.Callback):
         with self._events.as_default():
             tf.summary.experimental.write_raw_pb(summary.SerializeToString(), step=step)
         self._events.flush()
-
-
-def read_log(path):
-    """The rows of a `log.csv`, dicts of strings; none if there is no file.
-
-    A row that a dying process wrote in part is left out.
-    """
-    if not path.exists():
-        return []
-    with open(path, encoding="utf-8", newline="") as file:
-        return [row for row in csv.DictReader(file) if None not in row.values()]
 
 
 def _first_line(error):

@@ -1,111 +1,68 @@
-"""The run folder: a corpus and a preset in, a trained translator out, resumable at any time."""
+"""Training a run: a corpus and a preset in, a trained translator out, resumable at any time."""
 
 import contextlib
+import dataclasses
 import functools
+import inspect
 import json
 import math
-import shutil
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
-import sacrebleu
-import tensorflow as tf
 
 from keras_mt.data import Batches, Tokenizer, has_split, load_corpus
 from keras_mt.files import written_whole
-from keras_mt.layers.validation import check_rate
-from keras_mt.losses import CrossEntropy
-from keras_mt.metrics import Perplexity, TokenAccuracy
-from keras_mt.models import PRESETS, Transformer
+from keras_mt.models import architecture_name, find_architecture
+from keras_mt.options import TrainingOptions, documented, signature
 from keras_mt.plots import plot_run
-from keras_mt.schedules import WarmupInverseSquareRoot
+from keras_mt.run_folder import KEPT, RunConfig, RunFolder
 from keras_mt.training.callbacks import (
     Checkpoints,
     KeepBest,
     RunLog,
     TranslationScores,
     averaged,
-    read_log,
 )
+from keras_mt.training.compiling import compile_for_translation
 from keras_mt.training.distribution import distribute, distributed, is_chief
 from keras_mt.translation import Translator
-from keras_mt.version import __version__
 
 _DEFAULT_EPOCHS = 20
-_FAILURE = ".failure"  # In the run folder: why the first worker stopped while the others waited.
-
-# Arguments of `train` that must stay the same when a run goes on.
-_CONFIG = (
-    "data",
-    "source",
-    "target",
-    "weights",
-    "init",
-    "preset",
-    "seed",
-    "vocab_size",
-    "max_length",
-    "max_ratio",
-    "deduplicate",
-    "subword_sampling",
-    "batch_tokens",
-    "accumulate",
-    "dropout",
-    "label_smoothing",
-    "rdrop",
-    "warmup_steps",
-    "learning_rate",
-    "clip_norm",
-    "dtype",
-    "monitor",
-    "keep_best",
-)
+# What neither the preset nor the run to begin from says.
+_RECIPE = {
+    "max_length": 256,
+    "batch_tokens": 4096,
+    "accumulate": 1,
+    "label_smoothing": 0.1,
+    "rdrop": 0.0,
+    "warmup_steps": 4000,
+}
 
 
 def train(
-    data,
-    source,
-    target,
-    output,
+    data: str | Path | Sequence[str | Path],
+    source: str,
+    target: str,
+    output: str | Path,
     *,
-    weights=None,
-    init=None,
-    preset="tiny",
-    epochs=None,
-    steps=None,
-    seed=1,
-    vocab_size=8000,
-    max_length=256,
-    max_ratio=None,
-    deduplicate=False,
-    subword_sampling=None,
-    batch_tokens=None,
-    accumulate=1,
-    dropout=None,
-    label_smoothing=None,
-    rdrop=0.0,
-    warmup_steps=None,
-    learning_rate=None,
-    clip_norm=None,
-    dtype="float32",
-    checkpoint_steps=500,
-    keep=5,
-    average=1,
-    bleu_epochs=0,
-    bleu_tokenize="13a",
-    monitor="val_loss",
-    keep_best=False,
-    early_stopping=None,
-    tensorboard=False,
-    report=print,
-):
+    report: Callable[[str], Any] = print,
+    **options: Any,
+) -> Path:
     """Trains a translator with `model.fit` and writes a run folder.
 
     The folder holds `model.keras`, `tokenizer.model`, `config.json`, `log.csv`, `training.png` and
     `checkpoints/`. Called again on the same folder with the same arguments, it goes on from the
-    last checkpoint; `epochs` or `steps` may then be larger.
+    last checkpoint; what does not make the run, such as `epochs` or `steps`, may then be other.
+    The corpus must hold the same pairs, but may lie elsewhere.
+
+    With `init` the model and the tokenizer are that run's, and so is its recipe, unless told
+    otherwise: dropout, label smoothing, R-Drop, the schedule (`warmup_steps`, `learning_rate`,
+    `clip_norm`), the size of an update (`batch_tokens`, `accumulate`) and `max_length`. How the
+    data are read, the seed, the dtype and what `model.keras` takes are of each training.
 
     Args:
         data: `tfds:NAME`, a folder of `LANG.SPLIT.txt` or `SPLIT.LANG` files, a `.tsv` file, or
@@ -113,222 +70,182 @@ def train(
         source: Language code of the source.
         target: Language code of the target.
         output: The run folder.
-        weights: How often an epoch sees each corpus, a list of integers; None for once.
-        init: A run folder to begin from, whose model and tokenizer are taken.
-        preset: `"tiny"`, `"base"` or `"big"`: the model, and what of the arguments below is None.
-        epochs: Number of passes over the corpus; 20 unless `steps` is given.
-        steps: Number of batches, instead of `epochs`.
-        seed: Seed of the weights, of dropout and of the order of the data.
-        vocab_size: Upper bound of the joint vocabulary, in pieces.
-        max_length: The longest sentence, in pieces with the end: longer pairs are left out of
-            training and counted, and the trained model takes none longer.
-        max_ratio: Pairs of which one side has over so many times the other's tokens are left out.
-        deduplicate: Whether pairs that stand before in their corpus are left out.
-        subword_sampling: Draws other segmentations in each epoch, with this `alpha`; None for the
-            most probable ones. See `Tokenizer.sample`.
-        batch_tokens: Tokens a batch on each side, padding included.
-        accumulate: Number of batches whose gradients make one update.
-        dropout: Rate of dropout.
-        label_smoothing: Share of the label that is spread over the vocabulary.
-        rdrop: Weight of the R-Drop loss; 0 for none. See `Transformer`.
-        warmup_steps: Number of updates over which the learning rate rises.
-        learning_rate: The rate that it rises to; None for the paper's,
-            `(d_model * warmup_steps) ** -0.5`.
-        clip_norm: The greatest norm of all gradients together; None for any.
-        dtype: `"float32"`, or a policy such as `"mixed_bfloat16"`.
-        checkpoint_steps: Number of steps from one checkpoint to the next.
-        keep: Number of last checkpoints to keep.
-        average: Number of last checkpoints, at most `keep`, whose weights are averaged into
-            `model.keras`, as Vaswani et al. 2017 do with 5.
-        bleu_epochs: Number of epochs from one measurement of BLEU and chrF on the validation split
-            to the next; 0 for none.
-        bleu_tokenize: sacreBLEU's tokenizer; `"none"` for text that is tokenized already.
-        monitor: `"val_loss"` or `"val_bleu"`: what the next two go by.
-        keep_best: Whether `model.keras` takes the best weights instead of the last ones.
-        early_stopping: Number of measurements without a better one after which to stop; None for
-            never.
-        tensorboard: Whether to write `tensorboard/` too, the values of `log.csv` for TensorBoard,
-            which comes with `pip install 'keras_mt[tensorboard]'`.
         report: Function that is told what happens, a line at a time.
+        {options}
 
     Returns:
         The run folder's path.
 
     Raises:
-        ValueError: If an argument or the corpus is not usable, or the folder holds another run.
-        FloatingPointError: If the loss is no number.
+        TypeError: If there is no option of a name.
+        ValueError: If an argument or the corpus is not usable, the folder holds another run or a
+            model that would be overwritten, or the corpus has changed since the run began.
+        FloatingPointError: If the loss is not finite.
         OSError: If a file cannot be written.
 
     Example:
 
     >>> train("phrasebook", "pt", "en", "runs/pt_en", epochs=10)  # doctest: +SKIP
     """
-    arguments = locals()
-    _check(arguments)
-    config = _config(arguments)
-    corpora = config["data"] if isinstance(config["data"], list) else [config["data"]]
-    run_dir = Path(output)
+    options = TrainingOptions.of("train", options)
+    corpora = [str(name) for name in (data if isinstance(data, (list, tuple)) else [data])]
+    folder = RunFolder(output)
+    if options.bleu_epochs:
+        import sacrebleu
+
+        sacrebleu.BLEU(tokenize=options.bleu_tokenize)  # Some need packages of their own.
+    _check_architecture(options)
     # Before the workers meet, so that a mark which one of them finds later is of this start.
-    (run_dir / _FAILURE).unlink(missing_ok=True)
-    strategy = distribute()
-    if accumulate > 1 and strategy.num_replicas_in_sync > 1:
-        raise ValueError(
-            f"accumulate={accumulate} is for one device alone, and there are "
-            f"{strategy.num_replicas_in_sync}: give more batch_tokens, which all of them share."
-        )
+    folder.failure_file.unlink(missing_ok=True)
+    strategy = distribute() if options.devices is None else distribute(devices=options.devices)
     chief = is_chief(strategy)
     report = report if chief else _silent
-    with _failure_marked(run_dir, chief and strategy.cluster_resolver is not None):
+    with _failure_marked(folder, chief and strategy.cluster_resolver is not None):
         pairs = [load_corpus(name, source, target, "train") for name in corpora]
         if not chief:
-            _wait_for_chief(run_dir)
-        architecture = _architecture_to_go_on_with(run_dir)
-        base = None if init is None or architecture else Translator.load(init)
-        _check_folder(run_dir, config)
-        tokenizer = _tokenizer(run_dir, base, pairs, vocab_size, seed, report)
+            _wait_for_chief(folder)
+        folder.check_usable()
+        begun = folder.config
+        resumes = begun is not None and folder.last_checkpoint is not None
+        base = _base(options, begun if resumes else None)
+        config = RunConfig(corpora, source, target, _kept_options(options, begun, base))
+        _check_same(folder, begun, config)
+        kept = config.options
+        if kept["accumulate"] > 1 and strategy.num_replicas_in_sync > 1:
+            raise ValueError(
+                f"accumulate={kept['accumulate']} is for one device alone, and there are "
+                f"{strategy.num_replicas_in_sync}: give more batch_tokens, which all of them share."
+            )
+        build = _builder(options, begun if resumes else None, config, base)
+        tokenizer = _tokenizer(folder, options, base, pairs, report)
         batches = Batches(
             pairs,
             tokenizer,
-            tokens_per_batch=config["batch_tokens"],
-            max_length=max_length,
-            seed=seed,
-            subword_sampling=subword_sampling,
-            weights=weights,
-            max_ratio=max_ratio,
-            deduplicate=deduplicate,
-            directory=run_dir,
+            tokens_per_batch=kept["batch_tokens"],
+            max_length=kept["max_length"],
+            seed=options.seed,
+            subword_sampling=options.subword_sampling,
+            weights=options.weights,
+            max_ratio=options.max_ratio,
+            deduplicate=options.deduplicate,
+            directory=folder.path,
         )
         report(f"train: {batches.counts}")
         if not batches.counts.batches:
             raise ValueError(
-                f"{', '.join(corpora)} has no pair of at most max_length={max_length} tokens."
+                f"{', '.join(corpora)} has no pair of at most max_length={kept['max_length']} "
+                "tokens."
             )
-        last_step = _last_step(arguments, batches.counts.batches)
-        validation_pairs, validation = _validation(
-            arguments, corpora[0], tokenizer, config["batch_tokens"], report
-        )
-        architecture = architecture or _architecture(config, base, tokenizer)
-        if chief:
-            _write_run(run_dir, {**config, "model": architecture}, tokenizer)
+        last_step = _last_step(options, batches.counts.batches)
+        validation_pairs, validation = _validation(options, config, tokenizer, report)
+        fingerprints = {
+            "train": batches.fingerprints,
+            "validation": validation and validation.fingerprints[0],
+        }
+        _check_data(begun, corpora, fingerprints, report)
+        config = dataclasses.replace(config, fingerprints=fingerprints)
+        if begun is not None:
+            config = dataclasses.replace(
+                config, data=begun.data, model=begun.model, versions=begun.versions
+            )
+        if chief:  # Not before the run is known to be possible.
+            if config != begun:
+                folder.write_config(config)
+            if not folder.tokenizer_path.exists():
+                folder.save_tokenizer(tokenizer)
+    if validation is not None and not validation.counts.batches:
+        validation = None
 
-    keras.utils.set_random_seed(seed)
+    keras.utils.set_random_seed(options.seed)
     with strategy.scope():
-        model = Transformer.from_config(architecture)
-        if base is not None:
-            model.set_weights(base.models[0].get_weights())
+        model = build(tokenizer)
         compile_for_translation(
             model,
-            config["label_smoothing"],
-            config["warmup_steps"],
-            learning_rate,
-            clip_norm=clip_norm,
-            accumulate=accumulate,
+            kept["label_smoothing"],
+            kept["warmup_steps"],
+            kept["learning_rate"],
+            clip_norm=kept["clip_norm"],
+            accumulate=kept["accumulate"],
+            rdrop=kept["rdrop"],
         )
         model.optimizer.build(model.trainable_variables)
+    if chief and config.model is None:
+        folder.write_config(dataclasses.replace(config, model=_model_config(model)))
     checkpoints = Checkpoints(
-        model, run_dir / "checkpoints", checkpoint_steps, keep=keep, report=report, write=chief
+        model,
+        folder.checkpoints,
+        options.checkpoint_steps,
+        keep=options.keep,
+        report=report,
+        write=chief,
     )
     start = checkpoints.restore()
-    name = preset if init is None else f"that of {init}"
+    name = (
+        kept["preset"] or kept["architecture"]
+        if options.init is None
+        else (f"that of {options.init}")
+    )
     report(
-        f"model: {name}, {model.count_params():,} parameters, vocabulary {model.vocab_size:,}; "
+        f"model: {name}, {model.count_params():,} parameters, "
+        f"vocabulary {tokenizer.vocab_size:,}; "
         f"{last_step:,} steps, {batches.counts.batches:,} an epoch"
     )
     if start:
-        report(f"resumed at step {start} from {run_dir / 'checkpoints'}")
-    log = RunLog(
-        run_dir / "log.csv",
-        checkpoints,
-        write=chief,
-        tensorboard=run_dir / "tensorboard" if tensorboard else None,
-    )
+        report(f"resumed at step {start} from {folder.checkpoints}")
+    log = RunLog(folder, checkpoints, write=chief, tensorboard=options.tensorboard)
     best = KeepBest(
-        monitor,
-        run_dir / "checkpoints" / "best.weights.h5" if keep_best and chief else None,
-        early_stopping,
+        options.monitor,
+        folder.best_weights if options.keep_best and chief else None,
+        options.early_stopping,
         log.rows,
         report,
     )
     callbacks = [checkpoints, best, log]
-    if bleu_epochs:
-        translator = Translator(model, tokenizer)
-        callbacks.insert(
-            0, TranslationScores(translator, validation_pairs, bleu_epochs, bleu_tokenize)
+    if options.bleu_epochs:
+        scores = TranslationScores(
+            Translator(model, tokenizer),
+            validation_pairs,
+            options.bleu_epochs,
+            options.bleu_tokenize,
         )
+        callbacks.insert(0, scores)
     callbacks.append(keras.callbacks.LambdaCallback(on_epoch_end=checkpoints.end_epoch))
     _fit(model, strategy, batches, validation, start, last_step, callbacks, best, chief)
     checkpoints.save()
     if chief:
-        kept = keep_best and best.path.exists()
-        if keep_best and not kept:
-            report(f"{best.path} is not there: model.keras takes the last weights, not the best")
-        if kept:
-            model.load_weights(best.path)
-            trained = model.get_weights()
-        else:
-            # A run that stopped early may have fewer.
-            trained = averaged(model, checkpoints.directory, min(average, checkpoints.count))
-        save_model(model, trained, run_dir / "model.keras")
-        if any(row["loss"] or row["val_loss"] for row in read_log(log.path)):
-            plot_run(log.path, run_dir / "training.png")
-        report(f"finished at step {checkpoints.step}: {run_dir}")
-    return run_dir
+        _write_model(folder, model, checkpoints, options, report)
+        if any(row["loss"] or row["val_loss"] for row in folder.read_log()):
+            plot_run(folder.log_file, folder.picture)
+        report(f"finished at step {checkpoints.step}: {folder}")
+    return folder.path
 
 
-def compile_for_translation(
-    model,
-    label_smoothing=0.1,
-    warmup_steps=4000,
-    learning_rate=None,
-    clip_norm=None,
-    accumulate=1,
-):
-    """Compiles a Transformer as the paper trains it.
-
-    Adam (0.9, 0.98, 1e-9) under the warm-up schedule, label-smoothed cross-entropy over the real
-    tokens, token accuracy and perplexity.
-
-    Args:
-        model: A `keras_mt.Transformer`.
-        label_smoothing: Share of the label that is spread over the vocabulary.
-        warmup_steps: Number of updates over which the learning rate rises.
-        learning_rate: The rate that it rises to; None for the paper's.
-        clip_norm: The greatest norm of all gradients together; None for any.
-        accumulate: Number of batches whose gradients make one update.
-    """
-    # Keras gives the schedule the number of batches, not of updates.
-    peak = learning_rate or (model.d_model * warmup_steps) ** -0.5
-    model.compile(
-        optimizer=keras.optimizers.Adam(
-            WarmupInverseSquareRoot(model.d_model, warmup_steps * accumulate, peak),
-            beta_1=0.9,
-            beta_2=0.98,
-            epsilon=1e-9,
-            global_clipnorm=clip_norm,
-            gradient_accumulation_steps=None if accumulate == 1 else accumulate,
-        ),
-        loss=CrossEntropy(label_smoothing=label_smoothing),
-        metrics=[TokenAccuracy(), Perplexity()],
-        # XLA compiles each batch shape anew for half a minute: more than it saves on short runs.
-        jit_compile=False,
-    )
+documented(train, TrainingOptions)
+train.__signature__ = signature(train, TrainingOptions)
 
 
-def average_run(run_dir, output, last=5, dtype="float32"):
+def average_run(
+    run_dir: str | Path,
+    output: str | Path,
+    last: int = 5,
+    dtype: str = "float32",
+    architecture: str | type | None = None,
+) -> Path:
     """Makes a run folder whose model has the mean weights of another run's last checkpoints.
 
     Args:
         run_dir: The run folder; the run need not be at its end.
-        output: The new one.
+        output: The new one. It has no checkpoints, so it cannot be trained on but by `init`.
         last: Number of checkpoints.
         dtype: Dtype of the weights that are written: "float32", or "bfloat16", half as large. What
             loads the folder computes in float32 with either.
+        architecture: `MODULE:CLASS`, or the class, of a model that is none of keras_mt's own.
 
     Returns:
         The new folder's path.
 
     Raises:
-        ValueError: If there are not so many checkpoints.
+        ValueError: If there are not so many checkpoints, or the model's class is not known.
         FileExistsError: If the new folder is there.
 
     Reference:
@@ -338,76 +255,234 @@ def average_run(run_dir, output, last=5, dtype="float32"):
 
     >>> average_run("runs/en_de", "runs/en_de_averaged", last=10)  # doctest: +SKIP
     """
-    run_dir, output = Path(run_dir), Path(output)
+    folder, output = RunFolder(run_dir), Path(output)
     if output.exists():
         raise FileExistsError(f"{output} exists; give a new folder.")
-    for name in ("config.json", "tokenizer.model", "checkpoints"):
-        if not (run_dir / name).exists():
-            raise FileNotFoundError(f"{run_dir} is not a run folder to average: it has no {name}.")
-    config = json.loads((run_dir / "config.json").read_text(encoding="utf-8"))
-    architecture = config.get("model")
-    if architecture is None:  # A folder of before it was written there.
-        base = Translator.load(config["init"]) if config["init"] else None
-        architecture = _architecture(config, base, Tokenizer.load(run_dir / "tokenizer.model"))
-    model = Transformer.from_config(architecture)
-    weights = averaged(model, run_dir / "checkpoints", last)
+    config = folder.config
+    if config is None or not folder.tokenizer_path.exists() or not folder.checkpoints.exists():
+        raise FileNotFoundError(
+            f"{folder} is not a run folder to average: it must have config.json, a tokenizer and "
+            f"{folder.checkpoints.name}/."
+        )
+    options = TrainingOptions(init=config.options["init"], architecture=architecture)
+    base = _base(options, config)
+    model = _builder(options, config, config, base)(folder.load_tokenizer())
+    weights = averaged(model, folder.checkpoints, last)
     output.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(output) as temporary:
         temporary.mkdir()
-        for name in ("tokenizer.model", "config.json", "log.csv"):
-            shutil.copyfile(run_dir / name, temporary / name)
-        save_model(model, weights, temporary / "model.keras", dtype)
+        folder.copy_to(RunFolder(temporary))
+        RunFolder(temporary).save_model(model, weights, dtype)
     return output
 
 
-def save_model(model, weights, path, dtype="float32"):
-    """Writes a model with other weights and of another dtype: not compiled, whole or not at all."""
-    copy = Transformer.from_config({**model.get_config(), "dtype": dtype})
-    copy.set_weights(weights)
-    with written_whole(path) as temporary:
-        copy.save(temporary)
+def _check_architecture(options):
+    """Refuses, before anything is read, a model that cannot be made."""
+    if options.init is not None:
+        return
+    architecture = find_architecture(options.architecture or "transformer")
+    _preset(architecture, options.preset)
+    takes = _constructor_arguments(architecture)
+    for name in ("dropout", "dtype"):
+        given = getattr(options, name) != TrainingOptions.__dataclass_fields__[name].default
+        if given and name not in takes:
+            raise ValueError(f"{architecture.__name__} takes no {name}: it has {', '.join(takes)}.")
+    for name in options.model or {}:
+        if name in ("vocab_size", "padding_id"):
+            raise ValueError(f"{name} is the tokenizer's: give vocab_size, or another tokenizer.")
+        if name not in takes:
+            raise ValueError(
+                f"{architecture.__name__} has no argument {name!r}: it has {', '.join(takes)}."
+            )
 
 
-def _check(arguments):
-    """Refuses arguments of `train` that are impossible."""
-    preset, epochs, steps = (arguments[name] for name in ("preset", "epochs", "steps"))
-    average, keep = arguments["average"], arguments["keep"]
-    if preset not in PRESETS:
-        raise ValueError(f"Unknown preset {preset!r}; there are {', '.join(PRESETS)}.")
-    if epochs is not None and steps is not None:
-        raise ValueError("Give epochs or steps, not both.")
-    least = dict.fromkeys(
-        ("epochs", "steps", "accumulate", "checkpoint_steps", "early_stopping", "warmup_steps"), 1
+def _is_built_in(architecture):
+    return ":" not in architecture
+
+
+def _constructor_arguments(architecture):
+    """The names that a class takes, without those that it only hands on."""
+    variable = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    parameters = inspect.signature(architecture).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.kind not in variable]
+
+
+def _preset(architecture, name):
+    """The name of a preset of an architecture, its first one for None, and what it holds."""
+    presets = getattr(architecture, "presets", {})
+    if name is None:
+        name = next(iter(presets), None)
+    elif name not in presets:
+        raise ValueError(f"Unknown preset {name!r}; there are {', '.join(presets) or 'none'}.")
+    return name, presets.get(name, {"model": {}, "training": {}})
+
+
+def _base(options, begun):
+    """The model and the folder that a run begins from, unless it has begun and knows its model."""
+    if options.init is None or (begun is not None and begun.model is not None):
+        return None
+    folder = RunFolder(options.init)
+    model = folder.load_model(options.architecture)
+    if options.architecture is not None:
+        _check_that_of_init("architecture", options.architecture, architecture_name(type(model)))
+    return folder, model
+
+
+def _check_that_of_init(name, given, of_init):
+    given = architecture_name(given)
+    if given != of_init:
+        raise ValueError(f"{name} is that of init, {of_init!r}. Received: {name}={given!r}")
+
+
+def _kept_options(options, begun, base):
+    """The options that make the run, by their names in its configuration, all filled in."""
+    given = {name: getattr(options, field.name) for name, field in KEPT.items()}
+    if given["architecture"] is not None:
+        given["architecture"] = architecture_name(given["architecture"])
+    given["init"] = None if options.init is None else str(options.init)
+    if options.init is None:
+        architecture = find_architecture(options.architecture or "transformer")
+        name, preset = _preset(architecture, options.preset)
+        recipe = {"dropout": preset["model"].get("dropout"), **preset["training"]}
+        others = {"architecture": architecture_name(architecture), "preset": name, **recipe}
+    elif begun is not None:
+        others = begun.options
+    else:
+        folder, model = base
+        others = {"architecture": architecture_name(type(model)), "preset": None}
+        if folder.config is not None:
+            others = folder.config.options
+        for name in ("architecture", "preset"):
+            if given[name] is not None and others[name] is not None:
+                _check_that_of_init(name, given[name], others[name])
+    for name, field in KEPT.items():
+        handed_on = field.metadata["recipe"] or name in ("architecture", "preset")
+        if given[name] is None and handed_on:
+            given[name] = others.get(name, _RECIPE.get(name))
+    if given["rdrop"] and given["dropout"] == 0:
+        raise ValueError(f"rdrop needs dropout. Received: rdrop={given['rdrop']}, dropout=0")
+    return json.loads(json.dumps(given))  # As the file gives it back.
+
+
+def _check_same(folder, begun, config):
+    changes = [] if begun is None else begun.changes(config)
+    if changes:
+        raise ValueError(
+            f"{folder} holds a run with other arguments: {', '.join(changes)}. Give it the same "
+            "ones to go on with it, or another output folder."
+        )
+
+
+def _check_data(begun, corpora, fingerprints, report):
+    """Refuses other pairs than those that the run began with."""
+    if begun is None:
+        return
+    if begun.fingerprints is None:
+        report("the run is from before corpora had fingerprints: taken as the same data")
+        return
+    before, now = (
+        [*each["train"], *([each["validation"]] if each["validation"] else [])]
+        for each in (begun.fingerprints, fingerprints)
     )
-    for name, minimum in {**least, "bleu_epochs": 0, "rdrop": 0}.items():
-        value = arguments[name]
-        if value is not None and not value >= minimum:
-            raise ValueError(f"{name} must be at least {minimum}. Received: {name}={value}")
-    for name in ("learning_rate", "clip_norm"):
-        value = arguments[name]
-        if value is not None and not 0 < value < math.inf:
-            raise ValueError(f"{name} must be above 0. Received: {name}={value}")
-    if not 0 <= arguments["seed"] < 2**32:
+    names = [*corpora, f"the split validation of {corpora[0]}"]
+    if len(before) != len(now):
         raise ValueError(
-            f"seed must be at least 0 and below 2**32. Received: seed={arguments['seed']}"
+            f"The run began with {len(before)} sets of pairs, validation among them, and now there "
+            f"are {len(now)}: give it the same data, or another output folder."
         )
-    if not 1 <= average <= keep:
-        raise ValueError(f"average must be from 1 to keep. Received: {average=}, {keep=}")
-    if arguments["keep_best"] and average > 1:
-        raise ValueError("keep_best takes the weights of one checkpoint: leave average at 1.")
-    monitor = arguments["monitor"]
-    if monitor not in ("val_loss", "val_bleu"):
-        raise ValueError(f"monitor must be val_loss or val_bleu. Received: {monitor=}")
-    if monitor == "val_bleu" and not arguments["bleu_epochs"]:
-        raise ValueError("monitor=val_bleu needs bleu_epochs, how often to measure it.")
-    tokenizers, tokenize = sacrebleu.BLEU.TOKENIZERS, arguments["bleu_tokenize"]
-    if tokenize not in tokenizers:
+    for name, old, new in zip(names, before, now, strict=False):
+        if old == new:
+            continue
+        what = f"{old['pairs']:,} pairs before, {new['pairs']:,} now"
+        if old["pairs"] == new["pairs"]:
+            what = f"{new['pairs']:,} pairs as before, but others, or in another order"
         raise ValueError(
-            f"bleu_tokenize must be one of {', '.join(tokenizers)}. "
-            f"Received: bleu_tokenize={tokenize!r}"
+            f"{name} has changed since the run began: {what}. Give it the same data, or another "
+            "output folder."
         )
-    if arguments["bleu_epochs"]:
-        sacrebleu.BLEU(tokenize=tokenize)  # Some need packages of their own.
+
+
+def _builder(options, begun, config, base):
+    """A function from a tokenizer to the model that a run begins with, or goes on with."""
+    if begun is not None and begun.model is not None:
+        architecture = _given_architecture(options, begun)
+        return lambda tokenizer: architecture.from_config(begun.model)
+    if base is not None:
+        return lambda tokenizer: _tuned(base[1], config)
+    architecture = find_architecture(options.architecture or "transformer")
+    if options.model or not _is_built_in(config.options["architecture"]):
+        _check_buildable(architecture, options.model, config)
+    return lambda tokenizer: architecture(**_arguments(architecture, config, tokenizer))
+
+
+def _given_architecture(options, begun):
+    """The class of a run's model: no file of a run makes anything be imported."""
+    name = begun.options["architecture"]
+    if options.architecture is None and not _is_built_in(name):
+        raise ValueError(
+            f"The run's model is a {name!r}, which is none of keras_mt's: give that as "
+            "--architecture (`architecture=` in Python)."
+        )
+    return find_architecture(options.architecture or name)
+
+
+def _arguments(architecture, config, tokenizer):
+    """What the constructor of an architecture is given."""
+    own = {name: config.options[name] for name in ("max_length", "dropout", "dtype")}
+    own |= {"vocab_size": tokenizer.vocab_size, "padding_id": tokenizer.PADDING}
+    takes = _constructor_arguments(architecture)
+    own = {name: value for name, value in own.items() if name in takes and value is not None}
+    _, preset = _preset(architecture, config.options["preset"])
+    return {**preset["model"], **own, **(config.options["set"] or {})}
+
+
+def _check_buildable(architecture, given, config):
+    """Refuses arguments that a constructor does not take, in the words of its own error."""
+
+    class Probe:
+        vocab_size, PADDING = 300, Tokenizer.PADDING
+
+    try:
+        architecture(**_arguments(architecture, config, Probe))
+    except Exception as error:
+        raise ValueError(
+            f"{architecture.__name__} cannot be made with {given or {}}: {error} "
+            f"Its arguments are {', '.join(_constructor_arguments(architecture))}."
+        ) from error
+
+
+def _tuned(base, config):
+    """A copy of the model that a run begins from, with its dropout, its limit and its dtype."""
+    own = {name: config.options[name] for name in ("max_length", "dropout", "dtype")}
+    model_config = base.get_config()
+    own = {n: value for n, value in own.items() if n in model_config and value is not None}
+    model = type(base).from_config({**model_config, **own})
+    model.set_weights(base.get_weights())
+    return model
+
+
+def _model_config(model):
+    try:
+        return json.loads(json.dumps(model.get_config()))
+    except TypeError as error:
+        raise ValueError(
+            f"{type(model).__name__}.get_config() must hold nothing that JSON has not: {error}"
+        ) from None
+
+
+def _write_model(folder, model, checkpoints, options, report):
+    best = folder.best_weights
+    kept = options.keep_best and best.exists()
+    if options.keep_best and not kept:
+        report(f"{best} is not there: model.keras takes the last weights, not the best")
+    if kept:
+        model.load_weights(best)
+        weights = model.get_weights()
+    else:
+        # A run that stopped early may have fewer.
+        count = min(options.average, checkpoints.count)
+        weights = averaged(model, checkpoints.directory, count)
+    folder.save_model(model, weights)
 
 
 def _silent(message):
@@ -415,66 +490,46 @@ def _silent(message):
 
 
 @contextlib.contextmanager
-def _failure_marked(run_dir, others_wait):
+def _failure_marked(folder, others_wait):
     """Leaves word of what fails within for `_wait_for_chief`, if other workers wait."""
     try:
         yield
     except BaseException as error:
         if others_wait:
             with contextlib.suppress(OSError):
-                run_dir.mkdir(parents=True, exist_ok=True)
-                with written_whole(run_dir / _FAILURE) as temporary:
+                folder.path.mkdir(parents=True, exist_ok=True)
+                with written_whole(folder.failure_file) as temporary:
                     temporary.write_text(str(error) or type(error).__name__, encoding="utf-8")
         raise
 
 
-def _wait_for_chief(run_dir):
+def _wait_for_chief(folder):
     """Waits until the first worker has written the tokenizer, in a folder that all share."""
     for _ in range(2 * 3600):
-        if (run_dir / "tokenizer.model").exists():
+        if folder.tokenizer_path.exists():
             return
-        if (run_dir / _FAILURE).exists():
-            why = (run_dir / _FAILURE).read_text(encoding="utf-8")
+        if folder.failure_file.exists():
+            why = folder.failure_file.read_text(encoding="utf-8")
             raise RuntimeError(f"The first worker has stopped: {why}")
         time.sleep(0.5)
     raise TimeoutError(
-        f"The first worker has not written {run_dir / 'tokenizer.model'} within an hour: see its "
+        f"The first worker has not written {folder.tokenizer_path} within an hour: see its "
         "messages."
     )
 
 
-def _config(arguments):
-    """What of the arguments of `train` makes the run, the preset's recipe filled in."""
-    data, init = arguments["data"], arguments["init"]
-    data = [str(name) for name in (data if isinstance(data, (list, tuple)) else [data])]
-    preset = PRESETS[arguments["preset"]]
-    recipe = {**preset["training"], "dropout": preset["model"]["dropout"]}
-    config = {
-        **{name: arguments[name] for name in _CONFIG},
-        "data": data[0] if len(data) == 1 else data,
-        "init": None if init is None else str(init),
-        **{n: v if arguments[n] is None else arguments[n] for n, v in recipe.items()},
-    }
-    for name in ("dropout", "label_smoothing"):
-        check_rate(**{name: config[name]})
-    if config["rdrop"] and not config["dropout"]:
-        raise ValueError(f"rdrop needs dropout. Received: rdrop={config['rdrop']}, dropout=0")
-    return json.loads(json.dumps(config))  # As the file gives it back.
-
-
-def _last_step(arguments, batches):
+def _last_step(options, batches):
     """The step that a run with so many batches an epoch ends at; refuses what would be missing."""
-    epochs, steps = arguments["epochs"], arguments["steps"]
-    bleu_epochs, checkpoint_steps = arguments["bleu_epochs"], arguments["checkpoint_steps"]
-    last_step = steps or (epochs or _DEFAULT_EPOCHS) * batches
+    bleu_epochs, checkpoint_steps = options.bleu_epochs, options.checkpoint_steps
+    last_step = options.steps or (options.epochs or _DEFAULT_EPOCHS) * batches
     run_epochs = math.ceil(last_step / batches)
-    by_bleu = arguments["keep_best"] and arguments["monitor"] == "val_bleu"
+    by_bleu = options.keep_best and options.monitor == "val_bleu"
     if by_bleu and bleu_epochs > run_epochs:
         raise ValueError(
             f"keep_best has nothing to go by: with {bleu_epochs=} BLEU is never measured in "
             f"{run_epochs} epochs."
         )
-    average, saved = arguments["average"], math.ceil(last_step / checkpoint_steps)
+    average, saved = options.average, math.ceil(last_step / checkpoint_steps)
     if average > saved:
         raise ValueError(
             f"average={average} takes as many checkpoints, and with {checkpoint_steps=} a run "
@@ -483,42 +538,50 @@ def _last_step(arguments, batches):
     return last_step
 
 
-def _validation(arguments, corpus, tokenizer, batch_tokens, report):
-    """The pairs of a corpus's split validation and their batches; None for what there is not."""
-    source, target, max_length = (arguments[name] for name in ("source", "target", "max_length"))
-    needed = arguments["keep_best"] or arguments["early_stopping"]
-    if not has_split(corpus, source, target, "validation"):
-        if needed or arguments["bleu_epochs"]:
+def _validation(options, config, tokenizer, report):
+    """The pairs of the first corpus's split validation and their batches; None without one."""
+    corpus, max_length = config.data[0], config.options["max_length"]
+    needed = options.keep_best or options.early_stopping
+    if not has_split(corpus, config.source, config.target, "validation"):
+        if needed or options.bleu_epochs:
             raise ValueError(f"{corpus} has no split validation to measure on.")
         return None, None
-    pairs = load_corpus(corpus, source, target, "validation")
-    batches = Batches(pairs, tokenizer, tokens_per_batch=batch_tokens, max_length=max_length)
+    pairs = load_corpus(corpus, config.source, config.target, "validation")
+    batches = Batches(
+        pairs, tokenizer, tokens_per_batch=config.options["batch_tokens"], max_length=max_length
+    )
     report(f"validation: {batches.counts}")
-    if batches.counts.batches:
-        return pairs, batches
-    if needed and arguments["monitor"] == "val_loss":
+    if needed and options.monitor == "val_loss" and not batches.counts.batches:
         raise ValueError(
             f"{corpus} has no pair of at most max_length={max_length} tokens in its split "
             "validation to measure on."
         )
-    return pairs, None
+    return pairs, batches
 
 
-def _architecture(config, base, tokenizer):
-    """The configuration of the model that a run begins with."""
-    if base is None:
-        model = {**PRESETS[config["preset"]]["model"], "vocab_size": tokenizer.vocab_size}
-    else:
-        model = base.models[0].get_config()
-    return {**model, **{name: config[name] for name in ("dropout", "max_length", "rdrop", "dtype")}}
-
-
-def _architecture_to_go_on_with(run_dir):
-    """The configuration of the model of a run that has a checkpoint; None if it is not known."""
-    path = run_dir / "config.json"
-    if not path.exists() or tf.train.latest_checkpoint(str(run_dir / "checkpoints")) is None:
-        return None
-    return json.loads(path.read_text(encoding="utf-8")).get("model")
+def _tokenizer(folder, options, base, pairs, report):
+    given = options.tokenizer
+    if isinstance(given, (str, Path)):
+        path = Path(given)
+        if not path.exists():
+            raise FileNotFoundError(f"There is no tokenizer at {path}.")
+        own = path.is_dir() and RunFolder(path).tokenizer_path.exists()
+        given = RunFolder(path).load_tokenizer() if own else Tokenizer.load(path)
+    if folder.tokenizer_path.exists():
+        tokenizer = folder.load_tokenizer()
+        if given is not None and given.model != tokenizer.model:
+            raise ValueError(
+                f"{folder} holds a run with another tokenizer: give it the same one, or none, to "
+                "go on with it, or another output folder."
+            )
+        return tokenizer
+    if given is not None:
+        return given
+    if base is not None:
+        return base[0].load_tokenizer()
+    report(f"training the tokenizer, at most {options.vocab_size:,} pieces")
+    texts = (t for corpus in pairs for pair in corpus.as_numpy_iterator() for t in pair)
+    return Tokenizer.train(texts, options.vocab_size, seed=options.seed)
 
 
 def _fit(model, strategy, batches, validation, start, last_step, callbacks, best, chief):
@@ -553,42 +616,3 @@ def _parts(start, last_step, epoch_steps):
             steps = epoch_steps
         yield start, epoch, epoch + epochs, steps
         start += epochs * steps
-
-
-def _check_folder(run_dir, config):
-    """Makes the run folder, or sees that the one that is there holds the same run."""
-    path = run_dir / "config.json"
-    if path.exists():
-        before = json.loads(path.read_text(encoding="utf-8"))
-        changed = [name for name in config if before.get(name) != config[name]]
-        if changed:
-            raise ValueError(
-                f"{run_dir} holds a run with other arguments: "
-                + ", ".join(f"{n} was {before.get(n)!r}, now {config[n]!r}" for n in changed)
-                + ". Give it the same ones to go on with it, or another output folder."
-            )
-    elif run_dir.exists() and any(not path.name.startswith(".") for path in run_dir.iterdir()):
-        raise ValueError(f"{run_dir} is not empty and holds no run: give another output folder.")
-    else:
-        run_dir.mkdir(parents=True, exist_ok=True)
-
-
-def _tokenizer(run_dir, base, pairs, vocab_size, seed, report):
-    path = run_dir / "tokenizer.model"
-    if path.exists():
-        return Tokenizer.load(path)
-    if base is not None:
-        return base.tokenizer
-    report(f"training the tokenizer, at most {vocab_size:,} pieces")
-    texts = (t for corpus in pairs for pair in corpus.as_numpy_iterator() for t in pair)
-    return Tokenizer.train(texts, vocab_size, seed=seed)
-
-
-def _write_run(run_dir, config, tokenizer):
-    """Writes what makes the run, unless it is there: not before it is known to be possible."""
-    if not (run_dir / "config.json").exists():
-        text = json.dumps({**config, "keras_mt": __version__}, indent=2) + "\n"
-        with written_whole(run_dir / "config.json") as temporary:
-            temporary.write_text(text, encoding="utf-8")
-    if not (run_dir / "tokenizer.model").exists():
-        tokenizer.save(run_dir / "tokenizer.model")

@@ -1,23 +1,20 @@
 """Strings to strings, from a model and a tokenizer."""
 
 import abc
-import csv
 import functools
-import json
 import math
 import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions
-from keras_mt.decoding.options import as_integer
 from keras_mt.models import Seq2Seq, built, copy_of
-from keras_mt.text import BaseTokenizer, Tokenizer
+from keras_mt.options import as_integer
+from keras_mt.run_folder import RunFolder
+from keras_mt.text import BaseTokenizer
 from keras_mt.translation.graph import TranslationGraph
 
 # Texts handed over at once, and the bytes of their longest times their number.
@@ -202,12 +199,14 @@ class Translator(BaseTranslator):
         self._align = function(self._graph.align, input_signature=[_TEXT, _TARGET])
 
     @classmethod
-    def load(cls, run_dir, **options) -> Self:
+    def load(cls, run_dir, architecture=None, **options) -> Self:
         """A translator from the run folder that `keras-mt train` wrote.
 
         Args:
             run_dir: Folder with `model.keras` and `tokenizer.model`; or a list of folders whose
                 tokenizers are the same, an ensemble.
+            architecture: `MODULE:CLASS`, or the class, of a model that is none of keras_mt's own;
+                or a list of such.
             **options: `beam_size` and the other options of the constructor.
 
         Returns:
@@ -215,24 +214,20 @@ class Translator(BaseTranslator):
 
         Raises:
             FileNotFoundError: If a file is missing; the message says which.
-            ValueError: If the tokenizers differ.
+            ValueError: If the tokenizers differ, or a model's class is not known.
         """
-        run_dirs = [Path(d) for d in (run_dir if isinstance(run_dir, (list, tuple)) else [run_dir])]
-        for run_dir in run_dirs:
-            for name in ("model.keras", "tokenizer.model"):
-                if not (run_dir / name).is_file():
-                    raise FileNotFoundError(
-                        f"{run_dir} is not a finished run folder: it has no {name}. "
-                        "`keras-mt train --output RUN_DIR` makes one."
-                    )
-            if (run_dir / name).read_bytes() != (run_dirs[0] / name).read_bytes():
+        run_dirs = run_dir if isinstance(run_dir, (list, tuple)) else [run_dir]
+        folders = [RunFolder(each) for each in run_dirs]
+        for folder in folders:
+            folder.check_finished()
+            if folder.tokenizer_digest != folders[0].tokenizer_digest:
                 raise ValueError(
-                    f"{run_dir} and {run_dirs[0]} have different tokenizers: the models of an "
+                    f"{folder} and {folders[0]} have different tokenizers: the models of an "
                     "ensemble must share one."
                 )
-        models = [_in_float32(keras.models.load_model(d / "model.keras")) for d in run_dirs]
-        translator = cls(models, Tokenizer.load(run_dirs[0] / "tokenizer.model"), **options)
-        translator.card = _card(run_dirs[0])
+        models = [_in_float32(folder.load_model(architecture)) for folder in folders]
+        translator = cls(models, folders[0].load_tokenizer(), **options)
+        translator.card = folders[0].card()
         return translator
 
     @property
@@ -458,19 +453,6 @@ def _check_string_tensors(columns):
     shapes = [column.shape for column in columns]
     if not shapes[0].is_compatible_with(shapes[-1]):
         raise ValueError(f"texts and prefixes must have the same length. Received: shapes {shapes}")
-
-
-def _card(run_dir):
-    """The languages, the data and the last BLEU of a run, as far as its files tell."""
-    path, log = run_dir / "config.json", run_dir / "log.csv"
-    config = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    card = {name: config[name] for name in ("source", "target", "data") if name in config}
-    if log.is_file():
-        with open(log, encoding="utf-8", newline="") as file:
-            measured = [row for row in csv.DictReader(file) if row.get("val_bleu")]
-        if measured:
-            card["validation"] = {n: float(measured[-1][f"val_{n}"]) for n in ("bleu", "chrf")}
-    return card
 
 
 def _in_float32(model):

@@ -87,29 +87,6 @@ def test_layers_stay_frozen_in_a_file_and_their_optimizer_goes_on(tmp_path):
         np.testing.assert_array_equal(mine, other)
 
 
-def test_rdrop_adds_the_loss_and_the_divergence_of_another_pass(monkeypatch):
-    model, inputs = Transformer(**SMALL, rdrop=3.0), batch()
-    model.compile("sgd", CrossEntropy(0.1))
-    one, other = random.normal(size=(2, 3, 5, 20)).astype("float32")
-    asked = []
-
-    def call(self, x, training=None):
-        asked.append(training)
-        return other
-
-    monkeypatch.setattr(Transformer, "__call__", call)
-    labels = inputs["target"]
-    p, q = (np.exp(x) / np.exp(x).sum(-1, keepdims=True) for x in (one, other))
-    divergence = ((p - q) * np.log(p / q)).sum(-1)[labels != 0].mean() / 2
-    losses = [float(CrossEntropy(0.1)(labels, logits)) for logits in (one, other)]
-    loss = model.compute_loss(inputs, labels, one, training=True)
-    assert float(loss) == pytest.approx((sum(losses) + 3 * divergence) / 2, rel=1e-5)
-    assert asked == [True]
-    validation = model.compute_loss(inputs, labels, one, training=False)
-    assert float(validation) == pytest.approx(losses[0], rel=1e-5)
-    assert asked == [True]
-
-
 def test_embeddings_are_shared_three_ways_unless_asked_otherwise():
     def tables(model):
         return [w for w in model.weights if "embeddings" in w.path]

@@ -19,9 +19,9 @@ from tensorflow.core.util import event_pb2
 from keras_mt import Translator
 from keras_mt.cli import main
 from keras_mt.data import Batches, load_corpus
-from keras_mt.training import average_run, train
-from keras_mt.training.callbacks import LOG_COLUMNS, KeepBest, TranslationScores
-from keras_mt.training.run import _check_folder, compile_for_translation
+from keras_mt.run_folder import LOG_COLUMNS, RunFolder
+from keras_mt.training import average_run, compile_for_translation, train
+from keras_mt.training.callbacks import KeepBest, TranslationScores
 
 PROCESS = Path(__file__).with_name("process.py")
 
@@ -188,7 +188,7 @@ def test_a_death_in_validation_loses_no_measurement(eager, corpus, tmp_path, mon
     assert measured == ["9"]
 
 
-def test_a_measurement_that_is_no_number_is_not_the_best():
+def test_a_measurement_that_is_not_finite_is_not_the_best():
     best = KeepBest("val_loss", log=[{"val_loss": x} for x in ("3", "nan", "2", "nan")])
     assert best._best() == 2
 
@@ -198,13 +198,13 @@ def test_a_checkpoint_that_cannot_be_read_is_passed_over(corpus, trained, copy):
     data.write_bytes(data.read_bytes()[:-100])
     messages = []
     train(corpus, "pt", "en", copy, report=messages.append, **TRAINED)
-    assert any("step-60 cannot be read" in m and "the one before" in m for m in messages)
+    assert any("step-60 is damaged" in m and "the one before" in m for m in messages)
     assert any("resumed at step 58" in m for m in messages)
     for a, b in zip(weights(copy), weights(trained), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_loss_that_is_no_number_stops_the_run(eager, corpus, tmp_path):
+def test_a_loss_that_is_not_finite_stops_the_run(eager, corpus, tmp_path):
     options = {"steps": 9, "checkpoint_steps": 1, "learning_rate": 1e30}
     with pytest.raises(FloatingPointError, match=r"nan at step 2; .* checkpoint: step 1, in"):
         train(corpus, "pt", "en", tmp_path / "run", **{**SMALL, **options})
@@ -319,7 +319,7 @@ def test_bleu_is_that_of_the_translations(corpus, run_dir, tmp_path):
 def test_fine_tuning_begins_with_another_runs_model_and_tokenizer(eager, corpus, run_dir, tmp_path):
     base, tuned, messages = tmp_path / "base", tmp_path / "run", []
     shutil.copytree(run_dir, base)
-    options = {**SMALL, "preset": "tiny", "init": base, "learning_rate": 1e-9}
+    options = {**SMALL, "init": base, "learning_rate": 1e-9}
     train(corpus, "pt", "en", tuned, steps=1, report=messages.append, **options)
     assert any(f"model: that of {base}, " in message for message in messages)
     assert (tuned / "tokenizer.model").read_bytes() == (run_dir / "tokenizer.model").read_bytes()
@@ -406,7 +406,7 @@ def test_a_folder_of_another_run_is_refused(trained, corpus, tmp_path):
 
 def test_a_folder_with_nothing_but_hidden_names_is_taken(tmp_path):
     (tmp_path / ".config.json.abc").mkdir()  # Of a run that was killed as it wrote.
-    _check_folder(tmp_path, {})
+    RunFolder(tmp_path).check_usable()
 
 
 @pytest.mark.parametrize(

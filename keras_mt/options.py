@@ -1,0 +1,523 @@
+"""The options of training and of a search, each declared once: the command, Python, the docs.
+
+This file imports neither keras nor tensorflow, so that the command's help appears at once.
+"""
+
+import dataclasses
+import difflib
+import inspect
+import math
+import operator
+import os
+import textwrap
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+# A long text's length to a higher power is more than float32 holds.
+MAX_LENGTH_PENALTY = 5.0
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    most: float | None = None,
+    choices: Sequence[str] | Callable[[], Sequence[str]] | None = None,
+    shown: str | None = None,
+    kept: str | None = None,
+    recipe: bool = False,
+    flag: str | None = None,
+    metavar: str | None = None,
+):
+    """A field of a dataclass of options.
+
+    Args:
+        default: Its value unless given.
+        help: What it is, a sentence or two.
+        least: The least value.
+        above: What the value must be above.
+        below: What the value must be below.
+        most: The greatest value.
+        choices: The values there are, or a function that returns them, which is called only for
+            another value than the default.
+        shown: How the help names the default, where that is None.
+        kept: Its name in a run's config.json, of an option that makes the run and must stay the
+            same when the run goes on; None for one that may change.
+        recipe: Whether it belongs to the recipe that a run's `init` hands on.
+        flag: The command's name for it, where that is another.
+        metavar: The command's name for its value.
+    """
+    metadata = {name: value for name, value in locals().items() if name != "default"}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def kind(field: dataclasses.Field) -> Any:
+    """The type of an option, without None."""
+    if not isinstance(field.type, types.UnionType):
+        return field.type
+    return next(part for part in typing.get_args(field.type) if part is not types.NoneType)
+
+
+def checked(field: dataclasses.Field, value: Any) -> Any:
+    """The value of an option as its type; ValueError by its name if it is not possible."""
+    name, checks = field.name, field.metadata
+    if value is None and (field.default is None or types.NoneType in typing.get_args(field.type)):
+        return None
+    if kind(field) is int:
+        value = as_integer(name, value)
+    elif kind(field) is float:
+        value = _as_number(name, value)
+    elif kind(field) is bool and not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False. Received: {name}={value!r}")
+    bounds = [
+        (f"at least {checks['least']}", checks["least"], operator.ge),
+        (f"above {checks['above']}", checks["above"], operator.gt),
+        (f"below {checks['below']}", checks["below"], operator.lt),
+        (f"at most {checks['most']}", checks["most"], operator.le),
+    ]
+    bounds = [bound for bound in bounds if bound[1] is not None]
+    if not all(fits(value, bound) for _, bound, fits in bounds):
+        expected = " and ".join(words for words, *_ in bounds)
+        raise ValueError(f"{name} must be {expected}. Received: {name}={value}")
+    choices = checks["choices"]
+    if choices is not None and value != field.default:
+        choices = list(choices() if callable(choices) else choices)
+        if value not in choices:
+            raise ValueError(
+                f"{name} must be one of {', '.join(choices)}. Received: {name}={value!r}"
+            )
+    return value
+
+
+def as_integer(name: str, value: Any) -> int:
+    """An int, from an integer of any kind; of anything else ValueError by the name."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be an integer. Received: {name}={value!r}") from None
+
+
+def _as_number(name, value):
+    try:
+        if isinstance(value, str):
+            raise TypeError
+        number = float(value)
+    except TypeError:
+        raise ValueError(f"{name} must be a number. Received: {name}={value!r}") from None
+    if not math.isfinite(number):
+        raise ValueError(f"{name} must be finite. Received: {name}={value}")
+    return number
+
+
+def documented(thing, options=None):
+    """Fills in `{options}` in a docstring: what each option is, as `Args` has it."""
+    lines = []
+    for field in dataclasses.fields(options or thing):
+        shown = field.metadata["shown"]
+        text = field.metadata["help"] + (f" None: {shown}." if shown else "")
+        lines += textwrap.wrap(
+            f"{field.name}: {text}", 96, initial_indent=" " * 8, subsequent_indent=" " * 12
+        )
+    thing.__doc__ = thing.__doc__.replace("        {options}", "\n".join(lines))
+    return thing
+
+
+def signature(function: Callable, options: type) -> inspect.Signature:
+    """The signature of a function whose `**options` are those of a dataclass."""
+    parameters = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            parameters.append(parameter)
+            continue
+        parameters += [
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=field.type,
+            )
+            for field in dataclasses.fields(options)
+        ]
+    return inspect.Signature(parameters)
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """What an unknown name may have meant: `; did you mean ...?`, or the names there are."""
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(names)}."
+
+
+def _bleu_tokenizers():
+    import sacrebleu
+
+    return sacrebleu.BLEU.TOKENIZERS
+
+
+@documented
+@dataclasses.dataclass(frozen=True)
+class TrainingOptions:
+    """What a training can be asked for beside its corpus, its languages and its folder.
+
+    Args:
+        {options}
+
+    Raises:
+        TypeError: If there is no option of a name.
+        ValueError: If an option is impossible, or two do not go together.
+    """
+
+    weights: Sequence[int] | None = option(
+        None,
+        "How often an epoch sees each corpus, in their order.",
+        shown="once",
+        kept="weights",
+        flag="--weight",
+    )
+    init: str | os.PathLike | None = option(
+        None,
+        "A run folder to begin from, for fine-tuning: its model, its tokenizer and its recipe "
+        "(the options that name it below).",
+        shown="none",
+        kept="init",
+        metavar="RUN_DIR",
+    )
+    architecture: str | type | None = option(
+        None,
+        "What the model is: transformer, or MODULE:CLASS of your own.",
+        shown="transformer, or init's",
+        kept="architecture",
+        metavar="NAME",
+    )
+    preset: str | None = option(
+        None,
+        "The model's size and recipe: tiny (4 layers, 128 wide: small corpora), base (6, 512) or "
+        "big (6, 1024).",
+        shown="tiny, or init's",
+        kept="preset",
+    )
+    model: Mapping[str, Any] | None = option(
+        None,
+        "Other arguments of the model's constructor, by their names, such as num_layers.",
+        shown="the preset's",
+        kept="set",
+        flag="--set",
+        metavar="KEY=VALUE",
+    )
+    tokenizer: str | os.PathLike | object | None = option(
+        None,
+        "The tokenizer: a tokenizer.model, a run folder that has one, or in Python a Tokenizer.",
+        shown="one trained on the corpus",
+        metavar="PATH",
+    )
+    epochs: int | None = option(
+        None, "Passes over the corpus.", least=1, shown="20, unless steps is given"
+    )
+    steps: int | None = option(
+        None, "Batches to train on, instead of epochs.", least=1, shown="as epochs says"
+    )
+    seed: int = option(
+        1,
+        "Seed of the weights, of dropout and of the order of the data.",
+        least=0,
+        below=2**32,
+        kept="seed",
+    )
+    vocab_size: int = option(
+        8000, "Pieces of the joint vocabulary that is trained, at most.", kept="vocab_size"
+    )
+    max_length: int | None = option(
+        None,
+        "The longest sentence, in tokens with the end: longer pairs are left out of training and "
+        "counted, and the trained model takes none longer.",
+        shown="256, or init's",
+        kept="max_length",
+        recipe=True,
+    )
+    max_ratio: float | None = option(
+        None,
+        "Leave out pairs of which one side has over so many times the other's tokens.",
+        least=1,
+        shown="none is left out",
+        kept="max_ratio",
+    )
+    deduplicate: bool = option(
+        False,
+        "Leave out each pair that repeats an earlier pair of its corpus.",
+        kept="deduplicate",
+    )
+    subword_sampling: float | None = option(
+        None,
+        "Draw other segmentations in each epoch: 1 as the tokenizer's model says, 0 evenly.",
+        least=0,
+        shown="the most probable ones",
+        kept="subword_sampling",
+    )
+    batch_tokens: int | None = option(
+        None,
+        "Tokens of a batch on each side, padding included.",
+        least=1,
+        shown="the preset's, or init's",
+        kept="batch_tokens",
+        recipe=True,
+    )
+    accumulate: int | None = option(
+        None,
+        "Batches whose gradients make one update.",
+        least=1,
+        shown="1, or init's",
+        kept="accumulate",
+        recipe=True,
+    )
+    dropout: float | None = option(
+        None,
+        "Rate of dropout.",
+        least=0,
+        below=1,
+        shown="the preset's, or init's",
+        kept="dropout",
+        recipe=True,
+    )
+    label_smoothing: float | None = option(
+        None,
+        "Share of the label that is spread over the vocabulary.",
+        least=0,
+        below=1,
+        shown="the preset's, or init's",
+        kept="label_smoothing",
+        recipe=True,
+    )
+    rdrop: float | None = option(
+        None,
+        "Weight of the R-Drop loss, such as 5: two forward passes that shall agree.",
+        least=0,
+        shown="0, or init's",
+        kept="rdrop",
+        recipe=True,
+    )
+    warmup_steps: int | None = option(
+        None,
+        "Updates over which the learning rate rises.",
+        least=1,
+        shown="the preset's, or init's",
+        kept="warmup_steps",
+        recipe=True,
+    )
+    learning_rate: float | None = option(
+        None,
+        "The rate that it rises to.",
+        above=0,
+        shown="the paper's, (d_model * warmup_steps) ** -0.5, or init's",
+        kept="learning_rate",
+        recipe=True,
+    )
+    clip_norm: float | None = option(
+        None,
+        "The greatest norm of all gradients together.",
+        above=0,
+        shown="any, or init's",
+        kept="clip_norm",
+        recipe=True,
+    )
+    dtype: str = option(
+        "float32",
+        "Of the computation; weights are kept in float32.",
+        choices=("float32", "mixed_bfloat16", "mixed_float16"),
+        kept="dtype",
+    )
+    devices: int | None = option(
+        None, "Devices to train on; 1 for one alone.", least=1, shown="all GPUs"
+    )
+    checkpoint_steps: int = option(500, "Steps from one checkpoint to the next.", least=1)
+    keep: int = option(5, "Last checkpoints to keep.", least=1)
+    average: int = option(
+        1,
+        "Average the weights of so many last checkpoints, at most keep, into model.keras, as "
+        "Vaswani et al. 2017 do with 5.",
+        least=1,
+    )
+    bleu_epochs: int = option(
+        0,
+        "Epochs from one measurement of BLEU and chrF on the validation split to the next; 0 for "
+        "none.",
+        least=0,
+    )
+    bleu_tokenize: str = option(
+        "13a",
+        "sacreBLEU's tokenizer; none for text that is tokenized already.",
+        choices=_bleu_tokenizers,
+    )
+    monitor: str = option(
+        "val_loss", "What the next two go by.", choices=("val_loss", "val_bleu"), kept="monitor"
+    )
+    keep_best: bool = option(
+        False, "Write the best weights into model.keras, not the last.", kept="keep_best"
+    )
+    early_stopping: int | None = option(
+        None, "Stop after so many measurements without a better one.", least=1, shown="never"
+    )
+    tensorboard: bool = option(
+        False,
+        "Write the values of log.csv for TensorBoard too, into tensorboard/, which comes with pip "
+        "install 'keras_mt[tensorboard]'.",
+    )
+
+    @classmethod
+    def of(cls, caller: str, options: Mapping[str, Any]) -> "TrainingOptions":
+        """The options that were given to a function, which the error for an unknown one names."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        for name in options:
+            if name not in names:
+                raise TypeError(f"{caller}() has no option {name!r}{nearest(name, names)}")
+        return cls(**options)
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            # The dataclass is frozen.
+            object.__setattr__(self, field.name, checked(field, getattr(self, field.name)))
+        if self.epochs is not None and self.steps is not None:
+            raise ValueError("Give epochs or steps, not both.")
+        if self.average > self.keep:
+            raise ValueError(
+                f"average must be from 1 to keep. Received: average={self.average}, "
+                f"keep={self.keep}"
+            )
+        if self.keep_best and self.average > 1:
+            raise ValueError("keep_best takes the weights of one checkpoint: leave average at 1.")
+        if self.monitor == "val_bleu" and not self.bleu_epochs:
+            raise ValueError("monitor=val_bleu needs bleu_epochs, how often to measure it.")
+        if self.init is not None and self.tokenizer is not None:
+            raise ValueError("Give init or tokenizer, not both: init brings its own tokenizer.")
+        if self.init is not None and self.model:
+            raise ValueError("Give init or model (--set), not both: the model is that of init.")
+        self._take_from_model()
+
+    def _take_from_model(self):
+        """Moves what stands in `model` but has an option of its own to that option."""
+        model = dict(self.model or {})
+        for field in dataclasses.fields(self):
+            if field.name not in ("max_length", "dropout", "dtype") or field.name not in model:
+                continue
+            value, own = checked(field, model.pop(field.name)), getattr(self, field.name)
+            if own not in (field.default, value):
+                raise ValueError(
+                    f"{field.name} was given twice: {own!r}, and {value!r} for the model."
+                )
+            object.__setattr__(self, field.name, value)
+        object.__setattr__(self, "model", model or None)
+
+
+@documented
+@dataclasses.dataclass(frozen=True)
+class SearchOptions:
+    """Options of `beam_search`, and of all that translates.
+
+    Args:
+        {options}
+
+    Raises:
+        ValueError: If an option is out of range, or not an integer where its type is int, or
+            `top_k` or `top_p` is given without `temperature`.
+
+    Reference:
+        Repetition penalty: Keskar et al. 2019, CTRL (https://arxiv.org/abs/1909.05858), on
+        log-probabilities; top-p: Holtzman et al. 2020, The Curious Case of Neural Text Degeneration
+        (https://arxiv.org/abs/1904.09751).
+    """
+
+    beam_size: int | None = option(
+        None,
+        "Live hypotheses; 1 is greedy search. Not with a temperature, which samples n_best.",
+        least=1,
+        shown="4",
+    )
+    n_best: int = option(
+        1, "Hypotheses to return, at most beam_size; with a temperature, samples.", least=1
+    )
+    length_penalty: float = option(
+        1.0,
+        "Exponent of the length in the score, log_prob / length ** length_penalty, from 0 to 5. "
+        "The log-probability is that with the repetition penalty.",
+        least=0,
+        most=MAX_LENGTH_PENALTY,
+    )
+    min_length: int = option(0, "The fewest tokens to generate, with the end.", least=0)
+    repetition_penalty: float = option(
+        1.0,
+        "Factor on the log-probability of tokens that the hypothesis has already, at least 1; 1 "
+        "is none.",
+        least=1,
+    )
+    no_repeat_ngram_size: int = option(
+        0, "No hypothesis has the same so many tokens in a row twice; 0 allows all.", least=0
+    )
+    temperature: float | None = option(
+        None,
+        "Divisor of the logits to sample from, above 0.",
+        above=0,
+        shown="the best are searched for",
+    )
+    top_k: int = option(0, "Sample from the so many most probable tokens; 0 means all.", least=0)
+    top_p: float = option(
+        1.0,
+        "Sample from the fewest tokens whose probabilities sum to so much; 1 means all.",
+        above=0,
+        most=1,
+    )
+    seed: int = option(0, "Seed of the samples, an int32.", least=-(2**31), most=2**31 - 1)
+
+    def __post_init__(self):
+        def set_to(name, value):
+            object.__setattr__(self, name, value)  # The dataclass is frozen.
+
+        for field in dataclasses.fields(self):
+            set_to(field.name, checked(field, getattr(self, field.name)))
+        if self.samples and self.beam_size is not None:
+            raise ValueError(
+                "beam_size is of a search for the best, and with a temperature n_best translations "
+                f"are sampled: leave beam_size out. Received: beam_size={self.beam_size}"
+            )
+        if not self.samples:
+            set_to("beam_size", 4 if self.beam_size is None else self.beam_size)
+            if self.n_best > self.beam_size:
+                raise ValueError(
+                    f"n_best must be at most beam_size={self.beam_size}. "
+                    f"Received: n_best={self.n_best}"
+                )
+        if not self.samples and (self.top_k or self.top_p < 1):
+            raise ValueError("top_k and top_p are of sampling: give a temperature too, such as 1.")
+
+    @property
+    def beams(self) -> int:
+        """Number of hypotheses side by side."""
+        return self.n_best if self.samples else self.beam_size
+
+    @property
+    def samples(self) -> bool:
+        """Whether hypotheses are drawn."""
+        return self.temperature is not None
+
+    @property
+    def alters(self) -> bool:
+        """Whether an option needs all log-probabilities, and not the best alone."""
+        return self.samples or self.repetition_penalty != 1 or self.no_repeat_ngram_size > 0
+
+
+@dataclasses.dataclass(frozen=True)
+class TranslationOptions(SearchOptions):
+    """What a `Translator` can be asked for: a search's options, and how texts are taken."""
+
+    max_length: int | None = option(
+        None,
+        "The most tokens to generate, with the end.",
+        shown="twice the source's plus 10",
+    )
+    split_sentences: bool | None = option(
+        None,
+        "Translate each sentence of a line by itself, and join them; lines always are.",
+        shown="the translator's",
+    )

@@ -1,0 +1,354 @@
+"""A run folder: the names of its files, its configuration and its log."""
+
+import csv
+import dataclasses
+import hashlib
+import json
+import shutil
+import zipfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_mt.files import written_whole
+from keras_mt.models import ARCHITECTURES, architecture_name, find_architecture
+from keras_mt.options import TrainingOptions
+from keras_mt.text import Tokenizer
+from keras_mt.version import __version__
+
+LOG_COLUMNS = (
+    "step",
+    "epoch",
+    "seconds",
+    "loss",
+    "token_accuracy",
+    "perplexity",
+    "learning_rate",
+    "tokens_per_second",
+    "val_loss",
+    "val_token_accuracy",
+    "val_perplexity",
+    "val_bleu",
+    "val_chrf",
+    "event",
+)
+
+_SCHEMA = 2
+# What a run did before there was an option for it: folders without a schema may lack these.
+_BEFORE_SCHEMAS = {
+    "weights": None,
+    "init": None,
+    "architecture": "transformer",
+    "set": None,
+    "max_ratio": None,
+    "deduplicate": False,
+    "subword_sampling": None,
+    "accumulate": 1,
+    "rdrop": 0.0,
+    "learning_rate": None,
+    "clip_norm": None,
+    "dtype": "float32",
+    "monitor": "val_loss",
+    "keep_best": False,
+}
+KEPT = {
+    field.metadata["kept"]: field
+    for field in dataclasses.fields(TrainingOptions)
+    if field.metadata["kept"]
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """What makes a run, as its config.json holds it.
+
+    Attributes:
+        data: The corpora, a list of str.
+        source, target: Language codes.
+        options: The options of training that must stay the same, by their names in config.json,
+            with what the preset says filled in.
+        model: The `get_config` of the model; None before it was built.
+        fingerprints: Those of the corpora, `{"train": [...], "validation": ...}`, as
+            `Batches.fingerprints` has them; None in a folder from before they were kept.
+        versions: The versions of `keras_mt` and `keras` that began the run, as far as known.
+    """
+
+    data: list[str]
+    source: str
+    target: str
+    options: dict[str, Any]
+    model: dict[str, Any] | None = None
+    fingerprints: dict[str, Any] | None = None
+    versions: dict[str, str] = dataclasses.field(
+        default_factory=lambda: {"keras_mt": __version__, "keras": keras.__version__}
+    )
+
+    @classmethod
+    def from_json(cls, text: str) -> "RunConfig":
+        """Reads a config.json of this version or an older one.
+
+        Raises:
+            ValueError: If it is no configuration of a run, or of a later version.
+        """
+        values = json.loads(text)
+        if not isinstance(values, dict) or not {"data", "source", "target"} <= set(values):
+            raise ValueError("it has no data, source and target")
+        schema = values.get("schema", 1)
+        if schema > _SCHEMA:
+            raise ValueError(
+                f"it was written by keras_mt {values.get('keras_mt')}, which is later than this, "
+                f"{__version__}: upgrade keras_mt"
+            )
+        if schema < 2:
+            values = {**_BEFORE_SCHEMAS, **values}
+        data = values["data"]
+        return cls(
+            data=data if isinstance(data, list) else [data],
+            source=values["source"],
+            target=values["target"],
+            options={name: values.get(name) for name in KEPT},
+            model=values.get("model"),
+            fingerprints=values.get("fingerprints"),
+            versions={name: values[name] for name in ("keras_mt", "keras") if name in values},
+        )
+
+    def to_json(self) -> str:
+        """The text of config.json."""
+        values = {
+            "schema": _SCHEMA,
+            "data": self.data[0] if len(self.data) == 1 else self.data,
+            "source": self.source,
+            "target": self.target,
+            **self.options,
+            "model": self.model,
+            "fingerprints": self.fingerprints,
+            **self.versions,
+        }
+        return json.dumps(values, indent=2) + "\n"
+
+    def changes(self, now: "RunConfig") -> list[str]:
+        """What another configuration has otherwise; the corpora go by their fingerprints."""
+        pairs = {name: (getattr(self, name), getattr(now, name)) for name in ("source", "target")}
+        for name, field in KEPT.items():
+            pairs[field.name] = self.options[name], now.options[name]
+        return [
+            f"{name} was {before!r}, now {after!r}"
+            for name, (before, after) in pairs.items()
+            if before != after
+        ]
+
+
+class RunFolder:
+    """The folder of a run, whose files nothing else knows by name.
+
+    A finished one holds `model.keras` and a tokenizer, `tokenizer.model` or, where it takes several
+    files, `tokenizer/`; one that was trained here also `config.json`, `log.csv`, `training.png`,
+    `checkpoints/` and, where asked for, `tensorboard/`.
+
+    Args:
+        path: The folder, which need not exist.
+
+    Example:
+
+    >>> RunFolder("runs/pt_en").is_finished
+    False
+    """
+
+    def __init__(self, path: Any):
+        self.path = Path(path)
+        self.model_file = self.path / "model.keras"
+        self.log_file = self.path / "log.csv"
+        self.picture = self.path / "training.png"
+        self.checkpoints = self.path / "checkpoints"
+        self.best_weights = self.checkpoints / "best.weights.h5"
+        self.tensorboard = self.path / "tensorboard"
+        # Why the first worker stopped while the others waited.
+        self.failure_file = self.path / ".failure"
+        self._config_file = self.path / "config.json"
+
+    def __str__(self):
+        return str(self.path)
+
+    @property
+    def tokenizer_path(self) -> Path:
+        """The tokenizer: a file, or a folder of several."""
+        folder = self.path / "tokenizer"
+        return folder if folder.is_dir() else self.path / "tokenizer.model"
+
+    @property
+    def is_run(self) -> bool:
+        """Whether this is the folder of a run, finished or not."""
+        return self._config_file.is_file() or self.model_file.is_file()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is a model to translate with."""
+        return self.model_file.is_file() and self.tokenizer_path.exists()
+
+    def check_finished(self) -> None:
+        """Raises FileNotFoundError, which says what is missing, where there is no model."""
+        for path in (self.model_file, self.tokenizer_path):
+            if not path.exists():
+                raise FileNotFoundError(
+                    f"{self.path} is not a finished run folder: it has no {path.name}. "
+                    "`keras-mt train --output RUN_DIR` makes one."
+                )
+
+    def check_usable(self) -> None:
+        """Makes the folder, or sees that the one that is there can be trained into.
+
+        Raises:
+            ValueError: If it holds something else, or a model that training would overwrite.
+        """
+        if self.config is None:
+            if self.path.exists() and any(p.name[0] != "." for p in self.path.iterdir()):
+                raise ValueError(
+                    f"{self.path} is not empty and holds no run: give another output folder."
+                )
+            self.path.mkdir(parents=True, exist_ok=True)
+        elif self.model_file.exists() and self.last_checkpoint is None:
+            raise ValueError(
+                f"{self.path} holds a trained model and no checkpoint to go on from: training "
+                f"would overwrite {self.model_file.name} and {self.log_file.name}. To train that "
+                f"model further, give `--init {self.path}` and another output folder; else put "
+                f"its {self.checkpoints.name}/ back."
+            )
+
+    @property
+    def config(self) -> RunConfig | None:
+        """The configuration; None if there is none.
+
+        Raises:
+            ValueError: If it cannot be read.
+        """
+        if not self._config_file.is_file():
+            return None
+        try:
+            return RunConfig.from_json(self._config_file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{self._config_file} cannot be read: {error}.") from None
+
+    def write_config(self, config: RunConfig) -> None:
+        with written_whole(self._config_file) as temporary:
+            temporary.write_text(config.to_json(), encoding="utf-8")
+
+    @property
+    def last_checkpoint(self) -> str | None:
+        """The name of the last checkpoint; None if there is none."""
+        return tf.train.latest_checkpoint(str(self.checkpoints))
+
+    def load_model(self, architecture: str | type | Sequence[str | type] | None = None):
+        """The model, in the dtype of its weights.
+
+        Args:
+            architecture: Its class, or `MODULE:CLASS`, where it is none of keras_mt's own: no file
+                of a run makes anything be imported. A list may name several.
+
+        Raises:
+            FileNotFoundError: If there is no model.
+            ValueError: If it is of a class that was not given, or the file is damaged.
+        """
+        self.check_finished()
+        several = isinstance(architecture, (list, tuple))
+        given = architecture if several else [architecture] if architecture else []
+        classes = [*ARCHITECTURES.values(), *map(find_architecture, given)]
+        classes = {keras.saving.get_registered_name(each): each for each in classes}
+        try:
+            with zipfile.ZipFile(self.model_file) as archive:
+                saved = json.loads(archive.read("config.json"))
+            name = saved["registered_name"] or saved["class_name"]
+        except (zipfile.BadZipFile, ValueError, KeyError) as error:
+            raise ValueError(f"{self.model_file} cannot be read: {error}.") from None
+        if name not in classes:
+            known = f"; given: {', '.join(map(architecture_name, given))}" if given else ""
+            raise ValueError(
+                f"{self.model_file} holds a model of the class {saved['class_name']!r}, which is "
+                "none of keras_mt's: give its class as --architecture MODULE:CLASS "
+                f"(`architecture=` in Python){known}."
+            )
+        return keras.models.load_model(self.model_file, custom_objects=classes)
+
+    def save_model(self, model, weights: Sequence, dtype: str = "float32") -> None:
+        """Writes a model with other weights and of another dtype: not compiled, atomically."""
+        config = model.get_config()
+        copy = type(model).from_config(config | ({"dtype": dtype} if "dtype" in config else {}))
+        copy.set_weights(weights)
+        with written_whole(self.model_file) as temporary:
+            copy.save(temporary)
+
+    def load_tokenizer(self):
+        """The tokenizer."""
+        return Tokenizer.load(self.tokenizer_path)
+
+    def save_tokenizer(self, tokenizer) -> None:
+        tokenizer.save(self.tokenizer_path)
+
+    @property
+    def tokenizer_digest(self) -> str:
+        """SHA-256 of the tokenizer's files, by which runs share one or do not."""
+        path, digest = self.tokenizer_path, hashlib.sha256()
+        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+            digest.update(file.read_bytes())
+        return digest.hexdigest()
+
+    def copy_to(self, other: "RunFolder") -> None:
+        """Copies all but the model, the checkpoints and the pictures."""
+        for path in (self._config_file, self.log_file, self.tokenizer_path):
+            if path.is_dir():
+                shutil.copytree(path, other.path / path.name)
+            elif path.exists():
+                shutil.copyfile(path, other.path / path.name)
+
+    def read_log(self) -> list[dict[str, str]]:
+        """The rows of the log, dicts of strings; none if there is no log."""
+        return read_log(self.log_file)
+
+    def begin_log(self, rows: Iterable[dict[str, Any]] = ()) -> None:
+        """Writes the log anew, with these rows."""
+        with (
+            written_whole(self.log_file) as temporary,
+            open(temporary, "w", encoding="utf-8", newline="") as file,
+        ):
+            writer = csv.DictWriter(file, LOG_COLUMNS, extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows(rows)
+
+    def append_log(self, row: dict[str, Any]) -> None:
+        """Adds a row to the log."""
+        with open(self.log_file, "a", encoding="utf-8", newline="") as file:
+            csv.DictWriter(file, LOG_COLUMNS).writerow(row)
+
+    def card(self) -> dict[str, Any]:
+        """What there is to say of the model: languages, data by name, the last measured BLEU.
+
+        Returns:
+            A dict with those of `source`, `target`, `data` (a str, or a list of them) and
+            `validation` (`bleu` and `chrf`) that are known. No path is in it.
+        """
+        config, card = self.config, {}
+        if config is not None:
+            names = [_public_name(name) for name in config.data]
+            data = names[0] if len(names) == 1 else names
+            card = {"source": config.source, "target": config.target, "data": data}
+        measured = [row for row in self.read_log() if row.get("val_bleu")]
+        if measured:
+            card["validation"] = {n: float(measured[-1][f"val_{n}"]) for n in ("bleu", "chrf")}
+        return card
+
+
+def read_log(path: Path) -> list[dict[str, str]]:
+    """The rows of a `log.csv`, dicts of strings; none if there is no file.
+
+    A row that a dying process wrote in part is left out.
+    """
+    if not path.exists():
+        return []
+    with open(path, encoding="utf-8", newline="") as file:
+        return [row for row in csv.DictReader(file) if None not in row.values()]
+
+
+def _public_name(data):
+    return data if data.startswith("tfds:") else Path(data).resolve().name

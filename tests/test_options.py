@@ -1,0 +1,89 @@
+import dataclasses
+import inspect
+
+import click
+import pytest
+
+from keras_mt import cli
+from keras_mt.options import SearchOptions, TrainingOptions, TranslationOptions, signature
+from keras_mt.training import train
+
+NAMES = [field.name for field in dataclasses.fields(TrainingOptions)]
+
+
+def of_command(name):
+    """The options of a command by their names in Python."""
+    return {p.name: p for p in cli.main.commands[name].params if isinstance(p, click.Option)}
+
+
+def test_python_and_the_command_have_every_option_of_the_declaration():
+    own = {"data", "source", "target", "output"}
+    parameters = inspect.signature(train).parameters
+    assert set(parameters) == {*own, "report", *NAMES}
+    assert set(of_command("train")) == {*own, *NAMES}
+    for field in dataclasses.fields(TrainingOptions):
+        assert parameters[field.name].default == field.default
+        help, words = of_command("train")[field.name].help, field.metadata["help"]
+        assert help.startswith(words) and (field.default is False or "[default: " in help)
+        assert f"\n        {field.name}: " in train.__doc__
+        assert words.split(".")[0] in " ".join(train.__doc__.split())
+    searches = {field.name for field in dataclasses.fields(TranslationOptions)}
+    for name in ("translate", "evaluate", "export"):
+        assert searches <= set(of_command(name))
+    for name in ("top_p", "no_repeat_ngram_size"):
+        assert f"\n        {name}: " in SearchOptions.__doc__
+
+
+def test_a_signature_keeps_what_is_not_an_option():
+    def function(a, *, report=print, **options): ...
+
+    names = list(signature(function, SearchOptions).parameters)
+    assert names[:2] == ["a", "report"] and "beam_size" in names and "options" not in names
+
+
+def test_an_unknown_option_gets_the_nearest_name():
+    with pytest.raises(TypeError, match=r"train\(\) has no option 'warmup'; did you mean 'warmup"):
+        train("phrasebook", "pt", "en", "nowhere", warmup=1)
+    with pytest.raises(TypeError, match="has no option 'zzz'; there are weights, init, "):
+        train("phrasebook", "pt", "en", "nowhere", zzz=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": 1.5}, "steps must be an integer. Received: steps=1.5"),
+        ({"seed": None}, "seed must be an integer"),
+        ({"dropout": "much"}, "dropout must be a number"),
+        ({"learning_rate": float("inf")}, "learning_rate must be finite"),
+        ({"learning_rate": float("nan")}, "learning_rate must be finite"),
+        ({"keep_best": "yes"}, "keep_best must be True or False"),
+        ({"dtype": "int7"}, "dtype must be one of float32, mixed_bfloat16, mixed_float16"),
+        ({"monitor": "val_chrf"}, "monitor must be one of val_loss, val_bleu"),
+        ({"monitor": "val_bleu"}, "needs bleu_epochs"),
+        ({"keep_best": True, "average": 2}, "leave average at 1"),
+        ({"init": "a", "tokenizer": "b"}, "init or tokenizer"),
+        ({"init": "a", "model": {"d_model": 2}}, r"init or model \(--set\)"),
+        ({"dropout": 0.1, "model": {"dropout": 0.2}}, "dropout was given twice: 0.1, and 0.2"),
+    ],
+)
+def test_impossible_options_are_refused_by_name(options, message):
+    with pytest.raises(ValueError, match=message):
+        TrainingOptions(**options)
+
+
+def test_an_argument_of_the_model_that_has_an_option_of_its_own_is_that_option():
+    options = TrainingOptions(model={"dropout": 0.25, "d_ff": 8})
+    assert options.dropout == 0.25 and options.model == {"d_ff": 8}
+
+
+def test_settings_are_json_or_else_strings():
+    @click.command()
+    @cli._option(TrainingOptions.__dataclass_fields__["model"])
+    def command(model):
+        return dict(model)
+
+    arguments = ["--set", "a=1", "--set", "b=true", "--set", "c=gelu", "--set", 'd={"e": [0.5]}']
+    found = command.main([*arguments, "--set", "f=x=y"], standalone_mode=False)
+    assert found == {"a": 1, "b": True, "c": "gelu", "d": {"e": [0.5]}, "f": "x=y"}
+    with pytest.raises(click.UsageError, match="KEY=VALUE"):
+        command.main(["--set", "a"], standalone_mode=False)

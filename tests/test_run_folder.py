@@ -1,0 +1,175 @@
+import json
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+from conftest import ROOT
+
+from keras_mt import Transformer
+from keras_mt.models import architecture_name, find_architecture
+from keras_mt.run_folder import LOG_COLUMNS, RunConfig, RunFolder
+
+CASED = ROOT / "examples" / "multi30k" / "cased"
+
+
+def test_an_older_configuration_has_the_defaults_of_its_time():
+    config = RunFolder(CASED).config
+    assert config.options["rdrop"] == 1.0 and config.options["preset"] == "tiny"
+    assert config.options["monitor"] == "val_loss" and config.options["keep_best"] is False
+    assert config.options["architecture"] == "transformer" and config.options["set"] is None
+    assert config.model is None and config.fingerprints is None
+    again = RunConfig.from_json(config.to_json())
+    assert again == config and again.changes(config) == []
+
+
+def test_a_configuration_of_a_later_version_is_refused(tmp_path):
+    values = json.loads((CASED / "config.json").read_text())
+    text = json.dumps({**values, "schema": 99, "keras_mt": "9.0"})
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(ValueError, match=r"config\.json cannot be read: .* keras_mt 9\.0"):
+        _ = RunFolder(tmp_path).config
+    (tmp_path / "config.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"config\.json cannot be read"):
+        _ = RunFolder(tmp_path).config
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        ("/home/someone/secret/corpus/", "corpus"),
+        ("corpus.tsv", "corpus.tsv"),
+        ("tfds:ted_hrlr_translate/pt_to_en", "tfds:ted_hrlr_translate/pt_to_en"),
+        (["phrasebook", "../x/b.tsv"], ["phrasebook", "b.tsv"]),
+    ],
+)
+def test_the_card_names_the_data_without_its_path(data, name, tmp_path):
+    folder = RunFolder(tmp_path)
+    values = json.loads((CASED / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**values, "data": data}))
+    assert folder.card() == {"source": "en", "target": "de", "data": name}
+    folder.begin_log([{"step": 1, "val_bleu": 3, "val_chrf": 20}])
+    folder.append_log({"step": 2, "val_bleu": 4.5, "val_chrf": 21})
+    folder.append_log({"step": 3})
+    assert folder.card()["validation"] == {"bleu": 4.5, "chrf": 21.0}
+
+
+def test_a_row_that_was_written_in_part_is_left_out(tmp_path):
+    folder = RunFolder(tmp_path)
+    assert folder.read_log() == [] and folder.card() == {}
+    folder.begin_log([{"step": 1, "loss": 2.5}])
+    with open(folder.log_file, "a") as log:
+        log.write("2,1,3.")
+    (row,) = folder.read_log()
+    assert row["loss"] == "2.5" and tuple(row) == LOG_COLUMNS
+
+
+def test_what_is_missing_is_named(tmp_path):
+    folder = RunFolder(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"not a finished run folder: it has no model\.ker"):
+        folder.load_model()
+    folder.model_file.touch()
+    with pytest.raises(FileNotFoundError, match=r"it has no tokenizer\.model"):
+        folder.check_finished()
+    (tmp_path / "tokenizer.model").touch()
+    assert folder.is_finished
+    with pytest.raises(ValueError, match=r"model\.keras cannot be read"):
+        folder.load_model()
+
+
+class Own(Transformer):
+    pass
+
+
+def test_a_model_of_ones_own_class_is_loaded_only_where_it_is_given(tmp_path):
+    folder = RunFolder(tmp_path)
+    own = Own(9, num_layers=1, d_model=8, num_heads=2, d_ff=8)
+    folder.save_model(own, own.get_weights())
+    (tmp_path / "tokenizer.model").touch()
+    with pytest.raises(ValueError, match=r"the class 'Own'.* --architecture MODULE:CLASS"):
+        folder.load_model()
+    with pytest.raises(ValueError, match=r"'Own'.*given: transformer"):
+        folder.load_model("transformer")
+    for given in (Own, ["transformer", Own]):
+        loaded = folder.load_model(given)
+        assert type(loaded) is Own
+        for mine, other in zip(loaded.get_weights(), own.get_weights(), strict=True):
+            np.testing.assert_array_equal(mine, other)
+
+
+LOADS = """
+import sys
+from keras_mt.run_folder import RunFolder
+try:
+    RunFolder(sys.argv[1]).load_model()
+except ValueError as error:
+    assert "MODULE:CLASS" in str(error), error
+else:
+    sys.exit("loaded")
+assert "own_model" not in sys.modules
+"""
+
+
+def test_no_file_of_a_run_makes_anything_be_imported(tmp_path, monkeypatch):
+    (tmp_path / "own_model.py").write_text(
+        "import keras, keras_mt\n"
+        "@keras.saving.register_keras_serializable('own')\n"
+        "class Model(keras_mt.Transformer): pass\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    own = find_architecture("own_model:Model")
+    assert architecture_name(own) == "own_model:Model"
+    assert str(tmp_path) not in sys.path
+    folder = RunFolder(tmp_path)
+    model = own(9, num_layers=1, d_model=8, num_heads=2, d_ff=8)
+    folder.save_model(model, model.get_weights())
+    (tmp_path / "tokenizer.model").touch()
+    # There it could be imported.
+    subprocess.run(
+        [sys.executable, "-c", LOADS, tmp_path],
+        cwd=tmp_path, env={"PYTHONPATH": f"{tmp_path}:{ROOT}", "TF_CPP_MIN_LOG_LEVEL": "3"},
+        check=True,
+    )  # fmt: skip
+    assert isinstance(folder.load_model("own_model:Model"), own)
+    del sys.modules["own_model"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("lstm", "Unknown architecture 'lstm'; there are transformer"),
+        (":x", "Unknown architecture ':x'"),
+        ("no_such_module:Model", "has no module 'no_such_module'"),
+        ("json:Model", "'json' has no class 'Model'"),
+        ("json:loads", "'json' has no class 'loads'"),
+    ],
+)
+def test_an_unknown_architecture_is_refused(name, message):
+    with pytest.raises(ValueError, match=message):
+        find_architecture(name)
+
+
+def test_an_import_error_inside_ones_own_module_shows(tmp_path, monkeypatch):
+    (tmp_path / "broken_model.py").write_text("import no_such_library\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="no_such_library"):
+        find_architecture("broken_model:Model")
+
+
+def test_a_saved_model_takes_another_dtype_where_it_knows_of_one(tmp_path):
+    @keras.saving.register_keras_serializable("test_run_folder")
+    class Plain(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = keras.layers.Dense(2)
+            self.dense.build((None, 3))
+            self.built = True
+
+        def get_config(self):
+            return {}
+
+    folder, model = RunFolder(tmp_path), Plain()
+    folder.save_model(model, [np.ones((3, 2)), np.ones(2)])
+    (tmp_path / "tokenizer.model").touch()
+    np.testing.assert_array_equal(folder.load_model(Plain).get_weights()[0], np.ones((3, 2)))

@@ -1,0 +1,295 @@
+"""What a run is, and what may be other when it goes on."""
+
+import json
+import shutil
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from keras_mt import Tokenizer, Translator
+from keras_mt.run_folder import RunFolder
+from keras_mt.training import average_run, compiling, run, train
+
+pytestmark = pytest.mark.usefixtures("micro")
+
+SMALL = {"preset": "micro", "vocab_size": 500, "batch_tokens": 512, "max_length": 64}
+
+
+@pytest.fixture(scope="module")
+def begun(corpus, micro, tmp_path_factory):
+    """A run of two steps whose recipe is none of the preset's."""
+    output = tmp_path_factory.mktemp("begun") / "run"
+    recipe = {
+        "warmup_steps": 21, "label_smoothing": 0.2, "dropout": 0.15, "clip_norm": 2.0,
+        "learning_rate": 1e-3, "rdrop": 0.5,
+    }  # fmt: skip
+    return train(corpus, "pt", "en", output, steps=2, checkpoint_steps=1, **SMALL, **recipe)
+
+
+@pytest.fixture
+def untrained(monkeypatch):
+    """What `train` does but for the training itself, most of whose time TensorFlow traces."""
+    monkeypatch.setattr(run, "_fit", lambda *arguments: None)
+
+
+@pytest.fixture
+def copy(begun, tmp_path):
+    return shutil.copytree(begun, tmp_path / "run")
+
+
+def config(run_dir):
+    return json.loads((run_dir / "config.json").read_text())
+
+
+def go_on(corpus, output, **options):
+    """Gives the command of `begun` again."""
+    recipe = {name: config(output)[name] for name in (
+        "warmup_steps", "label_smoothing", "dropout", "clip_norm", "learning_rate", "rdrop",
+    )}  # fmt: skip
+    return train(corpus, "pt", "en", output, **{**SMALL, "steps": 2, **recipe, **options})
+
+
+def contents(folder):
+    return {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file()}
+
+
+def test_a_finished_run_without_its_checkpoints_is_not_overwritten(corpus, copy):
+    shutil.rmtree(copy / "checkpoints")
+    before = contents(copy)
+    with pytest.raises(ValueError, match=r"no checkpoint to go on from.*`--init .*run`"):
+        go_on(corpus, copy)
+    assert contents(copy) == before
+
+
+def test_an_averaged_folder_is_not_trained_into(corpus, copy, tmp_path):
+    averaged = average_run(copy, tmp_path / "averaged", last=2)
+    before = contents(averaged)
+    with pytest.raises(ValueError, match=r"would overwrite model\.keras and log\.csv"):
+        go_on(corpus, averaged)
+    assert contents(averaged) == before
+
+
+@pytest.mark.usefixtures("untrained")
+def test_a_run_that_was_stopped_before_its_first_checkpoint_begins_again(corpus, copy):
+    shutil.rmtree(copy / "checkpoints")
+    (copy / "model.keras").unlink()
+    messages = []
+    go_on(corpus, copy, report=messages.append)
+    assert any("finished at step 0" in message for message in messages)
+
+
+@pytest.mark.usefixtures("untrained")
+def test_a_checkpoint_of_other_variables_is_not_called_damaged(corpus, copy, tmp_path, monkeypatch):
+    adam = keras.optimizers.Adam
+    monkeypatch.setattr(
+        compiling.keras.optimizers, "Adam", lambda *a, **k: adam(*a, amsgrad=True, **k)
+    )
+    messages = []
+    with pytest.raises(ValueError, match=r"step-2 is whole, but holds .*keras-mt average") as info:
+        go_on(corpus, copy, steps=3, report=messages.append)
+    assert "remove" not in str(info.value) and not any("damaged" in m for m in messages)
+    # What the message advises works, with the other variables too.
+    averaged = average_run(copy, tmp_path / "averaged", last=1)
+    train(corpus, "pt", "en", tmp_path / "on", steps=1, init=averaged)
+
+
+def test_damaged_checkpoints_are_said_to_be(corpus, copy):
+    for data in (copy / "checkpoints").glob("*.data-*"):
+        data.write_bytes(data.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"Every checkpoint in .* is damaged: put them back"):
+        go_on(corpus, copy, steps=3)
+
+
+@pytest.mark.usefixtures("untrained")
+def test_fine_tuning_takes_the_recipe_of_the_run_it_begins_from(corpus, begun, tmp_path):
+    base = config(begun)
+    recipe = (
+        "dropout", "label_smoothing", "rdrop", "warmup_steps", "learning_rate", "clip_norm",
+        "batch_tokens", "accumulate", "max_length", "preset", "architecture",
+    )  # fmt: skip
+    options = {"init": begun, "checkpoint_steps": 1, "label_smoothing": 0.05, "seed": 3}
+    tuned = train(corpus, "pt", "en", tmp_path / "run", steps=1, **options)
+    expected = {**{name: base[name] for name in recipe}, "label_smoothing": 0.05}
+    assert {name: config(tuned)[name] for name in recipe} == expected
+    assert config(tuned)["model"]["dropout"] == 0.15 and config(tuned)["seed"] == 3
+    with pytest.raises(ValueError, match="preset is that of init, 'micro'"):
+        train(corpus, "pt", "en", tmp_path / "x", steps=1, **options, preset="tiny")
+    # It goes on by the same command where the other run is no more.
+    begun.rename(tmp_path / "elsewhere")
+    try:
+        train(corpus, "pt", "en", tuned, steps=1, **options)
+        with pytest.raises(ValueError, match=r"dropout was 0\.15, now 0\.3"):
+            train(corpus, "pt", "en", tuned, steps=2, **options, dropout=0.3)
+    finally:
+        (tmp_path / "elsewhere").rename(begun)
+
+
+def changed(corpus, folder, language, split, change):
+    copy = shutil.copytree(corpus, folder)
+    path = copy / f"{language}.{split}.txt"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    change(lines)
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return copy
+
+
+def swap(lines):
+    lines[0], lines[1] = lines[1], lines[0]
+
+
+def test_the_same_corpus_may_lie_elsewhere_and_another_is_refused(corpus, copy, tmp_path):
+    elsewhere = shutil.copytree(corpus, tmp_path / "elsewhere")
+    messages = []
+    go_on(elsewhere, copy, report=messages.append)
+    assert any("resumed at step 2" in message for message in messages)
+    assert config(copy)["data"] == str(corpus)
+    for language, split, change, message in (
+        ("pt", "train", swap, r"a0 has changed .* 300 pairs as before, but others"),
+        ("en", "validation", swap, r"the split validation of \S*a1 has changed"),
+        ("en", "train", lambda lines: lines.__setitem__(7, "x"), r"a2 has changed since"),
+    ):
+        number = message.split(" has")[0][-1]
+        other = changed(corpus, tmp_path / f"a{number}", language, split, change)
+        with pytest.raises(ValueError, match=message):
+            go_on(other, copy)
+    shorter = tmp_path / "shorter"
+    shutil.copytree(corpus, shorter)
+    for language in ("pt", "en"):
+        path = shorter / f"{language}.train.txt"
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:299]))
+    with pytest.raises(ValueError, match="300 pairs before, 299 now"):
+        go_on(shorter, copy)
+    with pytest.raises(ValueError, match=r"2 sets of pairs, validation among them, .* 3"):
+        go_on([corpus, elsewhere], copy)
+
+
+@pytest.mark.usefixtures("untrained")
+def test_a_run_takes_a_tokenizer_that_is_there(corpus, begun, tmp_path):
+    tokenizer = Tokenizer.load(begun / "tokenizer.model")
+    for i, given in enumerate((begun, begun / "tokenizer.model", tokenizer)):
+        messages = []
+        output = train(
+            corpus, "pt", "en", tmp_path / str(i), steps=1, preset="micro", batch_tokens=512,
+            max_length=64, tokenizer=given, report=messages.append,
+        )  # fmt: skip
+        assert (output / "tokenizer.model").read_bytes() == tokenizer.model
+        assert not any("training the tokenizer" in message for message in messages)
+    other = Tokenizer.train(["other text altogether"] * 9, 300)
+    with pytest.raises(ValueError, match="a run with another tokenizer"):
+        train(
+            corpus, "pt", "en", output, steps=1, preset="micro", batch_tokens=512,
+            max_length=64, tokenizer=other,
+        )  # fmt: skip
+    with pytest.raises(FileNotFoundError, match="There is no tokenizer at"):
+        train(corpus, "pt", "en", tmp_path / "x", tokenizer=tmp_path / "nowhere")
+
+
+@pytest.mark.usefixtures("untrained")
+def test_arguments_of_the_model_are_set_and_kept(corpus, tmp_path):
+    model = {"d_ff": 32, "pre_norm": True, "dropout": 0.2}
+    options = {**SMALL, "steps": 1, "model": model}
+    output = train(corpus, "pt", "en", tmp_path / "run", **options)
+    found = RunFolder(output).load_model().get_config()
+    assert (found["d_ff"], found["pre_norm"], found["dropout"]) == (32, True, 0.2)
+    assert config(output)["set"] == {"d_ff": 32, "pre_norm": True}
+    assert config(output)["model"]["d_ff"] == 32 and config(output)["dropout"] == 0.2
+    options["model"] = {**model, "d_ff": 48}
+    with pytest.raises(ValueError, match=r"model was {'d_ff': 32, .* now {'d_ff': 48"):
+        train(corpus, "pt", "en", output, **options)
+    for model, message in (
+        ({"num_head": 2}, "Transformer has no argument 'num_head': it has vocab_size, num_"),
+        ({"num_heads": 3}, "cannot be made with {'num_heads': 3}: d_model must be divisible"),
+        ({"activation": "no_such"}, r"cannot be made with .*Its arguments are vocab_size"),
+        ({"vocab_size": 9}, "vocab_size is the tokenizer's"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            train(corpus, "pt", "en", tmp_path / "new", **{**SMALL, "model": model})
+    assert not (tmp_path / "new" / "config.json").exists()
+
+
+OWN = """
+import keras, keras_mt
+
+@keras.saving.register_keras_serializable("going_on")
+class Own(keras_mt.Transformer):
+    presets = {}
+
+    def __init__(self, vocab_size, width=16, **kwargs):
+        sizes = {"num_layers": 1, "d_model": width, "num_heads": 2, "d_ff": 16, **kwargs}
+        super().__init__(vocab_size, **sizes)
+
+    def get_config(self):
+        config = super().get_config()
+        return {"width": config.pop("d_model"), **config}
+"""
+
+
+def test_an_architecture_of_ones_own_is_trained_averaged_and_tuned(corpus, tmp_path, monkeypatch):
+    validation = [path.name for path in corpus.glob("*.validation.*")]
+    corpus = shutil.copytree(corpus, tmp_path / "corpus", ignore=lambda *_: validation)
+    (tmp_path / "going_on.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    name = "going_on:Own"
+    options = {
+        "architecture": name, "vocab_size": 500, "batch_tokens": 512, "checkpoint_steps": 1,
+        "model": {"width": 32},
+    }  # fmt: skip
+    output = train(corpus, "pt", "en", "run", steps=1, **options)
+    kept = config(output)
+    assert (kept["architecture"], kept["set"], kept["preset"]) == (name, {"width": 32}, None)
+    assert kept["model"]["width"] == 32
+    monkeypatch.setattr(run, "_fit", lambda *arguments: None)
+    messages = []
+    train(corpus, "pt", "en", output, steps=2, **options, report=messages.append)
+    assert any("resumed at step 1" in message for message in messages)
+    average_run(output, "averaged", last=1, architecture=name)
+    own = sys.modules.pop("going_on").Own
+    for folder in (output, tmp_path / "averaged"):
+        for known in (name, own):
+            model = Translator.load(folder, architecture=known).models[0]
+            assert type(model).__name__ == "Own" and model.d_model == 32
+    tuned = {"batch_tokens": 512, "steps": 1, "init": output}
+    for refused in (
+        lambda: average_run(output, "no", last=1),
+        lambda: train(corpus, "pt", "en", "no", **tuned),
+        lambda: Translator.load(output),
+    ):
+        with pytest.raises(ValueError, match="--architecture"):
+            refused()
+    other = {**options, "architecture": None, "preset": "micro", "model": None}
+    with pytest.raises(ValueError, match=r"architecture was 'going_on:Own', now 'transformer'"):
+        train(corpus, "pt", "en", output, steps=3, **other)
+    train(corpus, "pt", "en", "tuned", **tuned, architecture=name)
+    assert config(tmp_path / "tuned")["model"]["width"] == 32
+    with pytest.raises(ValueError, match="--architecture"):  # The folder's word is not enough.
+        train(corpus, "pt", "en", "tuned", **{**tuned, "steps": 2})
+    sys.modules.pop("going_on", None)
+
+
+def test_an_architecture_is_given_what_it_takes():
+    class Plain:
+        presets = {"only": {"model": {"units": 3, "dropout": 0.9}, "training": {}}}  # noqa: RUF012
+
+        def __init__(self, vocab_size, units, dropout, padding_id, *, depth=1, **kwargs): ...
+
+    options = {"max_length": 9, "dropout": 0.5, "dtype": "float32", "preset": "only"}
+    options["set"] = {"depth": 2}
+
+    class Config:
+        pass
+
+    Config.options = options
+    tokenizer = Tokenizer.train(["some text"] * 9, 300)
+    assert run._arguments(Plain, Config, tokenizer) == {
+        "vocab_size": tokenizer.vocab_size, "units": 3, "dropout": 0.5, "padding_id": 0, "depth": 2,
+    }  # fmt: skip
+
+
+def test_other_weights_do_not_come_of_a_fingerprint(corpus, begun):
+    """The hash of pairs is that of their bytes, in order, whatever the machine."""
+    kept = config(begun)["fingerprints"]
+    assert kept["train"][0]["pairs"] == 300 and kept["validation"]["pairs"] == 20
+    assert len(kept["train"][0]["sha256"]) == 64
+    assert np.all([c in "0123456789abcdef" for c in kept["validation"]["sha256"]])
