@@ -25,6 +25,20 @@ def keras_mt(*arguments, stdin=b"", check=True):
     return result
 
 
+@pytest.fixture(scope="module", autouse=True)
+def loaded_once():
+    """What the command loads it loads once for all tests, since each is traced anew."""
+    loaded, load = {}, Translator.load
+
+    def load_once(run_dir, **options):
+        key = str(run_dir), *sorted(options.items())
+        return loaded[key] if key in loaded else loaded.setdefault(key, load(run_dir, **options))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Translator, "load", load_once)
+        yield
+
+
 def wild_lines():
     """Lines of all kinds, each with whether it must be refused."""
     return [
