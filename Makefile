@@ -1,5 +1,5 @@
 # `make demo`: train on the embedded corpus, measure, export, translate. `make test`: the tests.
-# Both make a virtual environment and install all that they need.
+# `make test-long`: those that take long. All make a virtual environment and install what they need.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -11,7 +11,7 @@ PHRASEBOOK := --data phrasebook --source pt --target en
 RUN := runs/pt_en
 EXPORT := saved_models/pt_en/1
 
-.PHONY: demo test test-serving lint clean
+.PHONY: demo test test-long test-serving lint clean
 
 demo: $(INSTALLED)
 	$(BIN)/keras-mt train $(PHRASEBOOK) --preset tiny --output $(RUN) --epochs 8 --vocab-size 2000 \
@@ -25,7 +25,11 @@ demo: $(INSTALLED)
 		"Olá, como vai você?"
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not long"
+
+# Kills, clusters, the README's blocks, other backends.
+test-long: $(INSTALLED)
+	$(BIN)/python -m pytest -m long
 
 # An export answers the same in the versions that stock TensorFlow Serving is built on.
 test-serving: $(INSTALLED) $(SERVING)/installed

@@ -177,11 +177,12 @@ def write_ctranslate2(model, tokenizer, folder):
         norm(spec.layer_norm, block.feed_forward_norm)
 
     config = model.get_config()
+    layers = len(model.encoder_blocks), len(model.decoder_blocks)
     table = model.target_embedding.embedding.embeddings.numpy()
     positions = sinusoidal_positions(config["max_length"], config["d_model"])
     for quantization in (None, "int8"):
         spec = TransformerSpec.from_config(
-            (config["num_layers"], config["num_layers"]),
+            layers,
             config["num_heads"],
             pre_norm=False,
             activation=common_spec.Activation.RELU,
@@ -203,7 +204,8 @@ def write_ctranslate2(model, tokenizer, folder):
             norm(layer.attention.layer_norm, block.cross_attention_norm)
             feed_forward(layer.ffn, block)
         spec.decoder.projection.weight = table
-        pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+        pieces = tokenizer.id_to_string(range(tokenizer.vocab_size)).numpy()
+        pieces = [piece.decode("utf-8") for piece in pieces]
         spec.register_source_vocabulary(pieces)
         spec.register_target_vocabulary(pieces)
         spec.config.add_source_eos = True
@@ -265,7 +267,7 @@ def load_ctranslate2(folder, workload, precision, sentences, length):
         inter_threads=1,
     )
     options = {"beam_size": BEAM_SIZE, "max_batch_size": TEXT_BATCH}
-    options["suppress_sequences"] = [["<pad>"], ["<s>"]]
+    options["suppress_sequences"] = [["<pad>"], ["<unk>"], ["<s>"]]
     if length:
         options.update(min_decoding_length=length, max_decoding_length=length)
     else:  # By default it stops earlier, and 3% of its translations are others.

@@ -87,7 +87,7 @@ def keras_mt(workload, precision, data):
     import keras
 
     from keras_mt import Transformer
-    from keras_mt.training.run import compile_for_translation
+    from keras_mt.training import compile_for_translation
 
     keras.config.set_dtype_policy("mixed_bfloat16" if precision == "bfloat16" else "float32")
     if workload == "multi30k":
@@ -115,7 +115,7 @@ def keras_mt(workload, precision, data):
 def real_batches(data):
     import keras_mt
     from keras_mt.data import Batches, load_corpus
-    from keras_mt.training.run import compile_for_translation
+    from keras_mt.training import compile_for_translation
 
     pairs = load_corpus(data, "en", "de", "train")
     texts = (text for pair in pairs.as_numpy_iterator() for text in pair)

@@ -11,13 +11,15 @@ from keras_mt.version import __version__
 
 # These need TensorFlow; the layers and models above run on every Keras backend without it.
 _LAZY = {
-    "Tokenizer": "keras_mt.data.tokenizer",
-    "Translator": "keras_mt.translator",
+    "Tokenizer": "keras_mt.text",
+    "Translator": "keras_mt.translation",
     "data": None,
     "decoding": None,
     "plots": None,
     "serving": None,
+    "text": None,
     "training": None,
+    "translation": None,
 }
 
 __all__ = [

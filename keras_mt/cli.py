@@ -624,7 +624,7 @@ def demo(saved_model, host, port):
 
 def _load_run(path, ensemble=(), architecture=(), **search):
     """A translator from a run folder; the options are those of the command."""
-    from keras_mt.translator import Translator
+    from keras_mt.translation import Translator
 
     return Translator.load([path, *ensemble], architecture=list(architecture), **_given(search))
 

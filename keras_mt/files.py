@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic writes: files that appear whole or not at all, after a power loss too."""
 
 import contextlib
 import os
@@ -9,6 +9,8 @@ from pathlib import Path
 @contextlib.contextmanager
 def written_whole(path):
     """Gives a temporary name to write a file or folder to, and moves it to `path` at the end.
+
+    It is on the disk, and not in the system's memory alone, before it has its name.
 
     Example:
 
@@ -21,4 +23,17 @@ def written_whole(path):
     ) as folder:
         temporary = Path(folder) / path.name  # The same name: some writers go by its ending.
         yield temporary
+        for written in [*temporary.rglob("*"), temporary]:
+            _sync(written)
         os.replace(temporary, path)
+    _sync(path.parent)
+
+
+def _sync(path):
+    if os.name == "nt" and path.is_dir():  # Windows opens no folders.
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,8 +1,11 @@
 """The loss of a translator: cross-entropy over the real tokens."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
+from keras_mt.layers.types import DType, Tensor
 from keras_mt.layers.validation import check_rate
 
 
@@ -16,10 +19,11 @@ class CrossEntropy(keras.losses.Loss):
     Args:
         label_smoothing: The share of the label that is spread over the vocabulary, at least 0 and
             below 1.
-        padding_id: The label that does not count; it need not be a token, as -100.
+        padding_id: The label that does not count; it need not be a token (-100, for example).
         reduction: `"mean_with_sample_weight"` (the mean over real tokens), `"sum"` or `"none"`.
         name: Name of the loss.
-        dtype: Dtype of the computation: `"float32"` or `"float64"`; labels pass through it.
+        dtype: Dtype of the computation, to which labels are converted too: `"float32"` or
+            `"float64"`.
 
     Call arguments:
         y_true: Integer labels `[batch, length]`.
@@ -27,7 +31,7 @@ class CrossEntropy(keras.losses.Loss):
         sample_weight: Optional weights `[batch]` or `[batch, length]`.
 
     Raises:
-        ValueError: If an argument is out of range, or the dtype does not hold every label.
+        ValueError: If an argument is out of range, or the dtype would round labels.
 
     Reference:
         Szegedy et al. 2016, Rethinking the Inception Architecture for Computer Vision, section 7
@@ -42,25 +46,27 @@ class CrossEntropy(keras.losses.Loss):
 
     def __init__(
         self,
-        label_smoothing=0.0,
-        padding_id=0,
-        reduction="mean_with_sample_weight",
-        name="cross_entropy",
-        dtype="float32",
-    ):
+        label_smoothing: float = 0.0,
+        padding_id: int = 0,
+        reduction: str = "mean_with_sample_weight",
+        name: str = "cross_entropy",
+        dtype: DType = "float32",
+    ) -> None:
         super().__init__(name=name, reduction=reduction, dtype=check_holds_labels(dtype))
         check_rate(label_smoothing=label_smoothing)
         self.label_smoothing = label_smoothing
         self.padding_id = padding_id
 
-    def __call__(self, y_true, y_pred, sample_weight=None):
+    def __call__(
+        self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
         weight = real_tokens(y_true, self.padding_id, sample_weight, self.dtype)
         return super().__call__(y_true, y_pred, sample_weight=weight)
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         return cross_entropy(classes(y_true, self.padding_id), y_pred, self.label_smoothing)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "label_smoothing": self.label_smoothing,
@@ -93,20 +99,37 @@ class SymmetricDivergence(keras.losses.Loss):
     """
 
     def __init__(
-        self, reduction="mean_with_sample_weight", name="symmetric_divergence", dtype=None
-    ):
+        self,
+        reduction: str = "mean_with_sample_weight",
+        name: str = "symmetric_divergence",
+        dtype: DType = None,
+    ) -> None:
         super().__init__(name=name, reduction=reduction, dtype=dtype)
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         return _symmetric_divergence(y_true, y_pred)
 
 
-def cross_entropy(labels, logits, label_smoothing=0.0):
+def cross_entropy(labels: Tensor, logits: Tensor, label_smoothing: float = 0.0) -> Tensor:
     """The label-smoothed cross-entropy of each label, `[batch, length]`.
 
-    With its gradient, `p - (1 - label_smoothing) onehot(y) - label_smoothing / V`: the vocabulary
-    is most of a small model's work, and this passes over it a few times where the chain of
-    operations does a dozen times.
+    Its gradient, `p - (1 - label_smoothing) onehot(y) - label_smoothing / V`, is written out: the
+    vocabulary is most of a small model's work, and this reads it a few times, where automatic
+    differentiation reads it a dozen times.
+
+    Args:
+        labels: int32 labels `[batch, length]`, each a class.
+        logits: Float tensor `[batch, length, vocab_size]`.
+        label_smoothing: The share of the label that is spread over the vocabulary.
+
+    Returns:
+        Float tensor `[batch, length]`.
+
+    Example:
+
+    >>> losses = cross_entropy(np.array([[1, 2]]), np.zeros((1, 2, 8), "float32"))
+    >>> [round(float(loss), 4) for loss in losses[0]]  # log 8
+    [2.0794, 2.0794]
     """
     vocab_size = logits.shape[-1]
 
@@ -122,7 +145,7 @@ def cross_entropy(labels, logits, label_smoothing=0.0):
         def gradient(*args, upstream=None):
             upstream = args[0] if upstream is None else upstream
             share = label_smoothing / vocab_size
-            # Not from `smoothed`, which the scatter can then overwrite.
+            # Not read from `smoothed`, so that the scatter may overwrite it in place.
             own = (label_logits(labels, probabilities) - share - 1 + label_smoothing) * upstream
             smoothed = (probabilities - share) * upstream[..., None]
             flat = ops.reshape(smoothed, (-1, vocab_size))
@@ -137,7 +160,7 @@ def cross_entropy(labels, logits, label_smoothing=0.0):
 
 @ops.custom_gradient
 def _symmetric_divergence(logits, others):
-    # sum((p - q) (log p - log q)) / 2: the log-partitions fall out, since p - q sums to 0.
+    # sum((p - q) (log p - log q)) / 2: the log-partitions cancel, since p - q sums to 0.
     p, q, difference = ops.softmax(logits), ops.softmax(others), logits - others
     p_mean = ops.sum(p * difference, axis=-1, keepdims=True)
     q_mean = ops.sum(q * difference, axis=-1, keepdims=True)
@@ -153,30 +176,66 @@ def _symmetric_divergence(logits, others):
     return (p_mean - q_mean)[..., 0] / 2, gradient
 
 
-def classes(labels, padding_id):
-    """The labels as int32, with padding that is no class, such as -100, as class 0."""
+def classes(labels: Tensor, padding_id: int) -> Tensor:
+    """The labels as int32, with class 0 for padding, which need not be a class (-100).
+
+    Example:
+
+    >>> np.array(classes(np.array([[3, -100]]), -100)).tolist()
+    [[3, 0]]
+    """
     labels = ops.cast(labels, "int32")
     return ops.where(labels == padding_id, 0, labels) if padding_id else labels
 
 
-def label_logits(labels, logits):
-    """The logit of each int32 label, `[batch, length]`."""
+def label_logits(labels: Tensor, logits: Tensor) -> Tensor:
+    """The logit of each int32 label, `[batch, length]`.
+
+    Example:
+
+    >>> np.array(label_logits(np.array([[2]]), np.array([[[0.5, 1.5, 2.5]]]))).tolist()
+    [[2.5]]
+    """
     return ops.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
 
 
-def check_holds_labels(dtype):
-    """The dtype, if labels come through it whole; ValueError if it rounds them."""
+def check_holds_labels(dtype: DType) -> DType:
+    """Returns the dtype, or raises ValueError if it would round labels.
+
+    Example:
+
+    >>> check_holds_labels("float32")
+    'float32'
+    """
     name = keras.dtype_policies.get(dtype).compute_dtype if dtype else keras.config.floatx()
     if name in ("bfloat16", "float16"):
         raise ValueError(
-            f"Labels pass through the dtype, and {name} rounds those above 256 or 2048: "
-            "leave it at float32. The model may compute in another."
+            f"Labels are converted to the dtype, and {name} rounds those above "
+            f"{256 if name == 'bfloat16' else 2048}: leave it at float32. The model may compute in "
+            "another."
         )
     return dtype
 
 
-def real_tokens(y_true, padding_id, sample_weight=None, dtype="float32"):
-    """The weight of each label `[batch, length]`: 0 at padding, else its sample's weight or 1."""
+def real_tokens(
+    y_true: Tensor, padding_id: int, sample_weight: Tensor | None = None, dtype: DType = "float32"
+) -> Tensor:
+    """The weight of each label `[batch, length]`: 0 at padding, else its sample's weight or 1.
+
+    Args:
+        y_true: Integer labels `[batch, length]`.
+        padding_id: The label that does not count.
+        sample_weight: Optional weights `[batch]` or `[batch, length]`.
+        dtype: Dtype of the result.
+
+    Returns:
+        Float tensor `[batch, length]`.
+
+    Example:
+
+    >>> np.array(real_tokens(np.array([[7, 0], [8, 9]]), 0, np.array([2.0, 0.5]))).tolist()
+    [[2.0, 0.0], [0.5, 0.5]]
+    """
     weight = ops.cast(ops.not_equal(y_true, padding_id), dtype)
     if sample_weight is not None:
         sample_weight = ops.cast(sample_weight, dtype)

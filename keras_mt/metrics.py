@@ -1,31 +1,38 @@
-"""Metrics of a translator that leave padding out."""
+"""Metrics of a translator that leave out padding."""
+
+from typing import Any
 
 import keras
 from keras import ops
 
+from keras_mt.layers.types import DType, Tensor
 from keras_mt.losses import CrossEntropy, check_holds_labels, classes, label_logits, real_tokens
 
 
 class _TokenMetric(keras.metrics.Mean):
     """A mean over the labels that are not padding."""
 
-    def __init__(self, padding_id=0, name=None, dtype="float32"):
+    def __init__(
+        self, padding_id: int = 0, name: str | None = None, dtype: DType = "float32"
+    ) -> None:
         super().__init__(name=name, dtype=check_holds_labels(dtype))
         self.padding_id = padding_id
 
-    def values(self, y_true, y_pred):
+    def values(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         raise NotImplementedError
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
-        # As the loss converts them, so that TensorFlow computes but once what both need.
+    def update_state(
+        self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None
+    ) -> None:
+        # Converted as in the loss, so that TensorFlow computes what both need only once.
         y_true = ops.convert_to_tensor(y_true, dtype=self.dtype)
         y_pred = ops.convert_to_tensor(y_pred, dtype=self.dtype)
         weight = real_tokens(y_true, self.padding_id, sample_weight, self.dtype)
-        # Flat, since Mean averages over each sample first: batches differ in length.
+        # Flattened, since Mean first averages over each sample, and batches differ in length.
         values = ops.reshape(self.values(y_true, y_pred), (-1,))
         super().update_state(values, sample_weight=ops.reshape(weight, (-1,)))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "padding_id": self.padding_id}
 
 
@@ -33,7 +40,7 @@ class _TokenMetric(keras.metrics.Mean):
 class TokenAccuracy(_TokenMetric):
     """The share of the labels, padding left out, that have the highest logit.
 
-    A label that shares it with others counts: logits of half precision tie where they are close.
+    A label that ties for it counts: close logits are equal in half precision.
 
     Args:
         padding_id: The label that does not count.
@@ -41,7 +48,7 @@ class TokenAccuracy(_TokenMetric):
         dtype: Dtype of the computation.
 
     Raises:
-        ValueError: If the dtype does not hold every label.
+        ValueError: If the dtype would round labels.
 
     Example:
 
@@ -51,11 +58,13 @@ class TokenAccuracy(_TokenMetric):
     0.5
     """
 
-    def __init__(self, padding_id=0, name="token_accuracy", dtype="float32"):
+    def __init__(
+        self, padding_id: int = 0, name: str = "token_accuracy", dtype: DType = "float32"
+    ) -> None:
         super().__init__(padding_id, name, dtype)
 
-    def values(self, y_true, y_pred):
-        # Cheaper than argmax: the loss has the maximum and the label's logit already.
+    def values(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        # Cheaper than argmax: the loss already has the maximum and the label's logit.
         own = label_logits(classes(y_true, self.padding_id), y_pred)
         return ops.cast(own >= ops.max(y_pred, axis=-1), self.dtype)
 
@@ -70,7 +79,7 @@ class Perplexity(_TokenMetric):
         dtype: Dtype of the computation.
 
     Raises:
-        ValueError: If the dtype does not hold every label.
+        ValueError: If the dtype would round labels.
 
     Example:
 
@@ -80,12 +89,14 @@ class Perplexity(_TokenMetric):
     8.0
     """
 
-    def __init__(self, padding_id=0, name="perplexity", dtype="float32"):
+    def __init__(
+        self, padding_id: int = 0, name: str = "perplexity", dtype: DType = "float32"
+    ) -> None:
         super().__init__(padding_id, name, dtype)
         self._cross_entropy = CrossEntropy(padding_id=padding_id, reduction="none", dtype=dtype)
 
-    def values(self, y_true, y_pred):
+    def values(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         return self._cross_entropy.call(y_true, y_pred)
 
-    def result(self):
+    def result(self) -> Tensor:
         return ops.exp(super().result())

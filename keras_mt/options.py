@@ -26,6 +26,7 @@ def option(
     least: float | None = None,
     above: float | None = None,
     below: float | None = None,
+    most: float | None = None,
     choices: Sequence[str] | Callable[[], Sequence[str]] | None = None,
     shown: str | None = None,
     kept: str | None = None,
@@ -41,6 +42,7 @@ def option(
         least: The least value.
         above: What the value must be above.
         below: What the value must be below.
+        most: The greatest value.
         choices: The values there are, or a function that returns them, which is called only for
             another value than the default.
         shown: How the help names the default, where that is None.
@@ -76,6 +78,7 @@ def checked(field: dataclasses.Field, value: Any) -> Any:
         (f"at least {checks['least']}", checks["least"], operator.ge),
         (f"above {checks['above']}", checks["above"], operator.gt),
         (f"below {checks['below']}", checks["below"], operator.lt),
+        (f"at most {checks['most']}", checks["most"], operator.le),
     ]
     bounds = [bound for bound in bounds if bound[1] is not None]
     if not all(fits(value, bound) for _, bound, fits in bounds):
@@ -426,67 +429,72 @@ class SearchOptions:
         (https://arxiv.org/abs/1904.09751).
     """
 
-    beam_size: int = option(
-        4, "Live hypotheses; 1 is greedy search. With a temperature, the number of samples."
+    beam_size: int | None = option(
+        None,
+        "Live hypotheses; 1 is greedy search. Not with a temperature, which samples n_best.",
+        least=1,
+        shown="4",
     )
-    n_best: int = option(1, "Hypotheses to return, at most beam_size.")
+    n_best: int = option(
+        1, "Hypotheses to return, at most beam_size; with a temperature, samples.", least=1
+    )
     length_penalty: float = option(
         1.0,
         "Exponent of the length in the score, log_prob / length ** length_penalty, from 0 to 5. "
         "The log-probability is that with the repetition penalty.",
+        least=0,
+        most=MAX_LENGTH_PENALTY,
     )
-    min_length: int = option(0, "The fewest tokens to generate, with the end.")
+    min_length: int = option(0, "The fewest tokens to generate, with the end.", least=0)
     repetition_penalty: float = option(
         1.0,
         "Factor on the log-probability of tokens that the hypothesis has already, at least 1; 1 "
         "is none.",
+        least=1,
     )
     no_repeat_ngram_size: int = option(
-        0, "No hypothesis has the same so many tokens in a row twice; 0 allows all."
+        0, "No hypothesis has the same so many tokens in a row twice; 0 allows all.", least=0
     )
     temperature: float | None = option(
-        None, "Divisor of the logits to sample from, above 0.", shown="the best are searched for"
+        None,
+        "Divisor of the logits to sample from, above 0.",
+        above=0,
+        shown="the best are searched for",
     )
-    top_k: int = option(0, "Sample from the so many most probable tokens; 0 means all.")
+    top_k: int = option(0, "Sample from the so many most probable tokens; 0 means all.", least=0)
     top_p: float = option(
-        1.0, "Sample from the fewest tokens whose probabilities sum to so much; 1 means all."
+        1.0,
+        "Sample from the fewest tokens whose probabilities sum to so much; 1 means all.",
+        above=0,
+        most=1,
     )
-    seed: int = option(0, "Seed of the samples, an int32.")
+    seed: int = option(0, "Seed of the samples, an int32.", least=-(2**31), most=2**31 - 1)
 
     def __post_init__(self):
-        def check(name, fits, expected):
-            if not fits:
-                raise ValueError(f"{name} must be {expected}. Received: {name}={values[name]}")
+        def set_to(name, value):
+            object.__setattr__(self, name, value)  # The dataclass is frozen.
 
         for field in dataclasses.fields(self):
-            if field.type is int:
-                value = as_integer(field.name, getattr(self, field.name))
-                object.__setattr__(self, field.name, value)  # The dataclass is frozen.
-        values = dataclasses.asdict(self)
-        check("beam_size", self.beam_size >= 1, "at least 1")
-        check(
-            "n_best",
-            1 <= self.n_best <= self.beam_size,
-            f"at least 1 and at most beam_size={self.beam_size}",
-        )
-        check(
-            "length_penalty",
-            0 <= self.length_penalty <= MAX_LENGTH_PENALTY,
-            f"at least 0 and at most {MAX_LENGTH_PENALTY:g}",
-        )
-        check("min_length", self.min_length >= 0, "at least 0")
-        check("repetition_penalty", 1 <= self.repetition_penalty < math.inf, "at least 1")
-        check("no_repeat_ngram_size", self.no_repeat_ngram_size >= 0, "at least 0")
-        check(
-            "temperature",
-            self.temperature is None or 0 < self.temperature < math.inf,
-            "above 0, or None",
-        )
-        check("top_k", self.top_k >= 0, "at least 0")
-        check("top_p", 0 < self.top_p <= 1, "above 0 and at most 1")
-        check("seed", -(2**31) <= self.seed < 2**31, "an int32")
+            set_to(field.name, checked(field, getattr(self, field.name)))
+        if self.samples and self.beam_size is not None:
+            raise ValueError(
+                "beam_size is of a search for the best, and with a temperature n_best translations "
+                f"are sampled: leave beam_size out. Received: beam_size={self.beam_size}"
+            )
+        if not self.samples:
+            set_to("beam_size", 4 if self.beam_size is None else self.beam_size)
+            if self.n_best > self.beam_size:
+                raise ValueError(
+                    f"n_best must be at most beam_size={self.beam_size}. "
+                    f"Received: n_best={self.n_best}"
+                )
         if not self.samples and (self.top_k or self.top_p < 1):
             raise ValueError("top_k and top_p are of sampling: give a temperature too, such as 1.")
+
+    @property
+    def beams(self) -> int:
+        """Number of hypotheses side by side."""
+        return self.n_best if self.samples else self.beam_size
 
     @property
     def samples(self) -> bool:
@@ -510,6 +518,6 @@ class TranslationOptions(SearchOptions):
     )
     split_sentences: bool | None = option(
         None,
-        "Translate each sentence and each line by itself, and join them.",
+        "Translate each sentence of a line by itself, and join them; lines always are.",
         shown="the translator's",
     )

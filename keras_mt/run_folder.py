@@ -13,10 +13,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_mt.data.tokenizer import Tokenizer
 from keras_mt.files import written_whole
 from keras_mt.models import ARCHITECTURES, architecture_name, find_architecture
 from keras_mt.options import TrainingOptions
+from keras_mt.text import Tokenizer
 from keras_mt.version import __version__
 
 LOG_COLUMNS = (

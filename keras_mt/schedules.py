@@ -1,8 +1,11 @@
 """The learning rate of the Transformer."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
+from keras_mt.layers.types import Tensor
 from keras_mt.layers.validation import check_positive
 
 
@@ -15,13 +18,14 @@ class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     Args:
         d_model: Width of the model.
         warmup_steps: Number of updates over which the rate rises.
-        peak: The rate that it rises to; None for the formula's, `(d_model * warmup_steps)^-0.5`.
+        peak: The rate at the end of the warm-up; None for the formula's,
+            `(d_model * warmup_steps)^-0.5`. Another scales the whole schedule.
 
     Call arguments:
         step: Number of updates already made; Keras passes 0 for the first.
 
     Raises:
-        ValueError: If an argument is not positive, or not an integer but for `peak`.
+        ValueError: If an argument is not positive, or one other than `peak` is not an integer.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, equation 3
@@ -35,7 +39,7 @@ class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     0.000699
     """
 
-    def __init__(self, d_model, warmup_steps=4000, peak=None):
+    def __init__(self, d_model: int, warmup_steps: int = 4000, peak: float | None = None) -> None:
         check_positive(d_model=d_model, warmup_steps=warmup_steps)
         if peak is not None and not peak > 0:
             raise ValueError(f"peak must be positive, or None. Received: peak={peak}")
@@ -43,10 +47,10 @@ class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
         self.warmup_steps = warmup_steps
         self.peak = peak
 
-    def __call__(self, step):
+    def __call__(self, step: int | Tensor) -> Tensor:
         n = ops.cast(step, "float32") + 1.0
         peak = self.peak or (self.d_model * self.warmup_steps) ** -0.5
         return peak * ops.minimum(ops.sqrt(self.warmup_steps / n), n / self.warmup_steps)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"d_model": self.d_model, "warmup_steps": self.warmup_steps, "peak": self.peak}

@@ -1,4 +1,9 @@
+import fcntl
+import functools
+import json
 import os
+import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,21 +16,18 @@ for pool in ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
 ROOT = Path(__file__).parents[1]
 
 
-def pytest_collection_modifyitems(items):
-    """The longest tests begin first, so that at the end no worker waits for another."""
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
-
-
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
     """A folder corpus, as a user would have it: 300 training pairs, 20 more a split."""
     from keras_mt.data import phrasebook
 
     folder = tmp_path_factory.mktemp("corpus")
-    pairs = list(phrasebook.pairs("train"))[:340]
-    for split, part in (("train", pairs[40:]), ("validation", pairs[:20]), ("test", pairs[20:40])):
+    for split, part in (
+        ("train", slice(40, 340)), ("validation", slice(20)), ("test", slice(20)),
+    ):  # fmt: skip
+        pairs = list(phrasebook.pairs(split))[part]
         for side, language in enumerate(("pt", "en")):
-            lines = "".join(pair[side] + "\n" for pair in part)
+            lines = "".join(pair[side] + "\n" for pair in pairs)
             (folder / f"{language}.{split}.txt").write_text(lines, encoding="utf-8")
     return folder
 
@@ -42,15 +44,19 @@ def micro():
 
 
 @pytest.fixture(scope="session")
-def run_dir(corpus, micro, tmp_path_factory):
-    """A run folder after a few steps: all is there, though the translations are poor."""
-    from keras_mt.training import train
+def run_dir():
+    """A run folder whose translations are sentences; without checkpoints. Nothing writes to it."""
+    return ROOT / "tests" / "fixture" / "pt_en"
 
-    output = tmp_path_factory.mktemp("runs") / "pt_en"
-    return train(
-        corpus, "pt", "en", output, preset=micro, vocab_size=600, steps=100, warmup_steps=40,
-        batch_tokens=1024, max_length=64, checkpoint_steps=20,
-    )  # fmt: skip
+
+@pytest.fixture
+def eager():
+    """What keras_mt makes functions of runs op by op: for a few steps, cheaper than tracing."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture(scope="session")
@@ -60,10 +66,53 @@ def command():
 
 
 @pytest.fixture(scope="session")
-def translator(run_dir):
+def python():
+    """Runs `python ARGUMENTS` in a new process, where TensorFlow is imported already.
+
+    Called as `python(script, *arguments, stdin=b"", cwd=None)` or `python("-c", code, ...)`; gives
+    a `CompletedProcess` with text.
+    """
+    ours, theirs = socket.socketpair()
+    server = subprocess.Popen(
+        [sys.executable, ROOT / "tests" / "forks.py", str(theirs.fileno())],
+        pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, cwd=ROOT,
+    )  # fmt: skip
+    theirs.close()
+    with ours, ours.makefile("rw") as answers:
+        yield functools.partial(_fork, answers)
+    server.wait()
+
+
+def _fork(server, *arguments, stdin=b"", cwd=None):
+    import tempfile
+
+    arguments = [str(argument) for argument in arguments]
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
+        files[0].write_bytes(stdin)
+        request = {
+            "arguments": arguments,
+            "files": list(map(str, files)),
+            "cwd": str(cwd or Path.cwd()),
+        }
+        server.write(json.dumps(request) + "\n")
+        server.flush()
+        status = int(server.readline())
+        stdout, stderr = (file.read_text(encoding="utf-8") for file in files[1:])
+    return subprocess.CompletedProcess(arguments, status, stdout, stderr)
+
+
+@pytest.fixture(scope="session")
+def load(run_dir):
+    """`Translator.load` of the run folder; what has the same options is traced once."""
     from keras_mt import Translator
 
-    return Translator.load(run_dir, beam_size=3, n_best=2)
+    return functools.cache(functools.partial(Translator.load, run_dir))
+
+
+@pytest.fixture(scope="session")
+def translator(load):
+    return load(beam_size=3, n_best=2)
 
 
 @pytest.fixture(scope="session")
@@ -72,10 +121,16 @@ def sources(corpus):
 
 
 @pytest.fixture(scope="session")
-def exported(translator, tmp_path_factory):
-    """The version folder of an export."""
-    directory = tmp_path_factory.mktemp("saved_models") / "pt_en" / "1"
-    translator.export(directory, card={"license": "Apache-2.0"})
+def exported(request, tmp_path_factory):
+    """The version folder of an export with the options of `translator`, one for all workers."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    directory = shared / "saved_models" / "pt_en" / "1"
+    with open(shared / "saved_models.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not directory.exists():
+            request.getfixturevalue("translator").export(directory, card={"license": "Apache-2.0"})
     return directory
 
 

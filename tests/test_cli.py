@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 
 import click
@@ -8,9 +9,12 @@ import pytest
 import sacrebleu
 import tensorflow as tf
 from click.testing import CliRunner
+from conftest import ROOT
 
 from keras_mt import Translator
 from keras_mt.cli import _clear_errors, main
+
+COMMAND = ROOT / "keras_mt_command.py"
 
 
 def keras_mt(*arguments, stdin=b"", check=True):
@@ -19,13 +23,6 @@ def keras_mt(*arguments, stdin=b"", check=True):
     if check:
         assert result.exit_code == 0, result.stderr
     return result
-
-
-@pytest.fixture(scope="module")
-def saved_model(run_dir, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("saved_models") / "pt_en" / "1"
-    keras_mt("export", run_dir, directory, "--beam-size", 2, "--n-best", 2, "--max-length", 20)
-    return directory
 
 
 def wild_lines():
@@ -47,8 +44,7 @@ def wild_lines():
     ]
 
 
-@pytest.mark.parametrize("last_newline", [b"\n", b""])
-@pytest.mark.parametrize("model", ["run_dir", "saved_model"])
+@pytest.mark.parametrize(("model", "last_newline"), [("run_dir", b"\n"), ("exported", b"")])
 def test_translate_writes_a_line_for_each_line(model, last_newline, request):
     lines, refused = zip(*wild_lines(), strict=True)
     result = keras_mt(
@@ -63,10 +59,10 @@ def test_translate_writes_a_line_for_each_line(model, last_newline, request):
             assert not out[number - 1].strip()
 
 
-def test_translate_is_the_translator_in_order(run_dir, corpus):
+def test_translate_is_the_translator_in_order(run_dir, load, corpus):
     lines = (corpus / "pt.test.txt").read_bytes()
     out = keras_mt("translate", run_dir, corpus / "pt.test.txt").stdout
-    assert out.splitlines() == Translator.load(run_dir)(lines.decode().splitlines())
+    assert out.splitlines() == load()(lines.decode().splitlines())
     assert keras_mt("translate", run_dir, stdin=b"").stdout == ""
 
 
@@ -87,7 +83,7 @@ def test_translate_gives_scores_as_json(run_dir, corpus):
     assert plain[0] == "\t".join(t["text"] for t in rows[0]["translations"])
 
 
-def test_translate_takes_prefixes_and_gives_token_scores(command, run_dir, corpus, tmp_path):
+def test_translate_takes_prefixes_and_gives_token_scores(python, run_dir, corpus, tmp_path):
     lines = (corpus / "pt.test.txt").read_text(encoding="utf-8").splitlines()
     prefixes = ["The", "", "A"] * 6 + ["", "x"]
     (tmp_path / "prefixes.txt").write_text("\n".join(prefixes), encoding="utf-8")
@@ -100,11 +96,9 @@ def test_translate_takes_prefixes_and_gives_token_scores(command, run_dir, corpu
         assert translation["text"].startswith(prefix)
         log_probs = [log_prob for _, log_prob in translation["tokens"]]
         assert sum(log_probs) / len(log_probs) == pytest.approx(translation["score"], abs=1e-3)
-    result = subprocess.run(  # A standard input with a name, unlike click's.
-        [*command, "translate", run_dir, *options],
-        input=b"one line", capture_output=True, check=False,
-    )  # fmt: skip
-    assert result.returncode == 1 and b"one ends after 1" in result.stderr
+    # A standard input with a name, unlike click's.
+    result = python(COMMAND, "translate", run_dir, *options, stdin=b"one line")
+    assert result.returncode == 1 and "one ends after 1" in result.stderr
 
 
 def test_a_line_with_nothing_to_translate_is_refused_with_token_scores_too(run_dir):
@@ -113,10 +107,10 @@ def test_a_line_with_nothing_to_translate_is_refused_with_token_scores_too(run_d
     assert json.loads(result.stdout)["translations"] == []
 
 
-def test_score_writes_a_line_for_each_pair(run_dir, corpus, tmp_path):
+def test_score_writes_a_line_for_each_pair(run_dir, load, corpus, tmp_path):
     files = [corpus / f"{language}.test.txt" for language in ("pt", "en")]
     sources, targets = (file.read_text(encoding="utf-8").splitlines() for file in files)
-    expected = Translator.load(run_dir).score(sources, targets)
+    expected = load().score(sources, targets)
     result = keras_mt("score", run_dir, *files)
     rows = [line.split("\t") for line in result.stdout.splitlines()]
     for (log_prob, perplexity), score in zip(rows, expected, strict=True):
@@ -133,12 +127,12 @@ def test_score_writes_a_line_for_each_pair(run_dir, corpus, tmp_path):
     assert "line 2 refused" in result.stderr and "line 3 refused" in result.stderr
 
 
-def test_align_writes_the_attention_of_each_pair(run_dir, corpus, tmp_path):
+def test_align_writes_the_attention_of_each_pair(run_dir, load, corpus, tmp_path):
     files = [corpus / f"{language}.test.txt" for language in ("pt", "en")]
     sources, targets = (file.read_text(encoding="utf-8").splitlines() for file in files)
     rows = keras_mt("align", run_dir, *files).stdout.splitlines()
     assert len(rows) == len(sources)
-    translator = Translator.load(run_dir)
+    translator = load()
     for line, *pair in zip(map(json.loads, rows[:3]), sources, targets, strict=False):
         pieces, target_pieces, attention = translator.align(*pair)
         assert (line["source"], line["target"]) == (pieces, target_pieces)
@@ -157,10 +151,10 @@ def test_evaluate_takes_an_ensemble(run_dir, corpus):
         json.loads(keras_mt("evaluate", run_dir, *arguments, *more).stdout.splitlines()[-1])
         for more in ((), ("--ensemble", run_dir))
     )
-    assert alone == twice
+    assert alone == twice and alone["bleu"] > 50
 
 
-def test_evaluate_prints_sacrebleus_scores_last(run_dir, corpus, saved_model):
+def test_evaluate_prints_sacrebleus_scores_last(run_dir, load, corpus, exported):
     arguments = ("--data", corpus, "--source", "pt", "--target", "en")
     scores = json.loads(keras_mt("evaluate", run_dir, *arguments).stdout.splitlines()[-1])
     sources, references = (
@@ -168,17 +162,19 @@ def test_evaluate_prints_sacrebleus_scores_last(run_dir, corpus, saved_model):
         for language in ("pt", "en")
     )
     bleu, chrf = sacrebleu.BLEU(), sacrebleu.CHRF()
-    translations = Translator.load(run_dir)(sources)
+    translations = load()(sources)
+    assert 50 < scores["bleu"] < 100
     assert scores["bleu"] == round(bleu.corpus_score(translations, [references]).score, 2)
     assert scores["chrf"] == round(chrf.corpus_score(translations, [references]).score, 2)
     assert scores["bleu_signature"] == str(bleu.get_signature())
     assert scores["chrf_signature"] == str(chrf.get_signature())
-    exported = keras_mt("evaluate", saved_model.parent, *arguments, "--split", "validation")
-    assert set(json.loads(exported.stdout.splitlines()[-1])) == set(scores)
+    others = keras_mt("evaluate", exported.parent, *arguments, "--split", "validation")
+    others = json.loads(others.stdout.splitlines()[-1])
+    assert set(others) == set(scores) and 50 < others["bleu"] != scores["bleu"]
 
 
-def test_options_fixed_at_the_export_are_refused(saved_model):
-    result = keras_mt("translate", saved_model, "--beam-size", 3, stdin=b"x", check=False)
+def test_options_fixed_at_the_export_are_refused(exported):
+    result = keras_mt("translate", exported, "--beam-size", 3, stdin=b"x", check=False)
     assert result.exit_code == 1
     assert "fixed options: give --beam-size to `keras-mt export`" in result.stderr
 
@@ -196,15 +192,19 @@ def test_options_fixed_at_the_export_are_refused(saved_model):
         (("export", ".", "new"), "not a finished run folder"),
     ],
 )  # fmt: skip
-def test_errors_are_one_message_and_no_stack(command, tmp_path, arguments, message):
-    # In a process of its own, where TensorFlow's messages would show too.
-    result = subprocess.run(
-        [*command, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+def test_errors_are_one_message_and_no_stack(python, tmp_path, arguments, message):
+    result = python(COMMAND, *arguments, cwd=tmp_path)
     assert result.returncode == 1
     assert message in result.stderr
     assert "Traceback" not in result.stderr
     assert len(result.stderr.splitlines()) < 4
+
+
+def test_nor_do_tensorflows_own_messages_show(command, tmp_path):
+    result = subprocess.run(  # Which it prints as it is imported.
+        [*command, "export", ".", "new"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 1 and len(result.stderr.splitlines()) < 4
 
 
 def test_tensorflows_errors_are_one_line():
@@ -252,18 +252,37 @@ def test_train_takes_corpora_and_options_and_average_follows(corpus, micro, tmp_
     assert result.exit_code == 1 and "has 2 checkpoints, not 9" in result.output
 
 
-def test_export_refuses_a_version_that_exists(run_dir, saved_model):
-    result = keras_mt("export", run_dir, saved_model, check=False)
+def test_export_takes_options(run_dir, sources, tmp_path):
+    directory = tmp_path / "pt_en" / "1"
+    keras_mt("export", run_dir, directory, "--beam-size", 1, "--max-length", 3)
+    options = json.loads((directory / "assets.extra" / "model_card.json").read_text())["options"]
+    assert (options["beam_size"], options["n_best"], options["max_length"]) == (1, 1, 3)
+    assert len(list(directory.parent.glob("*.config"))) == 2
+
+
+def test_export_refuses_a_version_that_exists(run_dir, exported):
+    result = keras_mt("export", run_dir, exported, check=False)
     assert result.exit_code == 1 and "exists" in result.stderr
 
 
-@pytest.mark.parametrize(
-    "command_name",
-    ["", "train", "average", "evaluate", "export", "translate", "score", "align", "demo"],
-)
-def test_help_teaches(command_name):
-    result = keras_mt(*filter(None, [command_name]), "--help")
-    assert f"keras-mt {command_name}".strip() in result.output.split("Options")[0]
+@pytest.mark.parametrize("name", main.list_commands(None))
+def test_help_teaches(name):
+    """It shows examples that the command takes, and says of each option what it does."""
+    command = main.get_command(None, name)
+    text = keras_mt(name, "--help").output
+    examples = re.findall(r"keras-mt (.+)$", text.split("Options:")[0], re.MULTILINE)
+    assert examples
+    for example in examples:
+        called, *arguments = shlex.split(re.split(" [<>] ", example)[0])
+        assert called == name
+        for i, argument in enumerate(arguments):  # What it names shall be there.
+            if re.match(r"runs/|saved_models/|\w+\.txt", argument):
+                arguments[i] = str(ROOT / "README.md" if argument.endswith("txt") else ROOT)
+        command.make_context(name, arguments)  # Parses; does not invoke.
+    for option in command.params:
+        if isinstance(option, click.Option):
+            assert option.opts[0] in text and len(option.help or "") > 10, option.name
+    assert f"  {name} " in keras_mt("--help").output
 
 
 def test_the_command_starts_without_tensorflows_messages(command):

@@ -3,7 +3,7 @@
 from keras_mt.data import phrasebook
 from keras_mt.data.batching import Batches, CorpusCounts
 from keras_mt.data.corpus import CorpusError, has_split, load_corpus
-from keras_mt.data.tokenizer import Tokenizer
+from keras_mt.text import Tokenizer
 
 __all__ = [
     "Batches",

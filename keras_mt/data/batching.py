@@ -6,13 +6,14 @@ import functools
 import itertools
 import threading
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from keras_mt.data.corpus import untuned
 from keras_mt.data.encoded import EncodedPairs
-from keras_mt.data.tokenizer import Tokenizer
+from keras_mt.text import BaseTokenizer
 
 _WIDTH = 2  # Widths are multiples of it, so that there are fewer shapes.
 _PREFETCHED = 8  # Batches.
@@ -39,7 +40,7 @@ class CorpusCounts:
         too_long: Number of pairs left out because a side has more than `max_length` tokens.
         blank: Number of pairs left out because a side has no token.
         unlike: Number of pairs left out because a side is over `max_ratio` times the other.
-        duplicates: Number of pairs left out because they stand before in their corpus.
+        duplicates: Number of pairs left out because they repeat an earlier pair of their corpus.
         batches: Number of batches.
         source_tokens, target_tokens: Numbers of tokens, with the ends, without padding.
         padding: Share of padding in the batches.
@@ -73,8 +74,9 @@ class Batches:
 
     Each is `({"source": int32 [rows, source_length], "target": int32 [rows, target_length]},
     labels int32 [rows, target_length])`: the source with its end, the target after the start, the
-    target with its end, padded with 0. A batch's pairs are of one bucket, by their longer side, and
-    of like source length; the bucket's length times the rows stays within `tokens_per_batch`.
+    target with its end, padded with the tokenizer's `padding_id`. A batch's pairs are of one
+    bucket, by their longer side, and of like source length; the bucket's length times the rows
+    stays within `tokens_per_batch`.
 
     The pairs are tokenized once, into temporary files, and shuffled as a whole in each epoch: what
     a step sees depends on the seed and the step alone, so that `stream` begins at any.
@@ -82,7 +84,7 @@ class Batches:
     Args:
         pairs: `tf.data.Dataset` of pairs of strings, as `load_corpus` returns, or a list of such,
             one for each corpus.
-        tokenizer: A `Tokenizer`.
+        tokenizer: A `Tokenizer`, or another `BaseTokenizer`.
         tokens_per_batch: Tokens of a batch on each side, padding included.
         max_length: The most tokens of a side, with its end; pairs with more are left out and
             counted in `counts`.
@@ -93,7 +95,8 @@ class Batches:
         weights: How often an epoch sees each corpus, a list of integers; None for once.
         max_ratio: Pairs of which one side has over so many times the other's tokens are left out,
             and counted; None for none.
-        deduplicate: Whether pairs that stand before in their corpus are left out, and counted.
+        deduplicate: Whether pairs that repeat an earlier pair of their corpus are left out, and
+            counted.
         directory: Folder for the temporary files, which have no name.
 
     Raises:
@@ -110,15 +113,15 @@ class Batches:
     def __init__(
         self,
         pairs,
-        tokenizer,
-        tokens_per_batch=4096,
-        max_length=256,
-        seed=None,
-        subword_sampling=None,
-        weights=None,
-        max_ratio=None,
-        deduplicate=False,
-        directory=None,
+        tokenizer: BaseTokenizer,
+        tokens_per_batch: int = 4096,
+        max_length: int = 256,
+        seed: int | None = None,
+        subword_sampling: float | None = None,
+        weights: Sequence[int] | None = None,
+        max_ratio: float | None = None,
+        deduplicate: bool = False,
+        directory: str | None = None,
     ):
         if not 2 <= max_length <= tokens_per_batch:
             raise ValueError(
@@ -187,7 +190,7 @@ class Batches:
     def _selected(self):
         """The indices of an epoch's pairs, unordered, and what was counted."""
         longest, shortest = self._encoded.lengths.max(axis=1), self._encoded.lengths.min(axis=1)
-        blank = shortest == 1  # The end alone.
+        blank = self._encoded.blank
         too_long = ~blank & (longest > self.max_length)
         kept = ~blank & ~too_long
         unlike = kept & (longest > (self.max_ratio or np.inf) * shortest)
@@ -280,23 +283,18 @@ class Batches:
             uniform = np.random.default_rng(seed).random((2, len(index), longest))[:, shard::count]
             sides = [self._sampled(*side) for side in zip(sides, uniform, strict=True)]
         source, labels = (self._padded(side, rows) for side in sides)
-        target = np.where(
-            labels == Tokenizer.PADDING, Tokenizer.PADDING, np.roll(labels, 1, axis=1)
-        )
-        target[:, 0] = np.where(
-            labels[:, 0] == Tokenizer.PADDING, Tokenizer.PADDING, Tokenizer.START
-        )
-        return {"source": source, "target": target}, labels
+        padding, target = self.tokenizer.padding_id, np.roll(labels, 1, axis=1)
+        target[:, 0] = self.tokenizer.bos_id
+        return {"source": source, "target": np.where(labels == padding, padding, target)}, labels
 
     def _sampled(self, ids, uniform):
-        texts = [row[:-1].tolist() for row in ids]
-        sampled = self.tokenizer.sample(texts, self.subword_sampling, uniform, self.max_length - 1)
-        return [[*row, Tokenizer.END] for row in sampled]
+        texts = [row.tolist() for row in ids]
+        return self.tokenizer.sample(texts, self.subword_sampling, uniform, self.max_length)
 
     def _padded(self, rows, count):
-        """Lists of ids as int32 `[count, width]`, with zeros where there is none."""
+        """Lists of ids as int32 `[count, width]`, with padding where there is none."""
         width = self._round_up(max(map(len, rows), default=1))
-        padded = np.zeros((count, width), np.int32)
+        padded = np.full((count, width), self.tokenizer.padding_id, np.int32)
         for row, ids in zip(padded, rows, strict=False):
             row[: len(ids)] = ids
         return padded

@@ -8,7 +8,6 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.data.corpus import untuned
-from keras_mt.data.tokenizer import Tokenizer
 
 _CHUNK = 1024  # Pairs tokenized by one call.
 
@@ -20,25 +19,32 @@ class EncodedPairs:
 
     Args:
         pairs: `tf.data.Dataset` of pairs of strings, or a list of them.
-        tokenizer: A `Tokenizer`.
+        tokenizer: A `Tokenizer`, or another `BaseTokenizer`.
         directory: Folder for the files, which have no name and go with the object; None for the
             system's temporary folder.
 
     Attributes:
-        lengths: int32 `[pairs, 2]`: the tokens of source and target, with their ends.
+        lengths: int32 `[pairs, 2]`: the tokens of source and target, special ones too.
+        blank: Boolean `[pairs]`: where a side has nothing but special tokens.
         corpus: `[pairs]`: which of the datasets each pair is from.
         keys: int64 `[pairs]`: the same number for the same pair.
     """
 
     def __init__(self, pairs, tokenizer, directory=None):
         datasets = pairs if isinstance(pairs, (list, tuple)) else [pairs]
-        dtype = np.uint16 if tokenizer.vocab_size <= 2**16 else np.int32
+        ids = max(tokenizer.source_vocab_size, tokenizer.target_vocab_size)
+        dtype = np.uint16 if ids <= 2**16 else np.int32
         lengths, keys, sizes = [], [], []
 
-        def encode(*sides):
-            ids = [with_end(tokenizer.tokenize(side)) for side in sides]
+        def encode(source, target):
+            ids = [
+                tokenizer.source_ids(tokenizer.pieces(source)),
+                tokenizer.target_ids(tokenizer.pieces(target)),
+            ]
             return (
-                tf.strings.to_hash_bucket_fast(tf.strings.join(sides, "\n"), tf.int64.max),
+                tf.strings.to_hash_bucket_fast(
+                    tf.strings.join([source, target], "\n"), tf.int64.max
+                ),
                 tf.stack([side.row_lengths() for side in ids], axis=1),
                 *(tf.cast(side.flat_values, dtype) for side in ids),
             )
@@ -64,6 +70,12 @@ class EncodedPairs:
                 sizes.append(size)
             self._ids = [_mapped(file, dtype) for file in (source, target)]
         self.lengths = np.concatenate([np.zeros((0, 2), np.int32), *lengths])
+        empty = tokenizer.pieces(tf.constant([""]))
+        nothing = [
+            ids.row_lengths()[0].numpy()
+            for ids in (tokenizer.source_ids(empty), tokenizer.target_ids(empty))
+        ]
+        self.blank = (self.lengths == nothing).any(axis=1)
         self.keys = np.concatenate([np.zeros(0, np.int64), *keys])
         self._sizes = sizes
         self.corpus = np.repeat(np.arange(len(datasets), dtype=np.int16), sizes)
@@ -81,7 +93,7 @@ class EncodedPairs:
         ]
 
     def side(self, side, index):
-        """The ids of one side of some pairs, a list of int32 arrays, each with its end.
+        """The ids of one side of some pairs, a list of int32 arrays.
 
         Args:
             side: 0 for the source, 1 for the target.
@@ -93,12 +105,6 @@ class EncodedPairs:
                 self._starts[index, side], self.lengths[index, side], strict=True
             )
         ]
-
-
-def with_end(ids):
-    """Ragged ids `[batch, (tokens)]` with the end after each row."""
-    end = tf.fill((ids.nrows(), 1), Tokenizer.END)
-    return tf.concat([ids, tf.cast(end, ids.dtype)], axis=1)
 
 
 def _mapped(file, dtype):

@@ -1,10 +1,12 @@
 """Beam search and sampling over any step function; greedy search is a beam of one.
 
-The cache of a step function is never reordered. At each position the beams stand side by side in
+The cache of a step function need not be reordered. At each position the beams stand side by side in
 it, and a table of which beam each hypothesis descends from says, as an attention mask, which
-entries are its own. Only that table and the tokens are reordered when beams are chosen.
+entries are its own. Only that table and the tokens are reordered when beams are chosen; and what a
+step function wants reordered too, by a function of its own.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -21,27 +23,34 @@ class Hypotheses(NamedTuple):
 
     Attributes:
         tokens: int32 `[batch, n_best, length]`: the generated tokens, with the end where there is
-            one, then zeros.
+            one, then padding.
         scores: float32 `[batch, n_best]`: log-probability divided by length ** length_penalty,
             where repetitions count with their penalty; `NO_HYPOTHESIS` where there are fewer than
             n_best hypotheses.
+        lengths: int32 `[batch, n_best]`: number of tokens, with the end where there is one.
     """
 
     tokens: tf.Tensor
     scores: tf.Tensor
+    lengths: tf.Tensor
 
 
 class _Rows(NamedTuple):
-    """The sentences still searched; `length` tokens of each have been generated."""
+    """The sentences still searched; `length` tokens of each have been generated.
+
+    A field in brackets may be (), where it was not asked for.
+    """
 
     index: tf.Tensor  # [rows]: the sentence's place in the batch
     max_length: tf.Tensor  # [rows]
-    prefix: tuple  # of none, or of one [rows, prefix_length]: tokens to begin with, then zeros
-    own: tuple  # of none, or of one dict of [rows]: options that are each row's own
+    prefix: tuple  # ([rows, prefix_length], [rows]): tokens to begin with, and how many
+    forced: tuple  # ([rows],): how many of the prefix's tokens cost nothing
+    own: tuple  # (dict of [rows],): options that are each row's own
+    seeds: tuple  # ([rows],)
     tokens: tf.Tensor  # [rows, beams, length]
     ancestors: tf.Tensor  # [rows, beams, length]: whose cache entry at each position is its own
     log_probs: tf.Tensor  # [rows, beams]
-    finished: Hypotheses  # [rows, n_best, length], [rows, n_best]
+    finished: Hypotheses  # [rows, n_best, length], [rows, n_best], [rows, n_best]
     done: tf.Tensor  # [rows]
     cache: Any  # [rows, ...]
 
@@ -54,19 +63,32 @@ class _Continuations(NamedTuple):
     tokens: tf.Tensor  # [rows, count]
 
 
+class _Ids(NamedTuple):
+    """Tokens with a meaning."""
+
+    bos: int
+    eos: int
+    padding: int
+    forbidden: tuple[int, ...]
+
+
 def beam_search(
-    step,
-    cache,
-    max_length,
+    step: Callable,
+    cache: Any,
+    max_length: Any,
     *,
-    prefix=None,
-    row_options=None,
-    normalize=True,
-    start_id=2,
-    end_id=3,
-    forbidden_ids=None,
+    prefix: Any = None,
+    forced_length: Any = None,
+    row_options: dict[str, Any] | None = None,
+    row_seeds: Any = None,
+    reorder: Callable | None = None,
+    normalize: bool = True,
+    bos_id: int = 2,
+    eos_id: int = 3,
+    padding_id: int = 0,
+    forbidden_ids: Any = None,
     **options,
-):
+) -> Hypotheses:
     """Finds the most probable token sequences, or samples some.
 
     At each step the beams' best continuations are ranked together. Those among the first
@@ -76,9 +98,9 @@ def beam_search(
     still beat the worst of the `n_best` kept, whatever it grows into; done rows leave the batch as
     soon as they are a quarter of it.
 
-    With a `temperature` each of the `beam_size` hypotheses draws its own continuation instead.
-    What is drawn depends on the seed and not on the batch; scores are of the model's own
-    probabilities.
+    With a `temperature` each of `n_best` hypotheses draws its own continuation instead. What a row
+    draws depends on the options' seed and its own, and not on the rest of the batch; scores are of
+    the model's own probabilities.
 
     Args:
         step: Function `(tokens, position, cache, mask) -> (logits, cache)`: from int32 tokens
@@ -89,15 +111,23 @@ def beam_search(
         cache: The cache before the first step: any nest of tensors whose first axis is the batch.
             Axes that grow must be of size 0.
         max_length: Integers `[batch]`: the most tokens to generate, with the end. 0: nothing.
-        prefix: Integers `[batch, length]`: the tokens that each hypothesis begins with, then zeros.
+        prefix: The tokens that each hypothesis begins with, which count in its length and its
+            log-probability: ragged integers `[batch, (length)]`, or integers `[batch, length]`.
+        forced_length: Integers `[batch]`: how many tokens of the prefix cost nothing; they count in
+            the length all the same. None for none.
         row_options: A dict of the rows' own `beam_size` and `n_best`, integers `[batch]`, and
             `length_penalty`, floats `[batch]`; None where all have those of `options`, which else
-            are the greatest.
+            are the greatest. There are as many beams as the widest row has.
+        row_seeds: Integers `[batch]`, to sample with; None for each row's place in the batch.
+        reorder: Function `(cache, parents) -> cache`, with parents int32 `[rows, beams]`: the cache
+            of the hypotheses that live on, each of which continues its parent; None where the step
+            function goes by its mask.
         normalize: Whether `step` returns logits; False for log-probabilities.
-        start_id: The token before the first.
-        end_id: The token that ends a hypothesis.
-        forbidden_ids: Tokens never to generate; None means the padding and the start,
-            `(0, start_id)`.
+        bos_id: The token before the first.
+        eos_id: The token that ends a hypothesis.
+        padding_id: The token that fills up `Hypotheses.tokens`.
+        forbidden_ids: Tokens never to generate; None means the padding and the start, but not the
+            end.
         **options: The fields of `SearchOptions`: `beam_size`, `n_best`, ...
 
     Returns:
@@ -120,16 +150,17 @@ def beam_search(
     [[[4, 3]]]
     """
     options = SearchOptions(**options)
-    beams, n_best = options.beam_size, options.n_best
-    forbidden_ids = (0, start_id) if forbidden_ids is None else tuple(forbidden_ids)
-    if end_id in forbidden_ids:
+    if forbidden_ids is None:
+        forbidden_ids = {padding_id, bos_id} - {eos_id}
+    ids = _Ids(bos_id, eos_id, padding_id, tuple(forbidden_ids))
+    if eos_id in ids.forbidden:
         raise ValueError(
-            f"forbidden_ids must not have end_id={end_id}, which ends a hypothesis. "
-            f"Received: forbidden_ids={forbidden_ids}"
+            f"forbidden_ids must not have eos_id={eos_id}, which ends a hypothesis. "
+            f"Received: forbidden_ids={ids.forbidden}"
         )
     max_length = _integers("max_length", max_length, rank=1)
-    if prefix is not None:
-        prefix = _integers("prefix", prefix, rank=2)
+    batch = tf.shape(max_length)[0]
+    beams = options.beams
     if row_options is not None:
         row_options = {
             **{
@@ -138,8 +169,25 @@ def beam_search(
             },
             "length_penalty": tf.cast(row_options["length_penalty"], tf.float32),
         }
-    cache = tf.nest.map_structure(tf.convert_to_tensor, cache)
-    batch = tf.shape(max_length)[0]
+        widths = row_options["n_best" if options.samples else "beam_size"]
+        beams = tf.clip_by_value(tf.reduce_max(widths), 1, options.beams)
+    seeds = ()
+    if options.samples:
+        seeds = (tf.range(batch) if row_seeds is None else _integers("row_seeds", row_seeds, 1),)
+    rows = _Rows(
+        index=tf.range(batch),
+        max_length=max_length,
+        prefix=() if prefix is None else _dense_prefix(prefix),
+        forced=() if forced_length is None else (_integers("forced_length", forced_length, 1),),
+        own=() if row_options is None else (row_options,),
+        seeds=seeds,
+        tokens=_empty(batch, beams),
+        ancestors=_empty(batch, beams),
+        log_probs=_first_log_probs(batch, beams, options),
+        finished=_no_hypotheses(batch, options.n_best),
+        done=max_length <= 0,
+        cache=tf.nest.map_structure(tf.convert_to_tensor, cache),
+    )
 
     def searching(length, rows, found):
         return tf.reduce_any(~rows.done)
@@ -151,45 +199,37 @@ def beam_search(
     def advance(length, rows):
         """Every hypothesis grows by a token."""
         ancestors = _with_themselves(rows.ancestors)
+        single = isinstance(beams, int) and beams == 1
         logits, cache = step(
-            _last_tokens(rows.tokens, start_id),
+            _last_tokens(rows.tokens, bos_id),
             length,
             rows.cache,
-            _ancestry_mask(ancestors) if beams > 1 else None,
+            None if single else _ancestry_mask(ancestors),
         )
+        rows = rows._replace(ancestors=ancestors, cache=cache)
         logits = tf.cast(logits, tf.float32)
-        continuations = _continuations(
-            logits, length, rows, options, normalize, end_id, forbidden_ids
-        )
-        return length + 1, _choose(
-            rows._replace(ancestors=ancestors, cache=cache),
-            continuations,
-            length + 1,
-            options,
-            end_id,
-        )
+        continuations = _continuations(logits, length, rows, beams, options, normalize, ids)
+        rows, parents = _choose(rows, continuations, length + 1, beams, options, ids)
+        if reorder is not None:
+            rows = rows._replace(cache=reorder(rows.cache, parents))
+        return length + 1, rows
 
     def search_on(length, rows, found):
         """Searches until a quarter of the rows are done, and takes those out."""
         length, rows = _while(enough_live, advance, (length, rows))
-        found = _collect(found, rows)
+        found = _collect(found, rows, ids.padding)
         live = tf.where(~rows.done)[:, 0]
         return length, tf.nest.map_structure(lambda x: tf.gather(x, live), rows), found
 
     _, _, found = _while(
-        searching,
-        search_on,
-        (
-            tf.constant(0),
-            _first_rows(max_length, prefix, row_options, cache, options),
-            _no_hypotheses(batch, n_best),
-        ),
+        searching, search_on, (tf.constant(0), rows, _no_hypotheses(batch, options.n_best))
     )
     if row_options is not None:
-        kept = tf.range(n_best) < row_options["n_best"][:, None]
+        kept = tf.range(options.n_best) < row_options["n_best"][:, None]
         found = Hypotheses(
-            tf.where(kept[..., None], found.tokens, 0),
+            tf.where(kept[..., None], found.tokens, padding_id),
             tf.where(kept, found.scores, NO_HYPOTHESIS),
+            tf.where(kept, found.lengths, 0),
         )
     return found
 
@@ -206,97 +246,104 @@ def _integers(name, values, rank):
     return tf.cast(values, tf.int32)
 
 
-def _first_rows(max_length, prefix, row_options, cache, options):
-    batch, beams = tf.shape(max_length)[0], options.beam_size
+def _dense_prefix(prefix):
+    """Tokens `[batch, length]` and int32 `[batch]`, how many of each row there are."""
+    if isinstance(prefix, tf.RaggedTensor):
+        return tf.cast(prefix.to_tensor(), tf.int32), tf.cast(prefix.row_lengths(), tf.int32)
+    prefix = _integers("prefix", prefix, rank=2)
+    batch, length = tf.unstack(tf.shape(prefix))
+    return prefix, tf.fill((batch,), length)
+
+
+def _empty(batch, beams):
+    return tf.zeros((batch, beams, 0), tf.int32)
+
+
+def _first_log_probs(batch, beams, options):
     log_probs = tf.zeros((batch, beams))
     if not options.samples:  # All beams begin alike: one will do.
         log_probs += tf.one_hot(0, beams, on_value=0.0, off_value=NO_HYPOTHESIS)
-    elif row_options is not None:
-        own = tf.range(beams) < row_options["beam_size"][:, None]
-        log_probs = tf.where(own, log_probs, NO_HYPOTHESIS)
-    return _Rows(
-        index=tf.range(batch),
-        max_length=max_length,
-        prefix=() if prefix is None else (prefix,),
-        own=() if row_options is None else (row_options,),
-        tokens=tf.zeros((batch, beams, 0), tf.int32),
-        ancestors=tf.zeros((batch, beams, 0), tf.int32),
-        log_probs=log_probs,
-        finished=_no_hypotheses(batch, options.n_best),
-        done=max_length <= 0,
-        cache=cache,
-    )
+    return log_probs
 
 
 def _no_hypotheses(batch, n_best):
     return Hypotheses(
-        tf.zeros((batch, n_best, 0), tf.int32), tf.fill((batch, n_best), NO_HYPOTHESIS)
+        _empty(batch, n_best),
+        tf.fill((batch, n_best), NO_HYPOTHESIS),
+        tf.zeros((batch, n_best), tf.int32),
     )
 
 
-def _continuations(logits, length, rows, options, normalize, end_id, forbidden_ids):
+def _continuations(logits, length, rows, beams, options, normalize, ids):
     """The continuations to choose from, `[rows, count]`."""
     if options.alters or rows.prefix:  # Else the best ones' will do.
         logits, normalize = tf.nn.log_softmax(logits) if normalize else logits, False
     values = _penalize_repetitions(logits, rows.tokens, options.repetition_penalty)
     values = _forbid_repeats(values, rows.tokens, options.no_repeat_ngram_size)
-    banned = tf.constant([*forbidden_ids, end_id], tf.int32)
+    banned = tf.constant([*ids.forbidden, ids.eos], tf.int32)
     banned = tf.where(length + 1 < options.min_length, banned, tf.concat([banned[:-1], [-1]], 0))
     if options.samples:
-        found = _samples(values, rows.log_probs, banned, length, options)
+        found = _samples(values, rows, beams, banned, length, options)
     else:
         # Twice the beams are enough, since at most one continuation of a beam ends.
-        count = 2 * options.beam_size
-        found = _best_continuations(values, rows.log_probs, banned, count, normalize)
+        most = 2 * options.beams + banned.shape[0]
+        found = _best_continuations(values, rows.log_probs, banned, beams, most, normalize)
     if rows.prefix:
-        found = _forced(found, logits, rows, length)
+        found = _with_prefix(found, logits, rows, beams, length)
     return found
 
 
-def _choose(rows, continuations, length, options, end_id):
-    """Sets aside the continuations that end, and lets the best others live on."""
+def _choose(rows, continuations, length, beams, options, ids):
+    """Sets aside the continuations that end, and lets the best others live on.
+
+    Returns:
+        The rows, and which beam each of theirs continues, int32 `[rows, beams]`.
+    """
     log_probs, parents, last = continuations
-    beams = options.beam_size
     tokens = tf.gather(rows.tokens, parents, batch_dims=1)
     tokens = tf.concat([tokens, last[..., None]], axis=-1)  # [rows, count, length]
     penalty = rows.own[0]["length_penalty"] if rows.own else options.length_penalty
 
     full = length >= rows.max_length  # [rows]
-    ends = (last == end_id) | full[:, None]
+    ends = (last == ids.eos) | full[:, None]
     finished = _set_aside(
         rows.finished,
+        ids.padding,
         tokens[:, :beams],
         log_probs[:, :beams] / (tf.cast(length, tf.float32) ** penalty)[..., None],
-        ends[:, :beams] & _alive(log_probs[:, :beams], rows) & ~rows.done[:, None],
+        ends[:, :beams] & _alive(log_probs[:, :beams], rows, options) & ~rows.done[:, None],
     )
-    log_probs, chosen = tf.math.top_k(tf.where(last == end_id, NO_HYPOTHESIS, log_probs), beams)
-    log_probs = tf.where(_alive(log_probs, rows), log_probs, NO_HYPOTHESIS)
+    log_probs, chosen = tf.math.top_k(tf.where(last == ids.eos, NO_HYPOTHESIS, log_probs), beams)
+    log_probs = tf.where(_alive(log_probs, rows, options), log_probs, NO_HYPOTHESIS)
     # The best that a live hypothesis can still reach: nothing more lost, at the greatest length.
     attainable = log_probs[:, 0] / tf.cast(rows.max_length, tf.float32) ** penalty
     worst = finished.scores[:, -1]
     if rows.own:
         worst = tf.gather(finished.scores, rows.own[0]["n_best"] - 1, batch_dims=1)
     hopeless = (worst >= attainable) | (log_probs[:, 0] <= NO_HYPOTHESIS / 2)
-    return rows._replace(
+    parents = tf.gather(parents, chosen, batch_dims=1)
+    rows = rows._replace(
         tokens=tf.gather(tokens, chosen, batch_dims=1),
-        ancestors=tf.gather(rows.ancestors, tf.gather(parents, chosen, batch_dims=1), batch_dims=1),
+        ancestors=tf.gather(rows.ancestors, parents, batch_dims=1),
         log_probs=log_probs,
         finished=finished,
         done=rows.done | full | hopeless,
     )
+    return rows, parents
 
 
-def _alive(log_probs, rows):
+def _alive(log_probs, rows, options):
     """Which of the best `[rows, beams]` are possible, and within their row's own beam."""
     alive = log_probs > NO_HYPOTHESIS / 2
     if rows.own:
-        alive &= tf.range(tf.shape(log_probs)[1]) < rows.own[0]["beam_size"][:, None]
+        widths = rows.own[0]["n_best" if options.samples else "beam_size"]
+        alive &= tf.range(tf.shape(log_probs)[1]) < widths[:, None]
     return alive
 
 
-def _last_tokens(tokens, start_id):
+def _last_tokens(tokens, bos_id):
     # [rows, beams, length] -> [rows, beams]; the start where there is none yet
-    start = tf.fill(tf.concat([tf.shape(tokens)[:2], [1]], 0), start_id)
+    start = tf.fill(tf.concat([tf.shape(tokens)[:2], [1]], 0), bos_id)
     return tf.concat([start, tokens], axis=-1)[..., -1]
 
 
@@ -314,14 +361,14 @@ def _ancestry_mask(ancestors):
     return tf.reshape(own, (rows, beams, length * beams))
 
 
-def _best_continuations(values, log_probs, banned, count, normalize):
-    """The `count` best continuations of all beams.
+def _best_continuations(values, log_probs, banned, beams, most, normalize):
+    """The best continuations of all beams, twice as many as there are beams.
 
     The best of each beam are taken first, since the vocabulary is wide and the beams are few.
-    `banned` tokens are struck out after that, so a few more are taken.
+    `banned` tokens are struck out after that, so a few more are taken: `most` with the most beams.
     """
-    rows, (beams, vocab_size) = tf.shape(values)[0], values.shape[1:]
-    each = min(count + banned.shape[0], vocab_size)
+    rows, vocab_size = tf.shape(values)[0], values.shape[-1]
+    count, each = 2 * beams, min(most, vocab_size)
     best, tokens = _top_k(values, each)  # [rows, beams, each]
     if normalize:
         best -= _log_normalizer(values, best, tokens)
@@ -330,7 +377,8 @@ def _best_continuations(values, log_probs, banned, count, normalize):
     best = tf.where(is_banned, NO_HYPOTHESIS, best)
     best = tf.reshape(best, (rows, beams * each))
     # A small vocabulary may not have enough continuations.
-    best = tf.pad(best, ((0, 0), (0, max(0, count - beams * each))), constant_values=NO_HYPOTHESIS)
+    missing = (max if isinstance(beams, int) else tf.maximum)(0, count - beams * each)
+    best = tf.pad(best, ((0, 0), (0, missing)), constant_values=NO_HYPOTHESIS)
     best, chosen = tf.math.top_k(best, count)
     chosen = tf.minimum(chosen, beams * each - 1)
     last = tf.gather(tf.reshape(tokens, (rows, beams * each)), chosen, batch_dims=1)
@@ -357,7 +405,7 @@ def _top_k(values, count):
         missing = chunks * chunk - size
         lowest = values.dtype.min
         values = tf.pad(values, ((0, 0), (0, 0), (0, missing)), constant_values=lowest)
-    rows, beams = tf.shape(values)[0], values.shape[1]
+    rows, beams = tf.unstack(tf.shape(values)[:2])
     values = tf.reshape(values, (rows, beams, chunks, chunk))
     _, chosen = tf.math.top_k(tf.reduce_max(values, axis=-1), count)  # [rows, beams, count]
     values = tf.gather(values, chosen, batch_dims=2)  # [rows, beams, count, chunk]
@@ -378,9 +426,9 @@ def _log_normalizer(logits, best, tokens):
     return best[..., :1] - tf.math.log(probability)
 
 
-def _samples(log_probs, so_far, banned, length, options):
+def _samples(log_probs, rows, beams, banned, length, options):
     """A continuation of each beam, drawn: the Gumbel-max trick on the kept log-probabilities."""
-    beams, vocab_size = log_probs.shape[1:]
+    vocab_size = log_probs.shape[-1]
     is_banned = tf.reduce_any(tf.range(vocab_size)[:, None] == banned, axis=-1)
     # Below whatever a temperature makes of a log-probability.
     lowest = log_probs.dtype.min
@@ -394,12 +442,9 @@ def _samples(log_probs, so_far, banned, length, options):
             tf.where(before < options.top_p, ranked, ranked[..., :1]), axis=-1, keepdims=True
         )
         values = _keep(values, worst)
-    # The same noise in each row, so that a sentence's samples do not depend on its batch.
-    uniform = tf.random.stateless_uniform(
-        (beams, vocab_size), seed=tf.stack([options.seed, length]), minval=1e-20
-    )
+    uniform = _uniform(options.seed, rows.seeds[0], length, beams, vocab_size)
     chosen = tf.argmax(values - tf.math.log(-tf.math.log(uniform)), axis=-1, output_type=tf.int32)
-    drawn = tf.gather(log_probs, chosen, batch_dims=2) + so_far
+    drawn = tf.gather(log_probs, chosen, batch_dims=2) + rows.log_probs
     # All that is not banned may be impossible.
     drawn = tf.where(tf.gather(values, chosen, batch_dims=2) > lowest, drawn, NO_HYPOTHESIS)
     return _Continuations(drawn, _own_beams(drawn), chosen)
@@ -409,26 +454,60 @@ def _keep(values, worst):
     return tf.where(values >= worst, values, values.dtype.min)
 
 
+def _uniform(seed, row_seeds, length, beams, vocab_size):
+    """Random numbers in (0, 1), `[rows, beams, vocab_size]`, of each row's own seed.
+
+    TensorFlow's stateless generators take one seed for a whole tensor, in which a row's numbers
+    would depend on its place. These are a hash of the two seeds, the position, beam and token.
+    """
+    state = _hash(tf.constant(seed), row_seeds)  # [rows]
+    state = _hash(_hash(state, length)[:, None], tf.range(beams))
+    bits = _hash(state[..., None], tf.range(vocab_size))
+    bits = tf.bitwise.right_shift(bits, tf.constant(9, tf.uint32))  # As many as float32 holds.
+    return (tf.cast(bits, tf.float32) + 0.5) / 2.0**23
+
+
+def _hash(state, number):
+    """Mixes int32 numbers into a state of 32 bits, by Wellons's lowbias32, twice."""
+    state, number = (
+        x if x.dtype == tf.uint32 else tf.bitcast(tf.cast(x, tf.int32), tf.uint32)
+        for x in (state, number)
+    )
+    return _mix(_mix(state) + number)
+
+
+def _mix(x):
+    def shifted(x, places):
+        return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, tf.constant(places, tf.uint32)))
+
+    x = shifted(x + tf.constant(0x9E3779B9, tf.uint32), 16) * tf.constant(0x7FEB352D, tf.uint32)
+    return shifted(shifted(x, 15) * tf.constant(0x846CA68B, tf.uint32), 16)
+
+
 def _own_beams(log_probs):
     # [rows, beams]: 0, 1, 2, ...
     return tf.broadcast_to(tf.range(tf.shape(log_probs)[1]), tf.shape(log_probs))
 
 
-def _forced(continuations, log_probs, rows, length):
+def _with_prefix(continuations, log_probs, rows, beams, length):
     """The continuations, but where the prefix goes on, its token after each beam."""
-    (prefix,) = rows.prefix
+    prefix, prefix_length = rows.prefix
     token = tf.pad(prefix, ((0, 0), (0, 1)))  # [rows, prefix_length + 1]
     token = tf.gather(token, tf.minimum(length, tf.shape(prefix)[1]), axis=1)  # [rows]
     last = tf.broadcast_to(token[:, None], tf.shape(rows.log_probs))  # [rows, beams]
-    log_probs = _possible(tf.gather(log_probs, last, batch_dims=2) + rows.log_probs)
-    missing = ((0, 0), (0, tf.shape(continuations.tokens)[1] - tf.shape(last)[1]))
-    forced = _Continuations(
-        tf.pad(log_probs, missing, constant_values=NO_HYPOTHESIS),
-        tf.pad(_own_beams(log_probs), missing),
+    given = tf.gather(log_probs, last, batch_dims=2)
+    if rows.forced:
+        given = tf.where((length < rows.forced[0])[:, None], 0.0, given)
+    given = _possible(given + rows.log_probs)
+    missing = ((0, 0), (0, tf.shape(continuations.tokens)[1] - beams))
+    prefixed = _Continuations(
+        tf.pad(given, missing, constant_values=NO_HYPOTHESIS),
+        tf.pad(_own_beams(given), missing),
         tf.pad(last, missing),
     )
+    goes_on = (length < prefix_length)[:, None]
     return tf.nest.map_structure(
-        lambda chosen, free: tf.where((token != 0)[:, None], chosen, free), forced, continuations
+        lambda given, free: tf.where(goes_on, given, free), prefixed, continuations
     )
 
 
@@ -465,23 +544,35 @@ def _places(tokens):
     return tf.stack([row, beam, tokens], -1)
 
 
-def _set_aside(finished, tokens, scores, ended):
+def _set_aside(finished, padding_id, tokens, scores, ended):
     """The best of the finished hypotheses and of those new ones that ended."""
+    length = tf.fill(tf.shape(scores), tf.shape(tokens)[2])
+    kept = tf.pad(finished.tokens, ((0, 0), (0, 0), (0, 1)), constant_values=padding_id)
     scores = tf.concat([finished.scores, tf.where(ended, scores, NO_HYPOTHESIS)], axis=1)
-    tokens = tf.concat([tf.pad(finished.tokens, ((0, 0), (0, 0), (0, 1))), tokens], axis=1)
     scores, chosen = tf.math.top_k(scores, finished.scores.shape[1])
-    return Hypotheses(tf.gather(tokens, chosen, batch_dims=1), scores)
+    return Hypotheses(
+        tf.gather(tf.concat([kept, tokens], axis=1), chosen, batch_dims=1),
+        scores,
+        tf.gather(tf.concat([finished.lengths, length], axis=1), chosen, batch_dims=1),
+    )
 
 
-def _collect(found, rows):
+def _collect(found, rows, padding_id):
     """What was found for the whole batch, with the rows' at their places."""
     longer = tf.shape(rows.finished.tokens)[2] - tf.shape(found.tokens)[2]
-    found = Hypotheses(tf.pad(found.tokens, ((0, 0), (0, 0), (0, longer))), found.scores)
+    longer = tf.pad(found.tokens, ((0, 0), (0, 0), (0, longer)), constant_values=padding_id)
     everywhere = tf.range(tf.shape(found.scores)[0])
-    return tf.nest.map_structure(
+    found = tf.nest.map_structure(
         lambda before, now: tf.dynamic_stitch([everywhere, rows.index], [before, now]),
-        found,
+        found._replace(tokens=longer),
         rows.finished,
+    )
+    # What is no hypothesis has the tokens of one that did not end.
+    there = found.scores > NO_HYPOTHESIS
+    return Hypotheses(
+        tf.where(there[..., None], found.tokens, padding_id),
+        found.scores,
+        tf.where(there, found.lengths, 0),
     )
 
 

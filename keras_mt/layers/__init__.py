@@ -8,7 +8,11 @@ from keras_mt.layers.attention import (
 )
 from keras_mt.layers.blocks import DecoderBlock, EncoderBlock
 from keras_mt.layers.feed_forward import FeedForward
-from keras_mt.layers.positional_embedding import PositionalEmbedding, sinusoidal_positions
+from keras_mt.layers.positional_embedding import (
+    PositionalEmbedding,
+    sinusoidal_positions,
+    target_mask,
+)
 
 __all__ = [
     "CausalSelfAttention",
@@ -20,4 +24,5 @@ __all__ = [
     "PositionalEmbedding",
     "scaled_dot_product_attention",
     "sinusoidal_positions",
+    "target_mask",
 ]

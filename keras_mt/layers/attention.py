@@ -1,30 +1,40 @@
 """Scaled dot-product attention and the three layers that the Transformer makes of it."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import keras
 from keras import ops
 
 from keras_mt.layers.dropout import Dropout
+from keras_mt.layers.types import Initializer, Shape, Tensor
 from keras_mt.layers.validation import check_positive, check_rate
 
 
-def scaled_dot_product_attention(query, key, value, mask=None, dropout=None, training=None):
-    """Attention of queries over keys and values: `softmax(q k^T / sqrt(head_width)) v`.
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    dropout: keras.layers.Layer | None = None,
+    training: bool | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Attention of queries over keys and values: `softmax(q k^T / sqrt(key_dim)) v`.
 
     Args:
-        query: Float tensor `[batch, num_heads, query_length, head_width]`.
-        key: Float tensor `[batch, num_heads, key_length, head_width]`.
-        value: Float tensor `[batch, num_heads, key_length, head_width]`.
+        query: Float tensor `[batch, num_heads, query_length, key_dim]`.
+        key: Float tensor `[batch, num_heads, key_length, key_dim]`.
+        value: Float tensor `[batch, num_heads, key_length, value_dim]`.
         mask: Boolean tensor that broadcasts to `[batch, num_heads, query_length, key_length]`, true
-            where a query may see a key. A query that may see no key at all takes some mean of the
-            values, never NaN.
+            where a query may see a key. The output of a query that may see no key at all is some
+            mean of the values, never NaN.
         dropout: A `Dropout` layer for the attention weights, or None.
         training: Whether dropout is on.
 
     Returns:
-        The pair of the outputs `[batch, num_heads, query_length, head_width]` and the attention
-        weights `[batch, num_heads, query_length, key_length]`.
+        The outputs `[batch, num_heads, query_length, value_dim]` and the attention weights
+        `[batch, num_heads, query_length, key_length]`, before dropout.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.2.1
@@ -41,24 +51,24 @@ def scaled_dot_product_attention(query, key, value, mask=None, dropout=None, tra
     query = query * (1.0 / math.sqrt(query.shape[-1]))
     scores = ops.matmul(query, ops.swapaxes(key, -2, -1))
     if mask is not None:
-        # Finite, so that a row with nothing to see stays finite; float16 ends at 65504.
+        # Finite, so that the output of a query that sees no key is, too; float16 ends at 65504.
         hidden = -3e4 if keras.backend.standardize_dtype(scores.dtype) == "float16" else -1e9
         scores = scores + ops.cast(ops.logical_not(mask), scores.dtype) * hidden
-    # Keras warns of a softmax over one element, which is 1.
+    # Keras warns about a softmax over one element, which is 1.
     scores = ops.ones_like(scores) if scores.shape[-1] == 1 else ops.softmax(scores, axis=-1)
     weights = scores if dropout is None else dropout(scores, training=training)
     return ops.matmul(weights, value), scores
 
 
-def _swap(x):
+def _swap(x: Tensor) -> Tensor:
     return ops.transpose(x, (0, 2, 1, 3))
 
 
-def swap_without_gradient(x):
-    """Swaps the two axes in the middle, for decoding.
+def swap_without_gradient(x: Tensor) -> Tensor:
+    """Swaps the two middle axes, for decoding.
 
     TensorFlow hands transposes of floats to oneDNN, which spends 50 microseconds on each before it
-    begins; those of integers it does itself, in 5.
+    starts; those of integers it does itself, in 5.
     """
     if keras.backend.backend() != "tensorflow":
         return _swap(x)
@@ -67,8 +77,14 @@ def swap_without_gradient(x):
     return ops.view(_swap(ops.view(x, bits)), dtype)
 
 
-def causal_mask(query_length, key_length):
-    """Boolean `[query_length, key_length]`: position i sees the positions up to and with i."""
+def causal_mask(query_length: int | Tensor, key_length: int | Tensor) -> Tensor:
+    """Boolean `[query_length, key_length]`: position i sees the positions up to and including i.
+
+    Example:
+
+    >>> ops.convert_to_numpy(causal_mask(2, 3)).tolist()
+    [[True, False, False], [True, True, False]]
+    """
     return ops.expand_dims(ops.arange(query_length), 1) >= ops.arange(key_length)
 
 
@@ -77,33 +93,42 @@ class MultiHeadAttention(keras.layers.Layer):
     """Multi-head attention.
 
     `Concat(head_1, ..., head_h) W_O` with `head_i = Attention(Q W_Q_i, K W_K_i, V W_V_i)`. The
-    width of the output, and of all heads together, is the width of the query.
+    width of the output is the width of the query.
 
     Args:
-        num_heads: Number of heads; must divide the width of the query.
+        num_heads: Number of heads; must divide the width of the query unless `key_dim` is given.
         dropout: Rate of dropout on the attention weights, at least 0 and below 1.
+        key_dim: Width of the queries and keys of each head; None for the width of the query
+            divided by `num_heads`.
+        value_dim: Width of the values of each head; None for `key_dim`.
+        use_bias: Whether the four projections add a bias.
+        kernel_initializer: Initializer of the four kernels. None for Glorot's uniform one, with
+            half of its variance for the projections to queries, keys and values.
+        bias_initializer: Initializer of the biases.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
         query: Float tensor `[batch, query_length, width]`.
         value: Float tensor `[batch, key_length, value_width]`.
         key: Float tensor `[batch, key_length, key_width]`; `value` when None.
-        query_mask, value_mask, key_mask: Boolean `[batch, length]` masks, true at real tokens;
-            filled in by Keras where the tensors carry masks. Queries do not see masked keys; the
-            mask of the query is passed on.
-        attention_mask: Boolean tensor `[batch, query_length, key_length]` or one that broadcasts
-            to it, true where a query may see a key.
+        query_mask: Has no effect; it is there because Keras's own layer has it.
+        value_mask, key_mask: Boolean `[batch, key_length]`, true at real tokens, which alone are
+            seen; those that the tensors carry when None.
+        attention_mask: Boolean tensor `[batch, query_length, key_length]`, or for each head
+            `[batch, num_heads, query_length, key_length]`, true where a query may see a key; axes
+            of size 1 broadcast.
         return_attention_scores: Whether to return the attention weights too.
         training: Whether dropout is on.
-        use_causal_mask: Whether position i sees only the keys up to and with i.
+        use_causal_mask: Whether position i sees only the keys up to and including i.
 
     Returns:
         Float tensor `[batch, query_length, width]`; with `return_attention_scores`, a pair of it
-        and the weights `[batch, num_heads, query_length, key_length]`.
+        and the weights `[batch, num_heads, query_length, key_length]`. The output carries the mask
+        that the query tensor carries; one passed as `query_mask` is not carried on.
 
     Raises:
-        ValueError: If `num_heads` does not divide the width, `dropout` is out of range, or query
-            and value are batches of other sizes, where these are known.
+        ValueError: If `num_heads` does not divide the width and `key_dim` is None, an argument is
+            out of range, or query and value differ in batch size, where it is known.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.2.2
@@ -116,125 +141,181 @@ class MultiHeadAttention(keras.layers.Layer):
     (2, 5, 32)
     """
 
-    def __init__(self, num_heads, dropout=0.0, **kwargs):
+    def __init__(
+        self,
+        num_heads: int,
+        dropout: float = 0.0,
+        *,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        use_bias: bool = True,
+        kernel_initializer: Initializer | None = None,
+        bias_initializer: Initializer = "zeros",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         check_positive(num_heads=num_heads)
         check_rate(dropout=dropout)
+        for name, width in (("key_dim", key_dim), ("value_dim", value_dim)):
+            if width is not None:
+                check_positive(**{name: width})
         self.num_heads = num_heads
         self.dropout = dropout
+        self.key_dim = key_dim
+        self.value_dim = value_dim
+        self.use_bias = use_bias
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
         self.supports_masking = True
 
-    def build(self, query_shape, value_shape, key_shape=None):
+    def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
         width = query_shape[-1]
-        if width % self.num_heads:
+        if self.key_dim is None and width % self.num_heads:
             raise ValueError(
-                "The width of the query must be divisible by num_heads. "
+                "The width of the query must be divisible by num_heads, or key_dim be given. "
                 f"Received: width={width}, num_heads={self.num_heads}"
             )
-        self.head_width = width // self.num_heads
-
-        def dense(name, variance=1.0):
-            initializer = keras.initializers.VarianceScaling(variance, "fan_avg", "uniform")
-            return keras.layers.Dense(
-                width, kernel_initializer=initializer, dtype=self.dtype_policy, name=name
-            )
+        self._key_width = self.key_dim or width // self.num_heads
+        self._value_width = self.value_dim or self._key_width
+        key_units = self.num_heads * self._key_width
+        value_units = self.num_heads * self._value_width
 
         # Half of Glorot's variance, as though the three were one kernel. With all of it the mean of
         # the values drowns the residual, and a deep post-norm encoder loses the order of the words.
-        self.query_dense = dense("query", variance=0.5)
-        self.key_dense = dense("key", variance=0.5)
-        self.value_dense = dense("value", variance=0.5)
-        self.output_dense = dense("output")
+        self.query_dense = self._dense("query", key_units, variance=0.5)
+        self.key_dense = self._dense("key", key_units, variance=0.5)
+        self.value_dense = self._dense("value", value_units, variance=0.5)
+        self.output_dense = self._dense("output", width, variance=1.0)
         self.query_dense.build(query_shape)
         self.key_dense.build(value_shape if key_shape is None else key_shape)
         self.value_dense.build(value_shape)
-        self.output_dense.build(query_shape)
+        self.output_dense.build((*query_shape[:-1], value_units))
         self.dropout_layer = None
         if self.dropout:
             self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
 
+    def _dense(self, name, units, variance):
+        if self.kernel_initializer is None:
+            kernel_initializer = keras.initializers.VarianceScaling(variance, "fan_avg", "uniform")
+        else:
+            kernel_initializer = _copy(self.kernel_initializer)
+        return keras.layers.Dense(
+            units,
+            use_bias=self.use_bias,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=_copy(self.bias_initializer),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
     def call(
         self,
-        query,
-        value,
-        key=None,
-        query_mask=None,
-        value_mask=None,
-        key_mask=None,
-        attention_mask=None,
-        return_attention_scores=False,
-        training=None,
-        use_causal_mask=False,
-    ):
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         self._check_batches(query, value)
         keys, values = self.project(value, key)
-        mask = None
+        mask = None  # Broadcasts to [batch, num_heads, query_length, key_length].
         for padding in (value_mask, key_mask):  # [batch, key_length]
             if padding is not None:
-                mask = _both(mask, ops.cast(padding, "bool")[:, None, :])
+                mask = _both(mask, ops.cast(padding, "bool")[:, None, None, :])
         if attention_mask is not None:
-            mask = _both(mask, ops.cast(attention_mask, "bool"))
+            mask = _both(mask, _for_each_head(ops.cast(attention_mask, "bool")))
         if use_causal_mask:
-            mask = _both(mask, causal_mask(ops.shape(query)[1], ops.shape(keys)[2])[None])
+            mask = _both(mask, causal_mask(ops.shape(query)[1], ops.shape(keys)[2]))
         outputs, scores = self.attend(query, keys, values, mask, training)
         return (outputs, scores) if return_attention_scores else outputs
 
-    def project(self, value, key=None):
-        """Projects to keys and values, each `[batch, num_heads, key_length, head_width]`."""
+    def project(self, value: Tensor, key: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Projects to what `attend` takes.
+
+        Args:
+            value: Float tensor `[batch, key_length, value_width]`.
+            key: Float tensor `[batch, key_length, key_width]`; `value` when None.
+
+        Returns:
+            The keys `[batch, num_heads, key_length, key_dim]` and the values
+            `[batch, num_heads, key_length, value_dim]`.
+        """
         key = value if key is None else key
         return (
             self._split_heads(self.key_dense(key), ops.shape(key)[0]),
             self._split_heads(self.value_dense(value), ops.shape(value)[0]),
         )
 
-    def attend(self, query, keys, values, mask=None, training=None, swap=_swap):
+    def attend(
+        self,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor | None = None,
+        training: bool | None = None,
+        swap: Callable[[Tensor], Tensor] = _swap,
+    ) -> tuple[Tensor, Tensor]:
         """Attention over what `project` returned.
 
         Args:
             query: Float tensor `[batch, query_length, width]` or `[batch * query_length, width]`.
-            keys: Float tensor `[batch, num_heads, key_length, head_width]`.
-            values: Float tensor `[batch, num_heads, key_length, head_width]`.
-            mask: Boolean tensor that broadcasts to `[batch, query_length, key_length]`, or None.
+            keys: Float tensor `[batch, num_heads, key_length, key_dim]`.
+            values: Float tensor `[batch, num_heads, key_length, value_dim]`.
+            mask: Boolean tensor that broadcasts to `[batch, query_length, key_length]` or to
+                `[batch, num_heads, query_length, key_length]`, or None.
             training: Whether dropout is on.
-            swap: Function that swaps the two axes in the middle.
+            swap: Function that swaps the two middle axes.
 
         Returns:
             The outputs, of the shape of the query, and the weights.
         """
-        if mask is not None:
-            mask = ops.expand_dims(mask, -3)
         batch_size = ops.shape(query if len(query.shape) == 3 else keys)[0]
         outputs, scores = scaled_dot_product_attention(
             self._split_heads(self.query_dense(query), batch_size, swap),
             keys,
             values,
-            mask,
+            None if mask is None else _for_each_head(mask),
             dropout=self.dropout_layer,
             training=training,
         )
-        outputs = ops.reshape(swap(outputs), ops.shape(query))
+        value_units = self.num_heads * self._value_width
+        outputs = ops.reshape(swap(outputs), (*ops.shape(query)[:-1], value_units))
         return self.output_dense(outputs), scores
 
     def _check_batches(self, query, value):
         sizes = {x.shape[0] for x in (query, value)} - {None}
         if len(sizes) > 1:
             raise ValueError(
-                f"{self.name} takes a query and a value of one batch size. "
+                f"{self.name} takes a query and a value of the same batch size. "
                 f"Received: shapes {tuple(query.shape)} and {tuple(value.shape)}"
             )
 
     def _split_heads(self, x, batch_size, swap=_swap):
         # [batch, length, width] or [batch * length, width]
-        # -> [batch, num_heads, length, head_width]
-        return swap(ops.reshape(x, (batch_size, -1, self.num_heads, self.head_width)))
+        # -> [batch, num_heads, length, width / num_heads]
+        return swap(ops.reshape(x, (batch_size, -1, self.num_heads, x.shape[-1] // self.num_heads)))
 
-    def compute_mask(self, query, query_mask):
+    def compute_mask(self, query: Tensor, query_mask: Tensor | None) -> Tensor | None:
         return query_mask
 
-    def compute_output_shape(self, query_shape, value_shape, key_shape=None):
+    def compute_output_shape(
+        self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None
+    ) -> Shape:
         return query_shape
 
-    def compute_output_spec(self, query, value, *args, return_attention_scores=False, **kwargs):
+    def compute_output_spec(
+        self,
+        query: Tensor,
+        value: Tensor,
+        *args: Any,
+        return_attention_scores: bool = False,
+        **kwargs: Any,
+    ) -> keras.KerasTensor | tuple[keras.KerasTensor, keras.KerasTensor]:
         self._check_batches(query, value)
         output = keras.KerasTensor(query.shape, dtype=self.compute_dtype)
         if not return_attention_scores:
@@ -242,8 +323,28 @@ class MultiHeadAttention(keras.layers.Layer):
         shape = (query.shape[0], self.num_heads, query.shape[1], value.shape[1])
         return output, keras.KerasTensor(shape, dtype=self.compute_dtype)
 
-    def get_config(self):
-        return {**super().get_config(), "num_heads": self.num_heads, "dropout": self.dropout}
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "dropout": self.dropout,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+        }
+
+
+def _copy(initializer):
+    # Keras's initializers return the same values again when they are called again.
+    if isinstance(initializer, keras.initializers.Initializer):
+        return initializer.clone()
+    return initializer
+
+
+def _for_each_head(mask):
+    return ops.expand_dims(mask, 1) if len(mask.shape) == 3 else mask
 
 
 def _both(first, second):
@@ -255,22 +356,27 @@ class CausalSelfAttention(MultiHeadAttention):
     """Multi-head attention of a sequence over itself, each position seeing none after it.
 
     Args:
-        num_heads: Number of heads; must divide the width of the input.
+        num_heads: Number of heads; must divide the width of the input unless `key_dim` is given.
         dropout: Rate of dropout on the attention weights, at least 0 and below 1.
+        key_dim, value_dim, use_bias, kernel_initializer, bias_initializer: By keyword, as in
+            `MultiHeadAttention`.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
         inputs: Float tensor `[batch, length, width]`.
-        mask: Boolean `[batch, length]`, true at real tokens; filled in by Keras.
+        mask: Boolean `[batch, length]`, true at real tokens, which alone are seen; the one that
+            the inputs carry when None.
         return_attention_scores: Whether to return the weights `[batch, num_heads, length, length]`
             too.
         training: Whether dropout is on.
 
     Returns:
-        Float tensor `[batch, length, width]`, with the weights where asked.
+        Float tensor `[batch, length, width]`, which carries the mask, whether it came with the
+        inputs or as `mask=`; with `return_attention_scores`, a pair of it and the weights.
 
     Raises:
-        ValueError: If `num_heads` does not divide the width, or `dropout` is out of range.
+        ValueError: If `num_heads` does not divide the width and `key_dim` is None, or an argument
+            is out of range.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.2.3
@@ -282,10 +388,16 @@ class CausalSelfAttention(MultiHeadAttention):
     (2, 5, 32)
     """
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         super().build(input_shape, input_shape)
 
-    def call(self, inputs, mask=None, return_attention_scores=False, training=None):
+    def call(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         return super().call(
             inputs,
             inputs,
@@ -295,18 +407,32 @@ class CausalSelfAttention(MultiHeadAttention):
             use_causal_mask=True,
         )
 
-    def empty_cache(self, batch_size):
-        """The cache for the first `step`: two tensors `[batch, num_heads, 0, head_width]`."""
-        empty = ops.zeros((batch_size, self.num_heads, 0, self.head_width), self.compute_dtype)
-        return empty, empty
+    def empty_cache(self, batch_size: int | Tensor) -> tuple[Tensor, Tensor]:
+        """The cache for the first `step`.
 
-    def step(self, inputs, cache, mask=None):
+        Args:
+            batch_size: Number of rows.
+
+        Returns:
+            The keys `[batch, num_heads, 0, key_dim]` and the values
+            `[batch, num_heads, 0, value_dim]`: none yet.
+        """
+        keys, values = (
+            ops.zeros((batch_size, self.num_heads, 0, width), self.compute_dtype)
+            for width in (self._key_width, self._value_width)
+        )
+        return keys, values
+
+    def step(
+        self, inputs: Tensor, cache: tuple[Tensor, Tensor], mask: Tensor | None = None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Attends from new positions over those in the cache and themselves.
 
         Args:
             inputs: Float tensor `[batch * new, width]`: usually one position, or the beams of one.
-            cache: What `empty_cache` or the step before returned: keys and values
-                `[batch, num_heads, length, head_width]`.
+            cache: What `empty_cache` or the step before returned: keys
+                `[batch, num_heads, length, key_dim]` and values
+                `[batch, num_heads, length, value_dim]`.
             mask: Boolean tensor that broadcasts to `[batch, new, length + new]`, or None, when
                 every new position sees all.
 
@@ -323,13 +449,15 @@ class CausalSelfAttention(MultiHeadAttention):
         outputs, _ = self.attend(inputs, keys, values, mask, swap=swap_without_gradient)
         return outputs, (keys, values)
 
-    def compute_mask(self, inputs, mask):
+    def compute_mask(self, inputs: Tensor, mask: Tensor | None) -> Tensor | None:
         return mask
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
 
-    def compute_output_spec(self, inputs, *args, **kwargs):
+    def compute_output_spec(
+        self, inputs: Tensor, *args: Any, **kwargs: Any
+    ) -> keras.KerasTensor | tuple[keras.KerasTensor, keras.KerasTensor]:
         return super().compute_output_spec(inputs, inputs, **kwargs)
 
 
@@ -338,25 +466,30 @@ class CrossAttention(MultiHeadAttention):
     """Multi-head attention of a target sequence over a memory (the encoder's output).
 
     Args:
-        num_heads: Number of heads; must divide the width of the target.
+        num_heads: Number of heads; must divide the width of the target unless `key_dim` is given.
         dropout: Rate of dropout on the attention weights, at least 0 and below 1.
+        key_dim, value_dim, use_bias, kernel_initializer, bias_initializer: By keyword, as in
+            `MultiHeadAttention`.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
         target: Float tensor `[batch, target_length, width]`.
         memory: Float tensor `[batch, memory_length, memory_width]`.
-        target_mask, memory_mask: Boolean `[batch, length]`, true at real tokens; filled in by
-            Keras.
+        target_mask: Has no effect; it is there as `query_mask` is in `MultiHeadAttention`.
+        memory_mask: Boolean `[batch, memory_length]`, true at real tokens, which alone are seen;
+            the one that the memory carries when None.
         return_attention_scores: Whether to return the weights
             `[batch, num_heads, target_length, memory_length]` too.
         training: Whether dropout is on.
 
     Returns:
-        Float tensor `[batch, target_length, width]`, with the weights where asked.
+        Float tensor `[batch, target_length, width]`; with `return_attention_scores`, a pair of it
+        and the weights. The output carries the mask that the target tensor carries; one passed as
+        `target_mask` is not carried on.
 
     Raises:
-        ValueError: If `num_heads` does not divide the width, `dropout` is out of range, or target
-            and memory are batches of other sizes, where these are known.
+        ValueError: If `num_heads` does not divide the width and `key_dim` is None, an argument is
+            out of range, or target and memory differ in batch size, where it is known.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.2.3
@@ -369,18 +502,18 @@ class CrossAttention(MultiHeadAttention):
     (2, 5, 32)
     """
 
-    def build(self, target_shape, memory_shape):
+    def build(self, target_shape: Shape, memory_shape: Shape) -> None:
         super().build(target_shape, memory_shape)
 
     def call(
         self,
-        target,
-        memory,
-        target_mask=None,
-        memory_mask=None,
-        return_attention_scores=False,
-        training=None,
-    ):
+        target: Tensor,
+        memory: Tensor,
+        target_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         return super().call(
             target,
             memory,
@@ -389,11 +522,13 @@ class CrossAttention(MultiHeadAttention):
             training=training,
         )
 
-    def compute_mask(self, target, target_mask):
+    def compute_mask(self, target: Tensor, target_mask: Tensor | None) -> Tensor | None:
         return target_mask
 
-    def compute_output_shape(self, target_shape, memory_shape):
+    def compute_output_shape(self, target_shape: Shape, memory_shape: Shape) -> Shape:
         return target_shape
 
-    def compute_output_spec(self, target, memory, *args, **kwargs):
+    def compute_output_spec(
+        self, target: Tensor, memory: Tensor, *args: Any, **kwargs: Any
+    ) -> keras.KerasTensor | tuple[keras.KerasTensor, keras.KerasTensor]:
         return super().compute_output_spec(target, memory, **kwargs)

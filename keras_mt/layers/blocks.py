@@ -1,5 +1,7 @@
 """Encoder and decoder blocks: attention and feed-forward, each with its residual and norm."""
 
+from typing import Any
+
 import keras
 
 from keras_mt.layers.attention import (
@@ -10,13 +12,22 @@ from keras_mt.layers.attention import (
 )
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.feed_forward import FeedForward
+from keras_mt.layers.types import Activation, Shape, Tensor
 from keras_mt.layers.validation import check_positive, check_rate
 
 
 class _Block(keras.layers.Layer):
     """What encoder and decoder blocks share: their arguments, and a sublayer's surroundings."""
 
-    def __init__(self, num_heads, d_ff, dropout=0.0, activation="relu", pre_norm=False, **kwargs):
+    def __init__(
+        self,
+        num_heads: int,
+        d_ff: int,
+        dropout: float = 0.0,
+        activation: Activation = "relu",
+        pre_norm: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         check_positive(num_heads=num_heads, d_ff=d_ff)
         check_rate(dropout=dropout)
@@ -53,7 +64,7 @@ class _Block(keras.layers.Layer):
             training,
         )[0]
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "num_heads": self.num_heads,
@@ -83,11 +94,13 @@ class EncoderBlock(_Block):
 
     Call arguments:
         inputs: Float tensor `[batch, length, width]`.
-        mask: Boolean `[batch, length]`, true at real tokens; filled in by Keras.
+        mask: Boolean `[batch, length]`, true at real tokens, which alone are seen; the one that
+            the inputs carry when None.
         training: Whether dropout is on.
 
     Returns:
-        Float tensor `[batch, length, width]`, which carries the mask on.
+        Float tensor `[batch, length, width]`, which carries the mask, whether it came with the
+        inputs or as `mask=`.
 
     Raises:
         ValueError: If `num_heads` does not divide the width, or an argument is out of range.
@@ -103,7 +116,7 @@ class EncoderBlock(_Block):
     (2, 5, 32)
     """
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         self.self_attention = MultiHeadAttention(
             self.num_heads, dtype=self.dtype_policy, name="self_attention"
         )
@@ -112,14 +125,16 @@ class EncoderBlock(_Block):
         self.self_attention_norm.build(input_shape)
         self._build_feed_forward(input_shape)
 
-    def call(self, inputs, mask=None, training=None):
+    def call(
+        self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
+    ) -> Tensor:
         def attend(x):
             return self.self_attention(x, x, value_mask=mask, training=training), None
 
         hidden, _ = self._sublayer(inputs, self.self_attention_norm, attend, training)
         return self._feed_forward_sublayer(hidden, training)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
 
 
@@ -144,15 +159,16 @@ class DecoderBlock(_Block):
     Call arguments:
         target: Float tensor `[batch, target_length, width]`.
         memory: Float tensor `[batch, memory_length, memory_width]`, or None.
-        target_mask, memory_mask: Boolean `[batch, length]`, true at real tokens; filled in by
-            Keras.
+        target_mask, memory_mask: Boolean `[batch, length]`, true at real tokens, which alone are
+            seen; those that the tensors carry when None.
         return_attention_scores: Whether to return the weights of the cross-attention
             `[batch, num_heads, target_length, memory_length]` too.
         training: Whether dropout is on.
 
     Returns:
-        Float tensor `[batch, target_length, width]`, which carries the target's mask on; with the
-        weights where asked.
+        Float tensor `[batch, target_length, width]`; with `return_attention_scores`, a pair of it
+        and the weights. The output carries the mask that the target tensor carries; one passed as
+        `target_mask` is used, but not carried on.
 
     Raises:
         ValueError: If `num_heads` does not divide the width, an argument is out of range, or a
@@ -169,7 +185,7 @@ class DecoderBlock(_Block):
     (2, 5, 32)
     """
 
-    def build(self, target_shape, memory_shape=None):
+    def build(self, target_shape: Shape, memory_shape: Shape | None = None) -> None:
         self.self_attention = CausalSelfAttention(
             self.num_heads, dtype=self.dtype_policy, name="self_attention"
         )
@@ -188,13 +204,13 @@ class DecoderBlock(_Block):
 
     def call(
         self,
-        target,
-        memory=None,
-        target_mask=None,
-        memory_mask=None,
-        return_attention_scores=False,
-        training=None,
-    ):
+        target: Tensor,
+        memory: Tensor | None = None,
+        target_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         self._check_memory(memory, return_attention_scores)
 
         def attend_to_self(x):
@@ -217,11 +233,18 @@ class DecoderBlock(_Block):
     def _check_memory(self, memory, return_attention_scores):
         if (memory is None) != (self.cross_attention is None):
             built, called = ("with", "without") if memory is None else ("without", "with")
-            raise ValueError(f"{self.name} was built {built} memory and is called {called} it.")
+            raise ValueError(f"{self.name} was built {built} memory but is called {called} it.")
         if return_attention_scores and memory is None:
             raise ValueError(f"{self.name} has no memory to return attention scores for.")
 
-    def step(self, target, cache, mask=None, memory_cache=None, memory_mask=None):
+    def step(
+        self,
+        target: Tensor,
+        cache: tuple[Tensor, Tensor],
+        mask: Tensor | None = None,
+        memory_cache: tuple[Tensor, Tensor] | None = None,
+        memory_mask: Tensor | None = None,
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """The block on new positions of the target, over the cache of those before.
 
         Args:
@@ -248,15 +271,20 @@ class DecoderBlock(_Block):
             hidden, _ = self._sublayer(hidden, self.cross_attention_norm, attend_to_memory)
         return self._feed_forward_sublayer(hidden), cache
 
-    def compute_mask(self, target, target_mask):
+    def compute_mask(self, target: Tensor, target_mask: Tensor | None) -> Tensor | None:
         return target_mask
 
-    def compute_output_shape(self, target_shape, memory_shape=None):
+    def compute_output_shape(self, target_shape: Shape, memory_shape: Shape | None = None) -> Shape:
         return target_shape
 
     def compute_output_spec(
-        self, target, memory=None, *args, return_attention_scores=False, **kwargs
-    ):
+        self,
+        target: Tensor,
+        memory: Tensor | None = None,
+        *args: Any,
+        return_attention_scores: bool = False,
+        **kwargs: Any,
+    ) -> keras.KerasTensor | tuple[keras.KerasTensor, keras.KerasTensor]:
         self._check_memory(memory, return_attention_scores)
         output = keras.KerasTensor(target.shape, dtype=self.compute_dtype)
         if not return_attention_scores:

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_mt.layers.types import Tensor
+
 
 @keras.saving.register_keras_serializable(package="keras_mt")
 class Dropout(keras.layers.Dropout):
@@ -15,8 +17,8 @@ class Dropout(keras.layers.Dropout):
 
     Args:
         rate: The share of the elements that is set to 0, from 0 to 1.
-        **kwargs: `seed`, `noise_shape` (which leaves all to Keras), `name`, `dtype` and the other
-            arguments of `keras.layers.Layer`.
+        **kwargs: `seed`, `noise_shape` (with which Keras's own is used), `name`, `dtype` and the
+            other arguments of `keras.layers.Layer`.
 
     Call arguments:
         inputs: Float tensor of any shape.
@@ -39,7 +41,7 @@ class Dropout(keras.layers.Dropout):
     [0.0, 1.3333]
     """
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Tensor, training: bool = False) -> Tensor:
         on_tensorflow = keras.backend.backend() == "tensorflow"
         by_bytes = on_tensorflow and 0 < self.rate < 1 and self.noise_shape is None
         if not (training and by_bytes):
@@ -51,6 +53,6 @@ class Dropout(keras.layers.Dropout):
             [(size + 3) // 4, 1], -(2**31), 2**31 - 1, dtype="int32", seed=self.seed_generator
         )
         draws = ops.reshape(ops.reshape(ops.view(words, "uint8"), (-1,))[:size], shape)
-        # A product with what needs no gradient is cheaper, there and back, than a choice.
+        # A product with what needs no gradient is cheaper, forward and backward, than `where`.
         scale = 256 / (256 - dropped)
         return inputs * (ops.cast(draws >= dropped, inputs.dtype) * scale)

@@ -1,8 +1,11 @@
 """The position-wise feed-forward network."""
 
+from typing import Any
+
 import keras
 
 from keras_mt.layers.dropout import Dropout
+from keras_mt.layers.types import Activation, Shape, Tensor
 from keras_mt.layers.validation import check_positive, check_rate
 
 
@@ -12,7 +15,7 @@ class FeedForward(keras.layers.Layer):
 
     Args:
         d_ff: Width of the inner layer.
-        activation: The inner layer's activation, as Keras names them.
+        activation: Activation of the inner layer: a function, or the name that Keras has for it.
         dropout: Rate of dropout on the inner layer, at least 0 and below 1.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
@@ -36,7 +39,9 @@ class FeedForward(keras.layers.Layer):
     (2, 5, 32)
     """
 
-    def __init__(self, d_ff, activation="relu", dropout=0.0, **kwargs):
+    def __init__(
+        self, d_ff: int, activation: Activation = "relu", dropout: float = 0.0, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         check_positive(d_ff=d_ff)
         check_rate(dropout=dropout)
@@ -45,7 +50,7 @@ class FeedForward(keras.layers.Layer):
         self.dropout = dropout
         self.supports_masking = True
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         self.inner_dense = keras.layers.Dense(
             self.d_ff, activation=self.activation, dtype=self.dtype_policy, name="inner"
         )
@@ -56,14 +61,14 @@ class FeedForward(keras.layers.Layer):
         self.output_dense.build((*input_shape[:-1], self.d_ff))
         self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         hidden = self.dropout_layer(self.inner_dense(inputs), training=training)
         return self.output_dense(hidden)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "d_ff": self.d_ff,

@@ -2,17 +2,19 @@
 
 import functools
 import math
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_mt.layers.dropout import Dropout
+from keras_mt.layers.types import Shape, Tensor
 from keras_mt.layers.validation import check_positive, check_rate
 
 
 @functools.lru_cache(maxsize=8)
-def sinusoidal_positions(length, d_model):
+def sinusoidal_positions(length: int, d_model: int) -> np.ndarray:
     """Sinusoidal position encodings, computed once for each pair of arguments.
 
     `p[i, 2j] = sin(i / 10000^(2j / d_model))` and `p[i, 2j + 1] = cos(i / 10000^(2j / d_model))`.
@@ -46,6 +48,29 @@ def sinusoidal_positions(length, d_model):
     return positions
 
 
+def target_mask(target: Tensor, padding_id: int = 0) -> Tensor:
+    """The mask of a decoder's input: the tokens that are not padding, and always position 0.
+
+    In some models (Marian's) the start token, which stands at position 0, is the padding token. A
+    model hands this mask to the embedding of its target:
+    `embedding(target, mask=target_mask(target, padding_id))`.
+
+    Args:
+        target: Integer tensor `[batch, length]`, or a symbolic one.
+        padding_id: The padding token.
+
+    Returns:
+        Boolean tensor `[batch, length]`.
+
+    Example:
+
+    >>> ops.convert_to_numpy(target_mask(np.array([[0, 7, 9, 0]]))).tolist()
+    [[True, True, True, False]]
+    """
+    start = ops.ones_like(target[:, :1], dtype="bool")
+    return ops.concatenate([start, ops.not_equal(target[:, 1:], padding_id)], axis=1)
+
+
 @keras.saving.register_keras_serializable(package="keras_mt")
 class PositionalEmbedding(keras.layers.Layer):
     """Embeds tokens and their positions: `embedding[token] * sqrt(d_model) + sinusoid[position]`.
@@ -57,26 +82,30 @@ class PositionalEmbedding(keras.layers.Layer):
         vocab_size: Number of tokens.
         d_model: Width; must be even.
         dropout: Rate of dropout on the sum, at least 0 and below 1.
-        max_length: The longest sequence, in tokens.
-        padding_id: The token that fills up sequences; masked.
+        max_length: The greatest length of a sequence, in tokens.
+        padding_id: The token that pads sequences; masked.
         tie_weights: Whether the output projection shares the embedding's weights.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: Integer tensor `[batch, length]`, or one of whole numbers in float32, as Keras
-            builds models of; with `reverse`, float tensor `[batch, length, d_model]`.
+        inputs: Integer tensor `[batch, length]`, or one of whole numbers in float32, such as Keras
+            builds models with; with `reverse`, float tensor `[batch, length, d_model]`.
         reverse: Whether to project to logits.
         positions: Integer positions that broadcast to the shape of `inputs`, for decoding step by
             step; 0, 1, 2, ... when None.
         training: Whether dropout is on.
+        mask: Boolean `[batch, length]`, for the output to carry; by keyword. None for the one that
+            the inputs carry, else that of the tokens that are not padding. `target_mask` makes it
+            for a decoder's input.
 
     Returns:
-        Float tensor `[batch, length, d_model]`, which carries the mask of the tokens that are not
-        padding; with `reverse`, float32 logits `[batch, length, vocab_size]`.
+        Float tensor `[batch, length, d_model]`, or with `reverse` float32 logits
+        `[batch, length, vocab_size]`. Both carry the mask.
 
     Raises:
         ValueError: If `d_model` is odd, `dropout` is out of range, tokens come in half precision,
-            or a sequence is longer than `max_length`, where its length is known.
+            or a sequence is longer than `max_length` and its length is static. Where it is not, as
+            in a `tf.function` of `[None, None]`, TensorFlow itself reports incompatible shapes.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, sections 3.4 and 3.5
@@ -93,18 +122,18 @@ class PositionalEmbedding(keras.layers.Layer):
 
     def __init__(
         self,
-        vocab_size,
-        d_model,
-        dropout=0.0,
-        max_length=1024,
-        padding_id=0,
-        tie_weights=True,
-        **kwargs,
-    ):
+        vocab_size: int,
+        d_model: int,
+        dropout: float = 0.0,
+        max_length: int = 1024,
+        padding_id: int = 0,
+        tie_weights: bool = True,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         check_positive(vocab_size=vocab_size, d_model=d_model, max_length=max_length)
         check_rate(dropout=dropout)
-        sinusoidal_positions(max_length, d_model)  # Refuses an odd width here, not at the call.
+        sinusoidal_positions(max_length, d_model)  # Refuses an odd width now, not at the call.
         self.vocab_size = vocab_size
         self.d_model = d_model
         self.dropout = dropout
@@ -127,10 +156,17 @@ class PositionalEmbedding(keras.layers.Layer):
         self.embedding.supports_masking = True  # Else Keras warns when masked states are projected.
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         self.embedding.build()
 
-    def call(self, inputs, reverse=False, positions=None, training=None):
+    def call(
+        self,
+        inputs: Tensor,
+        reverse: bool = False,
+        positions: Tensor | None = None,
+        training: bool | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
         if reverse:
             return ops.cast(self.embedding(inputs, reverse=True), "float32")
         self._check_tokens(inputs)
@@ -155,22 +191,30 @@ class PositionalEmbedding(keras.layers.Layer):
     def _check_length(self, inputs):
         if (inputs.shape[1] or 0) > self.max_length:
             raise ValueError(
-                f"{self.name} was made for sequences of at most max_length={self.max_length} "
+                f"{self.name} takes sequences of at most max_length={self.max_length} "
                 f"tokens. Received: {inputs.shape[1]} tokens"
             )
 
-    def compute_mask(self, inputs, previous_mask=None):
-        # Keras does not tell whether it was called in reverse: states have one axis more.
-        if len(inputs.shape) > 2 and keras.backend.is_float_dtype(inputs.dtype):
+    def compute_mask(self, inputs: Tensor, previous_mask: Tensor | None = None) -> Tensor | None:
+        # Keras does not tell whether the call was in reverse: states have one axis more.
+        states = len(inputs.shape) > 2 and keras.backend.is_float_dtype(inputs.dtype)
+        if states or previous_mask is not None:
             return previous_mask
         return ops.not_equal(inputs, self.padding_id)
 
-    def compute_output_shape(self, input_shape, reverse=False):
+    def compute_output_shape(self, input_shape: Shape, reverse: bool = False) -> Shape:
         if reverse:
             return (*input_shape[:-1], self.vocab_size)
         return (*input_shape, self.d_model)
 
-    def compute_output_spec(self, inputs, reverse=False, positions=None, training=None):
+    def compute_output_spec(
+        self,
+        inputs: Tensor,
+        reverse: bool = False,
+        positions: Tensor | None = None,
+        training: bool | None = None,
+        mask: Tensor | None = None,
+    ) -> keras.KerasTensor:
         if not reverse:
             self._check_tokens(inputs)
             if positions is None:
@@ -178,7 +222,7 @@ class PositionalEmbedding(keras.layers.Layer):
         shape = self.compute_output_shape(inputs.shape, reverse)
         return keras.KerasTensor(shape, dtype="float32" if reverse else self.compute_dtype)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "vocab_size": self.vocab_size,

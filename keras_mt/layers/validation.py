@@ -1,15 +1,15 @@
 """Checks of constructor arguments, with messages that name the argument."""
 
 
-def check_positive(**arguments):
+def check_positive(**arguments: int) -> None:
     """Raises ValueError unless every keyword argument is a positive int."""
     for name, value in arguments.items():
-        # Keras takes no integers of NumPy's for a size, and does not say for which.
+        # Keras refuses NumPy's integers as sizes, without naming the argument.
         if type(value) is not int or value < 1:
             raise ValueError(f"{name} must be a positive int. Received: {name}={value!r}")
 
 
-def check_rate(**arguments):
+def check_rate(**arguments: float) -> None:
     """Raises ValueError unless every keyword argument lies in 0 <= rate < 1."""
     for name, value in arguments.items():
         if not 0 <= value < 1:

@@ -5,11 +5,21 @@ import importlib
 import os
 import sys
 
+from keras_mt.models.seq2seq import Seq2Seq, built, copy_of
 from keras_mt.models.transformer import PRESETS, Transformer
 
 ARCHITECTURES = {"transformer": Transformer}
 
-__all__ = ["ARCHITECTURES", "PRESETS", "Transformer", "architecture_name", "find_architecture"]
+__all__ = [
+    "ARCHITECTURES",
+    "PRESETS",
+    "Seq2Seq",
+    "Transformer",
+    "architecture_name",
+    "built",
+    "copy_of",
+    "find_architecture",
+]
 
 
 def find_architecture(name: str | type) -> type:

@@ -1,10 +1,14 @@
 """The encoder-decoder Transformer as a functional Keras model."""
 
+import functools
+from typing import Any, Self
+
 import keras
 from keras import ops
 
-from keras_mt.layers import DecoderBlock, EncoderBlock, PositionalEmbedding
+from keras_mt.layers import DecoderBlock, EncoderBlock, PositionalEmbedding, target_mask
 from keras_mt.layers.validation import check_positive
+from keras_mt.models.seq2seq import Seq2Seq, copy_of
 
 # `model`: arguments of Transformer. `training`: what the same source trains it with, and what
 # `keras-mt train` takes unless told otherwise. base and big are Vaswani et al. 2017, table 3;
@@ -26,17 +30,18 @@ PRESETS = {
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
-class Transformer(keras.Model):
+class Transformer(Seq2Seq, keras.Model):
     """The encoder-decoder Transformer for translation, a functional `keras.Model`.
 
     Inputs `{"source": int32 [batch, source_length], "target": int32 [batch, target_length]}`, the
     target beginning with the start token; output float32 logits
-    `[batch, target_length, vocab_size]`, at each position for the token that comes next. Token 0
-    is padding.
+    `[batch, target_length, vocab_size]`, at each position for the token that comes next.
+
+    `encoder` and `decoder` are its halves, models of their own with the same weights.
 
     Args:
         vocab_size: Number of tokens of the joint vocabulary.
-        num_layers: Number of encoder blocks, and of decoder blocks.
+        num_layers: Number of encoder blocks, and of decoder blocks, unless the next two say.
         d_model: Width of the model; must be even.
         num_heads: Number of attention heads; must divide `d_model`.
         d_ff: Inner width of the feed-forward networks.
@@ -46,6 +51,9 @@ class Transformer(keras.Model):
         share_embeddings: Whether source and target embed with the same weights.
         tie_output: Whether the output projection shares the target's embedding weights.
         max_length: The longest source or target, in tokens.
+        padding_id: The token that fills up both sides.
+        num_encoder_layers: Number of encoder blocks; None for `num_layers`.
+        num_decoder_layers: Number of decoder blocks; None for `num_layers`.
         **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
 
     Raises:
@@ -68,21 +76,31 @@ class Transformer(keras.Model):
 
     def __init__(
         self,
-        vocab_size,
-        num_layers=6,
-        d_model=512,
-        num_heads=8,
-        d_ff=2048,
-        dropout=0.1,
+        vocab_size: int,
+        num_layers: int = 6,
+        d_model: int = 512,
+        num_heads: int = 8,
+        d_ff: int = 2048,
+        dropout: float = 0.1,
         activation="relu",
-        pre_norm=False,
-        share_embeddings=True,
-        tie_output=True,
-        max_length=1024,
+        pre_norm: bool = False,
+        share_embeddings: bool = True,
+        tie_output: bool = True,
+        max_length: int = 1024,
+        padding_id: int = 0,
+        num_encoder_layers: int | None = None,
+        num_decoder_layers: int | None = None,
         dtype=None,
         **kwargs,
     ):
-        check_positive(num_layers=num_layers, num_heads=num_heads)
+        encoder_layers = num_layers if num_encoder_layers is None else num_encoder_layers
+        decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
+        check_positive(
+            num_layers=num_layers,
+            num_heads=num_heads,
+            num_encoder_layers=encoder_layers,
+            num_decoder_layers=decoder_layers,
+        )
         if d_model % num_heads:
             raise ValueError(
                 "d_model must be divisible by num_heads. "
@@ -96,6 +114,7 @@ class Transformer(keras.Model):
                 d_model,
                 dropout,
                 max_length=max_length,
+                padding_id=padding_id,
                 tie_weights=tie_weights,
                 dtype=policy,
                 name=name,
@@ -113,15 +132,15 @@ class Transformer(keras.Model):
             "embedding" if share_embeddings else "target_embedding", tie_output
         )
         source_embedding = target_embedding if share_embeddings else embedding("source_embedding")
-        encoder_blocks = [block(EncoderBlock, f"encoder_{i}") for i in range(num_layers)]
-        decoder_blocks = [block(DecoderBlock, f"decoder_{i}") for i in range(num_layers)]
+        encoder_blocks = [block(EncoderBlock, f"encoder_{i}") for i in range(encoder_layers)]
+        decoder_blocks = [block(DecoderBlock, f"decoder_{i}") for i in range(decoder_layers)]
         encoder_norm = final_norm("encoder_norm") if pre_norm else None
         decoder_norm = final_norm("decoder_norm") if pre_norm else None
 
         source = keras.Input((None,), dtype="int32", name="source")
         target = keras.Input((None,), dtype="int32", name="target")
         memory = _in_turn(source, source_embedding, *encoder_blocks, encoder_norm)
-        hidden = target_embedding(target)
+        hidden = target_embedding(target, mask=target_mask(target, padding_id))
         for decoder_block in decoder_blocks:
             hidden = decoder_block(hidden, memory)
         logits = target_embedding(_in_turn(hidden, decoder_norm), reverse=True)
@@ -143,9 +162,13 @@ class Transformer(keras.Model):
             "share_embeddings": share_embeddings,
             "tie_output": tie_output,
             "max_length": max_length,
+            "padding_id": padding_id,
+            "num_encoder_layers": num_encoder_layers,
+            "num_decoder_layers": num_decoder_layers,
         }
-        for name in ("vocab_size", "d_model", "max_length"):
+        for name in ("vocab_size", "d_model", "max_length", "padding_id"):
             setattr(self, name, self._config[name])
+        self.source_vocab_size = self.target_vocab_size = vocab_size
 
     @classmethod
     def from_preset(cls, preset, **kwargs):
@@ -170,6 +193,27 @@ class Transformer(keras.Model):
             raise ValueError(f"Unknown preset {preset!r}; there are {', '.join(cls.presets)}.")
         return cls(**{**cls.presets[preset]["model"], **kwargs})
 
+    @functools.cached_property
+    def encoder(self) -> keras.Model:
+        """The encoder, a functional model: source tokens to `[batch, source_length, d_model]`.
+
+        Its output carries the mask of the tokens.
+        """
+        source = keras.Input((None,), dtype="int32", name="source")
+        return keras.Model(source, self.encode(source), name="encoder")
+
+    @functools.cached_property
+    def decoder(self) -> keras.Model:
+        """The decoder, a functional model: `{"target": tokens, "memory": what the encoder gave}` to
+        logits.
+
+        It heeds the mask that the memory carries.
+        """
+        target = keras.Input((None,), dtype="int32", name="target")
+        memory = keras.Input((None, self.d_model), dtype=self.compute_dtype, name="memory")
+        inputs = {"target": target, "memory": memory}
+        return keras.Model(inputs, self._logits(target, memory), name="decoder")
+
     def encode(self, source):
         """The encoder's output, which the decoder attends to.
 
@@ -181,38 +225,30 @@ class Transformer(keras.Model):
         """
         return _in_turn(source, self.source_embedding, *self.encoder_blocks, self.encoder_norm)
 
-    def start_decoding(self, source):
-        """Encodes the source and begins a step-by-step decoding.
+    def _embedded(self, target):
+        return self.target_embedding(target, mask=target_mask(target, self.padding_id))
 
-        Args:
-            source: Integer tokens `[batch, source_length]`.
+    def _logits(self, target, memory):
+        hidden = self._embedded(target)
+        for block in self.decoder_blocks:
+            hidden = block(hidden, memory)
+        return self.target_embedding(_in_turn(hidden, self.decoder_norm), reverse=True)
 
-        Returns:
-            The cache for the first `decode_step`: a nest of tensors whose first axis is the batch.
+    def start_decoding(self, source, beams: int = 1) -> dict[str, Any]:
+        """See `Seq2Seq.start_decoding`.
+
+        The hypotheses of a source share its keys and values, and stand side by side in what grows.
         """
         memory = self.encode(source)
         batch_size = ops.shape(source)[0]
         return {
             "target": [b.self_attention.empty_cache(batch_size) for b in self.decoder_blocks],
             "memory": [b.cross_attention.project(memory) for b in self.decoder_blocks],
-            "memory_mask": ops.not_equal(source, 0),
+            "memory_mask": ops.not_equal(source, self.padding_id),
         }
 
     def decode_step(self, tokens, position, cache, mask=None):
-        """Logits for the token after `tokens`, computed from the cache of the positions before.
-
-        The tokens `[batch, beams]` all stand at `position`; `mask` says which of the cached
-        positions, and of the new ones at their end, belong to each.
-
-        Args:
-            tokens: Integer tokens `[batch, beams]`.
-            position: Their position, from 0.
-            cache: From `start_decoding` or the step before.
-            mask: Boolean `[batch, beams, position * beams + beams]`, or None for a single beam.
-
-        Returns:
-            Float32 logits `[batch, beams, vocab_size]` and the grown cache.
-        """
+        """See `Seq2Seq.decode_step`; the logits are float32."""
         hidden = self.target_embedding(tokens, positions=position)
         # [batch * beams, d_model]: products of two dimensions take their bias and ReLU along.
         hidden = ops.reshape(hidden, (-1, self.d_model))
@@ -225,8 +261,42 @@ class Transformer(keras.Model):
             )
             grown.append(block_cache)
         logits = self.target_embedding(_in_turn(hidden, self.decoder_norm), reverse=True)
-        logits = ops.reshape(logits, (-1, tokens.shape[1], self.vocab_size))
+        logits = ops.reshape(logits, (*ops.shape(tokens), self.vocab_size))
         return logits, {**cache, "target": grown}
+
+    def attention(self, source, target):
+        """The cross-attention of the last decoder block, averaged over its heads.
+
+        Args:
+            source: Integer tokens `[batch, source_length]`.
+            target: Integer tokens `[batch, target_length]`, from the start token on.
+
+        Returns:
+            Float32 `[batch, target_length, source_length]`, whose rows sum to 1.
+        """
+        memory, hidden = self.encode(source), self._embedded(target)
+        for block in self.decoder_blocks:
+            hidden, scores = block(hidden, memory, return_attention_scores=True)
+        return ops.mean(ops.cast(scores, "float32"), axis=1)
+
+    def for_inference(self, dtype: str = "float32") -> Self:
+        """A copy in another dtype, whose output projection has a kernel of its own.
+
+        The product with a transposed embedding takes TensorFlow 1.7 times as long, at each step.
+        """
+        if not self._config["tie_output"]:
+            return copy_of(self, dtype=dtype)
+        copy = self.from_config({**self.get_config(), "dtype": dtype, "tie_output": False})
+        weights = iter(self.get_weights())
+        kernel = copy.target_embedding.embedding.reverse_embeddings
+        embeddings = self.target_embedding.embedding.embeddings
+        copy.set_weights(
+            [
+                ops.transpose(embeddings) if weight is kernel else next(weights)
+                for weight in copy.weights
+            ]
+        )
+        return copy
 
     def get_config(self):
         return {

@@ -7,9 +7,10 @@ import tensorflow as tf
 
 from keras_mt.plots import alignment_figure
 from keras_mt.serving.saved_model import ExportedTranslator
-from keras_mt.translator import as_hypotheses
+from keras_mt.translation.translator import as_hypotheses
 
 _BEAM_SIZE = 5
+_MOST_CHARACTERS = 2000
 
 
 def page(directory):
@@ -32,15 +33,22 @@ def page(directory):
     except ImportError:
         raise ValueError("The page is made with Gradio: pip install 'keras_mt[demo]'") from None
     exported = ExportedTranslator(directory)
-    alignment(exported, "", translations(exported, "")[0].text)  # Nobody waits for a first run.
+    aligns = "align" in exported.signatures
+    translations(exported, "")  # Nobody waits for a first run.
+    if aligns:
+        alignment(exported, "", "")
     languages = [exported.card.get(side, side) for side in ("source", "target")]
     title = f"{exported.card.get('name', directory)}: {' to '.join(languages)}"
 
     def translate(text):
         """The choices of the list, with the best chosen."""
-        if not text.strip():
+        if len(text) > _MOST_CHARACTERS:
+            raise gradio.Error(f"The text has more than {_MOST_CHARACTERS:,} characters.")
+        found = translations(exported, text) if text.strip() else []
+        if not found:
+            if text.strip():
+                gradio.Warning("The model has no translation of this text.")
             return gradio.Radio(choices=[], value=None)
-        found = translations(exported, text)
         choices = [(f"{score:.3f} {translation}", translation) for translation, score, _ in found]
         return gradio.Radio(choices=choices, value=found[0].text)
 
@@ -56,19 +64,30 @@ def page(directory):
 
     with gradio.Blocks(title=title) as blocks:
         gradio.Markdown(f"# {title}")
-        text = gradio.Textbox(label=f"Text ({languages[0]})", lines=3, elem_id="text")
+        text = gradio.Textbox(
+            label=f"Text ({languages[0]})",
+            lines=3,
+            max_length=_MOST_CHARACTERS,
+            elem_id="text",
+        )
         button = gradio.Button("Translate", variant="primary")
         found = gradio.Radio(label=f"Translations ({languages[1]}), best first", elem_id="found")
-        gradio.Markdown("Which words of the text each word of the chosen translation attends to:")
-        plot = gradio.Plot(show_label=False, elem_id="attention")
         gradio.on([button.click, text.submit], translate, text, found)
-        found.change(draw, [text, found], plot)
+        if aligns:
+            gradio.Markdown("Which words of the text each word of the translation attends to:")
+            plot = gradio.Plot(show_label=False, elem_id="attention")
+            found.change(draw, [text, found], plot)
         blocks.load(from_address, None, [text, found])
     return blocks
 
 
 def translations(exported, text):
-    """The best translations of a text, `Hypothesis`es of different texts."""
+    """The best translations of a text, `Hypothesis`es of different texts; none where there is none.
+
+    Args:
+        exported: An `ExportedTranslator`.
+        text: A str.
+    """
     tunable = exported.signatures["tunable"]
     beam_size = min(_BEAM_SIZE, tunable.structured_outputs["scores"].shape[1])
     outputs = tunable(
@@ -80,7 +99,7 @@ def translations(exported, text):
     )
     found = as_hypotheses({name: tensor[0].numpy() for name, tensor in outputs.items()})
     best = {}
-    for hypothesis in found:  # Pieces of other kinds may make up the same text.
+    for hypothesis in found or []:  # Pieces of other kinds may make up the same text.
         best.setdefault(hypothesis.text, hypothesis)
     return list(best.values())
 
@@ -98,17 +117,24 @@ def alignment(exported, text, translation):
     outputs = {name: tensor[0].numpy() for name, tensor in outputs.items()}
     sides = []
     for side in ("source", "target"):
-        length = max(0, outputs[f"{side}_lengths"] - 1)  # Without the end.
-        sides.append(_words([piece.decode() for piece in outputs[f"{side}_tokens"][:length]]))
+        pieces = outputs[f"{side}_tokens"][: outputs[f"{side}_lengths"]]
+        sides.append(_words([piece.decode() for piece in pieces]))
     (source, columns), (target, rows) = sides
     attention = outputs["attention"][: rows.shape[1], : columns.shape[1]]
     return source, target, (rows / rows.sum(axis=1, keepdims=True)) @ attention @ columns.T
 
 
 def _words(pieces):
-    """Words, and which pieces each has, `[words, pieces]`."""
-    numbers = np.cumsum([i == 0 or piece.startswith("▁") for i, piece in enumerate(pieces)]) - 1
+    """Words, and which pieces each has, `[words, pieces]`; the last piece of all ends no word."""
+    end = pieces[-1] if pieces else None  # Where there are lines, each has one.
+    begins = [
+        i == 0 or piece.startswith("▁") or end in pieces[i - 1 : i + 1]
+        for i, piece in enumerate(pieces)
+    ]
+    numbers = np.cumsum(begins) - 1
     words = [""] * (numbers[-1] + 1 if pieces else 0)
     for number, piece in zip(numbers, pieces, strict=True):
         words[number] += piece.replace("▁", "")
-    return words, (numbers[None] == np.arange(len(words))[:, None]).astype(np.float32)
+    kept = [i for i, word in enumerate(words) if word != end]
+    of_word = numbers[None] == np.array(kept, int)[:, None]
+    return [words[i] for i in kept], of_word.astype(np.float32)

@@ -2,19 +2,18 @@
 
 import dataclasses
 import functools
-import os
-import shutil
-import tempfile
 from pathlib import Path
+from typing import Any
 
 import keras
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from keras_mt.decoding import NO_HYPOTHESIS
-from keras_mt.models import Transformer
+from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions
+from keras_mt.files import written_whole
 from keras_mt.serving import server
-from keras_mt.translator import Translator
+from keras_mt.translation import Translator
+from keras_mt.translation.graph import TranslationGraph
 
 # What stock TensorFlow Serving links of tensorflow_text; everything of TensorFlow itself it has.
 _TEXT_OPS = {
@@ -26,14 +25,14 @@ _TEXT_OPS = {
 
 
 def export(
-    translator,
+    translator: Translator,
     directory,
-    dtype="float32",
-    freeze=False,
-    max_beam_size=8,
-    card=None,
-    warmup_texts=None,
-):
+    dtype: str = "float32",
+    freeze: bool = False,
+    max_beam_size: int = 8,
+    card: dict[str, Any] | None = None,
+    warmup_texts: list[str] | None = None,
+) -> None:
     """Writes a SavedModel of a translator; see `Translator.export` for what it holds.
 
     Where the directory's name is a number, it is a version, and a server's configuration files are
@@ -63,19 +62,20 @@ def export(
         "max_length": translator.max_length,
         "split_sentences": translator.split_sentences,
     }
-    models = [_for_decoding(model, dtype) for model in translator.models]
+    # Before the work: it looks up what may not be there.
+    card = {**server.card(translator, directory), **(card or {})}
+    models = [model.for_inference(dtype) for model in translator.models]
     variables = [variable for model in models for variable in model.variables]
-    max_beam_size = max(max_beam_size, options["beam_size"])
-    functions = _signatures(models, translator.tokenizer, options, max_beam_size)
+    max_beam_size = max(max_beam_size, translator.options.beams)
+    functions = _signatures(translator, models, max_beam_size)
     if freeze:
         functions["serving_default"] = _frozen(functions["serving_default"], variables)
     module = tf.Module()
     module.variables_ = [variable.value for variable in variables]
     module.tokenizer = translator.tokenizer
     directory.parent.mkdir(parents=True, exist_ok=True)
-    # A name that is not a number, so that a server that watches the folder passes it over.
-    temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
-    try:
+    # Under a name that is no number, so that a server that watches the folder passes it over.
+    with written_whole(directory) as temporary:
         tf.saved_model.save(module, temporary, signatures=functions)
         _check_ops(temporary)
         server.write_assets(
@@ -84,23 +84,17 @@ def export(
             warmup_texts or server.sample_texts(translator.tokenizer),
             max_beam_size,
             {
-                **server.card(translator, directory),
                 "options": {
                     **options,
                     "max_beam_size": max_beam_size,
                     "dtype": dtype,
                     "freeze": freeze,
                 },
-                **(card or {}),
+                **card,
             },
         )
-        temporary.chmod(0o755)
         if directory.name.isdigit():
             server.write_configurations(directory.parent)
-        os.rename(temporary, directory)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
 
 
 def check_absent(directory):
@@ -113,24 +107,30 @@ def check_absent(directory):
         )
 
 
-def _signatures(models, tokenizer, options, max_beam_size):
+def _signatures(translator, models, max_beam_size):
     """The export's functions by name; the first axis of each input and output is the batch."""
 
-    def translator(**other):
-        return Translator(models, tokenizer, **{**options, **other})
+    def graph(**options):
+        options = SearchOptions(**{**dataclasses.asdict(translator.options), **options})
+        return TranslationGraph(
+            models, translator.tokenizer, options, translator.max_length, translator.split_sentences
+        )
 
-    plain = translator()
-    greedy = translator(beam_size=1, n_best=1, temperature=None, top_k=0, top_p=1.0)
-    widest = translator(beam_size=max_beam_size, n_best=max_beam_size)
+    plain = graph()
+    greedy = graph(beam_size=1, n_best=1, temperature=None, top_k=0, top_p=1.0)
+    widest = {"n_best": max_beam_size}
+    if not translator.options.samples:
+        widest["beam_size"] = max_beam_size
+    widest = graph(**widest)
 
     def translations(outputs):
         return {name: outputs[name] for name in ("translations", "scores")}
 
     def serving_default(text):
-        return translations(plain._translate_batch(text))
+        return translations(plain.translate(text))
 
     def greedy_(text):
-        return translations(greedy._translate_batch(text))
+        return translations(greedy.translate(text))
 
     def tunable(text, beam_size, n_best, length_penalty, max_length):
         own = {
@@ -139,19 +139,18 @@ def _signatures(models, tokenizer, options, max_beam_size):
             "length_penalty": length_penalty,
             "max_length": max_length,
         }
-        return translations(widest._translate_batch(text, own=own))
+        return translations(widest.translate(text, own=own))
 
     def score(text, target):
-        outputs = plain._score_batch(text, target)
-        lengths = tf.math.count_nonzero(outputs["tokens"], axis=1, dtype=tf.int32)
+        outputs = plain.score(text, target)
         log_probs = tf.reduce_sum(outputs["log_probs"], axis=1)
         return {
             "log_probs": tf.where(outputs["refused"], NO_HYPOTHESIS, log_probs),
-            "lengths": tf.where(outputs["refused"], 0, lengths),
+            "lengths": outputs["lengths"],
         }
 
     def align(text, target):
-        outputs = plain._align_batch(text, target)
+        outputs = plain.align(text, target)
         del outputs["refused"]
         return outputs
 
@@ -160,11 +159,10 @@ def _signatures(models, tokenizer, options, max_beam_size):
         specs = [tf.TensorSpec([None], dtype, name=name) for name, dtype in dtypes.items()]
         return tf.function(function, autograph=False, input_signature=specs)
 
-    return {
+    signatures = {
         "serving_default": signature(serving_default, text=tf.string),
         "greedy": signature(greedy_, text=tf.string),
         "score": signature(score, text=tf.string, target=tf.string),
-        "align": signature(align, text=tf.string, target=tf.string),
         "tunable": signature(
             tunable,
             text=tf.string,
@@ -174,6 +172,9 @@ def _signatures(models, tokenizer, options, max_beam_size):
             max_length=tf.int32,
         ),
     }
+    if plain.aligns:
+        signatures["align"] = signature(align, text=tf.string, target=tf.string)
+    return signatures
 
 
 def _frozen(function, variables):
@@ -221,25 +222,6 @@ class _Frozen(keras.StatelessScope):
         if key not in self._constants:
             self._constants[key] = tf.constant(self._values[id(variable)])
         return self._constants[key]
-
-
-def _for_decoding(model, dtype):
-    """A copy in another dtype, whose output projection has a kernel of its own.
-
-    The product with a transposed embedding takes TensorFlow 1.7 times as long, at each step.
-    """
-    copy = Transformer.from_config({**model.get_config(), "dtype": dtype, "tie_output": False})
-    weights = iter(model.get_weights())
-    kernel = copy.target_embedding.embedding.reverse_embeddings
-    embeddings = model.target_embedding.embedding.embeddings
-    tied = model.get_config()["tie_output"]
-    copy.set_weights(
-        [
-            keras.ops.transpose(embeddings) if tied and weight is kernel else next(weights)
-            for weight in copy.weights
-        ]
-    )
-    return copy
 
 
 def _next_version(parent):

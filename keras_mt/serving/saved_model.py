@@ -1,15 +1,21 @@
 """A SavedModel that `Translator.export` wrote, used from Python."""
 
 import json
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 - registers the ops that the SavedModel holds
 
-from keras_mt.translator import as_hypotheses, run_in_batches
+from keras_mt.translation.translator import (
+    BaseTranslator,
+    Hypothesis,
+    as_hypotheses,
+    run_in_batches,
+)
 
 
-class ExportedTranslator:
+class ExportedTranslator(BaseTranslator):
     """Translates with an exported SavedModel alone; its options were fixed at the export.
 
     Args:
@@ -19,12 +25,21 @@ class ExportedTranslator:
     Attributes:
         card: The model's card, a dict with the export's `options` among others.
 
+    Call arguments:
+        texts: A str, a list of str, or a string tensor `[batch]`.
+
+    Returns:
+        What a `Translator` returns: for a str a str, for a list a list of str (lists of them, of an
+        export with `n_best` above 1), for a tensor a string tensor `[batch, n_best]`.
+
     Raises:
         FileNotFoundError: If there is no SavedModel.
 
     Example:
 
-    >>> ExportedTranslator("saved_models/pt_en").hypotheses(["Olá!"])  # doctest: +SKIP
+    >>> translator = ExportedTranslator("saved_models/pt_en")  # doctest: +SKIP
+    >>> translator("O livro está em cima da mesa.")  # doctest: +SKIP
+    'The book is on the table.'
     """
 
     def __init__(self, directory):
@@ -36,20 +51,37 @@ class ExportedTranslator:
         self.card = json.loads(card.read_text(encoding="utf-8")) if card.exists() else {}
 
     @property
-    def signatures(self):
+    def signatures(self) -> Mapping[str, Callable]:
         """The functions of tensors by name."""
         return self._model.signatures
 
-    def hypotheses(self, texts, prefixes=None, token_scores=False):
+    @property
+    def _n_best(self):
+        return self.signatures["serving_default"].structured_outputs["translations"].shape[1]
+
+    def _translations(self, texts, prefixes=None):
+        _check_plain(prefixes)
+        return self.signatures["serving_default"](text=texts)["translations"]
+
+    def _why_none(self, i, prefixes):
+        return f"The model gives no finite probabilities for text {i}. Has its training diverged?"
+
+    def hypotheses(
+        self, texts: Iterable[str], prefixes=None, token_scores: bool = False
+    ) -> list[list[Hypothesis] | None]:
         """As `Translator.hypotheses`; an export has neither prefixes nor token scores."""
-        if prefixes is not None or token_scores:
-            raise ValueError("An export takes no prefixes and gives no token scores: use the run.")
+        _check_plain(prefixes, token_scores)
         signature = self.signatures["serving_default"]
         rows = run_in_batches(lambda text: signature(text=text), texts)
         return [as_hypotheses(row) for row in rows]
 
 
-def find_saved_model(directory):
+def _check_plain(prefixes, token_scores=False):
+    if prefixes is not None or token_scores:
+        raise ValueError("An export takes no prefixes and gives no token scores: use the run.")
+
+
+def find_saved_model(directory) -> Path | None:
     """The SavedModel at a version folder, or the newest below a model's folder; None if neither."""
     directory = Path(directory)
     if (directory / "saved_model.pb").is_file():

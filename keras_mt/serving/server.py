@@ -1,15 +1,17 @@
 """What a model server has beside the graph: warm-up requests, a model card, configurations."""
 
-import hashlib
 import importlib.metadata
 import json
 
+import numpy as np
 import tensorflow as tf
 
 from keras_mt.files import written_whole
 
 # The batches that the warm-up requests have, up to what batching.config lets a server put together.
 _BATCH_SIZES = (1, 8, 64)
+
+_PACKAGES = ("keras_mt", "keras", "tensorflow", "tensorflow-text")
 
 _MODELS = """\
 model_config_list {{
@@ -121,13 +123,10 @@ def write_configurations(folder):
 
 def sample_texts(tokenizer, number=_BATCH_SIZES[-1]):
     """Texts of 3 to 20 words of the tokenizer's, for warm-up requests."""
-    words = [
-        piece[1:]
-        for piece, begins in zip(
-            tokenizer.pieces(range(tokenizer.vocab_size)), tokenizer.begins_word, strict=True
-        )
-        if begins and piece[1:].isalpha()
-    ] or ["a"]
+    begins = np.flatnonzero(tokenizer.begins_word)
+    found = tokenizer.text(tf.RaggedTensor.from_tensor(tf.constant(begins, tf.int32)[:, None]))
+    words = [word.decode("utf-8", "replace") for word in found.numpy()]
+    words = [word for word in words if word.isalpha()] or ["a"]
     place, texts = 0, []
     for i in range(number):
         length = 3 + 7 * i % 18
@@ -138,23 +137,33 @@ def sample_texts(tokenizer, number=_BATCH_SIZES[-1]):
 
 def card(translator, directory):
     """What there is to know of an exported model; its language, data and quality from the run."""
-    packages = ("keras_mt", "keras", "tensorflow", "tensorflow-text")
-    model = translator.models[0].get_config()
-    sizes = ("num_layers", "d_model", "num_heads", "d_ff", "max_length")
+    config = translator.models[0].get_config()
+    tokenizer = translator.tokenizer
     return {
         "name": directory.parent.name,
         "version": directory.name,
         "license": None,
         **translator.card,
         "model": {
-            **{name: model[name] for name in sizes},
+            "architecture": type(translator.models[0]).__name__,
+            **{n: x for n, x in config.items() if isinstance(x, (bool, int, float, str))},
             "parameters": sum(model.count_params() for model in translator.models),
             "ensemble": len(translator.models),
         },
         "tokenizer": {
-            "kind": "SentencePiece with byte fallback, NFKC",
-            "vocab_size": translator.tokenizer.vocab_size,
-            "sha256": hashlib.sha256(translator.tokenizer.model).hexdigest(),
+            "kind": tokenizer.description,
+            "vocab_size": tokenizer.target_vocab_size,
+            "sha256": tokenizer.fingerprint,
         },
-        "versions": {name: importlib.metadata.version(name) for name in packages},
+        "versions": {name: version for name, version in map(_version, _PACKAGES) if version},
     }
+
+
+def _version(name):
+    """A package's name and version; that of tensorflow-cpu, say, where it gives `tensorflow`."""
+    if name == "tensorflow":
+        return name, tf.__version__
+    try:
+        return name, importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return name, None

@@ -30,7 +30,7 @@ from keras_mt.training.callbacks import (
 )
 from keras_mt.training.compiling import compile_for_translation
 from keras_mt.training.distribution import distribute, distributed, is_chief
-from keras_mt.translator import Translator
+from keras_mt.translation import Translator
 
 _DEFAULT_EPOCHS = 20
 # What neither the preset nor the run to begin from says.

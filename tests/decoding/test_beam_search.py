@@ -151,36 +151,40 @@ def assert_same(found, expected):
     np.testing.assert_allclose([s for s, _ in found], [s for s, _ in expected], atol=1e-4)
 
 
-@settings(max_examples=100, deadline=None)
+# Random models are the rows of a search: what tells one row from another is new to each.
+
+
+@settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     vocab_size=st.integers(4, 6),
-    max_length=st.integers(1, 5),
+    max_lengths=st.lists(st.integers(1, 5), min_size=1, max_size=8),
     min_length=st.integers(0, 3),
     penalty=st.sampled_from([0.0, 0.6, 1.0, 2.0]),
     n_best=st.integers(1, 5),
 )
 def test_a_beam_as_wide_as_the_space_is_exact(
-    seed, vocab_size, max_length, min_length, penalty, n_best
+    seed, vocab_size, max_lengths, min_length, penalty, n_best
 ):
-    model = RandomModel(seed, vocab_size, batch=1)
-    expected = every_hypothesis(model, 0, max_length, min_length, penalty)
+    model = RandomModel(seed, vocab_size, batch=len(max_lengths))
     found = model.search(
-        [max_length],
+        max_lengths,
         # All that live, each with all that may follow: the forbidden two do not, an end ends.
-        beam_size=(vocab_size - 3) ** (max_length - 1) * (vocab_size - 2) + n_best,
+        beam_size=(vocab_size - 3) ** (max(max_lengths) - 1) * (vocab_size - 2) + n_best,
         n_best=n_best,
         min_length=min_length,
         length_penalty=penalty,
     )
-    assert_same(found[0], expected[:n_best])
+    for row, max_length in enumerate(max_lengths):
+        expected = every_hypothesis(model, row, max_length, min_length, penalty)
+        assert_same(found[row], expected[:n_best])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     vocab_size=st.integers(5, 12),
-    max_lengths=st.lists(st.integers(1, 8), min_size=1, max_size=5),
+    max_lengths=st.lists(st.integers(1, 8), min_size=1, max_size=10),
     min_length=st.integers(0, 3),
     beam_size=st.integers(1, 5),
     penalty=st.sampled_from([0.0, 0.6, 1.0, 2.0]),
@@ -196,10 +200,9 @@ def test_a_narrow_beam_equals_the_plain_reference(
     n_best = data.draw(st.integers(1, beam_size))
     model = RandomModel(seed, vocab_size, batch=len(max_lengths))
     prefixes = [prefix if row % 2 == 0 else [] for row in range(len(max_lengths))]
-    padded = [p + [0] * (len(prefix) - len(p)) for p in prefixes]
     found = model.search(
         max_lengths,
-        prefix=tf.constant(padded, tf.int32) if prefix else None,
+        prefix=tf.ragged.constant(prefixes, tf.int32) if prefix else None,
         beam_size=beam_size,
         n_best=n_best,
         min_length=min_length,
@@ -215,7 +218,7 @@ def test_a_narrow_beam_equals_the_plain_reference(
         assert_same(found[row], expected)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     vocab_size=st.sampled_from([6, 9, 2003]),
@@ -226,15 +229,15 @@ def test_a_narrow_beam_equals_the_plain_reference(
 def test_tokens_of_minus_infinity_are_impossible(
     seed, vocab_size, beam_size, repetition_penalty, prefix
 ):
-    model = MaskedModel(seed, vocab_size, batch=2)
+    model = MaskedModel(seed, vocab_size, batch=4)
     options = {"beam_size": beam_size, "n_best": beam_size}
     found = model.search(
-        [4, 4],
-        prefix=[prefix, prefix] if prefix else None,
+        [4] * 4,
+        prefix=[prefix] * 4 if prefix else None,
         repetition_penalty=repetition_penalty,
         **options,
     )
-    for row in range(2):
+    for row in range(4):
         expected = reference_search(
             model, row, 4, **options, min_length=0, penalty=1.0,
             repetition_penalty=repetition_penalty, prefix=prefix,
@@ -250,7 +253,7 @@ def test_tokens_of_minus_infinity_are_impossible(
 )
 def test_only_possible_tokens_are_drawn_at_any_temperature(seed, options, temperature):
     model = MaskedModel(seed, 9, batch=1)
-    found = model.search([4], beam_size=3, n_best=3, temperature=temperature, **options)[0]
+    found = model.search([4], n_best=3, temperature=temperature, **options)[0]
     for score, tokens in found:
         if score > NO_HYPOTHESIS:
             assert not set(tokens) & set(FORBIDDEN)
@@ -263,7 +266,7 @@ def test_a_model_that_gives_nan_has_no_hypothesis():
         return tf.fill((*tokens.shape, 9), np.nan), cache
 
     for options in ({}, {"temperature": 1.0}, {"prefix": [[4]]}):
-        found = beam_search(step, (), [5], n_best=2, beam_size=2, **options)
+        found = beam_search(step, (), [5], n_best=2, **options)
         assert found.scores.numpy().tolist() == [[NO_HYPOTHESIS, NO_HYPOTHESIS]]
 
 
@@ -276,7 +279,7 @@ def test_a_model_that_gives_nan_has_no_hypothesis():
         max_size=6,
     ),
 )
-def test_rows_with_options_of_their_own_are_as_if_alone(seed, rows):
+def test_rows_with_options_of_their_own_equal_the_plain_reference(seed, rows):
     beams, n_best, penalties = (np.array(column) for column in zip(*rows, strict=True))
     n_best = np.minimum(n_best, beams)
     model = RandomModel(seed, vocab_size=9, batch=len(rows))
@@ -288,10 +291,10 @@ def test_rows_with_options_of_their_own_are_as_if_alone(seed, rows):
     lengths = [3 + row % 4 for row in range(len(rows))]
     together = model.search(lengths, beam_size=5, n_best=5, row_options=own)
     for row, (found, kept) in enumerate(zip(together, n_best, strict=True)):
-        options = {"beam_size": int(beams[row]), "length_penalty": float(penalties[row])}
-        alone = model.search(lengths, n_best=int(kept), **options)[row]
-        assert [tokens for _, tokens in found[:kept]] == [tokens for _, tokens in alone]
-        np.testing.assert_allclose([s for s, _ in found[:kept]], [s for s, _ in alone], rtol=1e-5)
+        alone = reference_search(
+            model, row, lengths[row], beams[row], kept, min_length=0, penalty=penalties[row]
+        )
+        assert_same(found[:kept], alone)
         assert all(hypothesis == (NO_HYPOTHESIS, []) for hypothesis in found[kept:])
 
 
@@ -357,7 +360,7 @@ def test_lists_arrays_and_tensors_of_any_dtype_are_alike(convert):
         return bigram_search(
             integers(np.array([5, 6])),
             bias,
-            prefix=integers(np.array([[4], [0]])),
+            prefix=integers(np.array([[4], [5]])),
             row_options={
                 "beam_size": integers(np.array([2, 3])),
                 "n_best": integers(np.array([1, 2])),
@@ -390,8 +393,7 @@ def test_logits_of_any_float_are_taken_as_float32(dtype, options):
         ({"max_length": [5.5, 6.5]}, "max_length must be integers of rank 1.*float32"),
         ({"prefix": [4, 4]}, "prefix must be integers of rank 2"),
         ({"row_options": {"beam_size": [1.5, 2]}}, "beam_size.* must be integers of rank 1"),
-        ({"forbidden_ids": [0, 3]}, "forbidden_ids must not have end_id=3"),
-        ({"start_id": 3}, "forbidden_ids must not have end_id=3"),
+        ({"forbidden_ids": [0, 3]}, "forbidden_ids must not have eos_id=3"),
     ],
 )
 def test_arguments_of_another_kind_are_refused_by_name(arguments, message):
@@ -405,9 +407,9 @@ def test_padding_and_start_are_forbidden_and_the_end_is_not():
     def step(tokens, position, cache, mask):
         return logits, cache
 
-    found = beam_search(step, (), [5], start_id=1, end_id=2, beam_size=1, length_penalty=0.0)
+    found = beam_search(step, (), [5], bos_id=1, eos_id=2, beam_size=1, length_penalty=0.0)
     assert found.tokens.numpy().tolist() == [[[2]]]
-    found = beam_search(step, (), [3], start_id=1, end_id=2, beam_size=1, forbidden_ids=[0])
+    found = beam_search(step, (), [3], bos_id=1, eos_id=2, beam_size=1, forbidden_ids=[0])
     assert found.tokens.numpy().tolist() == [[[1, 1, 1]]]
 
 
@@ -464,7 +466,7 @@ def samples(model, number, **options):
     """The sampled sequences of row 0, with many seeds."""
     found = []
     for seed in range(number):
-        drawn = {"beam_size": 5, "n_best": 5, "temperature": 1.0, "seed": seed, **options}
+        drawn = {"n_best": 5, "temperature": 1.0, "seed": seed, **options}
         found += model.search([2] * model.batch, **drawn)[0]
     return [(score, tuple(tokens)) for score, tokens in found]
 

@@ -1,3 +1,5 @@
+import json
+
 import keras
 import numpy as np
 import pytest
@@ -45,19 +47,23 @@ def test_a_query_that_sees_nothing_is_finite(dtype):
     assert np.isfinite(np.array(keras.ops.cast(outputs, "float32"))).all()
 
 
-def keras_twin(layer, heads, width, inputs):
+def keras_twin(layer, inputs, key_dim, value_dim=None, use_bias=True):
     """Keras's own attention with the same weights."""
-    twin = keras.layers.MultiHeadAttention(heads, width // heads, output_shape=width)
+    heads, width = layer.num_heads, inputs[0].shape[-1]
+    value_dim = value_dim or key_dim
+    twin = keras.layers.MultiHeadAttention(heads, key_dim, value_dim, use_bias=use_bias)
     twin(*inputs)
+    shapes = [("query", (heads, key_dim)), ("key", (heads, key_dim)), ("value", (heads, value_dim))]
     weights = []
-    for name in ("query", "key", "value"):
+    for name, shape in shapes:
         dense = getattr(layer, f"{name}_dense")
-        weights += [
-            np.reshape(dense.kernel, (-1, heads, width // heads)),
-            np.reshape(dense.bias, (heads, width // heads)),
-        ]
+        weights.append(np.reshape(dense.kernel, (-1, *shape)))
+        if use_bias:
+            weights.append(np.reshape(dense.bias, shape))
     out = layer.output_dense
-    weights += [np.reshape(out.kernel, (heads, width // heads, width)), np.array(out.bias)]
+    weights.append(np.reshape(out.kernel, (heads, value_dim, width)))
+    if use_bias:
+        weights.append(np.array(out.bias))
     twin.set_weights(weights)
     return twin
 
@@ -66,12 +72,16 @@ def randomise_biases(layer):
     layer.set_weights([w if w.ndim > 1 else normal(*w.shape) for w in layer.get_weights()])
 
 
-def test_multi_head_attention_equals_keras_on_the_same_weights():
+OTHER_WIDTHS = {"key_dim": 5, "value_dim": 2, "use_bias": False}
+
+
+@pytest.mark.parametrize("arguments", [{}, {"key_dim": 6}, {"value_dim": 3}, OTHER_WIDTHS])
+def test_multi_head_attention_equals_keras_on_the_same_weights(arguments):
     query, value, key = normal(2, 5, 12), normal(2, 7, 6), normal(2, 7, 10)
-    layer = MultiHeadAttention(num_heads=3)
+    layer = MultiHeadAttention(num_heads=3, **arguments)
     layer(query, value, key)
     randomise_biases(layer)
-    twin = keras_twin(layer, 3, 12, (query, value, key))
+    twin = keras_twin(layer, (query, value, key), **{"key_dim": 4, **arguments})
     value_mask, attention_mask = np.ones((2, 7), bool), random.random((2, 5, 7)) < 0.7
     value_mask[1, 4:], attention_mask[..., 0] = False, True
     options = {
@@ -86,6 +96,82 @@ def test_multi_head_attention_equals_keras_on_the_same_weights():
         np.testing.assert_allclose(mine, its, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 5, 7), (2, 1, 5, 7), (1, 3, 1, 7)])
+def test_attention_masks_of_rank_4_equal_keras_on_the_same_weights(shape):
+    query, value = normal(2, 5, 12), normal(2, 7, 6)
+    layer = MultiHeadAttention(num_heads=3)
+    layer(query, value)
+    twin = keras_twin(layer, (query, value), 4)
+    mask, value_mask = random.random(shape) < 0.7, np.ones((2, 7), bool)
+    value_mask[1, 4:], mask[..., 0] = False, True
+    # Keras takes a mask of this rank alone: with others it aligns the wrong axes.
+    both = mask & value_mask[:, None, None, :] & np.tri(5, 7, dtype=bool)
+    expected = twin(query, value, attention_mask=both)
+    found = layer(query, value, value_mask=value_mask, attention_mask=mask, use_causal_mask=True)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_a_mask_for_each_head_hides_keys_from_that_head_alone():
+    layer, x = MultiHeadAttention(2), normal(1, 3, 8)
+    mask = np.ones((1, 2, 3, 3), bool)
+    mask[0, 1, :, 2] = False
+    _, scores = layer(x, x, attention_mask=mask, return_attention_scores=True)
+    np.testing.assert_array_equal(np.array(scores) > 0, mask)
+    symbol = keras.Input((3, 8))
+    masked = keras.Input((2, 3, 3), dtype="bool")
+    model = keras.Model([symbol, masked], layer(symbol, symbol, attention_mask=masked))
+    expected = layer(x, x, attention_mask=mask)
+    np.testing.assert_allclose(model([x, mask]), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("layer_class", [MultiHeadAttention, CausalSelfAttention, CrossAttention])
+def test_new_arguments_survive_the_config(layer_class):
+    initializer = keras.initializers.RandomNormal(stddev=3.0, seed=7)
+    layer = layer_class(
+        3, key_dim=5, value_dim=2, kernel_initializer=initializer, bias_initializer="ones"
+    )
+    config = json.loads(json.dumps(layer.get_config()))
+    copy = layer_class.from_config(config)
+    assert copy.get_config() == layer.get_config()
+    inputs = [normal(2, 4, 8)] * (1 if layer_class is CausalSelfAttention else 2)
+    layer(*inputs), copy(*inputs)
+    for one, other in zip(layer.get_weights(), copy.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert [w.shape for w in layer.weights] == [
+        (8, 15), (15,), (8, 15), (15,), (8, 6), (6,), (6, 8), (8,)
+    ]  # fmt: skip
+    assert all((w == 1).all() for w in layer.get_weights() if w.ndim == 1)
+
+
+def test_kernels_of_one_unseeded_initializer_differ():
+    layer, x = (
+        MultiHeadAttention(2, kernel_initializer=keras.initializers.HeNormal()),
+        normal(1, 3, 8),
+    )
+    layer(x, x)
+    assert not np.array_equal(layer.query_dense.kernel, layer.key_dense.kernel)
+
+
+def test_the_kernels_have_half_of_glorots_variance_but_the_output_all():
+    layer, x = MultiHeadAttention(4), normal(1, 2, 256)
+    layer(x, x)
+    glorot = 2 / (256 + 256)
+    variances = [np.var(w) / glorot for w in layer.get_weights() if w.ndim == 2]
+    np.testing.assert_allclose(variances, [0.5, 0.5, 0.5, 1], rtol=0.05)
+
+
+def test_a_config_without_the_newer_arguments_gives_the_layer_that_it_gave():
+    old = {"name": "attention", "trainable": True, "dtype": "float32", "num_heads": 2, "dropout": 0}
+    layer, x = MultiHeadAttention.from_config(old), normal(1, 3, 8)
+    layer(x, x)
+    assert [w.path for w in layer.weights] == [
+        f"attention/{dense}/{kind}"
+        for dense in ("query", "key", "value", "output")
+        for kind in ("kernel", "bias")
+    ]
+    assert all(w.shape in [(8, 8), (8,)] for w in layer.weights)
+
+
 def test_causal_and_cross_attention_equal_keras_on_the_same_weights():
     x, memory = normal(2, 5, 12), normal(2, 7, 6)
     causal, cross = CausalSelfAttention(3), CrossAttention(3)
@@ -93,9 +179,9 @@ def test_causal_and_cross_attention_equal_keras_on_the_same_weights():
     randomise_biases(causal), randomise_biases(cross)
     mask = np.array([[1, 1, 1, 0, 0], [1] * 5], bool)
     memory_mask = np.array([[1] * 7, [1] * 4 + [0] * 3], bool)
-    expected = keras_twin(causal, 3, 12, (x, x))(x, x, value_mask=mask, use_causal_mask=True)
+    expected = keras_twin(causal, (x, x), 4)(x, x, value_mask=mask, use_causal_mask=True)
     np.testing.assert_allclose(causal(x, mask=mask), expected, atol=1e-5)
-    expected = keras_twin(cross, 3, 12, (x, memory))(x, memory, value_mask=memory_mask)
+    expected = keras_twin(cross, (x, memory), 4)(x, memory, value_mask=memory_mask)
     np.testing.assert_allclose(cross(x, memory, memory_mask=memory_mask), expected, atol=1e-5)
 
 
@@ -135,14 +221,34 @@ def test_scores_have_the_documented_shape_symbolically_and_really():
         assert outputs.shape == (None, *x.shape[1:]) and scores.shape == (None, *shape[1:])
 
 
-def test_one_step_at_a_time_equals_the_whole_sequence():
-    layer, x = CausalSelfAttention(2), normal(3, 6, 8)
-    whole = layer(x)
+@pytest.mark.parametrize("arguments", [{}, OTHER_WIDTHS])
+def test_one_step_at_a_time_equals_the_whole_sequence(arguments):
+    layer, x = CausalSelfAttention(3, **arguments), normal(3, 6, 12)
+    layer(x)
     randomise_biases(layer)
     whole, cache = layer(x), layer.empty_cache(3)
     for i in range(6):
-        output, cache = layer.step(x[:, i : i + 1], cache)
-        np.testing.assert_allclose(output[:, 0], whole[:, i], atol=1e-5)
+        output, cache = layer.step(x[:, i], cache)
+        np.testing.assert_allclose(output, whole[:, i], atol=1e-5)
+
+
+def test_attending_to_what_was_projected_equals_the_call():
+    layer, x, memory = CrossAttention(3, **OTHER_WIDTHS), normal(2, 4, 12), normal(2, 7, 6)
+    mask = random.random((2, 7)) < 0.7
+    expected = layer(x, memory, memory_mask=mask, return_attention_scores=True)
+    keys, values = layer.project(memory)
+    assert keys.shape == (2, 3, 7, 5) and values.shape == (2, 3, 7, 2)
+    for seen in (mask[:, None, :], mask[:, None, None, :]):
+        found = layer.attend(x, keys, values, seen)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_heads_of_a_width_of_their_own_need_not_divide_the_query():
+    x = normal(1, 3, 7)
+    assert MultiHeadAttention(2, key_dim=4)(x, x).shape == (1, 3, 7)
+    with pytest.raises(ValueError, match=r"divisible.*key_dim.*width=7, num_heads=2"):
+        MultiHeadAttention(2, value_dim=4)(x, x)
 
 
 @pytest.mark.parametrize("layer", [MultiHeadAttention(2), CrossAttention(2)])

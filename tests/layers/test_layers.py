@@ -17,12 +17,16 @@ def states(length=LENGTH):
     return np.random.default_rng(length).normal(size=(BATCH, length, WIDTH)).astype("float32")
 
 
-# name: (constructor arguments, inputs of the call)
+# class, or class and variant: (constructor arguments, inputs of the call)
 CASES = {
     "PositionalEmbedding": ({"vocab_size": 11, "d_model": WIDTH}, [tokens()]),
     "MultiHeadAttention": ({"num_heads": 2}, [states(), states(3)]),
     "CausalSelfAttention": ({"num_heads": 2}, [states()]),
     "CrossAttention": ({"num_heads": 2}, [states(), states(3)]),
+    "MultiHeadAttention, other widths": (
+        {"num_heads": 3, "key_dim": 5, "value_dim": 2, "use_bias": False},
+        [states(), states(3)],
+    ),
     "FeedForward": ({"d_ff": 12, "activation": "gelu"}, [states()]),
     "EncoderBlock": ({"num_heads": 2, "d_ff": 12, "pre_norm": True}, [states()]),
     "DecoderBlock": ({"num_heads": 2, "d_ff": 12}, [states(), states(3)]),
@@ -32,7 +36,7 @@ every_layer = pytest.mark.parametrize("name", CASES)
 
 def make(name, **kwargs):
     arguments, inputs = CASES[name]
-    return getattr(layers, name)(**arguments, **kwargs), inputs
+    return getattr(layers, name.split(",")[0])(**{**arguments, **kwargs}), inputs
 
 
 def functional(layer, inputs):
@@ -63,7 +67,7 @@ class Composed(keras.Model):
 
 def test_every_public_layer_is_a_case():
     public = {n for n in layers.__all__ if isinstance(getattr(layers, n), type)}
-    assert public == set(CASES)
+    assert public == {name.split(",")[0] for name in CASES}
 
 
 @every_layer
@@ -147,6 +151,37 @@ def test_the_mask_passes_through(name):
     np.testing.assert_array_equal(output._keras_mask, mask)
 
 
+@pytest.mark.parametrize("name", ["CausalSelfAttention", "EncoderBlock"])
+def test_an_explicit_mask_of_a_layer_of_one_input_is_carried_on(name):
+    layer, inputs = make(name)
+    mask = tokens() != 0
+    np.testing.assert_array_equal(layer(*inputs, mask=mask)._keras_mask, mask)
+    symbols = keras.Input((None, WIDTH)), keras.Input((None,), dtype="bool")
+    model = keras.Model(symbols, layer(symbols[0], mask=symbols[1]))
+    np.testing.assert_array_equal(model([*inputs, mask])._keras_mask, mask)
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "used"),
+    [
+        ("MultiHeadAttention", "query_mask", False),
+        ("CrossAttention", "target_mask", False),
+        ("DecoderBlock", "target_mask", True),
+    ],
+)
+def test_an_explicit_mask_of_the_first_of_two_inputs_is_not_carried_on(name, argument, used):
+    layer, (target, memory) = make(name)
+    carried = np.array([[True] * LENGTH, [True] * 3 + [False] * 2])
+    explicit = {argument: np.array([[False] + [True] * 4] * BATCH)}
+    output = layer(target, memory, **explicit)
+    assert getattr(output, "_keras_mask", None) is None
+    assert np.allclose(output, layer(target, memory), atol=1e-6) != used
+    masked = keras.layers.Masking()(target * carried[..., None])
+    for arguments in ({}, explicit):
+        found = layer(masked, memory, **arguments)._keras_mask
+        np.testing.assert_array_equal(found, carried)
+
+
 @every_layer
 def test_gradients_reach_every_weight_under_fit(name):
     layer, inputs = make(name, dropout=0.1)
@@ -168,10 +203,9 @@ def test_impossible_dropout_is_refused_by_name(name, dropout):
         make(name, dropout=dropout)
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if "num_heads" in CASES[n][0]])
+@pytest.mark.parametrize("name", [n for n in CASES if CASES[n][0].get("num_heads") == 2])
 def test_heads_that_do_not_divide_the_width_are_refused_by_name(name):
-    arguments, inputs = CASES[name]
-    layer = getattr(layers, name)(**{**arguments, "num_heads": 3})
+    layer, inputs = make(name, num_heads=3)
     with pytest.raises(ValueError, match=r"width=8, num_heads=3"):
         layer(*inputs)
 
@@ -182,11 +216,10 @@ def test_heads_that_do_not_divide_the_width_are_refused_by_name(name):
         (n, a)
         for n in CASES
         for a in CASES[n][0]
-        if a in ("num_heads", "d_ff", "vocab_size", "d_model")
+        if a in ("num_heads", "d_ff", "vocab_size", "d_model", "key_dim", "value_dim")
     ],
 )
 @pytest.mark.parametrize("value", [0, -2, 1.5])
 def test_sizes_must_be_positive_integers(name, argument, value):
-    arguments, _ = CASES[name]
     with pytest.raises(ValueError, match=argument):
-        getattr(layers, name)(**{**arguments, argument: value})
+        make(name, **{argument: value})

@@ -4,7 +4,12 @@ import keras
 import numpy as np
 import pytest
 
-from keras_mt.layers import PositionalEmbedding, sinusoidal_positions
+from keras_mt.layers import (
+    DecoderBlock,
+    PositionalEmbedding,
+    sinusoidal_positions,
+    target_mask,
+)
 
 
 def test_sinusoids_are_the_papers_formula():
@@ -63,6 +68,41 @@ def test_tokens_may_be_whole_numbers_but_not_in_half_precision():
     for dtype in ("float16", "bfloat16"):
         with pytest.raises(ValueError, match=f"integer tokens.*{dtype} rounds"):
             embedding(keras.ops.cast(tokens, dtype))
+
+
+def test_a_given_mask_is_carried_in_the_place_of_the_tokens():
+    layer, tokens = PositionalEmbedding(10, 6), np.array([[0, 3, 0], [4, 0, 0]])
+    mask = np.array([[True, True, False], [True, False, False]])
+    found = layer(tokens, mask=mask)
+    np.testing.assert_array_equal(found, layer(tokens))
+    np.testing.assert_array_equal(found._keras_mask, mask)
+    np.testing.assert_array_equal(layer(found, reverse=True)._keras_mask, mask)
+
+
+@pytest.mark.parametrize("padding_id", [0, 9])
+def test_the_start_may_be_the_padding(padding_id, tmp_path):
+    """Position 0 counts in Keras's own loss, eagerly, symbolically and from a file."""
+    embedding = PositionalEmbedding(10, 6, padding_id=padding_id, name="embedding")
+    target = keras.Input((None,), dtype="int32")
+    hidden = embedding(target, mask=target_mask(target, padding_id))
+    model = keras.Model(target, embedding(DecoderBlock(2, 8)(hidden), reverse=True))
+    p = padding_id
+    tokens, labels = np.array([[p, 4, 5, p], [p, 2, p, p]]), np.array([[4, 5, 3, p], [2, 3, p, p]])
+    mask = np.array([[1, 1, 1, 0], [1, 1, 0, 0]], bool)
+    np.testing.assert_array_equal(target_mask(tokens, padding_id), mask)
+    np.testing.assert_array_equal(model(tokens)._keras_mask, mask)
+    np.testing.assert_array_equal(target_mask(tokens[:, :0], padding_id), mask[:, :0])
+
+    logits = np.array(model(tokens))
+    log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    expected = -np.take_along_axis(log_probs, labels[..., None], -1)[mask].mean()
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    assert model.evaluate(tokens, labels, verbose=0) == pytest.approx(expected, rel=1e-5)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(tokens)._keras_mask, mask)
+    assert embedding.weights[0].path == "embedding/embedding/embeddings"
+    assert len(embedding.weights) == 1
 
 
 def test_odd_widths_and_long_sequences_are_refused():

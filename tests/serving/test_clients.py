@@ -3,8 +3,6 @@
 import json
 import re
 import runpy
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -20,25 +18,22 @@ SERVING = ROOT / "examples" / "serving"
 DOORS = [("rest_client.py", "--url", rest_door), ("grpc_client.py", "--address", grpc_door)]
 
 
-def client(name, *arguments):
-    return subprocess.run(
-        [sys.executable, SERVING / name, *map(str, arguments)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+@pytest.fixture
+def client(python):
+    """Runs a client."""
+    return lambda name, *arguments: python(SERVING / name, *arguments)
 
 
 @pytest.mark.parametrize(("name", "option", "door"), DOORS)
-def test_a_client_shows_translations_and_scores(name, option, door, signatures, run_dir, sources):
-    from keras_mt import Translator
-
+def test_a_client_shows_translations_and_scores(
+    client, name, option, door, signatures, load, translator, sources
+):
     # Turned away at first; both clients try again.
     with door(Servable(signatures, "pt_en", unavailable=2)) as address:
         result = client(name, option, address, "--model", "pt_en", *sources[:3])
     assert result.returncode == 0, result.stderr
-    if name == "rest_client.py":  # The export's own options.
-        translator = Translator.load(run_dir, beam_size=3, n_best=2)
-    else:
-        translator = Translator.load(run_dir, beam_size=4, n_best=1)
+    if name == "grpc_client.py":  # The other has the export's own options.
+        translator = load()
     assert result.stdout.splitlines() == [
         f"{hypothesis.score:.3f}\t{hypothesis.text}"
         for found in translator.hypotheses(sources[:3])
@@ -47,7 +42,7 @@ def test_a_client_shows_translations_and_scores(name, option, door, signatures, 
 
 
 @pytest.mark.parametrize(("name", "option", "door"), DOORS)
-def test_a_client_says_what_went_wrong(name, option, door, signatures):
+def test_a_client_says_what_went_wrong(client, name, option, door, signatures):
     with door(Servable(signatures, "pt_en")) as address:
         result = client(name, option, address, "--model", "other", "Olá!")
     assert result.returncode == 1 and "Servable not found" in result.stderr
@@ -59,7 +54,7 @@ def test_a_client_says_what_went_wrong(name, option, door, signatures):
 
 
 @pytest.mark.parametrize(("name", "option", "door"), DOORS)
-def test_a_client_asks_a_slow_server_once(name, option, door, signatures):
+def test_a_client_asks_a_slow_server_once(client, name, option, door, signatures):
     servable = Servable(signatures, "pt_en", delay=4)
     with door(servable) as address:
         result = client(name, option, address, "--model", "pt_en", "--timeout", 2, "Olá!")
@@ -77,7 +72,7 @@ def test_all_attempts_of_the_rest_client_are_within_its_time():
     assert servable.calls > 1 and time.monotonic() - start < 2.5
 
 
-def test_places_without_a_hypothesis_are_not_shown(signatures):
+def test_places_without_a_hypothesis_are_not_shown(client, signatures):
     servable = Servable(signatures, "pt_en")
     with rest_door(servable) as address:
         result = client("rest_client.py", "--url", address, "--model", "pt_en", "")

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_mt import Translator
 from keras_mt.serving import ExportedTranslator
 from keras_mt.serving.demo import alignment, page, translations
 
@@ -16,8 +15,8 @@ def reader(exported):
     return ExportedTranslator(exported)
 
 
-def test_the_list_is_the_n_best_list(reader, run_dir, sources):
-    translator = Translator.load(run_dir, beam_size=5, n_best=5)
+def test_the_list_is_the_n_best_list(reader, load, sources):
+    translator = load(beam_size=5, n_best=5)
     for source, expected in zip(sources, translator.hypotheses(sources), strict=True):
         scores = {}
         for hypothesis in expected:

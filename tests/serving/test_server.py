@@ -1,5 +1,6 @@
 """What a model server does with an export, done without one."""
 
+import functools
 import json
 import os
 import re
@@ -52,35 +53,44 @@ def assert_same(found, expected):
             np.testing.assert_array_equal(found[name], array)
 
 
-def session(saved_model, logs, folder):
-    """The PredictResponses to PredictionLogs, from a fresh process."""
+@pytest.fixture
+def session(python, tmp_path):
+    """Gives the PredictResponses to PredictionLogs, from a process of its own."""
+    return functools.partial(_session, python, folder=tmp_path)
+
+
+def _session(python, saved_model, logs, folder):
     with tf.io.TFRecordWriter(str(folder / "requests")) as writer:
         for log in logs:
             writer.write(log.SerializeToString())
     arguments = [saved_model, folder / "requests", folder / "responses"]
-    subprocess.run([PYTHON, HERE / "session.py", *arguments], check=True, cwd=folder)
+    if sys.executable == PYTHON:
+        result = python(HERE / "session.py", *arguments)
+        assert result.returncode == 0, result.stderr
+    else:
+        subprocess.run([PYTHON, HERE / "session.py", *arguments], check=True, cwd=folder)
     records = tf.data.TFRecordDataset(str(folder / "responses")).as_numpy_iterator()
     return [predict_pb2.PredictResponse.FromString(record) for record in records]
 
 
-def test_a_session_answers_as_python_does(exported, calls, answers, tmp_path):
+def test_a_session_answers_as_python_does(session, exported, calls, answers):
     logs = []
     for name, inputs in calls.items():
         logs.append(prediction_log_pb2.PredictionLog())
         logs[-1].predict_log.request.CopyFrom(predict_request(name, inputs))
-    for response, name in zip(session(exported, logs, tmp_path), calls, strict=True):
+    for response, name in zip(session(exported, logs), calls, strict=True):
         found = {n: tf.make_ndarray(proto) for n, proto in response.outputs.items()}
         assert_same(found, answers[name])
 
 
-def test_the_warm_up_requests_replay(exported, tmp_path):
+def test_the_warm_up_requests_replay(session, exported):
     path = exported / "assets.extra" / "tf_serving_warmup_requests"
     logs = [
         prediction_log_pb2.PredictionLog.FromString(record)
         for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
     ]
     seen = set()
-    for log, response in zip(logs, session(exported, logs, tmp_path), strict=True):
+    for log, response in zip(logs, session(exported, logs), strict=True):
         request = log.predict_log.request
         sizes = {proto.tensor_shape.dim[0].size for proto in request.inputs.values()}
         (size,) = sizes

@@ -1,8 +1,6 @@
 import io
 import random
 import re
-import subprocess
-import sys
 import unicodedata
 from collections import Counter
 
@@ -16,8 +14,9 @@ from hypothesis import strategies as st
 from tensorflow.python.saved_model import loader_impl
 
 from keras_mt import Tokenizer
-from keras_mt.data.tokenizer import _sample
+from keras_mt.text.tokenizer import _sample
 
+SPECIAL = Tokenizer.padding_id, Tokenizer.unknown_id, Tokenizer.bos_id, Tokenizer.eos_id
 TEXTS = [f"The {a} {b} is on the {c}." for a in ("red", "old") for b in ("book", "cup", "dog")
          for c in ("table", "chair", "bed")] * 5  # fmt: skip
 
@@ -39,7 +38,12 @@ def test_ids_of_the_contract(tokenizer, reference):
     assert tokenizer.vocab_size == reference.get_piece_size() <= 320
     special = reference.pad_id(), reference.unk_id(), reference.bos_id(), reference.eos_id()
     assert special == (0, 1, 2, 3)
-    assert special == (Tokenizer.PADDING, Tokenizer.UNKNOWN, Tokenizer.START, Tokenizer.END)
+    assert special == (
+        Tokenizer.padding_id,
+        Tokenizer.unknown_id,
+        Tokenizer.bos_id,
+        Tokenizer.eos_id,
+    )
 
 
 def test_shapes(tokenizer):
@@ -56,7 +60,7 @@ def test_any_text_is_cut_and_joined_as_sentencepiece_does(tokenizer, reference, 
     ids = tokenizer.tokenize([text])
     plain = re.sub("[\x00-\x1f\x7f-\x9f]", " ", text).replace("▁", "_")
     assert ids.to_list()[0] == reference.encode(plain)
-    assert Tokenizer.UNKNOWN not in ids.to_list()[0]
+    assert Tokenizer.unknown_id not in ids.to_list()[0]
     assert tokenizer.detokenize(ids)[0].numpy().decode() == reference.decode(ids.to_list()[0])
 
 
@@ -67,7 +71,12 @@ def test_what_is_typed_is_text(tokenizer):
     for typed in ("<s> </s> <pad> <unk> <0x41> <mask>", "a </s>b", "👩‍👩‍👧 e\u0323 שלום"):
         assert back(typed) == unicodedata.normalize("NFKC", typed)
         ids = set(tokenizer.tokenize(typed).numpy())
-        assert not ids & {Tokenizer.PADDING, Tokenizer.UNKNOWN, Tokenizer.START, Tokenizer.END}
+        assert not ids & {
+            Tokenizer.padding_id,
+            Tokenizer.unknown_id,
+            Tokenizer.bos_id,
+            Tokenizer.eos_id,
+        }
     assert back("▁the▁▁book") == "_the__book"
     assert back(" a\x00b\x07c\x7fd\x9be\t\r\nf\u200bg\u202fh\ufeffi\ufffdj\u2028") == (
         "a b c d e f g h i j"
@@ -78,14 +87,14 @@ def test_what_is_typed_is_text(tokenizer):
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(4, 259), max_size=30))
 def test_whatever_the_bytes_are_text_is_utf_8(tokenizer, ids):
-    assert tokenizer.pieces([4, 259]) == ["<0x00>", "<0xFF>"]
+    assert strings(tokenizer, [4, 259]) == ["<0x00>", "<0xFF>"]
     tokenizer.detokenize([ids])[0].numpy().decode("utf-8")
 
 
 def test_nothing_is_unknown_and_plain_text_comes_back(tokenizer):
     texts = ["Zażółć gęślą jaźń", "日本語 😀", "the book is on the table", "naïve café №"[:-1]]
     for text, ids in zip(texts, tokenizer.tokenize(texts).to_list(), strict=True):
-        assert Tokenizer.UNKNOWN not in ids
+        assert Tokenizer.unknown_id not in ids
         assert tokenizer.detokenize([ids])[0].numpy().decode() == text.strip()
 
 
@@ -125,7 +134,7 @@ def test_what_runs_already_survives_too(tokenizer, reference, tmp_path):
     assert tokenizer.tokenize("a cup").numpy().tolist() == reference.encode("a cup")
 
 
-def test_it_is_exported_with_a_saved_model(tokenizer, tmp_path):
+def test_it_is_exported_with_a_saved_model(python, tokenizer, tmp_path):
     module = tf.Module()
     module.tokenizer = tokenizer
     module.function = tf.function(
@@ -138,12 +147,7 @@ def test_it_is_exported_with_a_saved_model(tokenizer, tmp_path):
         "model = tf.saved_model.load(sys.argv[1])\n"
         "print(model.function(tf.constant(['the book'])).numpy().tolist())"
     )
-    output = subprocess.run(
-        [sys.executable, "-c", script, tmp_path / "saved"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    output = python("-c", script, tmp_path / "saved").stdout
     assert output.strip() == str(tokenizer.tokenize("the book").numpy().tolist())
 
 
@@ -206,7 +210,7 @@ def test_other_models_are_refused(tmp_path):
 
 def test_training_is_deterministic_and_takes_bytes(tokenizer, tmp_path):
     again = Tokenizer.train((text.encode() for text in TEXTS), vocab_size=320)
-    assert again.pieces(range(again.vocab_size)) == tokenizer.pieces(range(tokenizer.vocab_size))
+    assert strings(again) == strings(tokenizer)
 
 
 def test_the_sample_is_drawn_from_the_whole_corpus_by_seed():
@@ -214,7 +218,7 @@ def test_the_sample_is_drawn_from_the_whole_corpus_by_seed():
 
     def pieces(seed):
         tokenizer = Tokenizer.train(words * 10, vocab_size=400, sample=150, seed=seed)
-        return tokenizer.pieces(range(tokenizer.vocab_size))
+        return strings(tokenizer)
 
     assert pieces(1) == pieces(1)
     assert pieces(1) != pieces(2)
@@ -271,9 +275,15 @@ def test_byte_pair_encoding():
         Tokenizer.train(TEXTS, vocab_size=300, model_type="word")
 
 
+def strings(tokenizer, ids=None):
+    """The pieces of ids, all by default, as str."""
+    ids = range(tokenizer.vocab_size) if ids is None else ids
+    return [piece.decode() for piece in tokenizer.id_to_string(tf.constant(ids)).numpy()]
+
+
 def test_pieces_are_sentencepieces(tokenizer, reference):
     ids = tokenizer.tokenize("the book").numpy()
-    assert tokenizer.pieces(ids) == reference.encode("the book", out_type=str)
+    assert strings(tokenizer, ids) == reference.encode("the book", out_type=str)
 
 
 def every_segmentation(text, pieces):
@@ -300,11 +310,12 @@ def test_segmentations_are_as_frequent_as_the_unigram_model_says(alpha):
     expected = np.exp([alpha * sum(log_probs[piece] for piece in row) for row in known])
     expected /= expected.sum()
 
-    count = 20_000
+    count, names = 20_000, strings(tokenizer)
     ids = tokenizer.tokenize(["dan nab"]).to_list()
     uniform = np.random.default_rng(5).random((count, len(ids[0])))
     drawn = Counter(
-        tuple(tokenizer.pieces(row)) for row in tokenizer.sample(ids * count, alpha, uniform)
+        tuple(names[piece] for piece in row)
+        for row in tokenizer.sample(ids * count, alpha, uniform)
     )
     assert set(drawn) <= set(map(tuple, known))
     for row, probability in zip(known, expected, strict=True):
@@ -315,7 +326,9 @@ def test_segmentations_are_as_frequent_as_the_unigram_model_says(alpha):
 def test_a_sampled_segmentation_is_no_longer_than_asked():
     tokenizer = Tokenizer.train(["the cat and the dog"] * 20, vocab_size=290)
     (ids,) = tokenizer.tokenize(["the cat and the dog"]).to_list()
+    ids.append(tokenizer.eos_id)  # It stays where it is.
     uniform = np.random.default_rng(5).random((200, len(ids)))
+    assert {row[-1] for row in tokenizer.sample([ids] * 200, 0.0, uniform)} == {tokenizer.eos_id}
     lengths = {len(row) for row in tokenizer.sample([ids] * 200, 0.0, uniform)}
     assert max(lengths) > len(ids)
     limited = tokenizer.sample([ids] * 200, 0.0, uniform, max_length=len(ids))

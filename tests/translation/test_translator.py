@@ -1,12 +1,21 @@
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_mt import Tokenizer, Transformer, Translator
 from keras_mt.decoding import NO_HYPOTHESIS
-from keras_mt.translator import _joined
+from keras_mt.translation import graph
+from keras_mt.translation.graph import _joined, _Segments
+from keras_mt.translation.translator import run_in_batches
 
-START, END = Tokenizer.START, Tokenizer.END
+START, END = Tokenizer.bos_id, Tokenizer.eos_id
+
+
+def strings(tokenizer, ids):
+    return [piece.decode() for piece in tokenizer.id_to_string(tf.constant(ids)).numpy()]
 
 
 def log_probs(model, source, target):
@@ -15,8 +24,8 @@ def log_probs(model, source, target):
     return tf.nn.log_softmax(logits[0]).numpy()
 
 
-def test_types_in_are_types_out(run_dir, sources):
-    translator = Translator.load(run_dir)
+def test_types_in_are_types_out(load, sources):
+    translator = load()
     one = translator(sources[0])
     assert isinstance(one, str)
     assert translator(sources[:1]) == [one]
@@ -29,29 +38,37 @@ def test_types_in_are_types_out(run_dir, sources):
 def test_n_best_gives_lists_best_first(translator, sources):
     assert [len(found) for found in translator(sources[:3])] == [2, 2, 2]
     assert isinstance(translator(sources[0]), list)
-    for found in translator.hypotheses(sources):
-        assert found[0].score >= found[1].score
+    found = translator.hypotheses(sources)
+    for first, second in found:
+        assert first.score > second.score and first.text != second.text
+    best = [first.text for first, _ in found]
+    assert best[:3] == [
+        "Lucas is travelling to Rio in December.",
+        "The book is on the table.",
+        "Where is my old newspaper?",
+    ]
+    assert best == [texts[0] for texts in translator(sources)]
 
 
-def test_greedy_is_the_argmax_of_the_whole_sequence_model(run_dir, sources):
-    translator = Translator.load(run_dir, beam_size=1)
+def test_greedy_is_the_argmax_of_the_whole_sequence_model(load, sources):
+    translator = load(beam_size=1)
     for text in sorted(sources, key=len)[:3]:
         source = [*translator.tokenizer.tokenize(text).numpy(), END]
         target = [START]
         limit = min(2 * (len(source) - 1) + 10, translator.models[0].max_length)
         while target[-1] != END and len(target) <= limit:
             probabilities = log_probs(translator.models[0], source, target)[-1]
-            probabilities[[0, START]] = -np.inf
+            probabilities[[0, 1, START]] = -np.inf
             target.append(int(probabilities.argmax()))
         expected = translator.tokenizer.detokenize([target])[0].numpy().decode()
         assert translator(text) == expected
 
 
-def test_a_score_is_the_log_probability_over_the_length(run_dir, sources):
+def test_a_score_is_the_log_probability_over_the_length(load, sources):
     for penalty in (0.0, 1.0):
-        translator = Translator.load(run_dir, length_penalty=penalty, max_length=5, min_length=5)
+        translator = load(length_penalty=penalty, max_length=5, min_length=5)
         tokenizer, model = translator.tokenizer, translator.models[0]
-        ids = {piece: i for i, piece in enumerate(tokenizer.pieces(range(tokenizer.vocab_size)))}
+        ids = {piece: i for i, piece in enumerate(strings(tokenizer, range(tokenizer.vocab_size)))}
         for text in sources[:4]:
             (found,) = translator.hypotheses([text], token_scores=True)[0]
             generated = [ids[piece] for piece, _ in found.tokens]
@@ -84,8 +101,8 @@ def test_a_batch_of_64_mixed_lengths_gives_what_each_gives_alone(translator, sou
         np.testing.assert_allclose(part["scores"], together["scores"][-size:], atol=1e-4)
 
 
-def test_an_empty_text_gives_an_empty_translation(run_dir, translator):
-    assert Translator.load(run_dir)(["", "Olá!", ""])[::2] == ["", ""]
+def test_an_empty_text_gives_an_empty_translation(load, translator):
+    assert load()(["", "Olá!", ""])[::2] == ["", ""]
     assert translator.hypotheses([""]) == [[("", 0.0, None)]]
 
 
@@ -106,14 +123,14 @@ def test_a_translation_begins_with_its_prefix(translator, sources):
         translator(["Olá!", "Olá!"], ["A"])
 
 
-def test_a_score_is_the_models_log_probability(run_dir, translator, sources):
+def test_a_score_is_the_models_log_probability(translator, sources):
     target = "The book is on the table."
     score = translator.score(sources, [target] * len(sources))[3]
     ids = [*translator.tokenizer.tokenize(target).numpy(), END]
     source = [*translator.tokenizer.tokenize(sources[3]).numpy(), END]
     own = log_probs(translator.models[0], source, [START, *ids[:-1]])
     expected = [own[i, token] for i, token in enumerate(ids)]
-    assert [piece for piece, _ in score.tokens] == translator.tokenizer.pieces(ids)
+    assert [piece for piece, _ in score.tokens] == strings(translator.tokenizer, ids)
     np.testing.assert_allclose([p for _, p in score.tokens], expected, atol=1e-4)
     assert score.log_prob == pytest.approx(sum(expected), abs=1e-3)
     assert score.perplexity == pytest.approx(np.exp(-np.mean(expected)), rel=1e-3)
@@ -154,9 +171,8 @@ def test_models_of_different_tokenizers_are_no_ensemble(run_dir, tmp_path):
         Translator.load([run_dir, tmp_path])
 
 
-def test_a_text_over_the_limit_is_translated_in_pieces(run_dir, sources):
+def test_a_text_over_the_limit_is_translated_in_pieces(translator, sources):
     # Its sentences fit, and are cut at their ends.
-    translator = Translator.load(run_dir, beam_size=3, n_best=2)
     long = " ".join(sources)
     assert len(translator.tokenizer.tokenize(long)) > 63
     alone = translator.hypotheses(sources, token_scores=True)
@@ -185,7 +201,8 @@ def test_joined_texts_are_ranked_by_all_their_tokens():
         "scores": tf.constant([[-1.0, -1.1], [-0.5, -0.6]]),
         "lengths": tf.constant([[10, 2], [1, 1]]),
     }
-    outputs = _joined(found, tf.constant([0, 0]), tf.constant(["", " "]), 1, 1.0)
+    segments = _Segments(None, tf.constant([0, 0]), tf.constant(["", " "]))
+    outputs = _joined(found, segments, 1, 1.0)
     assert outputs["translations"].numpy().tolist() == [[b"A2 B2", b"A1 B1"]]
     np.testing.assert_allclose(outputs["scores"], [[-2.8 / 3, -10.5 / 11]], atol=1e-5)
 
@@ -197,7 +214,8 @@ def test_a_text_has_no_translation_where_one_of_its_segments_has_none():
         "lengths": tf.constant([[10, 2], [0, 0], [1, 0]]),
     }
     for penalty in (0.0, 1.0):
-        outputs = _joined(found, tf.constant([0, 0, 1]), tf.constant(["", " ", ""]), 2, penalty)
+        segments = _Segments(None, tf.constant([0, 0, 1]), tf.constant(["", " ", ""]))
+        outputs = _joined(found, segments, 2, penalty)
         assert outputs["translations"].numpy().tolist() == [[b"", b""], [b"C1", b""]]
         assert outputs["scores"].numpy().tolist() == [
             [NO_HYPOTHESIS, NO_HYPOTHESIS],
@@ -211,14 +229,118 @@ def test_a_minimum_above_what_is_usual_is_kept(run_dir, sources):
     assert len(found.tokens) >= 60
 
 
-def test_sentences_and_lines_are_translated_by_themselves_if_asked_for(run_dir, sources):
-    translator = Translator.load(run_dir, split_sentences=True)
-    one, two, three, four = translator(sources[:4])
+def test_lines_are_translated_by_themselves_and_sentences_unless_told_otherwise(load, sources):
+    one, two, three, four = load()(sources[:4])
     text = f"{sources[0]} {sources[1]}\r\n{sources[2]}\n \n\n{sources[3]}\n"
-    assert translator(["", text])[1] == f"{one} {two}\n{three}\n\n{four}"
-    assert Translator.load(run_dir)(text.replace("\n", " ")) == Translator.load(run_dir)(text)
-    begun = translator(text, "She said")
+    assert load()(["", text])[1] == f"{one} {two}\n{three}\n\n{four}"
+    begun = load()(text, "She said")
     assert begun.startswith("She said") and begun.endswith(f"{two}\n{three}\n\n{four}")
+    whole = load(split_sentences=False)
+    lines = text.split("\n")
+    assert whole(text) == f"{whole(lines[0])}\n{three}\n\n{four}"
+    assert whole(lines[0]) != f"{one} {two}"  # Trained on single sentences, it loses some.
+
+
+def test_lines_are_scored_and_aligned_apart_where_both_sides_have_as_many(translator, sources):
+    targets = ["The book is here.", "She has a dog."]
+    text, target = "\n".join(sources[:2]), "\n\n".join(targets)
+    together, *apart = translator.score([text, *sources[:2]], [target, *targets])
+    assert [piece for piece, _ in together.tokens] == [p for s in apart for p, _ in s.tokens]
+    assert together.log_prob == pytest.approx(sum(s.log_prob for s in apart), abs=1e-3)
+    whole = translator.score([text], ["The book is here."])[0]
+    joined = translator.score([text.replace("\n", " ")], ["The book is here."])[0]
+    assert whole.log_prob == pytest.approx(joined.log_prob, abs=1e-4)
+
+    source, target_pieces, attention = translator.align(text, target)
+    rows = columns = 0
+    for pair in zip(sources, targets, strict=False):
+        own_source, own_target, own = translator.align(*pair)
+        ends = rows + len(own_target), columns + len(own_source)
+        assert source[columns : ends[1]] == own_source
+        assert target_pieces[rows : ends[0]] == own_target
+        np.testing.assert_allclose(attention[rows : ends[0], columns : ends[1]], own, atol=1e-5)
+        rows, columns = ends
+    assert attention.shape == (rows, columns)
+    np.testing.assert_allclose(attention.sum(axis=1), 1, atol=1e-5)  # So all else is 0.
+
+
+def test_align_without_a_target_takes_the_translators_own(translator, sources):
+    text = f"{sources[0]} {sources[1]}\n{sources[2]}"
+    _, target, attention = translator.align(text)
+    words = "".join(piece for piece in target if piece != "</s>").replace("▁", " ").split()
+    assert words == translator(text)[0].split()
+    assert target.count("</s>") == 3
+    np.testing.assert_allclose(attention.sum(axis=1), 1, atol=1e-5)
+    source, *_ = translator.align("palavra " * 90)  # Cut in pieces, as a call cuts it.
+    assert source.count("</s>") > 1
+
+
+def test_given_translations_are_scored_a_few_at_a_time(load, sources, monkeypatch):
+    expected = load().score(sources, sources)
+    vocab_size, seen = load().tokenizer.vocab_size, []
+    monkeypatch.setattr(graph, "_BATCH_LOGITS", 64 * vocab_size)
+
+    def log_probs(logits, tokens):
+        seen.append(logits)
+        return chosen(logits, tokens)
+
+    chosen = graph._chosen_log_probs
+    monkeypatch.setattr(graph, "_chosen_log_probs", log_probs)
+    tf.config.run_functions_eagerly(True)
+    try:
+        found = Translator(load().models, load().tokenizer).score(sources, sources)
+    finally:
+        tf.config.run_functions_eagerly(False)
+    assert len(seen) > 2 and max(tf.size(x).numpy() for x in seen) <= 64 * vocab_size
+    for a, b in zip(found, expected, strict=True):
+        assert a.log_prob == pytest.approx(b.log_prob, abs=1e-3)
+
+
+def test_the_unknown_token_is_never_generated(translator, sources):
+    config = {**translator.models[0].get_config(), "tie_output": False, "pre_norm": False}
+    model = Transformer.from_config(config)
+    kernel = model.target_embedding.embedding.reverse_embeddings
+    likely = np.zeros(kernel.shape, "float32")
+    likely[:, Tokenizer.unknown_id] = np.random.default_rng(0).normal(size=len(likely))
+    kernel.assign(likely)  # Where it is not the likeliest token it is the least likely one.
+    logits = model({"source": np.array([[5, 3]]), "target": np.array([[2, 5, 7, 9, 11]])})
+    assert (np.argmax(logits, axis=-1) == Tokenizer.unknown_id).any()
+    found = Translator(model, translator.tokenizer, beam_size=2).hypotheses(
+        sources[:3], token_scores=True
+    )
+    assert not [p for rows in found for piece, p in rows[0].tokens if piece == "<unk>"]
+
+
+def test_samples_of_similar_sentences_differ(load):
+    nouns = ["livro", "gato", "carro", "jornal", "copo", "chapéu", "relógio", "sapato"]
+    texts = [f"O {a} e o {b} de {n} anos." for a in nouns for b in nouns for n in range(3, 9)]
+    found = load(temperature=2.0, max_length=1).hypotheses(texts, token_scores=True)
+    first = [hypotheses[0].tokens[0][0] for hypotheses in found]
+    again = load(temperature=2.0, max_length=1).hypotheses(texts[::-1], token_scores=True)
+    assert [h[0].tokens[0][0] for h in again][::-1] == first
+    assert len(texts) == 384 and len(set(first)) > 60
+
+
+def test_one_translator_is_called_from_eight_threads(translator, sources):
+    expected = translator.hypotheses(sources)
+    with ThreadPoolExecutor(8) as threads:
+        for found in threads.map(translator.hypotheses, [sources] * 16):
+            assert [[h.text for h in row] for row in found] == [
+                [h.text for h in row] for row in expected
+            ]
+
+
+def test_notebooks_show_a_bar_for_long_lists(monkeypatch, capsys):
+    def length(text):
+        return {"length": tf.strings.length(text)}
+
+    run_in_batches(length, ["a"] * 1024)
+    assert "1024/1024" not in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    run_in_batches(length, ["a"] * 1023)
+    assert "/1023" not in capsys.readouterr().err
+    run_in_batches(length, ["a"] * 1024)
+    assert "1024/1024" in capsys.readouterr().err
 
 
 def test_what_cannot_be_text_is_refused_by_its_number(translator):

@@ -2,17 +2,16 @@
 
 import tensorflow as tf
 
-from keras_mt.data.tokenizer import Tokenizer
-
 # Marks, of which no text has one: a cut, a line's end to keep, a point that ends no sentence.
 _CUT, _LINE, _POINT = "\x1f", "\x1e", "\x1d"
 _SPACE = r"[\s\p{Z}]"  # RE2's \s is ASCII's alone.
 _CLOSERS = r""""'”’»)\]」』）"""
 _OPENING = r"""["'“‘„«(\[¿¡]*[\p{Lu}\p{Lt}\p{Lo}]"""
+_END = -1  # No token's id.
 _ABBREVIATION = r"Mrs?|Ms|Mme|Drs?|Profs?|Sra?|St|Hr|Fr|Nr|No|vs|\pN{1,2}|(?:\pL\.)*\pL"
 
 
-def split_sentences(text, where=True):
+def split_text(text, sentences=True):
     """Cuts texts at line ends, and after sentences.
 
     A sentence ends at `.`, `!`, `?` or `…` where white space follows, and then an upper-case letter
@@ -21,7 +20,7 @@ def split_sentences(text, where=True):
 
     Args:
         text: String `[batch]`, UTF-8.
-        where: Boolean `[batch]`: the texts to cut; the others are one segment.
+        sentences: Boolean `[batch]`, or one for all: the texts to cut after sentences too.
 
     Returns:
         Two ragged string tensors `[batch, (segments)]`: the segments, and the glue before each,
@@ -32,16 +31,19 @@ def split_sentences(text, where=True):
     text = _replaced(
         text, (r"[\x00-\x09\x0b-\x1f\x{7f}-\x{9f}]", " "), (rf"^{_SPACE}+|{_SPACE}+$", "")
     )
-    marked = _replaced(
+    text = _replaced(
         text,
         (rf"{_SPACE}*\n{_SPACE}*\n{_SPACE}*", _CUT + _LINE * 2),
         (rf"{_SPACE}*\n{_SPACE}*", _CUT + _LINE),
+    )
+    marked = _replaced(
+        text,
         (rf"(^|[^\pL\pN])({_ABBREVIATION})\.", rf"\1\2{_POINT}"),
         (rf"([.!?…][{_CLOSERS}]*){_SPACE}+({_OPENING})", rf"\1{_CUT} \2"),
         (rf"([。！？]){_SPACE}*([^。！？\s\p{{Z}}{_CLOSERS}{_CUT}])", rf"\1{_CUT} \2"),
         (_POINT, "."),
     )
-    segments = tf.strings.split(tf.where(where, marked, text), _CUT)
+    segments = tf.strings.split(tf.where(sentences, marked, text), _CUT)
     glue = tf.ragged.map_flat_values(_replaced, segments, (rf"(?s)^([ {_LINE}]*).*", r"\1"))
     return (
         tf.ragged.map_flat_values(_replaced, segments, (rf"^[ {_LINE}]+", "")),
@@ -67,18 +69,20 @@ def cut(ids, begins, limit):
         The parts, ragged int32 `[parts, (tokens)]`, and int32 `[parts]`, the row that each is of.
         Each row has a part, if an empty one.
     """
-    # The end goes along, so that no row is empty.
-    end = tf.fill((ids.nrows(), 1), Tokenizer.END)
+    # A mark of each row's end goes along, so that no row is empty.
+    end = tf.fill((ids.nrows(), 1), _END)
     ids = tf.concat([ids, end], axis=1)
+    is_end = ids.flat_values == _END
     row = tf.cast(ids.value_rowids(), tf.int32)
     place = tf.range(tf.size(ids.flat_values))
     first = tf.gather(tf.cast(ids.row_starts(), tf.int32), row)
     # A word of half the limit and more is cut too. What begins in the first half goes together.
     half = max(1, limit // 2)
-    starts = tf.gather(begins, ids.flat_values) | (place == first)
+    begins = tf.gather(begins, tf.maximum(ids.flat_values, 0)) & ~is_end
+    starts = begins | (place == first)
     word = tf.gather(tf.where(starts)[:, 0], tf.cumsum(tf.cast(starts, tf.int32)) - 1)
     word = tf.cast(word, tf.int32)
-    inner = tf.maximum(place - tf.cast(ids.flat_values == Tokenizer.END, tf.int32), word)
+    inner = tf.maximum(place - tf.cast(is_end, tf.int32), word)
     unit = word + (inner - word) // half * half  # The end is no part of its own.
     part = (unit - first) // half
     short = tf.gather(tf.cast(ids.row_lengths(), tf.int32), row) <= limit + 1
@@ -87,7 +91,4 @@ def cut(ids, begins, limit):
     parts = tf.RaggedTensor.from_value_rowids(
         ids.flat_values, tf.cumsum(tf.cast(new, tf.int64)) - 1, tf.math.count_nonzero(new)
     )
-    return (
-        tf.ragged.boolean_mask(parts, parts != Tokenizer.END),
-        tf.boolean_mask(row, new),
-    )
+    return tf.ragged.boolean_mask(parts, parts != _END), tf.boolean_mask(row, new)

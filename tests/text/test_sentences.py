@@ -7,9 +7,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_mt.data.segments import cut, split_sentences
+from keras_mt.text.sentences import cut, split_text
 
-split = tf.function(split_sentences, input_signature=[tf.TensorSpec([None], tf.string)])
+split = tf.function(split_text, input_signature=[tf.TensorSpec([None], tf.string)])
 
 
 def segments(*texts):
@@ -59,11 +59,11 @@ def test_line_ends_are_kept_as_glue():
     assert found == [("", "a"), ("\n", "b\u2028c"), ("\n\n", "d")]
 
 
-def test_texts_not_to_be_cut_are_one_segment():
+def test_lines_not_to_be_cut_are_one_segment_each():
     texts = tf.constant(["An an. Be be.\nE", "An an. Be be."])
-    found, glue = split_sentences(texts, [False, True])
-    assert found.to_list() == [[b"An an. Be be.\nE"], [b"An an.", b"Be be."]]
-    assert glue.to_list() == [[b""], [b"", b" "]]
+    found, glue = split_text(texts, [False, True])
+    assert found.to_list() == [[b"An an. Be be.", b"E"], [b"An an.", b"Be be."]]
+    assert glue.to_list() == [[b"", b"\n"], [b"", b" "]]
 
 
 @settings(max_examples=200, deadline=None)

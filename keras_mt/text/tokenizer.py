@@ -5,8 +5,10 @@ import functools
 import hashlib
 import io
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from random import Random
+from typing import Self
 
 import numpy as np
 import sentencepiece
@@ -14,12 +16,13 @@ import tensorflow as tf
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from keras_mt.files import written_whole
+from keras_mt.text.base import BaseTokenizer
 
 _CANDIDATES = 16  # Segmentations of a word to draw from.
 _REMEMBERED = 50_000  # Words whose segmentations are kept.
 
 
-class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
+class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
     """A SentencePiece tokenizer with byte fallback: nothing is ever unknown.
 
     It is a `tensorflow_text.SentencepieceTokenizer`, so it runs eagerly, in `tf.data`, in a
@@ -40,9 +43,12 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
     b'the table is on the book'
     """
 
-    PADDING, UNKNOWN, START, END = 0, 1, 2, 3
+    file_name = "tokenizer.model"
+    padding_id, unknown_id, bos_id, eos_id = 0, 1, 2, 3
+    forbidden_ids = (padding_id, unknown_id, bos_id)
+    description = "SentencePiece with byte fallback, NFKC"
 
-    def __init__(self, model):
+    def __init__(self, model: bytes):
         super().__init__(model)
         self._model_resource = _NamedModel(model, None)
         self.model = model
@@ -50,10 +56,19 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
         pieces = range(self._processor.get_piece_size())
         self._log_probs = np.array([self._processor.get_score(piece) for piece in pieces])
         self._begins = [self._processor.id_to_piece(piece)[0] == "▁" for piece in pieces]
+        self._begins_unit = [b or i == self.eos_id for i, b in enumerate(self._begins)]
         self._segmentations = functools.lru_cache(_REMEMBERED)(self._find_segmentations)
 
     @classmethod
-    def train(cls, texts, vocab_size, *, model_type="unigram", seed=1, sample=1_000_000):
+    def train(
+        cls,
+        texts: Iterable[str | bytes],
+        vocab_size: int,
+        *,
+        model_type: str = "unigram",
+        seed: int = 1,
+        sample: int = 1_000_000,
+    ) -> Self:
         """Trains a SentencePiece model.
 
         Args:
@@ -83,10 +98,10 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
                 # The rarest characters are spelled in bytes, or they would fill the vocabulary.
                 character_coverage=0.9999,
                 byte_fallback=True,
-                pad_id=cls.PADDING,
-                unk_id=cls.UNKNOWN,
-                bos_id=cls.START,
-                eos_id=cls.END,
+                pad_id=cls.padding_id,
+                unk_id=cls.unknown_id,
+                bos_id=cls.bos_id,
+                eos_id=cls.eos_id,
                 num_threads=4,  # The pieces depend on it, so it is not the machine's.
                 minloglevel=3,
             )
@@ -95,7 +110,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
         return cls(model.getvalue())
 
     @classmethod
-    def load(cls, path):
+    def load(cls, path) -> Self:
         """Reads a SentencePiece model from a file.
 
         Raises:
@@ -107,20 +122,20 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
             ids = ids.pad_id(), ids.unk_id(), ids.bos_id(), ids.eos_id()
         except RuntimeError:
             raise ValueError(f"{path} is no SentencePiece model.") from None
-        if ids != (cls.PADDING, cls.UNKNOWN, cls.START, cls.END):
+        if ids != (cls.padding_id, cls.unknown_id, cls.bos_id, cls.eos_id):
             raise ValueError(
                 f"{path} must have the ids 0, 1, 2, 3 for padding, unknown, start and end. "
                 f"It has {', '.join(map(str, ids))}."
             )
         return cls(model)
 
-    def save(self, path):
+    def save(self, path) -> None:
         """Writes the SentencePiece model to a file; it appears whole or not at all."""
         with written_whole(path) as temporary:
             temporary.write_bytes(self.model)
 
     @property
-    def vocab_size(self):
+    def vocab_size(self) -> int:
         """Number of pieces."""
         return self._processor.get_piece_size()
 
@@ -137,7 +152,15 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
             strings = tf.convert_to_tensor(strings, tf.string)  # An empty list would be floats.
         return super().tokenize(tf.ragged.map_flat_values(_as_text, strings))
 
-    def sample(self, ids, alpha, uniform, max_length=None):
+    def pieces(self, strings) -> tf.RaggedTensor:
+        """See `tokenize`."""
+        return self.tokenize(strings)
+
+    def text(self, ids):
+        """See `detokenize`."""
+        return self.detokenize(ids)
+
+    def sample(self, ids, alpha, uniform, max_length=None) -> list[list[int]]:
         """Other segmentations of tokenized texts, which keep a model from learning one by heart.
 
         A segmentation is drawn with a probability that goes with `probability ** alpha`. No piece
@@ -145,7 +168,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
         SentencePiece's own sampler differ from one process to the next, whatever its seed.)
 
         Args:
-            ids: List of lists of int, without start and end.
+            ids: List of lists of int; the end stays where it is.
             alpha: 1 samples as the unigram model says, 0 evenly.
             uniform: Random numbers in [0, 1), `[texts, words]`, for at least as many words as a
                 text has tokens.
@@ -162,7 +185,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
         """
         sampled = []
         for text, numbers in zip(ids, uniform, strict=True):
-            starts = [i for i, piece in enumerate(text) if i and self._begins[piece]]
+            starts = [i for i, piece in enumerate(text) if i and self._begins_unit[piece]]
             drawn = []
             for first, end, number in zip(
                 [0, *starts], [*starts, len(text)], numbers, strict=False
@@ -174,6 +197,8 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
 
     def _find_segmentations(self, word, alpha):
         """The segmentations of a word's ids, and for each the share of those up to it."""
+        if word == (self.eos_id,):
+            return [list(word)], []
         try:
             found = self._processor.nbest_encode(
                 self._processor.decode(list(word)), nbest_size=_CANDIDATES
@@ -205,17 +230,18 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer):
             return self.detokenize(ids[tf.newaxis])[0]
         if not isinstance(ids, tf.RaggedTensor):
             ids = tf.RaggedTensor.from_tensor(ids)
-        real = (ids != self.PADDING) & (ids != self.START) & (ids != self.END)
+        real = (ids != self.padding_id) & (ids != self.bos_id) & (ids != self.eos_id)
         return super().detokenize(tf.ragged.boolean_mask(ids, real))
 
     @property
-    def begins_word(self):
+    def begins_word(self) -> np.ndarray:
         """Boolean NumPy array `[vocab_size]`: the pieces that begin a word."""
         return np.array(self._begins)
 
-    def pieces(self, ids):
-        """The pieces that ids stand for, a list of str."""
-        return [self._processor.id_to_piece(int(i)) for i in ids]
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the model's bytes, in hexadecimal."""
+        return hashlib.sha256(self.model).hexdigest()
 
 
 def _as_text(strings):

@@ -1,0 +1,130 @@
+"""What a translator asks of a model."""
+
+from typing import Any, Self
+
+import keras
+
+# A nest of tensors whose first axis is the batch.
+Cache = Any
+
+
+class Seq2Seq:
+    """A mixin for Keras models that a `keras_mt.Translator` can search, score and export.
+
+    `class MyModel(Seq2Seq, keras.Model)`. Called on `{"source": int32 [batch, source_length],
+    "target": int32 [batch, target_length]}`, where the target begins with the tokenizer's start
+    token, the model returns float logits `[batch, target_length, target_vocab_size]`, at each
+    position for the token that comes next. `start_decoding` and `decode_step` give the same logits
+    token by token, for many hypotheses of each source.
+
+    It is a mixin and not a base class: Keras makes the bases of the first functional subclass
+    functional too, and with them every other subclass.
+
+    Attributes:
+        source_vocab_size: Number of tokens that a source may have.
+        target_vocab_size: Number of tokens that a target may have.
+        padding_id: The token that fills up both sides.
+        max_length: The longest source or target, in tokens.
+        d_model: The width that the paper's learning rate goes by; 512 unless the model says.
+
+    Example:
+
+    >>> class Parrot(Seq2Seq, keras.Model):  # Gives each source back.
+    ...     source_vocab_size = target_vocab_size = 9
+    ...     padding_id, max_length = 0, 64
+    ...     def start_decoding(self, source, beams):
+    ...         return source
+    ...     def decode_step(self, tokens, position, cache, mask=None):
+    ...         likely = 20 * ops.one_hot(cache[:, position], 9)[:, None]
+    ...         return ops.repeat(likely, tokens.shape[1], axis=1), cache
+    """
+
+    source_vocab_size: int
+    target_vocab_size: int
+    padding_id: int
+    max_length: int
+    d_model: int = 512
+
+    def start_decoding(self, source, beams: int = 1) -> Cache:
+        """Encodes the source and begins a step-by-step decoding.
+
+        Args:
+            source: Integer tokens `[batch, source_length]`.
+            beams: Number of hypotheses of each source, an int or a scalar tensor.
+
+        Returns:
+            The cache for the first `decode_step`: a nest of tensors. Axis 0 is the batch, of which
+            the search drops the rows that are done. What each hypothesis owns has `beams` as axis
+            1 from the start. Axes that grow begin at size 0.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no start_decoding: see Seq2Seq.")
+
+    def decode_step(self, tokens, position, cache: Cache, mask=None) -> tuple[Any, Cache]:
+        """Logits for the token after `tokens`, from the cache of the positions before.
+
+        Args:
+            tokens: Integer tokens `[batch, beams]`.
+            position: Their position in the target, from 0; an int or a scalar tensor.
+            cache: From `start_decoding` or the step before.
+            mask: Boolean `[batch, beams, (position + 1) * beams]`: which entries of what has grown
+                in the search, the new ones last, belong to each hypothesis. None for a single one.
+                A model that reorders its cache need not heed it.
+
+        Returns:
+            Float logits `[batch, beams, target_vocab_size]` and the cache for the next step.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no decode_step: see Seq2Seq.")
+
+    def reorder_cache(self, cache: Cache, parents) -> Cache:
+        """The cache of the hypotheses that live on.
+
+        Unless a model overrides it, the cache stays as it is, and costs nothing: the mask of
+        `decode_step` says what is whose.
+
+        Args:
+            cache: From `decode_step`.
+            parents: int32 `[batch, beams]`: which of the hypotheses each new one continues.
+        """
+        return cache
+
+    def attention(self, source, target):
+        """How much each target position looks at each source token, to predict what follows it.
+
+        Args:
+            source: Integer tokens `[batch, source_length]`.
+            target: Integer tokens `[batch, target_length]`, from the start token on.
+
+        Returns:
+            Float tensor `[batch, target_length, source_length]` whose rows sum to 1, or None of a
+            model that has nothing of the kind.
+        """
+        return None
+
+    def for_inference(self, dtype: str = "float32") -> Self:
+        """A copy that computes in another dtype, laid out for decoding.
+
+        The copy is made of the model's `get_config`, with `dtype` set, and its weights.
+
+        Args:
+            dtype: Dtype of the weights and of the computation.
+        """
+        return copy_of(self, dtype=dtype)
+
+
+def copy_of(model, **config):
+    """A model like another, with its weights; `config` sets constructor arguments otherwise.
+
+    Raises:
+        ValueError: If the copy has other weights, since the arguments change more than dtypes.
+    """
+    copy = built(type(model).from_config({**model.get_config(), **config}))
+    copy.set_weights(built(model).get_weights())
+    return copy
+
+
+def built(model):
+    """The model, with its weights: one that is built by its call is called."""
+    if not model.built:
+        tokens = keras.ops.ones((1, 2), "int32")
+        model({"source": tokens, "target": tokens})
+    return model

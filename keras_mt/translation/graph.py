@@ -1,0 +1,551 @@
+"""What a translator does with tensors of strings, all of it in the graph."""
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from keras_mt.decoding import MAX_LENGTH_PENALTY, NO_HYPOTHESIS, SearchOptions, beam_search
+from keras_mt.models import Seq2Seq
+from keras_mt.text import BaseTokenizer
+from keras_mt.text.sentences import cut, split_text
+
+# Segments translated at once, and the tokens of their longest times their number.
+_BATCH_SEGMENTS = 256
+_BATCH_TOKENS = 64 * 256
+# Logits held at once when given tokens are scored, of at least one row.
+_BATCH_LOGITS = 2**26
+
+
+class _Ids(NamedTuple):
+    """Rows of ids, padded, and how many of each there are."""
+
+    ids: tf.Tensor  # [rows, length]
+    lengths: tf.Tensor  # [rows]
+
+
+class _Segments(NamedTuple):
+    """What is translated at once, in the order of the texts."""
+
+    pieces: tf.RaggedTensor  # [segments, (tokens)]
+    row: tf.Tensor  # [segments]: the text that each is of
+    glue: tf.Tensor  # [segments]: what stands between it and the one before
+
+
+class TranslationGraph:
+    """Functions of string tensors, to be traced: `translate`, `score`, `align`.
+
+    Args:
+        models: List of `Seq2Seq` models with one vocabulary, whose log-probabilities are averaged.
+        tokenizer: Their `BaseTokenizer`.
+        options: `SearchOptions`.
+        max_length: The most tokens to generate, or None.
+        split_sentences: Whether to translate each sentence of a line by itself.
+
+    Attributes:
+        limit: The models' greatest length.
+        source_limit: The most pieces of a source.
+        target_limit: The most pieces of a target.
+    """
+
+    def __init__(
+        self,
+        models: list[Seq2Seq],
+        tokenizer: BaseTokenizer,
+        options: SearchOptions,
+        max_length: int | None,
+        split_sentences: bool,
+    ):
+        self.models = models
+        self.tokenizer = tokenizer
+        self.options = options
+        self.max_length = max_length
+        self.split_sentences = split_sentences
+        self.limit = min(model.max_length for model in models)
+        nothing = tokenizer.pieces(tf.constant([""]))
+        added = [
+            int(ids.row_lengths()[0])
+            for ids in (tokenizer.source_ids(nothing), tokenizer.target_ids(nothing))
+        ]
+        self.source_limit, self.target_limit = (self.limit - more for more in added)
+        self._forced = added[1] - 1  # But for the end.
+
+    @functools.cached_property
+    def aligns(self) -> bool:
+        """Whether a model has an attention to align by."""
+        tokens = tf.fill((1, 2), self.tokenizer.eos_id)
+        return any(model.attention(tokens, tokens) is not None for model in self.models)
+
+    def translate(self, text, prefix=None, own=None, token_scores=False):
+        """Translations `[batch, n_best]`, their scores, which rows were `refused`, token scores.
+
+        Args:
+            text: String `[batch]`.
+            prefix: String `[batch]`, what each translation begins with, or None.
+            own: None, or the rows' own options, tensors `[batch]`: `beam_size`, `n_best` and
+                `length_penalty`, in which the translator's are the greatest, and `max_length`, 0
+                for the translator's. A row whose options are impossible is refused.
+            token_scores: Whether to return `tokens`, `log_probs` `[batch, n_best, length]`, padded,
+                and `lengths` `[batch, n_best]`.
+        """
+        refused = tf.zeros_like(text, tf.bool)
+        if own is not None:
+            possible = (
+                (own["beam_size"] >= 1)
+                & (own["beam_size"] <= self.options.beams)
+                & (own["n_best"] >= 1)
+                & (own["n_best"] <= tf.minimum(own["beam_size"], self.options.n_best))
+                & (own["length_penalty"] >= 0)
+                & (own["length_penalty"] <= MAX_LENGTH_PENALTY)
+                & (own["max_length"] >= 0)
+                & (own["max_length"] <= self.limit)
+            )
+            refused = ~possible
+            own = {n: tf.where(possible, x, tf.ones_like(x)) for n, x in own.items()}
+        segments = self._segments(text)
+        columns = {}
+        if own is not None:
+            columns["own"] = {n: tf.gather(x, segments.row) for n, x in own.items()}
+        if prefix is not None:
+            prefix = self.tokenizer.pieces(prefix)
+            refused |= prefix.row_lengths() > self.target_limit
+            # Of the first segment of its text.
+            counts = tf.where(_is_first(segments.row), self.target_limit, 0)
+            prefix = tf.gather(prefix, segments.row)
+            counts = tf.minimum(tf.cast(prefix.row_lengths(), tf.int32), counts)
+            columns["prefix"] = _Ids(prefix.to_tensor(), counts)
+        columns["refused"] = tf.gather(refused, segments.row)
+        found = self._translate_segments(segments.pieces, columns, token_scores)
+        penalty = own["length_penalty"][:, None] if own else float(self.options.length_penalty)
+        found = _joined(found, segments, tf.shape(text)[0], penalty)
+        return {**found, "refused": refused}
+
+    def score(self, text, target):
+        """Log-probabilities of given translations.
+
+        Lines are scored apart where both sides have as many.
+
+        Returns:
+            A dict of the targets' `tokens` and their `log_probs`, `[batch, length]`, padded, their
+            `lengths`, and which rows are `refused`, since a side is over the limit; with none.
+        """
+        source, target, row, refused = self._given(text, target)
+        batch = tf.shape(text)[0]
+        tokens = self.tokenizer.target_ids(target)
+        log_probs = self._token_log_probs(
+            self._padded(self.tokenizer.source_ids(source)), self._padded(tokens)
+        )
+        tokens = tokens[:, self._forced :]
+        log_probs = tf.RaggedTensor.from_tensor(log_probs[:, self._forced :], tokens.row_lengths())
+        row_of_token = tf.gather(row, tokens.value_rowids())
+        rows = [
+            tf.RaggedTensor.from_value_rowids(x.flat_values, row_of_token, batch)
+            for x in (tokens, log_probs)
+        ]
+        return {
+            "tokens": rows[0].to_tensor(self.tokenizer.padding_id),
+            "log_probs": rows[1].to_tensor(),
+            "lengths": tf.cast(rows[0].row_lengths(), tf.int32),
+            "refused": refused,
+        }
+
+    def align(self, text, target):
+        """The attention of each row's target over its source.
+
+        Where the target is empty it is the translator's own, and then the text is cut as
+        `translate` cuts it. Segments attend to their own source alone. The outputs are padded with
+        empty strings and zeros to the longest row's lengths; those of a refused row are 0.
+        """
+        tokenizer, batch = self.tokenizer, tf.shape(text)[0]
+        own = tf.strings.length(target) == 0
+        target = tf.strings.unicode_transcode(target, "UTF-8", "UTF-8", errors="replace")
+        segments = self._segments(text)
+        # Those of rows whose target is given are nothing to translate.
+        segments = _where(segments, tf.gather(own, segments.row))
+        found = self._translate_segments(
+            segments.pieces, {"refused": tf.zeros_like(segments.row, tf.bool)}, False
+        )
+        joined = _joined(found, segments, batch, float(self.options.length_penalty))
+        place = tf.gather(joined["place"][:, :1], segments.row)
+        written = tf.gather(found["translations"], place, batch_dims=1)[:, 0]
+        translated = tokenizer.pieces(written)
+        source, given, row, refused = self._given(text, target)
+        refused &= ~own
+        kept = tf.gather(~own, row)
+        source, given, row = (
+            tf.ragged.boolean_mask(x, kept) if isinstance(x, tf.RaggedTensor) else x[kept]
+            for x in (source, given, row)
+        )
+        row = tf.concat([segments.row, row], axis=0)
+        order = tf.argsort(row, stable=True)
+        row = tf.gather(row, order)
+        source = tf.gather(tf.concat([segments.pieces, source], axis=0), order)
+        pieces = tf.gather(tf.concat([translated, given], axis=0), order)[:, : self.target_limit]
+        source, ids = self.tokenizer.source_ids(source), tokenizer.target_ids(pieces)
+        attention = self._attention(self._padded(source), self._padded(ids))[:, self._forced :]
+        ids = ids[:, self._forced :]
+        outputs = {
+            "translations": tf.where(
+                refused, "", tf.where(own, joined["translations"][:, 0], target)
+            ),
+            "attention": _block_diagonal(attention, ids, source, row, batch),
+            "refused": refused,
+        }
+        for side, tokens in (("source", source), ("target", ids)):
+            row_of_token = tf.gather(row, tokens.value_rowids())
+            pieces = tokenizer.id_to_string(tokens.flat_values)
+            pieces = tf.RaggedTensor.from_value_rowids(pieces, row_of_token, batch)
+            outputs[f"{side}_tokens"] = pieces.to_tensor("")
+            outputs[f"{side}_lengths"] = tf.cast(pieces.row_lengths(), tf.int32)
+        return outputs
+
+    def _segments(self, text):
+        """The lines of string `[batch]`, cut after sentences where asked for or too long."""
+        lines, line_glue = split_text(text, sentences=False)
+        row = tf.cast(lines.value_rowids(), tf.int32)
+        lines, line_glue = lines.flat_values, line_glue.flat_values
+        where = True
+        if not self.split_sentences:
+            where = self.tokenizer.pieces(lines).row_lengths() > self.source_limit
+        sentences, glue = split_text(lines, where)
+        line = tf.cast(sentences.value_rowids(), tf.int32)
+        glue = tf.where(_is_first(line), tf.gather(line_glue, line), glue.flat_values)
+        pieces, sentence = cut(
+            self.tokenizer.pieces(sentences.flat_values),
+            tf.constant(self.tokenizer.begins_word),
+            self.source_limit,
+        )
+        glue = tf.where(_is_first(sentence), tf.gather(glue, sentence), " ")
+        return _Segments(pieces, tf.gather(tf.gather(row, line), sentence), glue)
+
+    def _given(self, text, target):
+        """Pieces of both sides of given pairs, line by line where both sides have as many.
+
+        Returns:
+            Ragged pieces of the source and of the target, `[pairs, (tokens)]`; the row that each
+            pair is of; and which rows are refused, since a side is over the limit: they have none.
+        """
+        lines = [split_text(side, sentences=False)[0] for side in (text, target)]
+        apart = lines[0].row_lengths() == lines[1].row_lengths()
+        lines = [
+            split_text(
+                tf.where(apart, side, tf.strings.regex_replace(side, r"\n", " ")), sentences=False
+            )[0]
+            for side in (text, target)
+        ]
+        row = tf.cast(lines[0].value_rowids(), tf.int32)
+        source, target = (self.tokenizer.pieces(side.flat_values) for side in lines)
+        long = source.row_lengths() > self.source_limit
+        long |= target.row_lengths() > self.target_limit
+        refused = tf.math.unsorted_segment_max(tf.cast(long, tf.int32), row, tf.shape(text)[0]) > 0
+        kept = ~tf.gather(refused, row)
+        source, target = (tf.ragged.boolean_mask(side, kept) for side in (source, target))
+        return source, target, row[kept], refused
+
+    def _padded(self, ids):
+        padded = ids.to_tensor(self.tokenizer.padding_id)
+        return _Ids(padded, tf.cast(ids.row_lengths(), tf.int32))
+
+    def _translate_segments(self, pieces, columns, token_scores):
+        """Translates pieces, ragged `[segments, (tokens)]`, those of like length together.
+
+        Args:
+            pieces: The pieces.
+            columns: What is of each segment: whether it is `refused`, its `prefix`, its `own`.
+            token_scores: Whether `tokens` and `log_probs` `[segments, n_best, length]` are asked
+                for.
+
+        Returns:
+            A dict of `translations`, `scores` and `lengths`, `[segments, n_best]`.
+        """
+        lengths = tf.cast(pieces.row_lengths(), tf.int32)
+        order = tf.argsort(lengths, direction="DESCENDING")
+        n_best, segments = self.options.n_best, tf.size(order)
+
+        def translate(start, found):
+            longest = lengths[order[start]] + 1
+            size = tf.clip_by_value(_BATCH_TOKENS // longest, 1, _BATCH_SEGMENTS)
+            chosen = order[start : start + size]
+            own = tf.nest.map_structure(lambda x: tf.gather(x, chosen), columns)
+            outputs = self._translate_pieces(tf.gather(pieces, chosen), token_scores, **own)
+            padding = {"tokens": self.tokenizer.padding_id}
+            return start + size, {
+                n: _stacked(found[n], outputs[n], padding.get(n, 0)) for n in found
+            }
+
+        found = {
+            "translations": tf.zeros((0, n_best), tf.string),
+            "scores": tf.zeros((0, n_best)),
+            "lengths": tf.zeros((0, n_best), tf.int32),
+        }
+        if token_scores:
+            found["tokens"] = tf.zeros((0, n_best, 0), tf.int32)
+            found["log_probs"] = tf.zeros((0, n_best, 0))
+        _, found = tf.while_loop(
+            lambda start, found: start < segments,
+            translate,
+            (0, found),
+            shape_invariants=(
+                tf.TensorShape([]),
+                {n: tf.TensorShape([None, n_best, None][: x.shape.rank]) for n, x in found.items()},
+            ),
+            parallel_iterations=1,  # So that memory holds one batch.
+        )
+        back = tf.math.invert_permutation(order)
+        return {name: tf.gather(tensor, back) for name, tensor in found.items()}
+
+    def _translate_pieces(self, pieces, token_scores, refused, prefix=None, own=None):
+        empty = pieces.row_lengths() == 0
+        found = self._search(pieces, refused | empty, prefix, own)
+        rows, n_best, length = tf.unstack(tf.shape(found.tokens))
+        flat = tf.reshape(found.tokens, (rows * n_best, length))
+        lengths = tf.reshape(found.lengths, (rows * n_best,))
+        translations = self.tokenizer.text(tf.RaggedTensor.from_tensor(flat, lengths))
+        first = tf.range(self.options.n_best)[None] == 0  # The translation of nothing is nothing.
+        nothing = (empty & ~refused)[:, None] & first
+        outputs = {
+            "translations": tf.reshape(translations, (rows, n_best)),
+            "scores": tf.where(nothing, 0.0, found.scores),
+            "lengths": found.lengths,
+            "tokens": found.tokens,
+        }
+        if token_scores:
+            source = self._padded(self.tokenizer.source_ids(pieces))
+            source = _Ids(*(tf.repeat(x, n_best, axis=0) for x in source))
+            log_probs = self._token_log_probs(source, _Ids(flat, lengths))
+            outputs["log_probs"] = tf.reshape(log_probs, tf.shape(found.tokens))
+        return outputs
+
+    def _search(self, pieces, skipped, prefix=None, own=None):
+        """Hypotheses for ragged pieces `[rows, (tokens)]`, none where `skipped`."""
+        source = self.tokenizer.source_ids(pieces)
+        if self.max_length is None:
+            max_length = 2 * tf.cast(pieces.row_lengths(), tf.int32) + 10
+            max_length = tf.maximum(max_length, self.options.min_length)
+            max_length = tf.minimum(max_length, self.limit)
+        else:
+            max_length = tf.fill(tf.shape(skipped), self.max_length)
+        if own is not None:
+            max_length = tf.where(own["max_length"] > 0, own["max_length"], max_length)
+        prefix, forced = self._begun(pieces.nrows(), prefix)
+        if prefix is not None:
+            longer = tf.cast(prefix.row_lengths(), tf.int32) + 1
+            max_length = tf.maximum(max_length, tf.minimum(longer, self.limit))
+        ids = self._padded(source).ids
+        beams = self.options.beams
+        if own is not None:
+            own = {name: own[name] for name in ("beam_size", "n_best", "length_penalty")}
+            widths = own["n_best" if self.options.samples else "beam_size"]
+            beams = tf.clip_by_value(tf.reduce_max(widths), 1, beams)
+        return beam_search(
+            self._step,
+            [model.start_decoding(ids, beams) for model in self.models],
+            tf.where(skipped, 0, max_length),
+            prefix=prefix,
+            forced_length=forced,
+            row_options=own,
+            row_seeds=_fingerprints(source) if self.options.samples else None,
+            reorder=self._reorder,
+            normalize=len(self.models) == 1,
+            bos_id=self.tokenizer.bos_id,
+            eos_id=self.tokenizer.eos_id,
+            padding_id=self.tokenizer.padding_id,
+            forbidden_ids=self.tokenizer.forbidden_ids,
+            **dataclasses.asdict(self.options),
+        )
+
+    def _begun(self, rows, prefix):
+        """What each translation begins with, ragged, and how many of it are forced; or Nones."""
+        forced = self.tokenizer.forced_ids()
+        if prefix is not None:
+            prefix = tf.RaggedTensor.from_tensor(*prefix)
+        if forced is None:
+            return prefix, None
+        forced = tf.broadcast_to(tf.cast(forced, tf.int32), (rows, self._forced))
+        begun = tf.RaggedTensor.from_tensor(forced)
+        if prefix is not None:
+            begun = tf.concat([begun, prefix], axis=1)
+        return begun, tf.fill((rows,), self._forced)
+
+    def _step(self, tokens, position, caches, mask):
+        """The models' next logits or, of several, the mean of their log-probabilities."""
+        steps = [
+            model.decode_step(tokens, position, cache, mask)
+            for model, cache in zip(self.models, caches, strict=True)
+        ]
+        logits, caches = zip(*steps, strict=True)
+        if len(logits) == 1:
+            return logits[0], list(caches)
+        log_probs = [tf.nn.log_softmax(tf.cast(x, tf.float32)) for x in logits]
+        return tf.add_n(log_probs) / len(logits), list(caches)
+
+    def _reorder(self, caches, parents):
+        return [
+            model.reorder_cache(cache, parents)
+            for model, cache in zip(self.models, caches, strict=True)
+        ]
+
+    def _attention(self, source, target):
+        """The mean of the models' attention, of those that have one; 0 where there is no token."""
+        inputs = source.ids, self._shifted(target.ids)
+        found = [model.attention(*inputs) for model in self.models]
+        found = [tf.cast(attention, tf.float32) for attention in found if attention is not None]
+        return tf.add_n(found) / len(found)
+
+    def _token_log_probs(self, source, target):
+        """Log-probabilities of the target's tokens `[rows, length]`; 0 for padding.
+
+        The logits of some rows at a time are held, since a vocabulary is wide.
+        """
+        rows, length = tf.unstack(tf.shape(target.ids))
+        logits = tf.maximum(length, 1) * self.models[0].target_vocab_size
+        size = tf.maximum(_BATCH_LOGITS // logits, 1)
+
+        def score(start, found):
+            some = slice(start, start + size)
+            inputs = {"source": source.ids[some], "target": self._shifted(target.ids[some])}
+            more = [_chosen_log_probs(m(inputs), target.ids[some]) for m in self.models]
+            return start + size, tf.concat([found, tf.add_n(more) / len(more)], axis=0)
+
+        _, found = tf.while_loop(
+            lambda start, found: start < rows,
+            score,
+            (0, tf.zeros((0, length))),
+            shape_invariants=(tf.TensorShape([]), tf.TensorShape([None, None])),
+            parallel_iterations=1,
+        )
+        return tf.where(tf.sequence_mask(target.lengths, length), found, 0.0)
+
+    def _shifted(self, target):
+        # [rows, length]: the start, and all but the last token.
+        start = tf.fill((tf.shape(target)[0], 1), self.tokenizer.bos_id)
+        return tf.concat([start, target], axis=1)[:, :-1]
+
+
+def _chosen_log_probs(logits, tokens):
+    """The log-probability of each token `[rows, length]`."""
+    return tf.gather(tf.nn.log_softmax(tf.cast(logits, tf.float32)), tokens, batch_dims=2)
+
+
+def _where(segments, kept):
+    return _Segments(
+        tf.ragged.boolean_mask(segments.pieces, kept), segments.row[kept], segments.glue[kept]
+    )
+
+
+def _fingerprints(ids):
+    """An int32 of each row of ragged ids, which depends on them alone."""
+    strings = tf.strings.as_string(ids.flat_values)
+    joined = tf.strings.unsorted_segment_join(
+        strings, ids.value_rowids(), ids.nrows(), separator=" "
+    )
+    return tf.cast(tf.strings.to_hash_bucket_fast(joined, 2**31 - 1), tf.int32)
+
+
+def _block_diagonal(attention, target, source, row, batch):
+    """Attention `[batch, target_tokens, source_tokens]` of texts from that of their segments.
+
+    Args:
+        attention: Float `[segments, target_length, source_length]`.
+        target, source: Ragged ids `[segments, (tokens)]`.
+        row: int32 `[segments]`: the text that each is of, in order.
+        batch: Number of texts.
+    """
+    lengths = [tf.cast(side.row_lengths(), tf.int32) for side in (target, source)]
+    totals = [tf.math.unsorted_segment_sum(length, row, batch) for length in lengths]
+    starts = [  # Of each segment in its text.
+        tf.cumsum(length, exclusive=True) - tf.gather(tf.cumsum(total, exclusive=True), row)
+        for length, total in zip(lengths, totals, strict=True)
+    ]
+    shape = tf.shape(attention)
+    real = (
+        tf.sequence_mask(lengths[0], shape[1])[:, :, None]
+        & tf.sequence_mask(lengths[1], shape[2])[:, None, :]
+    )
+    segment, *places = tf.unstack(tf.cast(tf.where(real), tf.int32), axis=1)
+    indices = [tf.gather(start, segment) + x for start, x in zip(starts, places, strict=True)]
+    longest = [tf.reduce_max(tf.concat([total, [0]], axis=0)) for total in totals]
+    return tf.scatter_nd(
+        tf.stack([tf.gather(row, segment), *indices], axis=1),
+        tf.boolean_mask(attention, real),
+        (batch, *longest),
+    )
+
+
+def _joined(found, segments, batch, length_penalty):
+    """The translations of texts from those of their segments: the first of each, the second, ...
+
+    Args:
+        found: Dict of tensors `[segments, n_best, ...]`.
+        segments: `_Segments`.
+        batch: Number of texts.
+        length_penalty: A number, or float32 `[batch, 1]`.
+
+    Returns:
+        A dict of `translations`, `scores`, what else was found, and `place`, int32
+        `[batch, n_best]`: which of its segments' translations each is made of.
+    """
+    n_best, row = found["scores"].shape[1], segments.row
+    places = tf.range(n_best)[None]
+    counts = tf.math.count_nonzero(found["scores"] > NO_HYPOTHESIS, axis=1, dtype=tf.int32)
+    # A segment with fewer hypotheses than another of its text gives its last one again.
+    place = tf.minimum(places, tf.maximum(counts - 1, 0)[:, None])
+    found = {name: tf.gather(tensor, place, batch_dims=1) for name, tensor in found.items()}
+    there = tf.math.unsorted_segment_max(counts, row, batch)
+    # Where one segment has none, neither has its text.
+    there = tf.where(tf.math.unsorted_segment_min(counts, row, batch) > 0, there, 0)
+    there = places < there[:, None]
+    glued = tf.strings.join([tf.repeat(segments.glue[:, None], n_best, 1), found["translations"]])
+    translations = tf.strings.unsorted_segment_join(glued, row, batch)
+
+    def summed(tensor):
+        return tf.math.unsorted_segment_sum(tensor, row, batch)
+
+    lengths = tf.cast(found["lengths"], tf.float32)
+    own_penalty = (
+        length_penalty if isinstance(length_penalty, float) else tf.gather(length_penalty, row)
+    )
+    log_probs = summed(found["scores"] * lengths**own_penalty)
+    scores = log_probs / tf.maximum(summed(lengths), 1.0) ** length_penalty
+    outputs = {
+        "translations": tf.where(there, translations, ""),
+        "scores": tf.where(there, scores, NO_HYPOTHESIS),
+        "place": tf.tile(places, (batch, 1)),
+    }
+    if "tokens" in found:
+        outputs["lengths"] = summed(found["lengths"])
+        for name in ("tokens", "log_probs"):
+            outputs[name] = _concatenated(found[name], found["lengths"], row, batch)
+    # A sum of second best may have the better score, since long segments weigh more.
+    order = tf.argsort(outputs["scores"], direction="DESCENDING", stable=True)
+    return {name: tf.gather(tensor, order, batch_dims=1) for name, tensor in outputs.items()}
+
+
+def _concatenated(values, lengths, row, batch):
+    """Values `[segments, n_best, length]` of each text behind one another, padded with zeros."""
+    n_best = values.shape[1]
+    real = tf.sequence_mask(lengths, tf.shape(values)[2])  # [segments, n_best, length]
+    by_place = tf.transpose(real, (1, 0, 2))
+    place, segment, _ = tf.unstack(tf.where(by_place), axis=1)
+    rows = place * tf.cast(batch, tf.int64) + tf.gather(tf.cast(row, tf.int64), segment)
+    flat = tf.boolean_mask(tf.transpose(values, (1, 0, 2)), by_place)
+    rows = tf.RaggedTensor.from_value_rowids(flat, rows, n_best * tf.cast(batch, tf.int64))
+    rows = rows.to_tensor()
+    return tf.transpose(tf.reshape(rows, (n_best, batch, tf.shape(rows)[1])), (1, 0, 2))
+
+
+def _stacked(found, more, padding):
+    """Tensors `[rows, n_best]`, or `[rows, n_best, length]` padded, below one another."""
+    if found.shape.rank == 3:
+        length = tf.maximum(tf.shape(found)[2], tf.shape(more)[2])
+        found, more = (
+            tf.pad(x, ((0, 0), (0, 0), (0, length - tf.shape(x)[2])), constant_values=padding)
+            for x in (found, more)
+        )
+    return tf.concat([found, more], axis=0)
+
+
+def _is_first(numbers):
+    # [n]: where sorted numbers differ from the one before
+    return tf.not_equal(numbers, tf.concat([[-1], numbers[:-1]], 0))

@@ -1,0 +1,158 @@
+"""A translator, its export and brute force agree, whatever the architecture and the ids."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from letters import Letters, Marked
+from own_model import GRUTranslator
+
+from keras_mt import Transformer, Translator
+from keras_mt.serving import ExportedTranslator
+
+TEXTS = ["a", "bad", "", "cab", "dada"]
+MAX_LENGTH = 4
+
+
+def transformer(tokenizer, **options):
+    sizes = {"d_model": 16, "num_heads": 2, "d_ff": 16, "max_length": 32, **options}
+    return Transformer(
+        tokenizer.vocab_size, padding_id=tokenizer.padding_id, num_encoder_layers=1,
+        num_decoder_layers=2, **sizes,
+    )  # fmt: skip
+
+
+def recurrent(tokenizer):
+    transformer(tokenizer)  # Keras makes it functional, and its mixin must not become so.
+    return GRUTranslator(tokenizer.vocab_size, 16, 32, padding_id=tokenizer.padding_id)
+
+
+MAKERS = {
+    "transformer": transformer,
+    "variants": lambda tokenizer: transformer(
+        tokenizer, pre_norm=True, share_embeddings=False, tie_output=False
+    ),
+    "recurrent": recurrent,
+}
+
+
+def sharpened(model, tokenizer):
+    """The model with weights that make unlike probabilities."""
+    tokens = np.array([[1, tokenizer.eos_id]])
+    model({"source": tokens, "target": tokens})
+    generator = np.random.default_rng(3)
+    model.set_weights([w + 0.4 * generator.normal(size=w.shape) for w in model.get_weights()])
+    return model
+
+
+def log_probs(model, tokenizer, text, sequences):
+    """By the whole-sequence model: of each token of each sequence after those before it."""
+    source = [*tokenizer.pieces([text]).to_list()[0], tokenizer.eos_id]
+    targets = tf.ragged.constant([[tokenizer.bos_id, *tokens[:-1]] for tokens in sequences])
+    inputs = {
+        "source": np.tile(source, (len(sequences), 1)),
+        "target": targets.to_tensor(tokenizer.padding_id).numpy(),
+    }
+    found = tf.nn.log_softmax(model(inputs)).numpy()
+    return [[own[i, t] for i, t in enumerate(s)] for own, s in zip(found, sequences, strict=True)]
+
+
+def by_brute_force(model, tokenizer, text):
+    """Every translation with its score, best first."""
+    forced = tokenizer.forced_ids()
+    forced = [] if forced is None else forced.numpy()[0].tolist()
+    letters, end = range(1, tokenizer.padding_id), tokenizer.eos_id
+    sequences = [
+        [*forced, *rest, *last]
+        for length in range(MAX_LENGTH - len(forced))
+        for rest in itertools.product(letters, repeat=length)
+        for last in [[end]]
+    ]
+    sequences += [
+        [*forced, *rest] for rest in itertools.product(letters, repeat=MAX_LENGTH - len(forced))
+    ]
+    own = log_probs(model, tokenizer, text, sequences)
+    scores = [sum(x[len(forced) :]) / len(x) for x in own]
+    return sorted(zip(scores, sequences, strict=True), reverse=True)
+
+
+PAIRS = [("transformer", Letters), ("variants", Marked), ("recurrent", Letters)]
+
+
+@pytest.fixture(scope="module", params=PAIRS, ids=[name for name, _ in PAIRS])
+def translator(request):
+    name, tokenizer = request.param
+    keras.utils.set_random_seed(1)
+    tokenizer = tokenizer()
+    model = sharpened(MAKERS[name](tokenizer), tokenizer)
+    return Translator(model, tokenizer, beam_size=4**MAX_LENGTH, n_best=3, max_length=MAX_LENGTH)
+
+
+def test_a_wide_beam_is_brute_force(translator):
+    (model,), tokenizer = translator.models, translator.tokenizer
+    for text, found in zip(TEXTS, translator.hypotheses(TEXTS, token_scores=True), strict=True):
+        if not text:
+            assert found[0].text == ""
+            continue
+        expected = by_brute_force(model, tokenizer, text)[:3]
+        np.testing.assert_allclose([h.score for h in found], [s for s, _ in expected], atol=1e-4)
+        for hypothesis, (_, tokens) in zip(found, expected, strict=True):
+            pieces = [p.decode() for p in tokenizer.id_to_string(tokens).numpy()]
+            assert [piece for piece, _ in hypothesis.tokens] == pieces
+            assert hypothesis.text == "".join(p for p in pieces if len(p) == 1)
+            (own,) = log_probs(model, tokenizer, text, [tokens])
+            np.testing.assert_allclose([p for _, p in hypothesis.tokens], own, atol=1e-4)
+
+
+def test_score_and_align_leave_out_what_is_forced(translator):
+    (model,), tokenizer = translator.models, translator.tokenizer
+    forced = [] if tokenizer.forced_ids() is None else [2]
+    (score,) = translator.score(["bad"], ["cab"])
+    tokens = [*forced, 3, 1, 2, 0]
+    own = log_probs(model, tokenizer, "bad", [tokens])[0][len(forced) :]
+    assert [piece for piece, _ in score.tokens] == ["c", "a", "b", "</s>"]
+    np.testing.assert_allclose([p for _, p in score.tokens], own, atol=1e-4)
+    source, target, attention = translator.align("bad", "cab")
+    assert (source, target) == (["b", "a", "d", "</s>"], ["c", "a", "b", "</s>"])
+    inputs = np.array([[2, 1, 4, 0]]), np.array([[tokenizer.bos_id, *tokens[:-1]]])
+    expected = np.array(model.attention(*inputs))[0, len(forced) :]
+    np.testing.assert_allclose(attention, expected, atol=1e-5)
+    np.testing.assert_allclose(attention.sum(axis=1), 1, atol=1e-5)
+
+
+def test_its_export_is_its_eager_search(translator, tmp_path):
+    small = Translator(translator.models, translator.tokenizer, beam_size=3, n_best=2)
+    small.export(tmp_path / "1", max_beam_size=3)
+    exported = ExportedTranslator(tmp_path / "1")
+    for found, expected in zip(exported.hypotheses(TEXTS), small.hypotheses(TEXTS), strict=True):
+        assert [h.text for h in found] == [h.text for h in expected]
+        np.testing.assert_allclose([h.score for h in found], [h.score for h in expected], atol=1e-4)
+    assert exported(TEXTS) == small(TEXTS)
+    assert exported(TEXTS[1]) == small(TEXTS[1])
+    np.testing.assert_array_equal(exported(tf.constant(TEXTS)), small(tf.constant(TEXTS)))
+    scores = exported.signatures["score"](text=tf.constant(["bad"]), target=tf.constant(["cab"]))
+    (score,) = small.score(["bad"], ["cab"])
+    assert scores["log_probs"][0].numpy() == pytest.approx(score.log_prob, abs=1e-4)
+    aligned = exported.signatures["align"](text=tf.constant(["bad"]), target=tf.constant(["cab"]))
+    np.testing.assert_allclose(aligned["attention"][0], small.align("bad", "cab")[2], atol=1e-5)
+
+
+def test_architectures_that_share_a_vocabulary_are_an_ensemble():
+    tokenizer = Letters()
+    models = [sharpened(MAKERS[name](tokenizer), tokenizer) for name in ("recurrent", "variants")]
+    together = Translator(models, tokenizer, beam_size=2)
+    translators = [together, *(Translator(model, tokenizer) for model in models)]
+    score, *each = (translator.score(["bad"], ["cab"])[0].log_prob for translator in translators)
+    assert score == pytest.approx(np.mean(each), abs=1e-4)
+    (found,) = together.hypotheses(["bad"], token_scores=True)[0]
+    assert np.mean([p for _, p in found.tokens]) == pytest.approx(found.score, abs=1e-4)
+
+
+def test_what_does_not_fit_is_refused_by_name():
+    tokenizer = Letters()
+    with pytest.raises(ValueError, match="padding_id is 0 and the tokenizer's 5"):
+        Translator(Transformer(6, 1, 8, 2, 8), tokenizer)
+    with pytest.raises(ValueError, match="source vocabulary of 9 tokens and the tokenizer one"):
+        Translator(Transformer(9, 1, 8, 2, 8), tokenizer)
