@@ -2,6 +2,9 @@
 
 import math
 import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -9,6 +12,7 @@ import tensorflow as tf
 
 from keras_mt.files import written_whole
 from keras_mt.run_folder import LOG_COLUMNS, RunFolder
+from keras_mt.translator import Translator
 
 
 class Checkpoints(keras.callbacks.Callback):
@@ -34,7 +38,15 @@ class Checkpoints(keras.callbacks.Callback):
             one update in several.
     """
 
-    def __init__(self, model, directory, every, keep=5, report=lambda message: None, write=True):
+    def __init__(
+        self,
+        model: keras.Model,
+        directory: str | Path,
+        every: int,
+        keep: int = 5,
+        report: Callable[[str], Any] = lambda message: None,
+        write: bool = True,
+    ):
         super().__init__()
         self.directory = directory
         self.every = every
@@ -59,15 +71,15 @@ class Checkpoints(keras.callbacks.Callback):
         self._saved = None
 
     @property
-    def step(self):
+    def step(self) -> int:
         return int(self._step.numpy())
 
     @property
-    def count(self):
+    def count(self) -> int:
         """Number of checkpoints that are kept."""
         return len(self._manager.checkpoints)
 
-    def restore(self):
+    def restore(self) -> int:
         """Restores the last checkpoint that is whole, if there is one; returns its step, or 0.
 
         Raises:
@@ -116,7 +128,7 @@ class Checkpoints(keras.callbacks.Callback):
         if self.step % self.every == 0:
             self.save()
 
-    def save(self):
+    def save(self) -> None:
         """Saves, unless this step was saved already."""
         if self._saved == self.step or not self.write:
             return
@@ -147,7 +159,7 @@ def _key(i):
     return f"variables/{i}/.ATTRIBUTES/VARIABLE_VALUE"
 
 
-def averaged(model, directory, count):
+def averaged(model: keras.Model, directory: str | Path, count: int) -> list[np.ndarray]:
     """The means of a model's weights over the last checkpoints of a folder, as NumPy arrays.
 
     Args:
@@ -190,7 +202,9 @@ class TranslationScores(keras.callbacks.Callback):
     >>> model.fit(batches.epoch(0), callbacks=[scores])  # doctest: +SKIP
     """
 
-    def __init__(self, translator, pairs, every=1, tokenize="13a"):
+    def __init__(
+        self, translator: Translator, pairs: tf.data.Dataset, every: int = 1, tokenize: str = "13a"
+    ):
         import sacrebleu  # Not needed by most runs.
 
         super().__init__()
@@ -222,7 +236,14 @@ class KeepBest(keras.callbacks.Callback):
         report: Function that is told of the stop.
     """
 
-    def __init__(self, monitor, path=None, patience=None, log=(), report=lambda message: None):
+    def __init__(
+        self,
+        monitor: str,
+        path: Path | None = None,
+        patience: int | None = None,
+        log: Iterable[Mapping[str, str]] = (),
+        report: Callable[[str], Any] = lambda message: None,
+    ):
         super().__init__()
         self.monitor = monitor
         self.path = path
@@ -232,7 +253,7 @@ class KeepBest(keras.callbacks.Callback):
         self._values = [float(row[monitor]) for row in log if row.get(monitor)]
 
     @property
-    def stopped(self):
+    def stopped(self) -> bool:
         """Whether the patience is at its end."""
         since = len(self._values) - self._best() - 1
         return self.patience is not None and bool(self._values) and since >= self.patience

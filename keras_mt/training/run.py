@@ -6,6 +6,7 @@ import functools
 import inspect
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -446,7 +447,8 @@ def _check_buildable(architecture, given, config):
         architecture(**_arguments(architecture, config, Probe))
     except Exception as error:
         raise ValueError(
-            f"{architecture.__name__} cannot be made with {given or {}}: {error} "
+            f"{architecture.__name__} cannot be made with {given or {}}: "
+            f"{str(error).rstrip('.')}. "
             f"Its arguments are {', '.join(_constructor_arguments(architecture))}."
         ) from error
 
@@ -561,12 +563,11 @@ def _validation(options, config, tokenizer, report):
 
 def _tokenizer(folder, options, base, pairs, report):
     given = options.tokenizer
-    if isinstance(given, (str, Path)):
-        path = Path(given)
+    if isinstance(given, (str, os.PathLike)):
+        path = RunFolder(given).tokenizer_path if Path(given).is_dir() else Path(given)
         if not path.exists():
             raise FileNotFoundError(f"There is no tokenizer at {path}.")
-        own = path.is_dir() and RunFolder(path).tokenizer_path.exists()
-        given = RunFolder(path).load_tokenizer() if own else Tokenizer.load(path)
+        given = Tokenizer.load(path)
     if folder.tokenizer_path.exists():
         tokenizer = folder.load_tokenizer()
         if given is not None and given.model != tokenizer.model:
