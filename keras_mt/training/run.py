@@ -21,6 +21,7 @@ from keras_mt.metrics import Perplexity, TokenAccuracy
 from keras_mt.models import PRESETS, Transformer
 from keras_mt.plots import plot_run
 from keras_mt.schedules import WarmupInverseSquareRoot
+from keras_mt.training.accumulation import AccumulatedAdam, CountedCrossEntropy
 from keras_mt.training.callbacks import (
     Checkpoints,
     KeepBest,
@@ -29,7 +30,13 @@ from keras_mt.training.callbacks import (
     averaged,
     read_log,
 )
-from keras_mt.training.distribution import distribute, distributed, is_chief
+from keras_mt.training.distribution import (
+    bridged,
+    choose_strategy,
+    distributed,
+    is_chief,
+    leaving_together,
+)
 from keras_mt.translator import Translator
 from keras_mt.version import __version__
 
@@ -99,6 +106,7 @@ def train(
     keep_best=False,
     early_stopping=None,
     tensorboard=False,
+    devices=None,
     report=print,
 ):
     """Trains a translator with `model.fit` and writes a run folder.
@@ -127,7 +135,7 @@ def train(
         subword_sampling: Draws other segmentations in each epoch, with this `alpha`; None for the
             most probable ones. See `Tokenizer.sample`.
         batch_tokens: Tokens a batch on each side, padding included.
-        accumulate: Number of batches whose gradients make one update.
+        accumulate: Number of batches that make one update, as if they were one.
         dropout: Rate of dropout.
         label_smoothing: Share of the label that is spread over the vocabulary.
         rdrop: Weight of the R-Drop loss; 0 for none. See `Transformer`.
@@ -149,6 +157,7 @@ def train(
             never.
         tensorboard: Whether to write `tensorboard/` too, the values of `log.csv` for TensorBoard,
             which comes with `pip install 'keras_mt[tensorboard]'`.
+        devices: Number of devices of this machine to train on; None for all. See `distribute`.
         report: Function that is told what happens, a line at a time.
 
     Returns:
@@ -170,108 +179,106 @@ def train(
     run_dir = Path(output)
     # Before the workers meet, so that a mark which one of them finds later is of this start.
     (run_dir / _FAILURE).unlink(missing_ok=True)
-    strategy = distribute()
-    if accumulate > 1 and strategy.num_replicas_in_sync > 1:
-        raise ValueError(
-            f"accumulate={accumulate} is for one device alone, and there are "
-            f"{strategy.num_replicas_in_sync}: give more batch_tokens, which all of them share."
-        )
-    chief = is_chief(strategy)
-    report = report if chief else _silent
-    with _failure_marked(run_dir, chief and strategy.cluster_resolver is not None):
-        pairs = [load_corpus(name, source, target, "train") for name in corpora]
-        if not chief:
-            _wait_for_chief(run_dir)
-        architecture = _architecture_to_go_on_with(run_dir)
-        base = None if init is None or architecture else Translator.load(init)
-        _check_folder(run_dir, config)
-        tokenizer = _tokenizer(run_dir, base, pairs, vocab_size, seed, report)
-        batches = Batches(
-            pairs,
-            tokenizer,
-            tokens_per_batch=config["batch_tokens"],
-            max_length=max_length,
-            seed=seed,
-            subword_sampling=subword_sampling,
-            weights=weights,
-            max_ratio=max_ratio,
-            deduplicate=deduplicate,
-            directory=run_dir,
-        )
-        report(f"train: {batches.counts}")
-        if not batches.counts.batches:
-            raise ValueError(
-                f"{', '.join(corpora)} has no pair of at most max_length={max_length} tokens."
+    strategy = choose_strategy(devices)
+    with bridged(strategy), leaving_together(strategy):
+        chief = is_chief(strategy)
+        report = report if chief else _silent
+        with _failure_marked(run_dir, chief and strategy.cluster_resolver is not None):
+            pairs = [load_corpus(name, source, target, "train") for name in corpora]
+            if not chief:
+                _wait_for_chief(run_dir)
+            architecture = _architecture_to_go_on_with(run_dir)
+            base = None if init is None or architecture else Translator.load(init)
+            _check_folder(run_dir, config)
+            tokenizer = _tokenizer(run_dir, base, pairs, vocab_size, seed, report)
+            batches = Batches(
+                pairs,
+                tokenizer,
+                tokens_per_batch=config["batch_tokens"],
+                max_length=max_length,
+                seed=seed,
+                subword_sampling=subword_sampling,
+                weights=weights,
+                max_ratio=max_ratio,
+                deduplicate=deduplicate,
+                directory=run_dir,
             )
-        last_step = _last_step(arguments, batches.counts.batches)
-        validation_pairs, validation = _validation(
-            arguments, corpora[0], tokenizer, config["batch_tokens"], report
-        )
-        architecture = architecture or _architecture(config, base, tokenizer)
-        if chief:
-            _write_run(run_dir, {**config, "model": architecture}, tokenizer)
+            report(f"train: {batches.counts}")
+            if not batches.counts.batches:
+                raise ValueError(
+                    f"{', '.join(corpora)} has no pair of at most max_length={max_length} tokens."
+                )
+            last_step = _last_step(arguments, batches.counts.batches)
+            validation_pairs, validation = _validation(
+                arguments, corpora[0], tokenizer, config["batch_tokens"], report
+            )
+            architecture = architecture or _architecture(config, base, tokenizer)
+            if chief:
+                _write_run(run_dir, {**config, "model": architecture}, tokenizer)
 
-    keras.utils.set_random_seed(seed)
-    with strategy.scope():
-        model = Transformer.from_config(architecture)
-        if base is not None:
-            model.set_weights(base.models[0].get_weights())
-        compile_for_translation(
-            model,
-            config["label_smoothing"],
-            config["warmup_steps"],
-            learning_rate,
-            clip_norm=clip_norm,
-            accumulate=accumulate,
+        keras.utils.set_random_seed(seed)
+        with strategy.scope():
+            model = Transformer.from_config(architecture)
+            if base is not None:
+                model.set_weights(base.models[0].get_weights())
+            compile_for_translation(
+                model,
+                config["label_smoothing"],
+                config["warmup_steps"],
+                learning_rate,
+                clip_norm=clip_norm,
+                accumulate=accumulate,
+            )
+            model.optimizer.build(model.trainable_variables)
+        checkpoints = Checkpoints(
+            model, run_dir / "checkpoints", checkpoint_steps, keep=keep, report=report, write=chief
         )
-        model.optimizer.build(model.trainable_variables)
-    checkpoints = Checkpoints(
-        model, run_dir / "checkpoints", checkpoint_steps, keep=keep, report=report, write=chief
-    )
-    start = checkpoints.restore()
-    name = preset if init is None else f"that of {init}"
-    report(
-        f"model: {name}, {model.count_params():,} parameters, vocabulary {model.vocab_size:,}; "
-        f"{last_step:,} steps, {batches.counts.batches:,} an epoch"
-    )
-    if start:
-        report(f"resumed at step {start} from {run_dir / 'checkpoints'}")
-    log = RunLog(
-        run_dir / "log.csv",
-        checkpoints,
-        write=chief,
-        tensorboard=run_dir / "tensorboard" if tensorboard else None,
-    )
-    best = KeepBest(
-        monitor,
-        run_dir / "checkpoints" / "best.weights.h5" if keep_best and chief else None,
-        early_stopping,
-        log.rows,
-        report,
-    )
-    callbacks = [checkpoints, best, log]
-    if bleu_epochs:
-        translator = Translator(model, tokenizer)
-        callbacks.insert(
-            0, TranslationScores(translator, validation_pairs, bleu_epochs, bleu_tokenize)
+        start = checkpoints.restore()
+        name = preset if init is None else f"that of {init}"
+        report(
+            f"model: {name}, {model.count_params():,} parameters, vocabulary {model.vocab_size:,}; "
+            f"{last_step:,} steps, {batches.counts.batches:,} an epoch"
         )
-    callbacks.append(keras.callbacks.LambdaCallback(on_epoch_end=checkpoints.end_epoch))
-    _fit(model, strategy, batches, validation, start, last_step, callbacks, best, chief)
-    checkpoints.save()
-    if chief:
-        kept = keep_best and best.path.exists()
-        if keep_best and not kept:
-            report(f"{best.path} is not there: model.keras takes the last weights, not the best")
-        if kept:
-            model.load_weights(best.path)
-            trained = model.get_weights()
-        else:
-            # A run that stopped early may have fewer.
-            trained = averaged(model, checkpoints.directory, min(average, checkpoints.count))
-        save_model(model, trained, run_dir / "model.keras")
-        if any(row["loss"] or row["val_loss"] for row in read_log(log.path)):
-            plot_run(log.path, run_dir / "training.png")
-        report(f"finished at step {checkpoints.step}: {run_dir}")
+        if start:
+            report(f"resumed at step {start} from {run_dir / 'checkpoints'}")
+        log = RunLog(
+            run_dir / "log.csv",
+            checkpoints,
+            write=chief,
+            tensorboard=run_dir / "tensorboard" if tensorboard else None,
+        )
+        best = KeepBest(
+            monitor,
+            run_dir / "checkpoints" / "best.weights.h5" if keep_best and chief else None,
+            early_stopping,
+            log.rows,
+            report,
+        )
+        callbacks = [checkpoints, best, log]
+        if bleu_epochs:
+            translator = Translator(model, tokenizer)
+            callbacks.insert(
+                0, TranslationScores(translator, validation_pairs, bleu_epochs, bleu_tokenize)
+            )
+        callbacks.append(keras.callbacks.LambdaCallback(on_epoch_end=checkpoints.end_epoch))
+        _fit(model, strategy, batches, validation, start, last_step, callbacks, best, chief)
+        checkpoints.save()
+        if chief:
+            kept = keep_best and best.path.exists()
+            if keep_best and not kept:
+                report(
+                    f"{best.path} is not there: model.keras takes the last weights, not the best"
+                )
+            if kept:
+                model.load_weights(best.path)
+                trained = model.get_weights()
+            else:
+                # A run that stopped early may have fewer.
+                trained = averaged(model, checkpoints.directory, min(average, checkpoints.count))
+            save_model(model, trained, run_dir / "model.keras")
+            if any(row["loss"] or row["val_loss"] for row in read_log(log.path)):
+                plot_run(log.path, run_dir / "training.png")
+            report(f"finished at step {checkpoints.step}: {run_dir}")
     return run_dir
 
 
@@ -294,20 +301,20 @@ def compile_for_translation(
         warmup_steps: Number of updates over which the learning rate rises.
         learning_rate: The rate that it rises to; None for the paper's.
         clip_norm: The greatest norm of all gradients together; None for any.
-        accumulate: Number of batches whose gradients make one update.
+        accumulate: Number of batches that make one update, as if they were one.
     """
-    # Keras gives the schedule the number of batches, not of updates.
     peak = learning_rate or (model.d_model * warmup_steps) ** -0.5
+    schedule = WarmupInverseSquareRoot(model.d_model, warmup_steps, peak)
+    recipe = {"beta_1": 0.9, "beta_2": 0.98, "epsilon": 1e-9, "global_clipnorm": clip_norm}
+    if accumulate == 1:
+        optimizer = keras.optimizers.Adam(schedule, **recipe)
+        loss = CrossEntropy(label_smoothing=label_smoothing)
+    else:
+        optimizer = AccumulatedAdam(schedule, accumulate, **recipe)
+        loss = CountedCrossEntropy(optimizer, label_smoothing=label_smoothing)
     model.compile(
-        optimizer=keras.optimizers.Adam(
-            WarmupInverseSquareRoot(model.d_model, warmup_steps * accumulate, peak),
-            beta_1=0.9,
-            beta_2=0.98,
-            epsilon=1e-9,
-            global_clipnorm=clip_norm,
-            gradient_accumulation_steps=None if accumulate == 1 else accumulate,
-        ),
-        loss=CrossEntropy(label_smoothing=label_smoothing),
+        optimizer=optimizer,
+        loss=loss,
         metrics=[TokenAccuracy(), Perplexity()],
         # XLA compiles each batch shape anew for half a minute: more than it saves on short runs.
         jit_compile=False,
@@ -377,7 +384,16 @@ def _check(arguments):
     if epochs is not None and steps is not None:
         raise ValueError("Give epochs or steps, not both.")
     least = dict.fromkeys(
-        ("epochs", "steps", "accumulate", "checkpoint_steps", "early_stopping", "warmup_steps"), 1
+        (
+            "epochs",
+            "steps",
+            "accumulate",
+            "checkpoint_steps",
+            "early_stopping",
+            "warmup_steps",
+            "devices",
+        ),
+        1,
     )
     for name, minimum in {**least, "bleu_epochs": 0, "rdrop": 0}.items():
         value = arguments[name]

@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.models import PRESETS
-from keras_mt.training import distribution, train
+from keras_mt.training import run, train
 from keras_mt.training.callbacks import Checkpoints
 
 PRESETS["micro"] = {
@@ -46,7 +46,7 @@ if __name__ == "__main__":
         tf.config.set_logical_device_configuration(
             cpu, [tf.config.LogicalDeviceConfiguration()] * devices
         )
-        distribution._strategy = lambda: tf.distribute.MirroredStrategy(
+        run.choose_strategy = lambda _: tf.distribute.MirroredStrategy(
             [f"CPU:{i}" for i in range(devices)]
         )
 
