@@ -112,7 +112,7 @@ def leaving_together(strategy: tf.distribute.Strategy) -> Iterator[None]:
     yield
     if not _several_workers(strategy):
         return
-    tf.function(lambda: _sum(strategy, lambda: tf.constant(1.0)))()
+    _sum(strategy, lambda: tf.constant(1.0))
     if is_chief(strategy):
         resolver = strategy.cluster_resolver
         cluster = resolver.cluster_spec()
@@ -236,9 +236,13 @@ def _local(strategy, values):
     )
 
 
+def _run(strategy, function):
+    """What a function returns in the replicas, as a graph."""
+    return tf.function(lambda: strategy.run(function), autograph=False)()
+
+
 def _sum(strategy, function):
-    """The sum of what a function returns in the replicas."""
-    return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(function), axis=None)
+    return strategy.reduce(tf.distribute.ReduceOp.SUM, _run(strategy, function), axis=None)
 
 
 def _replica():
@@ -253,7 +257,7 @@ def _loss_is_of_all(strategy):
         weight = tf.stack([1.0, tf.minimum(_replica(), 1.0)])
         return loss(tf.zeros((2, 1)), tf.fill((2, 1), _replica() + 1), sample_weight=weight)
 
-    found = tf.function(lambda: _sum(strategy, part))()
+    found = _sum(strategy, part)
     replicas = strategy.num_replicas_in_sync
     values = [1, *(value for replica in range(2, replicas + 1) for value in (replica, replica))]
     np.testing.assert_allclose(found, np.mean(values), rtol=1e-5)
@@ -267,7 +271,7 @@ def _seeds_differ(strategy):
         seed = tf.cast(generator.next(), tf.float32)[None]
         return tf.distribute.get_replica_context().all_gather(seed, axis=0)
 
-    found = _local(strategy, tf.function(lambda: strategy.run(seeds))())
+    found = _local(strategy, _run(strategy, seeds))
     assert len(np.unique(found, axis=0)) == strategy.num_replicas_in_sync, "the seeds are alike"
 
 
@@ -282,7 +286,7 @@ def _sum_is_clipped(strategy):
         first = tf.cast(_replica() == 0, tf.float32)
         optimizer.apply([3 * tf.stack([first, 1 - first])], [variable])
 
-    tf.function(lambda: strategy.run(update))()
+    _run(strategy, update)
     total = np.array([1.0, strategy.num_replicas_in_sync - 1])
     np.testing.assert_allclose(variable, -total / np.linalg.norm(total), rtol=1e-5)
 
