@@ -402,5 +402,5 @@ def _failure_named(*patches):
         raise RuntimeError(
             f"On several replicas {faults}. keras_mt replaces it, which does not work with Keras "
             f"{keras.__version__}: install keras=={_KERAS}, or train on one device. "
-            f"({type(error).__name__}: {error})"
+            f"({type(error).__name__}: {' '.join(str(error).split())[:200]})"
         ) from error
