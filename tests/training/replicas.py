@@ -42,6 +42,8 @@ def refusals(strategy):
     """How the bridge is refused, for each of its parts, if it changes nothing or has no place."""
     result = {}
     for i, patch in enumerate(PATCHES):
+        if patch.several_workers and not distribution._several_workers(strategy):
+            continue
         undone = dataclasses.replace(patch, mend=unchanged)
         distribution.PATCHES = (*PATCHES[:i], undone, *PATCHES[i + 1 :])
         result[patch.target] = [refusal(strategy)]
