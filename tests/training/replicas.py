@@ -2,8 +2,8 @@
 
 usage: replicas.py [SECONDS]
 
-With TF_CONFIG the worker also leaves the job as `train` does, the first one after SECONDS more of
-work, and the other's process ends after SECONDS more.
+With TF_CONFIG the worker also leaves the job as `train` does: the first one works for SECONDS more,
+and the other's process lasts for twice as long.
 """
 
 import contextlib
@@ -159,7 +159,7 @@ def on_a_worker(seconds):
         found["worked until"] = time.time()
     found["left"] = time.time()
     if not distribution.is_chief(strategy):
-        time.sleep(seconds)
+        time.sleep(2 * seconds)
 
 
 if __name__ == "__main__":
