@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from keras_mt.layers.validation import check_positive
 from keras_mt.losses import CrossEntropy
 
 
@@ -31,8 +32,14 @@ class AccumulatedAdam(keras.optimizers.Adam):
     >>> loss = CountedCrossEntropy(optimizer, label_smoothing=0.1)
     """
 
-    def __init__(self, learning_rate=0.001, accumulate=1, **kwargs):
+    def __init__(
+        self,
+        learning_rate: float | keras.optimizers.schedules.LearningRateSchedule = 0.001,
+        accumulate: int = 1,
+        **kwargs,
+    ):
         super().__init__(learning_rate, **kwargs)
+        check_positive(accumulate=accumulate)
         self.accumulate = accumulate
         self.counted = False  # Whether a loss assigns the next variable.
         # In a replica each assigns its own number, and all get the sum.
@@ -112,7 +119,7 @@ class CountedCrossEntropy(CrossEntropy):
         **kwargs: As of `CrossEntropy`.
     """
 
-    def __init__(self, optimizer=None, **kwargs):
+    def __init__(self, optimizer: AccumulatedAdam | None = None, **kwargs):
         super().__init__(**kwargs)
         self._optimizer = optimizer
         self._count = _Count(padding_id=self.padding_id, reduction="sum")

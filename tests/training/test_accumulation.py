@@ -159,6 +159,11 @@ def test_an_optimizer_that_is_not_told_of_the_tokens_says_so(tmp_path):
         loaded.train_on_batch(*batches()[0])
 
 
+def test_a_number_that_is_not_positive_is_refused():
+    with pytest.raises(ValueError, match="accumulate=0"):
+        AccumulatedAdam(0.1, 0)
+
+
 def test_batches_without_a_real_token_change_nothing():
     parts = accumulated(2)
     before = parts.get_weights()
@@ -166,6 +171,18 @@ def test_batches_without_a_real_token_change_nothing():
         parts.train_on_batch(*batch)
     assert int(parts.optimizer.iterations) == 1
     assert all(np.array_equal(*each) for each in zip(parts.get_weights(), before, strict=True))
+
+
+def test_scaled_losses_accumulate_too():
+    """As Keras scales them for `mixed_float16`."""
+    whole, parts = accumulated(1), accumulated(3)
+    for each in (whole, parts):
+        scaled = keras.optimizers.LossScaleOptimizer(each.optimizer)
+        each.compile(scaled, each.loss, jit_compile=False)
+    whole.train_on_batch(*joined(batches()[:3]))
+    for batch in batches()[:3]:
+        parts.train_on_batch(*batch)
+    assert difference(parts, whole) < 1e-5 < difference(parts, accumulated(1))
 
 
 def test_gradients_of_lookups_are_added_up():

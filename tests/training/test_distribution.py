@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from keras_mt import Translator
-from keras_mt.training import distribution
+from keras_mt.training import distribution, train
 
 PROCESS = Path(__file__).with_name("process.py")
 
@@ -244,6 +244,12 @@ def test_one_device_where_there_are_several(monkeypatch):
     for devices in (0, 4):
         with pytest.raises(ValueError, match=rf"from 1 to 3.*devices={devices}"):
             distribution.choose_strategy(devices)
+
+
+def test_a_run_refuses_devices_that_are_not_there(corpus, tmp_path):
+    with pytest.raises(ValueError, match=r"devices must be from 1 to 1.*devices=2"):
+        train(corpus, "pt", "en", tmp_path / "run", devices=2)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_cluster_is_taken_whole(monkeypatch):
