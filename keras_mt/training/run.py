@@ -29,7 +29,13 @@ from keras_mt.training.callbacks import (
     averaged,
 )
 from keras_mt.training.compiling import compile_for_translation
-from keras_mt.training.distribution import distribute, distributed, is_chief
+from keras_mt.training.distribution import (
+    bridged,
+    choose_strategy,
+    distributed,
+    is_chief,
+    leaving_together,
+)
 from keras_mt.translation import Translator
 
 _DEFAULT_EPOCHS = 20
@@ -98,7 +104,17 @@ def train(
     _check_architecture(options)
     # Before the workers meet, so that a mark which one of them finds later is of this start.
     folder.failure_file.unlink(missing_ok=True)
-    strategy = distribute() if options.devices is None else distribute(devices=options.devices)
+    strategy = choose_strategy(options.devices)
+    with bridged(strategy), leaving_together(strategy):
+        _train(strategy, folder, corpora, source, target, options, report)
+    return folder.path
+
+
+documented(train, TrainingOptions)
+train.__signature__ = signature(train, TrainingOptions)
+
+
+def _train(strategy, folder, corpora, source, target, options, report):
     chief = is_chief(strategy)
     report = report if chief else _silent
     with _failure_marked(folder, chief and strategy.cluster_resolver is not None):
@@ -112,11 +128,6 @@ def train(
         config = RunConfig(corpora, source, target, _kept_options(options, begun, base))
         _check_same(folder, begun, config)
         kept = config.options
-        if kept["accumulate"] > 1 and strategy.num_replicas_in_sync > 1:
-            raise ValueError(
-                f"accumulate={kept['accumulate']} is for one device alone, and there are "
-                f"{strategy.num_replicas_in_sync}: give more batch_tokens, which all of them share."
-            )
         build = _builder(options, begun if resumes else None, config, base)
         tokenizer = _tokenizer(folder, options, base, pairs, report)
         batches = Batches(
@@ -218,11 +229,6 @@ def train(
         if any(row["loss"] or row["val_loss"] for row in folder.read_log()):
             plot_run(folder.log_file, folder.picture)
         report(f"finished at step {checkpoints.step}: {folder}")
-    return folder.path
-
-
-documented(train, TrainingOptions)
-train.__signature__ = signature(train, TrainingOptions)
 
 
 def average_run(

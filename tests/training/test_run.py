@@ -251,7 +251,7 @@ def test_accumulated_batches_make_one_update(eager, corpus, run_dir, tmp_path):
     options = {**SMALL, "steps": 4, "dropout": 0.0}
     train(corpus, "pt", "en", tmp_path / "run", **options, accumulate=2)
     rate = float(log_rows(tmp_path / "run")[-1]["learning_rate"])
-    assert rate == pytest.approx(64**-0.5 * 2.5 * 20**-1.5, rel=0.01)  # After two updates.
+    assert rate == pytest.approx(64**-0.5 * 3 * 20**-1.5, rel=0.01)  # Of the third update.
     for steps in (1, 2):
         arguments = {**SMALL, "steps": steps, "init": run_dir, "accumulate": 2}
         train(corpus, "pt", "en", tmp_path / f"{steps}", **arguments)
