@@ -6,9 +6,9 @@ import tensorflow as tf
 from keras_mt import Transformer
 from keras_mt.layers.dropout import Dropout
 from keras_mt.losses import CrossEntropy
+from keras_mt.training import compile_for_translation
 from keras_mt.training.accumulation import AccumulatedAdam, CountedCrossEntropy
 from keras_mt.training.callbacks import Checkpoints
-from keras_mt.training import compile_for_translation
 
 VOCABULARY = 12
 
