@@ -16,7 +16,7 @@ import tensorflow as tf
 from keras_mt.files import written_whole
 from keras_mt.models import ARCHITECTURES, architecture_name, find_architecture
 from keras_mt.options import TrainingOptions
-from keras_mt.text import Tokenizer
+from keras_mt.text import BaseTokenizer, Tokenizer
 from keras_mt.version import __version__
 
 LOG_COLUMNS = (
@@ -279,12 +279,29 @@ class RunFolder:
         with written_whole(self.model_file) as temporary:
             copy.save(temporary)
 
-    def load_tokenizer(self):
-        """The tokenizer."""
-        return Tokenizer.load(self.tokenizer_path)
+    def load_tokenizer(self, kind: type[BaseTokenizer] = Tokenizer) -> BaseTokenizer:
+        """The tokenizer.
 
-    def save_tokenizer(self, tokenizer) -> None:
-        tokenizer.save(self.tokenizer_path)
+        Args:
+            kind: Its class. `Tokenizer` is a file, others are a folder.
+
+        Raises:
+            ValueError: If it is of another kind, or damaged.
+        """
+        if self.tokenizer_path.is_dir() == issubclass(kind, Tokenizer):
+            raise ValueError(
+                f"{self.tokenizer_path} is of another kind than {kind.__name__}: load the tokenizer "
+                "by its own class, and give it to `Translator(model, tokenizer)`."
+            )
+        return kind.load(self.tokenizer_path)
+
+    def save_tokenizer(self, tokenizer: BaseTokenizer) -> None:
+        if isinstance(tokenizer, Tokenizer):
+            tokenizer.save(self.path / "tokenizer.model")
+            return
+        with written_whole(self.path / "tokenizer") as folder:
+            folder.mkdir()
+            tokenizer.save(folder)
 
     @property
     def tokenizer_digest(self) -> str:

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
@@ -16,8 +16,6 @@ class BaseTokenizer(abc.ABC):
     where they stand, and lengths are carried along.
 
     Attributes:
-        file_name: The tokenizer's name in a run folder: `save` writes, and `load` reads, a folder
-            or, where the name has an ending, a file.
         padding_id: The id that fills up rows.
         bos_id: The id that a target begins with, before its first token.
         eos_id: The id that ends a target.
@@ -30,7 +28,6 @@ class BaseTokenizer(abc.ABC):
         description: What it is, in a few words, for the card of a model.
     """
 
-    file_name: ClassVar[str] = "tokenizer"
     padding_id: int = 0
     bos_id: int = 2
     eos_id: int = 3
@@ -130,7 +127,7 @@ class BaseTokenizer(abc.ABC):
 
     @abc.abstractmethod
     def save(self, path) -> None:
-        """Writes the tokenizer; it appears whole or not at all."""
+        """Writes the tokenizer's files into a folder that is there."""
 
     @classmethod
     @abc.abstractmethod

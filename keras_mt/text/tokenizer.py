@@ -43,7 +43,6 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
     b'the table is on the book'
     """
 
-    file_name = "tokenizer.model"
     padding_id, unknown_id, bos_id, eos_id = 0, 1, 2, 3
     forbidden_ids = (padding_id, unknown_id, bos_id)
     description = "SentencePiece with byte fallback, NFKC"

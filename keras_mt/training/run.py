@@ -436,7 +436,7 @@ def _given_architecture(options, begun):
 def _arguments(architecture, config, tokenizer):
     """What the constructor of an architecture is given."""
     own = {name: config.options[name] for name in ("max_length", "dropout", "dtype")}
-    own |= {"vocab_size": tokenizer.vocab_size, "padding_id": tokenizer.PADDING}
+    own |= {"vocab_size": tokenizer.vocab_size, "padding_id": tokenizer.padding_id}
     takes = _constructor_arguments(architecture)
     own = {name: value for name, value in own.items() if name in takes and value is not None}
     _, preset = _preset(architecture, config.options["preset"])
@@ -575,8 +575,8 @@ def _tokenizer(folder, options, base, pairs, report):
             raise FileNotFoundError(f"There is no tokenizer at {path}.")
         given = Tokenizer.load(path)
     if folder.tokenizer_path.exists():
-        tokenizer = folder.load_tokenizer()
-        if given is not None and given.model != tokenizer.model:
+        tokenizer = folder.load_tokenizer(Tokenizer if given is None else type(given))
+        if given is not None and given.fingerprint != tokenizer.fingerprint:
             raise ValueError(
                 f"{folder} holds a run with another tokenizer: give it the same one, or none, to "
                 "go on with it, or another output folder."
