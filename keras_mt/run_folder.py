@@ -14,7 +14,7 @@ import keras
 import tensorflow as tf
 
 from keras_mt.files import written_whole
-from keras_mt.models import ARCHITECTURES, architecture_name, find_architecture
+from keras_mt.models import ARCHITECTURES, architecture_name, copy_of, find_architecture
 from keras_mt.options import TrainingOptions
 from keras_mt.text import BaseTokenizer, Tokenizer
 from keras_mt.version import __version__
@@ -273,8 +273,7 @@ class RunFolder:
 
     def save_model(self, model, weights: Sequence, dtype: str = "float32") -> None:
         """Writes a model with other weights and of another dtype: not compiled, atomically."""
-        config = model.get_config()
-        copy = type(model).from_config(config | ({"dtype": dtype} if "dtype" in config else {}))
+        copy = copy_of(model, **({"dtype": dtype} if "dtype" in model.get_config() else {}))
         copy.set_weights(weights)
         with written_whole(self.model_file) as temporary:
             copy.save(temporary)
@@ -290,8 +289,8 @@ class RunFolder:
         """
         if self.tokenizer_path.is_dir() == issubclass(kind, Tokenizer):
             raise ValueError(
-                f"{self.tokenizer_path} is of another kind than {kind.__name__}: load the tokenizer "
-                "by its own class, and give it to `Translator(model, tokenizer)`."
+                f"{self.tokenizer_path} is of another kind than {kind.__name__}: load it by its "
+                "own class, and give it to `Translator(model, tokenizer)`."
             )
         return kind.load(self.tokenizer_path)
 

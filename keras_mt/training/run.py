@@ -17,7 +17,7 @@ import keras
 
 from keras_mt.data import Batches, Tokenizer, has_split, load_corpus
 from keras_mt.files import written_whole
-from keras_mt.models import architecture_name, find_architecture
+from keras_mt.models import architecture_name, built, copy_of, find_architecture
 from keras_mt.options import TrainingOptions, documented, signature
 from keras_mt.plots import plot_run
 from keras_mt.run_folder import KEPT, RunConfig, RunFolder
@@ -413,13 +413,13 @@ def _builder(options, begun, config, base):
     """A function from a tokenizer to the model that a run begins with, or goes on with."""
     if begun is not None and begun.model is not None:
         architecture = _given_architecture(options, begun)
-        return lambda tokenizer: architecture.from_config(begun.model)
+        return lambda tokenizer: built(architecture.from_config(begun.model))
     if base is not None:
         return lambda tokenizer: _tuned(base[1], config)
     architecture = find_architecture(options.architecture or "transformer")
     if options.model or not _is_built_in(config.options["architecture"]):
         _check_buildable(architecture, options.model, config)
-    return lambda tokenizer: architecture(**_arguments(architecture, config, tokenizer))
+    return lambda tokenizer: built(architecture(**_arguments(architecture, config, tokenizer)))
 
 
 def _given_architecture(options, begun):
@@ -447,7 +447,7 @@ def _check_buildable(architecture, given, config):
     """Refuses arguments that a constructor does not take, in the words of its own error."""
 
     class Probe:
-        vocab_size, PADDING = 300, Tokenizer.PADDING
+        vocab_size, padding_id = 300, 0
 
     try:
         architecture(**_arguments(architecture, config, Probe))
@@ -464,9 +464,7 @@ def _tuned(base, config):
     own = {name: config.options[name] for name in ("max_length", "dropout", "dtype")}
     model_config = base.get_config()
     own = {n: value for n, value in own.items() if n in model_config and value is not None}
-    model = type(base).from_config({**model_config, **own})
-    model.set_weights(base.get_weights())
-    return model
+    return copy_of(base, **own)
 
 
 def _model_config(model):
