@@ -519,5 +519,5 @@ class TranslationOptions(SearchOptions):
     split_sentences: bool | None = option(
         None,
         "Translate each sentence of a line by itself, and join them; lines always are.",
-        shown="the translator's",
+        shown="yes; for an export, as it was made",
     )

@@ -72,6 +72,8 @@ def test_shell_and_python_run_in_the_readers_order(workplace, monkeypatch):
         return fit(self, *args, **{**kwargs, "epochs": 1, "steps_per_epoch": 3, "verbose": 0})
 
     monkeypatch.setattr(keras.Model, "fit", short_fit)
+    # The model that is shown registers itself under the name of the example's.
+    monkeypatch.setitem(keras.saving.get_custom_objects(), "own_model>GRUTranslator", None)
     namespace = {}
     for block in blocks("python"):
         exec(compile(block, "README.md", "exec"), namespace)
@@ -106,15 +108,31 @@ def test_other_shell_is_parsed(block):
             subcommand.make_context(words[1], arguments)  # Parses; does not invoke.
 
 
-def test_the_examples_are_what_the_readme_shows():
-    for name in ("train_with_fit.py", "classify_with_a_layer.py"):
-        source = (ROOT / "examples" / name).read_text(encoding="utf-8")
-        shown = next(b for b in blocks("python") if source.splitlines()[-1] in b)
-        lines = iter(source.splitlines())
-        for line in shown.splitlines():
-            assert line.startswith("EPOCHS") or line in lines, line
+@pytest.mark.parametrize(
+    ("name", "mark"),
+    [
+        ("train_with_fit.py", "model.fit("),
+        ("classify_with_a_layer.py", "classifier.fit("),
+        ("own_model.py", "class GRUTranslator"),
+    ],
+)
+def test_the_examples_are_what_the_readme_shows(name, mark):
+    source = (ROOT / "examples" / name).read_text(encoding="utf-8")
+    (shown,) = (block for block in blocks("python") if mark in block)
+    lines = iter(source.splitlines())
+    for line in shown.splitlines():
+        assert line.startswith("EPOCHS") or line in lines, line
+
+
+def test_the_model_of_ones_own_is_shown_whole():
+    source = (ROOT / "examples" / "own_model.py").read_text(encoding="utf-8")
+    model = source[source.index("@keras.saving") : source.index("\n\nif __name__")]
+    assert any(model in block for block in blocks("python"))
 
 
 def test_the_files_that_it_names_are_there():
     for target in re.findall(r"\]\(((?!https?:)[^)]+)\)", README):
-        assert (ROOT / target).exists(), target
+        path, _, anchor = target.partition("#")
+        assert (ROOT / path).exists(), target
+        headings = re.findall(r"^#+ (.*)$", README, flags=re.MULTILINE)
+        assert anchor in ("", *(h.lower().replace(" ", "-") for h in headings)), target
