@@ -1,7 +1,11 @@
 """Keras callbacks of a run: checkpoints and the log."""
 
 import math
+import os
 import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -9,6 +13,10 @@ import tensorflow as tf
 
 from keras_mt.files import written_whole
 from keras_mt.run_folder import LOG_COLUMNS, RunFolder
+from keras_mt.translation.translator import BaseTranslator
+
+# What Keras hands to callbacks: losses and metrics by name.
+Logs = dict[str, Any] | None
 
 
 class Checkpoints(keras.callbacks.Callback):
@@ -34,7 +42,15 @@ class Checkpoints(keras.callbacks.Callback):
             one update in several.
     """
 
-    def __init__(self, model, directory, every, keep=5, report=lambda message: None, write=True):
+    def __init__(
+        self,
+        model: keras.Model,
+        directory: Path,
+        every: int,
+        keep: int = 5,
+        report: Callable[[str], None] = lambda message: None,
+        write: bool = True,
+    ):
         super().__init__()
         self.directory = directory
         self.every = every
@@ -59,15 +75,15 @@ class Checkpoints(keras.callbacks.Callback):
         self._saved = None
 
     @property
-    def step(self):
+    def step(self) -> int:
         return int(self._step.numpy())
 
     @property
-    def count(self):
+    def count(self) -> int:
         """Number of checkpoints that are kept."""
         return len(self._manager.checkpoints)
 
-    def restore(self):
+    def restore(self) -> int:
         """Restores the last checkpoint that is whole, if there is one; returns its step, or 0.
 
         Raises:
@@ -104,7 +120,7 @@ class Checkpoints(keras.callbacks.Callback):
             f"`keras-mt average {self.directory.parent} NEW_DIR --last 1`, then `--init NEW_DIR`."
         )
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         self._step.assign_add(1)
         loss = float(logs["loss"])
         if not math.isfinite(loss):
@@ -112,11 +128,11 @@ class Checkpoints(keras.callbacks.Callback):
         if batch + 1 < self.params["steps"]:
             self.end_epoch()
 
-    def end_epoch(self, epoch=None, logs=None):
+    def end_epoch(self, epoch: int | None = None, logs: Logs = None) -> None:
         if self.step % self.every == 0:
             self.save()
 
-    def save(self):
+    def save(self) -> None:
         """Saves, unless this step was saved already."""
         if self._saved == self.step or not self.write:
             return
@@ -147,7 +163,7 @@ def _key(i):
     return f"variables/{i}/.ATTRIBUTES/VARIABLE_VALUE"
 
 
-def averaged(model, directory, count):
+def averaged(model: keras.Model, directory: str | os.PathLike, count: int) -> list[np.ndarray]:
     """The means of a model's weights over the last checkpoints of a folder, as NumPy arrays.
 
     Args:
@@ -190,7 +206,13 @@ class TranslationScores(keras.callbacks.Callback):
     >>> model.fit(batches.epoch(0), callbacks=[scores])  # doctest: +SKIP
     """
 
-    def __init__(self, translator, pairs, every=1, tokenize="13a"):
+    def __init__(
+        self,
+        translator: BaseTranslator,
+        pairs: tf.data.Dataset,
+        every: int = 1,
+        tokenize: str = "13a",
+    ):
         import sacrebleu  # Not needed by most runs.
 
         super().__init__()
@@ -200,7 +222,7 @@ class TranslationScores(keras.callbacks.Callback):
         self.every = every
         self._bleu, self._chrf = sacrebleu.BLEU(tokenize=tokenize), sacrebleu.CHRF()
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         if (epoch + 1) % self.every:
             return
         found = self.translator.hypotheses(self.sources)
@@ -222,7 +244,14 @@ class KeepBest(keras.callbacks.Callback):
         report: Function that is told of the stop.
     """
 
-    def __init__(self, monitor, path=None, patience=None, log=(), report=lambda message: None):
+    def __init__(
+        self,
+        monitor: str,
+        path: Path | None = None,
+        patience: int | None = None,
+        log: Iterable[Mapping[str, str]] = (),
+        report: Callable[[str], None] = lambda message: None,
+    ):
         super().__init__()
         self.monitor = monitor
         self.path = path
@@ -232,12 +261,12 @@ class KeepBest(keras.callbacks.Callback):
         self._values = [float(row[monitor]) for row in log if row.get(monitor)]
 
     @property
-    def stopped(self):
+    def stopped(self) -> bool:
         """Whether the patience is at its end."""
         since = len(self._values) - self._best() - 1
         return self.patience is not None and bool(self._values) and since >= self.patience
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         if self.monitor not in logs:
             return
         # As the log rounds it, so that a run that goes on decides alike.
@@ -293,7 +322,7 @@ class RunLog(keras.callbacks.Callback):
         self.rows = [row for row in folder.read_log() if int(row["step"]) <= checkpoints.step]
         self._start = None
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Logs = None) -> None:
         if self._start is not None:  # `fit` is called more than once in a run.
             return
         self._start = time.monotonic()
@@ -306,11 +335,11 @@ class RunLog(keras.callbacks.Callback):
         step = self._checkpoints.step
         self._write(step, event="resumed" if step else "started")
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         self._epoch = epoch + 1
         self._before, self._means, self._rate = {}, {}, None
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         step = self._checkpoints.step
         if batch == 0:  # In which Keras traces the model: not of the rate.
             self._clock = time.monotonic(), self._totals()
@@ -321,7 +350,7 @@ class RunLog(keras.callbacks.Callback):
         if self._rate:
             logs["tokens/s"] = self._rate
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         validation = {name: value for name, value in logs.items() if name.startswith("val_")}
         self._write(self._checkpoints.step, {**self._means, **validation})
 
