@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from keras_mt.files import written_whole
 from keras_mt.run_folder import LOG_COLUMNS, RunFolder
+from keras_mt.translation.translator import BaseTranslator
 
 # What Keras hands to callbacks: losses and metrics by name.
 Logs = dict[str, Any] | None
