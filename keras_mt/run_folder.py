@@ -284,7 +284,7 @@ class RunFolder:
         return Tokenizer.load(self.tokenizer_path)
 
     def save_tokenizer(self, tokenizer) -> None:
-        tokenizer.save(self.tokenizer_path)
+        tokenizer.save(self.path / tokenizer.file_name)
 
     @property
     def tokenizer_digest(self) -> str:

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from keras_mt.files import written_whole
 from keras_mt.run_folder import LOG_COLUMNS, RunFolder
-from keras_mt.translator import Translator
+from keras_mt.translation import Translator
 
 
 class Checkpoints(keras.callbacks.Callback):

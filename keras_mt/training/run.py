@@ -99,6 +99,69 @@ def train(
     # Before the workers meet, so that a mark which one of them finds later is of this start.
     folder.failure_file.unlink(missing_ok=True)
     strategy = distribute() if options.devices is None else distribute(devices=options.devices)
+    _train(folder, corpora, source, target, options, strategy, report)
+    return folder.path
+
+
+documented(train, TrainingOptions)
+train.__signature__ = signature(train, TrainingOptions)
+
+
+def average_run(
+    run_dir: str | Path,
+    output: str | Path,
+    last: int = 5,
+    dtype: str = "float32",
+    architecture: str | type | None = None,
+) -> Path:
+    """Makes a run folder whose model has the mean weights of another run's last checkpoints.
+
+    Args:
+        run_dir: The run folder; the run need not be at its end.
+        output: The new one. It has no checkpoints, so it cannot be trained on but by `init`.
+        last: Number of checkpoints.
+        dtype: Dtype of the weights that are written: "float32", or "bfloat16", half as large. What
+            loads the folder computes in float32 with either.
+        architecture: `MODULE:CLASS`, or the class, of a model that is none of keras_mt's own.
+
+    Returns:
+        The new folder's path.
+
+    Raises:
+        ValueError: If there are not so many checkpoints, or the model's class is not known.
+        FileExistsError: If the new folder is there.
+
+    Reference:
+        Vaswani et al. 2017, Attention Is All You Need, section 6.1, with 5 checkpoints.
+
+    Example:
+
+    >>> average_run("runs/en_de", "runs/en_de_averaged", last=10)  # doctest: +SKIP
+    """
+    folder, output = RunFolder(run_dir), Path(output)
+    if output.exists():
+        raise FileExistsError(f"{output} exists; give a new folder.")
+    config = folder.config
+    if config is None or not folder.tokenizer_path.exists() or not folder.checkpoints.exists():
+        raise FileNotFoundError(
+            f"{folder} is not a run folder to average: it must have config.json, a tokenizer and "
+            f"{folder.checkpoints.name}/."
+        )
+    options = TrainingOptions(init=config.options["init"], architecture=architecture)
+    base = _base(options, config)
+    model = _builder(options, config, config, base)(folder.load_tokenizer())
+    weights = averaged(model, folder.checkpoints, last)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(output) as temporary:
+        temporary.mkdir()
+        folder.copy_to(RunFolder(temporary))
+        RunFolder(temporary).save_model(model, weights, dtype)
+    return output
+
+
+def _train(folder, corpora, source, target, options, strategy, report):
+    """Trains on a strategy's devices, from the last checkpoint on, and writes `model.keras`."""
+    _check_accumulation(options.accumulate, strategy)
     chief = is_chief(strategy)
     report = report if chief else _silent
     with _failure_marked(folder, chief and strategy.cluster_resolver is not None):
@@ -112,11 +175,7 @@ def train(
         config = RunConfig(corpora, source, target, _kept_options(options, begun, base))
         _check_same(folder, begun, config)
         kept = config.options
-        if kept["accumulate"] > 1 and strategy.num_replicas_in_sync > 1:
-            raise ValueError(
-                f"accumulate={kept['accumulate']} is for one device alone, and there are "
-                f"{strategy.num_replicas_in_sync}: give more batch_tokens, which all of them share."
-            )
+        _check_accumulation(kept["accumulate"], strategy)
         build = _builder(options, begun if resumes else None, config, base)
         tokenizer = _tokenizer(folder, options, base, pairs, report)
         batches = Batches(
@@ -218,63 +277,14 @@ def train(
         if any(row["loss"] or row["val_loss"] for row in folder.read_log()):
             plot_run(folder.log_file, folder.picture)
         report(f"finished at step {checkpoints.step}: {folder}")
-    return folder.path
 
 
-documented(train, TrainingOptions)
-train.__signature__ = signature(train, TrainingOptions)
-
-
-def average_run(
-    run_dir: str | Path,
-    output: str | Path,
-    last: int = 5,
-    dtype: str = "float32",
-    architecture: str | type | None = None,
-) -> Path:
-    """Makes a run folder whose model has the mean weights of another run's last checkpoints.
-
-    Args:
-        run_dir: The run folder; the run need not be at its end.
-        output: The new one. It has no checkpoints, so it cannot be trained on but by `init`.
-        last: Number of checkpoints.
-        dtype: Dtype of the weights that are written: "float32", or "bfloat16", half as large. What
-            loads the folder computes in float32 with either.
-        architecture: `MODULE:CLASS`, or the class, of a model that is none of keras_mt's own.
-
-    Returns:
-        The new folder's path.
-
-    Raises:
-        ValueError: If there are not so many checkpoints, or the model's class is not known.
-        FileExistsError: If the new folder is there.
-
-    Reference:
-        Vaswani et al. 2017, Attention Is All You Need, section 6.1, with 5 checkpoints.
-
-    Example:
-
-    >>> average_run("runs/en_de", "runs/en_de_averaged", last=10)  # doctest: +SKIP
-    """
-    folder, output = RunFolder(run_dir), Path(output)
-    if output.exists():
-        raise FileExistsError(f"{output} exists; give a new folder.")
-    config = folder.config
-    if config is None or not folder.tokenizer_path.exists() or not folder.checkpoints.exists():
-        raise FileNotFoundError(
-            f"{folder} is not a run folder to average: it must have config.json, a tokenizer and "
-            f"{folder.checkpoints.name}/."
+def _check_accumulation(accumulate, strategy):
+    if (accumulate or 1) > 1 and strategy.num_replicas_in_sync > 1:
+        raise ValueError(
+            f"accumulate={accumulate} is for one device alone, and there are "
+            f"{strategy.num_replicas_in_sync}: give more batch_tokens, which all of them share."
         )
-    options = TrainingOptions(init=config.options["init"], architecture=architecture)
-    base = _base(options, config)
-    model = _builder(options, config, config, base)(folder.load_tokenizer())
-    weights = averaged(model, folder.checkpoints, last)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with written_whole(output) as temporary:
-        temporary.mkdir()
-        folder.copy_to(RunFolder(temporary))
-        RunFolder(temporary).save_model(model, weights, dtype)
-    return output
 
 
 def _check_architecture(options):
@@ -430,7 +440,7 @@ def _given_architecture(options, begun):
 def _arguments(architecture, config, tokenizer):
     """What the constructor of an architecture is given."""
     own = {name: config.options[name] for name in ("max_length", "dropout", "dtype")}
-    own |= {"vocab_size": tokenizer.vocab_size, "padding_id": tokenizer.PADDING}
+    own |= {"vocab_size": tokenizer.vocab_size, "padding_id": tokenizer.padding_id}
     takes = _constructor_arguments(architecture)
     own = {name: value for name, value in own.items() if name in takes and value is not None}
     _, preset = _preset(architecture, config.options["preset"])
@@ -441,7 +451,7 @@ def _check_buildable(architecture, given, config):
     """Refuses arguments that a constructor does not take, in the words of its own error."""
 
     class Probe:
-        vocab_size, PADDING = 300, Tokenizer.PADDING
+        vocab_size, padding_id = 300, Tokenizer.padding_id
 
     try:
         architecture(**_arguments(architecture, config, Probe))
@@ -570,7 +580,7 @@ def _tokenizer(folder, options, base, pairs, report):
         given = Tokenizer.load(path)
     if folder.tokenizer_path.exists():
         tokenizer = folder.load_tokenizer()
-        if given is not None and given.model != tokenizer.model:
+        if given is not None and given.fingerprint != tokenizer.fingerprint:
             raise ValueError(
                 f"{folder} holds a run with another tokenizer: give it the same one, or none, to "
                 "go on with it, or another output folder."
