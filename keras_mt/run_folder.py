@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import hashlib
 import json
+import os
 import shutil
 import zipfile
 from collections.abc import Iterable, Sequence
@@ -11,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_mt.files import written_whole
-from keras_mt.models import ARCHITECTURES, architecture_name, find_architecture
+from keras_mt.models import ARCHITECTURES, architecture_name, copy_of, find_architecture
 from keras_mt.options import TrainingOptions
-from keras_mt.text import Tokenizer
+from keras_mt.text import BaseTokenizer, Tokenizer
 from keras_mt.version import __version__
 
 LOG_COLUMNS = (
@@ -157,7 +159,7 @@ class RunFolder:
     False
     """
 
-    def __init__(self, path: Any):
+    def __init__(self, path: str | os.PathLike):
         self.path = Path(path)
         self.model_file = self.path / "model.keras"
         self.log_file = self.path / "log.csv"
@@ -169,7 +171,7 @@ class RunFolder:
         self.failure_file = self.path / ".failure"
         self._config_file = self.path / "config.json"
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self.path)
 
     @property
@@ -240,7 +242,9 @@ class RunFolder:
         """The name of the last checkpoint; None if there is none."""
         return tf.train.latest_checkpoint(str(self.checkpoints))
 
-    def load_model(self, architecture: str | type | Sequence[str | type] | None = None):
+    def load_model(
+        self, architecture: str | type | Sequence[str | type] | None = None
+    ) -> keras.Model:
         """The model, in the dtype of its weights.
 
         Args:
@@ -271,20 +275,38 @@ class RunFolder:
             )
         return keras.models.load_model(self.model_file, custom_objects=classes)
 
-    def save_model(self, model, weights: Sequence, dtype: str = "float32") -> None:
+    def save_model(
+        self, model: keras.Model, weights: Sequence[np.ndarray], dtype: str = "float32"
+    ) -> None:
         """Writes a model with other weights and of another dtype: not compiled, atomically."""
-        config = model.get_config()
-        copy = type(model).from_config(config | ({"dtype": dtype} if "dtype" in config else {}))
+        copy = copy_of(model, **({"dtype": dtype} if "dtype" in model.get_config() else {}))
         copy.set_weights(weights)
         with written_whole(self.model_file) as temporary:
             copy.save(temporary)
 
-    def load_tokenizer(self):
-        """The tokenizer."""
-        return Tokenizer.load(self.tokenizer_path)
+    def load_tokenizer(self, kind: type[BaseTokenizer] = Tokenizer) -> BaseTokenizer:
+        """The tokenizer.
 
-    def save_tokenizer(self, tokenizer) -> None:
-        tokenizer.save(self.path / tokenizer.file_name)
+        Args:
+            kind: Its class. `Tokenizer` is a file, others are a folder.
+
+        Raises:
+            ValueError: If it is of another kind, or damaged.
+        """
+        if self.tokenizer_path.is_dir() == issubclass(kind, Tokenizer):
+            raise ValueError(
+                f"{self.tokenizer_path} is of another kind than {kind.__name__}: load it by its "
+                "own class, and give it to `Translator(model, tokenizer)`."
+            )
+        return kind.load(self.tokenizer_path)
+
+    def save_tokenizer(self, tokenizer: BaseTokenizer) -> None:
+        if isinstance(tokenizer, Tokenizer):
+            tokenizer.save(self.path / "tokenizer.model")
+            return
+        with written_whole(self.path / "tokenizer") as folder:
+            folder.mkdir()
+            tokenizer.save(folder)
 
     @property
     def tokenizer_digest(self) -> str:

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -84,8 +85,6 @@ def python():
 
 
 def _fork(server, *arguments, stdin=b"", cwd=None):
-    import tempfile
-
     arguments = [str(argument) for argument in arguments]
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]

@@ -5,6 +5,7 @@ import keras
 from keras_mt.losses import CrossEntropy, SymmetricDivergence, real_tokens
 from keras_mt.metrics import Perplexity, TokenAccuracy
 from keras_mt.schedules import WarmupInverseSquareRoot
+from keras_mt.training.accumulation import AccumulatedAdam, CountedCrossEntropy
 
 
 def compile_for_translation(
@@ -32,7 +33,7 @@ def compile_for_translation(
         warmup_steps: Number of updates over which the learning rate rises.
         learning_rate: The rate that it rises to; None for the paper's.
         clip_norm: The greatest norm of all gradients together; None for any.
-        accumulate: Number of batches whose gradients make one update.
+        accumulate: Number of batches that make one update, as if they were one.
         rdrop: Weight of the R-Drop loss, for models with dropout; it costs a second forward pass.
             0 for none; Wu et al. 2021 use 5 for translation.
 
@@ -50,18 +51,19 @@ def compile_for_translation(
         del model.compute_loss
     if rdrop:
         model.compute_loss = _with_rdrop(model, rdrop, padding_id)
-    # Keras gives the schedule the number of batches, not of updates.
     peak = learning_rate or (d_model * warmup_steps) ** -0.5
+    schedule = WarmupInverseSquareRoot(d_model, warmup_steps, peak)
+    adam = {"beta_1": 0.9, "beta_2": 0.98, "epsilon": 1e-9, "global_clipnorm": clip_norm}
+    loss = {"label_smoothing": label_smoothing, "padding_id": padding_id}
+    if accumulate == 1:
+        optimizer = keras.optimizers.Adam(schedule, **adam)
+        loss = CrossEntropy(**loss)
+    else:
+        optimizer = AccumulatedAdam(schedule, accumulate, **adam)
+        loss = CountedCrossEntropy(optimizer, **loss)
     model.compile(
-        optimizer=keras.optimizers.Adam(
-            WarmupInverseSquareRoot(d_model, warmup_steps * accumulate, peak),
-            beta_1=0.9,
-            beta_2=0.98,
-            epsilon=1e-9,
-            global_clipnorm=clip_norm,
-            gradient_accumulation_steps=None if accumulate == 1 else accumulate,
-        ),
-        loss=CrossEntropy(label_smoothing=label_smoothing, padding_id=padding_id),
+        optimizer=optimizer,
+        loss=loss,
         metrics=[TokenAccuracy(padding_id), Perplexity(padding_id)],
         # XLA compiles each batch shape anew for half a minute: more than it saves on short runs.
         jit_compile=False,

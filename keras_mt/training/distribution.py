@@ -1,39 +1,54 @@
-"""Which devices a run takes, and the bridge that Keras 3 needs to several replicas and workers."""
+"""Which devices a run takes, and the bridge that Keras 3 needs to several replicas and workers.
 
+`PATCHES` is all that is touched of Keras. The replacements do something in replicas of which there
+are several, and are Keras's own functions elsewhere.
+"""
+
+import atexit
+import contextlib
+import dataclasses
+import functools
 import json
 import os
+import pkgutil
+import socket
+import time
+from collections.abc import Callable, Iterator
 
 import keras
+import numpy as np
 import tensorflow as tf
-from keras.src.backend.tensorflow import trainer as keras_trainer
-from keras.src.losses import loss as keras_loss
-from keras.src.optimizers import base_optimizer
 
-# The versions whose private names the bridge was checked on.
-_CHECKED = ("3.15.1",)
+# What to install where a probe fails.
+_KERAS = "3.15.1"
 
 
-def distribute():
+def distribute(devices: int | None = None) -> tf.distribute.Strategy:
     """Chooses the `tf.distribute.Strategy` of the machine, before anything else of TensorFlow runs.
 
     A cluster, where the environment variable `TF_CONFIG` names one; a TPU, where `TPU_NAME` does;
     all GPUs, where there are several; else the one device. With more than one replica it also makes
-    Keras's `fit` fit for it, in this process:
+    Keras's `fit` fit for it, from here on in this process, as `bridged` does for a while:
 
     - A loss that is a mean over weighted samples, such as `CrossEntropy`'s over the real tokens, is
       the mean over the global batch. Keras takes the mean of the replicas' means, in which a
       replica's few tokens would count as much as another's many.
     - Each replica draws its own random numbers, of dropout say. Keras's seeds are alike on all.
     - Gradients are clipped by the norm of their sum over the replicas. Keras clips each one's part.
-    - With several workers, `fit` builds the model from a local batch and shows a worker's own logs
+    - `fit` builds the model from a local batch, and with several workers shows a worker's own logs
       while it trains. Keras fails at both; what it reports of an epoch is of all workers anyway.
+
+    Args:
+        devices: Number of devices of this machine; None for all.
 
     Returns:
         The strategy: make and compile the model in its `scope()`.
 
     Raises:
-        RuntimeError: If there is more than one replica and Keras is of another version than was
-            checked.
+        ValueError: If there are not so many devices, or the environment names a cluster or a TPU,
+            which are taken whole.
+        RuntimeError: If there is more than one replica, and what Keras does with them cannot be
+            mended in its version.
 
     Example:
 
@@ -41,22 +56,72 @@ def distribute():
     >>> with strategy.scope():  # doctest: +SKIP
     ...     model = keras_mt.Transformer.from_preset("base", vocab_size=8000)
     """
-    strategy = _strategy()
-    if strategy.num_replicas_in_sync > 1:
-        if keras.__version__ not in _CHECKED:
-            raise RuntimeError(
-                f"Training on several replicas was checked on Keras {', '.join(_CHECKED)}, and "
-                f"this is {keras.__version__}: install keras=={_CHECKED[-1]}."
-            )
-        keras_loss.reduce_values = _reduce_values
-        keras.random.SeedGenerator.next = _next_seed
-        base_optimizer.BaseOptimizer._clip_gradients = _clip_gradients
-        keras_trainer.TensorFlowTrainer._maybe_symbolic_build = _maybe_symbolic_build
-        keras_trainer.reduce_per_replica = _reduce_per_replica
+    strategy = choose_strategy(devices)
+    _put_on(strategy)
     return strategy
 
 
-def is_chief(strategy):
+def choose_strategy(devices: int | None = None) -> tf.distribute.Strategy:
+    """The strategy that `distribute` returns, with Keras left as it is."""
+    cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
+    if "ps" in cluster:
+        raise ValueError("TF_CONFIG names parameter servers; give workers alone.")
+    workers = sum(len(cluster.get(job, ())) for job in ("chief", "worker"))
+    if devices is not None and (workers > 1 or os.environ.get("TPU_NAME")):
+        raise ValueError(
+            f"devices={devices} is for one machine, and the environment variable "
+            f"{'TF_CONFIG' if workers > 1 else 'TPU_NAME'} names more: unset it, or set "
+            "CUDA_VISIBLE_DEVICES on each worker."
+        )
+    if workers > 1:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    if os.environ.get("TPU_NAME"):
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect()
+        return tf.distribute.TPUStrategy(resolver)
+    names = [device.name for device in tf.config.list_logical_devices("GPU")]
+    count = max(len(names), 1)
+    if devices is not None and not 1 <= devices <= count:
+        raise ValueError(f"devices must be from 1 to {count}, those here. Received: {devices=}")
+    if (devices or count) > 1:
+        return tf.distribute.MirroredStrategy(names[:devices])
+    return tf.distribute.get_strategy()
+
+
+@contextlib.contextmanager
+def bridged(strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """What `distribute` does to Keras for several replicas, within a `with` block alone.
+
+    Raises:
+        RuntimeError: If Keras cannot be mended in its version.
+    """
+    take_off = _put_on(strategy)
+    try:
+        yield
+    finally:
+        take_off()
+
+
+@contextlib.contextmanager
+def leaving_together(strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """Lets no worker go on from the end of a `with` block before all are there.
+
+    The first worker's process holds the cluster's coordination service, which the others call
+    every few seconds: it also waits at its exit, half a minute at most, until theirs have ended.
+    What fails within is raised at once.
+    """
+    yield
+    if not _several_workers(strategy):
+        return
+    _sum(strategy, lambda: tf.constant(1.0))
+    if is_chief(strategy):
+        resolver = strategy.cluster_resolver
+        cluster = resolver.cluster_spec()
+        own = cluster.task_address(resolver.task_type, resolver.task_id)
+        addresses = [a for job in cluster.jobs for a in cluster.job_tasks(job) if a != own]
+        atexit.register(_wait_until_closed, addresses)
+
+
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Whether this process is the one that writes files."""
     resolver = strategy.cluster_resolver
     if resolver is None or not resolver.cluster_spec().jobs:
@@ -66,7 +131,9 @@ def is_chief(strategy):
     return resolver.task_id == 0
 
 
-def distributed(strategy, make_dataset):
+def distributed(
+    strategy: tf.distribute.Strategy, make_dataset: Callable
+) -> tf.data.Dataset | tf.distribute.DistributedDataset:
     """The dataset of all replicas, from a function that makes one for a shard as `Batches` does."""
     replicas = strategy.num_replicas_in_sync
     if replicas == 1:
@@ -80,79 +147,262 @@ def distributed(strategy, make_dataset):
     return strategy.distribute_datasets_from_function(of_worker)
 
 
-def _strategy():
-    cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
-    if "ps" in cluster:
-        raise ValueError("TF_CONFIG names parameter servers; give workers alone.")
-    if sum(len(cluster.get(job, ())) for job in ("chief", "worker")) > 1:
-        return tf.distribute.MultiWorkerMirroredStrategy()
-    if os.environ.get("TPU_NAME"):
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect()
-        return tf.distribute.TPUStrategy(resolver)
-    if len(tf.config.list_logical_devices("GPU")) > 1:
-        return tf.distribute.MirroredStrategy()
-    return tf.distribute.get_strategy()
+def _several_workers(strategy):
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return False
+    cluster = strategy.cluster_resolver.cluster_spec()
+    return sum(cluster.num_tasks(job) for job in cluster.jobs) > 1
 
 
-_keras_reduce_values = keras_loss.reduce_values
+def _wait_until_closed(addresses, seconds=30):
+    """Waits until nobody listens there any more: until those processes have ended."""
+    until = time.monotonic() + seconds
+    for address in addresses:
+        host, port = address.rsplit(":", 1)
+        while time.monotonic() < until:
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), timeout=1).close()
+            except OSError:
+                break
+            time.sleep(0.1)
 
 
-def _reduce_values(values, sample_weight=None, reduction="sum_over_batch_size"):
+def _several_replicas():
+    """The replica context of several; None elsewhere."""
     context = tf.distribute.get_replica_context()
-    if (
-        reduction != "mean_with_sample_weight"
-        or sample_weight is None
-        or context is None
-        or context.num_replicas_in_sync == 1
-    ):
-        return _keras_reduce_values(values, sample_weight, reduction)
-    total = context.all_reduce(tf.distribute.ReduceOp.SUM, tf.reduce_sum(sample_weight))
-    # Keras adds up the replicas' gradients, so each contributes its part of the mean.
-    return tf.math.divide_no_nan(tf.reduce_sum(values), tf.cast(total, values.dtype))
+    return context if context is not None and context.num_replicas_in_sync > 1 else None
 
 
-_keras_next_seed = keras.random.SeedGenerator.next
+def _mend_loss(keras_reduce_values):
+    def reduce_values(values, sample_weight=None, reduction="sum_over_batch_size"):
+        context = _several_replicas()
+        if context is None or sample_weight is None or reduction != "mean_with_sample_weight":
+            return keras_reduce_values(values, sample_weight, reduction)
+        total = context.all_reduce(tf.distribute.ReduceOp.SUM, tf.reduce_sum(sample_weight))
+        # Keras adds up the replicas' gradients, so each contributes its part of the mean.
+        return tf.math.divide_no_nan(tf.reduce_sum(values), tf.cast(total, values.dtype))
+
+    return reduce_values
 
 
-def _next_seed(self, ordered=True):
-    seed, context = _keras_next_seed(self, ordered), tf.distribute.get_replica_context()
-    if context is None:
-        return seed
-    return seed + tf.stack([tf.cast(context.replica_id_in_sync_group, seed.dtype), 0])
+def _mend_seed(keras_next):
+    def next(self, ordered=True):
+        seed, context = keras_next(self, ordered), _several_replicas()
+        if context is None:
+            return seed
+        return seed + tf.stack([tf.cast(context.replica_id_in_sync_group, seed.dtype), 0])
+
+    return next
 
 
-_keras_clip_gradients = base_optimizer.BaseOptimizer._clip_gradients
+def _mend_clipping(keras_clip_gradients):
+    def clip_gradients(self, grads):
+        context = _several_replicas()
+        if context is None or not (self.clipnorm or self.global_clipnorm or self.clipvalue):
+            return keras_clip_gradients(self, grads)
+        grads = context.all_reduce(tf.distribute.ReduceOp.SUM, grads)
+        # Keras adds them up again.
+        replicas = context.num_replicas_in_sync
+        return [grad / replicas for grad in keras_clip_gradients(self, grads)]
+
+    return clip_gradients
 
 
-def _clip_gradients(self, grads):
-    context = tf.distribute.get_replica_context()
-    clips = self.clipnorm or self.global_clipnorm or self.clipvalue
-    if not clips or context is None or context.num_replicas_in_sync == 1:
-        return _keras_clip_gradients(self, grads)
-    grads = context.all_reduce(tf.distribute.ReduceOp.SUM, grads)
-    # Keras adds them up again.
-    replicas = context.num_replicas_in_sync
-    return [grad / replicas for grad in _keras_clip_gradients(self, grads)]
-
-
-def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-    strategy = self.distribute_strategy
-    if iterator is not None:
-        for _, _, batches in iterator:
-            data_batch = keras.tree.map_structure(
-                lambda value: strategy.experimental_local_results(value)[0], next(batches)
-            )
+def _mend_building(keras_maybe_symbolic_build):
+    def maybe_symbolic_build(self, iterator=None, data_batch=None):
+        strategy = self.distribute_strategy
+        if strategy.num_replicas_in_sync == 1:
+            return keras_maybe_symbolic_build(self, iterator, data_batch)
+        for _, _, batches in iterator or ():
+            data_batch = _local(strategy, next(batches))
             break
-    with strategy.scope():
-        self._symbolic_build(data_batch=data_batch)
+        # Keras's own takes a batch as it is.
+        return keras_maybe_symbolic_build(self, data_batch=data_batch)
+
+    return maybe_symbolic_build
 
 
-_keras_reduce_per_replica = keras_trainer.reduce_per_replica
+def _mend_logs(keras_reduce_per_replica):
+    def reduce_per_replica(values, strategy, reduction):
+        if reduction != "auto" or not _several_workers(strategy):
+            return keras_reduce_per_replica(values, strategy, reduction)
+        return _local(strategy, values)
+
+    return reduce_per_replica
 
 
-def _reduce_per_replica(values, strategy, reduction):
-    if not keras_trainer._collective_all_reduce_multi_worker(strategy) or reduction != "auto":
-        return _keras_reduce_per_replica(values, strategy, reduction)
+def _local(strategy, values):
+    """The values of the first replica of this process."""
     return keras.tree.map_structure(
         lambda value: strategy.experimental_local_results(value)[0], values
     )
+
+
+def _run(strategy, function):
+    """What a function returns in the replicas, as a graph."""
+    return tf.function(lambda: strategy.run(function), autograph=False)()
+
+
+def _sum(strategy, function):
+    return strategy.reduce(tf.distribute.ReduceOp.SUM, _run(strategy, function), axis=None)
+
+
+def _replica():
+    return tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.float32)
+
+
+def _loss_is_of_all(strategy):
+    """Replica i has the loss i + 1 twice, the first replica but once."""
+    loss = keras.losses.MeanAbsoluteError(reduction="mean_with_sample_weight", name="probe")
+
+    def part():
+        weight = tf.stack([1.0, tf.minimum(_replica(), 1.0)])
+        return loss(tf.zeros((2, 1)), tf.fill((2, 1), _replica() + 1), sample_weight=weight)
+
+    found = _sum(strategy, part)
+    replicas = strategy.num_replicas_in_sync
+    values = [1, *(value for replica in range(2, replicas + 1) for value in (replica, replica))]
+    np.testing.assert_allclose(found, np.mean(values), rtol=1e-5)
+
+
+def _seeds_differ(strategy):
+    with strategy.scope():
+        generator = keras.random.SeedGenerator(1, name="probe")
+
+    def seeds():
+        seed = tf.cast(generator.next(), tf.float32)[None]
+        return tf.distribute.get_replica_context().all_gather(seed, axis=0)
+
+    found = _local(strategy, _run(strategy, seeds))
+    assert len(np.unique(found, axis=0)) == strategy.num_replicas_in_sync, "the seeds are alike"
+
+
+def _sum_is_clipped(strategy):
+    """The first replica has the gradient (3, 0), the others have (0, 3)."""
+    with strategy.scope():
+        variable = keras.Variable(np.zeros(2, "float32"), name="probe")
+        optimizer = keras.optimizers.SGD(1.0, global_clipnorm=1.0, name="probe")
+        optimizer.build([variable])
+
+    def update():
+        first = tf.cast(_replica() == 0, tf.float32)
+        optimizer.apply([3 * tf.stack([first, 1 - first])], [variable])
+
+    _run(strategy, update)
+    total = np.array([1.0, strategy.num_replicas_in_sync - 1])
+    np.testing.assert_allclose(variable, -total / np.linalg.norm(total), rtol=1e-5)
+
+
+def _fit_ends(strategy):
+    """The replicas' batches are of two rows and of three."""
+    with strategy.scope():
+        layer = keras.layers.Dense(1, kernel_initializer="zeros", name="probe")
+        model = keras.Sequential([layer], name="probe")
+        model.compile(keras.optimizers.SGD(name="probe"), "mse", jit_compile=False)
+
+    def batches(shard):
+        (first, *_), _ = shard
+        rows = tf.data.Dataset.range(first, first + len(shard[0])).repeat()
+        return rows.map(lambda i: (tf.ones((2 + i % 2, 1)), tf.ones((2 + i % 2, 1))))
+
+    history = model.fit(distributed(strategy, batches), steps_per_epoch=1, shuffle=False, verbose=0)
+    assert np.isfinite(history.history["loss"]).all(), "the loss is not finite"
+
+
+@dataclasses.dataclass(frozen=True)
+class Patch:
+    """Something of Keras that is replaced on several replicas.
+
+    Attributes:
+        target: What is replaced, as `module:name`.
+        fault: What Keras's own does.
+        mend: Function from Keras's own to its replacement.
+        probe: Function of the strategy that raises unless the replacement does its work.
+        several_workers: Whether one process can do without.
+    """
+
+    target: str
+    fault: str
+    mend: Callable
+    probe: Callable
+    several_workers: bool = False
+
+
+PATCHES = (
+    Patch(
+        "keras.src.losses.loss:reduce_values",
+        "takes the mean of the replicas' weighted means",
+        _mend_loss,
+        _loss_is_of_all,
+    ),
+    Patch(
+        "keras:random.SeedGenerator.next",
+        "gives all replicas the same seeds",
+        _mend_seed,
+        _seeds_differ,
+    ),
+    Patch(
+        "keras.src.optimizers.base_optimizer:BaseOptimizer._clip_gradients",
+        "clips each replica's part of the gradients",
+        _mend_clipping,
+        _sum_is_clipped,
+    ),
+    Patch(
+        "keras.src.backend.tensorflow.trainer:TensorFlowTrainer._maybe_symbolic_build",
+        "adds up the replicas' batches, which fails",
+        _mend_building,
+        _fit_ends,
+    ),
+    Patch(
+        "keras.src.backend.tensorflow.trainer:reduce_per_replica",
+        "takes the mean of the workers' logs over an axis that they lack, which fails",
+        _mend_logs,
+        _fit_ends,
+        several_workers=True,
+    ),
+)
+
+
+def _put_on(strategy):
+    """Replaces what the strategy needs and is not replaced yet; returns a function that undoes it.
+
+    Raises:
+        RuntimeError: If something is not there, or a probe fails. Keras is then as before.
+    """
+    with contextlib.ExitStack() as undo:
+        patches = []
+        if strategy.num_replicas_in_sync > 1:
+            several = _several_workers(strategy)
+            patches = [patch for patch in PATCHES if several or not patch.several_workers]
+        for patch in patches:
+            with _failure_named(patch):
+                _replace(patch, undo)
+        for probe in dict.fromkeys(patch.probe for patch in patches):
+            with _failure_named(*(patch for patch in patches if patch.probe is probe)):
+                probe(strategy)
+        return undo.pop_all().close
+
+
+def _replace(patch, undo):
+    module, _, path = patch.target.partition(":")
+    path, _, name = path.rpartition(".")
+    owner = pkgutil.resolve_name(f"{module}:{path}")
+    own = getattr(owner, name)
+    if not hasattr(own, "mended"):
+        mended = functools.wraps(own)(patch.mend(own))
+        mended.mended = True
+        setattr(owner, name, mended)
+        undo.callback(setattr, owner, name, own)
+
+
+@contextlib.contextmanager
+def _failure_named(*patches):
+    try:
+        yield
+    except Exception as error:
+        faults = ", and ".join(f"{patch.target} of Keras {patch.fault}" for patch in patches)
+        raise RuntimeError(
+            f"On several replicas {faults}. keras_mt replaces it, which does not work with Keras "
+            f"{keras.__version__}: install keras=={_KERAS}, or train on one device. "
+            f"({type(error).__name__}: {' '.join(str(error).split())[:200]})"
+        ) from error

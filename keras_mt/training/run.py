@@ -17,7 +17,7 @@ import keras
 
 from keras_mt.data import Batches, Tokenizer, has_split, load_corpus
 from keras_mt.files import written_whole
-from keras_mt.models import architecture_name, find_architecture
+from keras_mt.models import architecture_name, built, copy_of, find_architecture
 from keras_mt.options import TrainingOptions, documented, signature
 from keras_mt.plots import plot_run
 from keras_mt.run_folder import KEPT, RunConfig, RunFolder
@@ -29,7 +29,13 @@ from keras_mt.training.callbacks import (
     averaged,
 )
 from keras_mt.training.compiling import compile_for_translation
-from keras_mt.training.distribution import distribute, distributed, is_chief
+from keras_mt.training.distribution import (
+    bridged,
+    choose_strategy,
+    distributed,
+    is_chief,
+    leaving_together,
+)
 from keras_mt.translation import Translator
 
 _DEFAULT_EPOCHS = 20
@@ -98,8 +104,9 @@ def train(
     _check_architecture(options)
     # Before the workers meet, so that a mark which one of them finds later is of this start.
     folder.failure_file.unlink(missing_ok=True)
-    strategy = distribute() if options.devices is None else distribute(devices=options.devices)
-    _train(folder, corpora, source, target, options, strategy, report)
+    strategy = choose_strategy(options.devices)
+    with bridged(strategy), leaving_together(strategy):
+        _train(strategy, folder, corpora, source, target, options, report)
     return folder.path
 
 
@@ -107,61 +114,7 @@ documented(train, TrainingOptions)
 train.__signature__ = signature(train, TrainingOptions)
 
 
-def average_run(
-    run_dir: str | Path,
-    output: str | Path,
-    last: int = 5,
-    dtype: str = "float32",
-    architecture: str | type | None = None,
-) -> Path:
-    """Makes a run folder whose model has the mean weights of another run's last checkpoints.
-
-    Args:
-        run_dir: The run folder; the run need not be at its end.
-        output: The new one. It has no checkpoints, so it cannot be trained on but by `init`.
-        last: Number of checkpoints.
-        dtype: Dtype of the weights that are written: "float32", or "bfloat16", half as large. What
-            loads the folder computes in float32 with either.
-        architecture: `MODULE:CLASS`, or the class, of a model that is none of keras_mt's own.
-
-    Returns:
-        The new folder's path.
-
-    Raises:
-        ValueError: If there are not so many checkpoints, or the model's class is not known.
-        FileExistsError: If the new folder is there.
-
-    Reference:
-        Vaswani et al. 2017, Attention Is All You Need, section 6.1, with 5 checkpoints.
-
-    Example:
-
-    >>> average_run("runs/en_de", "runs/en_de_averaged", last=10)  # doctest: +SKIP
-    """
-    folder, output = RunFolder(run_dir), Path(output)
-    if output.exists():
-        raise FileExistsError(f"{output} exists; give a new folder.")
-    config = folder.config
-    if config is None or not folder.tokenizer_path.exists() or not folder.checkpoints.exists():
-        raise FileNotFoundError(
-            f"{folder} is not a run folder to average: it must have config.json, a tokenizer and "
-            f"{folder.checkpoints.name}/."
-        )
-    options = TrainingOptions(init=config.options["init"], architecture=architecture)
-    base = _base(options, config)
-    model = _builder(options, config, config, base)(folder.load_tokenizer())
-    weights = averaged(model, folder.checkpoints, last)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with written_whole(output) as temporary:
-        temporary.mkdir()
-        folder.copy_to(RunFolder(temporary))
-        RunFolder(temporary).save_model(model, weights, dtype)
-    return output
-
-
-def _train(folder, corpora, source, target, options, strategy, report):
-    """Trains on a strategy's devices, from the last checkpoint on, and writes `model.keras`."""
-    _check_accumulation(options.accumulate, strategy)
+def _train(strategy, folder, corpora, source, target, options, report):
     chief = is_chief(strategy)
     report = report if chief else _silent
     with _failure_marked(folder, chief and strategy.cluster_resolver is not None):
@@ -175,7 +128,6 @@ def _train(folder, corpora, source, target, options, strategy, report):
         config = RunConfig(corpora, source, target, _kept_options(options, begun, base))
         _check_same(folder, begun, config)
         kept = config.options
-        _check_accumulation(kept["accumulate"], strategy)
         build = _builder(options, begun if resumes else None, config, base)
         tokenizer = _tokenizer(folder, options, base, pairs, report)
         batches = Batches(
@@ -279,12 +231,56 @@ def _train(folder, corpora, source, target, options, strategy, report):
         report(f"finished at step {checkpoints.step}: {folder}")
 
 
-def _check_accumulation(accumulate, strategy):
-    if (accumulate or 1) > 1 and strategy.num_replicas_in_sync > 1:
-        raise ValueError(
-            f"accumulate={accumulate} is for one device alone, and there are "
-            f"{strategy.num_replicas_in_sync}: give more batch_tokens, which all of them share."
+def average_run(
+    run_dir: str | Path,
+    output: str | Path,
+    last: int = 5,
+    dtype: str = "float32",
+    architecture: str | type | None = None,
+) -> Path:
+    """Makes a run folder whose model has the mean weights of another run's last checkpoints.
+
+    Args:
+        run_dir: The run folder; the run need not be at its end.
+        output: The new one. It has no checkpoints, so it cannot be trained on but by `init`.
+        last: Number of checkpoints.
+        dtype: Dtype of the weights that are written: "float32", or "bfloat16", half as large. What
+            loads the folder computes in float32 with either.
+        architecture: `MODULE:CLASS`, or the class, of a model that is none of keras_mt's own.
+
+    Returns:
+        The new folder's path.
+
+    Raises:
+        ValueError: If there are not so many checkpoints, or the model's class is not known.
+        FileExistsError: If the new folder is there.
+
+    Reference:
+        Vaswani et al. 2017, Attention Is All You Need, section 6.1, with 5 checkpoints.
+
+    Example:
+
+    >>> average_run("runs/en_de", "runs/en_de_averaged", last=10)  # doctest: +SKIP
+    """
+    folder, output = RunFolder(run_dir), Path(output)
+    if output.exists():
+        raise FileExistsError(f"{output} exists; give a new folder.")
+    config = folder.config
+    if config is None or not folder.tokenizer_path.exists() or not folder.checkpoints.exists():
+        raise FileNotFoundError(
+            f"{folder} is not a run folder to average: it must have config.json, a tokenizer and "
+            f"{folder.checkpoints.name}/."
         )
+    options = TrainingOptions(init=config.options["init"], architecture=architecture)
+    base = _base(options, config)
+    model = _builder(options, config, config, base)(folder.load_tokenizer())
+    weights = averaged(model, folder.checkpoints, last)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(output) as temporary:
+        temporary.mkdir()
+        folder.copy_to(RunFolder(temporary))
+        RunFolder(temporary).save_model(model, weights, dtype)
+    return output
 
 
 def _check_architecture(options):
@@ -417,13 +413,13 @@ def _builder(options, begun, config, base):
     """A function from a tokenizer to the model that a run begins with, or goes on with."""
     if begun is not None and begun.model is not None:
         architecture = _given_architecture(options, begun)
-        return lambda tokenizer: architecture.from_config(begun.model)
+        return lambda tokenizer: built(architecture.from_config(begun.model))
     if base is not None:
         return lambda tokenizer: _tuned(base[1], config)
     architecture = find_architecture(options.architecture or "transformer")
     if options.model or not _is_built_in(config.options["architecture"]):
         _check_buildable(architecture, options.model, config)
-    return lambda tokenizer: architecture(**_arguments(architecture, config, tokenizer))
+    return lambda tokenizer: built(architecture(**_arguments(architecture, config, tokenizer)))
 
 
 def _given_architecture(options, begun):
@@ -451,7 +447,7 @@ def _check_buildable(architecture, given, config):
     """Refuses arguments that a constructor does not take, in the words of its own error."""
 
     class Probe:
-        vocab_size, padding_id = 300, Tokenizer.padding_id
+        vocab_size, padding_id = 300, 0
 
     try:
         architecture(**_arguments(architecture, config, Probe))
@@ -468,9 +464,7 @@ def _tuned(base, config):
     own = {name: config.options[name] for name in ("max_length", "dropout", "dtype")}
     model_config = base.get_config()
     own = {n: value for n, value in own.items() if n in model_config and value is not None}
-    model = type(base).from_config({**model_config, **own})
-    model.set_weights(base.get_weights())
-    return model
+    return copy_of(base, **own)
 
 
 def _model_config(model):
@@ -579,7 +573,7 @@ def _tokenizer(folder, options, base, pairs, report):
             raise FileNotFoundError(f"There is no tokenizer at {path}.")
         given = Tokenizer.load(path)
     if folder.tokenizer_path.exists():
-        tokenizer = folder.load_tokenizer()
+        tokenizer = folder.load_tokenizer(Tokenizer if given is None else type(given))
         if given is not None and given.fingerprint != tokenizer.fingerprint:
             raise ValueError(
                 f"{folder} holds a run with another tokenizer: give it the same one, or none, to "

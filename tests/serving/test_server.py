@@ -203,4 +203,4 @@ def test_warm_up_texts_are_made_of_words(translator):
     texts = sample_texts(translator.tokenizer, 20)
     assert len({len(text.split()) for text in texts}) > 5
     ids = {piece for text in texts for piece in translator.tokenizer.tokenize(text).numpy()}
-    assert Tokenizer.UNKNOWN not in ids and len(ids) > 20
+    assert Tokenizer.unknown_id not in ids and len(ids) > 20

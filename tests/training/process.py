@@ -10,6 +10,7 @@ writes the weights that it ended with, to OUTPUT.WORKER.npz.
 
 import json
 import os
+import pkgutil
 import signal
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.models import PRESETS
-from keras_mt.training import distribution, train
+from keras_mt.training import distribution, run, train
 from keras_mt.training.callbacks import Checkpoints
 
 PRESETS["micro"] = {
@@ -46,7 +47,7 @@ if __name__ == "__main__":
         tf.config.set_logical_device_configuration(
             cpu, [tf.config.LogicalDeviceConfiguration()] * devices
         )
-        distribution._strategy = lambda: tf.distribute.MirroredStrategy(
+        run.choose_strategy = lambda _: tf.distribute.MirroredStrategy(
             [f"CPU:{i}" for i in range(devices)]
         )
 
@@ -80,3 +81,5 @@ if __name__ == "__main__":
     if "TF_CONFIG" in os.environ:
         Checkpoints.on_train_end = after(Checkpoints.on_train_end, after_training)
     train(**arguments)
+    for patch in distribution.PATCHES:
+        assert not hasattr(pkgutil.resolve_name(patch.target), "mended"), patch.target

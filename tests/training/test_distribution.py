@@ -5,11 +5,12 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
-import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_mt import Translator
 from keras_mt.training import distribution, train
@@ -32,8 +33,8 @@ def start(corpus, output, devices=1, config=None, **options):
     )  # fmt: skip
 
 
-def start_two(corpus, output, **options):
-    """Two workers of one job, on this machine."""
+def configurations_of_two():
+    """`TF_CONFIG` of two workers of one job, on this machine."""
     addresses = []
     sockets = [socket.socket() for _ in range(2)]
     for each in sockets:
@@ -42,13 +43,14 @@ def start_two(corpus, output, **options):
     for each in sockets:
         each.close()
     return [
-        start(
-            corpus, output, config={
-                "cluster": {"worker": addresses}, "task": {"type": "worker", "index": index},
-            }, **options,
-        )
+        {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
         for index in range(2)
-    ]  # fmt: skip
+    ]
+
+
+def start_two(corpus, output, **options):
+    """Two workers of one job, on this machine."""
+    return [start(corpus, output, config=each, **options) for each in configurations_of_two()]
 
 
 def finish(*processes):
@@ -85,31 +87,61 @@ def test_two_devices_train_as_one(corpus, one, tmp_path):
     assert_same_to_rounding(tmp_path / "run", one)
 
 
-def test_replicas_draw_their_own():
-    script = """
-import tensorflow as tf
+REPLICAS = Path(__file__).with_name("replicas.py")
 
-(cpu,) = tf.config.list_physical_devices("CPU")
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-from keras_mt.layers.dropout import Dropout
-from keras_mt.training import distribution
 
-ones = tf.ones((8, 32))
-alone = Dropout(0.5, seed=1)(ones, training=True)
-distribution._strategy = lambda: tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-strategy = distribution.distribute()
-with strategy.scope():
-    layer = Dropout(0.5, seed=1)
-found = strategy.run(tf.function(lambda: layer(ones, training=True)))
-first, second = (x.numpy() for x in strategy.experimental_local_results(found))
-print((first == second).mean(), (first == alone.numpy()).mean())
-"""
+@pytest.fixture(scope="module")
+def two_devices():
+    """What replicas.py found."""
     process = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
+        [sys.executable, REPLICAS],
+        env={**os.environ, "PYTHONPATH": str(REPLICAS.parents[2])},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert process.returncode == 0, process.stderr
-    alike, as_alone = map(float, process.stdout.split()[-2:])
+    return json.loads(process.stdout.splitlines()[-1])
+
+
+def assert_refused(refusals, patches):
+    """That a probe fails for each that does nothing, or whose place in Keras is gone."""
+    assert patches
+    for patch in patches:
+        undone, gone = refusals[patch.target]
+        for message in (undone, gone):
+            assert f"{patch.target} of Keras {patch.fault}" in message
+            assert f"install keras=={distribution._KERAS}" in message
+        assert "has no attribute" in gone and "has no attribute" not in undone
+
+
+def test_a_probe_fails_where_keras_is_not_mended(two_devices):
+    patches = [patch for patch in distribution.PATCHES if not patch.several_workers]
+    assert_refused(two_devices["refusals"], patches)
+
+
+def test_keras_is_its_own_again_and_another_release_will_do(two_devices):
+    assert two_devices["replaced"] == two_devices["replaced after another"] == 4
+    assert two_devices["restored"]
+    assert two_devices["replaced for good"] == 4  # By `distribute`, for a script.
+
+
+def test_one_device_computes_as_before_beside_several(two_devices):
+    assert two_devices["alone"] == 0
+
+
+def test_replicas_draw_their_own(two_devices):
+    alike, as_alone = two_devices["alike"]
     assert 0.3 < alike < 0.7 and as_alone == 1
+
+
+def test_two_devices_accumulate_as_one(two_devices):
+    assert two_devices["accumulated"] < 1e-5
+
+
+def test_all_that_is_touched_of_keras_is_documented():
+    text = (Path(__file__).parents[2] / "examples" / "cluster" / "README.md").read_text("utf-8")
+    for patch in distribution.PATCHES:
+        assert f"`{patch.target.replace(':', '.')}`" in text
+        assert patch.fault in text
 
 
 def test_two_devices_clip_the_gradients_of_both(corpus, tmp_path):
@@ -119,6 +151,7 @@ def test_two_devices_clip_the_gradients_of_both(corpus, tmp_path):
     assert_same_to_rounding(tmp_path / "two", tmp_path / "one")
 
 
+@pytest.mark.long
 def test_two_workers_train_as_one_and_only_the_chief_writes(corpus, one, tmp_path):
     chief, worker = start_two(corpus, tmp_path / "run", vocab_size=50)
     for process in (chief, worker):  # Only the chief finds it, and neither waits for the other.
@@ -136,7 +169,8 @@ def test_two_workers_train_as_one_and_only_the_chief_writes(corpus, one, tmp_pat
 
 @pytest.mark.long
 def test_a_killed_job_of_two_workers_ends_where_an_unbroken_one_does(corpus, tmp_path):
-    options = {"dropout": 0.1, "checkpoint_steps": 5}
+    # The checkpoint of step 10 is in the middle of an accumulation.
+    options = {"dropout": 0.1, "checkpoint_steps": 5, "accumulate": 3}
     finish(*start_two(corpus, tmp_path / "unbroken", **options))
     chief, worker = start_two(corpus, tmp_path / "broken", **options)
     for line in chief.stdout:
@@ -157,27 +191,72 @@ def test_a_killed_job_of_two_workers_ends_where_an_unbroken_one_does(corpus, tmp
             np.testing.assert_array_equal(workers[0][name], other[name])
 
 
-def test_another_version_of_keras_is_refused(monkeypatch):
-    import tensorflow as tf
+@pytest.mark.long
+def test_workers_leave_together_in_silence():
+    """Each is in turn the one that is late: the first one's work, and the other's exit."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, REPLICAS, "7"],  # They call each other every five seconds.
+            env={
+                **os.environ,
+                "PYTHONPATH": str(REPLICAS.parents[2]),
+                "TF_CPP_MIN_LOG_LEVEL": "0",
+                "TF_CONFIG": json.dumps(config),
+            },
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )
+        for config in configurations_of_two()
+    ]  # fmt: skip
+    outputs = finish(*processes)
+    for output in outputs:
+        assert "failed to connect to all addresses" not in output, output
+        assert "coordination service. Either the leader" not in output, output
+    found = [
+        json.loads(next(line for line in output.splitlines() if line.startswith("{")))
+        for output in outputs
+    ]
+    assert min(each["left"] for each in found) > found[0]["worked until"]
+    for each in found:
+        assert each["replaced"] == 5
+        patches = [patch for patch in distribution.PATCHES if patch.several_workers]
+        assert_refused(each["refusals"], patches)
 
-    monkeypatch.setattr(keras, "__version__", "3.99.0")
-    assert distribution.distribute() is tf.distribute.get_strategy()  # One device needs no bridge.
 
-    class Two:
-        num_replicas_in_sync = 2
+def test_waits_at_the_exit_end():
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        began = time.monotonic()
+        distribution._wait_until_closed([address], seconds=0.5)
+        assert time.monotonic() - began >= 0.5
+    distribution._wait_until_closed([address], seconds=60)  # Nobody listens.
 
-    monkeypatch.setattr(distribution, "_strategy", Two)
-    with pytest.raises(RuntimeError, match=r"checked on Keras 3\.15\.1.*this is 3\.99\.0"):
-        distribution.distribute()
+
+def test_one_device_where_there_are_several(monkeypatch):
+    gpus = [tf.config.LogicalDevice(f"/device:GPU:{i}", "GPU") for i in range(3)]
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: gpus)
+    monkeypatch.setattr(tf.distribute, "MirroredStrategy", list)
+    assert distribution.distribute(devices=1) is tf.distribute.get_strategy()
+    names = [gpu.name for gpu in gpus]
+    assert distribution.choose_strategy() == distribution.choose_strategy(3) == names
+    assert distribution.choose_strategy(2) == names[:2]
+    for devices in (0, 4):
+        with pytest.raises(ValueError, match=rf"from 1 to 3.*devices={devices}"):
+            distribution.choose_strategy(devices)
 
 
-def test_accumulation_on_several_devices_is_refused(corpus, tmp_path, monkeypatch):
-    class Two:
-        num_replicas_in_sync = 2
+def test_a_run_refuses_devices_that_are_not_there(corpus, tmp_path):
+    with pytest.raises(ValueError, match=r"devices must be from 1 to 1.*devices=2"):
+        train(corpus, "pt", "en", tmp_path / "run", devices=2)
+    assert not (tmp_path / "run").exists()
 
-    monkeypatch.setattr("keras_mt.training.run.distribute", Two)
-    with pytest.raises(ValueError, match="accumulate=2 is for one device alone, and there are 2"):
-        train(corpus, "pt", "en", tmp_path / "run", accumulate=2)
+
+def test_a_cluster_is_taken_whole(monkeypatch):
+    cluster = {"worker": ["a:1", "b:1"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster}))
+    with pytest.raises(ValueError, match=r"devices=1 is for one machine.*TF_CONFIG.*unset it"):
+        distribution.distribute(devices=1)
 
 
 def test_parameter_servers_are_refused(monkeypatch):

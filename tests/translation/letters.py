@@ -10,7 +10,6 @@ from keras_mt.text import BaseTokenizer
 
 
 class Letters(BaseTokenizer):
-    file_name = "letters.txt"
     eos_id = 0
 
     def __init__(self, letters="abcd"):
@@ -41,12 +40,12 @@ class Letters(BaseTokenizer):
     def fingerprint(self):
         return self.letters
 
-    def save(self, path):
-        path.write_text(self.letters)
+    def save(self, folder):
+        (folder / "letters").write_text(self.letters)
 
     @classmethod
-    def load(cls, path):
-        return cls(path.read_text())
+    def load(cls, folder):
+        return cls((folder / "letters").read_text())
 
 
 class Marked(Letters):

@@ -10,7 +10,9 @@ from letters import Letters, Marked
 from own_model import GRUTranslator
 
 from keras_mt import Transformer, Translator
+from keras_mt.run_folder import RunFolder
 from keras_mt.serving import ExportedTranslator
+from keras_mt.training import train
 
 TEXTS = ["a", "bad", "", "cab", "dada"]
 MAX_LENGTH = 4
@@ -156,3 +158,26 @@ def test_what_does_not_fit_is_refused_by_name():
         Translator(Transformer(6, 1, 8, 2, 8), tokenizer)
     with pytest.raises(ValueError, match="source vocabulary of 9 tokens and the tokenizer one"):
         Translator(Transformer(9, 1, 8, 2, 8), tokenizer)
+
+
+def test_it_is_trained_too(tmp_path):
+    texts = ["abcd"[i % 4] * (1 + i % 3) for i in range(40)]
+    rows = "".join(f"{text}\t{text[::-1]}\n" for text in texts)
+    (tmp_path / "corpus.tsv").write_text(rows)
+    options = {
+        "tokenizer": Letters(), "max_length": 8, "batch_tokens": 64, "rdrop": 1.0,
+        "model": {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16},
+    }  # fmt: skip
+    for steps in (2, 4):  # Goes on, too.
+        train(tmp_path / "corpus.tsv", "x", "y", tmp_path / "run", steps=steps, **options)
+    folder = RunFolder(tmp_path / "run")
+    model, tokenizer = folder.load_model(), folder.load_tokenizer(Letters)
+    assert model.padding_id == 5 and tokenizer.letters == "abcd"
+    assert isinstance(Translator(model, tokenizer)("bad"), str)
+    rows = folder.read_log()
+    assert rows[-1]["step"] == "4" and 0 < float(rows[-1]["loss"]) < 4
+    with pytest.raises(ValueError, match="of another kind than Tokenizer"):
+        Translator.load(tmp_path / "run")
+    with pytest.raises(ValueError, match="another tokenizer"):
+        train(tmp_path / "corpus.tsv", "x", "y", tmp_path / "run", steps=4,
+              **{**options, "tokenizer": Letters("efgh")})  # fmt: skip

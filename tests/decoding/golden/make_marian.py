@@ -30,7 +30,7 @@ def main():
     pairs = list(phrasebook.pairs("train"))
     tokenizer = Tokenizer.train((text for pair in pairs[:6000] for text in pair), vocab_size=700)
     encoded = [
-        [[*ids, Tokenizer.END] for ids in tokenizer.tokenize(list(side)).to_list()]
+        [[*ids, Tokenizer.eos_id] for ids in tokenizer.tokenize(list(side)).to_list()]
         for side in zip(*pairs[:6000], strict=True)
     ]
     config = MarianConfig(
@@ -45,10 +45,10 @@ def main():
         activation_function="relu",
         max_position_embeddings=64,
         scale_embedding=True,
-        pad_token_id=Tokenizer.PADDING,
-        eos_token_id=Tokenizer.END,
-        bos_token_id=Tokenizer.START,
-        decoder_start_token_id=Tokenizer.START,
+        pad_token_id=Tokenizer.padding_id,
+        eos_token_id=Tokenizer.eos_id,
+        bos_token_id=Tokenizer.bos_id,
+        decoder_start_token_id=Tokenizer.bos_id,
         forced_eos_token_id=None,
         init_std=64**-0.5,
         dropout=0.0,
@@ -60,7 +60,7 @@ def main():
     for step in range(STEPS):
         rows = order.integers(0, len(encoded[0]), 64)
         source, labels = (batch([side[i] for i in rows]) for side in encoded)
-        inputs = torch.cat([torch.full((64, 1), Tokenizer.START), labels[:, :-1]], dim=1)
+        inputs = torch.cat([torch.full((64, 1), Tokenizer.bos_id), labels[:, :-1]], dim=1)
         logits = model(
             input_ids=source, attention_mask=source != 0, decoder_input_ids=inputs
         ).logits
@@ -76,7 +76,7 @@ def main():
 
     model.eval()
     sources = [
-        [*ids, Tokenizer.END]
+        [*ids, Tokenizer.eos_id]
         for ids in tokenizer.tokenize([pair[0] for pair in phrasebook.pairs("test")]).to_list()
     ][:SOURCES]
     arrays = {
@@ -98,7 +98,7 @@ def main():
                     max_new_tokens=MAX_LENGTH,
                     length_penalty=penalty,
                     early_stopping="never",
-                    suppress_tokens=[Tokenizer.PADDING, Tokenizer.START],
+                    suppress_tokens=[Tokenizer.padding_id, Tokenizer.bos_id],
                     bad_words_ids=None,
                     output_scores=True,
                     return_dict_in_generate=True,

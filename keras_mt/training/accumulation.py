@@ -1,0 +1,147 @@
+"""Adam whose update is of several batches, each of which counts by its real tokens."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from keras_mt.layers.types import Tensor
+from keras_mt.layers.validation import check_positive
+from keras_mt.losses import CrossEntropy
+
+
+@keras.saving.register_keras_serializable(package="keras_mt")
+class AccumulatedAdam(keras.optimizers.Adam):
+    """Adam that makes one update of several batches, as if they were one.
+
+    A batch's loss is the mean over its real tokens. With `n[i]` of them and the gradient `g[i]` in
+    batch i, the update takes `sum(n[i] * g[i]) / sum(n[i])`: the gradient of the mean over all
+    tokens. Keras's `gradient_accumulation_steps` takes the mean of the `g[i]`, in which a batch of
+    few tokens counts as much as one of many.
+
+    The loss says how many tokens a batch has: compile with `CountedCrossEntropy(optimizer)`. All
+    that a run needs to go on between two updates is in `variables`. On several replicas the
+    gradients of each batch are summed over them, so that all replicas hold the same.
+
+    Args:
+        learning_rate: A rate, or a schedule, which is given the number of updates.
+        accumulate: Number of batches that make one update.
+        **kwargs: As of `keras.optimizers.Adam`.
+
+    Example:
+
+    >>> optimizer = AccumulatedAdam(1e-3, accumulate=4)
+    >>> loss = CountedCrossEntropy(optimizer, label_smoothing=0.1)
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | keras.optimizers.schedules.LearningRateSchedule = 0.001,
+        accumulate: int = 1,
+        **kwargs: Any,
+    ):
+        super().__init__(learning_rate, **kwargs)
+        check_positive(accumulate=accumulate)
+        self.accumulate = accumulate
+        self.counted = False  # Whether a loss assigns the next variable.
+        # In a replica each assigns its own number, and all get the sum.
+        self.batch_tokens = self.add_variable((), aggregation="sum", name="batch_tokens")
+        self._tokens = self.add_variable((), name="tokens")
+        self._batches = self.add_variable((), dtype="int", name="batches")
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        if not self.built:
+            super().build(variables)
+            self._sums = self.add_optimizer_variables(variables, "gradient_sum")
+
+    def apply(
+        self, grads: Sequence[Tensor], trainable_variables: Sequence[keras.Variable] | None = None
+    ) -> None:
+        """Adds the gradients of a batch, and makes the update when they are enough."""
+        if not self.counted:
+            raise ValueError(
+                "AccumulatedAdam is not told how many tokens a batch has: compile the model with "
+                "loss=CountedCrossEntropy(optimizer)."
+            )
+        variables = list(trainable_variables or self._trainable_variables)
+        self.build(variables)
+        pairs = [(grad, v) for grad, v in zip(grads, variables, strict=True) if grad is not None]
+        grads = [tf.convert_to_tensor(grad) for grad, _ in pairs]
+        context = tf.distribute.get_replica_context()
+        if context.num_replicas_in_sync > 1:
+            grads = context.all_reduce(tf.distribute.ReduceOp.SUM, grads)
+        # Out of the replicas, which cannot wait for each other within a `cond`.
+        tf.__internal__.distribute.interim.maybe_merge_call(
+            self._add, context.strategy, grads, [variable for _, variable in pairs]
+        )
+
+    def _add(self, strategy, grads, variables):
+        sums = [self._sums[self._get_variable_index(variable)].value for variable in variables]
+        tokens, batches = self._tokens.value, self._batches.value
+
+        def update(variable, function, *args):
+            strategy.extended.update(variable, function, args=args, group=False)
+
+        def update_weights():
+            if tf.distribute.in_cross_replica_context():
+                strategy.extended.call_for_each_replica(self._update, args=(sums, variables))
+            else:
+                self._update(sums, variables)
+            for variable in (*sums, tokens, batches):
+                update(variable, lambda each: each.assign(tf.zeros_like(each)))
+            return 0
+
+        for total, grad in zip(sums, grads, strict=True):
+            update(
+                total,
+                lambda total, grad, count: total.assign_add(
+                    tf.cast(grad, total.dtype) * tf.cast(count, total.dtype)
+                ),
+                grad,
+                self.batch_tokens.value,
+            )
+        update(tokens, lambda total, count: total.assign_add(count), self.batch_tokens.value)
+        update(batches, lambda count: count.assign_add(1))
+        tf.cond(tf.equal(batches, self.accumulate), update_weights, lambda: 0)
+
+    def _update(self, sums, variables):
+        # Keras adds up the gradients of the replicas, and here each has the whole.
+        replicas = tf.distribute.get_replica_context().num_replicas_in_sync
+        share = tf.math.divide_no_nan(1.0, self._tokens.value * replicas)
+        super().apply([total * tf.cast(share, total.dtype) for total in sums], variables)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "accumulate": self.accumulate}
+
+
+@keras.saving.register_keras_serializable(package="keras_mt")
+class CountedCrossEntropy(CrossEntropy):
+    """`CrossEntropy` that tells an `AccumulatedAdam` what each mean was divided by.
+
+    Args:
+        optimizer: The `AccumulatedAdam`; None, as where a saved model is loaded, for none.
+        **kwargs: As of `CrossEntropy`.
+    """
+
+    def __init__(self, optimizer: AccumulatedAdam | None = None, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._optimizer = optimizer
+        self._count = _Count(padding_id=self.padding_id, reduction="sum")
+        if optimizer is not None:
+            optimizer.counted = True
+
+    def __call__(
+        self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        if self._optimizer is not None:
+            self._optimizer.batch_tokens.assign(self._count(y_true, y_pred, sample_weight))
+        return super().__call__(y_true, y_pred, sample_weight)
+
+
+class _Count(CrossEntropy):
+    """The sum of the weights of the labels, with Keras's masks and all."""
+
+    def call(self, y_true, y_pred):
+        return ops.ones_like(y_true)

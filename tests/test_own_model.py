@@ -1,0 +1,81 @@
+"""examples/own_model.py goes through every command, and is served, with nothing else changed."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from click.testing import CliRunner
+from conftest import ROOT
+
+from keras_mt import Translator
+from keras_mt.cli import main
+from keras_mt.serving import ExportedTranslator
+
+ARCHITECTURE = "own_model:GRUTranslator"
+
+
+def keras_mt(*arguments, stdin=b"", check=True):
+    result = CliRunner().invoke(main, [*map(str, arguments)], input=stdin, catch_exceptions=False)
+    assert not check or result.exit_code == 0, result.stderr
+    return result
+
+
+@pytest.fixture(scope="module")
+def own_run(corpus, tmp_path_factory):
+    """The run folder of a command given in the folder of the file."""
+    output = tmp_path_factory.mktemp("own") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT / "examples")
+        keras_mt(
+            "train", "--architecture", ARCHITECTURE, "--set", "d_model=24", "--data", corpus,
+            "--source", "pt", "--target", "en", "--output", output, "--vocab-size", 500,
+            "--max-length", 40, "--batch-tokens", 512, "--steps", 40, "--learning-rate", 0.01,
+            "--warmup-steps", 10,
+        )  # fmt: skip
+    return output
+
+
+def test_its_run_says_what_it_is_and_learns(own_run):
+    config = json.loads((own_run / "config.json").read_text())
+    assert config["architecture"] == ARCHITECTURE
+    assert config["model"]["d_model"] == 24 and config["model"]["max_length"] == 40
+    losses = [r.split(",") for r in (own_run / "log.csv").read_text().splitlines()]
+    place = losses[0].index("val_loss")
+    losses = [float(row[place]) for row in losses[1:] if row[place]]
+    assert losses[-1] < losses[0]
+
+
+def test_it_is_loaded_only_where_its_class_is_given(own_run, monkeypatch):
+    monkeypatch.chdir(ROOT / "examples")
+    result = keras_mt("translate", own_run, stdin=b"x", check=False)
+    assert result.exit_code == 1 and "--architecture MODULE:CLASS" in result.stderr
+    out = keras_mt("translate", own_run, "--architecture", ARCHITECTURE, stdin="Olá!\n".encode())
+    assert out.stdout.splitlines() == [Translator.load(own_run, ARCHITECTURE)("Olá!")]
+
+
+def test_it_is_exported_and_served(own_run, sources, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT / "examples")
+    keras_mt("export", own_run, tmp_path / "own" / "1", "--architecture", ARCHITECTURE)
+    translator = Translator.load(own_run, ARCHITECTURE)
+    exported = ExportedTranslator(tmp_path / "own")  # Of TensorFlow's ops alone.
+    for found, expected in zip(
+        exported.hypotheses(sources), translator.hypotheses(sources), strict=True
+    ):
+        assert [h.text for h in found] == [h.text for h in expected]
+        np.testing.assert_allclose([h.score for h in found], [h.score for h in expected], atol=1e-4)
+    assert exported.card["model"]["architecture"] == "GRUTranslator"
+    aligned = exported.signatures["align"](text=tf.constant(sources[:1]), target=tf.constant([""]))
+    _, target, attention = translator.align(sources[0])
+    assert [p.decode() for p in aligned["target_tokens"].numpy()[0]] == target
+    np.testing.assert_allclose(aligned["attention"][0], attention, atol=1e-5)
+
+
+def test_an_impossible_argument_is_refused_with_those_there_are(corpus, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT / "examples")
+    result = keras_mt(
+        "train", "--architecture", ARCHITECTURE, "--set", "num_heads=2", "--data", corpus,
+        "--source", "pt", "--target", "en", "--output", tmp_path / "run", check=False,
+    )  # fmt: skip
+    assert result.exit_code == 1
+    assert "GRUTranslator has no argument 'num_heads': it has vocab_size, d_model" in result.stderr
