@@ -1,6 +1,7 @@
 """Neural machine translation for Keras 3."""
 
 import importlib
+from typing import Any
 
 import keras
 
@@ -36,7 +37,7 @@ if keras.backend.backend() == "tensorflow":
     __all__ += list(_LAZY)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'keras_mt' has no attribute {name!r}")
     if keras.backend.backend() != "tensorflow":

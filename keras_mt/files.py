@@ -3,11 +3,12 @@
 import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 
 @contextlib.contextmanager
-def written_whole(path):
+def written_whole(path: str | os.PathLike) -> Iterator[Path]:
     """Gives a temporary name to write a file or folder to, and moves it to `path` at the end.
 
     It is on the disk, and not in the system's memory alone, before it has its name.

@@ -13,10 +13,12 @@ import textwrap
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 # A long text's length to a higher power is more than float32 holds.
 MAX_LENGTH_PENALTY = 5.0
+
+_Thing = TypeVar("_Thing", bound=Callable)
 
 
 def option(
@@ -33,7 +35,7 @@ def option(
     recipe: bool = False,
     flag: str | None = None,
     metavar: str | None = None,
-):
+) -> Any:
     """A field of a dataclass of options.
 
     Args:
@@ -114,7 +116,7 @@ def _as_number(name, value):
     return number
 
 
-def documented(thing, options=None):
+def documented(thing: _Thing, options: type | None = None) -> _Thing:
     """Fills in `{options}` in a docstring: what each option is, as `Args` has it."""
     lines = []
     for field in dataclasses.fields(options or thing):
@@ -375,7 +377,7 @@ class TrainingOptions:
                 raise TypeError(f"{caller}() has no option {name!r}{nearest(name, names)}")
         return cls(**options)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             # The dataclass is frozen.
             object.__setattr__(self, field.name, checked(field, getattr(self, field.name)))
@@ -470,7 +472,7 @@ class SearchOptions:
     )
     seed: int = option(0, "Seed of the samples, an int32.", least=-(2**31), most=2**31 - 1)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         def set_to(name, value):
             object.__setattr__(self, name, value)  # The dataclass is frozen.
 

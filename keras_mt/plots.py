@@ -1,5 +1,7 @@
 """Pictures: how a run went, which source tokens a translation looked at."""
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib
@@ -12,7 +14,7 @@ from keras_mt.run_folder import read_log
 _BLUE, _RED, _GREY = "#1f5fa8", "#c0392b", "#777777"
 
 
-def plot_run(log, path):
+def plot_run(log: str | os.PathLike, path: str | os.PathLike) -> None:
     """Draws the loss, BLEU where it was measured, and the learning rate of a run over its steps.
 
     Args:
@@ -57,7 +59,12 @@ def plot_run(log, path):
     _save(figure, path)
 
 
-def plot_alignment(source_pieces, target_pieces, scores, path):
+def plot_alignment(
+    source_pieces: Sequence[str],
+    target_pieces: Sequence[str],
+    scores: np.ndarray,
+    path: str | os.PathLike,
+) -> None:
     """Draws which pieces of the source each piece of the target attended to.
 
     Args:
@@ -69,7 +76,9 @@ def plot_alignment(source_pieces, target_pieces, scores, path):
     _save(alignment_figure(source_pieces, target_pieces, scores), path)
 
 
-def alignment_figure(source_pieces, target_pieces, scores):
+def alignment_figure(
+    source_pieces: Sequence[str], target_pieces: Sequence[str], scores: np.ndarray
+) -> Figure:
     """The heat map of `plot_alignment`, a matplotlib figure."""
     scores = np.asarray(scores)
     longest = [max(map(len, pieces), default=0) for pieces in (source_pieces, target_pieces)]

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import hashlib
 import json
+import os
 import shutil
 import zipfile
 from collections.abc import Iterable, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_mt.files import written_whole
@@ -157,7 +159,7 @@ class RunFolder:
     False
     """
 
-    def __init__(self, path: Any):
+    def __init__(self, path: str | os.PathLike):
         self.path = Path(path)
         self.model_file = self.path / "model.keras"
         self.log_file = self.path / "log.csv"
@@ -169,7 +171,7 @@ class RunFolder:
         self.failure_file = self.path / ".failure"
         self._config_file = self.path / "config.json"
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self.path)
 
     @property
@@ -240,7 +242,9 @@ class RunFolder:
         """The name of the last checkpoint; None if there is none."""
         return tf.train.latest_checkpoint(str(self.checkpoints))
 
-    def load_model(self, architecture: str | type | Sequence[str | type] | None = None):
+    def load_model(
+        self, architecture: str | type | Sequence[str | type] | None = None
+    ) -> keras.Model:
         """The model, in the dtype of its weights.
 
         Args:
@@ -271,7 +275,9 @@ class RunFolder:
             )
         return keras.models.load_model(self.model_file, custom_objects=classes)
 
-    def save_model(self, model, weights: Sequence, dtype: str = "float32") -> None:
+    def save_model(
+        self, model: keras.Model, weights: Sequence[np.ndarray], dtype: str = "float32"
+    ) -> None:
         """Writes a model with other weights and of another dtype: not compiled, atomically."""
         copy = copy_of(model, **({"dtype": dtype} if "dtype" in model.get_config() else {}))
         copy.set_weights(weights)

@@ -186,7 +186,7 @@ def test_a_diverged_model_gives_json_all_the_same(arguments, diverged, corpus):
     assert result.exit_code == 0, result.stderr
     rows = [strict(line) for line in result.stdout.splitlines()]
     if arguments[0] == "evaluate":
-        assert rows[-1]["split_sentences"] is False and rows[-1]["bleu"] == 0
+        assert rows[-1]["split_sentences"] is True and rows[-1]["bleu"] == 0
     elif arguments[0] == "align":
         assert rows[0]["attention"][0][0] is None
     else:
@@ -204,7 +204,7 @@ def test_evaluate_says_whether_sentences_are_split(run_dir, corpus, exported):
     for model, options, splits in (
         (run_dir, ["--split-sentences", "--beam-size", "1"], True),
         (run_dir, ["--no-split-sentences", "--beam-size", "1"], False),
-        (exported, [], False),
+        (exported, [], True),
     ):
         line = CliRunner().invoke(cli.main, [*map(str, ["evaluate", model, *arguments, *options])])
         assert strict(line.stdout.splitlines()[-1])["split_sentences"] is splits

@@ -46,3 +46,23 @@ def test_what_is_written_has_ordinary_permissions(tmp_path):
     with written_whole(tmp_path / "a.txt") as temporary:
         temporary.touch()
     assert os.stat(tmp_path / "a.txt").st_mode == os.stat(tmp_path / "ordinary").st_mode
+
+
+def test_all_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    done = []
+
+    def fsync(descriptor):
+        done.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+    def replace(source, target):
+        done.append("replaced")
+        rename(source, target)
+
+    rename = os.replace
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    with written_whole(tmp_path / "folder") as temporary:
+        temporary.mkdir()
+        (temporary / "a").write_text("a")
+    names = [name.removeprefix(str(temporary)) for name in done]
+    assert names == ["/a", "", "replaced", str(tmp_path)]

@@ -1,3 +1,4 @@
+import ast
 import os
 import subprocess
 import sys
@@ -87,6 +88,50 @@ def test_public_names():
         assert getattr(keras_mt, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = keras_mt.nonsense
+
+
+def unhinted(body):
+    """What lacks a type in public signatures: arguments, and functions for what they return."""
+    for node in body:
+        name = getattr(node, "name", "_")
+        if isinstance(node, ast.ClassDef) and not name.startswith("_"):
+            yield from (f"{name}.{inner}" for inner in unhinted(node.body))
+        elif isinstance(node, ast.FunctionDef) and (name[0] != "_" or name.endswith("__")):
+            given = node.args
+            named = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+            for each in filter(None, named):
+                if each.annotation is None and each.arg not in ("self", "cls"):
+                    yield f"{name}({each.arg})"
+            if node.returns is None and name != "__init__":
+                yield name
+
+
+def test_what_lacks_a_hint_is_found():
+    source = """
+def f(a, *b, c: int, **d): ...
+def _g(a): ...
+def h(a: int) -> int: return lambda x: x
+class A:
+    def __init__(self, a): ...
+    def __len__(self): ...
+    @classmethod
+    def m(cls, a: int) -> int: ...
+class _B:
+    def m(self, a): ...
+"""
+    expected = ["f(a)", "f(b)", "f(d)", "f", "A.__init__(a)", "A.__len__"]
+    assert list(unhinted(ast.parse(source).body)) == expected
+
+
+def test_public_signatures_have_type_hints():
+    missing, seen = [], 0
+    for path in (ROOT / "keras_mt").rglob("*.py"):
+        if path.name != "cli.py":
+            found = unhinted(ast.parse(path.read_text(encoding="utf-8")).body)
+            missing += [f"{path.relative_to(ROOT)}: {name}" for name in found]
+            seen += 1
+    assert seen > 30 and not missing
+    assert (ROOT / "keras_mt" / "py.typed").is_file()
 
 
 def test_docstring_examples_run():

@@ -4,6 +4,7 @@ import atexit
 import dataclasses
 import functools
 import itertools
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -18,6 +19,9 @@ from keras_mt.text import BaseTokenizer
 _WIDTH = 2  # Widths are multiples of it, so that there are fewer shapes.
 _PREFETCHED = 8  # Batches.
 _IDS = tf.TensorSpec((None, None), tf.int32)
+
+# Which part of each batch, or which parts, and of how many.
+Shard = tuple[int | Sequence[int], int]
 
 _making, _ending = threading.Lock(), threading.Event()
 
@@ -58,7 +62,7 @@ class CorpusCounts:
     padding: float
     max_length: int
 
-    def __str__(self):
+    def __str__(self) -> str:
         left_out = (
             f"{self.too_long:,} longer than {self.max_length} tokens, {self.blank:,} blank, "
             f"{self.unlike:,} of unlike lengths, {self.duplicates:,} duplicates"
@@ -112,7 +116,7 @@ class Batches:
 
     def __init__(
         self,
-        pairs,
+        pairs: tf.data.Dataset | Sequence[tf.data.Dataset],
         tokenizer: BaseTokenizer,
         tokens_per_batch: int = 4096,
         max_length: int = 256,
@@ -121,7 +125,7 @@ class Batches:
         weights: Sequence[int] | None = None,
         max_ratio: float | None = None,
         deduplicate: bool = False,
-        directory: str | None = None,
+        directory: str | os.PathLike | None = None,
     ):
         if not 2 <= max_length <= tokens_per_batch:
             raise ValueError(
@@ -154,7 +158,7 @@ class Batches:
         self.directory = directory
 
     @functools.cached_property
-    def counts(self):
+    def counts(self) -> CorpusCounts:
         """`CorpusCounts` of an epoch."""
         return self._selected[1]
 
@@ -163,7 +167,7 @@ class Batches:
         """Of each corpus its number of `pairs`, and a `sha256` of them all in their order."""
         return self._encoded.fingerprints
 
-    def epoch(self, number, shard=(0, 1)):
+    def epoch(self, number: int, shard: Shard = (0, 1)) -> tf.data.Dataset:
         """The batches of one epoch: `tf.data.Dataset` of `counts.batches` elements.
 
         Args:
@@ -176,7 +180,7 @@ class Batches:
         parts = len(np.atleast_1d(shard[0]))
         return dataset.apply(tf.data.experimental.assert_cardinality(size * parts))
 
-    def stream(self, start_step=0, shard=(0, 1)):
+    def stream(self, start_step: int = 0, shard: Shard = (0, 1)) -> tf.data.Dataset:
         """The batches of all epochs without end, from a given step on; `shard` as in `epoch`."""
         if not self.counts.batches:
             raise ValueError(f"There is nothing to batch: {self.counts}.")

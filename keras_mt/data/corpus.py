@@ -2,6 +2,7 @@
 
 import codecs
 import itertools
+import os
 from pathlib import Path
 
 import tensorflow as tf
@@ -15,7 +16,7 @@ class CorpusError(ValueError):
     """A corpus that cannot be used; the message says where and why."""
 
 
-def load_corpus(data, source, target, split):
+def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -> tf.data.Dataset:
     """Streams the sentence pairs of a corpus.
 
     Args:
@@ -52,7 +53,7 @@ def load_corpus(data, source, target, split):
     return _reader(data)(data, source, target, split)
 
 
-def has_split(data, source, target, split):
+def has_split(data: str | os.PathLike, source: str, target: str, split: str) -> bool:
     """Whether the corpus has a split; a `.tsv` file without a column `split` is all `train`."""
     data = str(data)
     return split in {
@@ -245,7 +246,7 @@ def _dataset(pairs):
     )
 
 
-def untuned(dataset):
+def untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """The dataset without tf.data's tuner.
 
     An iterator that is tuned ends only when the tuner looks next, up to 10 s after 10 s of work.

@@ -3,11 +3,13 @@
 import hashlib
 import os
 import tempfile
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from keras_mt.data.corpus import untuned
+from keras_mt.text import BaseTokenizer
 
 _CHUNK = 1024  # Pairs tokenized by one call.
 
@@ -30,7 +32,12 @@ class EncodedPairs:
         keys: int64 `[pairs]`: the same number for the same pair.
     """
 
-    def __init__(self, pairs, tokenizer, directory=None):
+    def __init__(
+        self,
+        pairs: tf.data.Dataset | Sequence[tf.data.Dataset],
+        tokenizer: BaseTokenizer,
+        directory: str | os.PathLike | None = None,
+    ):
         datasets = pairs if isinstance(pairs, (list, tuple)) else [pairs]
         ids = max(tokenizer.source_vocab_size, tokenizer.target_vocab_size)
         dtype = np.uint16 if ids <= 2**16 else np.int32
@@ -81,7 +88,7 @@ class EncodedPairs:
         self.corpus = np.repeat(np.arange(len(datasets), dtype=np.int16), sizes)
         self._starts = np.cumsum(self.lengths, axis=0, dtype=np.int64) - self.lengths
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.lengths)
 
     @property
@@ -92,7 +99,7 @@ class EncodedPairs:
             for keys in np.split(self.keys, np.cumsum(self._sizes)[:-1])
         ]
 
-    def side(self, side, index):
+    def side(self, side: int, index: np.ndarray) -> list[np.ndarray]:
         """The ids of one side of some pairs, a list of int32 arrays.
 
         Args:

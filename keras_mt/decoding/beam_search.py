@@ -87,7 +87,7 @@ def beam_search(
     eos_id: int = 3,
     padding_id: int = 0,
     forbidden_ids: Any = None,
-    **options,
+    **options: Any,
 ) -> Hypotheses:
     """Finds the most probable token sequences, or samples some.
 

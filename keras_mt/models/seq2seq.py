@@ -1,11 +1,15 @@
 """What a translator asks of a model."""
 
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import keras
 
+from keras_mt.layers.types import Tensor
+
 # A nest of tensors whose first axis is the batch.
 Cache = Any
+
+_Model = TypeVar("_Model", bound="Seq2Seq")
 
 
 class Seq2Seq:
@@ -45,7 +49,7 @@ class Seq2Seq:
     max_length: int
     d_model: int = 512
 
-    def start_decoding(self, source, beams: int = 1) -> Cache:
+    def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> Cache:
         """Encodes the source and begins a step-by-step decoding.
 
         Args:
@@ -59,7 +63,9 @@ class Seq2Seq:
         """
         raise NotImplementedError(f"{type(self).__name__} has no start_decoding: see Seq2Seq.")
 
-    def decode_step(self, tokens, position, cache: Cache, mask=None) -> tuple[Any, Cache]:
+    def decode_step(
+        self, tokens: Tensor, position: int | Tensor, cache: Cache, mask: Tensor | None = None
+    ) -> tuple[Tensor, Cache]:
         """Logits for the token after `tokens`, from the cache of the positions before.
 
         Args:
@@ -75,7 +81,7 @@ class Seq2Seq:
         """
         raise NotImplementedError(f"{type(self).__name__} has no decode_step: see Seq2Seq.")
 
-    def reorder_cache(self, cache: Cache, parents) -> Cache:
+    def reorder_cache(self, cache: Cache, parents: Tensor) -> Cache:
         """The cache of the hypotheses that live on.
 
         Unless a model overrides it, the cache stays as it is, and costs nothing: the mask of
@@ -87,7 +93,7 @@ class Seq2Seq:
         """
         return cache
 
-    def attention(self, source, target):
+    def attention(self, source: Tensor, target: Tensor) -> Tensor | None:
         """How much each target position looks at each source token, to predict what follows it.
 
         Args:
@@ -111,7 +117,7 @@ class Seq2Seq:
         return copy_of(self, dtype=dtype)
 
 
-def copy_of(model, **config):
+def copy_of(model: _Model, **config: Any) -> _Model:
     """A model like another, with its weights; `config` sets constructor arguments otherwise.
 
     Raises:
@@ -122,7 +128,7 @@ def copy_of(model, **config):
     return copy
 
 
-def built(model):
+def built(model: _Model) -> _Model:
     """The model, with its weights: one that is built by its call is called."""
     if not model.built:
         tokens = keras.ops.ones((1, 2), "int32")

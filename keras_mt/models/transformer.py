@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_mt.layers import DecoderBlock, EncoderBlock, PositionalEmbedding, target_mask
+from keras_mt.layers.types import Activation, DType, Tensor
 from keras_mt.layers.validation import check_positive
 from keras_mt.models.seq2seq import Seq2Seq, copy_of
 
@@ -82,7 +83,7 @@ class Transformer(Seq2Seq, keras.Model):
         num_heads: int = 8,
         d_ff: int = 2048,
         dropout: float = 0.1,
-        activation="relu",
+        activation: Activation = "relu",
         pre_norm: bool = False,
         share_embeddings: bool = True,
         tie_output: bool = True,
@@ -90,8 +91,8 @@ class Transformer(Seq2Seq, keras.Model):
         padding_id: int = 0,
         num_encoder_layers: int | None = None,
         num_decoder_layers: int | None = None,
-        dtype=None,
-        **kwargs,
+        dtype: DType = None,
+        **kwargs: Any,
     ):
         encoder_layers = num_layers if num_encoder_layers is None else num_encoder_layers
         decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
@@ -171,7 +172,7 @@ class Transformer(Seq2Seq, keras.Model):
         self.source_vocab_size = self.target_vocab_size = vocab_size
 
     @classmethod
-    def from_preset(cls, preset, **kwargs):
+    def from_preset(cls, preset: str, **kwargs: Any) -> Self:
         """A Transformer of a known size: `"tiny"`, `"base"` or `"big"`.
 
         Args:
@@ -214,7 +215,7 @@ class Transformer(Seq2Seq, keras.Model):
         inputs = {"target": target, "memory": memory}
         return keras.Model(inputs, self._logits(target, memory), name="decoder")
 
-    def encode(self, source):
+    def encode(self, source: Tensor) -> Tensor:
         """The encoder's output, which the decoder attends to.
 
         Args:
@@ -234,7 +235,7 @@ class Transformer(Seq2Seq, keras.Model):
             hidden = block(hidden, memory)
         return self.target_embedding(_in_turn(hidden, self.decoder_norm), reverse=True)
 
-    def start_decoding(self, source, beams: int = 1) -> dict[str, Any]:
+    def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> dict[str, Any]:
         """See `Seq2Seq.start_decoding`.
 
         The hypotheses of a source share its keys and values, and stand side by side in what grows.
@@ -247,7 +248,13 @@ class Transformer(Seq2Seq, keras.Model):
             "memory_mask": ops.not_equal(source, self.padding_id),
         }
 
-    def decode_step(self, tokens, position, cache, mask=None):
+    def decode_step(
+        self,
+        tokens: Tensor,
+        position: int | Tensor,
+        cache: dict[str, Any],
+        mask: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
         """See `Seq2Seq.decode_step`; the logits are float32."""
         hidden = self.target_embedding(tokens, positions=position)
         # [batch * beams, d_model]: products of two dimensions take their bias and ReLU along.
@@ -264,7 +271,7 @@ class Transformer(Seq2Seq, keras.Model):
         logits = ops.reshape(logits, (*ops.shape(tokens), self.vocab_size))
         return logits, {**cache, "target": grown}
 
-    def attention(self, source, target):
+    def attention(self, source: Tensor, target: Tensor) -> Tensor:
         """The cross-attention of the last decoder block, averaged over its heads.
 
         Args:
@@ -298,7 +305,7 @@ class Transformer(Seq2Seq, keras.Model):
         )
         return copy
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **self._config,
             "name": self.name,
@@ -308,7 +315,9 @@ class Transformer(Seq2Seq, keras.Model):
         }
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+    ) -> Self:
         config = dict(config)
         frozen = config.pop("frozen", [])
         config.pop("rdrop", None)  # Once an argument; now of `compile_for_translation`.

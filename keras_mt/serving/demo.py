@@ -1,19 +1,20 @@
 """A page to try an exported model on."""
 
 import os
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from keras_mt.plots import alignment_figure
 from keras_mt.serving.saved_model import ExportedTranslator
-from keras_mt.translation.translator import as_hypotheses
+from keras_mt.translation.translator import Hypothesis, as_hypotheses
 
 _BEAM_SIZE = 5
 _MOST_CHARACTERS = 2000
 
 
-def page(directory):
+def page(directory: str | os.PathLike) -> Any:
     """A Gradio page: a text, its best translations with their scores, and their alignments.
 
     `page(...).launch()` opens it. The address `?text=...` translates that text at once.
@@ -81,7 +82,7 @@ def page(directory):
     return blocks
 
 
-def translations(exported, text):
+def translations(exported: ExportedTranslator, text: str) -> list[Hypothesis]:
     """The best translations of a text, `Hypothesis`es of different texts; none where there is none.
 
     Args:
@@ -104,7 +105,9 @@ def translations(exported, text):
     return list(best.values())
 
 
-def alignment(exported, text, translation):
+def alignment(
+    exported: ExportedTranslator, text: str, translation: str
+) -> tuple[list[str], list[str], np.ndarray]:
     """Words of a text and of its translation, and the attention between them.
 
     Returns:

@@ -2,6 +2,8 @@
 
 import dataclasses
 import functools
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ _TEXT_OPS = {
 
 def export(
     translator: Translator,
-    directory,
+    directory: str | os.PathLike,
     dtype: str = "float32",
     freeze: bool = False,
     max_beam_size: int = 8,
@@ -97,7 +99,7 @@ def export(
             server.write_configurations(directory.parent)
 
 
-def check_absent(directory):
+def check_absent(directory: str | os.PathLike) -> None:
     """Raises FileExistsError, with a name that is free, where an export would be overwritten."""
     directory = Path(directory)
     if directory.exists():
@@ -212,7 +214,7 @@ class _Frozen(keras.StatelessScope):
     A constant of an outer graph would come into a loop's body as an argument, and not be packed.
     """
 
-    def __init__(self, variables):
+    def __init__(self, variables: Sequence[keras.Variable]):
         super().__init__()
         self._values = {id(variable): variable.numpy() for variable in variables}
         self._constants = {}

@@ -1,6 +1,7 @@
 """A SavedModel that `Translator.export` wrote, used from Python."""
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -42,7 +43,7 @@ class ExportedTranslator(BaseTranslator):
     'The book is on the table.'
     """
 
-    def __init__(self, directory):
+    def __init__(self, directory: str | os.PathLike):
         version = find_saved_model(directory)
         if version is None:
             raise FileNotFoundError(f"There is no SavedModel at {directory}, nor a version in it.")
@@ -67,7 +68,10 @@ class ExportedTranslator(BaseTranslator):
         return f"The model gives no finite probabilities for text {i}. Has its training diverged?"
 
     def hypotheses(
-        self, texts: Iterable[str], prefixes=None, token_scores: bool = False
+        self,
+        texts: Iterable[str],
+        prefixes: Iterable[str] | None = None,
+        token_scores: bool = False,
     ) -> list[list[Hypothesis] | None]:
         """As `Translator.hypotheses`; an export has neither prefixes nor token scores."""
         _check_plain(prefixes, token_scores)
@@ -81,7 +85,7 @@ def _check_plain(prefixes, token_scores=False):
         raise ValueError("An export takes no prefixes and gives no token scores: use the run.")
 
 
-def find_saved_model(directory) -> Path | None:
+def find_saved_model(directory: str | os.PathLike) -> Path | None:
     """The SavedModel at a version folder, or the newest below a model's folder; None if neither."""
     directory = Path(directory)
     if (directory / "saved_model.pb").is_file():

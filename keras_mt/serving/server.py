@@ -2,11 +2,16 @@
 
 import importlib.metadata
 import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from keras_mt.files import written_whole
+from keras_mt.text import BaseTokenizer
+from keras_mt.translation import Translator
 
 # The batches that the warm-up requests have, up to what batching.config lets a server put together.
 _BATCH_SIZES = (1, 8, 64)
@@ -61,7 +66,13 @@ These files are written once. Change them as you like: a later export leaves the
 """
 
 
-def write_assets(folder, signatures, texts, max_beam_size, card):
+def write_assets(
+    folder: Path,
+    signatures: Mapping[str, Callable],
+    texts: Sequence[str],
+    max_beam_size: int,
+    card: dict[str, Any],
+) -> None:
     """Writes the version folder's `assets.extra`.
 
     Args:
@@ -108,7 +119,7 @@ def _request(name, function, texts, beam_size):
     return request
 
 
-def write_configurations(folder):
+def write_configurations(folder: Path) -> None:
     """Writes a server's configuration into the folder of the versions, unless it is there."""
     texts = {
         "models.config": _MODELS.format(name=folder.name),
@@ -121,7 +132,7 @@ def write_configurations(folder):
                 temporary.write_text(text, encoding="utf-8")
 
 
-def sample_texts(tokenizer, number=_BATCH_SIZES[-1]):
+def sample_texts(tokenizer: BaseTokenizer, number: int = _BATCH_SIZES[-1]) -> list[str]:
     """Texts of 3 to 20 words of the tokenizer's, for warm-up requests."""
     begins = np.flatnonzero(tokenizer.begins_word)
     found = tokenizer.text(tf.RaggedTensor.from_tensor(tf.constant(begins, tf.int32)[:, None]))
@@ -135,7 +146,7 @@ def sample_texts(tokenizer, number=_BATCH_SIZES[-1]):
     return texts
 
 
-def card(translator, directory):
+def card(translator: Translator, directory: Path) -> dict[str, Any]:
     """What there is to know of an exported model; its language, data and quality from the run."""
     config = translator.models[0].get_config()
     tokenizer = translator.tokenizer

@@ -1,8 +1,9 @@
 """What a translator asks of a tokenizer."""
 
 import abc
+import os
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import tensorflow as tf
@@ -54,7 +55,7 @@ class BaseTokenizer(abc.ABC):
         return type(self).__name__
 
     @abc.abstractmethod
-    def pieces(self, strings) -> tf.RaggedTensor:
+    def pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
         """Ids without special ones: what is counted against limits, and cut.
 
         Args:
@@ -64,7 +65,12 @@ class BaseTokenizer(abc.ABC):
             Ragged int32 `[batch, (tokens)]`.
         """
 
-    def source_ids(self, pieces, source_language=None, target_language=None) -> tf.RaggedTensor:
+    def source_ids(
+        self,
+        pieces: tf.RaggedTensor,
+        source_language: tf.Tensor | None = None,
+        target_language: tf.Tensor | None = None,
+    ) -> tf.RaggedTensor:
         """What the model reads: here, the pieces and the end.
 
         Args:
@@ -77,13 +83,15 @@ class BaseTokenizer(abc.ABC):
         """
         return with_end(pieces, self.eos_id)
 
-    def target_ids(self, pieces, target_language=None) -> tf.RaggedTensor:
+    def target_ids(
+        self, pieces: tf.RaggedTensor, target_language: tf.Tensor | None = None
+    ) -> tf.RaggedTensor:
         """What the model shall write after `bos_id`: what is forced, the pieces, and the end."""
         forced = self.forced_ids(target_language)
         ids = with_end(pieces, self.eos_id)
         return ids if forced is None else tf.concat([tf.cast(forced, ids.dtype), ids], axis=1)
 
-    def forced_ids(self, target_language=None):
+    def forced_ids(self, target_language: tf.Tensor | None = None) -> tf.Tensor | None:
         """What every translation begins with, int32 `[batch, forced]`, or None for nothing.
 
         It counts in a hypothesis's length and costs nothing.
@@ -91,7 +99,7 @@ class BaseTokenizer(abc.ABC):
         return None
 
     @abc.abstractmethod
-    def text(self, ids) -> Any:
+    def text(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Text from ids, whose special ones are left out.
 
         Args:
@@ -107,10 +115,16 @@ class BaseTokenizer(abc.ABC):
         """Boolean NumPy array `[source_vocab_size]`: the pieces that begin a word."""
 
     @abc.abstractmethod
-    def id_to_string(self, ids) -> Any:
+    def id_to_string(self, ids: tf.Tensor) -> tf.Tensor:
         """The pieces as strings, of the shape of the ids; `▁` stands for a space."""
 
-    def sample(self, ids, alpha, uniform, max_length=None) -> list[list[int]]:
+    def sample(
+        self,
+        ids: Sequence[Sequence[int]],
+        alpha: float,
+        uniform: np.ndarray,
+        max_length: int | None = None,
+    ) -> list[list[int]]:
         """Other segmentations of texts, for `Batches(subword_sampling=...)`.
 
         See `Tokenizer.sample`.
@@ -126,16 +140,16 @@ class BaseTokenizer(abc.ABC):
         """The same string for tokenizers that do the same, and no others: a hash of the files."""
 
     @abc.abstractmethod
-    def save(self, path) -> None:
+    def save(self, path: str | os.PathLike) -> None:
         """Writes the tokenizer's files into a folder that is there."""
 
     @classmethod
     @abc.abstractmethod
-    def load(cls, path) -> Self:
+    def load(cls, path: str | os.PathLike) -> Self:
         """Reads what `save` wrote."""
 
 
-def with_end(ids, eos_id):
+def with_end(ids: tf.RaggedTensor, eos_id: int) -> tf.RaggedTensor:
     """Ragged ids `[batch, (tokens)]` with the end after each row."""
     end = tf.fill((ids.nrows(), 1), eos_id)
     return tf.concat([ids, tf.cast(end, ids.dtype)], axis=1)

@@ -11,7 +11,9 @@ _END = -1  # No token's id.
 _ABBREVIATION = r"Mrs?|Ms|Mme|Drs?|Profs?|Sra?|St|Hr|Fr|Nr|No|vs|\pN{1,2}|(?:\pL\.)*\pL"
 
 
-def split_text(text, sentences=True):
+def split_text(
+    text: tf.Tensor, sentences: bool | tf.Tensor = True
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
     """Cuts texts at line ends, and after sentences.
 
     A sentence ends at `.`, `!`, `?` or `…` where white space follows, and then an upper-case letter
@@ -57,7 +59,7 @@ def _replaced(text, *rewrites):
     return text
 
 
-def cut(ids, begins, limit):
+def cut(ids: tf.RaggedTensor, begins: tf.Tensor, limit: int) -> tuple[tf.RaggedTensor, tf.Tensor]:
     """Cuts rows of ids that are longer than the limit, between words where it can.
 
     Args:

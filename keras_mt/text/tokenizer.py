@@ -4,8 +4,9 @@ import bisect
 import functools
 import hashlib
 import io
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Self
@@ -109,7 +110,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
         return cls(model.getvalue())
 
     @classmethod
-    def load(cls, path) -> Self:
+    def load(cls, path: str | os.PathLike) -> Self:
         """Reads a SentencePiece model from a file.
 
         Raises:
@@ -128,7 +129,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
             )
         return cls(model)
 
-    def save(self, path) -> None:
+    def save(self, path: str | os.PathLike) -> None:
         """Writes the SentencePiece model to a file; it appears whole or not at all."""
         with written_whole(path) as temporary:
             temporary.write_bytes(self.model)
@@ -138,7 +139,9 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
         """Number of pieces."""
         return self._processor.get_piece_size()
 
-    def tokenize(self, strings):
+    def tokenize(
+        self, strings: str | Sequence[str] | tf.Tensor | tf.RaggedTensor
+    ) -> tf.RaggedTensor | tf.Tensor:
         """Ids from text, without start and end.
 
         Args:
@@ -151,15 +154,21 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
             strings = tf.convert_to_tensor(strings, tf.string)  # An empty list would be floats.
         return super().tokenize(tf.ragged.map_flat_values(_as_text, strings))
 
-    def pieces(self, strings) -> tf.RaggedTensor:
+    def pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
         """See `tokenize`."""
         return self.tokenize(strings)
 
-    def text(self, ids):
+    def text(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """See `detokenize`."""
         return self.detokenize(ids)
 
-    def sample(self, ids, alpha, uniform, max_length=None) -> list[list[int]]:
+    def sample(
+        self,
+        ids: Sequence[Sequence[int]],
+        alpha: float,
+        uniform: np.ndarray,
+        max_length: int | None = None,
+    ) -> list[list[int]]:
         """Other segmentations of tokenized texts, which keep a model from learning one by heart.
 
         A segmentation is drawn with a probability that goes with `probability ** alpha`. No piece
@@ -212,7 +221,9 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
         summed = np.cumsum(np.exp(alpha * (log_probs - log_probs.max())))
         return found, (summed / summed[-1]).tolist()[:-1]
 
-    def detokenize(self, ids):
+    def detokenize(
+        self, ids: tf.Tensor | tf.RaggedTensor | Sequence[int] | Sequence[Sequence[int]]
+    ) -> tf.Tensor:
         """Text from ids.
 
         Args:

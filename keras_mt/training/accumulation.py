@@ -1,9 +1,13 @@
 """Adam whose update is of several batches, each of which counts by its real tokens."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import tensorflow as tf
 from keras import ops
 
+from keras_mt.layers.types import Tensor
 from keras_mt.layers.validation import check_positive
 from keras_mt.losses import CrossEntropy
 
@@ -36,7 +40,7 @@ class AccumulatedAdam(keras.optimizers.Adam):
         self,
         learning_rate: float | keras.optimizers.schedules.LearningRateSchedule = 0.001,
         accumulate: int = 1,
-        **kwargs,
+        **kwargs: Any,
     ):
         super().__init__(learning_rate, **kwargs)
         check_positive(accumulate=accumulate)
@@ -47,12 +51,14 @@ class AccumulatedAdam(keras.optimizers.Adam):
         self._tokens = self.add_variable((), name="tokens")
         self._batches = self.add_variable((), dtype="int", name="batches")
 
-    def build(self, variables):
+    def build(self, variables: Sequence[keras.Variable]) -> None:
         if not self.built:
             super().build(variables)
             self._sums = self.add_optimizer_variables(variables, "gradient_sum")
 
-    def apply(self, grads, trainable_variables=None):
+    def apply(
+        self, grads: Sequence[Tensor], trainable_variables: Sequence[keras.Variable] | None = None
+    ) -> None:
         """Adds the gradients of a batch, and makes the update when they are enough."""
         if not self.counted:
             raise ValueError(
@@ -106,7 +112,7 @@ class AccumulatedAdam(keras.optimizers.Adam):
         share = tf.math.divide_no_nan(1.0, self._tokens.value * replicas)
         super().apply([total * tf.cast(share, total.dtype) for total in sums], variables)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "accumulate": self.accumulate}
 
 
@@ -119,14 +125,16 @@ class CountedCrossEntropy(CrossEntropy):
         **kwargs: As of `CrossEntropy`.
     """
 
-    def __init__(self, optimizer: AccumulatedAdam | None = None, **kwargs):
+    def __init__(self, optimizer: AccumulatedAdam | None = None, **kwargs: Any):
         super().__init__(**kwargs)
         self._optimizer = optimizer
         self._count = _Count(padding_id=self.padding_id, reduction="sum")
         if optimizer is not None:
             optimizer.counted = True
 
-    def __call__(self, y_true, y_pred, sample_weight=None):
+    def __call__(
+        self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
         if self._optimizer is not None:
             self._optimizer.batch_tokens.assign(self._count(y_true, y_pred, sample_weight))
         return super().__call__(y_true, y_pred, sample_weight)

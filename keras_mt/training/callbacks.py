@@ -12,7 +12,10 @@ import tensorflow as tf
 
 from keras_mt.files import written_whole
 from keras_mt.run_folder import LOG_COLUMNS, RunFolder
-from keras_mt.translation import Translator
+from keras_mt.translation.translator import BaseTranslator
+
+# What Keras hands to callbacks: losses and metrics by name.
+Logs = dict[str, Any] | None
 
 
 class Checkpoints(keras.callbacks.Callback):
@@ -116,7 +119,7 @@ class Checkpoints(keras.callbacks.Callback):
             f"`keras-mt average {self.directory.parent} NEW_DIR --last 1`, then `--init NEW_DIR`."
         )
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         self._step.assign_add(1)
         loss = float(logs["loss"])
         if not math.isfinite(loss):
@@ -124,7 +127,7 @@ class Checkpoints(keras.callbacks.Callback):
         if batch + 1 < self.params["steps"]:
             self.end_epoch()
 
-    def end_epoch(self, epoch=None, logs=None):
+    def end_epoch(self, epoch: int | None = None, logs: Logs = None) -> None:
         if self.step % self.every == 0:
             self.save()
 
@@ -203,7 +206,11 @@ class TranslationScores(keras.callbacks.Callback):
     """
 
     def __init__(
-        self, translator: Translator, pairs: tf.data.Dataset, every: int = 1, tokenize: str = "13a"
+        self,
+        translator: BaseTranslator,
+        pairs: tf.data.Dataset,
+        every: int = 1,
+        tokenize: str = "13a",
     ):
         import sacrebleu  # Not needed by most runs.
 
@@ -214,7 +221,7 @@ class TranslationScores(keras.callbacks.Callback):
         self.every = every
         self._bleu, self._chrf = sacrebleu.BLEU(tokenize=tokenize), sacrebleu.CHRF()
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         if (epoch + 1) % self.every:
             return
         found = self.translator.hypotheses(self.sources)
@@ -258,7 +265,7 @@ class KeepBest(keras.callbacks.Callback):
         since = len(self._values) - self._best() - 1
         return self.patience is not None and bool(self._values) and since >= self.patience
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         if self.monitor not in logs:
             return
         # As the log rounds it, so that a run that goes on decides alike.
@@ -314,7 +321,7 @@ class RunLog(keras.callbacks.Callback):
         self.rows = [row for row in folder.read_log() if int(row["step"]) <= checkpoints.step]
         self._start = None
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Logs = None) -> None:
         if self._start is not None:  # `fit` is called more than once in a run.
             return
         self._start = time.monotonic()
@@ -327,11 +334,11 @@ class RunLog(keras.callbacks.Callback):
         step = self._checkpoints.step
         self._write(step, event="resumed" if step else "started")
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         self._epoch = epoch + 1
         self._before, self._means, self._rate = {}, {}, None
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         step = self._checkpoints.step
         if batch == 0:  # In which Keras traces the model: not of the rate.
             self._clock = time.monotonic(), self._totals()
@@ -342,7 +349,7 @@ class RunLog(keras.callbacks.Callback):
         if self._rate:
             logs["tokens/s"] = self._rate
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         validation = {name: value for name, value in logs.items() if name.startswith("val_")}
         self._write(self._checkpoints.step, {**self._means, **validation})
 

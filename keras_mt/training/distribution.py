@@ -131,7 +131,9 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
     return resolver.task_id == 0
 
 
-def distributed(strategy: tf.distribute.Strategy, make_dataset: Callable):
+def distributed(
+    strategy: tf.distribute.Strategy, make_dataset: Callable
+) -> tf.data.Dataset | tf.distribute.DistributedDataset:
     """The dataset of all replicas, from a function that makes one for a shard as `Batches` does."""
     replicas = strategy.num_replicas_in_sync
     if replicas == 1:

@@ -77,7 +77,13 @@ class TranslationGraph:
         tokens = tf.fill((1, 2), self.tokenizer.eos_id)
         return any(model.attention(tokens, tokens) is not None for model in self.models)
 
-    def translate(self, text, prefix=None, own=None, token_scores=False):
+    def translate(
+        self,
+        text: tf.Tensor,
+        prefix: tf.Tensor | None = None,
+        own: dict[str, tf.Tensor] | None = None,
+        token_scores: bool = False,
+    ) -> dict[str, tf.Tensor]:
         """Translations `[batch, n_best]`, their scores, which rows were `refused`, token scores.
 
         Args:
@@ -121,7 +127,7 @@ class TranslationGraph:
         found = _joined(found, segments, tf.shape(text)[0], penalty)
         return {**found, "refused": refused}
 
-    def score(self, text, target):
+    def score(self, text: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
         """Log-probabilities of given translations.
 
         Lines are scored apart where both sides have as many.
@@ -150,7 +156,7 @@ class TranslationGraph:
             "refused": refused,
         }
 
-    def align(self, text, target):
+    def align(self, text: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
         """The attention of each row's target over its source.
 
         Where the target is empty it is the translator's own, and then the text is cut as

@@ -3,9 +3,10 @@
 import abc
 import functools
 import math
+import os
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Self, overload
 
 import numpy as np
 import tensorflow as tf
@@ -62,7 +63,22 @@ class Score(NamedTuple):
 class BaseTranslator(abc.ABC):
     """What is called on a str, a list of str or a string tensor."""
 
-    def __call__(self, texts, prefixes=None):
+    @overload
+    def __call__(self, texts: str, prefixes: str | None = None) -> str | list[str]: ...
+
+    @overload
+    def __call__(self, texts: tf.Tensor, prefixes: tf.Tensor | None = None) -> tf.Tensor: ...
+
+    @overload
+    def __call__(
+        self, texts: Iterable[str], prefixes: Iterable[str] | None = None
+    ) -> list[str] | list[list[str]]: ...
+
+    def __call__(
+        self,
+        texts: str | Iterable[str] | tf.Tensor,
+        prefixes: str | Iterable[str] | tf.Tensor | None = None,
+    ) -> str | list[str] | list[list[str]] | tf.Tensor:
         if isinstance(texts, tf.Tensor):
             columns = [texts] if prefixes is None else [texts, prefixes]
             _check_string_tensors(columns)
@@ -85,7 +101,12 @@ class BaseTranslator(abc.ABC):
         return found[0] if one else found
 
     @abc.abstractmethod
-    def hypotheses(self, texts, prefixes=None, token_scores=False) -> list: ...
+    def hypotheses(
+        self,
+        texts: Iterable[str],
+        prefixes: Iterable[str] | None = None,
+        token_scores: bool = False,
+    ) -> list[list[Hypothesis] | None]: ...
 
     @property
     @abc.abstractmethod
@@ -160,7 +181,7 @@ class Translator(BaseTranslator):
         min_length: int = 0,
         max_length: int | None = None,
         split_sentences: bool = True,
-        **options,
+        **options: Any,
     ):
         self.options = SearchOptions(beam_size, n_best, length_penalty, min_length, **options)
         self.models = list(model) if isinstance(model, (list, tuple)) else [model]
@@ -199,7 +220,12 @@ class Translator(BaseTranslator):
         self._align = function(self._graph.align, input_signature=[_TEXT, _TARGET])
 
     @classmethod
-    def load(cls, run_dir, architecture=None, **options) -> Self:
+    def load(
+        cls,
+        run_dir: str | os.PathLike | Sequence[str | os.PathLike],
+        architecture: str | type | Sequence[str | type] | None = None,
+        **options: Any,
+    ) -> Self:
         """A translator from the run folder that `keras-mt train` wrote.
 
         Args:
@@ -355,7 +381,7 @@ class Translator(BaseTranslator):
         pieces = [piece.decode("utf-8") for piece in pieces]
         return list(zip(pieces, map(float, log_probs[:length]), strict=True))
 
-    def export(self, directory, dtype: str = "float32", **options) -> None:
+    def export(self, directory: str | os.PathLike, dtype: str = "float32", **options: Any) -> None:
         """Writes a SavedModel that TensorFlow Serving loads: strings in, translations out.
 
         Its signature `serving_default` takes `text`, string `[batch]`, and returns `translations`,
@@ -378,7 +404,11 @@ class Translator(BaseTranslator):
         export(self, directory, dtype, **options)
 
 
-def run_in_batches(function, *columns, names=("texts", "prefixes")):
+def run_in_batches(
+    function: Callable[..., dict[str, tf.Tensor]],
+    *columns: Iterable[str],
+    names: Sequence[str] = ("texts", "prefixes"),
+) -> list[dict[str, Any]]:
     """Runs a function of string tensors `[batch]` over lists of str of any lengths.
 
     Texts of like length go together, and their outputs come back in order.
@@ -418,7 +448,7 @@ def run_in_batches(function, *columns, names=("texts", "prefixes")):
     return found
 
 
-def as_hypotheses(row):
+def as_hypotheses(row: Mapping[str, Any]) -> list[Hypothesis] | None:
     """What a search returned for one text as a list of `Hypothesis`; None if there is none."""
     if row["scores"][0] <= NO_HYPOTHESIS:
         return None

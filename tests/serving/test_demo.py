@@ -39,6 +39,31 @@ def test_of_two_alike_the_better_counts():
     assert [(h.text, h.score) for h in translations(Export, "")] == [("A", -1.0), ("B", -2.0)]
 
 
+def test_a_text_without_a_translation_has_none():
+    rows = {"translations": ["", ""], "scores": [-1e9, -1e9]}
+
+    class Export:
+        @staticmethod
+        def tunable(**_):
+            return {name: tf.constant([row]) for name, row in rows.items()}
+
+    Export.tunable.structured_outputs = {"scores": tf.TensorSpec([None, 2])}
+    Export.signatures = {"tunable": Export.tunable}
+    assert translations(Export, "text") == []
+
+
+def test_a_text_of_any_length_is_not_taken(exported):
+    gradio = pytest.importorskip("gradio")
+    blocks = page(exported)
+    (box,) = [b for b in blocks.blocks.values() if getattr(b, "elem_id", None) == "text"]
+    assert box.max_length == 2000
+    translate = next(
+        f.fn for f in blocks.fns.values() if f.fn is not None and f.fn.__name__ == "translate"
+    )
+    with pytest.raises(gradio.Error, match="more than 2,000 characters"):
+        translate("a" * 2001)
+
+
 def test_attention_of_words_is_that_of_their_pieces(reader, translator, sources):
     target = "the book is on the table"
     words, target_words, attention = alignment(reader, sources[0], target)

@@ -77,11 +77,12 @@ def test_score_is_the_translators(signatures, translator, sources, corpus):
 
 
 def test_align_is_the_translators_row_by_row(signatures, translator, sources):
-    given = ["", "the book is on the table", "", ""]
-    texts = [sources[0], sources[1], "", "palavra " * 500]
+    given = ["", "the book is on the table", "", "one\ntwo", "a word"]
+    lines, long = f"{sources[2]}\n\n{sources[3]}", "palavra " * 500
+    texts = [f"{sources[0]} {sources[4]}\n{sources[5]}", sources[1], "", lines, long]
     outputs = signatures["align"](text=tf.constant(texts), target=tf.constant(given))
     outputs = {name: tensor.numpy() for name, tensor in outputs.items()}
-    for row, (text, target) in enumerate(zip(texts[:2], given, strict=False)):
+    for row, (text, target) in enumerate(zip(texts[:4], given, strict=False)):
         pieces, target_pieces, attention = translator.align(text, target or None)
         rows, columns = attention.shape
         assert outputs["source_lengths"][row] == columns
@@ -91,11 +92,11 @@ def test_align_is_the_translators_row_by_row(signatures, translator, sources):
         assert not any(outputs["source_tokens"][row][columns:])
         np.testing.assert_allclose(outputs["attention"][row][:rows, :columns], attention, atol=1e-5)
         assert outputs["attention"][row].sum() == pytest.approx(rows, abs=1e-4)
-    assert outputs["translations"][0].decode() == translator(sources[0])[0]
+    assert outputs["translations"][0].decode() == translator(texts[0])[0]
     assert outputs["translations"][1].decode() == given[1]
-    assert outputs["target_lengths"].tolist()[2:] == [1, 0]  # The end alone, and refused.
-    assert outputs["source_lengths"].tolist()[2:] == [1, 0]
-    assert not outputs["attention"][3].any() and not any(outputs["translations"][2:])
+    assert outputs["target_lengths"][2] == outputs["source_lengths"][2] == 1  # The end alone.
+    assert outputs["target_lengths"][4] == outputs["source_lengths"][4] == 0  # Refused.
+    assert not outputs["attention"][4].any() and not any(outputs["translations"][[2, 4]])
 
 
 def test_tunable_takes_each_rows_options(signatures, load, sources):
@@ -234,7 +235,7 @@ def test_an_export_never_overwrites_and_leaves_nothing_half_done(translator, tmp
 
 
 def test_a_sampling_export_is_seeded(run_dir, load, sources, tmp_path):
-    options = {"beam_size": 3, "n_best": 3, "temperature": 1.5, "top_k": 20, "top_p": 0.9}
+    options = {"n_best": 3, "temperature": 1.5, "top_k": 20, "top_p": 0.9}
     translator = Translator.load(run_dir, seed=4, **options)
     translator.export(tmp_path / "1")
     sampled = [[h.text for h in found] for found in translator.hypotheses(sources)]
@@ -248,9 +249,7 @@ def test_a_sampling_export_is_seeded(run_dir, load, sources, tmp_path):
         n_best=tf.constant([3, 1]), length_penalty=tf.ones(2), max_length=tf.constant([0, 0]),
     )["translations"].numpy()  # fmt: skip
     assert [text.decode() for text in tuned[0, :3]] == sampled[0]
-    (alone,) = Translator.load(run_dir, seed=4, **{**options, "beam_size": 1, "n_best": 1})(
-        sources[:1]
-    )
+    (alone,) = Translator.load(run_dir, seed=4, **{**options, "n_best": 1})(sources[:1])
     assert tuned[1, 0].decode() == alone
     greedy = exported.signatures["greedy"](text=tf.constant(sources))["translations"].numpy()
     expected = load(beam_size=1)(sources)

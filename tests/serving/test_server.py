@@ -1,12 +1,14 @@
 """What a model server does with an export, done without one."""
 
 import functools
+import importlib.metadata
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +21,8 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
-from keras_mt import Tokenizer
-from keras_mt.serving.server import sample_texts, write_configurations
+from keras_mt import Tokenizer, Translator
+from keras_mt.serving.server import card, sample_texts, write_configurations
 
 HERE = Path(__file__).parent
 # `make test-serving` gives one with the TensorFlow that stock TensorFlow Serving is built on.
@@ -204,3 +206,33 @@ def test_warm_up_texts_are_made_of_words(translator):
     assert len({len(text.split()) for text in texts}) > 5
     ids = {piece for text in texts for piece in translator.tokenizer.tokenize(text).numpy()}
     assert Tokenizer.unknown_id not in ids and len(ids) > 20
+
+
+def test_the_card_names_corpora_and_no_paths(run_dir, exported, tmp_path):
+    copy = shutil.copytree(run_dir, tmp_path / "run")
+    config = json.loads((copy / "config.json").read_text())
+    config["data"] = [str(tmp_path / "secret" / "corpus"), "tfds:ted_hrlr_translate/pt_to_en"]
+    (copy / "config.json").write_text(json.dumps(config))
+    card = Translator.load(copy).card
+    assert card["data"] == ["corpus", "tfds:ted_hrlr_translate/pt_to_en"]
+    assert "/" not in (exported / "assets.extra" / "model_card.json").read_text()
+
+
+def test_a_package_of_another_name_is_no_hindrance(translator, tmp_path, monkeypatch):
+    version = importlib.metadata.version
+
+    def of_tensorflow_cpu(name):
+        if name == "tensorflow":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", of_tensorflow_cpu)
+    assert card(translator, tmp_path)["versions"]["tensorflow"] == tf.__version__
+
+
+def test_one_export_is_called_from_eight_threads(signatures, sources):
+    signature, texts = signatures["serving_default"], tf.constant(sources)
+    expected = signature(text=texts)["translations"].numpy().tolist()
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda _: signature(text=texts)["translations"], range(24)))
+    assert all(each.numpy().tolist() == expected for each in found)

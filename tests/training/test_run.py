@@ -34,6 +34,8 @@ SMALL = {
     "batch_tokens": 512,
     "max_length": 64,
 }
+# Beside `init`, whose preset it is.
+TUNED = {name: value for name, value in SMALL.items() if name != "preset"}
 
 
 # 60 steps, a checkpoint every two.
@@ -253,7 +255,7 @@ def test_accumulated_batches_make_one_update(eager, corpus, run_dir, tmp_path):
     rate = float(log_rows(tmp_path / "run")[-1]["learning_rate"])
     assert rate == pytest.approx(64**-0.5 * 3 * 20**-1.5, rel=0.01)  # Of the third update.
     for steps in (1, 2):
-        arguments = {**SMALL, "steps": steps, "init": run_dir, "accumulate": 2}
+        arguments = {**TUNED, "steps": steps, "init": run_dir, "accumulate": 2}
         train(corpus, "pt", "en", tmp_path / f"{steps}", **arguments)
         same = [
             np.array_equal(a, b)
@@ -317,7 +319,7 @@ def test_a_validation_split_of_long_sentences_alone_is_not_measured(eager, corpu
 
 def test_bleu_is_that_of_the_translations(corpus, run_dir, tmp_path):
     options = {"init": run_dir, "learning_rate": 1e-4, "epochs": 2, "bleu_epochs": 2}
-    train(corpus, "pt", "en", tmp_path / "run", **options, **SMALL)
+    train(corpus, "pt", "en", tmp_path / "run", **options, **TUNED)
     rows = [row for row in log_rows(tmp_path / "run") if row["val_loss"]]
     assert [bool(row["val_bleu"]) for row in rows] == [False, True]
     pairs = load_corpus(corpus, "pt", "en", "validation").as_numpy_iterator()
@@ -330,7 +332,7 @@ def test_bleu_is_that_of_the_translations(corpus, run_dir, tmp_path):
 def test_fine_tuning_begins_with_another_runs_model_and_tokenizer(eager, corpus, run_dir, tmp_path):
     base, tuned, messages = tmp_path / "base", tmp_path / "run", []
     shutil.copytree(run_dir, base)
-    options = {**SMALL, "init": base, "learning_rate": 1e-9}
+    options = {**TUNED, "init": base, "learning_rate": 1e-9}
     train(corpus, "pt", "en", tuned, steps=1, report=messages.append, **options)
     assert any(f"model: that of {base}, " in message for message in messages)
     assert (tuned / "tokenizer.model").read_bytes() == (run_dir / "tokenizer.model").read_bytes()

@@ -30,10 +30,12 @@ from keras_mt.data.phrasebook.morphology import (
     superlative,
 )
 
-CONSTRUCTIONS: dict[str, tuple[Callable[[Random], Sentence | None], float]] = {}
+Construction = Callable[[Random], Sentence | None]
+
+CONSTRUCTIONS: dict[str, tuple[Construction, float]] = {}
 
 
-def construction(weight: float = 1.0):
+def construction(weight: float = 1.0) -> Callable[[Construction], Construction]:
     """Registers a function as a construction that is drawn this often."""
 
     def register(function):
@@ -64,7 +66,7 @@ def ended(rng: Random, clause: Phrase, time: Phrase, mood: str) -> Sentence:
 
 
 @construction(1.3)
-def located(rng):
+def located(rng: Random) -> Sentence | None:
     """O livro está em cima da mesa. / The book is on the table."""
     things = rng.choice(("portable", "portable", "pet"))
     thing = g.noun_phrase(rng, rng.choice(g.BY_CLASS[things]), g.DEFINITE)
@@ -81,7 +83,7 @@ def located(rng):
 
 
 @construction(0.8)
-def inside(rng):
+def inside(rng: Random) -> Sentence | None:
     """As chaves de Ana não estão na gaveta. / Ana's keys are not in the drawer."""
     thing = g.noun_phrase(rng, rng.choice(g.BY_CLASS["portable"]), g.DEFINITE)
     container = rng.choice(g.BY_CLASS["container"] + g.BY_CLASS["room"])
@@ -94,7 +96,7 @@ def inside(rng):
 
 
 @construction(0.8)
-def where(rng):
+def where(rng: Random) -> Sentence:
     """Onde estão as chaves novas de Ana? / Where are Ana's new keys?"""
     nouns = g.BY_CLASS[rng.choice(("portable", "wear", "pet"))]
     thing = g.noun_phrase(rng, rng.choice(nouns), ("the", *g.OWNERS), adjective=0.5)
@@ -104,7 +106,7 @@ def where(rng):
 
 
 @construction(1.4)
-def there_is(rng):
+def there_is(rng: Random) -> Sentence | None:
     """Há três livros na caixa. / There are three books in the box."""
     if rng.random() < 0.5:
         kind, holder = rng.choice(
@@ -139,7 +141,7 @@ def there_is(rng):
 
 
 @construction(0.8)
-def lives(rng):
+def lives(rng: Random) -> Sentence | None:
     """Moramos em uma casa pequena em Lisboa. / We live in a small house in Lisbon."""
     tail = g.city(rng) if rng.random() < 0.6 else g.destination(rng, "em", "in")
     if rng.random() < 0.5:
@@ -157,7 +159,7 @@ HOUSE = next(noun for noun in lex.NOUNS if noun.pt == "casa")
 
 
 @construction(1.1)
-def for_years(rng):
+def for_years(rng: Random) -> Sentence | None:
     """Moro em Lisboa há dez anos. / I have lived in Lisbon for ten years."""
     kind = rng.randrange(3)
     if kind == 0:
@@ -190,7 +192,7 @@ TRAVEL += TRAVEL[:1]
 
 
 @construction(1.4)
-def trip(rng):
+def trip(rng: Random) -> Sentence | None:
     """Em Dezembro, Lucas irá viajar ao Rio. / Lucas is travelling to Rio in December."""
     alone = rng.random() < 0.8
     verb, to = trip_of(rng, 0.3 if alone else 0)
@@ -204,7 +206,7 @@ def trip(rng):
 
 
 @construction(0.8)
-def when_trip(rng):
+def when_trip(rng: Random) -> Sentence:
     """Quando Lucas irá viajar ao Rio? / When is Lucas travelling to Rio?"""
     verb, to = trip_of(rng, 0.6)
     plan = clause(g.asked(rng), "future:progressive", verb.pt, verb.en, to, "?")
@@ -213,14 +215,14 @@ def when_trip(rng):
 
 
 @construction(1.2)
-def travelled(rng):
+def travelled(rng: Random) -> Sentence | None:
     """Viajei a Paris de trem ontem. / I travelled to Paris by train yesterday."""
     verb, to = trip_of(rng, 0.4)
     return stated(rng, "past", verb.pt, verb.en, to, "era", 0.15, 0.1)
 
 
 @construction(1.0)
-def went(rng):
+def went(rng: Random) -> Sentence | None:
     """Ontem, fomos ao mercado a pé. / We went to the market on foot yesterday."""
     place = g.with_determiner(rng, "the", g.bare(rng.choice(g.BY_CLASS["place"])))
     pt, en, preposition, english = rng.choice(
@@ -237,7 +239,7 @@ def went(rng):
 
 
 @construction(1.2)
-def activity(rng):
+def activity(rng: Random) -> Sentence | None:
     """Ana almoçou comigo no restaurante ontem. / Ana had lunch with me at the restaurant ..."""
     verb = rng.choice(g.FRAMES["activity"])
     place = g.at_place(rng, verb.takes)
@@ -261,7 +263,7 @@ def time_of(tense: str, verb: lex.Verb, rest: Phrase = NOTHING) -> str:
 
 
 @construction(1.6)
-def past(rng):
+def past(rng: Random) -> Sentence | None:
     """Ontem, Ana comprou um carro azul. / Ana bought a blue car yesterday."""
     verb = rng.choice(g.FRAMES["past"])
     rest = g.target(rng, verb, g.ANY if "quantity" in verb.frames else NOT_MANY)
@@ -269,7 +271,7 @@ def past(rng):
 
 
 @construction(1.2)
-def past_negative(rng):
+def past_negative(rng: Random) -> Sentence | None:
     """Ainda não li o jornal. / Ana não comprou o carro. / Ana did not buy the car."""
     verb = rng.choice(g.FRAMES["past"])
     rest = g.target(rng, verb, (*g.DEFINITE, "a"))
@@ -277,7 +279,7 @@ def past_negative(rng):
 
 
 @construction(1.2)
-def past_question(rng):
+def past_question(rng: Random) -> Sentence | None:
     """Você leu o livro de Ana? / Did you read Ana's book?"""
     verb = rng.choice(g.FRAMES["past"])
     rest = g.target(rng, verb, (*g.DEFINITE, "a", "a"))
@@ -286,7 +288,7 @@ def past_question(rng):
 
 
 @construction(1.2)
-def wh_past(rng):
+def wh_past(rng: Random) -> Sentence | None:
     """Onde Ana comprou este livro? / Where did Ana buy this book?"""
     pt, en = rng.choice(
         (("onde", "where"), ("quando", "when"), ("por que", "why"), ("o que", "what"))
@@ -307,7 +309,7 @@ def wh_past(rng):
 
 
 @construction(0.9)
-def who_did(rng):
+def who_did(rng: Random) -> Sentence:
     """Quem comprou o carro de Ana? / Who bought Ana's car?"""
     verb = rng.choice(g.FRAMES["past"])
     rest = g.target(rng, verb, g.DEFINITE)
@@ -318,7 +320,7 @@ def who_did(rng):
 
 
 @construction(1.0)
-def how_many(rng):
+def how_many(rng: Random) -> Sentence | None:
     """Quantas maçãs Ana comprou? / How many apples did Ana buy?"""
     verb = rng.choice(g.FRAMES["quantity"])
     noun = rng.choice(g.OBJECTS[verb.pt])
@@ -341,7 +343,7 @@ def how_many(rng):
 
 
 @construction(1.4)
-def progressive(rng):
+def progressive(rng: Random) -> Sentence | None:
     """Minha irmã está lendo um livro agora. / My sister is reading a book now."""
     verb = rng.choice(g.FRAMES["progressive"])
     time = "now" if rng.random() < 0.5 else ""
@@ -354,7 +356,7 @@ NOT_MANY = (*g.DEFINITE, "a", "a", "a")
 
 
 @construction(1.4)
-def future(rng):
+def future(rng: Random) -> Sentence | None:
     """Amanhã, irei pintar a porta. / I will paint the door tomorrow."""
     verb = rng.choice(g.FRAMES["future"])
     rest = g.target(rng, verb, NOT_MANY)
@@ -362,7 +364,7 @@ def future(rng):
 
 
 @construction(1.2)
-def going_to(rng):
+def going_to(rng: Random) -> Sentence | None:
     """Ana vai comprar um carro em Maio. / Ana is going to buy a car in May."""
     verb = rng.choice(g.FRAMES["future"])
     rest = g.target(rng, verb, NOT_MANY)
@@ -374,7 +376,7 @@ def habitual(verb: lex.Verb) -> tuple[str, ...]:
 
 
 @construction(1.2)
-def habit(rng):
+def habit(rng: Random) -> Sentence | None:
     """Aos sábados, bebemos café. / We drink coffee on Saturdays."""
     verb = rng.choice(g.FRAMES["habit"])
     rest = g.target(rng, verb, habitual(verb), adjective=0.25)
@@ -382,7 +384,7 @@ def habit(rng):
 
 
 @construction(1.0)
-def frequency(rng):
+def frequency(rng: Random) -> Sentence | None:
     """Ana nunca come peixe à tarde. / Ana never eats fish in the afternoon."""
     verb = rng.choice(g.FRAMES["habit"])
     rest = g.target(rng, verb, habitual(verb), adjective=0.25)
@@ -396,7 +398,7 @@ def frequency(rng):
 
 
 @construction(0.8)
-def imperative(rng):
+def imperative(rng: Random) -> Sentence:
     """Por favor, feche a porta. / Please close the door."""
     verb = rng.choice(g.FRAMES["imperative"])
     rest = g.target(rng, verb, g.DEFINITE)
@@ -411,7 +413,7 @@ def imperative(rng):
 
 
 @construction(1.2)
-def passive(rng):
+def passive(rng: Random) -> Sentence | None:
     """A carta foi escrita pela professora. / The letter was written by the teacher."""
     verb = rng.choice(g.FRAMES["passive"])
     thing = g.target(rng, verb, ("the", "the", "this", "that", "my", "our"))
@@ -434,7 +436,7 @@ def passive(rng):
 
 
 @construction(1.0)
-def modal(rng):
+def modal(rng: Random) -> Sentence | None:
     """Quero vender meu carro amanhã. / I want to sell my car tomorrow."""
     verb = rng.choice(g.FRAMES["want"])
     rest = g.target(rng, verb, NOT_MANY)
@@ -446,7 +448,7 @@ def modal(rng):
 
 
 @construction(1.0)
-def likes_doing(rng):
+def likes_doing(rng: Random) -> Sentence | None:
     """Minha mãe gosta de ler jornais. / My mother likes reading newspapers."""
     verb = rng.choice(g.FRAMES["habit"])
     noun = rng.choice(g.OBJECTS[verb.pt])
@@ -472,7 +474,7 @@ def gift(rng: Random) -> Phrase:
 
 
 @construction(1.2)
-def gave(rng):
+def gave(rng: Random) -> Sentence | None:
     """Ontem, dei um livro ao irmão de Ana. / I gave a book to Ana's brother yesterday."""
     verb, thing, to = rng.choice(lex.TRANSFERS), gift(rng), g.person(rng)
     tense = rng.choice(("past", "past", "future", "going"))
@@ -486,7 +488,7 @@ def gave(rng):
 
 
 @construction(0.9)
-def gave_me(rng):
+def gave_me(rng: Random) -> Sentence | None:
     """Lucas nos mostrou as fotos. / Lucas showed us the photos."""
     verb, thing, subject = rng.choice(lex.TRANSFERS), gift(rng), g.asked(rng)
     if not distinct(subject, thing):
@@ -499,7 +501,7 @@ def gave_me(rng):
 
 
 @construction(0.9)
-def invited(rng):
+def invited(rng: Random) -> Sentence | None:
     """Convidei o médico para a festa. / I invited the doctor to the party."""
     guest = g.person(rng)
     event = g.with_determiner(
@@ -517,7 +519,7 @@ def invited(rng):
 
 
 @construction(2.0)
-def hungry(rng):
+def hungry(rng: Random) -> Sentence:
     """Ana tem muita sede agora. / Ana is very thirsty now."""
     if rng.random() < 0.2:
         animals = g.bare(rng.choice(g.BY_CLASS["animal"]), plural=True)
@@ -542,7 +544,7 @@ def hungry(rng):
 
 
 @construction(1.3)
-def age(rng):
+def age(rng: Random) -> Sentence:
     """Minha avó tem 80 anos. / My grandmother is 80 years old."""
     subject, years = g.aged(rng)
     form = rng.randrange(5)
@@ -557,7 +559,7 @@ def age(rng):
 
 
 @construction(0.8)
-def how_old(rng):
+def how_old(rng: Random) -> Sentence:
     """Quantos anos tem a irmã de Ana? / How old is Ana's sister?"""
     subject = rng.choice((g.name, g.relative, g.relative, g.relative, g.professional))(rng)
     tem = g.portuguese(subject, "present", "ter")
@@ -568,7 +570,7 @@ def how_old(rng):
 
 
 @construction(0.8)
-def birthday(rng):
+def birthday(rng: Random) -> Sentence:
     """O aniversário de Ana é no dia 5 de Março. / Ana's birthday is on March 5."""
     thing = Phrase("aniversário", "birthday", ("aniversário",))
     day = g.with_determiner(rng, rng.choice(g.OWNERS), thing)
@@ -580,7 +582,7 @@ def birthday(rng):
 
 
 @construction(1.0)
-def born(rng):
+def born(rng: Random) -> Sentence:
     """Nasci em Lisboa em Maio de 1990. / I was born in Lisbon in May 1990."""
     subject = rng.choice((g.I, *g.PRONOUNS[:2], g.name(rng), g.name(rng), g.sibling(rng)))
     place = g.city(rng) if rng.random() < 0.6 else g.destination(rng, "em", "in")
@@ -600,7 +602,7 @@ JOBS = {noun.pt for noun in g.BY_CLASS["job"]}
 
 
 @construction(1.0)
-def job(rng):
+def job(rng: Random) -> Sentence | None:
     """Minhas irmãs são médicas em Lisboa. / My sisters are doctors in Lisbon."""
     kind = mood(rng, 0.15, 0.2)
     subject = g.asked(rng) if kind == "?" else rng.choice((g.subject, g.name, g.relative))(rng)
@@ -619,7 +621,7 @@ def job(rng):
 
 
 @construction(2.1)
-def feels(rng):
+def feels(rng: Random) -> Sentence | None:
     """Minha irmã está muito cansada hoje. / My sister is very tired today."""
     kind = mood(rng, 0.15, 0.3)
     past = rng.random() < 0.3
@@ -649,7 +651,7 @@ GRADABLE = {adjective.pt for adjective in lex.ADJECTIVES} - UNGRADED - BY_ESTAR
 
 
 @construction(2.0)
-def quality(rng):
+def quality(rng: Random) -> Sentence:
     """Estas mesas são muito pesadas. / These tables are very heavy."""
     noun = rng.choice(g.THINGS + g.BY_CLASS["room"])
     adjective = rng.choice(g.QUALITIES[noun.pt])
@@ -663,7 +665,7 @@ def quality(rng):
 
 
 @construction(1.0)
-def that_was_bought(rng):
+def that_was_bought(rng: Random) -> Sentence | None:
     """O livro que Ana comprou ontem é caro. / The book that Ana bought yesterday is expensive."""
     verb = rng.choice(g.FRAMES["passive"])
     noun = rng.choice(g.OBJECTS[verb.pt])
@@ -689,7 +691,7 @@ def that_was_bought(rng):
 
 
 @construction(1.2)
-def compared(rng):
+def compared(rng: Random) -> Sentence | None:
     """Ana é mais alta do que Pedro. / Ana is taller than Pedro."""
     if rng.random() < 0.5:
         kind = mood(rng, 0.1, 0.2)
@@ -720,7 +722,7 @@ def compared(rng):
 
 
 @construction(0.8)
-def superlative_place(rng):
+def superlative_place(rng: Random) -> Sentence | None:
     """Esta é a praia mais bonita do Brasil. / This is the most beautiful beach in Brazil."""
     noun = rng.choice(g.BY_CLASS["place"])
     adjective = rng.choice([x for x in g.QUALITIES[noun.pt] if x.pt in GRADABLE])
@@ -757,7 +759,7 @@ UNSOLD = BY_ESTAR | {"barato", "caro"}
 
 
 @construction(1.0)
-def price(rng):
+def price(rng: Random) -> Sentence | None:
     """Estes livros custam vinte reais. / These books cost twenty reais."""
     thing = for_sale(rng)
     reais = g.amount(rng)
@@ -772,7 +774,7 @@ def price(rng):
 
 
 @construction(0.9)
-def how_much(rng):
+def how_much(rng: Random) -> Sentence:
     """Quanto custa este carro? / How much does this car cost?"""
     thing = for_sale(rng)
     tense = rng.choice(("present", "present", "past"))
@@ -785,7 +787,7 @@ def how_much(rng):
 
 
 @construction(1.4)
-def likes(rng):
+def likes(rng: Random) -> Sentence | None:
     """Ana não gosta de café. / Ana does not like coffee."""
     noun = rng.choice(
         g.BY_CLASS[rng.choice(("food", "food", "drink", "sport", "animal", "wear", "readable"))]
@@ -806,7 +808,7 @@ def likes(rng):
 
 
 @construction(1.0)
-def needs(rng):
+def needs(rng: Random) -> Sentence | None:
     """Preciso de uma caneta azul. / I need a blue pen."""
     nouns = g.BY_CLASS[rng.choice(("object", "wear", "vehicle", "tableware", "container"))]
     thing = g.noun_phrase(rng, rng.choice(nouns), ("a", "a", "number", "the", "my", "name's"), 0.5)
@@ -816,7 +818,7 @@ def needs(rng):
 
 
 @construction(1.1)
-def prefers(rng):
+def prefers(rng: Random) -> Sentence | None:
     """Prefiro chá a café. / I prefer tea to coffee."""
     nouns = g.BY_CLASS[rng.choice(("food", "food", "drink", "sport", "animal", "language"))]
     one, other = (g.generic(noun) for noun in rng.sample(nouns, 2))
@@ -826,7 +828,7 @@ def prefers(rng):
 
 
 @construction(1.0)
-def cup_of(rng):
+def cup_of(rng: Random) -> Sentence | None:
     """Ana bebeu dois copos de água. / Ana drank two glasses of water."""
     vessel, drinks = rng.choice(
         [(v, d) for v in g.BY_CLASS["tableware"] if (d := lex.MEASURES.get(v.pt))]
@@ -858,7 +860,7 @@ WARM = {pt for pt, _ in lex.MONTHS[4:9]}
 
 
 @construction(1.0)
-def weather(rng):
+def weather(rng: Random) -> Sentence | None:
     """Em Agosto, faz calor em Lisboa. / It is hot in Lisbon in August."""
     place = g.city(rng) if rng.random() < 0.5 else g.destination(rng, "em", "in")
     it = Phrase("", "it")
@@ -888,7 +890,7 @@ def weather(rng):
 
 
 @construction(1.3)
-def starts(rng):
+def starts(rng: Random) -> Sentence:
     """A reunião começa às três e meia. / The meeting starts at half past three."""
     event = g.with_determiner(
         rng,
@@ -910,7 +912,7 @@ def starts(rng):
 
 
 @construction(0.9)
-def leaves_at(rng):
+def leaves_at(rng: Random) -> Sentence:
     """O trem para Lisboa parte às dez e quinze. / The train to Lisbon leaves at ..."""
     vehicle = g.with_determiner(rng, "the", g.bare(rng.choice(g.BY_CLASS["transport"])))
     away = rng.random() < 0.5
@@ -932,7 +934,7 @@ MEALS = (
 
 
 @construction(0.9)
-def daily(rng):
+def daily(rng: Random) -> Sentence | None:
     """Aos domingos, acordamos às nove e meia. / We wake up at half past nine on Sundays."""
     pt, en, hours = rng.choice(MEALS)
     verb, _, rest = pt.partition(" ")
@@ -944,7 +946,7 @@ def daily(rng):
 
 
 @construction(1.2)
-def when_arrived(rng):
+def when_arrived(rng: Random) -> Sentence | None:
     """Quando cheguei ao hotel, Ana estava dormindo. / When I arrived at the hotel, Ana was ..."""
     place = g.with_determiner(rng, "the", g.bare(rng.choice(g.BY_CLASS["place"])))
     to = Phrase(attach("a", place.pt), f"at {place.en}", place.words)
@@ -980,7 +982,7 @@ PORTABLE = {
 
 
 @construction(0.9)
-def asking_after(rng):
+def asking_after(rng: Random) -> Sentence | None:
     """Olá, Ana, como vai Pedro? / Hello, Ana, how is Pedro?"""
     greetings = ("olá", "hello"), ("oi", "hi"), ("bom dia", "good morning")
     pt, en = rng.choice((*greetings, ("boa tarde", "good afternoon")))

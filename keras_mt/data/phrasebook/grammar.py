@@ -6,7 +6,7 @@ present is the English one, but with `há` for how long it is "has ..."; English
 time at the end, wherever Portuguese has them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -187,7 +187,11 @@ ANY = (*DEFINITE, "a", "a", "a", "a", "number", "many")
 
 
 def noun_phrase(
-    rng: Random, noun: lex.Noun, dets=ANY, adjective: float = 0.35, plurals: float = 0.35
+    rng: Random,
+    noun: lex.Noun,
+    dets: Sequence[str] = ANY,
+    adjective: float = 0.35,
+    plurals: float = 0.35,
 ) -> Phrase:
     """A noun with a determiner and sometimes an adjective."""
     if noun.classes[0] in BARE:
@@ -207,7 +211,7 @@ def noun_phrase(
     return with_determiner(rng, det, phrase)
 
 
-def relative(rng: Random, owners=OWNERS) -> Phrase:
+def relative(rng: Random, owners: Sequence[str] = OWNERS) -> Phrase:
     """A relative, friend or neighbour: always somebody's."""
     noun = rng.choice(BY_CLASS["kin"])
     plural = "plural" in noun.classes or (bool(noun.pt_plural) and rng.random() < 0.2)
@@ -308,7 +312,9 @@ def amount(rng: Random) -> Phrase:
     return Phrase(f"{pt} reais", f"{en} reais")
 
 
-def target(rng: Random, verb: lex.Verb, dets=ANY, adjective: float = 0.35) -> Phrase:
+def target(
+    rng: Random, verb: lex.Verb, dets: Sequence[str] = ANY, adjective: float = 0.35
+) -> Phrase:
     """An object of a verb, with the prepositions that the verb governs."""
     noun = rng.choice(OBJECTS[verb.pt])
     phrase = relative(rng) if "kin" in noun.classes else noun_phrase(rng, noun, dets, adjective)
@@ -385,19 +391,20 @@ def next_weekday(rng: Random) -> Phrase:
     return Phrase(attach("em", phrase), f"next {en}", (pt,))
 
 
+Unit = tuple[str, str, str]  # In Portuguese, its gender, in English.
 DAYS = (("dia", "m", "day"),)
 WEEKS = (*DAYS, ("semana", "f", "week"))
 YEARS = (("mês", "m", "month"), ("ano", "m", "year"))
 
 
-def stretch(rng: Random, units=YEARS) -> Phrase:
+def stretch(rng: Random, units: Sequence[Unit] = YEARS) -> Phrase:
     """A stretch of time: `três semanas`."""
     pt, gender, en = rng.choice(units)
     plural = "meses" if pt == "mês" else pt + "s"
     return with_determiner(rng, "number", Phrase(plural, en + "s", (), gender, True))
 
 
-def ago(units) -> Callable[[Random], Phrase]:
+def ago(units: Sequence[Unit]) -> Callable[[Random], Phrase]:
     """Draws how long ago: `há dois dias`."""
 
     def make(rng: Random) -> Phrase:
@@ -407,7 +414,7 @@ def ago(units) -> Callable[[Random], Phrase]:
     return make
 
 
-def from_now(units) -> Callable[[Random], Phrase]:
+def from_now(units: Sequence[Unit]) -> Callable[[Random], Phrase]:
     """Draws in how long: `daqui a dois dias`."""
 
     def make(rng: Random) -> Phrase:
