@@ -71,7 +71,7 @@ def measure(folder, arguments):
 
     import keras_mt
     from keras_mt.data import Batches, load_corpus
-    from keras_mt.training.run import compile_for_translation
+    from keras_mt.training import compile_for_translation
 
     pairs = load_corpus(folder, "pt", "en", "train")
     texts = (text for pair in pairs.take(100_000).as_numpy_iterator() for text in pair)
