@@ -626,7 +626,7 @@ def _load_run(path, ensemble=(), architecture=(), **search):
     """A translator from a run folder; the options are those of the command."""
     from keras_mt.translation import Translator
 
-    return Translator.load([path, *ensemble], architecture=list(architecture), **_given(search))
+    return Translator.load([path, *ensemble], architecture=architecture, **_given(search))
 
 
 def _load_translator(path, search):

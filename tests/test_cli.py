@@ -153,10 +153,14 @@ def test_align_writes_the_attention_of_each_pair(run_dir, load, corpus, tmp_path
         for row, weights in zip(line["attention"], attention, strict=True):
             assert row == pytest.approx(list(weights), abs=1e-3)
     (tmp_path / "a").write_bytes(b"Ol\xc3\xa1!\n" + b"palavra " * 500)
-    result = keras_mt("align", run_dir, tmp_path / "a")
+    (tmp_path / "b").write_bytes(b"Hello!\nword\n")
+    result = keras_mt("align", run_dir, tmp_path / "a", tmp_path / "b")
     first, second = map(json.loads, result.stdout.splitlines())
     assert first["target"][-1] == "</s>" and "limit" in second["error"]
     assert "line 2 refused" in result.stderr
+    # Its own translation is of a text cut in pieces.
+    first, second = map(json.loads, keras_mt("align", run_dir, tmp_path / "a").stdout.splitlines())
+    assert first["target"][-1] == "</s>" and second["source"].count("</s>") > 5
 
 
 def test_evaluate_takes_an_ensemble(run_dir, corpus):

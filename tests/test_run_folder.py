@@ -107,19 +107,19 @@ except ValueError as error:
     assert "MODULE:CLASS" in str(error), error
 else:
     sys.exit("loaded")
-assert "own_model" not in sys.modules
+assert "my_model" not in sys.modules
 """
 
 
 def test_no_file_of_a_run_makes_anything_be_imported(tmp_path, monkeypatch):
-    (tmp_path / "own_model.py").write_text(
+    (tmp_path / "my_model.py").write_text(
         "import keras, keras_mt\n"
         "@keras.saving.register_keras_serializable('own')\n"
         "class Model(keras_mt.Transformer): pass\n"
     )
     monkeypatch.chdir(tmp_path)
-    own = find_architecture("own_model:Model")
-    assert architecture_name(own) == "own_model:Model"
+    own = find_architecture("my_model:Model")
+    assert architecture_name(own) == "my_model:Model"
     assert str(tmp_path) not in sys.path
     folder = RunFolder(tmp_path)
     model = own(9, num_layers=1, d_model=8, num_heads=2, d_ff=8)
@@ -131,8 +131,8 @@ def test_no_file_of_a_run_makes_anything_be_imported(tmp_path, monkeypatch):
         cwd=tmp_path, env={"PYTHONPATH": f"{tmp_path}:{ROOT}", "TF_CPP_MIN_LOG_LEVEL": "3"},
         check=True,
     )  # fmt: skip
-    assert isinstance(folder.load_model("own_model:Model"), own)
-    del sys.modules["own_model"]
+    assert isinstance(folder.load_model("my_model:Model"), own)
+    del sys.modules["my_model"]
 
 
 @pytest.mark.parametrize(

@@ -195,11 +195,11 @@ def _frozen(function, variables):
 def _check_ops(directory):
     """Refuses a SavedModel that stock TensorFlow Serving could not load."""
     saved_model = saved_model_pb2.SavedModel.FromString((directory / "saved_model.pb").read_bytes())
-    ops = {
-        op.name
-        for graph in saved_model.meta_graphs
-        for op in graph.meta_info_def.stripped_op_list.op
-    }
+    ops = set()
+    for graph in (meta_graph.graph_def for meta_graph in saved_model.meta_graphs):
+        functions = graph.library.function  # The list of ops in the file leaves out some of theirs.
+        nodes = [*graph.node, *(node for function in functions for node in function.node_def)]
+        ops |= {node.op for node in nodes} - {function.signature.name for function in functions}
     foreign = sorted(ops - _TEXT_OPS - set(dir(tf.raw_ops)))
     if foreign:
         raise ValueError(
