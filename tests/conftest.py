@@ -138,3 +138,23 @@ def signatures(exported):
     import tensorflow as tf
 
     return tf.saved_model.load(str(exported)).signatures
+
+
+@pytest.fixture
+def signatures_alone(monkeypatch):
+    """Lets exports have some signatures alone, called as `signatures_alone("score", ...)`.
+
+    Each takes seconds to trace.
+    """
+    from keras_mt.serving import export
+
+    made = export._signatures
+
+    def alone(*names):
+        monkeypatch.setattr(
+            export,
+            "_signatures",
+            lambda *args: {n: f for n, f in made(*args).items() if n in names},
+        )
+
+    return alone

@@ -153,7 +153,10 @@ def test_every_signature_takes_an_empty_batch(signatures):
             assert tensor.shape[0] == 0, name
 
 
-def test_an_op_that_the_server_lacks_is_refused(translator, tmp_path, monkeypatch):
+def test_an_op_that_the_server_lacks_is_refused(
+    translator, tmp_path, monkeypatch, signatures_alone
+):
+    signatures_alone("greedy")
     monkeypatch.setattr(export_module, "_TEXT_OPS", {"SentencepieceOp"})
     with pytest.raises(ValueError, match=r"SentencepieceDetokenizeOp.*TensorFlow Serving"):
         translator.export(tmp_path / "1")
@@ -195,7 +198,10 @@ def test_an_export_gives_the_same_without_keras_mt(python, exported, translator,
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=pytest.mark.long)])
-def test_an_export_in_half_precision_is_half_as_large_and_near(run_dir, sources, tmp_path, dtype):
+def test_an_export_in_half_precision_is_half_as_large_and_near(
+    run_dir, sources, tmp_path, dtype, signatures_alone
+):
+    signatures_alone("serving_default")
     # One token: on a longer way a near tie may part the two.
     translator = Translator.load(run_dir, beam_size=1, max_length=1)
     translator.export(tmp_path / "1", dtype=dtype)

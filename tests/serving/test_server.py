@@ -183,7 +183,8 @@ def test_configurations_that_are_there_stay(tmp_path):
     assert (tmp_path / "en_de" / "models.config").exists()
 
 
-def test_an_export_into_the_folder_one_is_in(translator, tmp_path, monkeypatch):
+def test_an_export_into_the_folder_one_is_in(translator, tmp_path, monkeypatch, signatures_alone):
+    signatures_alone("score")
     (tmp_path / "en_de").mkdir()
     monkeypatch.chdir(tmp_path / "en_de")
     translator.export("1")

@@ -82,6 +82,7 @@ def one(corpus, tmp_path_factory):
     return output
 
 
+@pytest.mark.long
 def test_two_devices_train_as_one(corpus, one, tmp_path):
     finish(start(corpus, tmp_path / "run", devices=2, dropout=0.0))
     assert_same_to_rounding(tmp_path / "run", one)
@@ -144,6 +145,7 @@ def test_all_that_is_touched_of_keras_is_documented():
         assert patch.fault in text
 
 
+@pytest.mark.long
 def test_two_devices_clip_the_gradients_of_both(corpus, tmp_path):
     options = {"dropout": 0.0, "steps": 10, "clip_norm": 0.3}
     finish(start(corpus, tmp_path / "one", **options))

@@ -124,7 +124,8 @@ def test_score_and_align_leave_out_what_is_forced(translator):
     np.testing.assert_allclose(attention.sum(axis=1), 1, atol=1e-5)
 
 
-def test_its_export_is_its_eager_search(translator, tmp_path):
+def test_its_export_is_its_eager_search(translator, tmp_path, signatures_alone):
+    signatures_alone("serving_default", "score", "align")
     small = Translator(translator.models, translator.tokenizer, beam_size=3, n_best=2)
     small.export(tmp_path / "1", max_beam_size=3)
     exported = ExportedTranslator(tmp_path / "1")
