@@ -250,6 +250,7 @@ def test_an_unknown_tokenizer_is_refused_at_once(name, option, tmp_path):
     assert "13a" in result.output
 
 
+@pytest.mark.long
 def test_train_takes_corpora_and_options_and_average_follows(corpus, micro, tmp_path):
     result = keras_mt(
         "train", "--data", corpus, "--data", "phrasebook", "--weight", 2, "--weight", 1,

@@ -36,6 +36,7 @@ def test_translate_with_tensorflow(run, translator, exported):
         assert f"{sentence}\n  -> {best}  (-" in out
 
 
+@pytest.mark.long
 def test_phrasebook_report(run, run_dir, tmp_path):
     copy = shutil.copytree(run_dir, tmp_path / "run")
     out = run("phrasebook_report.py", copy)

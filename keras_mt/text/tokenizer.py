@@ -130,7 +130,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
         return cls(model)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes the SentencePiece model to a file; it appears whole or not at all."""
+        """Writes the SentencePiece model to a file, atomically."""
         with written_whole(path) as temporary:
             temporary.write_bytes(self.model)
 

@@ -388,7 +388,7 @@ class Translator(BaseTranslator):
         string `[batch, n_best]`, best first, and `scores`, float32 `[batch, n_best]`. There are
         also `greedy`, a beam of 1; `tunable`, in which each row brings its own options; `score`,
         log-probabilities of given translations; and `align`, soft alignments. It needs
-        tensorflow and tensorflow_text, and not keras_mt. The folder appears whole or not at all.
+        tensorflow and tensorflow_text, and not keras_mt. The write is atomic.
 
         Args:
             directory: The version folder to write, such as `saved_models/pt_en/1`.

@@ -214,7 +214,10 @@ def test_an_export_in_half_precision_is_half_as_large_and_near(
     assert variables.stat().st_size < 2.2 * weights + 50_000
 
 
-def test_a_frozen_export_has_constants_and_gives_the_same(translator, sources, tmp_path):
+def test_a_frozen_export_has_constants_and_gives_the_same(
+    translator, sources, tmp_path, signatures_alone
+):
+    signatures_alone("serving_default", "greedy")
     translator.export(tmp_path / "1", freeze=True)
     frozen = ExportedTranslator(tmp_path / "1")
     for a, b in zip(translator.hypotheses(sources), frozen.hypotheses(sources), strict=True):
@@ -240,7 +243,8 @@ def test_an_export_never_overwrites_and_leaves_nothing_half_done(translator, tmp
     assert [path.name for path in tmp_path.iterdir()] == ["1"]
 
 
-def test_a_sampling_export_is_seeded(run_dir, load, sources, tmp_path):
+def test_a_sampling_export_is_seeded(run_dir, load, sources, tmp_path, signatures_alone):
+    signatures_alone("serving_default", "greedy", "tunable")
     options = {"n_best": 3, "temperature": 1.5, "top_k": 20, "top_p": 0.9}
     translator = Translator.load(run_dir, seed=4, **options)
     translator.export(tmp_path / "1")

@@ -106,6 +106,7 @@ def test_the_warm_up_requests_replay(session, exported):
     assert seen == {(name, size) for name in SIGNATURES for size in (1, 8, 64)}
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no C compiler (gcc)")
 def test_a_c_program_answers_as_python_does(exported, signatures, calls, answers, tmp_path):
     library = Path(tf.sysconfig.get_lib())

@@ -114,26 +114,31 @@ def assert_refused(refusals, patches):
         assert "has no attribute" in gone and "has no attribute" not in undone
 
 
+@pytest.mark.long
 def test_a_probe_fails_where_keras_is_not_mended(two_devices):
     patches = [patch for patch in distribution.PATCHES if not patch.several_workers]
     assert_refused(two_devices["refusals"], patches)
 
 
+@pytest.mark.long
 def test_keras_is_its_own_again_and_another_release_will_do(two_devices):
     assert two_devices["replaced"] == two_devices["replaced after another"] == 4
     assert two_devices["restored"]
     assert two_devices["replaced for good"] == 4  # By `distribute`, for a script.
 
 
+@pytest.mark.long
 def test_one_device_computes_as_before_beside_several(two_devices):
     assert two_devices["alone"] == 0
 
 
+@pytest.mark.long
 def test_replicas_draw_their_own(two_devices):
     alike, as_alone = two_devices["alike"]
     assert 0.3 < alike < 0.7 and as_alone == 1
 
 
+@pytest.mark.long
 def test_two_devices_accumulate_as_one(two_devices):
     assert two_devices["accumulated"] < 1e-5
 

@@ -112,6 +112,7 @@ def test_a_run_tells_what_it_trains_on_and_where_it_ended(trained, messages):
     assert any("finished at step 60" in m for m in messages)
 
 
+@pytest.mark.long
 def test_a_run_that_goes_on_ends_where_an_unbroken_one_does(corpus, trained, tmp_path):
     # 7 is in the middle of an epoch, and so is 60.
     train(corpus, "pt", "en", tmp_path / "broken", **{**TRAINED, "steps": 7})
@@ -270,6 +271,7 @@ def test_mixed_precision_keeps_weights_and_model_in_float32(eager, corpus, tmp_p
     assert model.compute_dtype == "float32" and {w.dtype for w in model.weights} == {"float32"}
 
 
+@pytest.mark.long
 def test_early_stopping_keeps_the_best_and_holds_when_called_again(corpus, tmp_path):
     # The rate is far too high, so that it is soon no better.
     options = {

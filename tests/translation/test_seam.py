@@ -32,7 +32,6 @@ def recurrent(tokenizer):
 
 
 MAKERS = {
-    "transformer": transformer,
     "variants": lambda tokenizer: transformer(
         tokenizer, pre_norm=True, share_embeddings=False, tie_output=False
     ),
@@ -80,7 +79,8 @@ def by_brute_force(model, tokenizer, text):
     return sorted(zip(scores, sequences, strict=True), reverse=True)
 
 
-PAIRS = [("transformer", Letters), ("variants", Marked), ("recurrent", Letters)]
+# The Transformer as it is by default is held to other truths elsewhere.
+PAIRS = [("variants", Marked), ("recurrent", Letters)]
 
 
 @pytest.fixture(scope="module", params=PAIRS, ids=[name for name, _ in PAIRS])
@@ -161,7 +161,7 @@ def test_what_does_not_fit_is_refused_by_name():
         Translator(Transformer(9, 1, 8, 2, 8), tokenizer)
 
 
-def test_it_is_trained_too(tmp_path):
+def test_it_is_trained_too(eager, tmp_path):
     texts = ["abcd"[i % 4] * (1 + i % 3) for i in range(40)]
     rows = "".join(f"{text}\t{text[::-1]}\n" for text in texts)
     (tmp_path / "corpus.tsv").write_text(rows)
