@@ -109,7 +109,7 @@ def beam_search(
             new ones last, that belong to each beam, to float logits `[rows, beams, vocab_size]`
             and the cache with `beams` entries more. A logit of -inf is of an impossible token.
         cache: The cache before the first step: any nest of tensors whose first axis is the batch.
-            Axes that grow must be of size 0.
+            Axes that grow must be of size 0. Or a function from the number of beams to it.
         max_length: Integers `[batch]`: the most tokens to generate, with the end. 0: nothing.
         prefix: The tokens that each hypothesis begins with, which count in its length and its
             log-probability: ragged integers `[batch, (length)]`, or integers `[batch, length]`.
@@ -186,7 +186,9 @@ def beam_search(
         log_probs=_first_log_probs(batch, beams, options),
         finished=_no_hypotheses(batch, options.n_best),
         done=max_length <= 0,
-        cache=tf.nest.map_structure(tf.convert_to_tensor, cache),
+        cache=tf.nest.map_structure(
+            tf.convert_to_tensor, cache(beams) if callable(cache) else cache
+        ),
     )
 
     def searching(length, rows, found):

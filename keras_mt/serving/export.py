@@ -59,16 +59,19 @@ def export(
     """
     check_absent(directory)
     directory = Path(directory).absolute()
+    max_beam_size = max(max_beam_size, translator.options.beams)
     options = {
         **dataclasses.asdict(translator.options),
         "max_length": translator.max_length,
         "split_sentences": translator.split_sentences,
+        "max_beam_size": max_beam_size,
+        "dtype": dtype,
+        "freeze": freeze,
     }
     # Before the work: it looks up what may not be there.
-    card = {**server.card(translator, directory), **(card or {})}
+    card = {**server.card(translator, directory), "options": options, **(card or {})}
     models = [model.for_inference(dtype) for model in translator.models]
     variables = [variable for model in models for variable in model.variables]
-    max_beam_size = max(max_beam_size, translator.options.beams)
     functions = _signatures(translator, models, max_beam_size)
     if freeze:
         functions["serving_default"] = _frozen(functions["serving_default"], variables)
@@ -85,15 +88,7 @@ def export(
             functions,
             warmup_texts or server.sample_texts(translator.tokenizer),
             max_beam_size,
-            {
-                "options": {
-                    **options,
-                    "max_beam_size": max_beam_size,
-                    "dtype": dtype,
-                    "freeze": freeze,
-                },
-                **card,
-            },
+            card,
         )
         if directory.name.isdigit():
             server.write_configurations(directory.parent)

@@ -339,14 +339,11 @@ class TranslationGraph:
             longer = tf.cast(prefix.row_lengths(), tf.int32) + 1
             max_length = tf.maximum(max_length, tf.minimum(longer, self.limit))
         ids = self._padded(source).ids
-        beams = self.options.beams
         if own is not None:
             own = {name: own[name] for name in ("beam_size", "n_best", "length_penalty")}
-            widths = own["n_best" if self.options.samples else "beam_size"]
-            beams = tf.clip_by_value(tf.reduce_max(widths), 1, beams)
         return beam_search(
             self._step,
-            [model.start_decoding(ids, beams) for model in self.models],
+            lambda beams: [model.start_decoding(ids, beams) for model in self.models],
             tf.where(skipped, 0, max_length),
             prefix=prefix,
             forced_length=forced,
