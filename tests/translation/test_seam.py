@@ -136,10 +136,12 @@ def test_its_export_is_its_eager_search(translator, tmp_path, signatures_alone):
     assert exported(TEXTS[1]) == small(TEXTS[1])
     np.testing.assert_array_equal(exported(tf.constant(TEXTS)), small(tf.constant(TEXTS)))
     scores = exported.signatures["score"](text=tf.constant(["bad"]), target=tf.constant(["cab"]))
-    (score,) = small.score(["bad"], ["cab"])
+    (score,) = translator.score(["bad"], ["cab"])
     assert scores["log_probs"][0].numpy() == pytest.approx(score.log_prob, abs=1e-4)
     aligned = exported.signatures["align"](text=tf.constant(["bad"]), target=tf.constant(["cab"]))
-    np.testing.assert_allclose(aligned["attention"][0], small.align("bad", "cab")[2], atol=1e-5)
+    np.testing.assert_allclose(
+        aligned["attention"][0], translator.align("bad", "cab")[2], atol=1e-5
+    )
 
 
 def test_architectures_that_share_a_vocabulary_are_an_ensemble():

@@ -150,17 +150,15 @@ def test_token_scores_sum_to_the_score(translator, sources):
 def test_an_ensemble_averages_log_probabilities(run_dir, translator, sources):
     other = Transformer.from_config(translator.models[0].get_config())
     options = {"beam_size": 2, "length_penalty": 0.0}
-    models = [translator.models[0], other]
-    ensemble = Translator(models, translator.tokenizer, **options)
-    single = [Translator(model, translator.tokenizer) for model in models]
+    ensemble = Translator([translator.models[0], other], translator.tokenizer, **options)
+    single = [translator, Translator(other, translator.tokenizer)]
     for text in sources[:3]:
         (found,) = ensemble.hypotheses([text], token_scores=True)[0]
         assert sum(p for _, p in found.tokens) == pytest.approx(found.score, abs=1e-3)
         scores = [t.score([text], ["The book."])[0].log_prob for t in (ensemble, *single)]
         assert scores[0] == pytest.approx((scores[1] + scores[2]) / 2, abs=1e-3)
-    alone = Translator(translator.models[0], translator.tokenizer, **options)
-    twice = Translator.load([run_dir, run_dir], **options)
-    for a, b in zip(alone.hypotheses(sources), twice.hypotheses(sources), strict=True):
+    twice = Translator.load([run_dir, run_dir], beam_size=3, n_best=2)
+    for a, b in zip(translator.hypotheses(sources), twice.hypotheses(sources), strict=True):
         assert a[0].text == b[0].text and a[0].score == pytest.approx(b[0].score, abs=1e-4)
 
 
