@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import hashlib
 import json
 import os
 import shutil
@@ -307,14 +306,6 @@ class RunFolder:
         with written_whole(self.path / "tokenizer") as folder:
             folder.mkdir()
             tokenizer.save(folder)
-
-    @property
-    def tokenizer_digest(self) -> str:
-        """SHA-256 of the tokenizer's files, by which runs share one or do not."""
-        path, digest = self.tokenizer_path, hashlib.sha256()
-        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-            digest.update(file.read_bytes())
-        return digest.hexdigest()
 
     def copy_to(self, other: "RunFolder") -> None:
         """Copies all but the model, the checkpoints and the pictures."""

@@ -64,9 +64,6 @@ class ExportedTranslator(BaseTranslator):
         _check_plain(prefixes)
         return self.signatures["serving_default"](text=texts)["translations"]
 
-    def _why_none(self, i, prefixes):
-        return f"The model gives no finite probabilities for text {i}. Has its training diverged?"
-
     def hypotheses(
         self,
         texts: Iterable[str],

@@ -115,8 +115,8 @@ class BaseTranslator(abc.ABC):
     @abc.abstractmethod
     def _translations(self, texts, prefixes=None): ...
 
-    @abc.abstractmethod
-    def _why_none(self, i, prefixes) -> str: ...
+    def _why_none(self, i, prefixes) -> str:
+        return f"The model gives no finite probabilities for text {i}. Has its training diverged?"
 
 
 class Translator(BaseTranslator):
@@ -246,13 +246,15 @@ class Translator(BaseTranslator):
         folders = [RunFolder(each) for each in run_dirs]
         for folder in folders:
             folder.check_finished()
-            if folder.tokenizer_digest != folders[0].tokenizer_digest:
+        tokenizers = [folder.load_tokenizer() for folder in folders]
+        for folder, tokenizer in zip(folders, tokenizers, strict=True):
+            if tokenizer.fingerprint != tokenizers[0].fingerprint:
                 raise ValueError(
                     f"{folder} and {folders[0]} have different tokenizers: the models of an "
                     "ensemble must share one."
                 )
         models = [_in_float32(folder.load_model(architecture)) for folder in folders]
-        translator = cls(models, folders[0].load_tokenizer(), **options)
+        translator = cls(models, tokenizers[0], **options)
         translator.card = folders[0].card()
         return translator
 
@@ -274,7 +276,7 @@ class Translator(BaseTranslator):
             pieces = self.tokenizer.pieces(tf.constant([_utf8("prefix", prefixes[i])]))
             if int(pieces.row_lengths()[0]) > limit:
                 return _too_long(f"Prefix {i}", limit)
-        return f"The model gives no finite probabilities for text {i}. Has its training diverged?"
+        return super()._why_none(i, prefixes)
 
     def hypotheses(
         self,

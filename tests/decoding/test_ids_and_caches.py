@@ -74,7 +74,8 @@ class ReorderedModel(RandomModel):
         history = tf.concat([history, tokens[..., None]], axis=2)  # [rows, beams, position + 1]
 
         def look_up(rows, history):
-            found = [[self.logits(r, h[1:]) for h in own] for r, own in zip(rows, history)]  # noqa: B905
+            pairs = zip(rows, history, strict=True)
+            found = [[self.logits(row, h[1:]) for h in own] for row, own in pairs]
             return np.reshape(found, (*history.shape[:2], self.vocab_size)).astype("float32")
 
         logits = tf.numpy_function(look_up, [rows, history], tf.float32)
@@ -101,7 +102,8 @@ def test_a_cache_that_follows_its_hypotheses_finds_what_a_masked_one_does():
     for own, other in zip(listed(found), expected, strict=True):
         assert_same(own, other)
     unordered = listed(beam_search(model.step, cache, lengths, **options))
-    assert any([t for _, t in a] != [t for _, t in b] for a, b in zip(unordered, expected))  # noqa: B905
+    pairs = zip(unordered, expected, strict=True)
+    assert any([t for _, t in a] != [t for _, t in b] for a, b in pairs)
 
 
 def test_there_are_as_many_beams_as_the_widest_row_asks_for():
