@@ -5,14 +5,16 @@ import importlib
 import os
 import sys
 
+from keras_mt.models.recurrent import Recurrent
 from keras_mt.models.seq2seq import Seq2Seq, built, copy_of
 from keras_mt.models.transformer import PRESETS, Transformer
 
-ARCHITECTURES = {"transformer": Transformer}
+ARCHITECTURES = {"transformer": Transformer, "recurrent": Recurrent}
 
 __all__ = [
     "ARCHITECTURES",
     "PRESETS",
+    "Recurrent",
     "Seq2Seq",
     "Transformer",
     "architecture_name",
