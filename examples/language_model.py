@@ -46,8 +46,8 @@ compile_for_translation(model, label_smoothing=0.0, warmup_steps=400)
 model.fit(batches, epochs=arguments.epochs)
 print("test:", model.evaluate(test.batch(64).map(batch), verbose=0, return_dict=True))
 
-best = keras_mt.Translator(model, tokenizer, max_length=64)
+best = keras_mt.Translator(model, tokenizer, beam_size=1, max_length=64)
 drawn = keras_mt.Translator(model, tokenizer, max_length=64, n_best=3, temperature=1.0)
 for prompt in arguments.prompts:
-    print(f"{prompt}\n  most probable: {best('', prompt)}")
+    print(f"{prompt}\n  greedy: {best('', prompt)}")
     print(*(f"  drawn: {text}" for text in drawn("", prompt)), sep="\n")
