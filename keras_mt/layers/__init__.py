@@ -8,6 +8,7 @@ from keras_mt.layers.attention import (
 )
 from keras_mt.layers.blocks import DecoderBlock, EncoderBlock
 from keras_mt.layers.feed_forward import FeedForward
+from keras_mt.layers.mixture_of_experts import MixtureOfExperts
 from keras_mt.layers.positional_embedding import (
     PositionalEmbedding,
     sinusoidal_positions,
@@ -20,6 +21,7 @@ __all__ = [
     "DecoderBlock",
     "EncoderBlock",
     "FeedForward",
+    "MixtureOfExperts",
     "MultiHeadAttention",
     "PositionalEmbedding",
     "scaled_dot_product_attention",
