@@ -14,6 +14,7 @@ from keras_mt.layers.positional_embedding import (
     sinusoidal_positions,
     target_mask,
 )
+from keras_mt.layers.rotary import rotate_by_position
 
 __all__ = [
     "CausalSelfAttention",
@@ -24,6 +25,7 @@ __all__ = [
     "MixtureOfExperts",
     "MultiHeadAttention",
     "PositionalEmbedding",
+    "rotate_by_position",
     "scaled_dot_product_attention",
     "sinusoidal_positions",
     "target_mask",

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from keras_mt.layers.dropout import Dropout
+from keras_mt.layers.rotary import rotate_by_position
 from keras_mt.layers.types import Initializer, Shape, Tensor
 from keras_mt.layers.validation import check_positive, check_rate
 
@@ -24,8 +25,9 @@ def scaled_dot_product_attention(
 
     Args:
         query: Float tensor `[batch, num_heads, query_length, key_dim]`.
-        key: Float tensor `[batch, num_heads, key_length, key_dim]`.
-        value: Float tensor `[batch, num_heads, key_length, value_dim]`.
+        key: Float tensor `[batch, num_key_value_heads, key_length, key_dim]`: as many heads as the
+            query has or, with grouped queries, a divisor of them, each for as many in a row.
+        value: Float tensor `[batch, num_key_value_heads, key_length, value_dim]`.
         mask: Boolean tensor that broadcasts to `[batch, num_heads, query_length, key_length]`, true
             where a query may see a key. The output of a query that may see no key at all is some
             mean of the values, never NaN.
@@ -38,7 +40,8 @@ def scaled_dot_product_attention(
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.2.1
-        (https://arxiv.org/abs/1706.03762).
+        (https://arxiv.org/abs/1706.03762); grouped queries: Ainslie et al. 2023, GQA: Training
+        Generalized Multi-Query Transformer Models (https://arxiv.org/abs/2305.13245).
 
     Example:
 
@@ -47,6 +50,9 @@ def scaled_dot_product_attention(
     >>> tuple(outputs.shape), tuple(scores.shape)
     ((2, 4, 7, 8), (2, 4, 7, 7))
     """
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1:
+        return _grouped_attention(query, key, value, mask, dropout, training, groups)
     # Scaling the queries touches fewer numbers than scaling the scores.
     query = query * (1.0 / math.sqrt(query.shape[-1]))
     scores = ops.matmul(query, ops.swapaxes(key, -2, -1))
@@ -58,6 +64,25 @@ def scaled_dot_product_attention(
     scores = ops.ones_like(scores) if scores.shape[-1] == 1 else ops.softmax(scores, axis=-1)
     weights = scores if dropout is None else dropout(scores, training=training)
     return ops.matmul(weights, value), scores
+
+
+def _grouped_attention(query, key, value, mask, dropout, training, groups):
+    """The queries of each key head stand behind one another, so that no key is copied."""
+    batch, heads, length, _ = ops.shape(query)
+
+    def stacked(x):
+        return ops.reshape(x, (batch, heads // groups, groups * length, ops.shape(x)[-1]))
+
+    if mask is not None and mask.shape[1] != 1:
+        mask = stacked(ops.broadcast_to(mask, (batch, heads, length, ops.shape(key)[2])))
+    elif mask is not None and mask.shape[2] != 1:
+        mask = ops.tile(mask, (1, 1, groups, 1))
+    outputs, scores = scaled_dot_product_attention(
+        stacked(query), key, value, mask, dropout, training
+    )
+    return tuple(
+        ops.reshape(x, (batch, heads, length, ops.shape(x)[-1])) for x in (outputs, scores)
+    )
 
 
 def _swap(x: Tensor) -> Tensor:
@@ -105,6 +130,10 @@ class MultiHeadAttention(keras.layers.Layer):
         kernel_initializer: Initializer of the four kernels. None for Glorot's uniform one, with
             half of its variance for the projections to queries, keys and values.
         bias_initializer: Initializer of the biases.
+        num_key_value_heads: Number of heads of keys and values, each shared by as many heads of
+            queries (grouped queries); must divide `num_heads`. None for as many as `num_heads`.
+        rotary_base: Base of the rotary positions of queries and keys, such as 10000, for a
+            sequence that attends to itself; None for no positions.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -132,7 +161,8 @@ class MultiHeadAttention(keras.layers.Layer):
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.2.2
-        (https://arxiv.org/abs/1706.03762).
+        (https://arxiv.org/abs/1706.03762); grouped queries: Ainslie et al. 2023
+        (https://arxiv.org/abs/2305.13245); rotary positions: `rotate_by_position`.
 
     Example:
 
@@ -151,14 +181,28 @@ class MultiHeadAttention(keras.layers.Layer):
         use_bias: bool = True,
         kernel_initializer: Initializer | None = None,
         bias_initializer: Initializer = "zeros",
+        num_key_value_heads: int | None = None,
+        rotary_base: float | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         check_positive(num_heads=num_heads)
         check_rate(dropout=dropout)
-        for name, width in (("key_dim", key_dim), ("value_dim", value_dim)):
-            if width is not None:
-                check_positive(**{name: width})
+        sizes = {
+            "key_dim": key_dim,
+            "value_dim": value_dim,
+            "num_key_value_heads": num_key_value_heads,
+        }
+        check_positive(**{name: size for name, size in sizes.items() if size is not None})
+        if num_heads % (num_key_value_heads or num_heads):
+            raise ValueError(
+                "num_heads must be divisible by num_key_value_heads. "
+                f"Received: num_heads={num_heads}, num_key_value_heads={num_key_value_heads}"
+            )
+        if rotary_base is not None and not rotary_base > 1:
+            raise ValueError(
+                f"rotary_base must be greater than 1. Received: rotary_base={rotary_base}"
+            )
         self.num_heads = num_heads
         self.dropout = dropout
         self.key_dim = key_dim
@@ -166,6 +210,8 @@ class MultiHeadAttention(keras.layers.Layer):
         self.use_bias = use_bias
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.num_key_value_heads = num_key_value_heads
+        self.rotary_base = rotary_base
         self.supports_masking = True
 
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
@@ -177,14 +223,19 @@ class MultiHeadAttention(keras.layers.Layer):
             )
         self._key_width = self.key_dim or width // self.num_heads
         self._value_width = self.value_dim or self._key_width
-        key_units = self.num_heads * self._key_width
+        if self.rotary_base is not None and self._key_width % 2:
+            raise ValueError(
+                "The width of each head must be even for rotary positions. "
+                f"Received: width={width}, num_heads={self.num_heads}, key_dim={self.key_dim}"
+            )
+        self._key_heads = self.num_key_value_heads or self.num_heads
         value_units = self.num_heads * self._value_width
 
         # Half of Glorot's variance, as though the three were one kernel. With all of it the mean of
         # the values drowns the residual, and a deep post-norm encoder loses the order of the words.
-        self.query_dense = self._dense("query", key_units, variance=0.5)
-        self.key_dense = self._dense("key", key_units, variance=0.5)
-        self.value_dense = self._dense("value", value_units, variance=0.5)
+        self.query_dense = self._dense("query", self.num_heads * self._key_width, variance=0.5)
+        self.key_dense = self._dense("key", self._key_heads * self._key_width, variance=0.5)
+        self.value_dense = self._dense("value", self._key_heads * self._value_width, variance=0.5)
         self.output_dense = self._dense("output", width, variance=1.0)
         self.query_dense.build(query_shape)
         self.key_dense.build(value_shape if key_shape is None else key_shape)
@@ -223,6 +274,7 @@ class MultiHeadAttention(keras.layers.Layer):
     ) -> Tensor | tuple[Tensor, Tensor]:
         self._check_batches(query, value)
         keys, values = self.project(value, key)
+        keys = self._rotate(keys)
         mask = None  # Broadcasts to [batch, num_heads, query_length, key_length].
         for padding in (value_mask, key_mask):  # [batch, key_length]
             if padding is not None:
@@ -242,13 +294,13 @@ class MultiHeadAttention(keras.layers.Layer):
             key: Float tensor `[batch, key_length, key_width]`; `value` when None.
 
         Returns:
-            The keys `[batch, num_heads, key_length, key_dim]` and the values
-            `[batch, num_heads, key_length, value_dim]`.
+            The keys `[batch, num_key_value_heads, key_length, key_dim]`, without rotary positions,
+            and the values `[batch, num_key_value_heads, key_length, value_dim]`.
         """
         key = value if key is None else key
         return (
-            self._split_heads(self.key_dense(key), ops.shape(key)[0]),
-            self._split_heads(self.value_dense(value), ops.shape(value)[0]),
+            self._split_heads(self.key_dense(key), ops.shape(key)[0], self._key_heads),
+            self._split_heads(self.value_dense(value), ops.shape(value)[0], self._key_heads),
         )
 
     def attend(
@@ -259,24 +311,27 @@ class MultiHeadAttention(keras.layers.Layer):
         mask: Tensor | None = None,
         training: bool | None = None,
         swap: Callable[[Tensor], Tensor] = _swap,
+        positions: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Attention over what `project` returned.
 
         Args:
             query: Float tensor `[batch, query_length, width]` or `[batch * query_length, width]`.
-            keys: Float tensor `[batch, num_heads, key_length, key_dim]`.
-            values: Float tensor `[batch, num_heads, key_length, value_dim]`.
+            keys: Float tensor `[batch, num_key_value_heads, key_length, key_dim]`.
+            values: Float tensor `[batch, num_key_value_heads, key_length, value_dim]`.
             mask: Boolean tensor that broadcasts to `[batch, query_length, key_length]` or to
                 `[batch, num_heads, query_length, key_length]`, or None.
             training: Whether dropout is on.
             swap: Function that swaps the two middle axes.
+            positions: Of the queries, for rotary positions; as in `rotate_by_position`.
 
         Returns:
             The outputs, of the shape of the query, and the weights.
         """
         batch_size = ops.shape(query if len(query.shape) == 3 else keys)[0]
+        queries = self._split_heads(self.query_dense(query), batch_size, self.num_heads, swap)
         outputs, scores = scaled_dot_product_attention(
-            self._split_heads(self.query_dense(query), batch_size, swap),
+            self._rotate(queries, positions),
             keys,
             values,
             None if mask is None else _for_each_head(mask),
@@ -295,10 +350,15 @@ class MultiHeadAttention(keras.layers.Layer):
                 f"Received: shapes {tuple(query.shape)} and {tuple(value.shape)}"
             )
 
-    def _split_heads(self, x, batch_size, swap=_swap):
+    def _rotate(self, x, positions=None):
+        if self.rotary_base is None:
+            return x
+        return rotate_by_position(x, positions, self.rotary_base)
+
+    def _split_heads(self, x, batch_size, heads, swap=_swap):
         # [batch, length, width] or [batch * length, width]
-        # -> [batch, num_heads, length, width / num_heads]
-        return swap(ops.reshape(x, (batch_size, -1, self.num_heads, x.shape[-1] // self.num_heads)))
+        # -> [batch, heads, length, width / heads]
+        return swap(ops.reshape(x, (batch_size, -1, heads, x.shape[-1] // heads)))
 
     def compute_mask(self, query: Tensor, query_mask: Tensor | None) -> Tensor | None:
         return query_mask
@@ -333,6 +393,8 @@ class MultiHeadAttention(keras.layers.Layer):
             "use_bias": self.use_bias,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "num_key_value_heads": self.num_key_value_heads,
+            "rotary_base": self.rotary_base,
         }
 
 
@@ -358,8 +420,8 @@ class CausalSelfAttention(MultiHeadAttention):
     Args:
         num_heads: Number of heads; must divide the width of the input unless `key_dim` is given.
         dropout: Rate of dropout on the attention weights, at least 0 and below 1.
-        key_dim, value_dim, use_bias, kernel_initializer, bias_initializer: By keyword, as in
-            `MultiHeadAttention`.
+        key_dim, value_dim, use_bias, kernel_initializer, bias_initializer, num_key_value_heads,
+            rotary_base: By keyword, as in `MultiHeadAttention`.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -414,40 +476,70 @@ class CausalSelfAttention(MultiHeadAttention):
             batch_size: Number of rows.
 
         Returns:
-            The keys `[batch, num_heads, 0, key_dim]` and the values
-            `[batch, num_heads, 0, value_dim]`: none yet.
+            The keys `[batch, num_key_value_heads, 0, key_dim]` and the values
+            `[batch, num_key_value_heads, 0, value_dim]`: none yet.
         """
         keys, values = (
-            ops.zeros((batch_size, self.num_heads, 0, width), self.compute_dtype)
+            ops.zeros((batch_size, self._key_heads, 0, width), self.compute_dtype)
             for width in (self._key_width, self._value_width)
         )
         return keys, values
 
+    def begin(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """The keys and values of a beginning that all hypotheses share, for `step`.
+
+        Args:
+            inputs: Float tensor `[batch, length, width]`, at the positions from 0.
+
+        Returns:
+            The keys `[batch, num_key_value_heads, length, key_dim]` and the values
+            `[batch, num_key_value_heads, length, value_dim]`.
+        """
+        keys, values = self.project(inputs)
+        return self._rotate(keys), values
+
     def step(
-        self, inputs: Tensor, cache: tuple[Tensor, Tensor], mask: Tensor | None = None
+        self,
+        inputs: Tensor,
+        cache: tuple[Tensor, Tensor],
+        mask: Tensor | None = None,
+        positions: int | Tensor | None = None,
+        beginning: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Attends from new positions over those in the cache and themselves.
 
         Args:
             inputs: Float tensor `[batch * new, width]`: usually one position, or the beams of one.
             cache: What `empty_cache` or the step before returned: keys
-                `[batch, num_heads, length, key_dim]` and values
-                `[batch, num_heads, length, value_dim]`.
+                `[batch, num_key_value_heads, length, key_dim]` and values
+                `[batch, num_key_value_heads, length, value_dim]`.
             mask: Boolean tensor that broadcasts to `[batch, new, length + new]`, or None, when
-                every new position sees all.
+                every new position sees all. Where there is a beginning, its positions come first.
+            positions: Of the new ones, for rotary positions: an integer, or integers that
+                broadcast to `[batch, new]`.
+            beginning: What `begin` returned, which all new positions follow; or None.
 
         Returns:
             The outputs `[batch * new, width]` and the cache with the new positions at its end.
         """
+        if self.rotary_base is not None and positions is None:
+            raise ValueError(f"{self.name} has rotary positions: give step the positions.")
         batch_size = ops.shape(cache[0])[0]
         new_keys, new_values = (
-            self._split_heads(dense(inputs), batch_size, swap_without_gradient)
+            self._split_heads(dense(inputs), batch_size, self._key_heads, swap_without_gradient)
             for dense in (self.key_dense, self.value_dense)
         )
+        new_keys = self._rotate(new_keys, positions)
         keys = ops.concatenate([cache[0], new_keys], axis=2)
         values = ops.concatenate([cache[1], new_values], axis=2)
-        outputs, _ = self.attend(inputs, keys, values, mask, swap=swap_without_gradient)
-        return outputs, (keys, values)
+        cache = keys, values
+        if beginning is not None:
+            keys = ops.concatenate([beginning[0], keys], axis=2)
+            values = ops.concatenate([beginning[1], values], axis=2)
+        outputs, _ = self.attend(
+            inputs, keys, values, mask, swap=swap_without_gradient, positions=positions
+        )
+        return outputs, cache
 
     def compute_mask(self, inputs: Tensor, mask: Tensor | None) -> Tensor | None:
         return mask
@@ -468,8 +560,8 @@ class CrossAttention(MultiHeadAttention):
     Args:
         num_heads: Number of heads; must divide the width of the target unless `key_dim` is given.
         dropout: Rate of dropout on the attention weights, at least 0 and below 1.
-        key_dim, value_dim, use_bias, kernel_initializer, bias_initializer: By keyword, as in
-            `MultiHeadAttention`.
+        key_dim, value_dim, use_bias, kernel_initializer, bias_initializer, num_key_value_heads:
+            By keyword, as in `MultiHeadAttention`.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:

@@ -1,5 +1,7 @@
 """Encoder and decoder blocks: attention and feed-forward, each with its residual and norm."""
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -12,12 +14,29 @@ from keras_mt.layers.attention import (
 )
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.feed_forward import FeedForward
-from keras_mt.layers.types import Activation, Shape, Tensor
-from keras_mt.layers.validation import check_positive, check_rate
+from keras_mt.layers.types import Activation, DType, Shape, Tensor
+from keras_mt.layers.validation import check_one_of, check_positive, check_rate
+
+
+def norm_layer(norm: str, dtype: DType, name: str) -> keras.layers.Layer:
+    """The normalisation that blocks have, `"layer"` or `"rms"`; a pre-norm stack ends with one.
+
+    Example:
+
+    >>> norm_layer("rms", "float32", "final_norm").epsilon
+    1e-05
+    """
+    check_one_of(("layer", "rms"), norm=norm)
+    layers = {"layer": keras.layers.LayerNormalization, "rms": keras.layers.RMSNormalization}
+    layer = layers[norm](epsilon=1e-5, dtype=dtype, name=name)
+    layer.supports_masking = True  # Keras's RMSNormalization does not say so.
+    return layer
 
 
 class _Block(keras.layers.Layer):
     """What encoder and decoder blocks share: their arguments, and a sublayer's surroundings."""
+
+    _order = ""  # The paper's, of the letters that the block has sublayers for.
 
     def __init__(
         self,
@@ -26,45 +45,106 @@ class _Block(keras.layers.Layer):
         dropout: float = 0.0,
         activation: Activation = "relu",
         pre_norm: bool = False,
+        *,
+        norm: str = "layer",
+        sublayers: str | None = None,
+        gated: bool = False,
+        use_bias: bool = True,
+        num_key_value_heads: int | None = None,
+        rotary_base: float | None = None,
+        feed_forward: keras.layers.Layer | dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         check_positive(num_heads=num_heads, d_ff=d_ff)
         check_rate(dropout=dropout)
+        check_one_of(("layer", "rms"), norm=norm)
+        sublayers = self._order if sublayers is None else sublayers
+        if (
+            not sublayers
+            or set(sublayers) - set(self._order)
+            or len(set(sublayers)) < len(sublayers)
+        ):
+            raise ValueError(
+                f"sublayers must be some letters of {self._order!r}, each once, in any order. "
+                f"Received: sublayers={sublayers!r}"
+            )
         self.num_heads = num_heads
         self.d_ff = d_ff
         self.dropout = dropout
         self.activation = keras.activations.get(activation)
         self.pre_norm = pre_norm
+        self.norm = norm
+        self.sublayers = sublayers
+        self.gated = gated
+        self.use_bias = use_bias
+        self.num_key_value_heads = num_key_value_heads
+        self.rotary_base = rotary_base
         self.supports_masking = True
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
-        self.feed_forward = FeedForward(
-            d_ff, activation=activation, dtype=self.dtype_policy, name="feed_forward"
-        )
-        self.feed_forward_norm = self._layer_norm("feed_forward_norm")
+        self.feed_forward = None
+        self._given_feed_forward = feed_forward is not None
+        if "f" in sublayers:
+            if isinstance(feed_forward, dict):
+                feed_forward = keras.saving.deserialize_keras_object(feed_forward)
+            self.feed_forward = feed_forward or FeedForward(
+                d_ff,
+                activation=activation,
+                gated=gated,
+                use_bias=use_bias,
+                dtype=self.dtype_policy,
+                name="feed_forward",
+            )
+            self._takes_mask = "mask" in inspect.signature(self.feed_forward.call).parameters
+            self.feed_forward_norm = self._norm_layer("feed_forward_norm")
 
-    def _layer_norm(self, name):
-        return keras.layers.LayerNormalization(epsilon=1e-5, dtype=self.dtype_policy, name=name)
+    def _norm_layer(self, name):
+        return norm_layer(self.norm, self.dtype_policy, name)
+
+    def _build_self_attention(self, layer_class, input_shape):
+        self.self_attention = None
+        if "s" in self.sublayers:
+            self.self_attention = layer_class(
+                self.num_heads,
+                use_bias=self.use_bias,
+                num_key_value_heads=self.num_key_value_heads,
+                rotary_base=self.rotary_base,
+                dtype=self.dtype_policy,
+                name="self_attention",
+            )
+            shapes = [input_shape] * (1 if layer_class is CausalSelfAttention else 2)
+            self.self_attention.build(*shapes)
+            self.self_attention_norm = self._norm_layer("self_attention_norm")
+            self.self_attention_norm.build(input_shape)
 
     def _build_feed_forward(self, input_shape):
-        self.feed_forward.build(input_shape)
-        self.feed_forward_norm.build(input_shape)
+        if self.feed_forward is not None:
+            self.feed_forward.build(input_shape)
+            self.feed_forward_norm.build(input_shape)
 
     def _sublayer(self, inputs, norm, function, training=None):
-        """The residual around `function`, which returns its output and anything beside it."""
-        outputs, beside = function(norm(inputs) if self.pre_norm else inputs)
+        """The residual around a sublayer's function."""
+        outputs = function(norm(inputs) if self.pre_norm else inputs)
         outputs = inputs + self.dropout_layer(outputs, training=training)
-        return (outputs if self.pre_norm else norm(outputs)), beside
+        return outputs if self.pre_norm else norm(outputs)
 
-    def _feed_forward_sublayer(self, inputs, training=None):
-        return self._sublayer(
-            inputs,
-            self.feed_forward_norm,
-            lambda x: (self.feed_forward(x, training=training), None),
-            training,
-        )[0]
+    def _in_order(self, hidden, functions, training=None):
+        """The sublayers around what each letter's function makes of its inputs."""
+        norms = {"s": "self_attention_norm", "c": "cross_attention_norm", "f": "feed_forward_norm"}
+        for letter in self.sublayers:
+            if letter in functions:
+                norm = getattr(self, norms[letter])
+                hidden = self._sublayer(hidden, norm, functions[letter], training)
+        return hidden
+
+    def _feed_forward(self, mask=None, training=None) -> Callable[[Tensor], Tensor]:
+        mask = {"mask": mask} if self.feed_forward is not None and self._takes_mask else {}
+        return lambda x: self.feed_forward(x, training=training, **mask)
 
     def get_config(self) -> dict[str, Any]:
+        feed_forward = None
+        if self._given_feed_forward:
+            feed_forward = keras.saving.serialize_keras_object(self.feed_forward)
         return {
             **super().get_config(),
             "num_heads": self.num_heads,
@@ -72,6 +152,13 @@ class _Block(keras.layers.Layer):
             "dropout": self.dropout,
             "activation": keras.activations.serialize(self.activation),
             "pre_norm": self.pre_norm,
+            "norm": self.norm,
+            "sublayers": self.sublayers,
+            "gated": self.gated,
+            "use_bias": self.use_bias,
+            "num_key_value_heads": self.num_key_value_heads,
+            "rotary_base": self.rotary_base,
+            "feed_forward": feed_forward,
         }
 
 
@@ -90,6 +177,18 @@ class EncoderBlock(_Block):
         activation: Activation of the feed-forward network.
         pre_norm: Whether to normalise the input of each sublayer rather than the sum after it. A
             stack of such blocks needs one more normalisation at its end.
+        norm: `"layer"` for layer normalisation, `"rms"` for that of the root mean square.
+        sublayers: The sublayers and their order, letters of `"sf"`: self-attention
+            and feed-forward. Blocks with some of them make
+            up other orders, such as the sandwich.
+        gated: Whether the feed-forward network has a gate, as in `FeedForward`.
+        use_bias: Whether attention and feed-forward add biases.
+        num_key_value_heads: Heads of keys and values in self-attention, as in
+            `MultiHeadAttention`; None for `num_heads`.
+        rotary_base: Base of the rotary positions in self-attention, such as 10000; None for none.
+        feed_forward: A layer in place of the `FeedForward`, which then has `d_ff`, `activation`,
+            `gated` and `use_bias` of its own; it is called with `training` and, if it takes one,
+            `mask`.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -116,23 +215,20 @@ class EncoderBlock(_Block):
     (2, 5, 32)
     """
 
+    _order = "sf"
+
     def build(self, input_shape: Shape) -> None:
-        self.self_attention = MultiHeadAttention(
-            self.num_heads, dtype=self.dtype_policy, name="self_attention"
-        )
-        self.self_attention.build(input_shape, input_shape)
-        self.self_attention_norm = self._layer_norm("self_attention_norm")
-        self.self_attention_norm.build(input_shape)
+        self._build_self_attention(MultiHeadAttention, input_shape)
         self._build_feed_forward(input_shape)
 
     def call(
         self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
     ) -> Tensor:
         def attend(x):
-            return self.self_attention(x, x, value_mask=mask, training=training), None
+            return self.self_attention(x, x, value_mask=mask, training=training)
 
-        hidden, _ = self._sublayer(inputs, self.self_attention_norm, attend, training)
-        return self._feed_forward_sublayer(hidden, training)
+        functions = {"s": attend, "f": self._feed_forward(mask, training)}
+        return self._in_order(inputs, functions, training)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
@@ -154,6 +250,18 @@ class DecoderBlock(_Block):
         activation: Activation of the feed-forward network.
         pre_norm: Whether to normalise the input of each sublayer rather than the sum after it. A
             stack of such blocks needs one more normalisation at its end.
+        norm: `"layer"` for layer normalisation, `"rms"` for that of the root mean square.
+        sublayers: The sublayers and their order, letters of `"scf"`: self-attention,
+            cross-attention and feed-forward. Blocks with some of them make
+            up other orders, such as the sandwich.
+        gated: Whether the feed-forward network has a gate, as in `FeedForward`.
+        use_bias: Whether attention and feed-forward add biases.
+        num_key_value_heads: Heads of keys and values in self-attention, as in
+            `MultiHeadAttention`; None for `num_heads`.
+        rotary_base: Base of the rotary positions in self-attention, such as 10000; None for none.
+        feed_forward: A layer in place of the `FeedForward`, which then has `d_ff`, `activation`,
+            `gated` and `use_bias` of its own; it is called with `training` and, if it takes one,
+            `mask`.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -185,20 +293,20 @@ class DecoderBlock(_Block):
     (2, 5, 32)
     """
 
+    _order = "scf"
+
     def build(self, target_shape: Shape, memory_shape: Shape | None = None) -> None:
-        self.self_attention = CausalSelfAttention(
-            self.num_heads, dtype=self.dtype_policy, name="self_attention"
-        )
-        self.self_attention.build(target_shape)
-        self.self_attention_norm = self._layer_norm("self_attention_norm")
-        self.self_attention_norm.build(target_shape)
+        self._build_self_attention(CausalSelfAttention, target_shape)
         self.cross_attention = None
-        if memory_shape is not None:
+        if memory_shape is not None and "c" in self.sublayers:
             self.cross_attention = CrossAttention(
-                self.num_heads, dtype=self.dtype_policy, name="cross_attention"
+                self.num_heads,
+                use_bias=self.use_bias,
+                dtype=self.dtype_policy,
+                name="cross_attention",
             )
             self.cross_attention.build(target_shape, memory_shape)
-            self.cross_attention_norm = self._layer_norm("cross_attention_norm")
+            self.cross_attention_norm = self._norm_layer("cross_attention_norm")
             self.cross_attention_norm.build(target_shape)
         self._build_feed_forward(target_shape)
 
@@ -212,64 +320,113 @@ class DecoderBlock(_Block):
         training: bool | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         self._check_memory(memory, return_attention_scores)
+        scores = None
 
         def attend_to_self(x):
-            return self.self_attention(x, mask=target_mask, training=training), None
+            return self.self_attention(x, mask=target_mask, training=training)
 
         def attend_to_memory(x):
-            return self.cross_attention(
+            nonlocal scores
+            outputs, scores = self.cross_attention(
                 x, memory, memory_mask=memory_mask, return_attention_scores=True, training=training
             )
+            return outputs
 
-        hidden, _ = self._sublayer(target, self.self_attention_norm, attend_to_self, training)
-        scores = None
-        if memory is not None:
-            hidden, scores = self._sublayer(
-                hidden, self.cross_attention_norm, attend_to_memory, training
-            )
-        outputs = self._feed_forward_sublayer(hidden, training)
+        functions = {"s": attend_to_self, "f": self._feed_forward(target_mask, training)}
+        if self.cross_attention is not None:
+            functions["c"] = attend_to_memory
+        outputs = self._in_order(target, functions, training)
         return (outputs, scores) if return_attention_scores else outputs
 
     def _check_memory(self, memory, return_attention_scores):
-        if (memory is None) != (self.cross_attention is None):
+        if "c" in self.sublayers and (memory is None) != (self.cross_attention is None):
             built, called = ("with", "without") if memory is None else ("without", "with")
             raise ValueError(f"{self.name} was built {built} memory but is called {called} it.")
-        if return_attention_scores and memory is None:
-            raise ValueError(f"{self.name} has no memory to return attention scores for.")
+        if return_attention_scores and self.cross_attention is None:
+            raise ValueError(
+                f"{self.name} has no memory or no cross-attention to return attention scores of."
+            )
+
+    def start(
+        self, batch_size: int | Tensor, memory: Tensor | None = None
+    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """The cache for the first `step`, and the memory's keys and values for each.
+
+        Args:
+            batch_size: Number of rows.
+            memory: Float tensor `[batch, memory_length, memory_width]`, or None.
+
+        Returns:
+            `cache` and `memory_cache` of `step`; () for a sublayer that the block does not have.
+        """
+        cache = memory_cache = ()
+        if self.self_attention is not None:
+            cache = self.self_attention.empty_cache(batch_size)
+        if self.cross_attention is not None:
+            memory_cache = self.cross_attention.project(memory)
+        return cache, memory_cache
+
+    def begin(
+        self, target: Tensor, target_mask: Tensor | None = None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """The block on a beginning that all hypotheses share, such as a prompt.
+
+        Args:
+            target: Float tensor `[batch, length, width]`, at the positions from 0.
+            target_mask: Boolean `[batch, length]`, true at real tokens.
+
+        Returns:
+            The outputs `[batch, length, width]`, and the `beginning` for each `step`.
+        """
+        beginning = None
+
+        def attend_to_self(x):
+            nonlocal beginning
+            beginning = self.self_attention.begin(x)
+            return self.self_attention(x, mask=target_mask)
+
+        functions = {"s": attend_to_self, "f": self._feed_forward(target_mask)}
+        return self._in_order(target, functions), beginning
 
     def step(
         self,
         target: Tensor,
-        cache: tuple[Tensor, Tensor],
+        cache: tuple[Tensor, ...],
         mask: Tensor | None = None,
-        memory_cache: tuple[Tensor, Tensor] | None = None,
+        memory_cache: tuple[Tensor, ...] | None = None,
         memory_mask: Tensor | None = None,
-    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        positions: int | Tensor | None = None,
+        beginning: tuple[Tensor, Tensor] | None = None,
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The block on new positions of the target, over the cache of those before.
 
         Args:
             target: Float tensor `[batch * new, width]`: usually one position, or the beams of one.
-            cache: What `self_attention.empty_cache` or the step before returned.
+            cache: What `start` or the step before returned.
             mask: Boolean tensor that broadcasts to `[batch, new, length + new]`: which positions
                 of the cache, and of the new ones at its end, each new position sees. None: all.
-            memory_cache: What `cross_attention.project(memory)` returned; the same for each step.
+            memory_cache: What `start` returned; the same for each step.
             memory_mask: Boolean `[batch, memory_length]`, true at real tokens.
+            positions, beginning: As in `CausalSelfAttention.step`.
 
         Returns:
             The outputs `[batch * new, width]` and the cache with the new positions at its end.
         """
 
         def attend_to_self(x):
-            return self.self_attention.step(x, cache, mask)
+            nonlocal cache
+            outputs, cache = self.self_attention.step(x, cache, mask, positions, beginning)
+            return outputs
 
         def attend_to_memory(x):
             seen = None if memory_mask is None else memory_mask[:, None, :]
-            return self.cross_attention.attend(x, *memory_cache, seen, swap=swap_without_gradient)
+            swap = swap_without_gradient
+            return self.cross_attention.attend(x, *memory_cache, seen, swap=swap)[0]
 
-        hidden, cache = self._sublayer(target, self.self_attention_norm, attend_to_self)
+        functions = {"s": attend_to_self, "f": self._feed_forward()}
         if self.cross_attention is not None:
-            hidden, _ = self._sublayer(hidden, self.cross_attention_norm, attend_to_memory)
-        return self._feed_forward_sublayer(hidden), cache
+            functions["c"] = attend_to_memory
+        return self._in_order(target, functions), cache
 
     def compute_mask(self, target: Tensor, target_mask: Tensor | None) -> Tensor | None:
         return target_mask

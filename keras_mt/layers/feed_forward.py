@@ -13,10 +13,15 @@ from keras_mt.layers.validation import check_positive, check_rate
 class FeedForward(keras.layers.Layer):
     """Position-wise feed-forward network: `activation(x W_1 + b_1) W_2 + b_2`.
 
+    Gated, it is `(activation(x W_g + b_g) * (x W_1 + b_1)) W_2 + b_2`: SwiGLU with the activation
+    `"silu"`.
+
     Args:
         d_ff: Width of the inner layer.
         activation: Activation of the inner layer: a function, or the name that Keras has for it.
         dropout: Rate of dropout on the inner layer, at least 0 and below 1.
+        gated: Whether the inner layer is multiplied by a gate, which then has the activation.
+        use_bias: Whether the dense layers add a bias.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -31,7 +36,8 @@ class FeedForward(keras.layers.Layer):
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.3
-        (https://arxiv.org/abs/1706.03762).
+        (https://arxiv.org/abs/1706.03762); gates: Shazeer 2020, GLU Variants Improve Transformer
+        (https://arxiv.org/abs/2002.05202).
 
     Example:
 
@@ -40,7 +46,14 @@ class FeedForward(keras.layers.Layer):
     """
 
     def __init__(
-        self, d_ff: int, activation: Activation = "relu", dropout: float = 0.0, **kwargs: Any
+        self,
+        d_ff: int,
+        activation: Activation = "relu",
+        dropout: float = 0.0,
+        *,
+        gated: bool = False,
+        use_bias: bool = True,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         check_positive(d_ff=d_ff)
@@ -48,22 +61,31 @@ class FeedForward(keras.layers.Layer):
         self.d_ff = d_ff
         self.activation = keras.activations.get(activation)
         self.dropout = dropout
+        self.gated = gated
+        self.use_bias = use_bias
         self.supports_masking = True
 
     def build(self, input_shape: Shape) -> None:
-        self.inner_dense = keras.layers.Dense(
-            self.d_ff, activation=self.activation, dtype=self.dtype_policy, name="inner"
-        )
-        self.inner_dense.build(input_shape)
-        self.output_dense = keras.layers.Dense(
-            input_shape[-1], dtype=self.dtype_policy, name="output"
-        )
-        self.output_dense.build((*input_shape[:-1], self.d_ff))
+        def dense(units, name, shape, activation=None):
+            layer = keras.layers.Dense(
+                units, activation, self.use_bias, dtype=self.dtype_policy, name=name
+            )
+            layer.build(shape)
+            return layer
+
+        inner_activation = None if self.gated else self.activation
+        self.inner_dense = dense(self.d_ff, "inner", input_shape, inner_activation)
+        inner_shape = (*input_shape[:-1], self.d_ff)
+        self.output_dense = dense(input_shape[-1], "output", inner_shape)
+        if self.gated:
+            self.gate_dense = dense(self.d_ff, "gate", input_shape, self.activation)
         self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
-        hidden = self.dropout_layer(self.inner_dense(inputs), training=training)
-        return self.output_dense(hidden)
+        hidden = self.inner_dense(inputs)
+        if self.gated:
+            hidden = hidden * self.gate_dense(inputs)
+        return self.output_dense(self.dropout_layer(hidden, training=training))
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
@@ -74,4 +96,6 @@ class FeedForward(keras.layers.Layer):
             "d_ff": self.d_ff,
             "activation": keras.activations.serialize(self.activation),
             "dropout": self.dropout,
+            "gated": self.gated,
+            "use_bias": self.use_bias,
         }

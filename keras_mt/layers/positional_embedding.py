@@ -1,4 +1,4 @@
-"""Token embedding plus sinusoidal positions."""
+"""Token embedding plus positions."""
 
 import functools
 import math
@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.types import Shape, Tensor
-from keras_mt.layers.validation import check_positive, check_rate
+from keras_mt.layers.validation import check_one_of, check_positive, check_rate
 
 
 @functools.lru_cache(maxsize=8)
@@ -75,16 +75,21 @@ def target_mask(target: Tensor, padding_id: int = 0) -> Tensor:
 class PositionalEmbedding(keras.layers.Layer):
     """Embeds tokens and their positions: `embedding[token] * sqrt(d_model) + sinusoid[position]`.
 
+    The positions may be learned instead, or left out, and so may the factor.
+
     Called with `reverse=True` it is the output projection over the vocabulary, which shares the
     embedding's weights.
 
     Args:
         vocab_size: Number of tokens.
-        d_model: Width; must be even.
+        d_model: Width; must be even for sinusoids.
         dropout: Rate of dropout on the sum, at least 0 and below 1.
         max_length: The greatest length of a sequence, in tokens.
         padding_id: The token that pads sequences; masked.
         tie_weights: Whether the output projection shares the embedding's weights.
+        encoding: `"sinusoidal"`, `"learned"`, or None for no positions, as where attention has
+            rotary ones or nothing depends on the order.
+        scale: Whether the embeddings are multiplied by `sqrt(d_model)`.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -103,9 +108,10 @@ class PositionalEmbedding(keras.layers.Layer):
         `[batch, length, vocab_size]`. Both carry the mask.
 
     Raises:
-        ValueError: If `d_model` is odd, `dropout` is out of range, tokens come in half precision,
-            or a sequence is longer than `max_length` and its length is static. Where it is not, as
-            in a `tf.function` of `[None, None]`, TensorFlow itself reports incompatible shapes.
+        ValueError: If `d_model` is odd for sinusoids, an argument is out of range, tokens come in
+            half precision, or a sequence is longer than `max_length` and its length is static.
+            Where it is not, as in a `tf.function` of `[None, None]`, TensorFlow itself reports
+            incompatible shapes.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, sections 3.4 and 3.5
@@ -128,18 +134,25 @@ class PositionalEmbedding(keras.layers.Layer):
         max_length: int = 1024,
         padding_id: int = 0,
         tie_weights: bool = True,
+        *,
+        encoding: str | None = "sinusoidal",
+        scale: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         check_positive(vocab_size=vocab_size, d_model=d_model, max_length=max_length)
         check_rate(dropout=dropout)
-        sinusoidal_positions(max_length, d_model)  # Refuses an odd width now, not at the call.
+        check_one_of(("sinusoidal", "learned", None), encoding=encoding)
+        if encoding == "sinusoidal":
+            sinusoidal_positions(max_length, d_model)  # Refuses an odd width now, not at the call.
         self.vocab_size = vocab_size
         self.d_model = d_model
         self.dropout = dropout
         self.max_length = max_length
         self.padding_id = padding_id
         self.tie_weights = tie_weights
+        self.encoding = encoding
+        self.scale = scale
         self.supports_masking = True
         self.autocast = False  # Half precision would round the tokens.
         self.embedding = keras.layers.ReversibleEmbedding(
@@ -147,7 +160,7 @@ class PositionalEmbedding(keras.layers.Layer):
             d_model,
             tie_weights,
             # Times sqrt(d_model) this has variance 1, and so have the first logits.
-            embeddings_initializer=keras.initializers.RandomNormal(stddev=d_model**-0.5),
+            embeddings_initializer=_normal(d_model),
             # Keras embeds without casting the weights, and so would project in float32.
             reverse_dtype=self.compute_dtype,
             dtype=self.dtype_policy,
@@ -158,6 +171,10 @@ class PositionalEmbedding(keras.layers.Layer):
 
     def build(self, input_shape: Shape) -> None:
         self.embedding.build()
+        if self.encoding == "learned":
+            self.position_embeddings = self.add_weight(
+                (self.max_length, self.d_model), _normal(self.d_model), name="positions"
+            )
 
     def call(
         self,
@@ -170,15 +187,22 @@ class PositionalEmbedding(keras.layers.Layer):
         if reverse:
             return ops.cast(self.embedding(inputs, reverse=True), "float32")
         self._check_tokens(inputs)
-        table = ops.convert_to_tensor(sinusoidal_positions(self.max_length, self.d_model))
+        hidden = self.embedding(inputs)
+        if self.scale:
+            hidden = hidden * math.sqrt(self.d_model)
+        if self.encoding is not None:
+            hidden = hidden + ops.cast(self._encodings(inputs, positions), hidden.dtype)
+        return self.dropout_layer(hidden, training=training)
+
+    def _encodings(self, inputs, positions):
+        if self.encoding == "learned":
+            table = ops.convert_to_tensor(self.position_embeddings)
+        else:
+            table = ops.convert_to_tensor(sinusoidal_positions(self.max_length, self.d_model))
         if positions is None:
             self._check_length(inputs)
-            encodings = table[: ops.shape(inputs)[1]]
-        else:
-            encodings = ops.take(table, positions, axis=0)
-        hidden = self.embedding(inputs) * math.sqrt(self.d_model)
-        hidden = hidden + ops.cast(encodings, hidden.dtype)
-        return self.dropout_layer(hidden, training=training)
+            return table[: ops.shape(inputs)[1]]
+        return ops.take(table, positions, axis=0)
 
     def _check_tokens(self, inputs):
         dtype = keras.backend.standardize_dtype(inputs.dtype)
@@ -189,7 +213,7 @@ class PositionalEmbedding(keras.layers.Layer):
             )
 
     def _check_length(self, inputs):
-        if (inputs.shape[1] or 0) > self.max_length:
+        if self.encoding is not None and (inputs.shape[1] or 0) > self.max_length:
             raise ValueError(
                 f"{self.name} takes sequences of at most max_length={self.max_length} "
                 f"tokens. Received: {inputs.shape[1]} tokens"
@@ -231,4 +255,10 @@ class PositionalEmbedding(keras.layers.Layer):
             "max_length": self.max_length,
             "padding_id": self.padding_id,
             "tie_weights": self.tie_weights,
+            "encoding": self.encoding,
+            "scale": self.scale,
         }
+
+
+def _normal(d_model):
+    return keras.initializers.RandomNormal(stddev=d_model**-0.5)

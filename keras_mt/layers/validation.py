@@ -1,5 +1,7 @@
 """Checks of constructor arguments, with messages that name the argument."""
 
+from typing import Any
+
 
 def check_positive(**arguments: int) -> None:
     """Raises ValueError unless every keyword argument is a positive int."""
@@ -14,3 +16,11 @@ def check_rate(**arguments: float) -> None:
     for name, value in arguments.items():
         if not 0 <= value < 1:
             raise ValueError(f"{name} must be at least 0 and below 1. Received: {name}={value!r}")
+
+
+def check_one_of(allowed: tuple, **arguments: Any) -> None:
+    """Raises ValueError unless every keyword argument is one of the allowed values."""
+    for name, value in arguments.items():
+        if value not in allowed:
+            listed = ", ".join(map(repr, allowed))
+            raise ValueError(f"{name} must be one of {listed}. Received: {name}={value!r}")

@@ -1,14 +1,16 @@
 """The encoder-decoder Transformer as a functional Keras model."""
 
 import functools
+from collections.abc import Callable
 from typing import Any, Self
 
 import keras
 from keras import ops
 
 from keras_mt.layers import DecoderBlock, EncoderBlock, PositionalEmbedding, target_mask
+from keras_mt.layers.blocks import norm_layer
 from keras_mt.layers.types import Activation, DType, Tensor
-from keras_mt.layers.validation import check_positive
+from keras_mt.layers.validation import check_one_of, check_positive
 from keras_mt.models.seq2seq import Seq2Seq, copy_of
 
 # `model`: arguments of Transformer. `training`: what the same source trains it with, and what
@@ -55,13 +57,25 @@ class Transformer(Seq2Seq, keras.Model):
         padding_id: The token that fills up both sides.
         num_encoder_layers: Number of encoder blocks; None for `num_layers`.
         num_decoder_layers: Number of decoder blocks; None for `num_layers`.
+        norm: `"layer"` for layer normalisation, `"rms"` for that of the root mean square.
+        positions: `"sinusoidal"`, `"learned"`, `"rotary"` (in self-attention, with base 10000), or
+            None for no positions.
+        gated: Whether the feed-forward networks have gates: SwiGLU with the activation `"silu"`.
+        num_key_value_heads: Heads of keys and values in self-attention, each shared by as many
+            heads of queries; None for `num_heads`.
+        encoder_sublayers: Another order of the encoder's sublayers, in place of a number of
+            layers: a string of `s` (self-attention) and `f` (feed-forward). The sandwich of Press
+            et al. with 6 layers and a coefficient of 2 is `"ss" + "sf" * 4 + "ff"`.
+        decoder_sublayers: The same of the decoder, with `c` for cross-attention.
         **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
 
     Raises:
         ValueError: If an argument is impossible; the message names it.
 
     Reference:
-        Vaswani et al. 2017, Attention Is All You Need (https://arxiv.org/abs/1706.03762).
+        Vaswani et al. 2017, Attention Is All You Need (https://arxiv.org/abs/1706.03762); orders of
+        sublayers: Press et al. 2020, Improving Transformer Models by Reordering their Sublayers
+        (https://arxiv.org/abs/1911.03864).
 
     Example:
 
@@ -92,6 +106,14 @@ class Transformer(Seq2Seq, keras.Model):
         num_encoder_layers: int | None = None,
         num_decoder_layers: int | None = None,
         dtype: DType = None,
+        *,
+        norm: str = "layer",
+        positions: str | None = "sinusoidal",
+        gated: bool = False,
+        num_key_value_heads: int | None = None,
+        encoder_sublayers: str | None = None,
+        decoder_sublayers: str | None = None,
+        _feed_forward: Callable[[str, int], keras.layers.Layer | None] | None = None,
         **kwargs: Any,
     ):
         encoder_layers = num_layers if num_encoder_layers is None else num_encoder_layers
@@ -102,6 +124,7 @@ class Transformer(Seq2Seq, keras.Model):
             num_encoder_layers=encoder_layers,
             num_decoder_layers=decoder_layers,
         )
+        check_one_of(("sinusoidal", "learned", "rotary", None), positions=positions)
         if d_model % num_heads:
             raise ValueError(
                 "d_model must be divisible by num_heads. "
@@ -117,26 +140,41 @@ class Transformer(Seq2Seq, keras.Model):
                 max_length=max_length,
                 padding_id=padding_id,
                 tie_weights=tie_weights,
+                encoding=None if positions == "rotary" else positions,
                 dtype=policy,
                 name=name,
             )
 
-        def block(block_class, name):
-            return block_class(
-                num_heads, d_ff, dropout, activation, pre_norm, dtype=policy, name=name
-            )
-
-        def final_norm(name):
-            return keras.layers.LayerNormalization(epsilon=1e-5, dtype=policy, name=name)
+        def blocks(block_class, side, orders):
+            return [
+                block_class(
+                    num_heads,
+                    d_ff,
+                    dropout,
+                    activation,
+                    pre_norm,
+                    norm=norm,
+                    sublayers=order,
+                    gated=gated,
+                    num_key_value_heads=num_key_value_heads,
+                    rotary_base=10000.0 if positions == "rotary" else None,
+                    feed_forward=_feed_forward and _feed_forward(side, i),
+                    dtype=policy,
+                    name=f"{side}_{i}",
+                )
+                for i, order in enumerate(orders)
+            ]
 
         target_embedding = embedding(
             "embedding" if share_embeddings else "target_embedding", tie_output
         )
         source_embedding = target_embedding if share_embeddings else embedding("source_embedding")
-        encoder_blocks = [block(EncoderBlock, f"encoder_{i}") for i in range(encoder_layers)]
-        decoder_blocks = [block(DecoderBlock, f"decoder_{i}") for i in range(decoder_layers)]
-        encoder_norm = final_norm("encoder_norm") if pre_norm else None
-        decoder_norm = final_norm("decoder_norm") if pre_norm else None
+        encoder_orders = _orders("encoder_sublayers", encoder_sublayers, "sf", encoder_layers)
+        decoder_orders = _orders("decoder_sublayers", decoder_sublayers, "scf", decoder_layers)
+        encoder_blocks = blocks(EncoderBlock, "encoder", encoder_orders)
+        decoder_blocks = blocks(DecoderBlock, "decoder", decoder_orders)
+        encoder_norm = norm_layer(norm, policy, "encoder_norm") if pre_norm else None
+        decoder_norm = norm_layer(norm, policy, "decoder_norm") if pre_norm else None
 
         source = keras.Input((None,), dtype="int32", name="source")
         target = keras.Input((None,), dtype="int32", name="target")
@@ -166,6 +204,12 @@ class Transformer(Seq2Seq, keras.Model):
             "padding_id": padding_id,
             "num_encoder_layers": num_encoder_layers,
             "num_decoder_layers": num_decoder_layers,
+            "norm": norm,
+            "positions": positions,
+            "gated": gated,
+            "num_key_value_heads": num_key_value_heads,
+            "encoder_sublayers": encoder_sublayers,
+            "decoder_sublayers": decoder_sublayers,
         }
         for name in ("vocab_size", "d_model", "max_length", "padding_id"):
             setattr(self, name, self._config[name])
@@ -240,11 +284,11 @@ class Transformer(Seq2Seq, keras.Model):
 
         The hypotheses of a source share its keys and values, and stand side by side in what grows.
         """
-        memory = self.encode(source)
-        batch_size = ops.shape(source)[0]
+        memory, rows = self.encode(source), ops.shape(source)[0]
+        own, projected = zip(*(b.start(rows, memory) for b in self.decoder_blocks), strict=True)
         return {
-            "target": [b.self_attention.empty_cache(batch_size) for b in self.decoder_blocks],
-            "memory": [b.cross_attention.project(memory) for b in self.decoder_blocks],
+            "target": list(own),
+            "memory": list(projected),
             "memory_mask": ops.not_equal(source, self.padding_id),
         }
 
@@ -264,7 +308,7 @@ class Transformer(Seq2Seq, keras.Model):
             self.decoder_blocks, cache["target"], cache["memory"], strict=True
         ):
             hidden, block_cache = block.step(
-                hidden, caches[0], mask, caches[1], cache["memory_mask"]
+                hidden, caches[0], mask, caches[1], cache["memory_mask"], position
             )
             grown.append(block_cache)
         logits = self.target_embedding(_in_turn(hidden, self.decoder_norm), reverse=True)
@@ -272,7 +316,7 @@ class Transformer(Seq2Seq, keras.Model):
         return logits, {**cache, "target": grown}
 
     def attention(self, source: Tensor, target: Tensor) -> Tensor:
-        """The cross-attention of the last decoder block, averaged over its heads.
+        """The cross-attention of the last decoder block that has one, averaged over its heads.
 
         Args:
             source: Integer tokens `[batch, source_length]`.
@@ -283,7 +327,10 @@ class Transformer(Seq2Seq, keras.Model):
         """
         memory, hidden = self.encode(source), self._embedded(target)
         for block in self.decoder_blocks:
-            hidden, scores = block(hidden, memory, return_attention_scores=True)
+            if block.cross_attention is None:
+                hidden = block(hidden, memory)
+            else:
+                hidden, scores = block(hidden, memory, return_attention_scores=True)
         return ops.mean(ops.cast(scores, "float32"), axis=1)
 
     def for_inference(self, dtype: str = "float32") -> Self:
@@ -325,6 +372,23 @@ class Transformer(Seq2Seq, keras.Model):
         for name in frozen:
             model.get_layer(name).trainable = False
         return model
+
+
+def _orders(name, sublayers, block, num_layers):
+    """The sublayers of each block, such as `["s", "sf", "f"]` of `"ssff"`."""
+    if sublayers is None:
+        return [block] * num_layers
+    if not sublayers or set(sublayers) - set(block) or (block[1:-1] not in sublayers):
+        raise ValueError(
+            f"{name} must be a string of the letters {', '.join(block)}"
+            f"{', with a c' if 'c' in block else ''}. Received: {name}={sublayers!r}"
+        )
+    orders = [""]
+    for letter in sublayers:
+        if letter in orders[-1]:
+            orders.append("")
+        orders[-1] += letter
+    return orders
 
 
 def _in_turn(x, *layers):
