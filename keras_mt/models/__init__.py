@@ -6,15 +6,21 @@ import os
 import sys
 
 from keras_mt.models.decoder_only import DecoderOnly
+from keras_mt.models.mixture_of_experts import MixtureOfExpertsTransformer
 from keras_mt.models.seq2seq import Seq2Seq, built, copy_of
 from keras_mt.models.transformer import PRESETS, Transformer
 
-ARCHITECTURES = {"transformer": Transformer, "decoder_only": DecoderOnly}
+ARCHITECTURES = {
+    "transformer": Transformer,
+    "mixture_of_experts": MixtureOfExpertsTransformer,
+    "decoder_only": DecoderOnly,
+}
 
 __all__ = [
     "ARCHITECTURES",
     "PRESETS",
     "DecoderOnly",
+    "MixtureOfExpertsTransformer",
     "Seq2Seq",
     "Transformer",
     "architecture_name",
