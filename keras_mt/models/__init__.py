@@ -7,12 +7,14 @@ import sys
 
 from keras_mt.models.decoder_only import DecoderOnly
 from keras_mt.models.mixture_of_experts import MixtureOfExpertsTransformer
+from keras_mt.models.recurrent import Recurrent
 from keras_mt.models.seq2seq import Seq2Seq, built, copy_of
 from keras_mt.models.transformer import PRESETS, Transformer
 
 ARCHITECTURES = {
     "transformer": Transformer,
     "mixture_of_experts": MixtureOfExpertsTransformer,
+    "recurrent": Recurrent,
     "decoder_only": DecoderOnly,
 }
 
@@ -21,6 +23,7 @@ __all__ = [
     "PRESETS",
     "DecoderOnly",
     "MixtureOfExpertsTransformer",
+    "Recurrent",
     "Seq2Seq",
     "Transformer",
     "architecture_name",
