@@ -33,8 +33,8 @@ def distribute(devices: int | None = None) -> tf.distribute.Strategy:
     - A loss that is a mean over weighted samples, such as `CrossEntropy`'s over the real tokens, is
       the mean over the global batch. Keras takes the mean of the replicas' means, in which a
       replica's few tokens would count as much as another's many.
-    - What layers add to the loss, to balance experts say, is the mean over the replicas. Keras takes
-      that of one alone, once the loss has made the replicas wait for each other.
+    - What layers add to the loss, to balance experts say, is the mean over the replicas. Keras
+      finds that of one alone, once they have waited for each other.
     - Each replica draws its own random numbers, of dropout say. Keras's seeds are alike on all.
     - Gradients are clipped by the norm of their sum over the replicas. Keras clips each one's part.
     - `fit` builds the model from a local batch, and with several workers shows a worker's own logs
@@ -370,7 +370,7 @@ PATCHES = (
     ),
     Patch(
         "keras.src.trainers.trainer:Trainer.compute_loss",
-        "finds what layers add to the loss of one replica alone, once the replicas have waited in it",
+        "finds one replica's added losses alone, once the replicas have waited for each other",
         _mend_added_losses,
         _added_losses_are_of_all,
     ),
