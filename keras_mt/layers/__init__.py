@@ -8,6 +8,7 @@ from keras_mt.layers.attention import (
 )
 from keras_mt.layers.blocks import DecoderBlock, EncoderBlock
 from keras_mt.layers.feed_forward import FeedForward
+from keras_mt.layers.mixture_of_experts import MixtureOfExperts
 from keras_mt.layers.positional_embedding import (
     PositionalEmbedding,
     sinusoidal_positions,
@@ -21,6 +22,7 @@ __all__ = [
     "DecoderBlock",
     "EncoderBlock",
     "FeedForward",
+    "MixtureOfExperts",
     "MultiHeadAttention",
     "PositionalEmbedding",
     "rotate_by_position",

@@ -6,12 +6,14 @@ import os
 import sys
 
 from keras_mt.models.decoder_only import DecoderOnly
+from keras_mt.models.mixture_of_experts import MixtureOfExpertsTransformer
 from keras_mt.models.recurrent import Recurrent
 from keras_mt.models.seq2seq import Seq2Seq, built, copy_of
 from keras_mt.models.transformer import PRESETS, Transformer
 
 ARCHITECTURES = {
     "transformer": Transformer,
+    "mixture_of_experts": MixtureOfExpertsTransformer,
     "recurrent": Recurrent,
     "decoder_only": DecoderOnly,
 }
@@ -20,6 +22,7 @@ __all__ = [
     "ARCHITECTURES",
     "PRESETS",
     "DecoderOnly",
+    "MixtureOfExpertsTransformer",
     "Recurrent",
     "Seq2Seq",
     "Transformer",

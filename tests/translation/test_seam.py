@@ -10,7 +10,7 @@ from letters import Letters, Marked
 from own_model import GRUTranslator
 
 from keras_mt import Transformer, Translator
-from keras_mt.models import DecoderOnly
+from keras_mt.models import DecoderOnly, MixtureOfExpertsTransformer
 from keras_mt.run_folder import RunFolder
 from keras_mt.serving import ExportedTranslator
 from keras_mt.training import train
@@ -19,9 +19,9 @@ TEXTS = ["a", "bad", "", "cab", "dada"]
 MAX_LENGTH = 4
 
 
-def transformer(tokenizer, **options):
+def transformer(tokenizer, architecture=Transformer, **options):
     sizes = {"d_model": 16, "num_heads": 2, "d_ff": 16, "max_length": 32, **options}
-    return Transformer(
+    return architecture(
         tokenizer.vocab_size, padding_id=tokenizer.padding_id, num_encoder_layers=1,
         num_decoder_layers=2, **sizes,
     )  # fmt: skip
@@ -36,6 +36,7 @@ MAKERS = {
     "variants": lambda tokenizer: transformer(
         tokenizer, pre_norm=True, share_embeddings=False, tie_output=False
     ),
+    "experts": lambda tokenizer: transformer(tokenizer, MixtureOfExpertsTransformer, sparse_step=1),
     "recurrent": recurrent,
 }
 
@@ -81,7 +82,7 @@ def by_brute_force(model, tokenizer, text):
 
 
 # The Transformer as it is by default is held to other truths elsewhere.
-PAIRS = [("variants", Marked), ("recurrent", Letters)]
+PAIRS = [("variants", Marked), ("recurrent", Letters), ("experts", Letters)]
 
 
 @pytest.fixture(scope="module", params=PAIRS, ids=[name for name, _ in PAIRS])
