@@ -10,6 +10,7 @@ from letters import Letters, Marked
 from own_model import GRUTranslator
 
 from keras_mt import Transformer, Translator
+from keras_mt.models import Recurrent
 from keras_mt.run_folder import RunFolder
 from keras_mt.serving import ExportedTranslator
 from keras_mt.training import train
@@ -26,7 +27,7 @@ def transformer(tokenizer, **options):
     )  # fmt: skip
 
 
-def recurrent(tokenizer):
+def own(tokenizer):
     transformer(tokenizer)  # Keras makes it functional, and its mixin must not become so.
     return GRUTranslator(tokenizer.vocab_size, 16, 32, padding_id=tokenizer.padding_id)
 
@@ -35,7 +36,10 @@ MAKERS = {
     "variants": lambda tokenizer: transformer(
         tokenizer, pre_norm=True, share_embeddings=False, tie_output=False
     ),
-    "recurrent": recurrent,
+    "own": own,
+    "recurrent": lambda tokenizer: Recurrent(
+        tokenizer.vocab_size, 2, 8, cell="lstm", max_length=32, padding_id=tokenizer.padding_id
+    ),
 }
 
 
@@ -80,7 +84,7 @@ def by_brute_force(model, tokenizer, text):
 
 
 # The Transformer as it is by default is held to other truths elsewhere.
-PAIRS = [("variants", Marked), ("recurrent", Letters)]
+PAIRS = [("variants", Marked), ("own", Letters), ("recurrent", Marked)]
 
 
 @pytest.fixture(scope="module", params=PAIRS, ids=[name for name, _ in PAIRS])
@@ -146,7 +150,9 @@ def test_its_export_is_its_eager_search(translator, tmp_path, signatures_alone):
 
 def test_architectures_that_share_a_vocabulary_are_an_ensemble():
     tokenizer = Letters()
-    models = [sharpened(MAKERS[name](tokenizer), tokenizer) for name in ("recurrent", "variants")]
+    models = [
+        sharpened(MAKERS[name](tokenizer), tokenizer) for name in ("own", "recurrent", "variants")
+    ]
     together = Translator(models, tokenizer, beam_size=2)
     translators = [together, *(Translator(model, tokenizer) for model in models)]
     score, *each = (translator.score(["bad"], ["cab"])[0].log_prob for translator in translators)
@@ -184,3 +190,17 @@ def test_it_is_trained_too(eager, tmp_path):
     with pytest.raises(ValueError, match="another tokenizer"):
         train(tmp_path / "corpus.tsv", "x", "y", tmp_path / "run", steps=4,
               **{**options, "tokenizer": Letters("efgh")})  # fmt: skip
+
+
+def test_a_model_without_attention_has_no_align(tmp_path, signatures_alone):
+    signatures_alone("serving_default", "align")
+    tokenizer = Letters()
+    fixed = {"attention": "none", "padding_id": tokenizer.padding_id, "max_length": 32}
+    model = sharpened(Recurrent(tokenizer.vocab_size, 1, 8, **fixed), tokenizer)
+    translator = Translator(model, tokenizer, beam_size=2)
+    with pytest.raises(ValueError, match="no attention to align by"):
+        translator.align("bad")
+    translator.export(tmp_path / "1", max_beam_size=2)
+    exported = ExportedTranslator(tmp_path / "1")
+    assert set(exported.signatures) == {"serving_default"}
+    assert exported(TEXTS) == translator(TEXTS)
