@@ -154,18 +154,15 @@ def test_a_step_of_training_in_a_mixed_policy(cell, attention, policy):
 @two_kinds
 def test_it_learns_to_reverse(cell, attention):
     keras.utils.set_random_seed(1)
-    model = Recurrent(12, 1, 32, 0.0, cell, attention)
-    source = random.integers(3, 12, (512, 3))
+    model = Recurrent(8, 1, 32, 0.0, cell, attention)
+    source = random.integers(3, 8, (125, 3))
     reverse = source[:, ::-1]
-    inputs = {
-        "source": source,
-        "target": np.concatenate([np.full((512, 1), 2), reverse[:, :-1]], axis=1),
-    }
-    model.compile(
-        keras.optimizers.Adam(0.01), CrossEntropy(), metrics=[TokenAccuracy()], jit_compile=False
-    )
-    model.fit(inputs, reverse, batch_size=64, epochs=30, verbose=0)
-    assert model.evaluate(inputs, reverse, verbose=0, return_dict=True)["token_accuracy"] > 0.95
+    start = np.full((125, 1), 2)
+    inputs = {"source": source, "target": np.concatenate([start, reverse[:, :-1]], axis=1)}
+    adam = keras.optimizers.Adam(0.02)
+    model.compile(adam, CrossEntropy(), metrics=[TokenAccuracy()], jit_compile=False)
+    history = model.fit(inputs, reverse, batch_size=125, epochs=60, verbose=0).history
+    assert history["token_accuracy"][-1] > 0.95
 
 
 def test_dropout_is_on_in_training_alone():

@@ -150,9 +150,7 @@ def test_its_export_is_its_eager_search(translator, tmp_path, signatures_alone):
 
 def test_architectures_that_share_a_vocabulary_are_an_ensemble():
     tokenizer = Letters()
-    models = [
-        sharpened(MAKERS[name](tokenizer), tokenizer) for name in ("own", "recurrent", "variants")
-    ]
+    models = [sharpened(MAKERS[name](tokenizer), tokenizer) for name in ("recurrent", "variants")]
     together = Translator(models, tokenizer, beam_size=2)
     translators = [together, *(Translator(model, tokenizer) for model in models)]
     score, *each = (translator.score(["bad"], ["cab"])[0].log_prob for translator in translators)
