@@ -14,6 +14,7 @@ from keras_mt.layers.positional_embedding import (
     target_mask,
 )
 from keras_mt.layers.rotary import rotate_by_position
+from keras_mt.layers.token_masking import TokenMasking
 
 __all__ = [
     "CausalSelfAttention",
@@ -23,6 +24,7 @@ __all__ = [
     "FeedForward",
     "MultiHeadAttention",
     "PositionalEmbedding",
+    "TokenMasking",
     "rotate_by_position",
     "scaled_dot_product_attention",
     "sinusoidal_positions",
