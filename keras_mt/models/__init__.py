@@ -5,6 +5,7 @@ import importlib
 import os
 import sys
 
+from keras_mt.models.encoder_only import EncoderOnly
 from keras_mt.models.seq2seq import Seq2Seq, built, copy_of
 from keras_mt.models.transformer import PRESETS, Transformer
 
@@ -13,6 +14,7 @@ ARCHITECTURES = {"transformer": Transformer}
 __all__ = [
     "ARCHITECTURES",
     "PRESETS",
+    "EncoderOnly",
     "Seq2Seq",
     "Transformer",
     "architecture_name",
