@@ -15,6 +15,7 @@ from keras_mt.layers.positional_embedding import (
     target_mask,
 )
 from keras_mt.layers.rotary import rotate_by_position
+from keras_mt.layers.token_masking import TokenMasking
 
 __all__ = [
     "CausalSelfAttention",
@@ -25,6 +26,7 @@ __all__ = [
     "MixtureOfExperts",
     "MultiHeadAttention",
     "PositionalEmbedding",
+    "TokenMasking",
     "rotate_by_position",
     "scaled_dot_product_attention",
     "sinusoidal_positions",
