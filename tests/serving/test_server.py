@@ -1,6 +1,5 @@
 """What a model server does with an export, done without one."""
 
-import functools
 import importlib.metadata
 import json
 import os
@@ -55,44 +54,44 @@ def assert_same(found, expected):
             np.testing.assert_array_equal(found[name], array)
 
 
-@pytest.fixture
-def session(python, tmp_path):
-    """Gives the PredictResponses to PredictionLogs, from a process of its own."""
-    return functools.partial(_session, python, folder=tmp_path)
+@pytest.fixture(scope="module")
+def warm_up_logs(exported):
+    path = exported / "assets.extra" / "tf_serving_warmup_requests"
+    records = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
+    return [prediction_log_pb2.PredictionLog.FromString(record) for record in records]
 
 
-def _session(python, saved_model, logs, folder):
-    with tf.io.TFRecordWriter(str(folder / "requests")) as writer:
-        for log in logs:
-            writer.write(log.SerializeToString())
-    arguments = [saved_model, folder / "requests", folder / "responses"]
-    if sys.executable == PYTHON:
-        result = python(HERE / "session.py", *arguments)
-        assert result.returncode == 0, result.stderr
-    else:
-        subprocess.run([PYTHON, HERE / "session.py", *arguments], check=True, cwd=folder)
-    records = tf.data.TFRecordDataset(str(folder / "responses")).as_numpy_iterator()
-    return [predict_pb2.PredictResponse.FromString(record) for record in records]
-
-
-def test_a_session_answers_as_python_does(session, exported, calls, answers):
+@pytest.fixture(scope="module")
+def session(python, exported, calls, warm_up_logs, tmp_path_factory):
+    """The PredictResponses to `calls`, and to `warm_up_logs`, from a process of its own."""
     logs = []
     for name, inputs in calls.items():
         logs.append(prediction_log_pb2.PredictionLog())
         logs[-1].predict_log.request.CopyFrom(predict_request(name, inputs))
-    for response, name in zip(session(exported, logs), calls, strict=True):
+    folder = tmp_path_factory.mktemp("session")
+    with tf.io.TFRecordWriter(str(folder / "requests")) as writer:
+        for log in [*logs, *warm_up_logs]:
+            writer.write(log.SerializeToString())
+    arguments = [HERE / "session.py", exported, folder / "requests", folder / "responses"]
+    if sys.executable == PYTHON:
+        result = python(*arguments)
+        assert result.returncode == 0, result.stderr
+    else:
+        subprocess.run([PYTHON, *arguments], check=True, cwd=folder)
+    records = tf.data.TFRecordDataset(str(folder / "responses")).as_numpy_iterator()
+    responses = [predict_pb2.PredictResponse.FromString(record) for record in records]
+    return responses[: len(logs)], responses[len(logs) :]
+
+
+def test_a_session_answers_as_python_does(session, calls, answers):
+    for response, name in zip(session[0], calls, strict=True):
         found = {n: tf.make_ndarray(proto) for n, proto in response.outputs.items()}
         assert_same(found, answers[name])
 
 
-def test_the_warm_up_requests_replay(session, exported):
-    path = exported / "assets.extra" / "tf_serving_warmup_requests"
-    logs = [
-        prediction_log_pb2.PredictionLog.FromString(record)
-        for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
-    ]
+def test_the_warm_up_requests_replay(session, warm_up_logs):
     seen = set()
-    for log, response in zip(logs, session(exported, logs), strict=True):
+    for log, response in zip(warm_up_logs, session[1], strict=True):
         request = log.predict_log.request
         sizes = {proto.tensor_shape.dim[0].size for proto in request.inputs.values()}
         (size,) = sizes
