@@ -36,6 +36,35 @@ def test_translate_with_tensorflow(run, translator, exported):
         assert f"{sentence}\n  -> {best}  (-" in out
 
 
+def test_masked_language_model(run, tmp_path):
+    out = run(
+        "masked_language_model.py", "--lines", 300, "--layers", 1, "--epochs", 1, "--labels", 8,
+        "--label-epochs", 1, "--seeds", 1, "--output", tmp_path,
+    )  # fmt: skip
+    assert re.search(r"^single words +50\.0% ", out, re.MULTILINE)
+    scratch, pretrained = (
+        float(re.search(rf"^{name} +([\d.]+)% ", out, re.MULTILINE)[1])
+        for name in ("from scratch", "pretrained")
+    )
+    gain = float(re.search(r"^gain of pretraining: (\S+) points$", out, re.MULTILINE)[1])
+    assert gain == pytest.approx(pretrained - scratch, abs=0.11)
+    assert (tmp_path / "encoder.keras").is_file() and (tmp_path / "tokenizer.model").is_file()
+
+
+def test_single_words_do_not_tell_who_does_it():
+    from random import Random
+
+    import masked_language_model as example
+
+    texts, labels = example.labelled(Random(0), 200, each=2)
+    assert len(set(texts)) == 200 and (labels[::2] + labels[1::2] == 1).all()
+    for twin, other in zip(texts[::2], texts[1::2], strict=True):
+        forms = [sorted(text.rstrip(".?").split()) for text in (twin, other)]
+        assert forms[0] == forms[1] and twin[-1] == other[-1]
+    train, labels = example.labelled(Random(1), 100, unlike=texts)
+    assert not {*train} & {*texts} and 30 < labels.sum() < 70
+
+
 @pytest.mark.long
 def test_phrasebook_report(run, run_dir, tmp_path):
     copy = shutil.copytree(run_dir, tmp_path / "run")
