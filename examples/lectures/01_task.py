@@ -32,10 +32,8 @@ for axes, (source, links) in zip(figure.subplots(2, 1), ORDERS.items(), strict=T
     for i, word in enumerate(upper):
         axes.text(i, 1, word, ha="center", va="bottom", color=walk.BLUE, fontsize=12)
         for j in links[i]:
-            moved = (
-                walk.RED if source.startswith("Em") and word in ("Em", "Dezembro") else "#b8b8b8"
-            )
-            axes.plot([i, j], [0.97, 0.1], color=moved, linewidth=1.5)
+            colour = walk.RED if i < j else "#b8b8b8"
+            axes.plot([i, j], [0.97, 0.1], color=colour, linewidth=1.5)
     for j, word in enumerate(lower):
         axes.text(j, 0.07, word, ha="center", va="top", fontsize=12)
     axes.set_xlim(-0.6, 8.6)

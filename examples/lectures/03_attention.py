@@ -36,18 +36,14 @@ for name, e in scores.items():
 alpha = np.array(ops.softmax(scores["dot product"]))
 walk.table("context c_i: the encoder's states, averaged with these weights", alpha @ h, target)
 hard = np.eye(4)[alpha.argmax(1)]
-softer = {
-    t: np.abs(np.array(ops.softmax(scores["dot product"] / t)) - hard).max() for t in (1, 0.1)
-}
-print(
-    f"\nlargest difference from hard attention: {softer[1]:.2f}; of scores / 0.1: {softer[0.1]:.4f}"
-)
+print("\nhow far the weights are from hard attention, the scores divided by")
+for temperature in (1, 0.5, 0.1):
+    softer = np.array(ops.softmax(scores["dot product"] / temperature))
+    print(f"  {temperature}: {np.abs(softer - hard).max():.4f}")
 
 figure = Figure(figsize=(9, 2.6), layout="constrained")
 for axes, word, weights in zip(figure.subplots(1, 4, sharey=True), target, alpha, strict=True):
-    axes.bar(
-        source, weights, color=[walk.RED if x == weights.max() else "#9fb9d6" for x in weights]
-    )
+    axes.bar(source, weights, color=np.where(weights == weights.max(), walk.RED, "#9fb9d6"))
     axes.set_title(f"“{word}” looks at")
     axes.set_ylim(0, 1)
     walk.plain(axes)

@@ -57,9 +57,8 @@ figure = Figure(figsize=(10, 5), layout="constrained")
 for axes, place in zip(figure.subplots(3, 1), chosen, strict=True):
     block, head = np.unravel_index(place, distances.shape)
     weights = found[block, head, query]
-    walk.table(
-        f"block {block + 1}, head {head + 1}: where “{labels[query]}” looks", weights, None, labels
-    )
+    title = f"layer {block + 1}, head {head + 1}"
+    walk.table(f"{title}: where “{labels[query]}” looks", weights, None, labels)
     reach, angle = max(query, len(labels) - 1 - query), np.linspace(0, np.pi, 40)
     for j, (label, weight) in enumerate(zip(labels, weights, strict=True)):
         axes.text(j, -0.05, label, ha="center", va="top", color=walk.RED if j == query else "black")
@@ -67,7 +66,7 @@ for axes, place in zip(figure.subplots(3, 1), chosen, strict=True):
         x = query + radius - radius * np.cos(angle)
         y = (0.3 + 0.7 * abs(j - query) / reach) * np.sin(angle) if radius else 0 * angle
         axes.plot(x, y, color=walk.BLUE, linewidth=4 * strength, alpha=0.15 + 0.85 * strength)
-    axes.set_title(f"block {block + 1}, head {head + 1}", loc="left", fontsize=9, color=walk.GREY)
+    axes.set_title(title, loc="left", fontsize=9, color=walk.GREY)
     axes.set_ylim(-0.3, 1.05)
     axes.set_axis_off()
 walk.save(figure, arguments.output, "06_one_word.png")

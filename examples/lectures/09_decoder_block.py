@@ -1,4 +1,4 @@
-"""Step 10: the decoder block, and the mask that keeps a position from seeing what it has to predict.
+"""Step 10: the decoder block, and the mask that hides from a position what it has to predict.
 
 In training the whole target goes through at once. So 0 is added to the scores of the positions up
 to one's own, and minus infinity to those after it, which the softmax makes 0. Then the decoder
@@ -46,11 +46,10 @@ panels = figure.subplots(1, 4)
 walk.heat(panels[0], mask, words, words, "mask", digits=0, vmin=-1, cmap="Greys_r")
 walk.heat(panels[1], np.array(ops.softmax((scores + mask) / 8)), words, words, "after the softmax")
 panels[1].set_yticks([])
-for axes, weights, title in (
-    (panels[2], causal, "a causal layer, untrained"), (panels[3], cross, "cross-attention, untrained"),
-):  # fmt: skip
+untrained = {"a causal layer": causal, "cross-attention": cross}
+for axes, (title, weights) in zip(panels[2:], untrained.items(), strict=True):
     axes.imshow(weights[0, 0], cmap="Blues", vmin=0, vmax=0.5, aspect="auto")
-    axes.set_title(title)
+    axes.set_title(f"{title}, untrained")
     axes.set_ylabel("target")
 panels[2].set_xlabel("target")
 panels[3].set_xlabel("source")

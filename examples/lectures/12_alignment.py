@@ -30,7 +30,7 @@ if not RunFolder(arguments.recurrent_run).is_finished:
     print(f"{arguments.recurrent_run} is not there yet: a recurrent model is trained, for minutes.")
     keras_mt.training.train(
         "phrasebook", "pt", "en", arguments.recurrent_run, architecture="recurrent",
-        set={"num_layers": 1, "d_model": 128}, tokenizer=arguments.run, epochs=arguments.epochs,
+        model={"num_layers": 1, "d_model": 128}, tokenizer=arguments.run, epochs=arguments.epochs,
         max_length=64, batch_tokens=2048, dropout=0.1, warmup_steps=400, checkpoint_steps=100,
     )  # fmt: skip
 

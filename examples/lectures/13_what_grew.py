@@ -65,7 +65,7 @@ for axes, (name, (mask, says)) in zip(upper.subplots(1, 3), masks.items(), stric
     axes.set_xlabel(says)
 axes = lower.subplots()
 orders = {"sandwich": "ss" + "sf" * 4 + "ff", "paper": "sf" * 6}
-for y, (name, order) in enumerate(orders.items()):
+for y, order in enumerate(orders.values()):
     for x, letter in enumerate(order):
         colour = walk.BLUE if letter == "s" else walk.GREEN
         axes.barh(y, 0.92, left=x, height=0.7, color=colour)
