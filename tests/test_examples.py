@@ -86,8 +86,6 @@ def test_plot_schedule(run, tmp_path):
     assert {(31, 119, 180), (255, 127, 14), (44, 160, 44)} <= colours  # A curve for each preset.
 
 
-<<<<<<< HEAD
-=======
 def matrix(text, title, size):
     """The numbers of a matrix that a script of the walk printed."""
     lines = text.split(f"\n{title}\n")[1].splitlines()
@@ -163,23 +161,6 @@ def test_lectures_train_a_recurrent_model(run, run_dir, tmp_path):
     assert (tmp_path / "12_alignment.png").is_file()
 
 
-@pytest.mark.long
-def test_cluster_on_this_machine(corpus, run_dir, tmp_path):
-    arguments = [
-        ROOT / "examples/cluster/local.py", 2, "--data", corpus, "--source", "pt", "--target", "en",
-        "--output", tmp_path / "run", "--init", run_dir, "--steps", 2, "--max-length", 64,
-        "--batch-tokens", 512,
-    ]  # fmt: skip
-    result = subprocess.run(
-        [sys.executable, *map(str, arguments)], capture_output=True, text=True, check=False,
-        cwd=ROOT,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.count("finished at step 2") == 1
-    assert (tmp_path / "run" / "model.keras").is_file()
-
-
->>>>>>> lectures
 @pytest.fixture
 def local(tmp_path):
     """Starts cluster/local.py with workers that run a script; gives its process."""

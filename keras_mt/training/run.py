@@ -292,10 +292,18 @@ def _is_built_in(architecture):
 
 
 def _constructor_arguments(architecture):
-    """The names that a class takes, without those that it only hands on."""
-    variable = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-    parameters = inspect.signature(architecture).parameters.values()
-    return [parameter.name for parameter in parameters if parameter.kind not in variable]
+    """The names that a class takes, with those that it hands on to a base class of ours."""
+    names = {}
+    for base in architecture.__mro__:
+        if base.__module__.startswith("keras."):
+            break
+        if "__init__" in vars(base):
+            parameters = inspect.signature(base).parameters
+            variable = inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL
+            names |= {n: 0 for n, p in parameters.items() if p.kind not in variable and n[0] != "_"}
+            if all(p.kind != inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+                break
+    return list(names)
 
 
 def _preset(architecture, name):
