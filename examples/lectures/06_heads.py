@@ -66,6 +66,7 @@ for axes, place in zip(figure.subplots(3, 1), chosen, strict=True):
         x = query + radius - radius * np.cos(angle)
         y = (0.3 + 0.7 * abs(j - query) / reach) * np.sin(angle) if radius else 0 * angle
         axes.plot(x, y, color=walk.BLUE, linewidth=4 * strength, alpha=0.15 + 0.85 * strength)
+    title += f": the thickest is {weights.max():.2f}"
     axes.set_title(title, loc="left", fontsize=9, color=walk.GREY)
     axes.set_ylim(-0.3, 1.05)
     axes.set_axis_off()
