@@ -53,8 +53,9 @@ query = labels.index(arguments.word)
 places = np.arange(len(labels))
 distances = (found[:, :, query] * np.abs(places - query)).sum(-1)
 chosen = np.argsort(-distances, axis=None)[:3]
-figure = Figure(figsize=(10, 5), layout="constrained")
-for axes, place in zip(figure.subplots(3, 1), chosen, strict=True):
+figure = Figure(figsize=(10, 1.7 * len(chosen)), layout="constrained")
+panels = figure.subplots(len(chosen), 1, squeeze=False)[:, 0]
+for axes, place in zip(panels, chosen, strict=True):
     block, head = np.unravel_index(place, distances.shape)
     weights = found[block, head, query]
     title = f"layer {block + 1}, head {head + 1}"
