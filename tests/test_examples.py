@@ -139,7 +139,7 @@ def test_lectures_with_a_trained_model(run, run_dir, tmp_path):
     out = run("lectures/06_heads.py", *options, "--word", "mesa")
     assert "where “mesa” looks" in out
     out = run("lectures/11_search.py", *options, "--beam-size", "2")
-    assert "The book is on the table . </s>" in out.split("a beam of 2")[1]
+    assert "on the table . </s>" in out.split("a beam of 2")[1]
     out = run("lectures/12_alignment.py", *options, "--recurrent-run", run_dir)
     assert out.count("The book is on the table.") == 2
     assert re.search(r"book +looks at livro 0\.[5-9]", out)
