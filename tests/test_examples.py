@@ -37,6 +37,7 @@ def test_translate_with_tensorflow(run, translator, exported):
         assert f"{sentence}\n  -> {best}  (-" in out
 
 
+@pytest.mark.long
 def test_masked_language_model(run, tmp_path):
     out = run(
         "masked_language_model.py", "--lines", 300, "--layers", 1, "--epochs", 1, "--labels", 8,
@@ -97,6 +98,7 @@ def softmax(x):
     return np.exp(x) / np.exp(x).sum(-1, keepdims=True)
 
 
+@pytest.mark.long
 def test_lectures_without_a_model(run, tmp_path):
     """The matrices are those of the lectures, where they give them, and as computed here."""
     scripts = sorted((ROOT / "examples/lectures").glob("[01]*.py"))
@@ -133,6 +135,7 @@ def test_lectures_without_a_model(run, tmp_path):
     np.testing.assert_array_equal(weights[1], weights[5])  # Both cats.
 
 
+@pytest.mark.long
 def test_lectures_with_a_trained_model(run, run_dir, tmp_path):
     sentence = "O livro está em cima da mesa."
     options = ("--output", tmp_path, "--run", run_dir, "--sentence", sentence)
