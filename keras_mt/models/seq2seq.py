@@ -77,6 +77,25 @@ class Seq2Seq:
             raise ValueError(f"Unknown preset {preset!r}; there are {', '.join(cls.presets)}.")
         return cls(**{**cls.presets[preset]["model"], **kwargs})
 
+    def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
+        """As `keras.Model.fit`, but refuses `keras_mt.data.Batches` longer than `max_length`."""
+        self._check_length(x)
+        self._check_length(kwargs.get("validation_data"))
+        return super().fit(x, *args, **kwargs)
+
+    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """As `keras.Model.evaluate`, but refuses `keras_mt.data.Batches` as `fit` does."""
+        self._check_length(x)
+        return super().evaluate(x, *args, **kwargs)
+
+    def _check_length(self, batches):
+        longest = getattr(batches, "max_length", 0)
+        if longest > self.max_length:
+            raise ValueError(
+                f"The batches hold sentences of up to max_length={longest} tokens, and the model "
+                f"takes max_length={self.max_length}: give Batches the model's, or the model more."
+            )
+
     def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> Cache:
         """Encodes the source and begins a step-by-step decoding.
 
