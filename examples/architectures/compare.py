@@ -30,7 +30,7 @@ import sacrebleu
 from matplotlib.figure import Figure
 
 from keras_mt import Tokenizer, Translator
-from keras_mt.data import load_corpus
+from keras_mt.data import Batches, load_corpus
 from keras_mt.files import written_whole
 from keras_mt.run_folder import RunFolder
 from keras_mt.serving import ExportedTranslator
@@ -171,8 +171,10 @@ def measure(corpus, row, folder, steps):
         rows = [(source, target), *joined(pairs["train"], TRAINED_LINES)]
         temporary.write_text("".join("\t".join(pair) + "\n" for pair in rows), encoding="utf-8")
     run, export = folder / row, folder / "exports" / row / "1"
+    before, start = steps_of(run), time.process_time()
     train([data, lines], source, target, run, tokenizer=tokenizer, **options)
-    load = os.getloadavg()[1]  # Before it is measured, which takes fewer threads.
+    trained, seconds = steps_of(run) - before, time.process_time() - start
+    load = os.getloadavg()[2]
     translator = Translator.load(run, split_sentences=False)
     if not export.exists():
         translator.export(export)
@@ -193,31 +195,51 @@ def measure(corpus, row, folder, steps):
         tokens = pieces.row_lengths().numpy().mean() + 1  # The end.
         by_length.append([size, round(float(tokens), 1), bleu(test)])
         print(f"{size} in a line, {tokens:.0f} tokens: BLEU {by_length[-1][-1]}", flush=True)
-    seconds = []
-    sources = [pair[0] for pair in pairs["test"]]
+    clocks = {"processor": time.process_time, "wall": time.perf_counter}
+    sources, times = [pair[0] for pair in pairs["test"]], {name: [] for name in clocks}
     for _ in range(3):
-        start = time.perf_counter()
+        starts = {name: clock() for name, clock in clocks.items()}
         exported.hypotheses(sources)
-        seconds.append(time.perf_counter() - start)
+        for name, clock in clocks.items():
+            times[name].append(clock() - starts[name])
+    decoded = {
+        name: round(len(sources) / statistics.median(each), 1) for name, each in times.items()
+    }
     log = RunFolder(run).read_log()
     rates = [float(line["tokens_per_second"]) for line in log if line["tokens_per_second"]]
+    counts = Batches(
+        [load_corpus(each, source, target, "train") for each in (data, lines)],
+        translator.tokenizer,
+        COMMON["batch_tokens"],
+    ).counts
+    tokens = trained * counts.target_tokens / counts.batches
     return {
         "title": title,
         "options": options,
         "parameters": translator.models[0].count_params(),
-        "steps": int(log[-1]["step"]),
+        "steps": steps_of(run),
         "minutes": round(float(log[-1]["seconds"]) / 60, 1),
-        "tokens_per_second": round(statistics.median(rates or [0])),
+        # Of this process: None where another had trained it all.
+        "training_tokens_per_second": {
+            "processor": round(tokens / seconds) if tokens else None,
+            "wall": round(statistics.median(rates or [0])),
+        },
         "validation_bleu": bleu(pairs["validation"]),
         "test_bleu": by_length[0][-1],
         "bleu_by_length": by_length,
-        "sentences_per_second": round(len(sources) / statistics.median(seconds), 1),
+        "decoded_sentences_per_second": decoded,
         "export_bytes": sum(file.stat().st_size for file in export.rglob("*") if file.is_file()),
         "load": round(load, 1),
         "date": datetime.date.today().isoformat(),
         "machine": machine(),
         "versions": {name: metadata.version(name) for name in ("keras_mt", "keras", "tensorflow")},
     }
+
+
+def steps_of(run):
+    """How many steps a run has been trained for, by its last checkpoint."""
+    checkpoint = RunFolder(run).last_checkpoint
+    return int(checkpoint.rpartition("-")[2]) if checkpoint else 0
 
 
 def texts(data, source, target, split):
@@ -247,17 +269,19 @@ def table(rows):
     """The table in Markdown."""
     sizes = (TRAINED_LINES[-1], TEST_LINES[-1])
     columns = [
-        "", "parameters", "training, minutes", "tokens/s", "validation BLEU", "test BLEU",
-        *(f"{size} in a line" for size in sizes), "sentences/s", "export, MB",
+        "", "parameters", "trained tokens/s", "validation BLEU", "test BLEU",
+        *(f"{size} in a line" for size in sizes), "decoded sentences/s", "export, MB",
     ]  # fmt: skip
     lines = [columns, ["---", *["---:"] * (len(columns) - 1)]]
     for row in rows.values():
         by_size = {size: bleu for size, _, bleu in row["bleu_by_length"]}
         lines.append([
-            row["title"], f"{row['parameters']:,}", f"{row['minutes']:.1f}",
-            f"{row['tokens_per_second']:,}", f"{row['validation_bleu']:.1f}",
-            f"{row['test_bleu']:.1f}", *(f"{by_size[size]:.1f}" for size in sizes),
-            f"{row['sentences_per_second']:.0f}", f"{row['export_bytes'] / 1e6:.1f}",
+            row["title"], f"{row['parameters']:,}",
+            f"{row['training_tokens_per_second']['processor'] or 0:,}",
+            f"{row['validation_bleu']:.1f}", f"{row['test_bleu']:.1f}",
+            *(f"{by_size[size]:.1f}" for size in sizes),
+            f"{row['decoded_sentences_per_second']['processor']:.0f}",
+            f"{row['export_bytes'] / 1e6:.1f}",
         ])  # fmt: skip
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
