@@ -130,9 +130,9 @@ def main():
     results.mkdir(parents=True, exist_ok=True)
     lines = results / f"{arguments.corpus}.jsonl"
     for row in arguments.rows or ROWS:
-        done = read(lines)
-        if row not in done:
-            done[row] = {"row": row, **measure(arguments.corpus, row, folder, arguments.steps)}
+        if row not in read(lines):
+            line = {"row": row, **measure(arguments.corpus, row, folder, arguments.steps)}
+            done = {**read(lines), row: line}  # Another process may have added others.
             with written_whole(lines) as temporary:
                 temporary.write_text(
                     "".join(json.dumps(done[each]) + "\n" for each in ROWS if each in done)
