@@ -28,7 +28,9 @@ def norm_layer(norm: str, dtype: DType, name: str) -> keras.layers.Layer:
     """
     check_one_of(("layer", "rms"), norm=norm)
     layers = {"layer": keras.layers.LayerNormalization, "rms": keras.layers.RMSNormalization}
-    return layers[norm](epsilon=1e-5, dtype=dtype, name=name)
+    layer = layers[norm](epsilon=1e-5, dtype=dtype, name=name)
+    layer.supports_masking = True  # Keras's RMSNormalization does not say so.
+    return layer
 
 
 class _Block(keras.layers.Layer):
@@ -363,6 +365,28 @@ class DecoderBlock(_Block):
         if self.cross_attention is not None:
             memory_cache = self.cross_attention.project(memory)
         return cache, memory_cache
+
+    def begin(
+        self, target: Tensor, target_mask: Tensor | None = None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """The block on a beginning that all hypotheses share, such as a prompt.
+
+        Args:
+            target: Float tensor `[batch, length, width]`, at the positions from 0.
+            target_mask: Boolean `[batch, length]`, true at real tokens.
+
+        Returns:
+            The outputs `[batch, length, width]`, and the `beginning` for each `step`.
+        """
+        beginning = None
+
+        def attend_to_self(x):
+            nonlocal beginning
+            beginning = self.self_attention.begin(x)
+            return self.self_attention(x, mask=target_mask)
+
+        functions = {"s": attend_to_self, "f": self._feed_forward(target_mask)}
+        return self._in_order(target, functions), beginning
 
     def step(
         self,

@@ -5,14 +5,16 @@ import importlib
 import os
 import sys
 
+from keras_mt.models.decoder_only import DecoderOnly
 from keras_mt.models.seq2seq import Seq2Seq, built, copy_of
 from keras_mt.models.transformer import PRESETS, Transformer
 
-ARCHITECTURES = {"transformer": Transformer}
+ARCHITECTURES = {"transformer": Transformer, "decoder_only": DecoderOnly}
 
 __all__ = [
     "ARCHITECTURES",
     "PRESETS",
+    "DecoderOnly",
     "Seq2Seq",
     "Transformer",
     "architecture_name",

@@ -1,0 +1,249 @@
+"""A decoder-only Transformer: a language model, and a translator behind the same seam."""
+
+from typing import Any, ClassVar
+
+import keras
+from keras import ops
+
+from keras_mt.layers import DecoderBlock, PositionalEmbedding, target_mask
+from keras_mt.layers.blocks import norm_layer
+from keras_mt.layers.types import Activation, Shape, Tensor
+from keras_mt.layers.validation import check_one_of, check_positive
+from keras_mt.models.seq2seq import Seq2Seq
+
+_TRAINING = {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": 4096}
+_LLAMA = {
+    "activation": "silu",
+    "norm": "rms",
+    "positions": "rotary",
+    "gated": True,
+    "use_bias": False,
+}
+_SIZE = ("num_layers", "d_model", "num_heads", "d_ff")
+
+
+def _preset(size, training=_TRAINING, **model):
+    return {
+        "model": {**dict(zip(_SIZE, size, strict=True)), **model},
+        "training": training,
+    }
+
+
+@keras.saving.register_keras_serializable(package="keras_mt")
+class DecoderOnly(Seq2Seq, keras.Model):
+    """A stack of causal blocks over source and target in one sequence.
+
+    As a translator it reads "source, start, target": the source, the start token as the separator,
+    and the target, each position seeing all before it. Called on the target alone,
+    `{"target": int32 [batch, length]}`, it is a language model. Output float32 logits
+    `[batch, target_length, vocab_size]`, at each position for the token that comes next.
+
+    By default the blocks are GPT-2's; the presets `"tiny"` and `"llama3"` have Llama's.
+
+    Args:
+        vocab_size: Number of tokens of the joint vocabulary.
+        num_layers: Number of blocks.
+        d_model: Width of the model.
+        num_heads: Number of attention heads; must divide `d_model`.
+        d_ff: Inner width of the feed-forward networks.
+        dropout: Rate of dropout on the embeddings and on the output of each sublayer.
+        activation: Activation of the feed-forward networks.
+        norm: `"layer"` or `"rms"`, before each sublayer and at the end.
+        positions: `"learned"`, `"sinusoidal"`, `"rotary"`, or None for none. They go on from the
+            source to the target.
+        gated: Whether the feed-forward networks have gates.
+        use_bias: Whether attention and feed-forward networks add biases.
+        num_key_value_heads: Heads of keys and values, each shared by as many heads of queries;
+            None for `num_heads`.
+        rotary_base: Base of the rotary positions.
+        tie_output: Whether the output projection shares the embedding's weights.
+        max_length: The longest source or target, in tokens.
+        padding_id: The token that fills up both sides.
+        **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
+
+    Raises:
+        ValueError: If an argument is impossible; the message names it.
+
+    Reference:
+        Radford et al. 2019, Language Models are Unsupervised Multitask Learners; Llama Team 2024,
+        The Llama 3 Herd of Models (https://arxiv.org/abs/2407.21783).
+
+    Example:
+
+    >>> model = DecoderOnly(100, num_layers=2, d_model=32, num_heads=4, d_ff=64)
+    >>> source, target = np.array([[7, 9, 3]]), np.array([[2, 5]])
+    >>> tuple(model({"source": source, "target": target}).shape)
+    (1, 2, 100)
+    """
+
+    presets: ClassVar[dict[str, dict[str, dict[str, Any]]]] = {
+        "tiny": _preset((6, 128, 4, 256), dropout=0.2, num_key_value_heads=2, **_LLAMA),
+        "gpt2": _preset((12, 768, 12, 3072), dropout=0.1),
+        "llama3": _preset(
+            (32, 4096, 32, 14336),
+            dropout=0.0,
+            num_key_value_heads=8,
+            rotary_base=500000.0,
+            tie_output=False,
+            max_length=8192,
+            **_LLAMA,
+        ),
+    }
+
+    def __init__(
+        self,
+        vocab_size: int,
+        num_layers: int = 12,
+        d_model: int = 768,
+        num_heads: int = 12,
+        d_ff: int = 3072,
+        dropout: float = 0.1,
+        activation: Activation = "gelu",
+        norm: str = "layer",
+        positions: str | None = "learned",
+        gated: bool = False,
+        use_bias: bool = True,
+        num_key_value_heads: int | None = None,
+        rotary_base: float = 10000.0,
+        tie_output: bool = True,
+        max_length: int = 1024,
+        padding_id: int = 0,
+        **kwargs: Any,
+    ):
+        check_positive(num_layers=num_layers, d_model=d_model, num_heads=num_heads)
+        check_one_of(("learned", "sinusoidal", "rotary", None), positions=positions)
+        super().__init__(**kwargs)
+        self._config = {
+            "vocab_size": vocab_size,
+            "num_layers": num_layers,
+            "d_model": d_model,
+            "num_heads": num_heads,
+            "d_ff": d_ff,
+            "dropout": dropout,
+            "activation": keras.activations.serialize(keras.activations.get(activation)),
+            "norm": norm,
+            "positions": positions,
+            "gated": gated,
+            "use_bias": use_bias,
+            "num_key_value_heads": num_key_value_heads,
+            "rotary_base": rotary_base,
+            "tie_output": tie_output,
+            "max_length": max_length,
+            "padding_id": padding_id,
+        }
+        self.source_vocab_size = self.target_vocab_size = self.vocab_size = vocab_size
+        self.d_model, self.max_length, self.padding_id = d_model, max_length, padding_id
+        self.embedding = PositionalEmbedding(
+            vocab_size,
+            d_model,
+            dropout,
+            max_length=2 * max_length,  # A source, and a target after it.
+            padding_id=padding_id,
+            tie_weights=tie_output,
+            encoding=None if positions == "rotary" else positions,
+            scale=False,
+            dtype=self.dtype_policy,
+            name="embedding",
+        )
+        self.blocks = [
+            DecoderBlock(
+                num_heads,
+                d_ff,
+                dropout,
+                activation,
+                pre_norm=True,
+                norm=norm,
+                gated=gated,
+                use_bias=use_bias,
+                num_key_value_heads=num_key_value_heads,
+                rotary_base=rotary_base if positions == "rotary" else None,
+                dtype=self.dtype_policy,
+                name=f"block_{i}",
+            )
+            for i in range(num_layers)
+        ]
+        self.final_norm = norm_layer(norm, self.dtype_policy, "final_norm")
+
+    def build(self, input_shape: Shape | dict[str, Shape] | None = None) -> None:
+        self.embedding.build((None, None))
+        for block in self.blocks:
+            block.build((None, None, self.d_model))
+        self.final_norm.build((None, None, self.d_model))
+        self.built = True
+
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
+        target = inputs["target"]
+        source = inputs.get("source")
+        if source is None:
+            source = target[:, :0]
+        tokens, mask, lengths = self._at_the_end(source)
+        positions = [
+            _counted(mask),
+            ops.expand_dims(lengths, 1) + ops.arange(ops.shape(target)[1], dtype="int32"),
+        ]
+        mask = ops.concatenate([mask, target_mask(target, self.padding_id)], axis=1)
+        hidden = self.embedding(
+            ops.concatenate([tokens, ops.cast(target, tokens.dtype)], axis=1),
+            positions=ops.concatenate(positions, axis=1),
+            mask=mask,
+            training=training,
+        )
+        for block in self.blocks:
+            hidden = block(hidden, target_mask=mask, training=training)
+        hidden = hidden[:, ops.shape(source)[1] :]
+        return self.embedding(self.final_norm(hidden), reverse=True)
+
+    def _at_the_end(self, source):
+        """The source with its padding before it, so that the target follows; mask and lengths."""
+        mask = ops.not_equal(source, self.padding_id)
+        lengths = ops.sum(ops.cast(mask, "int32"), axis=1)
+        places = ops.arange(ops.shape(source)[1], dtype="int32")
+        places = places - (ops.shape(source)[1] - ops.expand_dims(lengths, 1))
+        tokens = ops.take_along_axis(source, ops.maximum(places, 0), axis=1)
+        return ops.where(places < 0, self.padding_id, tokens), places >= 0, lengths
+
+    def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> dict[str, Any]:
+        """See `Seq2Seq.start_decoding`: the source is the beginning, which hypotheses share."""
+        tokens, mask, lengths = self._at_the_end(source)
+        hidden = self.embedding(tokens, positions=_counted(mask), mask=mask)
+        beginnings, empty = [], []
+        for block in self.blocks:
+            hidden, beginning = block.begin(hidden, mask)
+            beginnings.append(beginning)
+            empty.append(block.start(ops.shape(source)[0])[0])
+        return {"source": beginnings, "target": empty, "mask": mask, "lengths": lengths}
+
+    def decode_step(
+        self,
+        tokens: Tensor,
+        position: int | Tensor,
+        cache: dict[str, Any],
+        mask: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """See `Seq2Seq.decode_step`; the logits are float32."""
+        rows, beams = ops.shape(tokens)
+        source_length = ops.shape(cache["mask"])[1]
+        if mask is None:
+            mask = ops.ones((rows, beams, position + 1), "bool")
+        seen = ops.broadcast_to(cache["mask"][:, None], (rows, beams, source_length))
+        mask = ops.concatenate([seen, mask], axis=-1)
+        hidden = self.embedding(tokens, positions=cache["lengths"][:, None] + position)
+        hidden = ops.reshape(hidden, (-1, self.d_model))
+        # Rotary positions count the padding before the source: it is the distances that matter.
+        place, grown = source_length + position, []
+        for block, *caches in zip(self.blocks, cache["target"], cache["source"], strict=True):
+            hidden, block_cache = block.step(
+                hidden, caches[0], mask, positions=place, beginning=caches[1]
+            )
+            grown.append(block_cache)
+        logits = self.embedding(self.final_norm(hidden), reverse=True)
+        logits = ops.reshape(logits, (rows, beams, self.vocab_size))
+        return logits, {**cache, "target": grown}
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), **self._config}
+
+
+def _counted(mask):
+    """The position of each real token, 0, 1, 2, ..., after padding."""
+    return ops.maximum(ops.cumsum(ops.cast(mask, "int32"), axis=1) - 1, 0)
