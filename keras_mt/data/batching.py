@@ -178,7 +178,9 @@ class Batches:
         size = self.counts.batches
         dataset = self._dataset(number * size, (number + 1) * size, shard)
         parts = len(np.atleast_1d(shard[0]))
-        return dataset.apply(tf.data.experimental.assert_cardinality(size * parts))
+        dataset = dataset.apply(tf.data.experimental.assert_cardinality(size * parts))
+        dataset.max_length = self.max_length  # Which the `fit` of a `Seq2Seq` looks at.
+        return dataset
 
     def stream(self, start_step: int = 0, shard: Shard = (0, 1)) -> tf.data.Dataset:
         """The batches of all epochs without end, from a given step on; `shard` as in `epoch`."""
@@ -275,7 +277,9 @@ class Batches:
 
         signature = ({"source": _IDS, "target": _IDS}, _IDS)
         batches = tf.data.Dataset.from_generator(generate, output_signature=signature)
-        return untuned(batches.prefetch(_PREFETCHED))
+        batches = untuned(batches.prefetch(_PREFETCHED))
+        batches.max_length = self.max_length
+        return batches
 
     def _batch(self, index, seed, shard, count):
         rows = -(-len(index) // count)

@@ -119,7 +119,8 @@ class _Block(keras.layers.Layer):
 
     def _build_feed_forward(self, input_shape):
         if self.feed_forward is not None:
-            self.feed_forward.build(input_shape)
+            if not self.feed_forward.built:  # One from a file may be.
+                self.feed_forward.build(input_shape)
             self.feed_forward_norm.build(input_shape)
 
     def _sublayer(self, inputs, norm, function, training=None):

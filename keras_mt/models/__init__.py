@@ -6,15 +6,21 @@ import os
 import sys
 
 from keras_mt.models.decoder_only import DecoderOnly
+from keras_mt.models.recurrent import Recurrent
 from keras_mt.models.seq2seq import Seq2Seq, built, copy_of
 from keras_mt.models.transformer import PRESETS, Transformer
 
-ARCHITECTURES = {"transformer": Transformer, "decoder_only": DecoderOnly}
+ARCHITECTURES = {
+    "transformer": Transformer,
+    "recurrent": Recurrent,
+    "decoder_only": DecoderOnly,
+}
 
 __all__ = [
     "ARCHITECTURES",
     "PRESETS",
     "DecoderOnly",
+    "Recurrent",
     "Seq2Seq",
     "Transformer",
     "architecture_name",

@@ -1,6 +1,6 @@
 """A decoder-only Transformer: a language model, and a translator behind the same seam."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import keras
 from keras import ops
@@ -9,7 +9,7 @@ from keras_mt.layers import DecoderBlock, PositionalEmbedding, target_mask
 from keras_mt.layers.blocks import norm_layer
 from keras_mt.layers.types import Activation, Shape, Tensor
 from keras_mt.layers.validation import check_one_of, check_positive
-from keras_mt.models.seq2seq import Seq2Seq
+from keras_mt.models.seq2seq import Seq2Seq, copy_of, untied_copy_of
 
 _TRAINING = {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": 4096}
 _LLAMA = {
@@ -239,6 +239,12 @@ class DecoderOnly(Seq2Seq, keras.Model):
         logits = self.embedding(self.final_norm(hidden), reverse=True)
         logits = ops.reshape(logits, (rows, beams, self.vocab_size))
         return logits, {**cache, "target": grown}
+
+    def for_inference(self, dtype: str = "float32") -> Self:
+        """A copy in another dtype, whose output projection has a kernel of its own."""
+        if not self._config["tie_output"]:
+            return copy_of(self, dtype=dtype)
+        return untied_copy_of(self, lambda model: model.embedding.embedding, dtype=dtype)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **self._config}

@@ -1,8 +1,10 @@
 """What a translator asks of a model."""
 
-from typing import Any, Self, TypeVar
+from collections.abc import Callable
+from typing import Any, ClassVar, Self, TypeVar
 
 import keras
+from keras import ops
 
 from keras_mt.layers.types import Tensor
 
@@ -30,6 +32,8 @@ class Seq2Seq:
         padding_id: The token that fills up both sides.
         max_length: The longest source or target, in tokens.
         d_model: The width that the paper's learning rate goes by; 512 unless the model says.
+        presets: Known sizes by name, the first the one that a training takes unless told: each
+            `{"model": arguments of the constructor, "training": options of the training}`.
 
     Example:
 
@@ -48,6 +52,49 @@ class Seq2Seq:
     padding_id: int
     max_length: int
     d_model: int = 512
+    presets: ClassVar[dict[str, dict[str, dict[str, Any]]]] = {}
+
+    @classmethod
+    def from_preset(cls, preset: str, **kwargs: Any) -> Self:
+        """A model of a known size: `"tiny"`, say.
+
+        Args:
+            preset: Name of one of the class's `presets`.
+            **kwargs: `vocab_size`, and any argument of the constructor to set otherwise.
+
+        Returns:
+            An untrained model.
+
+        Raises:
+            ValueError: If there is no such preset.
+
+        Example:
+
+        >>> keras_mt.Transformer.from_preset("tiny", vocab_size=1000).count_params()
+        1453056
+        """
+        if preset not in cls.presets:
+            raise ValueError(f"Unknown preset {preset!r}; there are {', '.join(cls.presets)}.")
+        return cls(**{**cls.presets[preset]["model"], **kwargs})
+
+    def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
+        """As `keras.Model.fit`, but refuses `keras_mt.data.Batches` longer than `max_length`."""
+        self._check_length(x)
+        self._check_length(kwargs.get("validation_data"))
+        return super().fit(x, *args, **kwargs)
+
+    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """As `keras.Model.evaluate`, but refuses `keras_mt.data.Batches` as `fit` does."""
+        self._check_length(x)
+        return super().evaluate(x, *args, **kwargs)
+
+    def _check_length(self, batches):
+        longest = getattr(batches, "max_length", 0)
+        if longest > self.max_length:
+            raise ValueError(
+                f"The batches hold sentences of up to max_length={longest} tokens, and the model "
+                f"takes max_length={self.max_length}: give Batches the model's, or the model more."
+            )
 
     def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> Cache:
         """Encodes the source and begins a step-by-step decoding.
@@ -125,6 +172,25 @@ def copy_of(model: _Model, **config: Any) -> _Model:
     """
     copy = built(type(model).from_config({**model.get_config(), **config}))
     copy.set_weights(built(model).get_weights())
+    return copy
+
+
+def untied_copy_of(
+    model: _Model, embedding: Callable[[_Model], keras.layers.ReversibleEmbedding], **config: Any
+) -> _Model:
+    """As `copy_of`, of a model with `tie_output`: its output projection gets a kernel of its own.
+
+    The product with a transposed embedding takes TensorFlow 1.7 times as long, at each step.
+
+    Args:
+        model: The model.
+        embedding: Finds the embedding that is tied, in the model and in its copy.
+        **config: Constructor arguments to set otherwise.
+    """
+    copy = built(type(model).from_config({**model.get_config(), **config, "tie_output": False}))
+    weights, kernel = iter(built(model).get_weights()), embedding(copy).reverse_embeddings
+    transposed = ops.transpose(embedding(model).embeddings)
+    copy.set_weights([transposed if w is kernel else next(weights) for w in copy.weights])
     return copy
 
 

@@ -11,7 +11,7 @@ from keras_mt.layers import DecoderBlock, EncoderBlock, PositionalEmbedding, tar
 from keras_mt.layers.blocks import norm_layer
 from keras_mt.layers.types import Activation, DType, Tensor
 from keras_mt.layers.validation import check_one_of, check_positive
-from keras_mt.models.seq2seq import Seq2Seq, copy_of
+from keras_mt.models.seq2seq import Seq2Seq, copy_of, untied_copy_of
 
 # `model`: arguments of Transformer. `training`: what the same source trains it with, and what
 # `keras-mt train` takes unless told otherwise. base and big are Vaswani et al. 2017, table 3;
@@ -215,29 +215,6 @@ class Transformer(Seq2Seq, keras.Model):
             setattr(self, name, self._config[name])
         self.source_vocab_size = self.target_vocab_size = vocab_size
 
-    @classmethod
-    def from_preset(cls, preset: str, **kwargs: Any) -> Self:
-        """A Transformer of a known size: `"tiny"`, `"base"` or `"big"`.
-
-        Args:
-            preset: Name of the preset; `keras_mt.models.PRESETS` shows what each holds.
-            **kwargs: `vocab_size`, and any argument of the constructor to set otherwise.
-
-        Returns:
-            An untrained `Transformer`.
-
-        Raises:
-            ValueError: If there is no such preset.
-
-        Example:
-
-        >>> Transformer.from_preset("tiny", vocab_size=1000).count_params()
-        1453056
-        """
-        if preset not in cls.presets:
-            raise ValueError(f"Unknown preset {preset!r}; there are {', '.join(cls.presets)}.")
-        return cls(**{**cls.presets[preset]["model"], **kwargs})
-
     @functools.cached_property
     def encoder(self) -> keras.Model:
         """The encoder, a functional model: source tokens to `[batch, source_length, d_model]`.
@@ -334,23 +311,10 @@ class Transformer(Seq2Seq, keras.Model):
         return ops.mean(ops.cast(scores, "float32"), axis=1)
 
     def for_inference(self, dtype: str = "float32") -> Self:
-        """A copy in another dtype, whose output projection has a kernel of its own.
-
-        The product with a transposed embedding takes TensorFlow 1.7 times as long, at each step.
-        """
+        """A copy in another dtype, whose output projection has a kernel of its own."""
         if not self._config["tie_output"]:
             return copy_of(self, dtype=dtype)
-        copy = self.from_config({**self.get_config(), "dtype": dtype, "tie_output": False})
-        weights = iter(self.get_weights())
-        kernel = copy.target_embedding.embedding.reverse_embeddings
-        embeddings = self.target_embedding.embedding.embeddings
-        copy.set_weights(
-            [
-                ops.transpose(embeddings) if weight is kernel else next(weights)
-                for weight in copy.weights
-            ]
-        )
-        return copy
+        return untied_copy_of(self, lambda model: model.target_embedding.embedding, dtype=dtype)
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -303,6 +303,8 @@ class TranslationGraph:
 
     def _translate_pieces(self, pieces, token_scores, refused, prefix=None, own=None):
         empty = pieces.row_lengths() == 0
+        if prefix is not None:  # Of a language model it is all there is.
+            empty &= prefix.lengths == 0
         found = self._search(pieces, refused | empty, prefix, own)
         rows, n_best, length = tf.unstack(tf.shape(found.tokens))
         flat = tf.reshape(found.tokens, (rows * n_best, length))

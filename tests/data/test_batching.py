@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import keras_mt
 from keras_mt import Tokenizer
 from keras_mt.data import Batches, load_corpus
 
@@ -249,3 +250,21 @@ for iterator in iterators * 2:
 
 def test_a_script_ends_while_batches_are_made():
     subprocess.run([sys.executable, "-c", ENDS_IN_A_BATCH], check=True, timeout=100)
+
+
+def test_a_model_that_takes_shorter_sentences_refuses_them_by_name(texts, tokenizer, eager):
+    data = batches(texts, tokenizer)
+    model = keras_mt.Transformer(tokenizer.vocab_size, 1, 8, 2, 8, max_length=16)
+    model.compile("adam", keras_mt.losses.CrossEntropy())
+    tokens = np.array([[2, 5]])
+    calls = [
+        lambda: model.fit(data.epoch(0)),
+        lambda: model.fit(data.stream(), steps_per_epoch=1),
+        lambda: model.fit(
+            {"source": tokens, "target": tokens}, tokens, validation_data=data.epoch(0)
+        ),
+        lambda: model.evaluate(data.epoch(0)),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=r"max_length=24.*max_length=16"):
+            call()

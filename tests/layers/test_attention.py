@@ -8,6 +8,7 @@ from keras_mt.layers import (
     CausalSelfAttention,
     CrossAttention,
     MultiHeadAttention,
+    rotate_by_position,
     scaled_dot_product_attention,
 )
 
@@ -258,3 +259,55 @@ def test_batches_of_other_sizes_are_refused(layer):
         layer(normal(4, 3, 8), normal(2, 3, 8))
     with pytest.raises(ValueError, match=sizes):
         layer(keras.Input(batch_shape=(4, 3, 8)), keras.Input(batch_shape=(2, 3, 8)))
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize("masked", ["no", "each query", "each head"])
+def test_grouped_queries_are_attention_with_repeated_keys(heads, masked):
+    generator = np.random.default_rng(heads)
+    query = generator.normal(size=(2, 4, 5, 6)).astype("float32")
+    key, value = (generator.normal(size=(2, heads, 3, 6)).astype("float32") for _ in range(2))
+    mask = {
+        "no": None,
+        "each query": generator.random((2, 1, 5, 3)) < 0.7,
+        "each head": generator.random((2, 4, 5, 3)) < 0.7,
+    }[masked]
+    found = scaled_dot_product_attention(query, key, value, mask)
+    repeated = (np.repeat(x, 4 // heads, axis=1) for x in (key, value))
+    expected = scaled_dot_product_attention(query, *repeated, mask)
+    for mine, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, other, atol=1e-5)
+
+
+def test_rotary_products_depend_on_the_distance_alone():
+    """Each pair of numbers is a complex number, which a position turns."""
+    generator = np.random.default_rng(0)
+    x, y = (generator.normal(size=(1, 2, 4, 8)).astype("float32") for _ in range(2))
+    turned = np.array(rotate_by_position(x, base=100.0))
+    pairs = x[..., :4] + 1j * x[..., 4:]
+    angles = np.arange(4)[:, None] / 100.0 ** (np.arange(4) / 4)
+    expected = pairs * np.exp(1j * angles)
+    np.testing.assert_allclose(turned[..., :4] + 1j * turned[..., 4:], expected, atol=1e-5)
+    products = [
+        np.sum(
+            np.array(rotate_by_position(x, 3 + shift)) * np.array(rotate_by_position(y, 7 + shift)),
+            -1,
+        )
+        for shift in (0, 50)
+    ]
+    np.testing.assert_allclose(*products, atol=1e-4)
+    by_row = rotate_by_position(np.repeat(x, 2, axis=0), np.array([[0, 1, 2, 3]] * 2), 100.0)
+    np.testing.assert_allclose(by_row, np.repeat(turned, 2, axis=0), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"num_key_value_heads": 3}, "num_key_value_heads=3"),
+        ({"rotary_base": 0.5}, "rotary_base=0.5"),
+        ({"rotary_base": 100.0, "key_dim": 3}, "even.*key_dim=3"),
+    ],
+)
+def test_impossible_grouping_and_rotation_are_refused_by_name(options, match):
+    with pytest.raises(ValueError, match=match):
+        MultiHeadAttention(4, **options)(np.zeros((1, 2, 8)), np.zeros((1, 2, 8)))

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
@@ -96,3 +98,106 @@ def test_one_step_at_a_time_equals_the_whole_sequence(pre_norm, with_memory):
             x[:, i : i + 1], cache, memory_cache=memory_cache, memory_mask=mask
         )
         np.testing.assert_allclose(output[:, 0], whole[:, i], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("case", "options"),
+    [
+        ("post relu", {"pre_norm": False, "activation": "relu"}),
+        ("pre gelu", {"pre_norm": True, "activation": "gelu"}),
+    ],
+)
+def test_blocks_are_torchs_on_its_weights(case, options):
+    golden = dict(np.load(Path(__file__).parent / "golden" / "blocks.npz"))
+    source, target, mask = golden["source"], golden["target"], golden["mask"]
+    encoder, decoder = EncoderBlock(2, 12, **options), DecoderBlock(2, 12, **options)
+    encoder(source)
+    decoder(target, source)
+
+    def assign(block, side, attentions, norms):
+        def weights(path):
+            return [golden[f"{case}/{side}/{path}{end}"] for end in ("weight", "bias")]
+
+        for name, path in attentions.items():
+            attention = getattr(block, name)
+            kernel, bias = (
+                np.split(golden[f"{case}/{side}/{path}.in_proj_{x}"], 3) for x in ("weight", "bias")
+            )
+            dense = attention.query_dense, attention.key_dense, attention.value_dense
+            for each, w, b in zip(dense, kernel, bias, strict=True):
+                each.set_weights([w.T, b])
+            w, b = weights(f"{path}.out_proj.")
+            attention.output_dense.set_weights([w.T, b])
+        for dense, path in (
+            (block.feed_forward.inner_dense, "linear1."),
+            (block.feed_forward.output_dense, "linear2."),
+        ):
+            w, b = weights(path)
+            dense.set_weights([w.T, b])
+        for i, name in enumerate(norms, start=1):
+            getattr(block, f"{name}_norm").set_weights(weights(f"norm{i}."))
+
+    assign(encoder, "encoder", {"self_attention": "self_attn"}, ["self_attention", "feed_forward"])
+    assign(
+        decoder,
+        "decoder",
+        {"self_attention": "self_attn", "cross_attention": "multihead_attn"},
+        ["self_attention", "cross_attention", "feed_forward"],
+    )
+    memory = keras.ops.convert_to_numpy(encoder(source, mask=mask))
+    np.testing.assert_allclose(memory[mask], golden[f"{case}/memory"][mask], atol=1e-5)
+    output = decoder(target, golden[f"{case}/memory"], memory_mask=mask)
+    output = keras.ops.convert_to_numpy(output)
+    np.testing.assert_allclose(output, golden[f"{case}/output"], atol=1e-5)
+
+
+def test_sublayers_stand_in_their_order():
+    """Blocks of some sublayers each, one after another, are the whole block with their weights."""
+    x, memory = normal(2, 5, 8), normal(2, 3, 8)
+    whole = DecoderBlock(2, 12, sublayers="cfs")
+    expected = whole(x, memory)
+    hidden = x
+    for letter in "cfs":
+        part = DecoderBlock(2, 12, sublayers=letter)
+        part(hidden, memory)
+        name = {"c": "cross_attention", "f": "feed_forward", "s": "self_attention"}[letter]
+        for own in (name, f"{name}_norm"):
+            getattr(part, own).set_weights(getattr(whole, own).get_weights())
+        hidden = part(hidden, memory)
+    np.testing.assert_allclose(hidden, expected, atol=1e-5)
+    for wrong in ("", "ss", "sx"):
+        with pytest.raises(ValueError, match=r"sublayers.*Received"):
+            DecoderBlock(2, 12, sublayers=wrong)
+    with pytest.raises(ValueError, match="'sf'"):
+        EncoderBlock(2, 12, sublayers="sc")
+
+
+def test_another_feed_forward_takes_the_place_and_survives_a_file(tmp_path):
+    own = keras.layers.Dense(8, activation="tanh")
+    block, x = EncoderBlock(2, 12, pre_norm=True, feed_forward=own), normal(2, 5, 8)
+    inputs = keras.Input((None, 8))
+    model = keras.Model(inputs, block(inputs))
+    hidden = x + np.array(block.self_attention(norm(x), norm(x)))
+    expected = hidden + np.tanh(norm(hidden) @ np.array(own.kernel) + np.array(own.bias))
+    np.testing.assert_allclose(model(x), expected, atol=1e-5)
+    model.save(tmp_path / "model.keras")
+    np.testing.assert_array_equal(keras.models.load_model(tmp_path / "model.keras")(x), model(x))
+
+
+@pytest.mark.parametrize("rotary_base", [None, 100.0])
+def test_a_beginning_and_steps_equal_the_whole_sequence(rotary_base):
+    options = {"norm": "rms", "gated": True, "use_bias": False, "num_key_value_heads": 1}
+    block, x = (
+        DecoderBlock(2, 12, pre_norm=True, rotary_base=rotary_base, **options),
+        normal(2, 6, 8),
+    )
+    whole = block(x)
+    outputs, beginning = block.begin(x[:, :3])
+    np.testing.assert_allclose(outputs, whole[:, :3], atol=1e-5)
+    cache, _ = block.start(2)
+    for i in range(3, 6):
+        output, cache = block.step(x[:, i], cache, positions=i, beginning=beginning)
+        np.testing.assert_allclose(output, whole[:, i], atol=1e-5)
+    if rotary_base:
+        with pytest.raises(ValueError, match="positions"):
+            block.step(x[:, 0], block.start(2)[0])

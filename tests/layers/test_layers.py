@@ -20,6 +20,10 @@ def states(length=LENGTH):
 # class, or class and variant: (constructor arguments, inputs of the call)
 CASES = {
     "PositionalEmbedding": ({"vocab_size": 11, "d_model": WIDTH}, [tokens()]),
+    "PositionalEmbedding, learned": (
+        {"vocab_size": 11, "d_model": WIDTH, "encoding": "learned", "scale": False},
+        [tokens()],
+    ),
     "MultiHeadAttention": ({"num_heads": 2}, [states(), states(3)]),
     "CausalSelfAttention": ({"num_heads": 2}, [states()]),
     "CrossAttention": ({"num_heads": 2}, [states(), states(3)]),
@@ -27,8 +31,31 @@ CASES = {
         {"num_heads": 3, "key_dim": 5, "value_dim": 2, "use_bias": False},
         [states(), states(3)],
     ),
+    "CausalSelfAttention, grouped": (
+        {"num_heads": 4, "num_key_value_heads": 2, "rotary_base": 100.0},
+        [states()],
+    ),
+    "FeedForward, gated": (
+        {"d_ff": 12, "activation": "silu", "gated": True, "use_bias": False},
+        [states()],
+    ),
     "FeedForward": ({"d_ff": 12, "activation": "gelu"}, [states()]),
     "EncoderBlock": ({"num_heads": 2, "d_ff": 12, "pre_norm": True}, [states()]),
+    "EncoderBlock, another order": ({"num_heads": 2, "d_ff": 12, "sublayers": "fs"}, [states()]),
+    "DecoderBlock, Llama's": (
+        {
+            "num_heads": 4,
+            "d_ff": 12,
+            "activation": "silu",
+            "pre_norm": True,
+            "norm": "rms",
+            "gated": True,
+            "use_bias": False,
+            "num_key_value_heads": 2,
+            "rotary_base": 100.0,
+        },
+        [states()],
+    ),
     "DecoderBlock": ({"num_heads": 2, "d_ff": 12}, [states(), states(3)]),
 }
 every_layer = pytest.mark.parametrize("name", CASES)
@@ -143,7 +170,7 @@ def test_dropout_only_in_training(name):
 def test_the_mask_passes_through(name):
     layer, inputs = make(name)
     mask = tokens() != 0
-    if name == "PositionalEmbedding":
+    if name.startswith("PositionalEmbedding"):
         output = layer(*inputs)
     else:
         first = keras.layers.Masking()(inputs[0] * mask[..., None])

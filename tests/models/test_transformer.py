@@ -1,6 +1,8 @@
 import keras
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from keras_mt import Transformer, WarmupInverseSquareRoot
 from keras_mt.losses import CrossEntropy
@@ -15,6 +17,8 @@ VARIANTS = [
     {"share_embeddings": False},
     {"tie_output": False},
     {"activation": "gelu"},
+    {"encoder_sublayers": "ssfsff", "decoder_sublayers": "scscff", "pre_norm": True},
+    {"positions": "rotary", "norm": "rms", "gated": True, "num_key_value_heads": 1},
 ]
 
 
@@ -128,6 +132,48 @@ def test_step_by_step_equals_the_whole_sequence(variant):
         np.testing.assert_allclose(step[0, 0], logits[0, i], atol=1e-5)
         if i < 3:  # Row 1 ends after three tokens.
             np.testing.assert_allclose(step[1, 0], logits[1, i], atol=1e-5)
+
+
+OPTIONS = {
+    "pre_norm": st.booleans(),
+    "norm": st.sampled_from(["layer", "rms"]),
+    "positions": st.sampled_from(["sinusoidal", "learned", "rotary", None]),
+    "activation": st.sampled_from(["relu", "gelu", "silu"]),
+    "gated": st.booleans(),
+    "num_key_value_heads": st.sampled_from([None, 1, 2]),
+    "share_embeddings": st.booleans(),
+    "tie_output": st.booleans(),
+    "num_encoder_layers": st.integers(1, 2),
+    "decoder_sublayers": st.sampled_from([None, "cfs", "ssccff", "scf" + "csf"]),
+}
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(st.fixed_dictionaries(OPTIONS))
+def test_step_by_step_equals_the_whole_sequence_whatever_the_options(options):
+    sizes = {**SMALL, "num_heads": 4, "d_ff": 8, "num_layers": 1}
+    model, inputs = Transformer(**sizes, **options), batch()
+    logits = keras.ops.convert_to_numpy(model(inputs))
+    cache = model.start_decoding(inputs["source"])
+    for i in range(5):
+        step, cache = model.decode_step(inputs["target"][:, i : i + 1], i, cache)
+        rows = [0, 1, 2] if i < 3 else [0, 2]  # Row 1 ends after three tokens.
+        step = keras.ops.convert_to_numpy(step)
+        np.testing.assert_allclose(step[rows, 0], logits[rows, i], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"encoder_sublayers": "sxf"}, "encoder_sublayers='sxf'"),
+        ({"decoder_sublayers": "sf"}, "with a c.*decoder_sublayers='sf'"),
+        ({"positions": "relative"}, "positions='relative'"),
+        ({"norm": "batch"}, "norm='batch'"),
+    ],
+)
+def test_impossible_variants_are_refused_by_name(options, match):
+    with pytest.raises(ValueError, match=match):
+        Transformer(**SMALL, **options)
 
 
 def test_it_learns_to_copy_with_plain_compile_and_fit():

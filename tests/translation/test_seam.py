@@ -10,6 +10,7 @@ from letters import Letters, Marked
 from own_model import GRUTranslator
 
 from keras_mt import Transformer, Translator
+from keras_mt.models import DecoderOnly
 from keras_mt.run_folder import RunFolder
 from keras_mt.serving import ExportedTranslator
 from keras_mt.training import train
@@ -142,6 +143,41 @@ def test_its_export_is_its_eager_search(translator, tmp_path, signatures_alone):
     np.testing.assert_allclose(
         aligned["attention"][0], translator.align("bad", "cab")[2], atol=1e-5
     )
+
+
+def decoder_only(tokenizer):
+    return DecoderOnly(
+        tokenizer.vocab_size, 2, 16, 4, 16, max_length=32, padding_id=tokenizer.padding_id,
+        positions="rotary", num_key_value_heads=2,
+    )  # fmt: skip
+
+
+def test_a_decoder_only_model_is_brute_force_too_and_so_is_its_export(tmp_path, signatures_alone):
+    signatures_alone("serving_default")
+    tokenizer = Letters()
+    model = sharpened(decoder_only(tokenizer), tokenizer)
+    wide = Translator(model, tokenizer, beam_size=4**MAX_LENGTH, n_best=3, max_length=MAX_LENGTH)
+    assert not wide.aligns
+    wide.export(tmp_path / "1")
+    exported = ExportedTranslator(tmp_path / "1")
+    for text, found in zip(TEXTS, exported.hypotheses(TEXTS), strict=True):
+        if text:
+            scores, sequences = zip(*by_brute_force(model, tokenizer, text)[:3], strict=True)
+            np.testing.assert_allclose([h.score for h in found], scores, atol=1e-4)
+            texts = tokenizer.text(tf.ragged.constant(sequences)).numpy()
+            assert [h.text for h in found] == [text.decode() for text in texts]
+
+
+def test_a_language_model_goes_on_from_a_prompt(eager):
+    """The prompt is what the translation of nothing begins with."""
+    tokenizer = Letters()
+    model = sharpened(decoder_only(tokenizer), tokenizer)
+    translator = Translator(model, tokenizer, beam_size=64, n_best=3, max_length=MAX_LENGTH)
+    (found,) = translator.hypotheses([""], ["ba"])
+    begun = [(s, t) for s, t in by_brute_force(model, tokenizer, "") if t[:2] == [2, 1]][:3]
+    np.testing.assert_allclose([h.score for h in found], [s for s, _ in begun], atol=1e-4)
+    letters = ["".join(tokenizer.letters[i - 1] for i in t if i) for _, t in begun]
+    assert [h.text for h in found] == letters and all(t.startswith("ba") for t in letters)
 
 
 def test_architectures_that_share_a_vocabulary_are_an_ensemble():

@@ -1,0 +1,315 @@
+"""The recurrent encoder-decoder, with attention or without."""
+
+import itertools
+import math
+from typing import Any, Self
+
+import keras
+from keras import ops
+
+from keras_mt.layers.dropout import Dropout
+from keras_mt.layers.types import DType, Tensor
+from keras_mt.layers.validation import check_one_of, check_positive, check_rate
+from keras_mt.models.seq2seq import Seq2Seq, copy_of, untied_copy_of
+
+CELLS = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}
+ATTENTIONS = ("additive", "dot", "bilinear", "none")
+
+_TRAINING = {"label_smoothing": 0.1, "warmup_steps": 1000, "batch_tokens": 4096}
+# tiny is for corpora of some ten thousand pairs; luong has the sizes of Luong et al. 2015.
+PRESETS = {
+    "tiny": {
+        "model": {"num_layers": 2, "d_model": 192, "dropout": 0.3},
+        "training": {**_TRAINING, "learning_rate": 0.003},
+    },
+    "luong": {
+        "model": {
+            "num_layers": 4,
+            "d_model": 1000,
+            "dropout": 0.2,
+            "cell": "lstm",
+            "attention": "bilinear",
+        },
+        "training": {**_TRAINING, "learning_rate": 0.001},
+    },
+}
+
+
+@keras.saving.register_keras_serializable(package="keras_mt")
+class Recurrent(Seq2Seq, keras.Model):
+    """The recurrent encoder-decoder for translation: what came before the Transformer.
+
+    Called on `{"source": int32 [batch, source_length], "target": int32 [batch, target_length]}`,
+    the target beginning with the start token, it gives float32 logits
+    `[batch, target_length, vocab_size]`, at each position for the token that comes next.
+
+    The encoder is bidirectional in each of its layers, as in Chen et al. 2018 (and in the single
+    layer of Bahdanau et al. 2015), each direction half as wide as the model. Each layer of the
+    decoder, which goes forward, starts from the last states of both directions of the encoder's
+    layer of the same height. With the decoder's states `h_i` and the encoder's `m_j`, both of the
+    last layer, and `W_h`, `W_m`, `W_c` and `v` to be learned:
+
+        e_ij = v . tanh(W_h h_i + W_m m_j)      additive
+        e_ij = h_i . m_j                        dot
+        e_ij = h_i . W_m m_j                    bilinear
+        c_i = sum_j softmax_j(e_ij) m_j
+        logits_i = tanh(W_c [c_i; h_i] + b) E^T
+
+    With the attention `"none"` the logits are `h_i E^T`: the decoder knows of the source what it
+    starts from, vectors of a fixed size, and nothing else, as in Sutskever et al. 2014.
+
+    The decoder attends with its own state at the same position, and what it attended to is not fed
+    to the next one (Luong et al. 2015 without input feeding), so that a whole target is read before
+    the attention and the logits of all positions are computed at once.
+
+    Args:
+        vocab_size: Number of tokens of the joint vocabulary.
+        num_layers: Number of recurrent layers of the encoder, and of the decoder.
+        d_model: Width of the embeddings and of the states; must be even.
+        dropout: Rate of dropout on the embeddings, between the layers and before the logits.
+        cell: `"gru"` or `"lstm"`.
+        attention: `"additive"`, `"dot"`, `"bilinear"` or `"none"`.
+        share_embeddings: Whether source and target embed with the same weights.
+        tie_output: Whether the output projection shares the target's embedding weights.
+        max_length: The longest source or target, in tokens.
+        padding_id: The token that fills up both sides.
+        **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
+
+    Raises:
+        ValueError: If an argument is impossible; the message names it.
+
+    Reference:
+        Sutskever et al. 2014, Sequence to Sequence Learning with Neural Networks
+        (https://arxiv.org/abs/1409.3215); Bahdanau et al. 2015, Neural Machine Translation by
+        Jointly Learning to Align and Translate (https://arxiv.org/abs/1409.0473); Luong et al.
+        2015, Effective Approaches to Attention-based Neural Machine Translation
+        (https://arxiv.org/abs/1508.04025); Chen et al. 2018, The Best of Both Worlds
+        (https://arxiv.org/abs/1804.09849).
+
+    Example:
+
+    >>> model = Recurrent(vocab_size=100, d_model=32, cell="lstm", attention="bilinear")
+    >>> tokens = np.array([[2, 7, 9, 0]])
+    >>> tuple(model({"source": tokens, "target": tokens}).shape)
+    (1, 4, 100)
+    >>> tuple(model.attention(tokens, tokens).shape)
+    (1, 4, 4)
+    """
+
+    presets = PRESETS
+
+    def __init__(
+        self,
+        vocab_size: int,
+        num_layers: int = 2,
+        d_model: int = 512,
+        dropout: float = 0.1,
+        cell: str = "gru",
+        attention: str = "additive",
+        share_embeddings: bool = True,
+        tie_output: bool = True,
+        max_length: int = 1024,
+        padding_id: int = 0,
+        dtype: DType = None,
+        **kwargs: Any,
+    ):
+        check_positive(
+            vocab_size=vocab_size, num_layers=num_layers, d_model=d_model, max_length=max_length
+        )
+        check_rate(dropout=dropout)
+        if d_model % 2:
+            raise ValueError(
+                "d_model must be even: each direction of the encoder has half of it. "
+                f"Received: d_model={d_model}"
+            )
+        check_one_of(tuple(CELLS), cell=cell)
+        check_one_of(ATTENTIONS, attention=attention)
+        super().__init__(dtype=dtype, **kwargs)
+        self._config = {
+            "vocab_size": vocab_size,
+            "num_layers": num_layers,
+            "d_model": d_model,
+            "dropout": dropout,
+            "cell": cell,
+            "attention": attention,
+            "share_embeddings": share_embeddings,
+            "tie_output": tie_output,
+            "max_length": max_length,
+            "padding_id": padding_id,
+        }
+        self.source_vocab_size = self.target_vocab_size = vocab_size
+        self.d_model, self.max_length, self.padding_id = d_model, max_length, padding_id
+        policy = self.dtype_policy
+
+        def embedding(name, tie_weights=True):
+            return keras.layers.ReversibleEmbedding(
+                vocab_size,
+                d_model,
+                tie_weights,
+                # Times sqrt(d_model) this has variance 1, and so have the first logits.
+                embeddings_initializer=keras.initializers.RandomNormal(stddev=d_model**-0.5),
+                reverse_dtype=self.compute_dtype,
+                dtype=policy,
+                name=name,
+            )
+
+        def recurrent(units, name):
+            return CELLS[cell](
+                units,
+                return_sequences=True,
+                return_state=True,
+                recurrent_initializer="glorot_uniform",  # Keras's own has no bfloat16.
+                dtype=policy,
+                name=name,
+            )
+
+        def projection(name):
+            return keras.layers.Dense(d_model, use_bias=False, dtype=policy, name=name)
+
+        self.target_embedding = embedding(
+            "embedding" if share_embeddings else "target_embedding", tie_output
+        )
+        self.source_embedding = (
+            self.target_embedding if share_embeddings else embedding("source_embedding")
+        )
+        self.encoder_layers = [
+            keras.layers.Bidirectional(
+                recurrent(d_model // 2, "layer"), dtype=policy, name=f"encoder_{i}"
+            )
+            for i in range(num_layers)
+        ]
+        self.decoder_layers = [recurrent(d_model, f"decoder_{i}") for i in range(num_layers)]
+        self.query_projection = projection("query") if attention == "additive" else None
+        self.key_projection = projection("key") if attention in ("additive", "bilinear") else None
+        self.attention_layer = self.combination = None
+        if attention != "none":
+            layer = keras.layers.Attention
+            if attention == "additive":
+                layer = keras.layers.AdditiveAttention
+            self.attention_layer = layer(dtype=policy, name="attention")
+            self.combination = keras.layers.Dense(
+                d_model, activation="tanh", dtype=policy, name="combination"
+            )
+        self.dropout_layer = Dropout(dropout, dtype=policy)
+        self.build()  # Every width is known: weights can be looked at and set from the beginning.
+
+    def build(self, input_shape: Any = None) -> None:
+        states = (None, None, self.d_model)
+        for layer in (self.source_embedding, self.target_embedding):
+            if not layer.built:
+                layer.build(states[:2])
+        for layer in (*self.encoder_layers, *self.decoder_layers):
+            layer.build(states)
+        for layer in (self.query_projection, self.key_projection):
+            if layer is not None:
+                layer.build(states)
+        if self.attention_layer is not None:
+            self.attention_layer.build([states] * 3)
+            self.combination.build((None, None, 2 * self.d_model))
+
+    def call(self, inputs: dict[str, Tensor]) -> Tensor:
+        return self._decode(inputs["source"], inputs["target"])[0]
+
+    def _decode(self, source, target):
+        """The logits, and how much each target position looks at each source token."""
+        memory, states = self._encode(source)
+        hidden = self._embedded(self.target_embedding, target)
+        for layer, state in zip(self.decoder_layers, states, strict=True):
+            hidden, *_ = layer(self.dropout_layer(hidden), initial_state=state)
+        return self._attend(hidden, memory)
+
+    def _embedded(self, embedding, tokens):
+        return embedding(tokens) * math.sqrt(self.d_model)
+
+    def _encode(self, source):
+        """What is attended to, and the states that each layer of the decoder starts from."""
+        mask = ops.not_equal(source, self.padding_id)
+        hidden, states = self._embedded(self.source_embedding, source), []
+        for layer in self.encoder_layers:
+            hidden, *last = layer(self.dropout_layer(hidden), mask=mask)
+            directions = last[: len(last) // 2], last[len(last) // 2 :]
+            states.append(
+                [ops.concatenate(both, axis=-1) for both in zip(*directions, strict=True)]
+            )
+        if self.attention_layer is None:
+            return {}, states
+        keys = hidden if self.key_projection is None else self.key_projection(hidden)
+        return {"values": hidden, "keys": keys, "mask": mask}, states
+
+    def _attend(self, hidden, memory):
+        """The logits of the decoder's states, and their attention."""
+        scores = None
+        if self.attention_layer is not None:
+            query = hidden if self.query_projection is None else self.query_projection(hidden)
+            context, scores = self.attention_layer(
+                [query, memory["values"], memory["keys"]],
+                mask=[None, memory["mask"]],
+                return_attention_scores=True,
+            )
+            hidden = self.combination(ops.concatenate([context, hidden], axis=-1))
+        logits = self.target_embedding(self.dropout_layer(hidden), reverse=True)
+        return ops.cast(logits, "float32"), scores
+
+    def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> dict[str, Any]:
+        """See `Seq2Seq.start_decoding`.
+
+        The hypotheses of a source share what they attend to, and have states of their own.
+        """
+        memory, states = self._encode(source)
+        states = keras.tree.map_structure(
+            lambda state: ops.repeat(state[:, None], beams, axis=1), states
+        )
+        return {"memory": memory, "states": states}
+
+    def decode_step(
+        self,
+        tokens: Tensor,
+        position: int | Tensor,
+        cache: dict[str, Any],
+        mask: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """See `Seq2Seq.decode_step`; the logits are float32."""
+        rows, beams = ops.shape(tokens)
+        hidden = self._embedded(self.target_embedding, ops.reshape(tokens, (-1,)))
+        states = []
+        for layer, before in zip(self.decoder_layers, cache["states"], strict=True):
+            flat = [ops.reshape(state, (-1, self.d_model)) for state in before]
+            hidden, after = layer.cell(hidden, flat)
+            states.append([ops.reshape(state, (rows, beams, self.d_model)) for state in after])
+        hidden = ops.reshape(hidden, (rows, beams, self.d_model))
+        logits, _ = self._attend(hidden, cache["memory"])
+        return logits, {**cache, "states": states}
+
+    def reorder_cache(self, cache: dict[str, Any], parents: Tensor) -> dict[str, Any]:
+        """See `Seq2Seq.reorder_cache`."""
+        rows, beams = ops.shape(parents)
+        places = ops.reshape(ops.arange(rows)[:, None] * beams + parents, (-1,))
+
+        def reordered(state):
+            flat = ops.reshape(state, (-1, self.d_model))
+            return ops.reshape(ops.take(flat, places, axis=0), (rows, beams, self.d_model))
+
+        return {**cache, "states": keras.tree.map_structure(reordered, cache["states"])}
+
+    def attention(self, source: Tensor, target: Tensor) -> Tensor | None:
+        """See `Seq2Seq.attention`; None of a model whose attention is `"none"`."""
+        _, scores = self._decode(source, target)
+        return None if scores is None else ops.cast(scores, "float32")
+
+    def for_inference(self, dtype: str = "float32") -> Self:
+        """A copy in another dtype, laid out for decoding.
+
+        Its output projection has a kernel of its own. On TensorFlow it does without cuDNN, whose
+        operations only a GPU has, and an export is for any machine.
+        """
+        if self._config["tie_output"]:
+            copy = untied_copy_of(self, lambda model: model.target_embedding, dtype=dtype)
+        else:
+            copy = copy_of(self, dtype=dtype)
+        directions = [(e.forward_layer, e.backward_layer) for e in copy.encoder_layers]
+        for layer in itertools.chain(copy.decoder_layers, *directions):
+            layer.use_cudnn = False
+        return copy
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), **self._config}

@@ -1,0 +1,211 @@
+import itertools
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from keras_mt.losses import CrossEntropy
+from keras_mt.metrics import TokenAccuracy
+from keras_mt.models import Recurrent, Seq2Seq
+from keras_mt.models.recurrent import ATTENTIONS, CELLS
+
+GOLDEN = Path(__file__).parent / "golden" / "recurrent.npz"
+SMALL = {"vocab_size": 20, "num_layers": 2, "d_model": 16, "padding_id": 19}
+random = np.random.default_rng(0)
+every_kind = pytest.mark.parametrize(("cell", "attention"), [*itertools.product(CELLS, ATTENTIONS)])
+several_kinds = pytest.mark.parametrize(
+    ("cell", "attention"),
+    [("gru", "additive"), ("lstm", "bilinear"), ("gru", "dot"), ("lstm", "none")],
+)
+
+
+def batch(source_length=6, target_length=5, rows=3):
+    """Their padding, which is the start, is the last id."""
+    source = random.integers(0, 19, (rows, source_length))
+    target = random.integers(0, 19, (rows, target_length))
+    target[:, 0] = 19
+    source[1, 4:], target[1, 3:] = 19, 19
+    return {"source": source, "target": target}
+
+
+def set_cell(cell, weights, side, place):
+    """Sets PyTorch's weights of a layer in a Keras cell."""
+    order = [1, 0, 2] if "gru" in cell.name else [0, 1, 2, 3]  # PyTorch's reset gate is first.
+    arrays = []
+    for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
+        gates = np.split(weights[f"{side}.{name}_{place}"], len(order))
+        arrays.append(np.concatenate([gates[i] for i in order]))
+    kernel, recurrent, *biases = arrays
+    cell.set_weights([kernel.T, recurrent.T, biases if "gru" in cell.name else sum(biases)])
+
+
+@every_kind
+def test_it_computes_what_pytorch_does(cell, attention):
+    golden, kind = np.load(GOLDEN), f"{cell} {attention} "
+    weights = {n.removeprefix(kind): golden[n] for n in golden.files if n.startswith(kind)}
+    one_table = cell == "gru"
+    model = Recurrent(
+        11, 2, 8, cell=cell, attention=attention, padding_id=10,
+        share_embeddings=one_table, tie_output=one_table,
+    )  # fmt: skip
+    for i in range(2):
+        encoder, decoder = model.encoder_layers[i], model.decoder_layers[i]
+        set_cell(encoder.forward_layer.cell, weights, "encoder", f"l{i}")
+        set_cell(encoder.backward_layer.cell, weights, "encoder", f"l{i}_reverse")
+        set_cell(decoder.cell, weights, "decoder", f"l{i}")
+    model.source_embedding.embeddings.assign(weights["source.weight"])
+    if not one_table:
+        model.target_embedding.embeddings.assign(weights["target.weight"])
+        model.target_embedding.reverse_embeddings.assign(weights["output.weight"].T)
+    if attention == "additive":
+        model.query_projection.kernel.assign(weights["query.weight"].T)
+        model.attention_layer.scale.assign(weights["v"])
+    if attention in ("additive", "bilinear"):
+        model.key_projection.kernel.assign(weights["key.weight"].T)
+    if attention != "none":
+        model.combination.kernel.assign(weights["combination.weight"].T)
+        model.combination.bias.assign(weights["combination.bias"])
+    inputs = {name: golden[name] for name in ("source", "target")}
+    np.testing.assert_allclose(model(inputs), weights["logits"], atol=1e-5)
+    found = model.attention(**inputs)
+    if attention == "none":
+        assert found is None
+        return
+    np.testing.assert_allclose(found, weights["attention"], atol=1e-5)
+    np.testing.assert_allclose(np.sum(found, axis=-1), 1, atol=1e-5)
+    assert np.max(found[1, :, 2:]) == 0  # Its source has two tokens.
+
+
+@every_kind
+@pytest.mark.parametrize("num_layers", [1, 3])
+def test_steps_of_reordered_hypotheses_equal_the_whole_sequence(cell, attention, num_layers):
+    model = Recurrent(20, num_layers, 16, cell=cell, attention=attention, padding_id=19)
+    rows, beams, length = 3, 2, 4
+    source = batch(rows=rows)["source"]
+    history = random.integers(0, 19, (rows, beams, length))
+    history[:, :, 0] = 19
+    cache = model.start_decoding(source, beams)
+    for i in range(length):
+        logits, cache = model.decode_step(history[:, :, i], i, cache)
+        flat = history[:, :, : i + 1].reshape(rows * beams, -1)
+        whole = model({"source": np.repeat(source, beams, axis=0), "target": flat})
+        np.testing.assert_allclose(
+            logits, np.array(whole)[:, -1].reshape(rows, beams, -1), atol=1e-5
+        )
+        parents = random.integers(0, beams, (rows, beams)).astype("int32")
+        cache = model.reorder_cache(cache, parents)
+        own = np.take_along_axis(history, parents[..., None], axis=1)
+        history[:, :, : i + 1] = own[:, :, : i + 1]
+
+
+@several_kinds
+def test_neither_padding_nor_the_future_matters(cell, attention):
+    model, inputs = Recurrent(**SMALL, cell=cell, attention=attention), batch()
+    logits = np.array(model(inputs))
+    padded = {n: np.pad(x, ((0, 0), (0, 4)), constant_values=19) for n, x in inputs.items()}
+    np.testing.assert_allclose(np.array(model(padded))[:, :5], logits, atol=1e-5)
+    changed = {**inputs, "target": inputs["target"].copy()}
+    changed["target"][:, 3:] = 7
+    np.testing.assert_allclose(np.array(model(changed))[:, :3], logits[:, :3], atol=1e-5)
+    # A shorter source on its own: the states are those of its last real token.
+    alone = model({"source": inputs["source"][1:2, :4], "target": inputs["target"][1:2]})
+    np.testing.assert_allclose(alone, logits[1:2], atol=1e-5)
+    changed = {**inputs, "source": inputs["source"].copy()}
+    changed["source"][:, 0] = (changed["source"][:, 0] + 1) % 19
+    assert np.abs(np.array(model(changed)) - logits).min(axis=-1).max() > 1e-5
+
+
+@several_kinds
+@pytest.mark.parametrize("tied", [True, False])
+def test_it_survives_a_file_and_is_copied_for_inference(cell, attention, tied, tmp_path):
+    model, inputs = (
+        Recurrent(**SMALL, cell=cell, attention=attention, share_embeddings=tied, tie_output=tied),
+        batch(),
+    )
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    assert type(loaded) is Recurrent and isinstance(loaded, Seq2Seq)
+    assert loaded.get_config() == model.get_config()
+    logits = np.array(model(inputs))
+    np.testing.assert_array_equal(loaded(inputs), logits)
+    np.testing.assert_allclose(model.for_inference()(inputs), logits, atol=1e-5)
+    half = model.for_inference("bfloat16")
+    assert {w.dtype for w in half.weights} == {"bfloat16"}
+    np.testing.assert_allclose(half(inputs), logits, atol=0.1)
+
+
+@several_kinds
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_a_step_of_training_in_a_mixed_policy(cell, attention, policy):
+    model, inputs = Recurrent(**SMALL, cell=cell, attention=attention, dtype=policy), batch()
+    assert {w.dtype for w in model.trainable_weights} == {"float32"}
+    logits = model(inputs)
+    assert keras.backend.standardize_dtype(logits.dtype) == "float32"
+    whole = Recurrent(**SMALL, cell=cell, attention=attention)
+    whole.set_weights(model.get_weights())
+    np.testing.assert_allclose(logits, whole(inputs), atol=0.05)
+    assert Recurrent.from_config(model.get_config()).compute_dtype == model.compute_dtype
+    model.compile("adam", CrossEntropy(padding_id=19), run_eagerly=True)
+    before = model.get_weights()
+    model.fit(inputs, inputs["target"], verbose=0)
+    for old, new, weight in zip(before, model.get_weights(), model.weights, strict=True):
+        assert np.isfinite(new).all() and (old != new).any(), weight.path
+
+
+@several_kinds
+def test_it_learns_to_reverse(cell, attention):
+    keras.utils.set_random_seed(1)
+    model = Recurrent(12, 1, 32, 0.0, cell, attention)
+    source = random.integers(3, 12, (512, 3))
+    reverse = source[:, ::-1]
+    inputs = {
+        "source": source,
+        "target": np.concatenate([np.full((512, 1), 2), reverse[:, :-1]], axis=1),
+    }
+    model.compile(
+        keras.optimizers.Adam(0.01), CrossEntropy(), metrics=[TokenAccuracy()], jit_compile=False
+    )
+    model.fit(inputs, reverse, batch_size=64, epochs=30, verbose=0)
+    assert model.evaluate(inputs, reverse, verbose=0, return_dict=True)["token_accuracy"] > 0.95
+
+
+def test_dropout_is_on_in_training_alone():
+    model, inputs = Recurrent(**SMALL, dropout=0.5), batch()
+    np.testing.assert_array_equal(model(inputs), model(inputs))
+    assert np.abs(np.array(model(inputs, training=True)) - np.array(model(inputs))).max() > 0.1
+
+
+def parameters(vocab_size, layers, d, gates, biases, attention):
+    """Counted by hand."""
+    encoder = 2 * gates * (d // 2) * (d + d // 2 + biases)
+    decoder = gates * d * (d + d + biases)
+    return vocab_size * d + layers * (encoder + decoder) + 2 * d * d + d + attention
+
+
+def test_presets_have_their_sizes():
+    model = Recurrent.from_preset("luong", vocab_size=50)
+    assert model.count_params() == parameters(50, 4, 1000, 4, 1, 1000 * 1000)
+    tiny = Recurrent.presets["tiny"]["model"]
+    model = Recurrent.from_preset("tiny", vocab_size=50, num_layers=1)
+    d = tiny["d_model"]
+    assert model.count_params() == parameters(50, 1, d, 3, 2, 2 * d * d + d)
+    with pytest.raises(ValueError, match=r"huge.*tiny, luong"):
+        Recurrent.from_preset("huge", vocab_size=50)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"cell": "rnn"}, "cell must be one of 'gru', 'lstm'. Received: cell='rnn'"),
+        ({"attention": None}, "attention must be one of 'additive', .*attention=None"),
+        ({"d_model": 15}, "d_model=15"),
+        ({"dropout": 1.0}, "dropout=1.0"),
+        ({"num_layers": 0}, "num_layers=0"),
+        ({"vocab_size": 0}, "vocab_size=0"),
+        ({"max_length": 0}, "max_length=0"),
+    ],
+)
+def test_impossible_arguments_are_refused_by_name(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        Recurrent(**{**SMALL, **wrong})
