@@ -1,11 +1,13 @@
 import fcntl
 import functools
+import gc
 import json
 import os
 import socket
 import subprocess
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,19 @@ def eager():
     tf.config.run_functions_eagerly(True)
     yield
     tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture
+def quantizing():
+    """`quantize` without its warnings of layers that it leaves as they are, and in no time.
+
+    It collects garbage for each layer that it changes.
+    """
+    gc.freeze()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*quantize.*", UserWarning)
+        yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

@@ -1,44 +1,67 @@
-"""What the layers that are made of Keras's layers share."""
+"""What layers and models that are made of Keras's layers share, so that they survive `quantize`."""
 
-import re
 from typing import Any
 
 import keras
 
 
 class Composite(keras.layers.Layer):
-    """A layer made of layers, whose config tells which of them `quantize` has changed.
+    """A layer made of layers; a file of it says which of them `quantize` has changed.
 
-    `model.quantize("int8")` changes the `Dense` and embedding layers inside, and with them what is
-    in a file: a layer that is loaded from it must make them so.
+    `model.quantize("int8")` changes the `Dense` and embedding layers inside, and so the weights in
+    a file: what is loaded from it must be changed before its weights are.
     """
 
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "dtype": dtype_config(self)}
+    def get_build_config(self) -> dict[str, Any] | None:
+        config = super().get_build_config()
+        return config and {**config, **quantization(self)}
+
+    def build_from_config(self, config: dict[str, Any]) -> None:
+        super().build_from_config(config)
+        quantize_again(self, config)
 
 
-def dtype_config(layer: keras.layers.Layer) -> dict[str, Any]:
-    """The `dtype` of the config of a layer or model, with those of what is quantized inside.
+def quantization(layer: keras.layers.Layer) -> dict[str, Any]:
+    """For a config: how each layer inside of a layer or model is quantized; {} where none is.
 
     Example:
 
-    >>> layer = FeedForward(d_ff=8)
-    >>> model = keras.Sequential([keras.Input((4,)), layer])
-    >>> dtype_config(layer)["class_name"]
-    'DTypePolicy'
-    >>> model.quantize("int8", filters="inner")
-    >>> list(dtype_config(layer)["config"]["policy_map"])
-    ['(.*/)?feed_forward/inner']
+    >>> model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8, name="inner")])
+    >>> model.quantize("int8")
+    >>> list(quantization(model)["quantized"])
+    ['inner']
     """
-    policy = layer.dtype_policy
-    if not isinstance(policy, keras.dtype_policies.DTypePolicyMap):  # A loaded layer's is complete.
-        # As the documentation of DTypePolicyMap has it. Any prefix: a layer that was built by
-        # itself has a longer path when its model is loaded.
-        quantized = {
-            f"(.*/)?{re.escape(sublayer.path)}": sublayer.dtype_policy
-            for sublayer in layer._flatten_layers(include_self=False)
-            if sublayer.quantization_mode is not None
-        }
-        if quantized:
-            policy = keras.dtype_policies.DTypePolicyMap(policy.name, quantized)
-    return keras.dtype_policies.serialize(policy)
+    configs = {
+        _place(each, layer): keras.saving.serialize_keras_object(each.quantization_config)
+        for each in _inside(layer)
+        if each.quantization_mode is not None
+    }
+    return {"quantized": configs} if configs else {}
+
+
+def quantize_again(layer: keras.layers.Layer, config: dict[str, Any]) -> None:
+    """Quantizes the layers inside of a built layer or model as `quantization` says.
+
+    Example:
+
+    >>> model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8, name="inner")])
+    >>> config = {"class_name": "Int8QuantizationConfig", "module": "keras.quantizers"}
+    >>> quantize_again(model, {"quantized": {"inner": {**config, "config": {}}}})
+    >>> model.layers[0].quantization_mode
+    'int8'
+    """
+    configs = config.get("quantized", {})
+    for each in _inside(layer) if configs else ():
+        if _place(each, layer) in configs:
+            how = keras.saving.deserialize_keras_object(configs[_place(each, layer)])
+            each.quantize(config=how)
+
+
+def _inside(layer):
+    return layer._flatten_layers(
+        include_self=False
+    )  # As in Keras's own example for DTypePolicyMap.
+
+
+def _place(inner, layer):
+    return (inner.path or "").removeprefix(f"{layer.path}/")

@@ -36,18 +36,16 @@ def test_it_conforms_to_keras(name, dropout):
 
 
 def test_keras_finds_what_does_not_conform():
+    @keras.saving.register_keras_serializable()
     class Forgetful(FeedForward):
         def get_config(self):
-            return {**super().get_config(), "d_ff": 5}
+            return {**super().get_config(), "d_ff": self.d_ff + 1}
 
     with pytest.raises(AssertionError, match="d_ff"):
         conforms(Forgetful, {"d_ff": 12}, [np.ones((2, 3, 8), "float32")])
 
 
-quantizes = pytest.mark.filterwarnings("ignore:.*quantize.*:UserWarning")
-
-
-@quantizes
+@pytest.mark.usefixtures("quantizing")
 @every_layer
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
 def test_int8_computes_the_same_to_its_rounding(name, policy, tmp_path):
@@ -55,7 +53,7 @@ def test_int8_computes_the_same_to_its_rounding(name, policy, tmp_path):
     check_quantized(functional(layer, inputs), inputs, tmp_path / "model.keras")
 
 
-@quantizes
+@pytest.mark.usefixtures("quantizing")
 @pytest.mark.parametrize("called_first", [False, True])
 @pytest.mark.parametrize("name", ["FeedForward", "DecoderBlock"])
 def test_int8_in_a_model_of_ones_own(name, called_first, tmp_path):
@@ -65,7 +63,7 @@ def test_int8_in_a_model_of_ones_own(name, called_first, tmp_path):
     check_quantized(Composed(layer), inputs, tmp_path / "model.keras")
 
 
-@quantizes
+@pytest.mark.usefixtures("quantizing")
 @pytest.mark.parametrize("tie_weights", [True, False])
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
 def test_int8_logits_of_the_embeddings_weights(tie_weights, policy, tmp_path):
@@ -77,7 +75,7 @@ def test_int8_logits_of_the_embeddings_weights(tie_weights, policy, tmp_path):
     assert keras.backend.standardize_dtype(model(tokens()).dtype) == "float32"
 
 
-@quantizes
+@pytest.mark.usefixtures("quantizing")
 def test_int8_is_refused_in_half_precision():
     layer, inputs = make("FeedForward", dtype="float16")
     with pytest.raises(ValueError, match=r"int8.*float16"):

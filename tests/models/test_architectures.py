@@ -31,7 +31,7 @@ def test_step_by_step_equals_the_whole_sequence(name):
     np.testing.assert_allclose(decoded(model), numpy(model(INPUTS)), atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:.*quantize.*:UserWarning")
+@pytest.mark.usefixtures("quantizing")
 @every_architecture
 def test_int8_computes_the_same_to_its_rounding(name, tmp_path):
     model = small(name)
