@@ -8,12 +8,14 @@ from keras_mt.layers.attention import (
 )
 from keras_mt.layers.blocks import DecoderBlock, EncoderBlock
 from keras_mt.layers.feed_forward import FeedForward
+from keras_mt.layers.mixture_of_experts import MixtureOfExperts
 from keras_mt.layers.positional_embedding import (
     PositionalEmbedding,
     sinusoidal_positions,
     target_mask,
 )
 from keras_mt.layers.rotary import rotate_by_position
+from keras_mt.layers.token_masking import TokenMasking
 
 __all__ = [
     "CausalSelfAttention",
@@ -21,8 +23,10 @@ __all__ = [
     "DecoderBlock",
     "EncoderBlock",
     "FeedForward",
+    "MixtureOfExperts",
     "MultiHeadAttention",
     "PositionalEmbedding",
+    "TokenMasking",
     "rotate_by_position",
     "scaled_dot_product_attention",
     "sinusoidal_positions",

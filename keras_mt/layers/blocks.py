@@ -28,10 +28,17 @@ def norm_layer(norm: str, dtype: DType, name: str) -> keras.layers.Layer:
     1e-05
     """
     check_one_of(("layer", "rms"), norm=norm)
-    layers = {"layer": keras.layers.LayerNormalization, "rms": keras.layers.RMSNormalization}
-    layer = layers[norm](epsilon=1e-5, dtype=dtype, name=name)
-    layer.supports_masking = True  # Keras's RMSNormalization does not say so.
-    return layer
+    layers = {"layer": keras.layers.LayerNormalization, "rms": _RMSNormalization}
+    return layers[norm](epsilon=1e-5, dtype=dtype, name=name)
+
+
+@keras.saving.register_keras_serializable(package="keras_mt")
+class _RMSNormalization(keras.layers.RMSNormalization):
+    """Keras's own, which lets go of the mask, with the mask; in files too."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
 
 
 class _Block(Composite):

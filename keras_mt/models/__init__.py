@@ -6,12 +6,15 @@ import os
 import sys
 
 from keras_mt.models.decoder_only import DecoderOnly
+from keras_mt.models.encoder_only import EncoderOnly
+from keras_mt.models.mixture_of_experts import MixtureOfExpertsTransformer
 from keras_mt.models.recurrent import Recurrent
 from keras_mt.models.seq2seq import Seq2Seq, built, copy_of
 from keras_mt.models.transformer import PRESETS, Transformer
 
 ARCHITECTURES = {
     "transformer": Transformer,
+    "mixture_of_experts": MixtureOfExpertsTransformer,
     "recurrent": Recurrent,
     "decoder_only": DecoderOnly,
 }
@@ -20,6 +23,8 @@ __all__ = [
     "ARCHITECTURES",
     "PRESETS",
     "DecoderOnly",
+    "EncoderOnly",
+    "MixtureOfExpertsTransformer",
     "Recurrent",
     "Seq2Seq",
     "Transformer",

@@ -33,6 +33,8 @@ def distribute(devices: int | None = None) -> tf.distribute.Strategy:
     - A loss that is a mean over weighted samples, such as `CrossEntropy`'s over the real tokens, is
       the mean over the global batch. Keras takes the mean of the replicas' means, in which a
       replica's few tokens would count as much as another's many.
+    - What layers add to the loss, to balance experts say, is the mean over the replicas. Keras
+      finds that of one alone, once they have waited for each other.
     - Each replica draws its own random numbers, of dropout say. Keras's seeds are alike on all.
     - Gradients are clipped by the norm of their sum over the replicas. Keras clips each one's part.
     - `fit` builds the model from a local batch, and with several workers shows a worker's own logs
@@ -185,6 +187,18 @@ def _mend_loss(keras_reduce_values):
     return reduce_values
 
 
+def _mend_added_losses(keras_compute_loss):
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        if _several_replicas() is None or self._compile_loss is None:
+            return keras_compute_loss(self, x, y, y_pred, sample_weight, training)
+        # Taken before the replicas wait for each other in the loss: they have their layers in
+        # common, and the next one's call puts its own losses in the place of these.
+        losses = [self._aggregate_additional_loss(loss) for loss in self.losses]
+        return sum(losses, self._compile_loss(y, y_pred, sample_weight))
+
+    return compute_loss
+
+
 def _mend_seed(keras_next):
     def next(self, ordered=True):
         seed, context = keras_next(self, ordered), _several_replicas()
@@ -265,6 +279,25 @@ def _loss_is_of_all(strategy):
     np.testing.assert_allclose(found, np.mean(values), rtol=1e-5)
 
 
+def _added_losses_are_of_all(strategy):
+    """Replica i has the loss (i + 1) w twice: the model's, and one that a layer adds."""
+    with strategy.scope():
+        added = keras.regularizers.L1(1.0)
+        layer = keras.layers.Dense(1, use_bias=False, activity_regularizer=added, name="probe")
+        model = keras.Sequential([layer], name="probe")
+        model.build((None, 1))
+        layer.kernel.assign([[1.0]])
+        loss = keras.losses.MeanAbsoluteError(reduction="mean_with_sample_weight", name="probe")
+        model.compile(keras.optimizers.SGD(0.1, name="probe"), loss, jit_compile=False)
+
+    def update():
+        model.train_step((tf.fill((1, 1), _replica() + 1), tf.zeros((1, 1)), tf.ones((1,))))
+
+    _run(strategy, update)
+    mean = np.mean(range(1, strategy.num_replicas_in_sync + 1))
+    np.testing.assert_allclose(layer.kernel, [[1 - 0.1 * 2 * mean]], rtol=1e-5)
+
+
 def _seeds_differ(strategy):
     with strategy.scope():
         generator = keras.random.SeedGenerator(1, name="probe")
@@ -334,6 +367,12 @@ PATCHES = (
         "takes the mean of the replicas' weighted means",
         _mend_loss,
         _loss_is_of_all,
+    ),
+    Patch(
+        "keras.src.trainers.trainer:Trainer.compute_loss",
+        "finds one replica's added losses alone, once the replicas have waited for each other",
+        _mend_added_losses,
+        _added_losses_are_of_all,
     ),
     Patch(
         "keras:random.SeedGenerator.next",

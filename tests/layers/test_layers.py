@@ -40,6 +40,11 @@ CASES = {
         [states()],
     ),
     "FeedForward": ({"d_ff": 12, "activation": "gelu"}, [states()]),
+    "MixtureOfExperts": ({"num_experts": 4, "d_ff": 12, "capacity_factor": 2.0}, [states()]),
+    "MixtureOfExperts, gated": (
+        {"num_experts": 3, "d_ff": 12, "top_k": 1, "gated": True, "use_bias": False},
+        [states()],
+    ),
     "EncoderBlock": ({"num_heads": 2, "d_ff": 12, "pre_norm": True}, [states()]),
     "EncoderBlock, another order": ({"num_heads": 2, "d_ff": 12, "sublayers": "fs"}, [states()]),
     "DecoderBlock, Llama's": (
@@ -94,7 +99,8 @@ class Composed(keras.Model):
 
 def test_every_public_layer_is_a_case():
     public = {n for n in layers.__all__ if isinstance(getattr(layers, n), type)}
-    assert public == {name.split(",")[0] for name in CASES}
+    # Of tokens, with nothing to learn: test_token_masking.py.
+    assert public - {"TokenMasking"} == {name.split(",")[0] for name in CASES}
 
 
 @every_layer
@@ -178,7 +184,7 @@ def test_the_mask_passes_through(name):
     np.testing.assert_array_equal(output._keras_mask, mask)
 
 
-@pytest.mark.parametrize("name", ["CausalSelfAttention", "EncoderBlock"])
+@pytest.mark.parametrize("name", ["CausalSelfAttention", "EncoderBlock", "MixtureOfExperts"])
 def test_an_explicit_mask_of_a_layer_of_one_input_is_carried_on(name):
     layer, inputs = make(name)
     mask = tokens() != 0
@@ -243,7 +249,17 @@ def test_heads_that_do_not_divide_the_width_are_refused_by_name(name):
         (n, a)
         for n in CASES
         for a in CASES[n][0]
-        if a in ("num_heads", "d_ff", "vocab_size", "d_model", "key_dim", "value_dim")
+        if a
+        in (
+            "num_heads",
+            "d_ff",
+            "vocab_size",
+            "d_model",
+            "key_dim",
+            "value_dim",
+            "num_experts",
+            "top_k",
+        )
     ],
 )
 @pytest.mark.parametrize("value", [0, -2, 1.5])

@@ -18,6 +18,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_mt.layers import MixtureOfExperts
 from keras_mt.layers.dropout import Dropout
 from keras_mt.losses import CrossEntropy
 from keras_mt.training import distribution
@@ -73,12 +74,18 @@ def refusal(strategy):
         return str(error) if after == before else "Keras was left changed"
 
 
-def trained(strategy, accumulate=2):
-    """The weights after two updates of batches of unlike length, of which replicas take rows."""
+def trained(strategy, accumulate=2, experts=False):
+    """The weights after two updates of batches of unlike length, of which replicas take rows.
+
+    With experts, each row is there for both replicas: what a mixture chooses is then alike on both.
+    The share that it dropped comes last.
+    """
     random, data = np.random.default_rng(0), []
     for rows, tokens in ((4, 3), (6, 8), (4, 1), (6, 5)):
         labels = random.integers(1, 12, (rows, 8)) * (np.arange(8) < tokens)
-        data.append((random.normal(size=(rows, 8, 4)).astype("float32"), labels.astype("int32")))
+        inputs = random.normal(size=(rows, 8, 4)).astype("float32")
+        batch = inputs, labels.astype("int32")
+        data.append(tuple(np.repeat(each, 2, axis=0) for each in batch) if experts else batch)
 
     def shard(part):
         replicas, count = part
@@ -94,7 +101,10 @@ def trained(strategy, accumulate=2):
 
     keras.utils.set_random_seed(1)
     with strategy.scope():
-        model = keras.Sequential([keras.layers.Dense(8, "tanh"), keras.layers.Dense(12)])
+        hidden = keras.layers.Dense(8, "tanh")
+        if experts:
+            hidden = MixtureOfExperts(4, 8, capacity_factor=4.0, balance_weight=1.0, name="hidden")
+        model = keras.Sequential([hidden, keras.layers.Dense(12)])
         model.build((None, 8, 4))
         if accumulate == 1:
             optimizer, loss = keras.optimizers.Adam(1.0, epsilon=0.1), CrossEntropy()
@@ -102,10 +112,10 @@ def trained(strategy, accumulate=2):
             optimizer = AccumulatedAdam(1.0, accumulate, epsilon=0.1, global_clipnorm=0.05)
             loss = CountedCrossEntropy(optimizer)
         model.compile(optimizer, loss, jit_compile=False)
-    model.fit(
+    history = model.fit(
         distribution.distributed(strategy, shard), steps_per_epoch=4, shuffle=False, verbose=0
-    )
-    return model.get_weights()
+    ).history
+    return [*model.get_weights(), *map(np.array, history.get("hidden_dropped", []))]
 
 
 def difference(one, other):
@@ -130,6 +140,7 @@ def on_two_devices():
     keras_own = own()
     alone = trained(one, accumulate=1)
     accumulated = trained(one)
+    experts = trained(one, experts=True)
     found["refusals"] = refusals(strategy)
     keras.__version__ = "3.15.2"
     with distribution.bridged(strategy):
@@ -141,6 +152,7 @@ def on_two_devices():
         )
         found["alone"] = difference(trained(one, accumulate=1), alone)
         found["accumulated"] = difference(trained(strategy), accumulated)
+        found["experts"] = difference(trained(strategy, experts=True), experts)
         found["alike"] = share_alike(strategy)
     found["restored"] = own() == keras_own
     distribution.choose_strategy = lambda devices: strategy

@@ -4,6 +4,7 @@ import pytest
 
 from keras_mt import Transformer
 from keras_mt.losses import CrossEntropy
+from keras_mt.models import MixtureOfExpertsTransformer
 from keras_mt.training import compile_for_translation
 
 SMALL = {"vocab_size": 20, "num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16}
@@ -37,6 +38,20 @@ def test_rdrop_adds_the_loss_and_the_divergence_of_another_pass(monkeypatch):
     assert float(loss) == pytest.approx(losses[0], rel=1e-5) and asked == [True]
     with pytest.raises(ValueError, match="rdrop=-1"):
         compile_for_translation(model, rdrop=-1)
+
+
+def test_what_layers_add_to_the_loss_is_in_that_of_both_passes():
+    random = np.random.default_rng(1)
+    source, labels = random.integers(4, 20, (2, 6)), random.integers(4, 20, (2, 5))
+    inputs, losses = {"source": source, "target": labels}, []
+    model = MixtureOfExpertsTransformer(**SMALL, dropout=0.0, sparse_step=1, balance_weight=1.0)
+    for rdrop in (0.0, 2.0):  # Without dropout both passes are one.
+        compile_for_translation(model, rdrop=rdrop)
+        logits = model(inputs, training=True)
+        losses.append(float(model.compute_loss(inputs, labels, logits, training=True)))
+    added = sum(float(loss) for loss in model.losses)
+    assert added > 3  # From two mixtures, of two experts a token, 2 each if they are balanced.
+    assert losses == pytest.approx([float(CrossEntropy(0.1)(labels, logits)) + added] * 2, rel=1e-5)
 
 
 def test_a_model_that_was_saved_with_rdrop_loads(tmp_path):

@@ -268,6 +268,28 @@ def test_an_architecture_of_ones_own_is_trained_averaged_and_tuned(corpus, tmp_p
     sys.modules.pop("going_on", None)
 
 
+@pytest.mark.long
+def test_a_mixture_of_experts_goes_on_and_is_averaged(corpus, tmp_path):
+    options = {
+        "architecture": "mixture_of_experts", "vocab_size": 500, "batch_tokens": 512,
+        "max_length": 64, "accumulate": 2, "rdrop": 0.5, "dtype": "mixed_bfloat16",
+        "checkpoint_steps": 1,
+        "model": {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16, "sparse_step": 1},
+    }  # fmt: skip
+    train(corpus, "pt", "en", tmp_path / "unbroken", steps=3, **options)
+    for steps in (1, 3):
+        train(corpus, "pt", "en", tmp_path / "broken", steps=steps, **options)
+    averaged = average_run(tmp_path / "unbroken", tmp_path / "averaged", last=3)
+    unbroken, broken, mean = (
+        Translator.load(folder).models[0].get_weights()
+        for folder in (tmp_path / "unbroken", tmp_path / "broken", averaged)
+    )
+    for one, other in zip(unbroken, broken, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert any((one != other).any() for one, other in zip(unbroken, mean, strict=True))
+    assert config(averaged)["model"]["num_experts"] == 4
+
+
 def test_an_architecture_is_given_what_it_takes():
     class Plain:
         presets = {"only": {"model": {"units": 3, "dropout": 0.9}, "training": {}}}  # noqa: RUF012

@@ -10,7 +10,7 @@ from letters import Letters, Marked
 from own_model import GRUTranslator
 
 from keras_mt import Transformer, Translator
-from keras_mt.models import DecoderOnly
+from keras_mt.models import DecoderOnly, MixtureOfExpertsTransformer, Recurrent
 from keras_mt.run_folder import RunFolder
 from keras_mt.serving import ExportedTranslator
 from keras_mt.training import train
@@ -19,15 +19,15 @@ TEXTS = ["a", "bad", "", "cab", "dada"]
 MAX_LENGTH = 4
 
 
-def transformer(tokenizer, **options):
+def transformer(tokenizer, architecture=Transformer, **options):
     sizes = {"d_model": 16, "num_heads": 2, "d_ff": 16, "max_length": 32, **options}
-    return Transformer(
+    return architecture(
         tokenizer.vocab_size, padding_id=tokenizer.padding_id, num_encoder_layers=1,
         num_decoder_layers=2, **sizes,
     )  # fmt: skip
 
 
-def recurrent(tokenizer):
+def own(tokenizer):
     transformer(tokenizer)  # Keras makes it functional, and its mixin must not become so.
     return GRUTranslator(tokenizer.vocab_size, 16, 32, padding_id=tokenizer.padding_id)
 
@@ -36,7 +36,11 @@ MAKERS = {
     "variants": lambda tokenizer: transformer(
         tokenizer, pre_norm=True, share_embeddings=False, tie_output=False
     ),
-    "recurrent": recurrent,
+    "experts": lambda tokenizer: transformer(tokenizer, MixtureOfExpertsTransformer, sparse_step=1),
+    "own": own,
+    "recurrent": lambda tokenizer: Recurrent(
+        tokenizer.vocab_size, 2, 8, cell="lstm", max_length=32, padding_id=tokenizer.padding_id
+    ),
 }
 
 
@@ -81,10 +85,15 @@ def by_brute_force(model, tokenizer, text):
 
 
 # The Transformer as it is by default is held to other truths elsewhere.
-PAIRS = [("variants", Marked), ("recurrent", Letters)]
+PAIRS = [
+    pytest.param(("variants", Marked), id="variants"),
+    pytest.param(("recurrent", Marked), id="recurrent"),
+    pytest.param(("own", Letters), id="own", marks=pytest.mark.long),
+    pytest.param(("experts", Letters), id="experts", marks=pytest.mark.long),
+]
 
 
-@pytest.fixture(scope="module", params=PAIRS, ids=[name for name, _ in PAIRS])
+@pytest.fixture(scope="module", params=PAIRS)
 def translator(request):
     name, tokenizer = request.param
     keras.utils.set_random_seed(1)
@@ -220,3 +229,17 @@ def test_it_is_trained_too(eager, tmp_path):
     with pytest.raises(ValueError, match="another tokenizer"):
         train(tmp_path / "corpus.tsv", "x", "y", tmp_path / "run", steps=4,
               **{**options, "tokenizer": Letters("efgh")})  # fmt: skip
+
+
+def test_a_model_without_attention_has_no_align(tmp_path, signatures_alone):
+    signatures_alone("serving_default", "align")
+    tokenizer = Letters()
+    fixed = {"attention": "none", "padding_id": tokenizer.padding_id, "max_length": 32}
+    model = sharpened(Recurrent(tokenizer.vocab_size, 1, 8, **fixed), tokenizer)
+    translator = Translator(model, tokenizer, beam_size=2)
+    with pytest.raises(ValueError, match="no attention to align by"):
+        translator.align("bad")
+    translator.export(tmp_path / "1", max_beam_size=2)
+    exported = ExportedTranslator(tmp_path / "1")
+    assert set(exported.signatures) == {"serving_default"}
+    assert exported(TEXTS) == translator(TEXTS)

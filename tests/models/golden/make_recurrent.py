@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-VOCAB_SIZE, WIDTH, LAYERS = 11, 8, 2
+VOCAB_SIZE, WIDTH, LAYERS = 11, 6, 2
 PADDING = VOCAB_SIZE - 1
 LENGTHS = [5, 2, 4]
 

@@ -1,0 +1,223 @@
+"""The encoder alone, which learns by filling in masked tokens: BERT."""
+
+import functools
+from typing import Any, Self
+
+import keras
+
+from keras_mt.layers import EncoderBlock, PositionalEmbedding
+from keras_mt.layers.blocks import norm_layer
+from keras_mt.layers.dropout import Dropout
+from keras_mt.layers.types import Activation, DType, Shape, Tensor
+from keras_mt.layers.validation import check_one_of, check_positive
+
+# As of Transformer. base is BERT base of Devlin et al. 2019; tiny is for some ten thousand lines.
+PRESETS = {
+    "tiny": {
+        "model": {"num_layers": 4, "d_model": 128, "num_heads": 4, "d_ff": 512, "dropout": 0.1},
+    },
+    "base": {
+        "model": {"num_layers": 12, "d_model": 768, "num_heads": 12, "d_ff": 3072, "dropout": 0.1},
+    },
+}
+
+
+@keras.saving.register_keras_serializable(package="keras_mt")
+class EncoderOnly(keras.Model):
+    """A Transformer encoder that predicts masked tokens (BERT), a functional `keras.Model`.
+
+    Input int32 tokens `[batch, length]`; output float32 logits `[batch, length, vocab_size]`, at
+    each position for the token that stands there, or did before it was masked.
+    `keras_mt.layers.TokenMasking` masks tokens to train it with.
+
+    `encoder` is all of it but the head, a model of its own with the same weights: what a classifier
+    stands on. Unlike BERT it has no segments, which tell the sentences of a pair apart, no
+    prediction of the next sentence, and no dropout on the weights of attention.
+
+    Args:
+        vocab_size: Number of tokens, with the mask token.
+        num_layers: Number of encoder blocks.
+        d_model: Width of the model.
+        num_heads: Number of attention heads; must divide `d_model`.
+        d_ff: Inner width of the feed-forward networks.
+        dropout: Rate of dropout on the embeddings and on the output of each sublayer.
+        activation: Activation of the feed-forward networks and of the head.
+        pre_norm: Whether to normalise before each sublayer rather than after.
+        tie_output: Whether the output projection shares the embedding's weights.
+        max_length: The longest sequence, in tokens.
+        padding_id: The token that pads sequences; masked.
+        norm, positions, gated, num_key_value_heads: As in `Transformer`.
+        **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
+
+    Raises:
+        ValueError: If an argument is impossible; the message names it.
+
+    Reference:
+        Devlin et al. 2019, BERT: Pre-training of Deep Bidirectional Transformers for Language
+        Understanding (https://arxiv.org/abs/1810.04805).
+
+    Example:
+
+    >>> model = EncoderOnly(vocab_size=100, num_layers=2, d_model=32, num_heads=4, d_ff=64)
+    >>> tokens = np.array([[2, 7, 99, 3, 0]])
+    >>> tuple(model(tokens).shape), tuple(model.encoder(tokens).shape)
+    ((1, 5, 100), (1, 5, 32))
+    """
+
+    presets = PRESETS
+
+    def __init__(
+        self,
+        vocab_size: int,
+        num_layers: int = 12,
+        d_model: int = 768,
+        num_heads: int = 12,
+        d_ff: int = 3072,
+        dropout: float = 0.1,
+        activation: Activation = "gelu",
+        pre_norm: bool = False,
+        tie_output: bool = True,
+        max_length: int = 512,
+        padding_id: int = 0,
+        dtype: DType = None,
+        *,
+        norm: str = "layer",
+        positions: str | None = "learned",
+        gated: bool = False,
+        num_key_value_heads: int | None = None,
+        **kwargs: Any,
+    ):
+        check_positive(num_layers=num_layers, num_heads=num_heads)
+        check_one_of(("sinusoidal", "learned", "rotary", None), positions=positions)
+        if d_model % num_heads:
+            raise ValueError(
+                "d_model must be divisible by num_heads. "
+                f"Received: d_model={d_model}, num_heads={num_heads}"
+            )
+        policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
+        embedding = PositionalEmbedding(
+            vocab_size,
+            d_model,
+            max_length=max_length,
+            padding_id=padding_id,
+            tie_weights=tie_output,
+            encoding=None if positions == "rotary" else positions,
+            scale=positions == "sinusoidal",  # Sinusoids do not shrink with the width.
+            dtype=policy,
+            name="embedding",
+        )
+        blocks = [
+            EncoderBlock(
+                num_heads,
+                d_ff,
+                dropout,
+                activation,
+                pre_norm,
+                norm=norm,
+                gated=gated,
+                num_key_value_heads=num_key_value_heads,
+                rotary_base=10000.0 if positions == "rotary" else None,
+                dtype=policy,
+                name=f"encoder_{i}",
+            )
+            for i in range(num_layers)
+        ]
+        tokens = keras.Input((None,), dtype="int32", name="tokens")
+        hidden = norm_layer(norm, policy, "embedding_norm")(embedding(tokens))
+        hidden = Dropout(dropout, dtype=policy, name="dropout")(hidden)
+        for block in blocks:
+            hidden = block(hidden)
+        if pre_norm:
+            hidden = norm_layer(norm, policy, "encoder_norm")(hidden)
+        head = keras.layers.Dense(d_model, activation, dtype=policy, name="head")(hidden)
+        head = norm_layer(norm, policy, "head_norm")(head)
+        logits = _Bias(dtype="float32", name="head_bias")(embedding(head, reverse=True))
+        super().__init__(inputs=tokens, outputs=logits, **kwargs)
+        # Not before: torch wants its own constructor first.
+        self._hidden = hidden
+        self.dtype_policy = policy
+        self._config = {
+            "vocab_size": vocab_size,
+            "num_layers": num_layers,
+            "d_model": d_model,
+            "num_heads": num_heads,
+            "d_ff": d_ff,
+            "dropout": dropout,
+            "activation": keras.activations.serialize(keras.activations.get(activation)),
+            "pre_norm": pre_norm,
+            "tie_output": tie_output,
+            "max_length": max_length,
+            "padding_id": padding_id,
+            "norm": norm,
+            "positions": positions,
+            "gated": gated,
+            "num_key_value_heads": num_key_value_heads,
+        }
+        for name in ("vocab_size", "d_model", "max_length", "padding_id"):
+            setattr(self, name, self._config[name])
+
+    @classmethod
+    def from_preset(cls, preset: str, **kwargs: Any) -> Self:
+        """An EncoderOnly of a known size: `"tiny"` or `"base"`.
+
+        Args:
+            preset: Name of the preset; `EncoderOnly.presets` shows what each holds.
+            **kwargs: `vocab_size`, and any argument of the constructor to set otherwise.
+
+        Returns:
+            An untrained `EncoderOnly`.
+
+        Raises:
+            ValueError: If there is no such preset.
+
+        Example:
+
+        >>> EncoderOnly.from_preset("tiny", vocab_size=1000).count_params()
+        1004648
+        """
+        if preset not in cls.presets:
+            raise ValueError(f"Unknown preset {preset!r}; there are {', '.join(cls.presets)}.")
+        return cls(**{**cls.presets[preset]["model"], **kwargs})
+
+    @functools.cached_property
+    def encoder(self) -> keras.Model:
+        """The encoder, a functional model: tokens to `[batch, length, d_model]`.
+
+        Its output carries the mask of the tokens.
+        """
+        return keras.Model(self.input, self._hidden, name="encoder")
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **self._config,
+            "name": self.name,
+            "trainable": self.trainable,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            "frozen": [layer.name for layer in self.layers if not layer.trainable],
+        }
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+    ) -> Self:
+        config = dict(config)
+        frozen = config.pop("frozen", [])
+        model = cls(**config)
+        for name in frozen:
+            model.get_layer(name).trainable = False
+        return model
+
+
+@keras.saving.register_keras_serializable(package="keras_mt")
+class _Bias(keras.layers.Layer):
+    """Adds a bias: the one of a projection that is tied."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def build(self, input_shape: Shape) -> None:
+        self.bias = self.add_weight((input_shape[-1],), "zeros", name="bias")
+
+    def call(self, inputs: Tensor) -> Tensor:
+        return inputs + self.bias

@@ -1,0 +1,185 @@
+"""The Transformer whose feed-forward networks are mixtures of experts."""
+
+import contextlib
+import inspect
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+
+from keras_mt.layers import MixtureOfExperts
+from keras_mt.layers.types import Activation, DType, Tensor
+from keras_mt.layers.validation import check_positive
+from keras_mt.models.transformer import PRESETS, Transformer
+
+
+@keras.saving.register_keras_serializable(package="keras_mt")
+class MixtureOfExpertsTransformer(Transformer):
+    """The `Transformer` with a `MixtureOfExperts` in place of every second feed-forward network.
+
+    Its parameters grow with the number of experts, and what a token costs in training with
+    `experts_per_token`. Capacity and the load-balancing loss are of training alone.
+
+    Args:
+        vocab_size: Number of tokens of the joint vocabulary.
+        num_layers: As of `Transformer`, and so on.
+        d_model: Width of the model; must be even.
+        num_heads: Number of attention heads; must divide `d_model`.
+        d_ff: Inner width of the feed-forward networks, of each expert too.
+        dropout: Rate of dropout on the embeddings and on the output of each sublayer.
+        activation: Activation of the feed-forward networks.
+        num_experts: Number of experts in each mixture.
+        experts_per_token: Number of experts that a token goes through.
+        sparse_step: Every so many blocks, of the encoder and of the decoder, have experts: with 2
+            the second, the fourth and so on.
+        capacity_factor, balance_weight: As of `MixtureOfExperts`.
+        gated: Whether the feed-forward networks have gates.
+        **kwargs: The other arguments of `Transformer`.
+
+    Raises:
+        ValueError: If an argument is impossible; the message names it.
+
+    Reference:
+        Lepikhin et al. 2020, GShard (https://arxiv.org/abs/2006.16668), which has experts in every
+        second block; NLLB Team 2022, No Language Left Behind, section 6.2
+        (https://arxiv.org/abs/2207.04672).
+
+    Example:
+
+    >>> model = MixtureOfExpertsTransformer(
+    ...     vocab_size=100, num_layers=2, d_model=32, num_heads=4, d_ff=64
+    ... )
+    >>> tokens = np.array([[2, 7, 9, 0]])
+    >>> tuple(model({"source": tokens, "target": tokens}).shape)
+    (1, 4, 100)
+    """
+
+    presets: ClassVar[dict[str, dict[str, dict[str, Any]]]] = {
+        name: {**PRESETS[name], "model": {**PRESETS[name]["model"], "num_experts": experts}}
+        for name, experts in (("tiny", 4), ("base", 8))
+    }
+
+    def __init__(
+        self,
+        vocab_size: int,
+        num_layers: int = 6,
+        d_model: int = 512,
+        num_heads: int = 8,
+        d_ff: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = "relu",
+        *,
+        num_experts: int = 4,
+        experts_per_token: int = 2,
+        sparse_step: int = 2,
+        capacity_factor: float = 1.25,
+        balance_weight: float = 0.01,
+        gated: bool = False,
+        dtype: DType = None,
+        **kwargs: Any,
+    ):
+        check_positive(
+            num_experts=num_experts, experts_per_token=experts_per_token, sparse_step=sparse_step
+        )
+        if experts_per_token > num_experts:
+            raise ValueError(
+                "experts_per_token must be at most num_experts. "
+                f"Received: experts_per_token={experts_per_token}, num_experts={num_experts}"
+            )
+
+        def feed_forward(side, i):
+            if (i + 1) % sparse_step:
+                return None
+            return MixtureOfExperts(
+                num_experts,
+                d_ff,
+                experts_per_token,
+                capacity_factor,
+                activation,
+                gated=gated,
+                balance_weight=balance_weight,
+                dtype=dtype,
+                name=f"{side}_{i}_experts",
+            )
+
+        super().__init__(
+            vocab_size,
+            num_layers,
+            d_model,
+            num_heads,
+            d_ff,
+            dropout,
+            activation,
+            gated=gated,
+            dtype=dtype,
+            _feed_forward=feed_forward,
+            **kwargs,
+        )
+        if not self.mixtures:
+            raise ValueError(
+                "sparse_step must be at most the number of blocks of the encoder or the decoder. "
+                f"Received: sparse_step={sparse_step}"
+            )
+        self._config |= {
+            "num_experts": num_experts,
+            "experts_per_token": experts_per_token,
+            "sparse_step": sparse_step,
+            "capacity_factor": capacity_factor,
+            "balance_weight": balance_weight,
+        }
+
+    @property
+    def mixtures(self) -> list[MixtureOfExperts]:
+        """The mixtures of experts of the encoder's blocks, then of the decoder's."""
+        layers = [getattr(block, "feed_forward", None) for block in self.layers]
+        return [layer for layer in layers if isinstance(layer, MixtureOfExperts)]
+
+    def expert_load(self, source: Tensor, target: Tensor) -> dict[str, np.ndarray]:
+        """How the tokens of a batch spread over the experts of each mixture.
+
+        Args:
+            source: Integer tokens `[batch, source_length]`.
+            target: Integer tokens `[batch, target_length]`, from the start token on.
+
+        Returns:
+            For the name of each mixture what its `expert_load` returns, float32 `[num_experts]`:
+            the share of the real tokens that go through each expert.
+
+        Example:
+
+        >>> model = MixtureOfExpertsTransformer(100, 2, 32, 4, 64)
+        >>> loads = model.expert_load(np.array([[7, 9, 3]]), np.array([[2, 5]]))
+        >>> sorted(loads), round(float(sum(loads["decoder_1_experts"])), 4)
+        (['decoder_1_experts', 'encoder_1_experts'], 2.0)
+        """
+        loads = {}
+
+        def recording(layer):
+            def call(inputs, mask=None, training=None):
+                loads[layer.name] = layer.expert_load(inputs, mask)
+                return type(layer).call(layer, inputs, mask, training)
+
+            return call
+
+        with contextlib.ExitStack() as undo:
+            for layer in self.mixtures:
+                layer.call = recording(layer)
+                undo.callback(delattr, layer, "call")
+            self({"source": source, "target": target})
+        return {name: keras.ops.convert_to_numpy(load) for name, load in loads.items()}
+
+
+def _signature():
+    """What the constructor takes, with what it hands on."""
+    taken = inspect.signature(MixtureOfExpertsTransformer).parameters
+    *own, rest = taken.values()
+    others = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for name, parameter in inspect.signature(Transformer).parameters.items()
+        if name not in taken and not name.startswith("_")
+    ]
+    return inspect.Signature([*own, *others, rest])
+
+
+# The command sets any argument by its name.
+MixtureOfExpertsTransformer.__signature__ = _signature()

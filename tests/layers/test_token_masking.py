@@ -1,0 +1,89 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_mt.layers import TokenMasking
+
+VOCAB_SIZE, SPECIAL = 50, (0, 1, 2, 3)
+
+
+@pytest.fixture(scope="module")
+def tokens():
+    tokens = np.random.default_rng(0).integers(0, VOCAB_SIZE, (2000, 60))
+    tokens[:, 40:] = 0
+    return tokens
+
+
+@pytest.mark.parametrize("rates", [(0.15, 0.8, 0.1), (0.5, 0.2, 0.7), (1.0, 0.0, 0.0)])
+def test_the_shares_are_those_asked_for(tokens, rates):
+    selection, mask, random = rates
+    masked, labels = map(np.array, TokenMasking(VOCAB_SIZE, None, *rates, seed=1)(tokens))
+    real = ~np.isin(tokens, SPECIAL)
+    selected = labels != 0
+    np.testing.assert_array_equal(labels, np.where(selected, tokens, 0))
+    np.testing.assert_array_equal(masked[~selected], tokens[~selected])
+    assert not selected[~real].any()
+    # A random token is the old one in 1 of 46 draws.
+    is_mask, other = (masked == VOCAB_SIZE)[selected], (masked != tokens)[selected]
+    ordinary = VOCAB_SIZE - len(SPECIAL)
+    for found, share, n in (
+        (selected[real].mean(), selection, real.sum()),
+        (is_mask.mean(), mask, selected.sum()),
+        (other.mean(), mask + random * (1 - 1 / ordinary), selected.sum()),
+    ):
+        assert abs(found - share) <= 5 * np.sqrt(share * (1 - share) / n) + 1e-12
+    drawn = np.bincount(masked[selected & (masked != tokens)], minlength=VOCAB_SIZE)[:VOCAB_SIZE]
+    assert not drawn[list(SPECIAL)].any()
+    if random:
+        expected = drawn.sum() / ordinary
+        assert np.abs(drawn[4:] - expected).max() < 5 * np.sqrt(expected)
+
+
+def test_another_mask_padding_and_special_tokens():
+    layer = TokenMasking(10, mask_id=4, special_ids=[7], padding_id=9, random_rate=0, mask_rate=1,
+                         selection_rate=1)  # fmt: skip
+    masked, labels = layer(np.array([[7, 0, 4, 5, 9]]))
+    assert np.array(masked).tolist() == [[7, 4, 4, 4, 9]]
+    assert np.array(labels).tolist() == [[9, 0, 9, 5, 9]]
+
+
+def test_in_a_pipeline_each_epoch_is_masked_anew_and_a_seed_repeats(tokens):
+    def epochs(seed):
+        data = tf.data.Dataset.from_tensor_slices(tokens[:90]).batch(40)
+        data = data.map(TokenMasking(VOCAB_SIZE, seed=seed))
+        return [np.concatenate([x for x, _ in data.as_numpy_iterator()]) for _ in range(2)]
+
+    first, second = epochs(1)
+    assert first.shape == (90, 60) and not np.array_equal(first, second)
+    np.testing.assert_array_equal([first, second], epochs(1))
+    assert not np.array_equal(first, epochs(2)[0])
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_shapes_dtypes_and_a_round_trip(tokens, policy, tmp_path):
+    layer = TokenMasking(VOCAB_SIZE, 60, special_ids=(0, 5), seed=3, dtype=policy)
+    inputs = keras.Input((None,), dtype="int32")
+    model = keras.Model(inputs, layer(inputs))
+    assert [(x.shape, x.dtype) for x in model.outputs] == [((None, None), "int32")] * 2
+    assert layer.compute_output_shape((2, 5)) == ((2, 5), (2, 5))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.layers[-1].get_config() == layer.get_config()
+    for found, expected in zip(loaded(tokens), model(tokens), strict=True):
+        assert keras.backend.standardize_dtype(found.dtype) == "int32"
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"vocab_size": 0}, "vocab_size=0"),
+        ({"vocab_size": 9, "selection_rate": 1.5}, "selection_rate=1.5"),
+        ({"vocab_size": 9, "mask_rate": 0.8, "random_rate": 0.3}, "mask_rate=0.8, random_rate=0.3"),
+        ({"vocab_size": 4}, "special_ids.*vocab_size=4"),
+    ],
+)
+def test_what_is_impossible_is_refused_by_name(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        TokenMasking(**arguments)

@@ -1,0 +1,121 @@
+import re
+
+import keras
+import numpy as np
+import pytest
+
+from keras_mt.models import MixtureOfExpertsTransformer, Transformer
+
+SMALL = {"vocab_size": 20, "num_layers": 2, "d_model": 16, "num_heads": 2, "d_ff": 32}
+
+
+def made(**arguments):
+    """A model whose routers and experts are not near to doing nothing."""
+    keras.utils.set_random_seed(1)
+    model = MixtureOfExpertsTransformer(**{**SMALL, "sparse_step": 1, **arguments})
+    for layer in model.mixtures:
+        layer.set_weights([2 * w for w in layer.get_weights()])
+    return model
+
+
+def batch(rows=3):
+    random = np.random.default_rng(0)
+    source, target = random.integers(4, 20, (rows, 6)), random.integers(4, 20, (rows, 5))
+    target[:, 0] = 2
+    source[1, 4:], target[1, 3:] = 0, 0
+    return {"source": source, "target": target}
+
+
+@pytest.mark.parametrize(
+    ("step", "places"), [(1, [0, 1, 2, 3, 4]), (2, [1, 3]), (3, [2]), (5, [4])]
+)
+def test_every_so_many_blocks_have_experts(step, places):
+    model = MixtureOfExpertsTransformer(**{**SMALL, "num_layers": 5}, sparse_step=step)
+    names = [f"{side}_{i}_experts" for side in ("encoder", "decoder") for i in places]
+    assert [layer.name for layer in model.mixtures] == names
+
+
+def test_the_preset_is_that_of_the_transformer_with_experts():
+    dense = Transformer.from_preset("tiny", vocab_size=100)
+    model = MixtureOfExpertsTransformer.from_preset("tiny", vocab_size=100)
+    (d, d_ff), experts, mixtures = (128, 256), 4, 4  # In half of the blocks of both sides.
+    more = (experts - 1) * (2 * d * d_ff + d + d_ff) + d * experts  # And the router.
+    assert model.count_params() == dense.count_params() + mixtures * more
+
+
+def test_with_one_expert_it_is_the_transformer():
+    arguments = {**SMALL, "pre_norm": True, "gated": True, "activation": "silu"}
+    model = made(**arguments, num_experts=1, experts_per_token=1, capacity_factor=1.0)
+    dense, inputs = Transformer(**arguments), batch()
+    paths = {
+        re.sub(r"/\w+_experts/(\w+)_(\w+)", r"/feed_forward/\1/\2", w.path): np.array(w)
+        for w in model.weights
+    }
+    for weight in dense.weights:
+        weight.assign(np.reshape(paths[weight.path], weight.shape))
+    real = inputs["target"] > 0
+    found, expected = np.array(model(inputs)), np.array(dense(inputs))
+    np.testing.assert_allclose(found[real], expected[real], atol=1e-5)
+
+
+def test_it_survives_a_file(tmp_path):
+    model, inputs = made(num_experts=3, balance_weight=0.1, max_length=64), batch()
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    assert type(loaded) is MixtureOfExpertsTransformer
+    assert loaded.get_config() == model.get_config()
+    np.testing.assert_array_equal(loaded(inputs), model(inputs))
+    half = model.for_inference("bfloat16")
+    assert {w.dtype for w in half.weights} == {"bfloat16", "float32"}  # Of the routers.
+    np.testing.assert_allclose(half(inputs), model(inputs), atol=0.2)
+
+
+def test_step_by_step_equals_the_whole_sequence():
+    model, inputs = made(capacity_factor=0.1), batch()
+    logits = np.array(model(inputs))
+    cache = model.start_decoding(inputs["source"])
+    for i in range(5):
+        step, cache = model.decode_step(inputs["target"][:, i : i + 1], i, cache)
+        np.testing.assert_allclose(step[0, 0], logits[0, i], atol=1e-4)
+        if i < 3:  # Row 1 ends after three tokens.
+            np.testing.assert_allclose(step[1, 0], logits[1, i], atol=1e-4)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_padding_changes_nothing(training):
+    model, inputs = made(capacity_factor=0.75, dropout=0.0, balance_weight=1.0), batch()
+    found = []
+    for padding in (0, 4):
+        padded = {name: np.pad(x, ((0, 0), (0, padding))) for name, x in inputs.items()}
+        logits = np.array(model(padded, training=training))[:, :5]
+        found.append([logits[inputs["target"] > 0], [float(loss) for loss in model.losses]])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)
+    assert len(model.losses) == (4 if training else 0)
+
+
+def test_the_load_counts_real_tokens():
+    model, inputs = made(), batch()
+    loads = model.expert_load(**inputs)
+    assert list(loads) == [layer.name for layer in model.mixtures]
+    for name, load in loads.items():
+        tokens = (inputs["source" if "encoder" in name else "target"] > 0).sum()
+        np.testing.assert_allclose(load * tokens, np.round(load * tokens), atol=1e-4)
+        assert load.shape == (4,) and load.sum() == pytest.approx(2, abs=1e-5)
+    assert all("call" not in vars(layer) for layer in model.mixtures)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"experts_per_token": 5}, "experts_per_token=5, num_experts=4"),
+        ({"num_experts": 0}, "num_experts=0"),
+        ({"sparse_step": 0}, "sparse_step=0"),
+        ({"sparse_step": 3}, "sparse_step=3"),
+        ({"capacity_factor": 0}, "capacity_factor=0"),
+        ({"num_heads": 3}, "num_heads=3"),
+    ],
+)
+def test_impossible_arguments_are_refused_by_name(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        MixtureOfExpertsTransformer(**{**SMALL, **wrong})
