@@ -18,7 +18,7 @@ class Composite(keras.layers.Layer):
 
     def build_from_config(self, config: dict[str, Any]) -> None:
         super().build_from_config(config)
-        quantize_again(self, config)
+        quantize_again(self, config.get("quantized", {}))
 
 
 def quantization(layer: keras.layers.Layer) -> dict[str, Any]:
@@ -39,22 +39,22 @@ def quantization(layer: keras.layers.Layer) -> dict[str, Any]:
     return {"quantized": configs} if configs else {}
 
 
-def quantize_again(layer: keras.layers.Layer, config: dict[str, Any]) -> None:
-    """Quantizes the layers inside of a built layer or model as `quantization` says.
+def quantize_again(layer: keras.layers.Layer, quantized: dict[str, Any]) -> None:
+    """Quantizes the layers inside of a built layer or model as `quantization` said.
 
     Example:
 
-    >>> model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8, name="inner")])
-    >>> config = {"class_name": "Int8QuantizationConfig", "module": "keras.quantizers"}
-    >>> quantize_again(model, {"quantized": {"inner": {**config, "config": {}}}})
-    >>> model.layers[0].quantization_mode
+    >>> model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8)])
+    >>> copy = keras.models.clone_model(model)
+    >>> model.quantize("int8")
+    >>> quantize_again(copy, quantization(model)["quantized"])
+    >>> copy.layers[0].quantization_mode
     'int8'
     """
-    configs = config.get("quantized", {})
-    for each in _inside(layer) if configs else ():
-        if _place(each, layer) in configs:
-            how = keras.saving.deserialize_keras_object(configs[_place(each, layer)])
-            each.quantize(config=how)
+    for each in _inside(layer) if quantized else ():
+        config = quantized.get(_place(each, layer))
+        if config is not None and each.quantization_mode is None:
+            each.quantize(config=keras.saving.deserialize_keras_object(config))
 
 
 def _inside(layer):

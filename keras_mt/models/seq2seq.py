@@ -169,9 +169,9 @@ class Seq2Seq:
         cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
     ) -> Self:
         config = dict(config)
-        quantized = {"quantized": config.pop("quantized", {})}
+        quantized = config.pop("quantized", {})
         model = super().from_config(config, custom_objects)
-        if quantized["quantized"]:
+        if quantized:
             quantize_again(built(model), quantized)
         return model
 
