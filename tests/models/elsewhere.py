@@ -15,6 +15,8 @@ import keras
 import numpy as np
 from backends import numpy
 
+import keras_mt
+
 SOURCE, TARGET = np.array([[5, 3, 7], [3, 4, 0]]), np.array([[2, 5, 3], [2, 3, 6]])
 INPUTS = {"source": SOURCE, "target": TARGET}
 
@@ -29,11 +31,12 @@ def decoded(model):
 
 
 def train(model):
-    from keras_mt import WarmupInverseSquareRoot, losses, metrics
-
-    rate = WarmupInverseSquareRoot(16, warmup_steps=10, peak=0.01)
-    counts = [metrics.TokenAccuracy(), metrics.Perplexity()]
-    model.compile(keras.optimizers.Adam(rate), losses.CrossEntropy(0.1), metrics=counts)
+    rate = keras_mt.WarmupInverseSquareRoot(16, warmup_steps=10, peak=0.01)
+    model.compile(
+        keras.optimizers.Adam(rate),
+        keras_mt.losses.CrossEntropy(0.1),
+        metrics=[keras_mt.metrics.TokenAccuracy(), keras_mt.metrics.Perplexity()],
+    )
     history = model.fit(INPUTS, TARGET, epochs=30, verbose=0).history
     assert history["loss"][-1] < 0.8 * history["loss"][0]
     assert history["perplexity"][-1] < history["perplexity"][0]
@@ -50,8 +53,6 @@ def main(folder, *names):
         model.save(Path(folder, f"{name}.trained.keras"))
         np.save(Path(folder, f"{name}.trained.npy"), numpy(model(INPUTS)))
     assert not [name for name in sys.modules if name.startswith("tensorflow.")]
-    import keras_mt
-
     assert "Translator" not in keras_mt.__all__
 
 

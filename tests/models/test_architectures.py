@@ -13,7 +13,7 @@ from elsewhere import INPUTS, decoded
 
 from keras_mt.models import ARCHITECTURES, built
 
-SIZES = {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 32, "dropout": 0.1}
+SIZES = {"num_layers": 2, "d_model": 16, "num_heads": 2, "d_ff": 32, "dropout": 0.1}
 every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
 
 
