@@ -21,9 +21,15 @@ ROOT = Path(__file__).parents[1]
 if os.environ.get("KERAS_BACKEND") == "torch":
     import torch
 
-    # Tests look at outputs as arrays, as they are on other backends, gradients or not.
-    to_numpy = torch.Tensor.__array__
-    torch.Tensor.__array__ = lambda x, *args, **kwargs: to_numpy(x.detach(), *args, **kwargs)
+    to_array = torch.Tensor.__array__
+
+    def as_array(x, dtype=None, copy=None):
+        """Outputs as arrays, as they are on other backends: NumPy refuses some of torch's."""
+        x = x.detach()
+        array = to_array(x.float() if x.dtype == torch.bfloat16 else x)
+        return array if dtype is None else array.astype(dtype)
+
+    torch.Tensor.__array__ = as_array
 
 
 @pytest.fixture(scope="session")
