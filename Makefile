@@ -28,8 +28,9 @@ demo: $(INSTALLED)
 		"O livro está em cima da mesa." \
 		"Olá, como vai você?"
 
+# With ALL=1 those of test-long too, in one run that shares what they make.
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -m "not long"
+	$(BIN)/python -m pytest $(if $(ALL),,-m "not long")
 
 # Kills, clusters, the README's blocks, training on other backends.
 test-long: $(INSTALLED)

@@ -190,7 +190,8 @@ class TrainingOptions:
     )
     architecture: str | type | None = option(
         None,
-        "What the model is: transformer, or MODULE:CLASS of your own.",
+        "What the model is: transformer, recurrent, mixture_of_experts, decoder_only, or "
+        "MODULE:CLASS of your own.",
         shown="transformer, or init's",
         kept="architecture",
         metavar="NAME",
@@ -198,7 +199,7 @@ class TrainingOptions:
     preset: str | None = option(
         None,
         "The model's size and recipe: tiny (4 layers, 128 wide: small corpora), base (6, 512) or "
-        "big (6, 1024).",
+        "big (6, 1024); other architectures have others.",
         shown="tiny, or init's",
         kept="preset",
     )

@@ -1,12 +1,10 @@
 import fcntl
 import functools
 import gc
-import json
 import os
 import socket
 import subprocess
 import sys
-import tempfile
 import warnings
 from pathlib import Path
 
@@ -17,8 +15,10 @@ for pool in ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
     os.environ.setdefault(pool, "1")  # The tests themselves run side by side.
 
 ROOT = Path(__file__).parents[1]
+FORKS = ROOT / "tests" / "forks.py"
+BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
 
-if os.environ.get("KERAS_BACKEND") == "torch":
+if BACKEND == "torch":
     import torch
 
     to_array = torch.Tensor.__array__
@@ -30,6 +30,22 @@ if os.environ.get("KERAS_BACKEND") == "torch":
         return array if dtype is None else array.astype(dtype)
 
     torch.Tensor.__array__ = as_array
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)  # The longest first.
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unoptimized():
+    """TensorFlow runs graphs as they are traced: most are run once, and optimizing takes longer.
+
+    The processes that tests start optimize theirs.
+    """
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
 @pytest.fixture(scope="session")
@@ -89,44 +105,30 @@ def quantizing():
 
 
 @pytest.fixture(scope="session")
-def command():
-    """The arguments that run `keras-mt` in a process of its own."""
-    return [sys.executable, str(ROOT / "keras_mt_command.py")]
-
-
-@pytest.fixture(scope="session")
-def python():
-    """Runs `python ARGUMENTS` in a new process, where TensorFlow is imported already.
-
-    Called as `python(script, *arguments, stdin=b"", cwd=None)` or `python("-c", code, ...)`; gives
-    a `CompletedProcess` with text.
-    """
-    ours, theirs = socket.socketpair()
-    server = subprocess.Popen(
-        [sys.executable, ROOT / "tests" / "forks.py", str(theirs.fileno())],
-        pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, cwd=ROOT,
-    )  # fmt: skip
-    theirs.close()
-    with ours, ours.makefile("rw") as answers:
-        yield functools.partial(_fork, answers)
+def python_command(tmp_path_factory):
+    """What stands for `python` in a command: its processes have TensorFlow imported already."""
+    path = str(tmp_path_factory.mktemp("forks") / "socket")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen()
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        server = subprocess.Popen([sys.executable, FORKS], stdin=listening, env=environment)
+    yield [sys.executable, "-S", "-E", str(FORKS), path]
+    server.kill()
     server.wait()
 
 
-def _fork(server, *arguments, stdin=b"", cwd=None):
-    arguments = [str(argument) for argument in arguments]
-    with tempfile.TemporaryDirectory() as folder:
-        files = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
-        files[0].write_bytes(stdin)
-        request = {
-            "arguments": arguments,
-            "files": list(map(str, files)),
-            "cwd": str(cwd or Path.cwd()),
-        }
-        server.write(json.dumps(request) + "\n")
-        server.flush()
-        status = int(server.readline())
-        stdout, stderr = (file.read_text(encoding="utf-8") for file in files[1:])
-    return subprocess.CompletedProcess(arguments, status, stdout, stderr)
+@pytest.fixture(scope="session")
+def python(python_command):
+    """Runs `python ARGUMENTS`; gives a `CompletedProcess` with text."""
+
+    def run(*arguments, stdin="", cwd=None):
+        return subprocess.run(
+            [*python_command, *map(str, arguments)],
+            input=stdin, cwd=cwd, capture_output=True, encoding="utf-8", check=False,
+        )  # fmt: skip
+
+    return run
 
 
 @pytest.fixture(scope="session")

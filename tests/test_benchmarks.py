@@ -1,7 +1,5 @@
 import importlib
 import json
-import subprocess
-import sys
 
 import pytest
 from conftest import ROOT
@@ -46,8 +44,7 @@ def test_no_figures_of_systems_that_do_different_work(decode, tmp_path):
     assert not (tmp_path / "lines.jsonl").exists()
 
 
-def test_an_unknown_workload_is_named():
-    command = [sys.executable, ROOT / "benchmarks" / "decode.py", "--workloads", "huge"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+def test_an_unknown_workload_is_named(python):
+    result = python(ROOT / "benchmarks" / "decode.py", "--workloads", "huge")
     assert result.returncode == 1
     assert "There is no workload 'huge'; there are base-b32" in result.stderr

@@ -3,6 +3,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 
 import click
 import pytest
@@ -80,7 +81,7 @@ def test_translate_is_the_translator_in_order(run_dir, load, corpus):
     assert keras_mt("translate", run_dir, stdin=b"").stdout == ""
 
 
-def test_translate_gives_scores_as_json(run_dir, corpus):
+def test_translate_gives_scores_as_json(eager, run_dir, corpus):
     options = ("--beam-size", 3, "--n-best", 2, "--length-penalty", 0.6)
     lines = (corpus / "pt.test.txt").read_text(encoding="utf-8").splitlines()[:3]
     lines.append("palavra " * 60)  # Over the limit.
@@ -111,7 +112,7 @@ def test_translate_takes_prefixes_and_gives_token_scores(python, run_dir, corpus
         log_probs = [log_prob for _, log_prob in translation["tokens"]]
         assert sum(log_probs) / len(log_probs) == pytest.approx(translation["score"], abs=1e-3)
     # A standard input with a name, unlike click's.
-    result = python(COMMAND, "translate", run_dir, *options, stdin=b"one line")
+    result = python(COMMAND, "translate", run_dir, *options, stdin="one line")
     assert result.returncode == 1 and "one ends after 1" in result.stderr
 
 
@@ -142,7 +143,10 @@ def test_score_writes_a_line_for_each_pair(run_dir, load, corpus, tmp_path):
 
 
 def test_align_writes_the_attention_of_each_pair(run_dir, load, corpus, tmp_path):
-    files = [corpus / f"{language}.test.txt" for language in ("pt", "en")]
+    files = [tmp_path / "sources", tmp_path / "targets"]
+    for file, language in zip(files, ("pt", "en"), strict=True):
+        lines = (corpus / f"{language}.test.txt").read_text(encoding="utf-8").splitlines()
+        file.write_text("\n".join(lines[:5]), encoding="utf-8")
     sources, targets = (file.read_text(encoding="utf-8").splitlines() for file in files)
     rows = keras_mt("align", run_dir, *files).stdout.splitlines()
     assert len(rows) == len(sources)
@@ -163,7 +167,7 @@ def test_align_writes_the_attention_of_each_pair(run_dir, load, corpus, tmp_path
     assert first["target"][-1] == "</s>" and second["source"].count("</s>") > 5
 
 
-def test_evaluate_takes_an_ensemble(run_dir, corpus):
+def test_evaluate_takes_an_ensemble(eager, run_dir, corpus):
     arguments = ("--data", corpus, "--source", "pt", "--target", "en", "--beam-size", 2)
     alone, twice = (
         json.loads(keras_mt("evaluate", run_dir, *arguments, *more).stdout.splitlines()[-1])
@@ -218,10 +222,9 @@ def test_errors_are_one_message_and_no_stack(python, tmp_path, arguments, messag
     assert len(result.stderr.splitlines()) < 4
 
 
-def test_nor_do_tensorflows_own_messages_show(command, tmp_path):
-    result = subprocess.run(  # Which it prints as it is imported.
-        [*command, "export", ".", "new"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+def test_nor_do_tensorflows_own_messages_show(tmp_path):
+    command = [sys.executable, COMMAND, "export", ".", "new"]  # It prints as it is imported.
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 1 and len(result.stderr.splitlines()) < 4
 
 
@@ -231,11 +234,11 @@ def test_tensorflows_errors_are_one_line():
         raise error
 
 
-def test_translate_ends_silently_when_nobody_reads_on(command, run_dir):
+def test_translate_ends_silently_when_nobody_reads_on(python_command, run_dir):
     reader, writer = os.pipe()
     os.close(reader)
     result = subprocess.run(
-        [*command, "translate", run_dir, "--beam-size", "1"],
+        [*python_command, COMMAND, "translate", run_dir, "--beam-size", "1"],
         input=b"Oi.\n", stdout=writer, stderr=subprocess.PIPE, check=False,
     )  # fmt: skip
     os.close(writer)
@@ -304,6 +307,7 @@ def test_help_teaches(name):
     assert f"  {name} " in keras_mt("--help").output
 
 
-def test_the_command_starts_without_tensorflows_messages(command):
-    result = subprocess.run([*command, "--help"], capture_output=True, check=True)
+def test_the_command_starts_without_tensorflows_messages():
+    command = [sys.executable, COMMAND, "--help"]
+    result = subprocess.run(command, capture_output=True, check=True)
     assert not result.stderr and b"keras-mt train" in result.stdout

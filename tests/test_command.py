@@ -65,9 +65,9 @@ def test_both_ways_to_start_the_command_are_one():
     assert outputs[0] == outputs[1] and b"--warmup-steps" in outputs[0]
 
 
-def test_a_program_that_waits_for_its_answer_gets_it(command, run_dir):
+def test_a_program_that_waits_for_its_answer_gets_it(python_command, run_dir):
     process = subprocess.Popen(
-        [*command, "translate", run_dir, "--beam-size", "1"],
+        [*python_command, "keras_mt_command.py", "translate", run_dir, "--beam-size", "1"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT,
     )  # fmt: skip
     translator = Translator.load(run_dir, beam_size=1)
@@ -174,7 +174,7 @@ def strict(line):
         ["evaluate", "RUN", "--data", "CORPUS", "--source", "pt", "--target", "en"],
     ],
 )
-def test_a_diverged_model_gives_json_all_the_same(arguments, diverged, corpus):
+def test_a_diverged_model_gives_json_all_the_same(eager, arguments, diverged, corpus):
     names = {
         "RUN": diverged,
         "CORPUS": corpus,
@@ -199,7 +199,7 @@ def test_numbers_that_are_not_finite_are_null():
     )
 
 
-def test_evaluate_says_whether_sentences_are_split(run_dir, corpus, exported):
+def test_evaluate_says_whether_sentences_are_split(eager, run_dir, corpus, exported):
     arguments = ["--data", corpus, "--source", "pt", "--target", "en"]
     for model, options, splits in (
         (run_dir, ["--split-sentences", "--beam-size", "1"], True),

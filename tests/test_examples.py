@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import matplotlib.image
+import numpy as np
 import pytest
 from conftest import ROOT
 
@@ -36,6 +37,35 @@ def test_translate_with_tensorflow(run, translator, exported):
         assert f"{sentence}\n  -> {best}  (-" in out
 
 
+def test_masked_language_model(run, tmp_path):
+    out = run(
+        "masked_language_model.py", "--lines", 300, "--layers", 1, "--epochs", 1, "--labels", 8,
+        "--label-epochs", 1, "--seeds", 1, "--output", tmp_path,
+    )  # fmt: skip
+    assert re.search(r"^single words +50\.0% ", out, re.MULTILINE)
+    scratch, pretrained = (
+        float(re.search(rf"^{name} +([\d.]+)% ", out, re.MULTILINE)[1])
+        for name in ("from scratch", "pretrained")
+    )
+    gain = float(re.search(r"^gain of pretraining: (\S+) points$", out, re.MULTILINE)[1])
+    assert gain == pytest.approx(pretrained - scratch, abs=0.11)
+    assert (tmp_path / "encoder.keras").is_file() and (tmp_path / "tokenizer.model").is_file()
+
+
+def test_single_words_do_not_tell_who_does_it():
+    from random import Random
+
+    import masked_language_model as example
+
+    texts, labels = example.labelled(Random(0), 200, each=2)
+    assert len(set(texts)) == 200 and (labels[::2] + labels[1::2] == 1).all()
+    for twin, other in zip(texts[::2], texts[1::2], strict=True):
+        forms = [sorted(text.rstrip(".?").split()) for text in (twin, other)]
+        assert forms[0] == forms[1] and twin[-1] == other[-1]
+    train, labels = example.labelled(Random(1), 100, unlike=texts)
+    assert not {*train} & {*texts} and 30 < labels.sum() < 70
+
+
 @pytest.mark.long
 def test_phrasebook_report(run, run_dir, tmp_path):
     copy = shutil.copytree(run_dir, tmp_path / "run")
@@ -56,20 +86,79 @@ def test_plot_schedule(run, tmp_path):
     assert {(31, 119, 180), (255, 127, 14), (44, 160, 44)} <= colours  # A curve for each preset.
 
 
+def matrix(text, title, size):
+    """The numbers of a matrix that a script of the walk printed."""
+    lines = text.split(f"\n{title}\n")[1].splitlines()
+    rows = [re.findall(r"(?<![\w.])-?(?:inf|\d+(?:\.\d+)?)(?![\w.])", line) for line in lines]
+    return np.array([row for row in rows if row][:size], float)
+
+
+def softmax(x):
+    return np.exp(x) / np.exp(x).sum(-1, keepdims=True)
+
+
+def test_lectures_without_a_model(run, tmp_path):
+    """The matrices are those of the lectures, where they give them, and as computed here."""
+    scripts = sorted((ROOT / "examples/lectures").glob("[01]*.py"))
+    trained = ("06_heads", "11_search", "12_alignment")
+    printed = {
+        path.stem: run(path, "--output", tmp_path) for path in scripts if path.stem not in trained
+    }
+    assert len(scripts) == 13
+    pictures = {path.stem for path in tmp_path.glob("*.png")}
+    assert pictures == set(printed)
+
+    scores = np.array([[31, 27, 22], [27, 42, 31], [22, 31, 37]])
+    out = printed["05_queries_keys_values"]
+    np.testing.assert_array_equal(matrix(out, "Q K^T", 3), scores)
+    for title, scale in {
+        "softmax(Q K^T / sqrt(3))": 3**0.5,
+        "softmax(Q K^T / 8), the paper's d_k = 64": 8,
+    }.items():
+        np.testing.assert_allclose(matrix(out, title, 3), softmax(scores / scale), atol=0.006)
+    slide = [[0.6, 0.2, 0.2], [0.1, 0.7, 0.2], [0.2, 0.4, 0.4]]
+    np.testing.assert_array_equal(matrix(out, "The lectures' slide", 3), slide)
+
+    out = printed["09_decoder_block"]
+    hidden = np.triu(np.full((3, 3), -np.inf), 1)
+    np.testing.assert_array_equal(matrix(out, "the mask", 3), hidden)
+    rows = matrix(out, "softmax((Q K^T + mask) / 22)", 3)
+    np.testing.assert_allclose(rows, softmax((scores + hidden) / 22), atol=0.006)
+    slide = [[1, 0, 0], [0.3, 0.7, 0], [0.3, 0.3, 0.4]]
+    np.testing.assert_allclose(rows, slide, atol=0.09)
+
+    weights = matrix(printed["04_self_attention"], "How much each word looks at each", 6)
+    np.testing.assert_allclose(weights.sum(1), 1, atol=0.03)
+    np.testing.assert_array_equal(weights.max(1), weights.diagonal())
+    np.testing.assert_array_equal(weights[1], weights[5])  # Both cats.
+
+
+def test_lectures_with_a_trained_model(run, run_dir, tmp_path):
+    sentence = "O livro está em cima da mesa."
+    options = ("--output", tmp_path, "--run", run_dir, "--sentence", sentence)
+    out = run("lectures/06_heads.py", *options, "--word", "mesa")
+    assert "where “mesa” looks" in out
+    out = run("lectures/11_search.py", *options, "--beam-size", "2")
+    assert "The book is on the table . </s>" in out.split("a beam of 2")[1]
+    out = run("lectures/12_alignment.py", *options, "--recurrent-run", run_dir)
+    assert out.count("The book is on the table.") == 2
+    assert re.search(r"book +looks at livro 0\.[5-9]", out)
+    names = {"06_heads", "06_one_word", "11_search", "12_alignment"}
+    assert {path.stem for path in tmp_path.glob("*.png")} == names
+
+
+def test_lectures_say_what_is_missing(python, tmp_path):
+    for name in ("06_heads", "11_search", "12_alignment"):
+        result = python(ROOT / f"examples/lectures/{name}.py", "--run", tmp_path / "none")
+        assert result.returncode and "make demo" in result.stderr
+
+
 @pytest.mark.long
-def test_cluster_on_this_machine(corpus, run_dir, tmp_path):
-    arguments = [
-        ROOT / "examples/cluster/local.py", 2, "--data", corpus, "--source", "pt", "--target", "en",
-        "--output", tmp_path / "run", "--init", run_dir, "--steps", 2, "--max-length", 64,
-        "--batch-tokens", 512,
-    ]  # fmt: skip
-    result = subprocess.run(
-        [sys.executable, *map(str, arguments)], capture_output=True, text=True, check=False,
-        cwd=ROOT,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.count("finished at step 2") == 1
-    assert (tmp_path / "run" / "model.keras").is_file()
+def test_lectures_train_a_recurrent_model(run, run_dir, tmp_path):
+    options = ("--output", tmp_path, "--run", run_dir, "--epochs", "1")
+    run("lectures/12_alignment.py", *options, "--recurrent-run", tmp_path / "recurrent")
+    assert (tmp_path / "recurrent" / "model.keras").is_file()
+    assert (tmp_path / "12_alignment.png").is_file()
 
 
 @pytest.fixture

@@ -54,7 +54,9 @@ def test_it_is_loaded_only_where_its_class_is_given(own_run, monkeypatch):
     assert out.stdout.splitlines() == [Translator.load(own_run, ARCHITECTURE)("Olá!")]
 
 
-def test_it_is_exported_and_served(own_run, sources, tmp_path, monkeypatch, signatures_alone):
+def test_it_is_exported_and_served(
+    eager, own_run, sources, tmp_path, monkeypatch, signatures_alone
+):
     signatures_alone("serving_default", "align")
     monkeypatch.chdir(ROOT / "examples")
     keras_mt("export", own_run, tmp_path / "own" / "1", "--architecture", ARCHITECTURE)

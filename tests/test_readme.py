@@ -4,7 +4,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 
 import keras
 import pytest
@@ -13,12 +12,15 @@ from conftest import ROOT
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
 
-# The command, with a preset that TensorFlow traces in a fraction of the time.
-ONE_LAYER = """
+# The command, with a preset and exports that TensorFlow traces in a fraction of the time.
+BRIEF = """
 import keras_mt_command
 from keras_mt.models import PRESETS
+from keras_mt.serving import export
 
 PRESETS["tiny"]["model"]["num_layers"] = 1
+signatures = export._signatures
+export._signatures = lambda *args: {"serving_default": signatures(*args)["serving_default"]}
 keras_mt_command.main()
 """
 
@@ -28,7 +30,7 @@ def blocks(language):
 
 
 @pytest.fixture(scope="module")
-def workplace(corpus, tmp_path_factory):
+def workplace(python_command, corpus, tmp_path_factory):
     """A folder with the reader's corpus, and `keras-mt` on the path."""
     folder = tmp_path_factory.mktemp("readme")
     (folder / "my_corpus").mkdir()
@@ -44,7 +46,7 @@ def workplace(corpus, tmp_path_factory):
             path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     (folder / "bin").mkdir()
     script = folder / "bin" / "keras-mt"
-    command = shlex.join([sys.executable, "-c", ONE_LAYER])
+    command = shlex.join([*python_command, "-c", BRIEF])
     script.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
     script.chmod(0o755)
     return folder
@@ -55,7 +57,8 @@ def test_every_block_is_of_a_kind_that_is_checked():
 
 
 @pytest.mark.long
-def test_shell_and_python_run_in_the_readers_order(workplace, monkeypatch):
+def test_shell_and_python_run_in_the_readers_order(workplace, eager, monkeypatch, signatures_alone):
+    signatures_alone("serving_default")
     monkeypatch.chdir(workplace)
     environment = {**os.environ, "PATH": f"{workplace / 'bin'}:{os.environ['PATH']}"}
     for block in blocks("bash"):
@@ -82,7 +85,7 @@ def test_shell_and_python_run_in_the_readers_order(workplace, monkeypatch):
 
 
 @pytest.mark.parametrize("block", blocks("sh"))
-def test_other_shell_is_parsed(block):
+def test_other_shell_is_parsed(python, block):
     """make, docker and long runs: the shell's grammar, and that each command exists as written."""
     from keras_mt.cli import main
 
@@ -92,13 +95,7 @@ def test_other_shell_is_parsed(block):
         assert words[0] in ("make", "docker", "curl", "keras-mt", "pip", "python")
         if words[0] == "python":
             assert (ROOT / words[1]).is_file()
-            options = subprocess.run(
-                [sys.executable, words[1], "--help"],
-                cwd=ROOT,
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout
+            options = python(ROOT / words[1], "--help").stdout
             assert all(word in options for word in words if word.startswith("--"))
         if words[0] == "make":
             subprocess.run(["make", "--dry-run", *words[1:]], cwd=ROOT, check=True)

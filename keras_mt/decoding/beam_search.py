@@ -87,6 +87,7 @@ def beam_search(
     eos_id: int = 3,
     padding_id: int = 0,
     forbidden_ids: Any = None,
+    observe: Callable | None = None,
     **options: Any,
 ) -> Hypotheses:
     """Finds the most probable token sequences, or samples some.
@@ -128,6 +129,9 @@ def beam_search(
         padding_id: The token that fills up `Hypotheses.tokens`.
         forbidden_ids: Tokens never to generate; None means the padding and the start, but not the
             end.
+        observe: Function `(continuations, live) -> None` that is told of each step, outside of a
+            `tf.function` alone: of the `log_probs`, `parents` and `tokens` `[rows, count]` that
+            were ranked, and of those `[rows, beams]` that live on. `search_tree` is made of them.
         **options: The fields of `SearchOptions`: `beam_size`, `n_best`, ...
 
     Returns:
@@ -212,6 +216,8 @@ def beam_search(
         logits = tf.cast(logits, tf.float32)
         continuations = _continuations(logits, length, rows, beams, options, normalize, ids)
         rows, parents = _choose(rows, continuations, length + 1, beams, options, ids)
+        if observe is not None:
+            observe(continuations, _Continuations(rows.log_probs, parents, rows.tokens[..., -1]))
         if reorder is not None:
             rows = rows._replace(cache=reorder(rows.cache, parents))
         return length + 1, rows

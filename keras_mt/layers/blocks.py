@@ -233,11 +233,30 @@ class EncoderBlock(_Block):
     def call(
         self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
     ) -> Tensor:
+        return self.with_scores(inputs, mask, training)[0]
+
+    def with_scores(
+        self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The block's outputs, and the weights that its attention gave, to look at.
+
+        Args:
+            inputs, mask, training: As in a call; a mask that the inputs carry has no effect here.
+
+        Returns:
+            The outputs `[batch, length, width]`, and `{"s": [batch, num_heads, length, length]}`,
+            empty of a block without self-attention.
+        """
+        scores = {}
+
         def attend(x):
-            return self.self_attention(x, x, value_mask=mask, training=training)
+            outputs, scores["s"] = self.self_attention(
+                x, x, value_mask=mask, return_attention_scores=True, training=training
+            )
+            return outputs
 
         functions = {"s": attend, "f": self._feed_forward(mask, training)}
-        return self._in_order(inputs, functions, training)
+        return self._in_order(inputs, functions, training), scores
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
@@ -329,14 +348,38 @@ class DecoderBlock(_Block):
         training: bool | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         self._check_memory(memory, return_attention_scores)
-        scores = None
+        outputs, scores = self.with_scores(target, memory, target_mask, memory_mask, training)
+        return (outputs, scores["c"]) if return_attention_scores else outputs
+
+    def with_scores(
+        self,
+        target: Tensor,
+        memory: Tensor | None = None,
+        target_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        training: bool | None = None,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The block's outputs, and the weights that its attention gave, to look at.
+
+        Args:
+            target, memory, target_mask, memory_mask, training: As in a call; masks that the
+                tensors carry have no effect here.
+
+        Returns:
+            The outputs `[batch, target_length, width]`, and a dict of the weights
+            `[batch, num_heads, target_length, key_length]` of each attention that there is: `"s"`
+            over the target itself, `"c"` over the memory.
+        """
+        scores = {}
 
         def attend_to_self(x):
-            return self.self_attention(x, mask=target_mask, training=training)
+            outputs, scores["s"] = self.self_attention(
+                x, mask=target_mask, return_attention_scores=True, training=training
+            )
+            return outputs
 
         def attend_to_memory(x):
-            nonlocal scores
-            outputs, scores = self.cross_attention(
+            outputs, scores["c"] = self.cross_attention(
                 x, memory, memory_mask=memory_mask, return_attention_scores=True, training=training
             )
             return outputs
@@ -344,8 +387,7 @@ class DecoderBlock(_Block):
         functions = {"s": attend_to_self, "f": self._feed_forward(target_mask, training)}
         if self.cross_attention is not None:
             functions["c"] = attend_to_memory
-        outputs = self._in_order(target, functions, training)
-        return (outputs, scores) if return_attention_scores else outputs
+        return self._in_order(target, functions, training), scores
 
     def _check_memory(self, memory, return_attention_scores):
         if "c" in self.sublayers and (memory is None) != (self.cross_attention is None):

@@ -30,8 +30,8 @@ def rotate_by_position(
 
     Example:
 
-    >>> x = np.ones((1, 1, 3, 2), "float32")
-    >>> np.array(rotate_by_position(x))[0, 0, :, 0].round(3).tolist()  # cos(i) - sin(i)
+    >>> turned = np.array(rotate_by_position(np.ones((1, 1, 3, 2), "float32")))
+    >>> [round(float(y), 3) for y in turned[0, 0, :, 0]]  # cos(i) - sin(i)
     [1.0, -0.301, -1.325]
     """
     half = x.shape[-1] // 2

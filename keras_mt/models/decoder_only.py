@@ -8,7 +8,7 @@ from keras import ops
 from keras_mt.layers import DecoderBlock, PositionalEmbedding, target_mask
 from keras_mt.layers.blocks import norm_layer
 from keras_mt.layers.composite import quantization
-from keras_mt.layers.types import Activation, Shape, Tensor
+from keras_mt.layers.types import Activation, DType, Shape, Tensor
 from keras_mt.layers.validation import check_one_of, check_positive
 from keras_mt.models.seq2seq import Seq2Seq, copy_of, untied_copy_of
 
@@ -109,11 +109,12 @@ class DecoderOnly(Seq2Seq, keras.Model):
         tie_output: bool = True,
         max_length: int = 1024,
         padding_id: int = 0,
+        dtype: DType = None,
         **kwargs: Any,
     ):
         check_positive(num_layers=num_layers, d_model=d_model, num_heads=num_heads)
         check_one_of(("learned", "sinusoidal", "rotary", None), positions=positions)
-        super().__init__(**kwargs)
+        super().__init__(dtype=dtype, **kwargs)
         self._config = {
             "vocab_size": vocab_size,
             "num_layers": num_layers,

@@ -1,7 +1,6 @@
 """The Transformer whose feed-forward networks are mixtures of experts."""
 
 import contextlib
-import inspect
 from typing import Any, ClassVar
 
 import keras
@@ -167,19 +166,3 @@ class MixtureOfExpertsTransformer(Transformer):
                 undo.callback(delattr, layer, "call")
             self({"source": source, "target": target})
         return {name: keras.ops.convert_to_numpy(load) for name, load in loads.items()}
-
-
-def _signature():
-    """What the constructor takes, with what it hands on."""
-    taken = inspect.signature(MixtureOfExpertsTransformer).parameters
-    *own, rest = taken.values()
-    others = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for name, parameter in inspect.signature(Transformer).parameters.items()
-        if name not in taken and not name.startswith("_")
-    ]
-    return inspect.Signature([*own, *others, rest])
-
-
-# The command sets any argument by its name.
-MixtureOfExpertsTransformer.__signature__ = _signature()

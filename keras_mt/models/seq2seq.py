@@ -71,7 +71,8 @@ class Seq2Seq:
 
         Example:
 
-        >>> keras_mt.Transformer.from_preset("tiny", vocab_size=1000).count_params()
+        >>> from keras_mt import Transformer
+        >>> Transformer.from_preset("tiny", vocab_size=1000).count_params()
         1453056
         """
         if preset not in cls.presets:

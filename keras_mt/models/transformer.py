@@ -303,13 +303,44 @@ class Transformer(Seq2Seq, keras.Model):
         Returns:
             Float32 `[batch, target_length, source_length]`, whose rows sum to 1.
         """
-        memory, hidden = self.encode(source), self._embedded(target)
+        return ops.mean(self.attention_scores(source, target)["cross"][-1], axis=1)
+
+    def attention_scores(self, source: Tensor, target: Tensor) -> dict[str, list[Tensor]]:
+        """The weights of every attention in the model, of each block and head.
+
+        Args:
+            source: Integer tokens `[batch, source_length]`.
+            target: Integer tokens `[batch, target_length]`, from the start token on.
+
+        Returns:
+            Three lists with a tensor for each block that has such a sublayer, from the first to
+            the last, float32 `[batch, num_heads, query_length, key_length]`, whose rows sum to 1:
+            `"encoder"`, of the source over itself; `"decoder"`, of the target over itself; and
+            `"cross"`, of the target over the source.
+
+        Example:
+
+        >>> model = Transformer(vocab_size=100, num_layers=2, d_model=32, num_heads=4, d_ff=64)
+        >>> scores = model.attention_scores(np.array([[7, 9, 3]]), np.array([[2, 5]]))
+        >>> {name: (len(each), tuple(each[0].shape)) for name, each in scores.items()}
+        {'encoder': (2, (1, 4, 3, 3)), 'decoder': (2, (1, 4, 2, 2)), 'cross': (2, (1, 4, 2, 3))}
+        """
+        source_mask = ops.not_equal(source, self.padding_id)
+        own_mask = target_mask(target, self.padding_id)
+        hidden, encoder = self.source_embedding(source), []
+        for block in self.encoder_blocks:
+            hidden, scores = block.with_scores(hidden, source_mask)
+            encoder.append(scores)
+        memory = _in_turn(hidden, self.encoder_norm)
+        hidden, decoder = self._embedded(target), []
         for block in self.decoder_blocks:
-            if block.cross_attention is None:
-                hidden = block(hidden, memory)
-            else:
-                hidden, scores = block(hidden, memory, return_attention_scores=True)
-        return ops.mean(ops.cast(scores, "float32"), axis=1)
+            hidden, scores = block.with_scores(hidden, memory, own_mask, source_mask)
+            decoder.append(scores)
+        found = {"encoder": (encoder, "s"), "decoder": (decoder, "s"), "cross": (decoder, "c")}
+        return {
+            name: [ops.cast(each[letter], "float32") for each in scores if letter in each]
+            for name, (scores, letter) in found.items()
+        }
 
     def for_inference(self, dtype: str = "float32") -> Self:
         """A copy in another dtype, whose output projection has a kernel of its own."""

@@ -116,71 +116,32 @@ train.__signature__ = signature(train, TrainingOptions)
 
 def _train(strategy, folder, corpora, source, target, options, report):
     chief = is_chief(strategy)
-    report = report if chief else _silent
+    report = report if chief else lambda message: None
     with _failure_marked(folder, chief and strategy.cluster_resolver is not None):
         pairs = [load_corpus(name, source, target, "train") for name in corpora]
         if not chief:
             _wait_for_chief(folder)
         folder.check_usable()
         begun = folder.config
-        resumes = begun is not None and folder.last_checkpoint is not None
-        base = _base(options, begun if resumes else None)
+        resumed = None if folder.last_checkpoint is None else begun
+        base = _base(options, resumed)
         config = RunConfig(corpora, source, target, _kept_options(options, begun, base))
         _check_same(folder, begun, config)
-        kept = config.options
-        build = _builder(options, begun if resumes else None, config, base)
+        build = _builder(options, resumed, config, base)
         tokenizer = _tokenizer(folder, options, base, pairs, report)
-        batches = Batches(
-            pairs,
-            tokenizer,
-            tokens_per_batch=kept["batch_tokens"],
-            max_length=kept["max_length"],
-            seed=options.seed,
-            subword_sampling=options.subword_sampling,
-            weights=options.weights,
-            max_ratio=options.max_ratio,
-            deduplicate=options.deduplicate,
-            directory=folder.path,
-        )
-        report(f"train: {batches.counts}")
-        if not batches.counts.batches:
-            raise ValueError(
-                f"{', '.join(corpora)} has no pair of at most max_length={kept['max_length']} "
-                "tokens."
-            )
+        batches = _batches(folder, pairs, tokenizer, options, config, report)
         last_step = _last_step(options, batches.counts.batches)
         validation_pairs, validation = _validation(options, config, tokenizer, report)
-        fingerprints = {
-            "train": batches.fingerprints,
-            "validation": validation and validation.fingerprints[0],
-        }
-        _check_data(begun, corpora, fingerprints, report)
-        config = dataclasses.replace(config, fingerprints=fingerprints)
-        if begun is not None:
-            config = dataclasses.replace(
-                config, data=begun.data, model=begun.model, versions=begun.versions
-            )
+        config = _fingerprinted(config, begun, batches, validation, report)
         if chief:  # Not before the run is known to be possible.
             if config != begun:
                 folder.write_config(config)
             if not folder.tokenizer_path.exists():
                 folder.save_tokenizer(tokenizer)
-    if validation is not None and not validation.counts.batches:
-        validation = None
 
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
-        model = build(tokenizer)
-        compile_for_translation(
-            model,
-            kept["label_smoothing"],
-            kept["warmup_steps"],
-            kept["learning_rate"],
-            clip_norm=kept["clip_norm"],
-            accumulate=kept["accumulate"],
-            rdrop=kept["rdrop"],
-        )
-        model.optimizer.build(model.trainable_variables)
+        model = _compiled(build(tokenizer), config.options)
     if chief and config.model is None:
         folder.write_config(dataclasses.replace(config, model=_model_config(model)))
     checkpoints = Checkpoints(
@@ -192,36 +153,23 @@ def _train(strategy, folder, corpora, source, target, options, report):
         write=chief,
     )
     start = checkpoints.restore()
-    name = (
-        kept["preset"] or kept["architecture"]
-        if options.init is None
-        else (f"that of {options.init}")
-    )
+    kept = config.options
+    name = f"that of {options.init}" if options.init else kept["preset"] or kept["architecture"]
     report(
-        f"model: {name}, {model.count_params():,} parameters, "
-        f"vocabulary {tokenizer.vocab_size:,}; "
-        f"{last_step:,} steps, {batches.counts.batches:,} an epoch"
+        f"model: {name}, {model.count_params():,} parameters, vocabulary "
+        f"{tokenizer.vocab_size:,}; {last_step:,} steps, {batches.counts.batches:,} an epoch"
     )
     if start:
         report(f"resumed at step {start} from {folder.checkpoints}")
     log = RunLog(folder, checkpoints, write=chief, tensorboard=options.tensorboard)
-    best = KeepBest(
-        options.monitor,
-        folder.best_weights if options.keep_best and chief else None,
-        options.early_stopping,
-        log.rows,
-        report,
-    )
-    callbacks = [checkpoints, best, log]
+    best_weights = folder.best_weights if options.keep_best and chief else None
+    best = KeepBest(options.monitor, best_weights, options.early_stopping, log.rows, report)
+    end_epoch = keras.callbacks.LambdaCallback(on_epoch_end=checkpoints.end_epoch)
+    callbacks = [checkpoints, best, log, end_epoch]
     if options.bleu_epochs:
-        scores = TranslationScores(
-            Translator(model, tokenizer),
-            validation_pairs,
-            options.bleu_epochs,
-            options.bleu_tokenize,
-        )
-        callbacks.insert(0, scores)
-    callbacks.append(keras.callbacks.LambdaCallback(on_epoch_end=checkpoints.end_epoch))
+        translator = Translator(model, tokenizer)
+        measured = validation_pairs, options.bleu_epochs, options.bleu_tokenize
+        callbacks.insert(0, TranslationScores(translator, *measured))
     _fit(model, strategy, batches, validation, start, last_step, callbacks, best, chief)
     checkpoints.save()
     if chief:
@@ -229,6 +177,42 @@ def _train(strategy, folder, corpora, source, target, options, report):
         if any(row["loss"] or row["val_loss"] for row in folder.read_log()):
             plot_run(folder.log_file, folder.picture)
         report(f"finished at step {checkpoints.step}: {folder}")
+
+
+def _batches(folder, pairs, tokenizer, options, config, report):
+    batches = Batches(
+        pairs,
+        tokenizer,
+        tokens_per_batch=config.options["batch_tokens"],
+        max_length=config.options["max_length"],
+        seed=options.seed,
+        subword_sampling=options.subword_sampling,
+        weights=options.weights,
+        max_ratio=options.max_ratio,
+        deduplicate=options.deduplicate,
+        directory=folder.path,
+    )
+    report(f"train: {batches.counts}")
+    if not batches.counts.batches:
+        raise ValueError(
+            f"{', '.join(config.data)} has no pair of at most "
+            f"max_length={config.options['max_length']} tokens."
+        )
+    return batches
+
+
+def _compiled(model, kept):
+    compile_for_translation(
+        model,
+        kept["label_smoothing"],
+        kept["warmup_steps"],
+        kept["learning_rate"],
+        clip_norm=kept["clip_norm"],
+        accumulate=kept["accumulate"],
+        rdrop=kept["rdrop"],
+    )
+    model.optimizer.build(model.trainable_variables)
+    return model
 
 
 def average_run(
@@ -308,10 +292,18 @@ def _is_built_in(architecture):
 
 
 def _constructor_arguments(architecture):
-    """The names that a class takes, without those that it only hands on."""
-    variable = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-    parameters = inspect.signature(architecture).parameters.values()
-    return [parameter.name for parameter in parameters if parameter.kind not in variable]
+    """The names that a class takes, with those that it hands on to a base class of ours."""
+    names = {}
+    for base in architecture.__mro__:
+        if base.__module__.startswith("keras."):
+            break
+        if "__init__" in vars(base):
+            parameters = inspect.signature(base).parameters
+            variable = inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL
+            names |= {n: 0 for n, p in parameters.items() if p.kind not in variable and n[0] != "_"}
+            if all(p.kind != inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+                break
+    return list(names)
 
 
 def _preset(architecture, name):
@@ -380,13 +372,24 @@ def _check_same(folder, begun, config):
         )
 
 
-def _check_data(begun, corpora, fingerprints, report):
-    """Refuses other pairs than those that the run began with."""
+def _fingerprinted(config, begun, batches, validation, report):
+    """The configuration with the corpora's fingerprints and what else is of the run that began.
+
+    Refuses other pairs than those that it began with.
+    """
+    fingerprints = {
+        "train": batches.fingerprints,
+        "validation": validation and validation.fingerprints[0],
+    }
+    config, corpora = dataclasses.replace(config, fingerprints=fingerprints), config.data
     if begun is None:
-        return
+        return config
+    config = dataclasses.replace(
+        config, data=begun.data, model=begun.model, versions=begun.versions
+    )
     if begun.fingerprints is None:
         report("the run is from before corpora had fingerprints: taken as the same data")
-        return
+        return config
     before, now = (
         [*each["train"], *([each["validation"]] if each["validation"] else [])]
         for each in (begun.fingerprints, fingerprints)
@@ -407,6 +410,7 @@ def _check_data(begun, corpora, fingerprints, report):
             f"{name} has changed since the run began: {what}. Give it the same data, or another "
             "output folder."
         )
+    return config
 
 
 def _builder(options, begun, config, base):
@@ -489,10 +493,6 @@ def _write_model(folder, model, checkpoints, options, report):
         count = min(options.average, checkpoints.count)
         weights = averaged(model, checkpoints.directory, count)
     folder.save_model(model, weights)
-
-
-def _silent(message):
-    pass
 
 
 @contextlib.contextmanager
@@ -590,6 +590,8 @@ def _tokenizer(folder, options, base, pairs, report):
 
 
 def _fit(model, strategy, batches, validation, start, last_step, callbacks, best, chief):
+    if validation is not None and not validation.counts.batches:
+        validation = None
     for first, epoch, last_epoch, steps in _parts(start, last_step, batches.counts.batches):
         if best.stopped:
             break

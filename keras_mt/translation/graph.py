@@ -6,7 +6,14 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_mt.decoding import MAX_LENGTH_PENALTY, NO_HYPOTHESIS, SearchOptions, beam_search
+from keras_mt.decoding import (
+    MAX_LENGTH_PENALTY,
+    NO_HYPOTHESIS,
+    SearchNode,
+    SearchOptions,
+    beam_search,
+    search_tree,
+)
 from keras_mt.models import Seq2Seq
 from keras_mt.text import BaseTokenizer
 from keras_mt.text.sentences import cut, split_text
@@ -325,7 +332,17 @@ class TranslationGraph:
             outputs["log_probs"] = tf.reshape(log_probs, tf.shape(found.tokens))
         return outputs
 
-    def _search(self, pieces, skipped, prefix=None, own=None):
+    def search_tree(self, text: tf.Tensor) -> list[SearchNode]:
+        """What the search for the translation of string `[1]`, a single segment, looked at."""
+        pieces = self._segments(text).pieces
+        if pieces.nrows() != 1:
+            raise ValueError(
+                "The text must be one sentence, within the model's limit. "
+                f"Received: {pieces.nrows()} to translate"
+            )
+        return self._search(pieces, pieces.row_lengths() == 0, search=search_tree)
+
+    def _search(self, pieces, skipped, prefix=None, own=None, search=beam_search):
         """Hypotheses for ragged pieces `[rows, (tokens)]`, none where `skipped`."""
         source = self.tokenizer.source_ids(pieces)
         if self.max_length is None:
@@ -343,7 +360,7 @@ class TranslationGraph:
         ids = self._padded(source).ids
         if own is not None:
             own = {name: own[name] for name in ("beam_size", "n_best", "length_penalty")}
-        return beam_search(
+        return search(
             self._step,
             lambda beams: [model.start_decoding(ids, beams) for model in self.models],
             tf.where(skipped, 0, max_length),

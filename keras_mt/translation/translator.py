@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self, overload
 import numpy as np
 import tensorflow as tf
 
-from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions
+from keras_mt.decoding import NO_HYPOTHESIS, SearchNode, SearchOptions
 from keras_mt.models import Seq2Seq, built, copy_of
 from keras_mt.options import as_integer
 from keras_mt.run_folder import RunFolder
@@ -367,6 +367,30 @@ class Translator(BaseTranslator):
             for length in [outputs[f"{side}_lengths"]]
         ]
         return *pieces, outputs["attention"][: len(pieces[1]), : len(pieces[0])]
+
+    def search_tree(self, text: str) -> list[SearchNode]:
+        """What the search for a translation kept, finished and pruned at each step.
+
+        It runs op by op, for one text to be looked at: `keras_mt.plots.plot_search` draws it.
+
+        Args:
+            text: A str, one sentence.
+
+        Returns:
+            A list of `keras_mt.decoding.SearchNode`, whose tokens are pieces. The finished one with
+            the best score is the translation.
+
+        Raises:
+            ValueError: If the text is not a str, has several sentences, or is longer than the
+                model's limit.
+        """
+        nodes = self._graph.search_tree(tf.constant([_utf8("text", text)]))
+        ids = tf.constant([node.token for node in nodes], tf.int32)
+        pieces = self.tokenizer.id_to_string(ids).numpy()
+        return [
+            node._replace(token=piece.decode("utf-8"))
+            for node, piece in zip(nodes, pieces, strict=True)
+        ]
 
     def _with_tokens(self, hypotheses, row):
         if hypotheses is None or "log_probs" not in row:

@@ -162,6 +162,55 @@ def test_step_by_step_equals_the_whole_sequence_whatever_the_options(options):
         np.testing.assert_allclose(step[rows, 0], logits[rows, i], atol=1e-5)
 
 
+def softmax_of_heads(attention, queries, keys, seen):
+    """The weights of an attention layer, in NumPy, by its kernels and biases."""
+
+    def heads(x, dense):
+        kernel, bias = dense.get_weights()
+        x = np.reshape(np.asarray(x) @ kernel + bias, (*x.shape[:2], attention.num_heads, -1))
+        return x.transpose(0, 2, 1, 3)
+
+    queries, keys = heads(queries, attention.query_dense), heads(keys, attention.key_dense)
+    scores = queries @ keys.swapaxes(-1, -2) / np.sqrt(queries.shape[-1])
+    scores = np.exp(np.where(seen, scores, -np.inf))
+    return scores / scores.sum(-1, keepdims=True)
+
+
+def test_attention_scores_are_the_softmax_of_every_block_and_head():
+    inputs = batch()
+    model = Transformer(**SMALL)
+    found = model.attention_scores(**inputs)
+    assert {name: len(each) for name, each in found.items()} == dict.fromkeys(found, 2)
+    source_seen = (inputs["source"] != 0)[:, None, None]
+    own_seen = np.tril(np.ones((5, 5), bool)) & (inputs["target"] != 0)[:, None, None]
+    memory = model.encoder(inputs["source"])
+    hidden = model.source_embedding(inputs["source"])
+    for block, scores in zip(model.encoder_blocks, found["encoder"], strict=True):
+        expected = softmax_of_heads(block.self_attention, hidden, hidden, source_seen)
+        np.testing.assert_allclose(scores, expected, atol=1e-5)
+        hidden = block(hidden)
+    hidden = model.target_embedding(inputs["target"])
+    for block, own, cross in zip(
+        model.decoder_blocks, found["decoder"], found["cross"], strict=True
+    ):
+        expected = softmax_of_heads(block.self_attention, hidden, hidden, own_seen)
+        np.testing.assert_allclose(own, expected, atol=1e-5)
+        middle = block.self_attention_norm(hidden + block.self_attention(hidden))
+        expected = softmax_of_heads(block.cross_attention, middle, memory, source_seen)
+        np.testing.assert_allclose(cross, expected, atol=1e-5)
+        hidden = block(hidden, memory)
+    np.testing.assert_allclose(model.attention(**inputs), np.mean(cross, 1), atol=1e-6)
+
+
+def test_attention_scores_are_of_the_sublayers_that_there_are():
+    model = Transformer(**SMALL, encoder_sublayers="ssfsff", decoder_sublayers="cscff")
+    found = model.attention_scores(**batch())
+    assert [len(found[name]) for name in ("encoder", "decoder", "cross")] == [3, 1, 2]
+    for scores in found.values():
+        for each in scores:
+            np.testing.assert_allclose(np.sum(each, -1), 1, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("options", "match"),
     [

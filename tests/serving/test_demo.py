@@ -15,7 +15,7 @@ def reader(exported):
     return ExportedTranslator(exported)
 
 
-def test_the_list_is_the_n_best_list(reader, load, sources):
+def test_the_list_is_the_n_best_list(eager, reader, load, sources):
     translator = load(beam_size=5, n_best=5)
     for source, expected in zip(sources, translator.hypotheses(sources), strict=True):
         scores = {}

@@ -1,6 +1,5 @@
 """What a model server does with an export, done without one."""
 
-import functools
 import importlib.metadata
 import json
 import os
@@ -22,6 +21,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
 from keras_mt import Tokenizer, Translator
+from keras_mt.models import ARCHITECTURES
 from keras_mt.serving.server import card, sample_texts, write_configurations
 
 HERE = Path(__file__).parent
@@ -55,44 +55,44 @@ def assert_same(found, expected):
             np.testing.assert_array_equal(found[name], array)
 
 
-@pytest.fixture
-def session(python, tmp_path):
-    """Gives the PredictResponses to PredictionLogs, from a process of its own."""
-    return functools.partial(_session, python, folder=tmp_path)
+@pytest.fixture(scope="module")
+def warm_up_logs(exported):
+    path = exported / "assets.extra" / "tf_serving_warmup_requests"
+    records = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
+    return [prediction_log_pb2.PredictionLog.FromString(record) for record in records]
 
 
-def _session(python, saved_model, logs, folder):
-    with tf.io.TFRecordWriter(str(folder / "requests")) as writer:
-        for log in logs:
-            writer.write(log.SerializeToString())
-    arguments = [saved_model, folder / "requests", folder / "responses"]
-    if sys.executable == PYTHON:
-        result = python(HERE / "session.py", *arguments)
-        assert result.returncode == 0, result.stderr
-    else:
-        subprocess.run([PYTHON, HERE / "session.py", *arguments], check=True, cwd=folder)
-    records = tf.data.TFRecordDataset(str(folder / "responses")).as_numpy_iterator()
-    return [predict_pb2.PredictResponse.FromString(record) for record in records]
-
-
-def test_a_session_answers_as_python_does(session, exported, calls, answers):
+@pytest.fixture(scope="module")
+def session(python, exported, calls, warm_up_logs, tmp_path_factory):
+    """The PredictResponses to `calls`, and to `warm_up_logs`, from a process of its own."""
     logs = []
     for name, inputs in calls.items():
         logs.append(prediction_log_pb2.PredictionLog())
         logs[-1].predict_log.request.CopyFrom(predict_request(name, inputs))
-    for response, name in zip(session(exported, logs), calls, strict=True):
+    folder = tmp_path_factory.mktemp("session")
+    with tf.io.TFRecordWriter(str(folder / "requests")) as writer:
+        for log in [*logs, *warm_up_logs]:
+            writer.write(log.SerializeToString())
+    arguments = [HERE / "session.py", exported, folder / "requests", folder / "responses"]
+    if sys.executable == PYTHON:
+        result = python(*arguments)
+        assert result.returncode == 0, result.stderr
+    else:
+        subprocess.run([PYTHON, *arguments], check=True, cwd=folder)
+    records = tf.data.TFRecordDataset(str(folder / "responses")).as_numpy_iterator()
+    responses = [predict_pb2.PredictResponse.FromString(record) for record in records]
+    return responses[: len(logs)], responses[len(logs) :]
+
+
+def test_a_session_answers_as_python_does(session, calls, answers):
+    for response, name in zip(session[0], calls, strict=True):
         found = {n: tf.make_ndarray(proto) for n, proto in response.outputs.items()}
         assert_same(found, answers[name])
 
 
-def test_the_warm_up_requests_replay(session, exported):
-    path = exported / "assets.extra" / "tf_serving_warmup_requests"
-    logs = [
-        prediction_log_pb2.PredictionLog.FromString(record)
-        for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
-    ]
+def test_the_warm_up_requests_replay(session, warm_up_logs):
     seen = set()
-    for log, response in zip(logs, session(exported, logs), strict=True):
+    for log, response in zip(warm_up_logs, session[1], strict=True):
         request = log.predict_log.request
         sizes = {proto.tensor_shape.dim[0].size for proto in request.inputs.values()}
         (size,) = sizes
@@ -106,23 +106,30 @@ def test_the_warm_up_requests_replay(session, exported):
     assert seen == {(name, size) for name in SIGNATURES for size in (1, 8, 64)}
 
 
-@pytest.mark.long
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no C compiler (gcc)")
-def test_a_c_program_answers_as_python_does(exported, signatures, calls, answers, tmp_path):
-    library = Path(tf.sysconfig.get_lib())
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """The C program that runs a SavedModel."""
+    if shutil.which("gcc") is None:
+        pytest.skip("there is no C compiler (gcc)")
+    program, library = tmp_path_factory.mktemp("c") / "no_python", Path(tf.sysconfig.get_lib())
     names = ["libtensorflow_cc.so.2", "libtensorflow_framework.so.2"]
     subprocess.run(
-        ["gcc", "-O1", "-Wall", "-Werror", "-o", tmp_path / "no_python", HERE / "no_python.c",
+        ["gcc", "-O1", "-Wall", "-Werror", "-o", program, HERE / "no_python.c",
          f"-I{tf.sysconfig.get_include()}", f"-L{library}", f"-Wl,-rpath,{library}",
          *(f"-l:{name}" for name in names)],
         check=True,
     )  # fmt: skip
-    with tf.Graph().as_default(), tf.compat.v1.Session() as loading:
-        loaded = tf.compat.v1.saved_model.load(loading, ["serve"], str(exported))
-        definitions = loaded.signature_def
+    return program
+
+
+def answers_without_python(program, saved_model, calls):
+    """By signature, what the C program gets."""
+    (meta_graph,) = saved_model_pb2.SavedModel.FromString(
+        (saved_model / "saved_model.pb").read_bytes()
+    ).meta_graphs
     plan, fetched = [], []
     for name, inputs in calls.items():
-        definition = definitions[name]
+        definition = meta_graph.signature_def[name]
         for key, values in inputs.items():
             dtype = {tf.string: "string", tf.int32: "int32", tf.float32: "float"}[DTYPES[key]]
             plan.append(f"feed {definition.inputs[key].name} {dtype} {len(values)}")
@@ -133,7 +140,7 @@ def test_a_c_program_answers_as_python_does(exported, signatures, calls, answers
         plan.append("run")
     ops = Path(tensorflow_text.__file__).parent / "python" / "ops" / "_sentencepiece_tokenizer.so"
     result = subprocess.run(
-        [tmp_path / "no_python", exported, ops],
+        [program, saved_model, ops],
         input="\n".join(plan) + "\n", stdout=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
     lines = iter(result.stdout.split("\n"))
@@ -145,8 +152,43 @@ def test_a_c_program_answers_as_python_does(exported, signatures, calls, answers
         convert = {"7": bytes.fromhex, "3": int, "1": float}[dtype]
         values = np.array([convert(value) for value in values], object if dtype == "7" else None)
         found[name][key] = values.reshape(shape)
+    return found
+
+
+@pytest.mark.long
+def test_a_c_program_answers_as_python_does(program, exported, calls, answers):
+    found = answers_without_python(program, exported, calls)
     for name, expected in answers.items():
         assert_same(found[name], expected)
+
+
+ONE_LAYER = {"num_layers": 1, "d_model": 32, "max_length": 64}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("architecture", "options"),
+    [
+        ("recurrent", {"cell": "lstm", "attention": "bilinear"}),
+        ("mixture_of_experts", {"sparse_step": 1}),
+        ("decoder_only", {}),
+    ],
+)
+def test_an_export_of_each_architecture_answers_without_python(
+    architecture, options, program, translator, sources, tmp_path, eager, signatures_alone
+):
+    signatures_alone("serving_default")
+    tokenizer, cls = translator.tokenizer, ARCHITECTURES[architecture]
+    model = cls.from_preset("tiny", vocab_size=tokenizer.vocab_size, **ONE_LAYER, **options)
+    own = Translator(model, tokenizer, beam_size=2, n_best=2, max_length=6)
+    own.export(tmp_path / "1")
+    calls = {"serving_default": {"text": sources[:3]}}
+    found = answers_without_python(program, tmp_path / "1", calls)["serving_default"]
+    for row, scores, hypotheses in zip(
+        found["translations"], found["scores"], own.hypotheses(sources[:3]), strict=True
+    ):
+        assert [text.decode() for text in row] == [h.text for h in hypotheses]
+        np.testing.assert_allclose(scores, [h.score for h in hypotheses], atol=1e-4)
 
 
 def test_no_function_must_be_compiled_by_xla(exported):

@@ -1,11 +1,10 @@
 """Trains in a process of its own.
 
-usage: process.py ARGUMENTS [DEVICES [KILL_AT ...]]
+usage: process.py ARGUMENTS DEVICES KILL_AT
 
-ARGUMENTS are those of `train`, as JSON. Each step is printed. For each KILL_AT the same run is
-started, in a process of its own that kills itself after that step; with a minus sign, while it
-writes that step's checkpoint; with 0, never. How each ended is printed. A worker of a cluster also
-writes the weights that it ended with, to OUTPUT.WORKER.npz.
+ARGUMENTS are those of `train`, as JSON. Each step is printed. The process kills itself after step
+KILL_AT; with a minus sign, while it writes that step's checkpoint; with 0, never. A worker of a
+cluster also writes the weights that it ended with, to OUTPUT.WORKER.npz.
 """
 
 import json
@@ -28,20 +27,9 @@ PRESETS["micro"] = {
 }
 
 
-def in_a_child(kills):
-    """Returns each of `kills` in a process of its own, one after another; the parent ends."""
-    for kill_at in kills:
-        child = os.fork()  # After the imports, which take long, and before TensorFlow's threads.
-        if not child:
-            return kill_at
-        print("ended", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-    raise SystemExit
-
-
 if __name__ == "__main__":
     arguments = json.loads(sys.argv[1])
-    devices = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    kill_at = in_a_child(map(int, sys.argv[3:])) if len(sys.argv) > 3 else 0
+    devices, kill_at = map(int, sys.argv[2:])
     if devices > 1:
         cpu = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(

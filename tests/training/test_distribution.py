@@ -1,6 +1,7 @@
 import csv
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -11,26 +12,41 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from conftest import ROOT
 
 from keras_mt import Translator
 from keras_mt.training import distribution, train
 
 PROCESS = Path(__file__).with_name("process.py")
 
+SMALL = {
+    "vocab-size": 500, "warmup-steps": 20, "batch-tokens": 512, "max-length": 64, "steps": 26,
+}  # fmt: skip
+MICRO = {"num_layers": 1, "d_model": 64, "num_heads": 2, "d_ff": 64}  # That of process.py.
+BY_ANOTHER_PYTHON = """
+import runpy, sys
+_, sys.executable, *sys.argv = sys.argv
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 
-def start(corpus, output, devices=1, config=None, **options):
-    arguments = {
-        "data": str(corpus), "source": "pt", "target": "en", "output": str(output),
-        "preset": "micro", "vocab_size": 500, "warmup_steps": 20, "batch_tokens": 512,
-        "max_length": 64, "steps": 26, **options,
-    }  # fmt: skip
-    environment = {**os.environ, "PYTHONPATH": str(PROCESS.parents[2])}
-    if config is not None:
-        environment["TF_CONFIG"] = json.dumps(config)
-    return subprocess.Popen(
-        [sys.executable, PROCESS, json.dumps(arguments), str(devices)],
-        env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+
+@pytest.fixture(scope="module")
+def start(python_command, corpus):
+    """Starts a run in a process of its own, which is given."""
+
+    def start(output, devices=1, config=None, **options):
+        arguments = {
+            "data": str(corpus), "source": "pt", "target": "en", "output": str(output),
+            "preset": "micro", **{name.replace("-", "_"): x for name, x in SMALL.items()},
+            **options,
+        }  # fmt: skip
+        environment = os.environ | ({"TF_CONFIG": json.dumps(config)} if config else {})
+        return subprocess.Popen(
+            [*python_command, PROCESS, json.dumps(arguments), str(devices), "0"],
+            env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+
+    return start
 
 
 def configurations_of_two():
@@ -48,13 +64,16 @@ def configurations_of_two():
     ]
 
 
-def start_two(corpus, output, **options):
-    """Two workers of one job, on this machine."""
-    return [start(corpus, output, config=each, **options) for each in configurations_of_two()]
+@pytest.fixture
+def start_two(start):
+    """Starts two workers of one job, on this machine."""
+    return lambda output, **options: [
+        start(output, config=each, **options) for each in configurations_of_two()
+    ]
 
 
 def finish(*processes):
-    outputs = [process.communicate(timeout=300)[0] for process in processes]
+    outputs = [process.communicate(timeout=900)[0] for process in processes]
     assert [process.returncode for process in processes] == [0] * len(processes), outputs
     return outputs
 
@@ -75,16 +94,16 @@ def assert_same_to_rounding(run_dir, other):
 
 
 @pytest.fixture(scope="module")
-def one(corpus, tmp_path_factory):
+def one(start, tmp_path_factory):
     """The run of one process without dropout, which draws other numbers on each replica."""
     output = tmp_path_factory.mktemp("one") / "run"
-    finish(start(corpus, output, dropout=0.0))
+    finish(start(output, dropout=0.0))
     return output
 
 
 @pytest.mark.long
-def test_two_devices_train_as_one(corpus, one, tmp_path):
-    finish(start(corpus, tmp_path / "run", devices=2, dropout=0.0))
+def test_two_devices_train_as_one(start, one, tmp_path):
+    finish(start(tmp_path / "run", devices=2, dropout=0.0))
     assert_same_to_rounding(tmp_path / "run", one)
 
 
@@ -92,13 +111,9 @@ REPLICAS = Path(__file__).with_name("replicas.py")
 
 
 @pytest.fixture(scope="module")
-def two_devices():
+def two_devices(python):
     """What replicas.py found."""
-    process = subprocess.run(
-        [sys.executable, REPLICAS],
-        env={**os.environ, "PYTHONPATH": str(REPLICAS.parents[2])},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    process = python(REPLICAS)
     assert process.returncode == 0, process.stderr
     return json.loads(process.stdout.splitlines()[-1])
 
@@ -156,23 +171,39 @@ def test_all_that_is_touched_of_keras_is_documented():
 
 
 @pytest.mark.long
-def test_two_devices_clip_the_gradients_of_both(corpus, tmp_path):
+def test_two_devices_clip_the_gradients_of_both(start, tmp_path):
     options = {"dropout": 0.0, "steps": 10, "clip_norm": 0.3}
-    finish(start(corpus, tmp_path / "one", **options))
-    finish(start(corpus, tmp_path / "two", devices=2, **options))
+    finish(start(tmp_path / "one", **options))
+    finish(start(tmp_path / "two", devices=2, **options))
     assert_same_to_rounding(tmp_path / "two", tmp_path / "one")
 
 
 @pytest.mark.long
-def test_two_workers_train_as_one_and_only_the_chief_writes(corpus, one, tmp_path):
-    chief, worker = start_two(corpus, tmp_path / "run", vocab_size=50)
+def test_two_workers_train_as_one_and_only_the_chief_writes(
+    start_two, python_command, corpus, one, tmp_path
+):
+    chief, worker = start_two(tmp_path / "run", vocab_size=50)
     for process in (chief, worker):  # Only the chief finds it, and neither waits for the other.
-        assert "vocab_size=50 is too small" in process.communicate(timeout=120)[0]
+        assert "vocab_size=50 is too small" in process.communicate(timeout=900)[0]
         assert process.returncode == 1
-    # Mended, the same folder will do.
-    outputs = finish(*start_two(corpus, tmp_path / "run", dropout=0.0, bleu_epochs=1))
+    # Mended, the same folder will do. The example starts workers by `sys.executable`.
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {shlex.join(python_command)} "$@"\n')
+    python.chmod(0o755)
+    arguments = [
+        python, ROOT / "examples/cluster/local.py", 2, "--data", corpus, "--source", "pt",
+        "--target", "en", "--output", tmp_path / "run", "--dropout", 0, "--bleu-epochs", 1,
+        *(f"--{name}={value}" for name, value in SMALL.items()),
+        *(f"--set={name}={value}" for name, value in MICRO.items()),
+    ]  # fmt: skip
+    result = subprocess.run(
+        [sys.executable, "-c", BY_ANOTHER_PYTHON, *map(str, arguments)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
     assert_same_to_rounding(tmp_path / "run", one)
-    assert "finished at step 26" in outputs[0] and "step" not in outputs[1].lower()
+    for once in ("finished at step 26", "21/21 - ", "5/5 - "):
+        assert result.stdout.count(once) == 1, result.stdout
     rows = list(csv.DictReader((tmp_path / "run" / "log.csv").read_text().splitlines()))
     assert [row["event"] for row in rows].count("started") == 1
     assert any(row["val_bleu"] for row in rows)
@@ -180,11 +211,12 @@ def test_two_workers_train_as_one_and_only_the_chief_writes(corpus, one, tmp_pat
 
 
 @pytest.mark.long
-def test_a_killed_job_of_two_workers_ends_where_an_unbroken_one_does(corpus, tmp_path):
+def test_a_killed_job_of_two_workers_ends_where_an_unbroken_one_does(start_two, run_dir, tmp_path):
     # The checkpoint of step 10 is in the middle of an accumulation.
     options = {"dropout": 0.1, "checkpoint_steps": 5, "accumulate": 3}
-    finish(*start_two(corpus, tmp_path / "unbroken", **options))
-    chief, worker = start_two(corpus, tmp_path / "broken", **options)
+    options |= {"preset": None, "init": str(run_dir)}
+    finish(*start_two(tmp_path / "unbroken", **options))
+    chief, worker = start_two(tmp_path / "broken", **options)
     for line in chief.stdout:
         if "checkpoint at step 10" in line:
             break
@@ -193,7 +225,7 @@ def test_a_killed_job_of_two_workers_ends_where_an_unbroken_one_does(corpus, tmp
     chief.kill()  # It may wait for the other for long.
     chief.communicate()
     assert not (tmp_path / "broken" / "model.keras").exists()
-    outputs = finish(*start_two(corpus, tmp_path / "broken", **options))
+    outputs = finish(*start_two(tmp_path / "broken", **options))
     assert "resumed at step 1" in outputs[0]
     workers = [
         np.load(f"{tmp_path / name}.{i}.npz") for name in ("unbroken", "broken") for i in (0, 1)

@@ -1,4 +1,5 @@
 import csv
+import functools
 import json
 import os
 import re
@@ -6,7 +7,6 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -140,35 +140,38 @@ def test_the_last_checkpoints_are_averaged(trained):
         np.testing.assert_allclose(a, b, atol=1e-6)
 
 
-def run_processes(corpus, output, kills, **options):
+@pytest.fixture
+def run_processes(python_command, corpus):
     """Starts a run in a process for each of `kills`; yields its status, its steps, its output."""
+    return functools.partial(_run_processes, python_command, corpus)
+
+
+def _run_processes(python, corpus, output, kills, **options):
     arguments = {
         "data": str(corpus), "source": "pt", "target": "en", "output": str(output),
         "dropout": 0.1, **SMALL, **options,
     }  # fmt: skip
     # On all threads, as users train.
     environment = {n: v for n, v in os.environ.items() if not n.startswith("TF_NUM_")}
-    process = subprocess.run(
-        [sys.executable, PROCESS, json.dumps(arguments), "1", *map(str, kills)],
-        env={**environment, "PYTHONPATH": str(PROCESS.parents[2])},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-    )  # fmt: skip
-    *parts, _ = re.split(r"^ended (-?\d+)$", process.stdout, flags=re.MULTILINE)
-    assert process.returncode == 0 and len(parts) == 2 * len(kills), process.stdout
-    for printed, status in zip(parts[::2], parts[1::2], strict=True):
-        steps = re.findall(r"^computed (\d+)$", printed, re.MULTILINE)
-        yield int(status), [int(step) for step in steps], printed
+    for kill_at in kills:
+        process = subprocess.run(
+            [*python, PROCESS, json.dumps(arguments), "1", str(kill_at)],
+            env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            check=False,
+        )  # fmt: skip
+        steps = re.findall(r"^computed (\d+)$", process.stdout, re.MULTILINE)
+        yield process.returncode, [int(step) for step in steps], process.stdout
 
 
 @pytest.mark.long
-def test_ten_kills_change_nothing(corpus, tmp_path):
+def test_ten_kills_change_nothing(run_processes, tmp_path):
     # An epoch has 21 steps; of the checkpoints that are averaged the first is of the third's end.
     options = {"steps": 70, "checkpoint_steps": 2, "subword_sampling": 0.2, "average": 5}
-    ((status, unbroken, _),) = run_processes(corpus, tmp_path / "unbroken", [0], **options)
+    ((status, unbroken, _),) = run_processes(tmp_path / "unbroken", [0], **options)
     assert status == 0 and unbroken == list(range(1, 71))
     # After a checkpoint, a step later, and while step 44's is written.
     kills = [7, 12, 19, 22, 31, -44, 49, 56, 60, 67]
-    *killed, last = run_processes(corpus, tmp_path / "broken", [*kills, 0], **options)
+    *killed, last = run_processes(tmp_path / "broken", [*kills, 0], **options)
     computed = []
     for kill_at, (status, steps, _) in zip(kills, killed, strict=True):
         assert status == -signal.SIGKILL and steps[-1] == abs(kill_at) - (kill_at < 0)

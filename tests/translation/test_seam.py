@@ -15,6 +15,8 @@ from keras_mt.run_folder import RunFolder
 from keras_mt.serving import ExportedTranslator
 from keras_mt.training import train
 
+pytestmark = pytest.mark.usefixtures("eager")  # Exports are traced all the same.
+
 TEXTS = ["a", "bad", "", "cab", "dada"]
 MAX_LENGTH = 4
 
@@ -208,7 +210,7 @@ def test_what_does_not_fit_is_refused_by_name():
         Translator(Transformer(9, 1, 8, 2, 8), tokenizer)
 
 
-def test_it_is_trained_too(eager, tmp_path):
+def test_it_is_trained_too(tmp_path):
     texts = ["abcd"[i % 4] * (1 + i % 3) for i in range(40)]
     rows = "".join(f"{text}\t{text[::-1]}\n" for text in texts)
     (tmp_path / "corpus.tsv").write_text(rows)

@@ -64,7 +64,7 @@ def test_greedy_is_the_argmax_of_the_whole_sequence_model(load, sources):
         assert translator(text) == expected
 
 
-def test_a_score_is_the_log_probability_over_the_length(load, sources):
+def test_a_score_is_the_log_probability_over_the_length(eager, load, sources):
     for penalty in (0.0, 1.0):
         translator = load(length_penalty=penalty, max_length=5, min_length=5)
         tokenizer, model = translator.tokenizer, translator.models[0]
@@ -147,7 +147,7 @@ def test_token_scores_sum_to_the_score(translator, sources):
             assert text == hypothesis.text
 
 
-def test_an_ensemble_averages_log_probabilities(run_dir, translator, sources):
+def test_an_ensemble_averages_log_probabilities(eager, run_dir, translator, sources):
     other = Transformer.from_config(translator.models[0].get_config())
     options = {"beam_size": 2, "length_penalty": 0.0}
     ensemble = Translator([translator.models[0], other], translator.tokenizer, **options)
@@ -221,7 +221,7 @@ def test_a_text_has_no_translation_where_one_of_its_segments_has_none():
         ]
 
 
-def test_a_minimum_above_what_is_usual_is_kept(run_dir, sources):
+def test_a_minimum_above_what_is_usual_is_kept(eager, run_dir, sources):
     translator = Translator.load(run_dir, min_length=60)
     (found,) = translator.hypotheses([min(sources, key=len)], token_scores=True)[0]
     assert len(found.tokens) >= 60
@@ -273,7 +273,7 @@ def test_align_without_a_target_takes_the_translators_own(translator, sources):
     assert source.count("</s>") > 1
 
 
-def test_given_translations_are_scored_a_few_at_a_time(load, sources, monkeypatch):
+def test_given_translations_are_scored_a_few_at_a_time(eager, load, sources, monkeypatch):
     expected = load().score(sources, sources)
     vocab_size, seen = load().tokenizer.vocab_size, []
     monkeypatch.setattr(graph, "_BATCH_LOGITS", 64 * vocab_size)
@@ -284,17 +284,13 @@ def test_given_translations_are_scored_a_few_at_a_time(load, sources, monkeypatc
 
     chosen = graph._chosen_log_probs
     monkeypatch.setattr(graph, "_chosen_log_probs", log_probs)
-    tf.config.run_functions_eagerly(True)
-    try:
-        found = Translator(load().models, load().tokenizer).score(sources, sources)
-    finally:
-        tf.config.run_functions_eagerly(False)
+    found = load().score(sources, sources)
     assert len(seen) > 2 and max(tf.size(x).numpy() for x in seen) <= 64 * vocab_size
     for a, b in zip(found, expected, strict=True):
         assert a.log_prob == pytest.approx(b.log_prob, abs=1e-3)
 
 
-def test_the_unknown_token_is_never_generated(translator, sources):
+def test_the_unknown_token_is_never_generated(eager, translator, sources):
     config = {**translator.models[0].get_config(), "tie_output": False, "pre_norm": False}
     model = Transformer.from_config(config)
     kernel = model.target_embedding.embedding.reverse_embeddings
@@ -311,7 +307,7 @@ def test_the_unknown_token_is_never_generated(translator, sources):
     assert not [p for rows in found for piece, p in rows[0].tokens if piece == "<unk>"]
 
 
-def test_samples_of_similar_sentences_differ(load):
+def test_samples_of_similar_sentences_differ(eager, load):
     nouns = ["livro", "gato", "carro", "jornal", "copo", "chapéu", "relógio", "sapato"]
     texts = [f"O {a} e o {b} de {n} anos." for a in nouns for b in nouns for n in range(3, 9)]
     found = load(temperature=2.0, max_length=1).hypotheses(texts, token_scores=True)
@@ -382,7 +378,9 @@ def test_arguments_of_another_type_are_refused_by_name(translator, call, message
         call(translator)
 
 
-def test_a_model_without_finite_probabilities_is_told_from_a_prefix_too_long(translator, sources):
+def test_a_model_without_finite_probabilities_is_told_from_a_prefix_too_long(
+    eager, translator, sources
+):
     model = Transformer.from_config(translator.models[0].get_config())
     model.set_weights([weight * np.nan for weight in model.get_weights()])
     diverged = Translator(model, translator.tokenizer, beam_size=2)
@@ -395,7 +393,7 @@ def test_a_model_without_finite_probabilities_is_told_from_a_prefix_too_long(tra
     assert diverged.hypotheses(["", sources[0]]) == [[("", 0.0, None)], None]
 
 
-def test_a_model_of_two_tokens_translates_token_by_token(translator, sources):
+def test_a_model_of_two_tokens_translates_token_by_token(eager, translator, sources):
     config = {**translator.models[0].get_config(), "max_length": 2}
     short = Translator(Transformer.from_config(config), translator.tokenizer, min_length=2)
     (found,) = short.hypotheses([sources[0]], token_scores=True)[0]

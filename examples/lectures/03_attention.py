@@ -1,0 +1,51 @@
+"""Step 3: attention in the decoder. At each word it writes, it looks back at all that it read.
+
+For the decoder's state s_i a score against each of the encoder's states h_j, a softmax over them,
+and the mean of the h_j with these weights beside s_i to predict from:
+
+    e_ij = s_i . h_j                        dot product, without parameters
+    e_ij = s_i . W h_j                      bilinear
+    e_ij = v . tanh(W_1 s_i + W_2 h_j)      additive
+    alpha_i = softmax(e_i)    c_i = sum_j alpha_ij h_j    p(y_i) from [c_i; s_i]
+
+To take the best alone is hard attention: its gradient is zero nearly everywhere, so nothing could
+be learned through it. The softmax is the same choice made soft; the smaller the scores are divided
+by, the harder it gets.
+"""
+
+import numpy as np
+import walk
+from keras import ops
+from matplotlib.figure import Figure
+
+arguments = walk.options(__doc__)
+source, target = ["the", "movie", "was", "great"], ["le", "film", "était", "bon"]
+random, width = np.random.default_rng(83), 6
+# States as a trained model may have them: s_i is near the h_j of the word it is about to translate.
+h = 0.8 * random.normal(size=(4, width))
+s = h + 0.5 * random.normal(size=(4, width))
+w, w_1, w_2, v = (random.normal(size=shape) for shape in [(width, width)] * 3 + [(width,)])
+
+scores = {
+    "dot product": s @ h.T,
+    "bilinear (W not trained)": s @ w @ h.T,
+    "additive (W_1, W_2, v not trained)": np.tanh((s @ w_1)[:, None] + (h @ w_2)[None]) @ v,
+}
+for name, e in scores.items():
+    walk.table(f"softmax of the scores: {name}", ops.softmax(e), target, source)
+alpha = np.array(ops.softmax(scores["dot product"]))
+walk.table("context c_i: the encoder's states, averaged with these weights", alpha @ h, target)
+hard = np.eye(4)[alpha.argmax(1)]
+print("\nhow far the weights are from hard attention, the scores divided by")
+for temperature in (1, 0.5, 0.1):
+    softer = np.array(ops.softmax(scores["dot product"] / temperature))
+    print(f"  {temperature}: {np.abs(softer - hard).max():.4f}")
+
+figure = Figure(figsize=(9, 2.6), layout="constrained")
+for axes, word, weights in zip(figure.subplots(1, 4, sharey=True), target, alpha, strict=True):
+    axes.bar(source, weights, color=np.where(weights == weights.max(), walk.RED, "#9fb9d6"))
+    axes.set_title(f"“{word}” looks at")
+    axes.set_ylim(0, 1)
+    walk.plain(axes)
+figure.axes[0].set_ylabel("attention")
+walk.save(figure, arguments.output, "03_attention.png")

@@ -1,0 +1,43 @@
+"""Step 4: self-attention. A sentence looks at itself, and nothing needs to be learned for that.
+
+Each output is a mean of all inputs, weighted by how alike they are:
+
+    w_ij = softmax_j(x_i . x_j)    y_i = sum_j w_ij x_j
+
+With vectors of some width a word is most like itself, so the diagonal is largest. And the order
+plays no part: shuffle the words, and the same outputs come out shuffled (permutation equivariance).
+"""
+
+import numpy as np
+import walk
+from keras import ops
+from matplotlib.figure import Figure
+
+from keras_mt.layers import scaled_dot_product_attention
+
+arguments = walk.options(__doc__)
+words = ["your", "cat", "is", "a", "lovely", "cat"]
+random = np.random.default_rng(325)
+embeddings = {word: 0.9 * random.normal(size=8) for word in dict.fromkeys(words)}
+x = np.array([embeddings[word] for word in words], "float32")
+
+
+def attend(x):
+    """The layers' own function, on a batch of one with one head; it divides by sqrt(width)."""
+    outputs, weights = scaled_dot_product_attention(*[x[None, None]] * 3)
+    return ops.convert_to_numpy(outputs)[0, 0], ops.convert_to_numpy(weights)[0, 0]
+
+
+outputs, weights = attend(x)
+walk.table("How much each word looks at each", weights, words, words)
+print(f"\nrows sum to {weights.sum(1).round(4)}")
+print(f"largest on the diagonal: {bool((weights.max(1) == weights.diagonal()).all())}")
+print("the two cats are one vector, and so one output, wherever they stand")
+order = random.permutation(6)
+difference = np.abs(attend(x[order])[0] - outputs[order]).max()
+print(f"\nshuffled to “{' '.join(words[i] for i in order)}”, the outputs are shuffled alike:")
+print(f"they differ by {difference:.1e}")
+
+figure = Figure(figsize=(5.4, 4.4), layout="constrained")
+walk.heat(figure.subplots(), weights, words, words, "softmax(x xᵀ / √8): each row sums to 1")
+walk.save(figure, arguments.output, "04_self_attention.png")

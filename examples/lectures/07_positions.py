@@ -1,0 +1,58 @@
+"""Step 8: positions. Attention does not see the order of the words, so it is written into them.
+
+To each embedding the encoding of its place i is added, a wave for each dimension, each slower than
+the one before:
+
+    p[i, 2j] = sin(i / 10000^(2j / d))    p[i, 2j + 1] = cos(i / 10000^(2j / d))
+
+They are computed once, for any length, and nothing is learned. Places that are near one another
+have a large dot product, which depends on their distance alone: the sum of cos((i - k) w_j). That a
+one-hot encoding does not say, nor a learned one before it is trained.
+"""
+
+import numpy as np
+import walk
+from matplotlib.figure import Figure
+
+from keras_mt.layers import sinusoidal_positions
+
+arguments = walk.options(__doc__)
+words = ["Lucas", "is", "visiting", "Rio", "in", "December"]
+walk.table("The encodings of 6 places, d = 4", sinusoidal_positions(6, 4), words)
+small = sinusoidal_positions(6, 4)
+walk.table("Their dot products", small @ small.T, words, words)
+positions = sinusoidal_positions(100, 64)
+products = positions @ positions.T
+walk.table("d = 64: the dot product of places so far apart", products[50, 50:61], None, range(11))
+band = [products.diagonal(distance).std() for distance in range(50)]
+print(f"\nfor one distance they differ by {max(band):.1e} from place to place")
+
+figure = Figure(figsize=(11, 6.6), layout="constrained")
+grid = figure.add_gridspec(2, 6)
+waves, whole = figure.add_subplot(grid[0, :3]), figure.add_subplot(grid[0, 3:])
+fine = np.linspace(0, 5, 200)
+for j in range(4):
+    curve = (np.cos if j % 2 else np.sin)(fine / 10000 ** (2 * (j // 2) / 4))
+    (line,) = waves.plot(fine, curve, label=f"dimension {j}")
+    waves.plot(range(6), small[:, j], "o", color=line.get_color())
+waves.set_xticks(range(6), words)
+waves.set_title("d = 4: a wave for each dimension")
+waves.legend(frameon=False, fontsize=8, loc="lower left")
+walk.plain(waves)
+image = whole.imshow(positions.T, cmap="RdBu", aspect="auto", vmin=-1, vmax=1)
+whole.set_title("d = 64: 100 places")
+whole.set_xlabel("place")
+whole.set_ylabel("dimension")
+figure.colorbar(image, ax=whole, fraction=0.04, pad=0.02)
+random = np.random.default_rng(1)
+others = {
+    "sinusoids": positions,
+    "learned, before training": random.normal(size=(100, 64)) / np.sqrt(2),
+    "one-hot": np.eye(100) * np.sqrt(32),
+}
+for column, (name, encoding) in enumerate(others.items()):
+    axes = figure.add_subplot(grid[1, 2 * column : 2 * column + 2])
+    axes.imshow(encoding @ encoding.T, cmap="Blues", vmin=0, vmax=32)
+    axes.set_title(f"dot products: {name}")
+    axes.set_xlabel("place")
+walk.save(figure, arguments.output, "07_positions.png")

@@ -1,0 +1,79 @@
+"""Step 9: the encoder block: attention, then a feed-forward network, each inside the same frame.
+
+    x = LayerNorm(x + MultiHead(x))    x = LayerNorm(x + max(0, x W_1 + b_1) W_2 + b_2)
+
+The network sees each position alone, as a convolution of width 1 does. The sum with what came in
+leaves the gradient a way past every sublayer, so that it arrives at the bottom of a deep stack;
+the normalisation keeps it from growing on the way. Layer normalisation gives each position the mean
+0 and the variance 1, whatever else is in the batch; batch normalisation does so to each feature,
+over the batch.
+"""
+
+import keras
+import numpy as np
+import tensorflow as tf
+import walk
+from matplotlib.figure import Figure
+
+from keras_mt.layers import EncoderBlock, FeedForward
+
+DEPTH = 24
+arguments = walk.options(__doc__)
+keras.utils.set_random_seed(1)
+
+network = FeedForward(d_ff=64)
+x = keras.random.normal((2, 7, 32))
+outputs = network(x)
+w_1, b_1, w_2, b_2 = network.get_weights()
+hidden = tf.nn.relu(tf.nn.conv1d(x, w_1[None], 1, "VALID") + b_1)
+difference = tf.abs(tf.nn.conv1d(hidden, w_2[None], 1, "VALID") + b_2 - outputs)
+print("\nfeed-forward network and two convolutions of width 1:", end=" ")
+print(f"largest difference {np.max(difference):.0e}")
+block = EncoderBlock(num_heads=8, d_ff=2048)
+block.build((None, None, 512))
+print(f"one block of the paper's base model has {block.count_params():,} parameters")
+
+batch = np.array([[1.0, 2, 3, 6], [10, 20, 30, 60], [4, 4, 8, 8]], "float32")
+by_position = keras.layers.LayerNormalization()(batch)
+by_feature = keras.layers.BatchNormalization()(batch, training=True)
+walk.table("Three positions of width 4", batch, digits=0)
+walk.table("Layer normalisation: each row has mean 0 and variance 1", by_position)
+walk.table("Batch normalisation: each column has mean 0 and variance 1", by_feature)
+
+
+def gradients(sublayer):
+    """The gradient's norm at the input of each of DEPTH sublayers, from the bottom up."""
+    states = [keras.random.normal((4, 16, 64))]
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(states[0])
+        for _ in range(DEPTH):
+            states.append(sublayer(states[-1], FeedForward(d_ff=128)))
+        loss = tf.reduce_mean(states[-1] * tf.random.normal((4, 16, 64)))
+    norms = np.array([tf.norm(tape.gradient(loss, state)) for state in states])
+    return norms / norms[-1]
+
+
+frames = {
+    "f(x)": (lambda x, f: f(x), walk.RED),
+    "x + f(x)": (lambda x, f: x + f(x), walk.BLUE),
+    "LayerNorm(x + f(x))": (lambda x, f: keras.layers.LayerNormalization()(x + f(x)), walk.GREEN),
+}
+norms = {name: gradients(frame) for name, (frame, _) in frames.items()}
+walk.table(f"The gradient at the bottom of {DEPTH} sublayers, of that at the top",
+           [[each[0] for each in norms.values()]], None, norms, digits=7)  # fmt: skip
+
+figure = Figure(figsize=(11, 3.4), layout="constrained")
+*normed, axes = figure.subplots(1, 3, width_ratios=(1, 1, 1.5))
+for panel, values, name in zip(
+    normed, (by_position, by_feature), ("layer: each row", "batch: each column"), strict=True
+):
+    walk.heat(panel, values, range(1, 4), range(1, 5), name, cmap="RdBu", vmin=-2, vmax=2)
+    panel.set_xlabel("feature")
+    panel.set_ylabel("position")
+for name, (_, colour) in frames.items():
+    axes.semilogy(range(DEPTH + 1), norms[name], color=colour, label=name)
+axes.set_xlabel("sublayer, from the bottom")
+axes.set_title("gradient's norm; 1 at the top")
+axes.legend(frameon=False)
+walk.plain(axes)
+walk.save(figure, arguments.output, "08_encoder_block.png")

@@ -1,0 +1,56 @@
+"""Step 11: training. All words of the target in one pass, each given the true ones before it.
+
+The decoder reads the target behind a start token and predicts the same target with the end token
+(teacher forcing). The loss is the cross-entropy against a distribution that leaves a little to the
+other tokens (label smoothing), averaged over the tokens that are not padding:
+
+    L = -sum_k q_k log p_k    q = (1 - eps) onehot + eps / V
+
+Adam's rate rises for some thousand steps, since a fresh post-norm stack has steep gradients and
+Adam's estimates have seen little, and then falls with the inverse square root of the step n:
+
+    rate = d_model^-0.5 min(n^-0.5, n warmup_steps^-1.5)
+"""
+
+import keras
+import numpy as np
+import walk
+from matplotlib.figure import Figure
+
+from keras_mt import WarmupInverseSquareRoot
+from keras_mt.losses import CrossEntropy
+
+arguments = walk.options(__doc__)
+words = ["<pad>", "<start>", "<end>", "Lucas", "will", "travel"]
+target = [words.index(word) for word in ["Lucas", "will", "travel", "<end>"]]
+inputs = [words.index("<start>"), *target[:-1]]
+print("\nsees        to predict")
+for i in range(4):
+    print(f"{' '.join(words[j] for j in inputs[: i + 1]):27} {words[target[i]]}")
+
+probabilities = np.full((1, 6, 6), 0.02, "float32")  # Two places of padding stand behind.
+probabilities[0, range(4), target] = 0.9
+labels = np.array([[*target, 0, 0]])
+for smoothing in (0.0, 0.1):
+    loss = CrossEntropy(label_smoothing=smoothing)(labels, np.log(probabilities))
+    print(f"\nlabel smoothing {smoothing}: loss {float(loss):.4f}", end="")
+q = 0.9 * np.eye(6)[target] + 0.1 / 6
+by_hand = -(q * np.log(probabilities[0, :4])).sum(-1).mean()
+print(f"\nby hand, over the four real tokens: {by_hand:.4f}")
+
+steps = np.arange(1, 20_001)
+figure = Figure(figsize=(11, 3.4), layout="constrained")
+left, right = figure.subplots(1, 2, width_ratios=(1, 1.5))
+walk.heat(left, q, [words[j] for j in target], words, "what is to be predicted, smoothed by 0.1")
+left.set_xticks(range(6), words, rotation=30)
+for name, d_model in {"base": 512, "big": 1024}.items():
+    rate = keras.ops.convert_to_numpy(WarmupInverseSquareRoot(d_model, 4000)(steps - 1))
+    right.plot(steps, rate, label=f"{name}: d_model {d_model}")
+    print(f"{name}: greatest rate {rate.max():.2e}, at step {steps[rate.argmax()]:,}")
+right.axvline(4000, color=walk.GREY, linestyle=":")
+right.set_title("learning rate, 4,000 warm-up steps")
+right.set_xlabel("step")
+right.set_ylim(bottom=0)
+right.legend(frameon=False)
+walk.plain(right)
+walk.save(figure, arguments.output, "10_training.png")

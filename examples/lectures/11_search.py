@@ -1,0 +1,53 @@
+"""Step 12: inference. A token at a time, and several beginnings kept in mind.
+
+The encoder runs once. At each step the decoder gives the distribution of the next token; greedy
+search takes the best, and cannot go back on it. Beam search keeps the B most probable beginnings,
+
+    log p(y_1 ... y_i | x) = sum_j log p(y_j | y_1 ... y_{j-1}, x)
+
+puts aside those that end, with a score of log p / length, which takes the disadvantage from the
+longer ones, and stops when no beginning can beat them. The picture shows all that it looked at.
+"""
+
+import walk
+
+import keras_mt
+from keras_mt.run_folder import RunFolder
+
+arguments = walk.options(
+    __doc__,
+    run=str(walk.ROOT / "examples/multi30k/cased"),
+    sentence="People are admiring a work of art.",
+    beam_size=3,
+)
+if not RunFolder(arguments.run).is_finished:
+    raise SystemExit(f"{arguments.run} is no trained run: train one with `make demo`.")
+
+
+def searched(beam_size):
+    """The nodes of a search, and the pieces of what it found."""
+    translator = keras_mt.Translator.load(arguments.run, beam_size=beam_size)
+    nodes = translator.search_tree(arguments.sentence)
+    best = node = max((n for n in nodes if n.fate == "finished"), key=lambda n: n.score)
+    pieces = [node.token]
+    while node.parent is not None:
+        node = nodes[node.parent]
+        pieces.insert(0, node.token)
+    return nodes, best, walk.words(pieces)
+
+
+print(f"\n{arguments.sentence}")
+_, best, pieces = searched(1)
+print("\ngreedy, a token a step")
+for length in range(1, len(pieces) + 1):
+    print(f"  {' '.join(pieces[:length])}")
+print(f"  score {best.score:.3f}")
+nodes, best, pieces = searched(arguments.beam_size)
+print(f"\na beam of {arguments.beam_size}\n  {' '.join(pieces)}\n  score {best.score:.3f}")
+fates = [node.fate for node in nodes]
+print(f"  {', '.join(f'{fates.count(f)} {f}' for f in ('kept', 'finished', 'pruned'))}")
+
+named = [node._replace(token=walk.words([node.token])[0]) for node in nodes]
+arguments.output.mkdir(parents=True, exist_ok=True)
+keras_mt.plots.plot_search(named, arguments.output / "11_search.png")
+print(f"\npicture: {arguments.output / '11_search.png'}")

@@ -1,0 +1,60 @@
+"""Step 3 again, with trained models: which words of the source each word of the target looks at.
+
+A recurrent model with additive attention and a Transformer, trained on the same pairs. Nobody told
+them which words belong together: they found it out, since it helps to predict. The recurrent one
+has a single attention; of the Transformer it is the mean over the heads of the last block.
+
+`make demo` trains the Transformer. The recurrent model is trained here, the first time, for some
+minutes; stopped, it goes on where it was.
+"""
+
+import numpy as np
+import walk
+from matplotlib.figure import Figure
+
+import keras_mt
+from keras_mt.run_folder import RunFolder
+
+arguments = walk.options(
+    __doc__,
+    run="runs/pt_en",
+    recurrent_run="runs/pt_en_recurrent",
+    sentence="Em Dezembro, Lucas irá viajar ao Rio.",
+    epochs=6,
+)
+if not RunFolder(arguments.run).is_finished:
+    raise SystemExit(
+        f"{arguments.run} is no trained run: train it with `make demo`, or give --run."
+    )
+if not RunFolder(arguments.recurrent_run).is_finished:
+    print(f"{arguments.recurrent_run} is not there yet: a recurrent model is trained, for minutes.")
+    keras_mt.training.train(
+        "phrasebook", "pt", "en", arguments.recurrent_run, architecture="recurrent",
+        model={"num_layers": 1, "d_model": 128}, tokenizer=arguments.run, epochs=arguments.epochs,
+        max_length=64, batch_tokens=2048, dropout=0.1, warmup_steps=400, checkpoint_steps=100,
+    )  # fmt: skip
+
+aligned = {}
+for name, run in {"recurrent": arguments.recurrent_run, "Transformer": arguments.run}.items():
+    translator = keras_mt.Translator.load(run)
+    source, target, weights = translator.align(arguments.sentence)
+    aligned[name] = walk.words(source), walk.words(target), weights
+    print(f"\n{name}: {translator(arguments.sentence)}")
+    for piece, row in zip(aligned[name][1], weights, strict=True):
+        best = np.argsort(-row)[:2]
+        looks = ", ".join(f"{aligned[name][0][j]} {row[j]:.2f}" for j in best)
+        print(f"  {piece:14} looks at {looks}")
+
+longest = max(len(target) for _, target, _ in aligned.values())
+figure = Figure(figsize=(11, 1.4 + 0.34 * longest), layout="constrained")
+for axes, (name, (source, target, weights)) in zip(
+    figure.subplots(1, 2), aligned.items(), strict=True
+):
+    image = axes.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    axes.set_xticks(range(len(source)), source, rotation=50, ha="left", rotation_mode="anchor")
+    axes.set_yticks(range(len(target)), target)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.set_xlabel(name, fontsize=12)
+figure.colorbar(image, ax=figure.axes, label="attention", fraction=0.03, pad=0.02)
+walk.save(figure, arguments.output, "12_alignment.png")

@@ -1,0 +1,76 @@
+"""What the scripts of the walk share: their options, and how they print and draw."""
+
+import argparse
+import os
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # Before TensorFlow comes in.
+
+import numpy as np
+
+ROOT = Path(__file__).parents[2]
+BLUE, RED, GREEN, GREY = "#1f5fa8", "#c0392b", "#2e8b57", "#777777"
+
+
+def options(doc, **more):
+    """The command line: `--output FOLDER`, and `--NAME VALUE` for each default in `more`."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--output", type=Path, default=Path("runs/lectures"), help="for pictures")
+    for name, default in more.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default)
+    return parser.parse_args()
+
+
+def table(title, values, rows=None, columns=None, digits=2):
+    """Prints a matrix, with its labels."""
+    values = np.atleast_2d(np.asarray(values))
+    texts = [[f"{x:.{digits}f}" for x in row] for row in values]
+    rows = [""] * len(values) if rows is None else list(rows)
+    columns = [] if columns is None else [[str(column) for column in columns]]
+    widths = [max(map(len, column)) for column in zip(*columns, *texts, strict=True)]
+    margin = max(map(len, rows))
+    print(f"\n{title}")
+    for label, row in zip([""] * len(columns) + rows, columns + texts, strict=True):
+        cells = "  ".join(f"{x:>{w}}" for x, w in zip(row, widths, strict=True))
+        print(f"  {label:{margin}}  {cells}")
+
+
+def heat(axes, values, rows, columns, title, digits=2, **kwargs):
+    """A heat map with its numbers written in."""
+    values = np.asarray(values)
+    kwargs = {"cmap": "Blues", "vmin": 0, "vmax": 1} | kwargs
+    axes.imshow(values, aspect="auto", **kwargs)
+    for i, row in enumerate(values):
+        for j, x in enumerate(row):
+            shade = (x - kwargs["vmin"]) / (kwargs["vmax"] - kwargs["vmin"])
+            text = "-∞" if np.isneginf(x) else f"{x:.{digits}f}"
+            axes.text(
+                j, i, text, ha="center", va="center", color="white" if shade > 0.6 else "black"
+            )
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(rows)), rows)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_title(title)
+
+
+def plain(*many):
+    """Takes the frame away above and on the right."""
+    for axes in many:
+        axes.spines[["top", "right"]].set_visible(False)
+
+
+def words(pieces):
+    """Pieces as one reads them: "▁walk", "ing" are "walk", "-ing"."""
+    return [
+        piece[1:] if piece[0] == "▁" and piece != "▁" else f"-{piece}" if piece.isalpha() else piece
+        for piece in pieces
+    ]
+
+
+def save(figure, folder, name):
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(folder / name, dpi=130)
+    print(f"\npicture: {folder / name}")

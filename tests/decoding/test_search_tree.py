@@ -1,0 +1,99 @@
+"""The tree of a search: that of beam_search itself, and what an enumeration of all says."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_mt.decoding import beam_search, search_tree
+
+START, END, VOCABULARY = 2, 3, 7
+
+
+def bigrams(seed):
+    """A step function whose next token depends on the last one, and its log-probabilities."""
+    logits = np.random.default_rng(seed).normal(size=(VOCABULARY, VOCABULARY)).astype("float32")
+
+    def step(tokens, position, cache, mask):
+        return tf.gather(logits, tokens), cache
+
+    return step, np.log(np.exp(logits) / np.exp(logits).sum(-1, keepdims=True))
+
+
+def way(nodes, node):
+    tokens = [node.token]
+    while node.parent is not None:
+        node = nodes[node.parent]
+        tokens.insert(0, node.token)
+    return tokens
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"beam_size": 1},
+        {"beam_size": 3, "length_penalty": 0.6},
+        {"beam_size": 3, "min_length": 3, "no_repeat_ngram_size": 1},
+        {"beam_size": 2, "prefix": [[4, 4]], "repetition_penalty": 1.5},
+    ],
+)
+def test_the_best_of_the_tree_is_what_beam_search_finds(seed, options):
+    step, _ = bigrams(seed)
+    found = beam_search(step, (), [5], **options)
+    nodes = search_tree(step, (), [5], **options)
+    best = max((n for n in nodes if n.fate == "finished"), key=lambda n: n.score)
+    assert way(nodes, best) == found.tokens[0, 0, : int(found.lengths[0, 0])].numpy().tolist()
+    assert best.score == pytest.approx(float(found.scores[0, 0]), rel=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_step_of_the_tree(seed):
+    """What is kept and pruned, by sorting all continuations of what was kept."""
+    beams, (step, log_probs) = 2, bigrams(seed)
+    nodes = search_tree(step, (), [4], beam_size=beams)
+    live = [((), 0.0)]
+    for length in itertools.count(1):
+        here = [node for node in nodes if node.length == length]
+        if not here:
+            break
+        ranked = sorted(
+            (
+                ((*tokens, token), log_prob + log_probs[(START, *tokens)[-1], token])
+                for tokens, log_prob in live
+                for token in range(1, VOCABULARY)
+                if token != START
+            ),
+            key=lambda pair: -pair[1],
+        )[: 2 * beams]
+        assert [tuple(way(nodes, node)) for node in here] == [tokens for tokens, _ in ranked]
+        np.testing.assert_allclose([n.log_prob for n in here], [p for _, p in ranked], rtol=1e-4)
+        live = [pair for pair in ranked if pair[0][-1] != END][:beams]
+        alive = {tokens for tokens, _ in live}
+        for rank, (node, (tokens, log_prob)) in enumerate(zip(here, ranked, strict=True)):
+            ends = tokens[-1] == END or length == 4
+            fate = "finished" if ends and rank < beams else "kept" if tokens in alive else "pruned"
+            assert node.fate == fate
+            score = pytest.approx(log_prob / length, rel=1e-4) if fate == "finished" else None
+            assert node.score == score
+    assert 1 < length <= 5
+
+
+def test_what_cannot_be_looked_at_is_refused():
+    step, _ = bigrams(0)
+    with pytest.raises(ValueError, match="batch of one"):
+        search_tree(step, (), [5, 5])
+    with pytest.raises(ValueError, match="outside of a"):
+        tf.function(lambda: search_tree(step, (), [5]) and 0)()
+
+
+def test_a_translator_looks_into_its_search(translator, sources):
+    for source in sources[:2]:
+        nodes = translator.search_tree(source)
+        ((found, *_),) = translator.hypotheses([source], token_scores=True)
+        best = max((n for n in nodes if n.fate == "finished"), key=lambda n: n.score)
+        assert way(nodes, best) == [piece for piece, _ in found.tokens]
+        assert best.score == pytest.approx(found.score, rel=1e-4)
+    with pytest.raises(ValueError, match="one sentence"):
+        translator.search_tree("Olá.\nOlá.")
