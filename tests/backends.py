@@ -1,7 +1,5 @@
 """What tests of layers and models share, on whichever backend Keras has."""
 
-import contextlib
-
 import keras
 import numpy as np
 
@@ -34,15 +32,6 @@ def gradients(function, *arrays):
         found = tape.gradient(value, tensors, unconnected_gradients="zero")
         found = map(tf.convert_to_tensor, found)  # Of an embedding they are slices.
     return list(map(numpy, found))
-
-
-def double_precision():
-    """A context in which dtype="float64" is what it says, which JAX must be told."""
-    if keras.backend.backend() != "jax":
-        return contextlib.nullcontext()
-    import jax
-
-    return jax.enable_x64(True)
 
 
 def check_quantized(model, inputs, path):
