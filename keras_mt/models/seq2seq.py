@@ -211,8 +211,8 @@ def untied_copy_of(
 def _like(model, config):
     if quantization(model):
         raise ValueError(
-            f"{model.name} is quantized: its weights do not fit a copy of another dtype or layout. "
-            "Copy, save for training or export it before `quantize`."
+            f"{model.name} is quantized: its weights fit no copy of another dtype or layout. "
+            "Export it, or train on from it, before `quantize`."
         )
     return built(type(model).from_config({**model.get_config(), **config}))
 
