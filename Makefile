@@ -11,7 +11,11 @@ PHRASEBOOK := --data phrasebook --source pt --target en
 RUN := runs/pt_en
 EXPORT := saved_models/pt_en/1
 
-.PHONY: demo test test-long test-serving lint clean
+# What runs on every Keras backend.
+NEUTRAL := tests/layers tests/models tests/test_losses.py tests/test_metrics.py \
+	tests/test_schedules.py
+
+.PHONY: demo test test-long test-backends test-serving lint clean
 
 demo: $(INSTALLED)
 	$(BIN)/keras-mt train $(PHRASEBOOK) --preset tiny --output $(RUN) --epochs 8 --vocab-size 2000 \
@@ -28,9 +32,25 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	$(BIN)/python -m pytest $(if $(ALL),,-m "not long")
 
-# Kills, clusters, the README's blocks, other backends.
+# Kills, clusters, the README's blocks, training on other backends.
 test-long: $(INSTALLED)
 	$(BIN)/python -m pytest -m long
+
+# Layers, models, losses, metrics and schedules on JAX and on torch, where there is no TensorFlow.
+test-backends: .venv-jax/installed .venv-torch/installed
+	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest -m "not long" $(NEUTRAL)
+	KERAS_BACKEND=torch .venv-torch/bin/python -m pytest -m "not long" $(NEUTRAL)
+
+# Of torch the build without CUDA, a tenth of the other, where its page can be reached.
+.venv-%/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear .venv-$*
+	.venv-$*/bin/pip install --quiet --constraint constraints.txt --no-deps $* \
+		--find-links https://download.pytorch.org/whl/cpu/torch/
+	.venv-$*/bin/pip install --quiet --constraint constraints.txt $* hypothesis keras numpy \
+		pytest pytest-xdist
+	.venv-$*/bin/pip install --quiet --no-deps --editable .
+	! .venv-$*/bin/python -c 'import tensorflow' 2> /dev/null
+	touch $@
 
 # An export answers the same in the versions that stock TensorFlow Serving is built on.
 test-serving: $(INSTALLED) $(SERVING)/installed
@@ -56,4 +76,4 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(SERVING) build dist *.egg-info $(RUN) $(EXPORT)
+	rm -rf $(VENV) $(SERVING) .venv-jax .venv-torch build dist *.egg-info $(RUN) $(EXPORT)

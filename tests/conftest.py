@@ -1,9 +1,11 @@
 import fcntl
 import functools
+import gc
 import os
 import socket
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,20 @@ for pool in ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
 
 ROOT = Path(__file__).parents[1]
 FORKS = ROOT / "tests" / "forks.py"
+BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
+
+if BACKEND == "torch":
+    import torch
+
+    to_array = torch.Tensor.__array__
+
+    def as_array(x, dtype=None, copy=None):
+        """Outputs as arrays, as they are on other backends: NumPy refuses some of torch's."""
+        x = x.detach()
+        array = to_array(x.float() if x.dtype == torch.bfloat16 else x)
+        return array if dtype is None else array.astype(dtype)
+
+    torch.Tensor.__array__ = as_array
 
 
 def pytest_collection_modifyitems(items):
@@ -26,7 +42,8 @@ def unoptimized():
 
     The processes that tests start optimize theirs.
     """
-    _optimize(False)
+    if BACKEND == "tensorflow":
+        _optimize(False)
 
 
 @pytest.fixture
@@ -83,6 +100,19 @@ def eager():
     tf.config.run_functions_eagerly(True)
     yield
     tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture
+def quantizing():
+    """`quantize` without its warnings of layers that it leaves as they are, and in no time.
+
+    It collects garbage for each layer that it changes.
+    """
+    gc.freeze()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*quantize.*", UserWarning)
+        yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

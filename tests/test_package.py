@@ -1,5 +1,4 @@
 import ast
-import os
 import subprocess
 import sys
 
@@ -16,53 +15,6 @@ print(model({"source": x, "target": x}).shape)
 heavy = ("keras_mt.data", "keras_mt.text", "keras_mt.tran", "tensorflow_text")
 assert not [name for name in sys.modules if name.startswith(heavy)]
 """
-
-
-# argv: a model that TensorFlow saved, its logits.
-ON_ANOTHER_BACKEND = """
-import sys
-import keras, keras_mt, numpy as np
-model = keras.models.load_model(sys.argv[1])
-expected = np.load(sys.argv[2])
-source, target = np.array([[5, 3, 7], [3, 4, 0]]), np.array([[2, 5, 3], [2, 3, 6]])
-inputs = {"source": source, "target": target}
-logits = keras.ops.convert_to_numpy(model(inputs))
-np.testing.assert_allclose(logits, expected, atol=1e-5)
-cache = model.start_decoding(source)
-for i in range(3):
-    step, cache = model.decode_step(target[:, i : i + 1], i, cache)
-    step = keras.ops.convert_to_numpy(step)
-    np.testing.assert_allclose(step[:, 0], expected[:, i], atol=1e-5)
-if keras.backend.backend() != "numpy":  # It has no gradients.
-    schedule = keras_mt.WarmupInverseSquareRoot(d_model=8, warmup_steps=40)
-    model.compile(keras.optimizers.Adam(schedule), keras_mt.losses.CrossEntropy(0.1))
-    losses = model.fit(inputs, target, epochs=20, verbose=0).history["loss"]
-    assert losses[-1] < 0.8 * losses[0]
-assert "tensorflow_text" not in sys.modules
-from keras_mt import *
-assert Transformer and "Translator" not in globals()
-"""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("backend", ["jax", "numpy", "torch"])
-def test_layers_and_models_run_on_another_backend(backend, tmp_path):
-    import numpy as np
-
-    import keras_mt
-
-    if backend == "torch":
-        pytest.importorskip("torch", reason="torch comes with pip install '.[peers]'")
-    model = keras_mt.Transformer(
-        vocab_size=9, num_layers=1, d_model=8, num_heads=2, d_ff=8, pre_norm=True
-    )
-    source, target = np.array([[5, 3, 7], [3, 4, 0]]), np.array([[2, 5, 3], [2, 3, 6]])
-    files = [tmp_path / "model.keras", tmp_path / "logits.npy"]
-    model.save(files[0])
-    np.save(files[1], model({"source": source, "target": target}))
-    environment = {**os.environ, "KERAS_BACKEND": backend}
-    command = [sys.executable, "-c", ON_ANOTHER_BACKEND, *files]
-    subprocess.run(command, env=environment, check=True, cwd=ROOT)
 
 
 def test_importing_the_package_imports_the_layers_alone():

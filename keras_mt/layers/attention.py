@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_mt.layers.composite import Composite
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.rotary import rotate_by_position
 from keras_mt.layers.types import Initializer, Shape, Tensor
@@ -114,7 +115,7 @@ def causal_mask(query_length: int | Tensor, key_length: int | Tensor) -> Tensor:
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
-class MultiHeadAttention(keras.layers.Layer):
+class MultiHeadAttention(Composite):
     """Multi-head attention.
 
     `Concat(head_1, ..., head_h) W_O` with `head_i = Attention(Q W_Q_i, K W_K_i, V W_V_i)`. The

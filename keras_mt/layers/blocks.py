@@ -12,6 +12,7 @@ from keras_mt.layers.attention import (
     MultiHeadAttention,
     swap_without_gradient,
 )
+from keras_mt.layers.composite import Composite
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.feed_forward import FeedForward
 from keras_mt.layers.types import Activation, DType, Shape, Tensor
@@ -40,7 +41,7 @@ class _RMSNormalization(keras.layers.RMSNormalization):
         self.supports_masking = True
 
 
-class _Block(keras.layers.Layer):
+class _Block(Composite):
     """What encoder and decoder blocks share: their arguments, and a sublayer's surroundings."""
 
     _order = ""  # The paper's, of the letters that the block has sublayers for.

@@ -4,13 +4,14 @@ from typing import Any
 
 import keras
 
+from keras_mt.layers.composite import Composite
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.types import Activation, Shape, Tensor
 from keras_mt.layers.validation import check_positive, check_rate
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
-class FeedForward(keras.layers.Layer):
+class FeedForward(Composite):
     """Position-wise feed-forward network: `activation(x W_1 + b_1) W_2 + b_2`.
 
     Gated, it is `(activation(x W_g + b_g) * (x W_1 + b_1)) W_2 + b_2`: SwiGLU with the activation

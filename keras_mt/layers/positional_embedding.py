@@ -8,6 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_mt.layers.composite import Composite
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.types import Shape, Tensor
 from keras_mt.layers.validation import check_one_of, check_positive, check_rate
@@ -72,7 +73,7 @@ def target_mask(target: Tensor, padding_id: int = 0) -> Tensor:
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
-class PositionalEmbedding(keras.layers.Layer):
+class PositionalEmbedding(Composite):
     """Embeds tokens and their positions: `embedding[token] * sqrt(d_model) + sinusoid[position]`.
 
     The positions may be learned instead, or left out, and so may the factor.

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_mt.layers import DecoderBlock, PositionalEmbedding, target_mask
 from keras_mt.layers.blocks import norm_layer
+from keras_mt.layers.composite import quantization
 from keras_mt.layers.types import Activation, DType, Shape, Tensor
 from keras_mt.layers.validation import check_one_of, check_positive
 from keras_mt.models.seq2seq import Seq2Seq, copy_of, untied_copy_of
@@ -248,7 +249,7 @@ class DecoderOnly(Seq2Seq, keras.Model):
         return untied_copy_of(self, lambda model: model.embedding.embedding, dtype=dtype)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self._config}
+        return {**super().get_config(), **self._config, **quantization(self)}
 
 
 def _counted(mask):

@@ -7,6 +7,7 @@ import keras
 
 from keras_mt.layers import EncoderBlock, PositionalEmbedding
 from keras_mt.layers.blocks import norm_layer
+from keras_mt.layers.composite import quantization, quantize_again
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.types import Activation, DType, Shape, Tensor
 from keras_mt.layers.validation import check_one_of, check_positive
@@ -194,6 +195,7 @@ class EncoderOnly(keras.Model):
             "trainable": self.trainable,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
             "frozen": [layer.name for layer in self.layers if not layer.trainable],
+            **quantization(self),
         }
 
     @classmethod
@@ -201,8 +203,9 @@ class EncoderOnly(keras.Model):
         cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
     ) -> Self:
         config = dict(config)
-        frozen = config.pop("frozen", [])
+        frozen, quantized = config.pop("frozen", []), config.pop("quantized", {})
         model = cls(**config)
+        quantize_again(model, quantized)
         for name in frozen:
             model.get_layer(name).trainable = False
         return model

@@ -7,6 +7,7 @@ from typing import Any, Self
 import keras
 from keras import ops
 
+from keras_mt.layers.composite import quantization
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.types import DType, Tensor
 from keras_mt.layers.validation import check_one_of, check_positive, check_rate
@@ -313,4 +314,4 @@ class Recurrent(Seq2Seq, keras.Model):
         return copy
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self._config}
+        return {**super().get_config(), **self._config, **quantization(self)}

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import keras
 from keras import ops
 
+from keras_mt.layers.composite import quantization, quantize_again
 from keras_mt.layers.types import Tensor
 
 # A nest of tensors whose first axis is the batch.
@@ -164,14 +165,26 @@ class Seq2Seq:
         """
         return copy_of(self, dtype=dtype)
 
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+    ) -> Self:
+        config = dict(config)
+        quantized = config.pop("quantized", {})
+        model = super().from_config(config, custom_objects)
+        if quantized:
+            quantize_again(built(model), quantized)
+        return model
+
 
 def copy_of(model: _Model, **config: Any) -> _Model:
     """A model like another, with its weights; `config` sets constructor arguments otherwise.
 
     Raises:
-        ValueError: If the copy has other weights, since the arguments change more than dtypes.
+        ValueError: If the copy has other weights, since the arguments change more than dtypes, or
+            the model is quantized.
     """
-    copy = built(type(model).from_config({**model.get_config(), **config}))
+    copy = _like(model, config)
     copy.set_weights(built(model).get_weights())
     return copy
 
@@ -188,11 +201,20 @@ def untied_copy_of(
         embedding: Finds the embedding that is tied, in the model and in its copy.
         **config: Constructor arguments to set otherwise.
     """
-    copy = built(type(model).from_config({**model.get_config(), **config, "tie_output": False}))
+    copy = _like(model, {**config, "tie_output": False})
     weights, kernel = iter(built(model).get_weights()), embedding(copy).reverse_embeddings
     transposed = ops.transpose(embedding(model).embeddings)
     copy.set_weights([transposed if w is kernel else next(weights) for w in copy.weights])
     return copy
+
+
+def _like(model, config):
+    if quantization(model):
+        raise ValueError(
+            f"{model.name} is quantized: its weights fit no copy of another dtype or layout. "
+            "Export it, or train on from it, before `quantize`."
+        )
+    return built(type(model).from_config({**model.get_config(), **config}))
 
 
 def built(model: _Model) -> _Model:

@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_mt.layers import DecoderBlock, EncoderBlock, PositionalEmbedding, target_mask
 from keras_mt.layers.blocks import norm_layer
+from keras_mt.layers.composite import quantization
 from keras_mt.layers.types import Activation, DType, Tensor
 from keras_mt.layers.validation import check_one_of, check_positive
 from keras_mt.models.seq2seq import Seq2Seq, copy_of, untied_copy_of
@@ -354,6 +355,7 @@ class Transformer(Seq2Seq, keras.Model):
             "trainable": self.trainable,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
             "frozen": [layer.name for layer in self.layers if not layer.trainable],
+            **quantization(self),
         }
 
     @classmethod
@@ -363,7 +365,7 @@ class Transformer(Seq2Seq, keras.Model):
         config = dict(config)
         frozen = config.pop("frozen", [])
         config.pop("rdrop", None)  # Once an argument; now of `compile_for_translation`.
-        model = cls(**config)
+        model = super().from_config(config, custom_objects)
         for name in frozen:
             model.get_layer(name).trainable = False
         return model

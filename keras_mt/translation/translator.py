@@ -512,7 +512,7 @@ def _check_string_tensors(columns):
 
 
 def _in_float32(model):
-    if model.dtype_policy.name == "float32":
+    if model.compute_dtype == "float32":
         return model
     return copy_of(model, dtype="float32")
 

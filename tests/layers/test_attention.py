@@ -37,7 +37,7 @@ def test_scaled_dot_product_attention_is_the_papers_formula():
         for h in range(3):
             expected = plain_attention(query[b, h], key[b, h], value[b, h], mask[b, 0])
             np.testing.assert_allclose(outputs[b, h], expected, atol=1e-5)
-    np.testing.assert_allclose(np.sum(scores, -1), 1, atol=1e-6)
+    np.testing.assert_allclose(np.array(scores).sum(-1), 1, atol=1e-6)
     assert np.all(np.where(mask, 0, scores) == 0)
 
 
@@ -283,20 +283,18 @@ def test_rotary_products_depend_on_the_distance_alone():
     """Each pair of numbers is a complex number, which a position turns."""
     generator = np.random.default_rng(0)
     x, y = (generator.normal(size=(1, 2, 4, 8)).astype("float32") for _ in range(2))
-    turned = np.array(rotate_by_position(x, base=100.0))
+
+    def rotated(x, *arguments):
+        return np.array(rotate_by_position(keras.ops.convert_to_tensor(x), *arguments))
+
+    turned = rotated(x, None, 100.0)
     pairs = x[..., :4] + 1j * x[..., 4:]
     angles = np.arange(4)[:, None] / 100.0 ** (np.arange(4) / 4)
     expected = pairs * np.exp(1j * angles)
     np.testing.assert_allclose(turned[..., :4] + 1j * turned[..., 4:], expected, atol=1e-5)
-    products = [
-        np.sum(
-            np.array(rotate_by_position(x, 3 + shift)) * np.array(rotate_by_position(y, 7 + shift)),
-            -1,
-        )
-        for shift in (0, 50)
-    ]
+    products = [(rotated(x, 3 + shift) * rotated(y, 7 + shift)).sum(-1) for shift in (0, 50)]
     np.testing.assert_allclose(*products, atol=1e-4)
-    by_row = rotate_by_position(np.repeat(x, 2, axis=0), np.array([[0, 1, 2, 3]] * 2), 100.0)
+    by_row = rotated(np.repeat(x, 2, axis=0), np.array([[0, 1, 2, 3]] * 2), 100.0)
     np.testing.assert_allclose(by_row, np.repeat(turned, 2, axis=0), atol=1e-6)
 
 

@@ -1,7 +1,6 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from keras_mt.layers import TokenMasking
 
@@ -49,6 +48,8 @@ def test_another_mask_padding_and_special_tokens():
 
 
 def test_in_a_pipeline_each_epoch_is_masked_anew_and_a_seed_repeats(tokens):
+    tf = pytest.importorskip("tensorflow")
+
     def epochs(seed):
         data = tf.data.Dataset.from_tensor_slices(tokens[:90]).batch(40)
         data = data.map(TokenMasking(VOCAB_SIZE, seed=seed))

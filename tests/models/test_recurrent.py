@@ -71,7 +71,7 @@ def test_it_computes_what_pytorch_does(cell, attention):
         assert found is None
         return
     np.testing.assert_allclose(found, weights["attention"], atol=1e-5)
-    np.testing.assert_allclose(np.sum(found, axis=-1), 1, atol=1e-5)
+    np.testing.assert_allclose(np.array(found).sum(-1), 1, atol=1e-5)
     assert np.max(found[1, :, 2:]) == 0  # Its source has two tokens.
 
 

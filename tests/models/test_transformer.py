@@ -199,7 +199,7 @@ def test_attention_scores_are_the_softmax_of_every_block_and_head():
         expected = softmax_of_heads(block.cross_attention, middle, memory, source_seen)
         np.testing.assert_allclose(cross, expected, atol=1e-5)
         hidden = block(hidden, memory)
-    np.testing.assert_allclose(model.attention(**inputs), np.mean(cross, 1), atol=1e-6)
+    np.testing.assert_allclose(model.attention(**inputs), np.array(cross).mean(1), atol=1e-6)
 
 
 def test_attention_scores_are_of_the_sublayers_that_there_are():
@@ -208,7 +208,7 @@ def test_attention_scores_are_of_the_sublayers_that_there_are():
     assert [len(found[name]) for name in ("encoder", "decoder", "cross")] == [3, 1, 2]
     for scores in found.values():
         for each in scores:
-            np.testing.assert_allclose(np.sum(each, -1), 1, atol=1e-5)
+            np.testing.assert_allclose(np.array(each).sum(-1), 1, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -453,3 +453,21 @@ def test_it_survives_a_new_random_seed(translator, sources):
     keras.utils.set_random_seed(77)
     assert translator(sources[0]) == before
     assert translator.tokenizer.tokenize(["Olá"]).shape[0] == 1
+
+
+def test_a_quantized_model_translates_but_is_refused_by_name_where_it_would_be_copied(
+    eager, quantizing, translator, run_dir, sources, tmp_path
+):
+    import keras
+
+    model = keras.models.load_model(run_dir / "model.keras")
+    model.quantize("int8")
+    model.save(tmp_path / "model.keras")
+    quantized = Translator(
+        keras.models.load_model(tmp_path / "model.keras"), translator.tokenizer, beam_size=2
+    )
+    exact = Translator(translator.models, translator.tokenizer, beam_size=2)
+    alike = sum(map(str.__eq__, quantized(sources[:6]), exact(sources[:6])))
+    assert alike >= 4
+    with pytest.raises(ValueError, match="is quantized"):
+        quantized.export(tmp_path / "1")

@@ -1,0 +1,64 @@
+"""What every architecture does that has a name on the command line."""
+
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+from backends import check_quantized, numpy
+from conftest import ROOT
+from elsewhere import INPUTS, decoded
+
+from keras_mt.models import ARCHITECTURES, built
+
+SIZES = {"num_layers": 2, "d_model": 16, "num_heads": 2, "d_ff": 32, "dropout": 0.1}
+every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
+
+
+def small(name):
+    """A small model with the arguments of its preset, where they are not sizes."""
+    architecture = ARCHITECTURES[name]
+    preset = architecture.presets["tiny"]["model"]
+    sizes = {argument: size for argument, size in SIZES.items() if argument in preset}
+    return built(architecture.from_preset("tiny", vocab_size=20, **sizes))
+
+
+@every_architecture
+def test_step_by_step_equals_the_whole_sequence(name):
+    model = small(name)
+    np.testing.assert_allclose(decoded(model), numpy(model(INPUTS)), atol=1e-5)
+
+
+@pytest.mark.usefixtures("quantizing")
+@every_architecture
+def test_int8_computes_the_same_to_its_rounding(name, tmp_path):
+    model = small(name)
+    loaded = check_quantized(model, INPUTS, tmp_path / "model.keras")
+    logits = numpy(model(INPUTS))
+    for each in (model, loaded):
+        assert np.abs(decoded(each) - logits).max() < 0.1 * logits.std()
+        with pytest.raises(ValueError, match="quantized"):
+            each.for_inference("bfloat16")
+
+
+@pytest.mark.long
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="between TensorFlow and others")
+@pytest.mark.parametrize("backend", ["jax", "numpy", "torch"])
+def test_it_trains_without_tensorflow_and_then_decodes_on_it(backend, tmp_path):
+    pytest.importorskip(backend, reason="torch comes with pip install '.[peers]'")
+    for name in ARCHITECTURES:
+        model = small(name)
+        model.save(tmp_path / f"{name}.keras")
+        np.save(tmp_path / f"{name}.npy", numpy(model(INPUTS)))
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    subprocess.run(
+        [sys.executable, ROOT / "tests" / "models" / "elsewhere.py", tmp_path, *ARCHITECTURES],
+        env={**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": path},
+        check=True,
+    )
+    for name in ARCHITECTURES:
+        model = keras.models.load_model(tmp_path / f"{name}.trained.keras")
+        expected = np.load(tmp_path / f"{name}.trained.npy")
+        np.testing.assert_allclose(decoded(model), expected, atol=1e-4, err_msg=name)
