@@ -298,7 +298,9 @@ class MultiHeadAttention(keras.layers.Layer):
     def _split_heads(self, x, batch_size, swap=_swap):
         # [batch, length, width] or [batch * length, width]
         # -> [batch, num_heads, length, width / num_heads]
-        return swap(ops.reshape(x, (batch_size, -1, self.num_heads, x.shape[-1] // self.num_heads)))
+        length = ops.shape(x)[1] if len(x.shape) == 3 else -1  # Of an empty tensor -1 is 1.
+        width = x.shape[-1] // self.num_heads
+        return swap(ops.reshape(x, (batch_size, length, self.num_heads, width)))
 
     def compute_mask(self, query: Tensor, query_mask: Tensor | None) -> Tensor | None:
         return query_mask
