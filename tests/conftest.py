@@ -43,9 +43,20 @@ def unoptimized():
     The processes that tests start optimize theirs.
     """
     if BACKEND == "tensorflow":
-        import tensorflow as tf
+        _optimize(False)
 
-        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+
+@pytest.fixture
+def optimized():
+    _optimize(True)
+    yield
+    _optimize(False)
+
+
+def _optimize(on):
+    import tensorflow as tf
+
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not on})
 
 
 @pytest.fixture(scope="session")

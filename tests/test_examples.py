@@ -1,3 +1,5 @@
+import importlib
+import json
 import os
 import re
 import shutil
@@ -37,6 +39,7 @@ def test_translate_with_tensorflow(run, translator, exported):
         assert f"{sentence}\n  -> {best}  (-" in out
 
 
+@pytest.mark.long
 def test_masked_language_model(run, tmp_path):
     out = run(
         "masked_language_model.py", "--lines", 300, "--layers", 1, "--epochs", 1, "--labels", 8,
@@ -97,6 +100,7 @@ def softmax(x):
     return np.exp(x) / np.exp(x).sum(-1, keepdims=True)
 
 
+@pytest.mark.long
 def test_lectures_without_a_model(run, tmp_path):
     """The matrices are those of the lectures, where they give them, and as computed here."""
     scripts = sorted((ROOT / "examples/lectures").glob("[01]*.py"))
@@ -133,13 +137,14 @@ def test_lectures_without_a_model(run, tmp_path):
     np.testing.assert_array_equal(weights[1], weights[5])  # Both cats.
 
 
+@pytest.mark.long
 def test_lectures_with_a_trained_model(run, run_dir, tmp_path):
     sentence = "O livro está em cima da mesa."
     options = ("--output", tmp_path, "--run", run_dir, "--sentence", sentence)
     out = run("lectures/06_heads.py", *options, "--word", "mesa")
     assert "where “mesa” looks" in out
     out = run("lectures/11_search.py", *options, "--beam-size", "2")
-    assert "The book is on the table . </s>" in out.split("a beam of 2")[1]
+    assert "on the table . </s>" in out.split("a beam of 2")[1]
     out = run("lectures/12_alignment.py", *options, "--recurrent-run", run_dir)
     assert out.count("The book is on the table.") == 2
     assert re.search(r"book +looks at livro 0\.[5-9]", out)
@@ -279,6 +284,54 @@ def test_multi30k_ablation_asks_for_options_that_exist():
     for options in ablation.VARIANTS.values():
         arguments = ["--data", "x", "--output", "y", *ablation.LANGUAGES, *ablation.COMMON.split()]
         main.commands["train"].make_context("train", [*arguments, *options.split()])
+
+
+@pytest.fixture
+def compare(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "examples/architectures")
+    return importlib.import_module("compare")
+
+
+def test_architectures_are_of_like_size(compare):
+    from keras_mt.models import built, find_architecture
+    from keras_mt.options import TrainingOptions
+
+    assert set(compare.STYLES) == set(compare.ROWS)
+    for row in compare.ROWS.values():
+        options = {name: value for name, value in row.items() if name != "title"}
+        for corpus in compare.CORPORA.values():
+            options = {**options, **compare.COMMON, **corpus["training"]}
+            TrainingOptions.of("train", options)  # There are such options.
+        architecture = find_architecture(row["architecture"])
+        model = built(architecture.from_preset("tiny", vocab_size=2000, **row.get("model", {})))
+        most = 2.5e6 if row["architecture"] == "mixture_of_experts" else 1.6e6
+        assert 1.1e6 < model.count_params() < most
+
+
+def test_architectures_lines(compare):
+    pairs = [(str(i), str(-i)) for i in range(10)]
+    lines = list(compare.joined(pairs, [2, 3]))
+    assert lines == [
+        ("0 1", "0 -1"), ("2 3 4", "-2 -3 -4"), ("5 6", "-5 -6"), ("7 8 9", "-7 -8 -9")
+    ]  # fmt: skip
+
+
+@pytest.mark.long
+def test_architectures(run, tmp_path):
+    arguments = ["architectures/compare.py", "phrasebook", "fixed_vector", "--steps", 2]
+    out = run(*arguments, "--output", tmp_path)
+    results = tmp_path / "trial" / "phrasebook.jsonl"
+    before = results.read_bytes()
+    row = json.loads(before)
+    assert row["steps"] == 2 and 1.1e6 < row["parameters"] < 1.6e6
+    assert row["export_bytes"] > 4 * row["parameters"]
+    lengths = [tokens for _, tokens, _ in row["bleu_by_length"]]
+    assert lengths[0] > 5 and lengths[-1] > 5 * lengths[0]
+    assert f"| GRU, no attention | {row['parameters']:,} |" in out
+    picture = matplotlib.image.imread(tmp_path / "trial" / "bleu_by_length.png")
+    assert (0xD5, 0x5E, 0) in set(map(tuple, (picture[..., :3] * 255).astype(int).reshape(-1, 3)))
+    assert "GRU, no attention |" in run(*arguments, "--output", tmp_path)  # It is done already.
+    assert results.read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,9 @@ query = labels.index(arguments.word)
 places = np.arange(len(labels))
 distances = (found[:, :, query] * np.abs(places - query)).sum(-1)
 chosen = np.argsort(-distances, axis=None)[:3]
-figure = Figure(figsize=(10, 5), layout="constrained")
-for axes, place in zip(figure.subplots(3, 1), chosen, strict=True):
+figure = Figure(figsize=(10, 1.7 * len(chosen)), layout="constrained")
+panels = figure.subplots(len(chosen), 1, squeeze=False)[:, 0]
+for axes, place in zip(panels, chosen, strict=True):
     block, head = np.unravel_index(place, distances.shape)
     weights = found[block, head, query]
     title = f"layer {block + 1}, head {head + 1}"
@@ -66,6 +67,7 @@ for axes, place in zip(figure.subplots(3, 1), chosen, strict=True):
         x = query + radius - radius * np.cos(angle)
         y = (0.3 + 0.7 * abs(j - query) / reach) * np.sin(angle) if radius else 0 * angle
         axes.plot(x, y, color=walk.BLUE, linewidth=4 * strength, alpha=0.15 + 0.85 * strength)
+    title += f": the thickest is {weights.max():.2f}"
     axes.set_title(title, loc="left", fontsize=9, color=walk.GREY)
     axes.set_ylim(-0.3, 1.05)
     axes.set_axis_off()

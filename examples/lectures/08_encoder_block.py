@@ -44,12 +44,12 @@ walk.table("Batch normalisation: each column has mean 0 and variance 1", by_feat
 def gradients(sublayer):
     """The gradient's norm at the input of each of DEPTH sublayers, from the bottom up."""
     states = [keras.random.normal((4, 16, 64))]
-    with tf.GradientTape(persistent=True) as tape:
+    with tf.GradientTape() as tape:
         tape.watch(states[0])
         for _ in range(DEPTH):
             states.append(sublayer(states[-1], FeedForward(d_ff=128)))
         loss = tf.reduce_mean(states[-1] * tf.random.normal((4, 16, 64)))
-    norms = np.array([tf.norm(tape.gradient(loss, state)) for state in states])
+    norms = np.array([tf.norm(gradient) for gradient in tape.gradient(loss, states)])
     return norms / norms[-1]
 
 

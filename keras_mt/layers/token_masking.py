@@ -98,7 +98,6 @@ class TokenMasking(keras.layers.Layer):
                 "special_ids must leave some of the tokens. "
                 f"Received: special_ids={special_ids!r}, vocab_size={vocab_size}"
             )
-        self.built = True
 
     def call(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         tokens = ops.cast(inputs, "int32")

@@ -1,0 +1,347 @@
+"""Trains every architecture on the same text, measures each, and writes the table and the picture.
+
+usage: python examples/architectures/compare.py phrasebook|multi30k [ROW ...]
+           [--output FOLDER] [--steps N]
+
+Without names of rows it is all of them. A row that is in results/ is not trained again, and a
+training that was broken off goes on: give the same command again. multi30k is the folder
+multi30k_en_de below the one that the environment variable KERAS_MT_DATA names. With --steps, for
+trying, each row is trained for so many steps and measured on 8 sentences, and all that is written
+lies below FOLDER.
+"""
+
+import argparse
+import datetime
+import itertools
+import json
+import os
+import platform
+import random
+import re
+import statistics
+import time
+from importlib import metadata
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import sacrebleu
+from matplotlib.figure import Figure
+
+from keras_mt import Tokenizer, Translator
+from keras_mt.data import Batches, load_corpus
+from keras_mt.files import written_whole
+from keras_mt.run_folder import RunFolder
+from keras_mt.serving import ExportedTranslator
+from keras_mt.training import train
+
+HERE = Path(__file__).parent
+# Each training pair is seen alone and, once, in a line of so many; tests go beyond.
+TRAINED_LINES, TEST_LINES = (2, 3, 4), (1, 2, 3, 4, 6, 8)
+SANDWICH = {
+    "encoder_sublayers": "ss" + "sf" * 2 + "ff",
+    "decoder_sublayers": "scsc" + "scf" * 2 + "ff",
+}
+LLAMA = {"norm": "rms", "positions": "rotary", "activation": "silu", "gated": True}
+
+# In the order of the lectures; the sizes are near those of Transformer tiny.
+ROWS = {
+    "fixed_vector": {
+        "title": "GRU, no attention",
+        "architecture": "recurrent",
+        "model": {"cell": "gru", "attention": "none"},
+    },
+    "additive": {
+        "title": "GRU, additive attention",
+        "architecture": "recurrent",
+        "model": {"cell": "gru", "attention": "additive"},
+    },
+    "bilinear": {
+        "title": "LSTM, bilinear attention",
+        "architecture": "recurrent",
+        "model": {"cell": "lstm", "attention": "bilinear"},
+    },
+    "transformer": {"title": "Transformer, as in the paper", "architecture": "transformer"},
+    "pre_norm": {
+        "title": "Transformer, pre-norm",
+        "architecture": "transformer",
+        "model": {"pre_norm": True},
+    },
+    "sandwich": {
+        "title": "sandwich, pre-norm",
+        "architecture": "transformer",
+        "model": {"pre_norm": True, **SANDWICH},
+    },
+    "deep_encoder": {
+        "title": "8 encoder blocks, 1 decoder block, pre-norm",
+        "architecture": "transformer",
+        "model": {"pre_norm": True, "num_encoder_layers": 8, "num_decoder_layers": 1},
+    },
+    "experts": {
+        "title": "mixture of experts, 2 of 4",
+        "architecture": "mixture_of_experts",
+        "model": {"num_experts": 4, "experts_per_token": 2},
+    },
+    "decoder_only": {
+        "title": "decoder-only, Llama's blocks",
+        "architecture": "decoder_only",
+        "model": {"num_layers": 8},
+    },
+    "modern": {
+        "title": "encoder-decoder, Llama's blocks",
+        "architecture": "transformer",
+        "model": {"pre_norm": True, "num_key_value_heads": 2, "d_ff": 208, **LLAMA},
+    },
+}
+CORPORA = {
+    "phrasebook": {
+        "data": "phrasebook",
+        "languages": ("pt", "en"),
+        "vocab_size": 2000,
+        "training": {"epochs": 4, "dropout": 0.1, "warmup_steps": 400, "checkpoint_steps": 60},
+    },
+    "multi30k": {
+        "data": f"{os.environ.get('KERAS_MT_DATA', '.')}/multi30k_en_de",
+        "languages": ("en", "de"),
+        "vocab_size": 4000,
+        "training": {"epochs": 8, "dropout": 0.2, "warmup_steps": 1000, "checkpoint_steps": 200},
+    },
+}
+COMMON = {"preset": "tiny", "batch_tokens": 2048}
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("corpus", choices=CORPORA)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=", ".join(ROWS))
+    parser.add_argument("--output", type=Path, default=Path("runs/architectures"))
+    parser.add_argument("--steps", type=int)
+    arguments = parser.parse_args()
+    if unknown := set(arguments.rows) - set(ROWS):
+        parser.error(f"there is no row {', '.join(unknown)}; there are {', '.join(ROWS)}")
+    folder, results = arguments.output, HERE / "results"
+    if arguments.steps:
+        folder = results = folder / "trial"
+    folder = folder / arguments.corpus
+    folder.mkdir(parents=True, exist_ok=True)
+    results.mkdir(parents=True, exist_ok=True)
+    lines = results / f"{arguments.corpus}.jsonl"
+    for row in arguments.rows or ROWS:
+        if row not in read(lines):
+            line = {"row": row, **measure(arguments.corpus, row, folder, arguments.steps)}
+            done = {**read(lines), row: line}  # Another process may have added others.
+            with written_whole(lines) as temporary:
+                temporary.write_text(
+                    "".join(json.dumps(done[each]) + "\n" for each in ROWS if each in done)
+                )
+    measured = {corpus: read(results / f"{corpus}.jsonl") for corpus in CORPORA}
+    measured = {corpus: rows for corpus, rows in measured.items() if rows}
+    draw(measured, results / "bleu_by_length.png")
+    for corpus, rows in measured.items():
+        print(f"\n{corpus}\n\n{table(rows)}")
+        if not arguments.steps:
+            put(HERE / "README.md", corpus, table(rows))
+
+
+def read(path):
+    """The measured rows of a corpus by name."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {line["row"]: line for line in map(json.loads, lines)}
+
+
+def measure(corpus, row, folder, steps):
+    """Trains a row, exports it, and measures the export."""
+    keras.backend.clear_session()
+    settings, row_settings = CORPORA[corpus], dict(ROWS[row])
+    data, (source, target) = settings["data"], settings["languages"]
+    title = row_settings.pop("title")
+    print(f"\n{corpus}: {title}", flush=True)
+    options = {**COMMON, **settings["training"], "keep": 5, "average": 5, **row_settings}
+    if steps:
+        options = {**options, "epochs": None, "steps": steps, "average": 1}
+    pairs = {split: texts(data, source, target, split) for split in ("train", "validation", "test")}
+    tokenizer, lines = folder / "tokenizer.model", folder / "lines.tsv"
+    if not tokenizer.exists():
+        sides = (side for pair in pairs["train"] for side in pair)
+        Tokenizer.train(sides, settings["vocab_size"]).save(tokenizer)
+    with written_whole(lines) as temporary:
+        rows = [(source, target), *joined(pairs["train"], TRAINED_LINES)]
+        temporary.write_text("".join("\t".join(pair) + "\n" for pair in rows), encoding="utf-8")
+    run, export = folder / row, folder / "exports" / row / "1"
+    before, start = steps_of(run), time.process_time()
+    train([data, lines], source, target, run, tokenizer=tokenizer, **options)
+    trained, seconds = steps_of(run) - before, time.process_time() - start
+    load = os.getloadavg()[2]
+    translator = Translator.load(run, split_sentences=False)
+    if not export.exists():
+        translator.export(export)
+    exported = ExportedTranslator(export)
+
+    def bleu(pairs):
+        sources, references = zip(*pairs, strict=True)
+        found = exported.hypotheses(sources)
+        translations = [hypotheses[0].text for hypotheses in found]
+        return round(sacrebleu.corpus_bleu(translations, [references]).score, 2)
+
+    if steps:
+        pairs = {split: part[:8] for split, part in pairs.items()}
+    by_length = []
+    for size in TEST_LINES:
+        test = list(joined(pairs["test"], [size]))
+        pieces = translator.tokenizer.pieces([pair[0] for pair in test])
+        tokens = pieces.row_lengths().numpy().mean() + 1  # The end.
+        by_length.append([size, round(float(tokens), 1), bleu(test)])
+        print(f"{size} in a line, {tokens:.0f} tokens: BLEU {by_length[-1][-1]}", flush=True)
+    clocks = {"processor": time.process_time, "wall": time.perf_counter}
+    sources, times = [pair[0] for pair in pairs["test"]], {name: [] for name in clocks}
+    for _ in range(3):
+        starts = {name: clock() for name, clock in clocks.items()}
+        exported.hypotheses(sources)
+        for name, clock in clocks.items():
+            times[name].append(clock() - starts[name])
+    decoded = {
+        name: round(len(sources) / statistics.median(each), 1) for name, each in times.items()
+    }
+    log = RunFolder(run).read_log()
+    rates = [float(line["tokens_per_second"]) for line in log if line["tokens_per_second"]]
+    counts = Batches(
+        [load_corpus(each, source, target, "train") for each in (data, lines)],
+        translator.tokenizer,
+        COMMON["batch_tokens"],
+    ).counts
+    tokens = trained * counts.target_tokens / counts.batches
+    return {
+        "title": title,
+        "options": options,
+        "parameters": translator.models[0].count_params(),
+        "steps": steps_of(run),
+        "minutes": round(float(log[-1]["seconds"]) / 60, 1),
+        # Of this process: None where another had trained it all.
+        "training_tokens_per_second": {
+            "processor": round(tokens / seconds) if tokens else None,
+            "wall": round(statistics.median(rates or [0])),
+        },
+        "validation_bleu": bleu(pairs["validation"]),
+        "test_bleu": by_length[0][-1],
+        "bleu_by_length": by_length,
+        "decoded_sentences_per_second": decoded,
+        "export_bytes": sum(file.stat().st_size for file in export.rglob("*") if file.is_file()),
+        "load": round(load, 1),
+        "date": datetime.date.today().isoformat(),
+        "machine": machine(),
+        "versions": {name: metadata.version(name) for name in ("keras_mt", "keras", "tensorflow")},
+    }
+
+
+def steps_of(run):
+    """How many steps a run has been trained for, by its last checkpoint."""
+    checkpoint = RunFolder(run).last_checkpoint
+    return int(checkpoint.rpartition("-")[2]) if checkpoint else 0
+
+
+def texts(data, source, target, split):
+    """The pairs of a split as str, in an order of chance: neighbours may be alike."""
+    pairs = load_corpus(data, source, target, split).as_numpy_iterator()
+    pairs = [tuple(side.decode("utf-8").replace("\t", " ") for side in pair) for pair in pairs]
+    random.Random(1).shuffle(pairs)
+    return pairs
+
+
+def joined(pairs, sizes):
+    """All pairs, so many in a line as the sizes say in turn."""
+    pairs, sizes = iter(pairs), itertools.cycle(sizes)
+    while part := list(itertools.islice(pairs, next(sizes))):
+        yield tuple(map(" ".join, zip(*part, strict=True)))
+
+
+def machine():
+    model = platform.processor()
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next((x.split(": ")[1] for x in lines if x.startswith("model name")), model)
+    return f"{os.cpu_count()} cores, {model}"
+
+
+def table(rows):
+    """The table in Markdown."""
+    sizes = (TRAINED_LINES[-1], TEST_LINES[-1])
+    columns = [
+        "", "parameters", "trained tokens/s", "validation BLEU", "test BLEU",
+        *(f"{size} in a line" for size in sizes), "decoded sentences/s", "export, MB",
+    ]  # fmt: skip
+    lines = [columns, ["---", *["---:"] * (len(columns) - 1)]]
+    for row in rows.values():
+        by_size = {size: bleu for size, _, bleu in row["bleu_by_length"]}
+        lines.append([
+            row["title"], f"{row['parameters']:,}",
+            f"{row['training_tokens_per_second']['processor'] or 0:,}",
+            f"{row['validation_bleu']:.1f}", f"{row['test_bleu']:.1f}",
+            *(f"{by_size[size]:.1f}" for size in sizes),
+            f"{row['decoded_sentences_per_second']['processor']:.0f}",
+            f"{row['export_bytes'] / 1e6:.1f}",
+        ])  # fmt: skip
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def put(readme, corpus, text):
+    """Puts a table between its marks in the README."""
+    begin, end = f"<!-- {corpus} -->\n", "<!-- end -->"
+    before = readme.read_text(encoding="utf-8")
+    after = re.sub(f"{begin}.*?{end}", f"{begin}\n{text}\n{end}", before, flags=re.DOTALL)
+    with written_whole(readme) as temporary:
+        temporary.write_text(after, encoding="utf-8")
+
+
+# Okabe and Ito's colours, which the colour-blind tell apart: one for each kind, marks within it.
+STYLES = {
+    "fixed_vector": ("#D55E00", "o"),
+    "additive": ("#E69F00", "s"),
+    "bilinear": ("#E69F00", "^"),
+    "transformer": ("#0072B2", "o"),
+    "pre_norm": ("#0072B2", "s"),
+    "sandwich": ("#0072B2", "^"),
+    "deep_encoder": ("#0072B2", "D"),
+    "experts": ("#0072B2", "v"),
+    "decoder_only": ("#009E73", "o"),
+    "modern": ("#009E73", "s"),
+}
+
+
+def draw(measured, path):
+    """BLEU against the length of a line: a panel for each corpus, a curve for each row."""
+    figure = Figure(figsize=(2.6 + 5.4 * len(measured), 4.8), layout="constrained")
+    panels = figure.subplots(1, len(measured), squeeze=False)[0]
+    for axes, (corpus, rows) in zip(panels, measured.items(), strict=True):
+        for name, row in rows.items():
+            colour, mark = STYLES[name]
+            sizes, tokens, bleu = zip(*row["bleu_by_length"], strict=True)
+            axes.plot(
+                tokens, bleu, color=colour, marker=mark, markersize=6, markeredgecolor="white",
+                linewidth=1.6, label=row["title"],
+            )  # fmt: skip
+        seen = sizes.index(TRAINED_LINES[-1])
+        axes.axvspan((tokens[seen] + tokens[seen + 1]) / 2, tokens[-1] * 1.05, color="0.93")
+        axes.set_xlim(0, tokens[-1] * 1.05)
+        axes.set_ylim(0)
+        axes.set_title(f"{corpus}, {' to '.join(CORPORA[corpus]['languages'])}", loc="left")
+        axes.text(0.99, 0.99, "longer than in training", transform=axes.transAxes, **LABEL)
+        axes.set_xlabel("tokens of the source (mean)")
+        axes.set_ylabel("BLEU")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", alpha=0.3)
+        above = axes.secondary_xaxis("top")
+        above.set_xticks(tokens, map(str, sizes))
+        above.set_xlabel("sentences in a line")
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", frameon=False)
+    with written_whole(path) as temporary:
+        figure.savefig(temporary, dpi=150)
+
+
+LABEL = {"ha": "right", "va": "top", "fontsize": 9, "color": "0.35"}
+
+
+if __name__ == "__main__":
+    main()
