@@ -43,20 +43,9 @@ def unoptimized():
     The processes that tests start optimize theirs.
     """
     if BACKEND == "tensorflow":
-        _optimize(False)
+        import tensorflow as tf
 
-
-@pytest.fixture
-def optimized():
-    _optimize(True)
-    yield
-    _optimize(False)
-
-
-def _optimize(on):
-    import tensorflow as tf
-
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not on})
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
 @pytest.fixture(scope="session")

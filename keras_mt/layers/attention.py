@@ -359,7 +359,8 @@ class MultiHeadAttention(Composite):
     def _split_heads(self, x, batch_size, heads, swap=_swap):
         # [batch, length, width] or [batch * length, width]
         # -> [batch, heads, length, width / heads]
-        return swap(ops.reshape(x, (batch_size, -1, heads, x.shape[-1] // heads)))
+        length = ops.shape(x)[1] if len(x.shape) == 3 else -1  # Of an empty tensor -1 is 1.
+        return swap(ops.reshape(x, (batch_size, length, heads, x.shape[-1] // heads)))
 
     def compute_mask(self, query: Tensor, query_mask: Tensor | None) -> Tensor | None:
         return query_mask

@@ -143,7 +143,7 @@ def test_tunable_refuses_a_row_alone(signatures, sources, wrong):
     np.testing.assert_array_equal(outputs["scores"][1], np.full(8, -1e9, "float32"))
 
 
-def test_every_signature_takes_an_empty_batch(optimized, signatures):
+def test_every_signature_takes_an_empty_batch(signatures):
     for signature in signatures.values():
         columns = {
             name: tf.zeros((0,), spec.dtype)
