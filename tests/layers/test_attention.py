@@ -53,7 +53,8 @@ def keras_twin(layer, inputs, key_dim, value_dim=None, use_bias=True):
     heads, width = layer.num_heads, inputs[0].shape[-1]
     value_dim = value_dim or key_dim
     twin = keras.layers.MultiHeadAttention(heads, key_dim, value_dim, use_bias=use_bias)
-    twin(*inputs)
+    # With the scores, since Keras on JAX fails without where values are not as wide as keys.
+    twin(*inputs, return_attention_scores=True)
     shapes = [("query", (heads, key_dim)), ("key", (heads, key_dim)), ("value", (heads, value_dim))]
     weights = []
     for name, shape in shapes:
