@@ -187,9 +187,8 @@ class EncoderBlock(_Block):
         pre_norm: Whether to normalise the input of each sublayer rather than the sum after it. A
             stack of such blocks needs one more normalisation at its end.
         norm: `"layer"` for layer normalisation, `"rms"` for that of the root mean square.
-        sublayers: The sublayers and their order, letters of `"sf"`: self-attention
-            and feed-forward. Blocks with some of them make
-            up other orders, such as the sandwich.
+        sublayers: The sublayers and their order, letters of `"sf"`: self-attention and
+            feed-forward. Blocks with some of them make up other orders, such as the sandwich.
         gated: Whether the feed-forward network has a gate, as in `FeedForward`.
         use_bias: Whether attention and feed-forward add biases.
         num_key_value_heads: Heads of keys and values in self-attention, as in
@@ -280,8 +279,8 @@ class DecoderBlock(_Block):
             stack of such blocks needs one more normalisation at its end.
         norm: `"layer"` for layer normalisation, `"rms"` for that of the root mean square.
         sublayers: The sublayers and their order, letters of `"scf"`: self-attention,
-            cross-attention and feed-forward. Blocks with some of them make
-            up other orders, such as the sandwich.
+            cross-attention and feed-forward. Blocks with some of them make up other orders, such as
+            the sandwich.
         gated: Whether the feed-forward network has a gate, as in `FeedForward`.
         use_bias: Whether attention and feed-forward add biases.
         num_key_value_heads: Heads of keys and values in self-attention, as in

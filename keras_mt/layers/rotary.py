@@ -5,6 +5,24 @@ import math
 from keras import ops
 
 from keras_mt.layers.types import Tensor
+from keras_mt.layers.validation import check_one_of
+
+
+def split_positions(
+    positions: str | None, rotary_base: float = 10000.0
+) -> tuple[str | None, float | None]:
+    """Where a model's `positions` go: the encoding of its embedding, and the base of its blocks.
+
+    Raises:
+        ValueError: Unless they are `"sinusoidal"`, `"learned"`, `"rotary"` or None.
+
+    Example:
+
+    >>> split_positions("rotary"), split_positions("learned")
+    ((None, 10000.0), ('learned', None))
+    """
+    check_one_of(("sinusoidal", "learned", "rotary", None), positions=positions)
+    return (None, rotary_base) if positions == "rotary" else (positions, None)
 
 
 def rotate_by_position(

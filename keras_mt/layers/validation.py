@@ -18,6 +18,15 @@ def check_rate(**arguments: float) -> None:
             raise ValueError(f"{name} must be at least 0 and below 1. Received: {name}={value!r}")
 
 
+def check_divisible(**arguments: int) -> None:
+    """Raises ValueError unless the first of two keyword arguments is a multiple of the second."""
+    (name, value), (by, divisor) = arguments.items()
+    if value % divisor:
+        raise ValueError(
+            f"{name} must be divisible by {by}. Received: {name}={value}, {by}={divisor}"
+        )
+
+
 def check_one_of(allowed: tuple, **arguments: Any) -> None:
     """Raises ValueError unless every keyword argument is one of the allowed values."""
     for name, value in arguments.items():

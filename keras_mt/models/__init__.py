@@ -5,11 +5,12 @@ import importlib
 import os
 import sys
 
+from keras_mt.models.configured import built
 from keras_mt.models.decoder_only import DecoderOnly
 from keras_mt.models.encoder_only import EncoderOnly
 from keras_mt.models.mixture_of_experts import MixtureOfExpertsTransformer
 from keras_mt.models.recurrent import Recurrent
-from keras_mt.models.seq2seq import Seq2Seq, built, copy_of
+from keras_mt.models.seq2seq import Seq2Seq, copy_of
 from keras_mt.models.transformer import PRESETS, Transformer
 
 ARCHITECTURES = {

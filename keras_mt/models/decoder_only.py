@@ -7,9 +7,10 @@ from keras import ops
 
 from keras_mt.layers import DecoderBlock, PositionalEmbedding, target_mask
 from keras_mt.layers.blocks import norm_layer
-from keras_mt.layers.composite import quantization
+from keras_mt.layers.rotary import split_positions
 from keras_mt.layers.types import Activation, DType, Shape, Tensor
-from keras_mt.layers.validation import check_one_of, check_positive
+from keras_mt.layers.validation import check_divisible, check_positive
+from keras_mt.models.configured import layer_states
 from keras_mt.models.seq2seq import Seq2Seq, copy_of, untied_copy_of
 
 _TRAINING = {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": 4096}
@@ -113,7 +114,8 @@ class DecoderOnly(Seq2Seq, keras.Model):
         **kwargs: Any,
     ):
         check_positive(num_layers=num_layers, d_model=d_model, num_heads=num_heads)
-        check_one_of(("learned", "sinusoidal", "rotary", None), positions=positions)
+        check_divisible(d_model=d_model, num_heads=num_heads)
+        encoding, base = split_positions(positions, rotary_base)
         super().__init__(dtype=dtype, **kwargs)
         self._config = {
             "vocab_size": vocab_size,
@@ -142,7 +144,7 @@ class DecoderOnly(Seq2Seq, keras.Model):
             max_length=2 * max_length,  # A source, and a target after it.
             padding_id=padding_id,
             tie_weights=tie_output,
-            encoding=None if positions == "rotary" else positions,
+            encoding=encoding,
             scale=False,
             dtype=self.dtype_policy,
             name="embedding",
@@ -158,7 +160,7 @@ class DecoderOnly(Seq2Seq, keras.Model):
                 gated=gated,
                 use_bias=use_bias,
                 num_key_value_heads=num_key_value_heads,
-                rotary_base=rotary_base if positions == "rotary" else None,
+                rotary_base=base,
                 dtype=self.dtype_policy,
                 name=f"block_{i}",
             )
@@ -249,7 +251,7 @@ class DecoderOnly(Seq2Seq, keras.Model):
         return untied_copy_of(self, lambda model: model.embedding.embedding, dtype=dtype)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self._config, **quantization(self)}
+        return {**super().get_config(), **self._config, **layer_states(self)}
 
 
 def _counted(mask):

@@ -1,16 +1,17 @@
 """The encoder alone, which learns by filling in masked tokens: BERT."""
 
 import functools
-from typing import Any, Self
+from typing import Any
 
 import keras
 
 from keras_mt.layers import EncoderBlock, PositionalEmbedding
 from keras_mt.layers.blocks import norm_layer
-from keras_mt.layers.composite import quantization, quantize_again
 from keras_mt.layers.dropout import Dropout
+from keras_mt.layers.rotary import split_positions
 from keras_mt.layers.types import Activation, DType, Shape, Tensor
-from keras_mt.layers.validation import check_one_of, check_positive
+from keras_mt.layers.validation import check_divisible, check_positive
+from keras_mt.models.configured import Configured, layer_states
 
 # As of Transformer. base is BERT base of Devlin et al. 2019; tiny is for some ten thousand lines.
 PRESETS = {
@@ -24,7 +25,7 @@ PRESETS = {
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
-class EncoderOnly(keras.Model):
+class EncoderOnly(Configured, keras.Model):
     """A Transformer encoder that predicts masked tokens (BERT), a functional `keras.Model`.
 
     Input int32 tokens `[batch, length]`; output float32 logits `[batch, length, vocab_size]`, at
@@ -89,12 +90,8 @@ class EncoderOnly(keras.Model):
         **kwargs: Any,
     ):
         check_positive(num_layers=num_layers, num_heads=num_heads)
-        check_one_of(("sinusoidal", "learned", "rotary", None), positions=positions)
-        if d_model % num_heads:
-            raise ValueError(
-                "d_model must be divisible by num_heads. "
-                f"Received: d_model={d_model}, num_heads={num_heads}"
-            )
+        encoding, rotary_base = split_positions(positions)
+        check_divisible(d_model=d_model, num_heads=num_heads)
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
         embedding = PositionalEmbedding(
             vocab_size,
@@ -102,7 +99,7 @@ class EncoderOnly(keras.Model):
             max_length=max_length,
             padding_id=padding_id,
             tie_weights=tie_output,
-            encoding=None if positions == "rotary" else positions,
+            encoding=encoding,
             scale=positions == "sinusoidal",  # Sinusoids do not shrink with the width.
             dtype=policy,
             name="embedding",
@@ -117,7 +114,7 @@ class EncoderOnly(keras.Model):
                 norm=norm,
                 gated=gated,
                 num_key_value_heads=num_key_value_heads,
-                rotary_base=10000.0 if positions == "rotary" else None,
+                rotary_base=rotary_base,
                 dtype=policy,
                 name=f"encoder_{i}",
             )
@@ -157,29 +154,6 @@ class EncoderOnly(keras.Model):
         for name in ("vocab_size", "d_model", "max_length", "padding_id"):
             setattr(self, name, self._config[name])
 
-    @classmethod
-    def from_preset(cls, preset: str, **kwargs: Any) -> Self:
-        """An EncoderOnly of a known size: `"tiny"` or `"base"`.
-
-        Args:
-            preset: Name of the preset; `EncoderOnly.presets` shows what each holds.
-            **kwargs: `vocab_size`, and any argument of the constructor to set otherwise.
-
-        Returns:
-            An untrained `EncoderOnly`.
-
-        Raises:
-            ValueError: If there is no such preset.
-
-        Example:
-
-        >>> EncoderOnly.from_preset("tiny", vocab_size=1000).count_params()
-        1004648
-        """
-        if preset not in cls.presets:
-            raise ValueError(f"Unknown preset {preset!r}; there are {', '.join(cls.presets)}.")
-        return cls(**{**cls.presets[preset]["model"], **kwargs})
-
     @functools.cached_property
     def encoder(self) -> keras.Model:
         """The encoder, a functional model: tokens to `[batch, length, d_model]`.
@@ -189,26 +163,7 @@ class EncoderOnly(keras.Model):
         return keras.Model(self.input, self._hidden, name="encoder")
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **self._config,
-            "name": self.name,
-            "trainable": self.trainable,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "frozen": [layer.name for layer in self.layers if not layer.trainable],
-            **quantization(self),
-        }
-
-    @classmethod
-    def from_config(
-        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
-    ) -> Self:
-        config = dict(config)
-        frozen, quantized = config.pop("frozen", []), config.pop("quantized", {})
-        model = cls(**config)
-        quantize_again(model, quantized)
-        for name in frozen:
-            model.get_layer(name).trainable = False
-        return model
+        return {**super().get_config(), **self._config, **layer_states(self)}
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")

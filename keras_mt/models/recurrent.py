@@ -7,10 +7,10 @@ from typing import Any, Self
 import keras
 from keras import ops
 
-from keras_mt.layers.composite import quantization
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.types import DType, Tensor
 from keras_mt.layers.validation import check_one_of, check_positive, check_rate
+from keras_mt.models.configured import layer_states
 from keras_mt.models.seq2seq import Seq2Seq, copy_of, untied_copy_of
 
 CELLS = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}
@@ -314,4 +314,4 @@ class Recurrent(Seq2Seq, keras.Model):
         return copy
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self._config, **quantization(self)}
+        return {**super().get_config(), **self._config, **layer_states(self)}

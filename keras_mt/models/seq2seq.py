@@ -1,13 +1,14 @@
 """What a translator asks of a model."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import keras
 from keras import ops
 
-from keras_mt.layers.composite import quantization, quantize_again
+from keras_mt.layers.composite import quantization
 from keras_mt.layers.types import Tensor
+from keras_mt.models.configured import Configured, built
 
 # A nest of tensors whose first axis is the batch.
 Cache = Any
@@ -15,7 +16,7 @@ Cache = Any
 _Model = TypeVar("_Model", bound="Seq2Seq")
 
 
-class Seq2Seq:
+class Seq2Seq(Configured):
     """A mixin for Keras models that a `keras_mt.Translator` can search, score and export.
 
     `class MyModel(Seq2Seq, keras.Model)`. Called on `{"source": int32 [batch, source_length],
@@ -33,8 +34,7 @@ class Seq2Seq:
         padding_id: The token that fills up both sides.
         max_length: The longest source or target, in tokens.
         d_model: The width that the paper's learning rate goes by; 512 unless the model says.
-        presets: Known sizes by name, the first the one that a training takes unless told: each
-            `{"model": arguments of the constructor, "training": options of the training}`.
+        presets: See `from_preset`.
 
     Example:
 
@@ -53,31 +53,6 @@ class Seq2Seq:
     padding_id: int
     max_length: int
     d_model: int = 512
-    presets: ClassVar[dict[str, dict[str, dict[str, Any]]]] = {}
-
-    @classmethod
-    def from_preset(cls, preset: str, **kwargs: Any) -> Self:
-        """A model of a known size: `"tiny"`, say.
-
-        Args:
-            preset: Name of one of the class's `presets`.
-            **kwargs: `vocab_size`, and any argument of the constructor to set otherwise.
-
-        Returns:
-            An untrained model.
-
-        Raises:
-            ValueError: If there is no such preset.
-
-        Example:
-
-        >>> from keras_mt import Transformer
-        >>> Transformer.from_preset("tiny", vocab_size=1000).count_params()
-        1453056
-        """
-        if preset not in cls.presets:
-            raise ValueError(f"Unknown preset {preset!r}; there are {', '.join(cls.presets)}.")
-        return cls(**{**cls.presets[preset]["model"], **kwargs})
 
     def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         """As `keras.Model.fit`, but refuses `keras_mt.data.Batches` longer than `max_length`."""
@@ -165,17 +140,6 @@ class Seq2Seq:
         """
         return copy_of(self, dtype=dtype)
 
-    @classmethod
-    def from_config(
-        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
-    ) -> Self:
-        config = dict(config)
-        quantized = config.pop("quantized", {})
-        model = super().from_config(config, custom_objects)
-        if quantized:
-            quantize_again(built(model), quantized)
-        return model
-
 
 def copy_of(model: _Model, **config: Any) -> _Model:
     """A model like another, with its weights; `config` sets constructor arguments otherwise.
@@ -215,11 +179,3 @@ def _like(model, config):
             "Export it, or train on from it, before `quantize`."
         )
     return built(type(model).from_config({**model.get_config(), **config}))
-
-
-def built(model: _Model) -> _Model:
-    """The model, with its weights: one that is built by its call is called."""
-    if not model.built:
-        tokens = keras.ops.ones((1, 2), "int32")
-        model({"source": tokens, "target": tokens})
-    return model

@@ -9,9 +9,10 @@ from keras import ops
 
 from keras_mt.layers import DecoderBlock, EncoderBlock, PositionalEmbedding, target_mask
 from keras_mt.layers.blocks import norm_layer
-from keras_mt.layers.composite import quantization
+from keras_mt.layers.rotary import split_positions
 from keras_mt.layers.types import Activation, DType, Tensor
-from keras_mt.layers.validation import check_one_of, check_positive
+from keras_mt.layers.validation import check_divisible, check_positive
+from keras_mt.models.configured import layer_states
 from keras_mt.models.seq2seq import Seq2Seq, copy_of, untied_copy_of
 
 # `model`: arguments of Transformer. `training`: what the same source trains it with, and what
@@ -125,12 +126,8 @@ class Transformer(Seq2Seq, keras.Model):
             num_encoder_layers=encoder_layers,
             num_decoder_layers=decoder_layers,
         )
-        check_one_of(("sinusoidal", "learned", "rotary", None), positions=positions)
-        if d_model % num_heads:
-            raise ValueError(
-                "d_model must be divisible by num_heads. "
-                f"Received: d_model={d_model}, num_heads={num_heads}"
-            )
+        encoding, rotary_base = split_positions(positions)
+        check_divisible(d_model=d_model, num_heads=num_heads)
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
 
         def embedding(name, tie_weights=True):
@@ -141,7 +138,7 @@ class Transformer(Seq2Seq, keras.Model):
                 max_length=max_length,
                 padding_id=padding_id,
                 tie_weights=tie_weights,
-                encoding=None if positions == "rotary" else positions,
+                encoding=encoding,
                 dtype=policy,
                 name=name,
             )
@@ -158,7 +155,7 @@ class Transformer(Seq2Seq, keras.Model):
                     sublayers=order,
                     gated=gated,
                     num_key_value_heads=num_key_value_heads,
-                    rotary_base=10000.0 if positions == "rotary" else None,
+                    rotary_base=rotary_base,
                     feed_forward=_feed_forward and _feed_forward(side, i),
                     dtype=policy,
                     name=f"{side}_{i}",
@@ -349,26 +346,15 @@ class Transformer(Seq2Seq, keras.Model):
         return untied_copy_of(self, lambda model: model.target_embedding.embedding, dtype=dtype)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **self._config,
-            "name": self.name,
-            "trainable": self.trainable,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "frozen": [layer.name for layer in self.layers if not layer.trainable],
-            **quantization(self),
-        }
+        return {**super().get_config(), **self._config, **layer_states(self)}
 
     @classmethod
     def from_config(
         cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
     ) -> Self:
-        config = dict(config)
-        frozen = config.pop("frozen", [])
-        config.pop("rdrop", None)  # Once an argument; now of `compile_for_translation`.
-        model = super().from_config(config, custom_objects)
-        for name in frozen:
-            model.get_layer(name).trainable = False
-        return model
+        # Once an argument; now of `compile_for_translation`.
+        config = {name: value for name, value in config.items() if name != "rdrop"}
+        return super().from_config(config, custom_objects)
 
 
 def _orders(name, sublayers, block, num_layers):
