@@ -1,7 +1,7 @@
-"""Pictures: how a run went, what attention looked at, what a search went through."""
+"""Pictures: how a run went, what attention looked at, what experts saw, how a search went."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Curve
+from matplotlib.ticker import PercentFormatter
 
 from keras_mt.decoding import SearchNode
 from keras_mt.files import written_whole
@@ -278,6 +279,49 @@ def _places(nodes):
             rank[place] = i
             found[place] = length, -(first + i)
     return found
+
+
+def plot_expert_load(loads: Mapping[str, np.ndarray], path: str | os.PathLike) -> None:
+    """Draws which share of the tokens went through each expert, a histogram for each mixture.
+
+    A line shows the share that each would have if all had the same.
+
+    Args:
+        loads: For the name of each mixture the shares, floats `[num_experts]`, as
+            `keras_mt.models.MixtureOfExpertsTransformer.expert_load` returns.
+        path: The picture to write; its ending says the format.
+
+    Raises:
+        ValueError: If there are no loads.
+
+    Example:
+
+    >>> plot_expert_load(model.expert_load(source, target), "load.png")  # doctest: +SKIP
+    """
+    _save(expert_load_figure(loads), path)
+
+
+def expert_load_figure(loads: Mapping[str, np.ndarray]) -> Figure:
+    """The histograms of `plot_expert_load`, a matplotlib figure."""
+    if not loads:
+        raise ValueError("loads must not be empty: the model has no mixture of experts.")
+    widths = [0.7 + 0.3 * len(load) for load in loads.values()]
+    figure = Figure(figsize=(0.8 + sum(widths), 2.6), layout="constrained")
+    panels = figure.subplots(1, len(loads), sharey=True, squeeze=False, width_ratios=widths)[0]
+    for axes, (name, load) in zip(panels, loads.items(), strict=True):
+        axes.bar(range(1, len(load) + 1), load, color=_BLUE, width=0.7)
+        axes.axhline(np.mean(load), color=_RED, linewidth=1)
+        axes.set_title(name, fontsize=9, parse_math=False)
+        axes.set_xticks(range(1, len(load) + 1))
+        axes.set_xlabel("expert")
+        axes.set_ylim(0, 1)
+        axes.yaxis.set_major_formatter(PercentFormatter(1))
+        axes.tick_params(length=0)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", alpha=0.3)
+        axes.set_axisbelow(True)
+    panels[0].set_ylabel("tokens that it sees")
+    return figure
 
 
 def _save(figure, path):

@@ -99,3 +99,16 @@ def test_a_search_is_drawn_as_its_tree():
 def test_a_search_of_nothing_is_refused(tmp_path):
     with pytest.raises(ValueError, match="nodes must not be empty"):
         plots.plot_search([], tmp_path / "tree.png")
+
+
+def test_the_load_of_experts_is_drawn_as_it_is(tmp_path):
+    loads = {"encoder_1": np.array([0.25, 0.75, 1.0]), "decoder_1": np.array([0.5, 0.5])}
+    figure = plots.expert_load_figure(loads)
+    for axes, (name, load) in zip(figure.axes, loads.items(), strict=True):
+        assert axes.get_title() == name
+        assert [bar.get_height() for bar in axes.patches] == load.tolist()
+        assert set(axes.lines[0].get_ydata()) == {load.mean()}
+    plots.plot_expert_load(loads, tmp_path / "load.png")
+    assert (tmp_path / "load.png").stat().st_size > 1000
+    with pytest.raises(ValueError, match="loads must not be empty"):
+        plots.expert_load_figure({})

@@ -27,11 +27,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 import sacrebleu
+import tensorflow as tf
 from matplotlib.figure import Figure
 
 from keras_mt import Tokenizer, Translator
 from keras_mt.data import Batches, load_corpus
 from keras_mt.files import written_whole
+from keras_mt.plots import plot_expert_load
 from keras_mt.run_folder import RunFolder
 from keras_mt.serving import ExportedTranslator
 from keras_mt.training import train
@@ -141,6 +143,10 @@ def main():
     measured = {corpus: rows for corpus, rows in measured.items() if rows}
     draw(measured, results / "bleu_by_length.png")
     for corpus, rows in measured.items():
+        for row, line in rows.items():
+            if "expert_load" in line:
+                plot_expert_load(line["expert_load"], results / f"{corpus}_{row}_load.png")
+    for corpus, rows in measured.items():
         print(f"\n{corpus}\n\n{table(rows)}")
         if not arguments.steps:
             put(HERE / "README.md", corpus, table(rows))
@@ -213,6 +219,7 @@ def measure(corpus, row, folder, steps):
         COMMON["batch_tokens"],
     ).counts
     tokens = trained * counts.target_tokens / counts.batches
+    load_of_experts = expert_load(translator, pairs["test"])
     return {
         "title": title,
         "options": options,
@@ -228,12 +235,28 @@ def measure(corpus, row, folder, steps):
         "test_bleu": by_length[0][-1],
         "bleu_by_length": by_length,
         "decoded_sentences_per_second": decoded,
+        **({"expert_load": load_of_experts} if load_of_experts else {}),
         "export_bytes": sum(file.stat().st_size for file in export.rglob("*") if file.is_file()),
         "load": round(load, 1),
         "date": datetime.date.today().isoformat(),
         "machine": machine(),
         "versions": {name: metadata.version(name) for name in ("keras_mt", "keras", "tensorflow")},
     }
+
+
+def expert_load(translator, pairs):
+    """The share of the first test pairs' tokens that each expert sees, by mixture; None of others.
+
+    The decoder is given the references.
+    """
+    if not hasattr(translator.models[0], "expert_load"):
+        return None
+    source, target = map(translator.tokenizer.pieces, zip(*pairs[:256], strict=True))
+    target = tf.concat([tf.fill((target.nrows(), 1), translator.tokenizer.bos_id), target], axis=1)
+    loads = translator.models[0].expert_load(
+        translator.tokenizer.source_ids(source).to_tensor(), target.to_tensor()
+    )
+    return {name: load.round(3).tolist() for name, load in loads.items()}
 
 
 def steps_of(run):
