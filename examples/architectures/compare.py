@@ -20,7 +20,6 @@ import random
 import re
 import statistics
 import time
-from importlib import metadata
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -30,6 +29,7 @@ import sacrebleu
 import tensorflow as tf
 from matplotlib.figure import Figure
 
+import keras_mt
 from keras_mt import Tokenizer, Translator
 from keras_mt.data import Batches, load_corpus
 from keras_mt.files import written_whole
@@ -240,7 +240,7 @@ def measure(corpus, row, folder, steps):
         "load": round(load, 1),
         "date": datetime.date.today().isoformat(),
         "machine": machine(),
-        "versions": {name: metadata.version(name) for name in ("keras_mt", "keras", "tensorflow")},
+        "versions": {each.__name__: each.__version__ for each in (keras_mt, keras, tf)},
     }
 
 

@@ -30,6 +30,11 @@ def decoded(model):
     return np.concatenate(steps, axis=1)
 
 
+def logits(model):
+    """Those of the target at once, by a compiled function: JAX is slow op by op."""
+    return model.predict(INPUTS, verbose=0)
+
+
 def train(model):
     rate = keras_mt.WarmupInverseSquareRoot(16, warmup_steps=10, peak=0.01)
     model.compile(
@@ -46,12 +51,13 @@ def main(folder, *names):
     for name in names:
         model = keras.models.load_model(Path(folder, f"{name}.keras"))
         expected = np.load(Path(folder, f"{name}.npy"))
-        np.testing.assert_allclose(numpy(model(INPUTS)), expected, atol=1e-5, err_msg=name)
-        np.testing.assert_allclose(decoded(model), expected, atol=1e-5, err_msg=name)
-        if keras.backend.backend() != "numpy":  # It has no gradients.
+        np.testing.assert_allclose(logits(model), expected, atol=1e-5, err_msg=name)
+        if keras.backend.backend() == "numpy":  # It has no gradients, and nothing to compile.
+            np.testing.assert_allclose(decoded(model), expected, atol=1e-5, err_msg=name)
+        else:
             train(model)
         model.save(Path(folder, f"{name}.trained.keras"))
-        np.save(Path(folder, f"{name}.trained.npy"), numpy(model(INPUTS)))
+        np.save(Path(folder, f"{name}.trained.npy"), logits(model))
     assert not [name for name in sys.modules if name.startswith("tensorflow.")]
     assert "Translator" not in keras_mt.__all__
 
