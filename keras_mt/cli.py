@@ -101,7 +101,7 @@ def _option(field, name=None):
     elif callable(metadata["choices"]):
         settings["type"] = _Checked(field)
     elif metadata["choices"]:
-        settings["type"] = click.Choice(metadata["choices"])
+        settings["type"] = click.Choice(metadata["choices"], case_sensitive=False)
     elif metadata["metavar"] == "KEY=VALUE":
         settings.update(type=_Setting(), multiple=True)
     elif not isinstance(kind(field), type):  # A sequence of integers.

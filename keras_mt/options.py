@@ -29,7 +29,7 @@ def option(
     above: float | None = None,
     below: float | None = None,
     most: float | None = None,
-    choices: Sequence[str] | Callable[[], Sequence[str]] | None = None,
+    choices: Sequence[str | bool] | Callable[[], Sequence[str]] | None = None,
     shown: str | None = None,
     kept: str | None = None,
     recipe: bool = False,
@@ -91,8 +91,9 @@ def checked(field: dataclasses.Field, value: Any) -> Any:
         choices = list(choices() if callable(choices) else choices)
         if value not in choices:
             raise ValueError(
-                f"{name} must be one of {', '.join(choices)}. Received: {name}={value!r}"
+                f"{name} must be one of {', '.join(map(str, choices))}. Received: {name}={value!r}"
             )
+        value = choices[choices.index(value)]  # True for 1.
     return value
 
 
@@ -427,8 +428,10 @@ class SearchOptions:
             `top_k` or `top_p` is given without `temperature`.
 
     Reference:
-        Repetition penalty: Keskar et al. 2019, CTRL (https://arxiv.org/abs/1909.05858), on
-        log-probabilities; top-p: Holtzman et al. 2020, The Curious Case of Neural Text Degeneration
+        Early stopping: as in transformers' `generate`; patience: Kasai et al. 2022, A Call for
+        Clarity in Beam Search (https://arxiv.org/abs/2204.05424), as in CTranslate2; repetition
+        penalty: Keskar et al. 2019, CTRL (https://arxiv.org/abs/1909.05858), on log-probabilities;
+        top-p: Holtzman et al. 2020, The Curious Case of Neural Text Degeneration
         (https://arxiv.org/abs/1904.09751).
     """
 
@@ -449,6 +452,21 @@ class SearchOptions:
         most=MAX_LENGTH_PENALTY,
     )
     min_length: int = option(0, "The fewest tokens to generate, with the end.", least=0)
+    early_stopping: str | bool = option(
+        "never",
+        "When a search is over: never before nothing better can come; true: when beam_size "
+        "hypotheses have ended; false: when so many have, and none that lives would be better than "
+        "the worst of them if it ended now. A sampled hypothesis goes on to its end.",
+        choices=(True, False, "never"),
+    )
+    patience: float = option(
+        1.0,
+        "With early_stopping true, how many times beam_size hypotheses must have ended.",
+        above=0,
+    )
+    force_end: bool = option(
+        False, "Give a hypothesis that reaches its greatest length the end there, at no cost."
+    )
     repetition_penalty: float = option(
         1.0,
         "Factor on the log-probability of tokens that the hypothesis has already, at least 1; 1 "
@@ -491,6 +509,11 @@ class SearchOptions:
                     f"n_best must be at most beam_size={self.beam_size}. "
                     f"Received: n_best={self.n_best}"
                 )
+        if self.patience != 1 and self.early_stopping is not True:
+            raise ValueError(
+                "patience is of early_stopping=True. "
+                f"Received: patience={self.patience}, early_stopping={self.early_stopping!r}"
+            )
         if not self.samples and (self.top_k or self.top_p < 1):
             raise ValueError("top_k and top_p are of sampling: give a temperature too, such as 1.")
 
@@ -503,6 +526,18 @@ class SearchOptions:
     def samples(self) -> bool:
         """Whether hypotheses are drawn."""
         return self.temperature is not None
+
+    @property
+    def exhaustive(self) -> bool:
+        """Whether a search goes on as long as something better can come."""
+        return self.samples or self.early_stopping == "never"
+
+    @property
+    def finished(self) -> int:
+        """Number of finished hypotheses that decide whether a search is over."""
+        if self.exhaustive:
+            return self.n_best
+        return max(self.n_best, math.floor(self.beam_size * self.patience + 0.5))
 
     @property
     def alters(self) -> bool:

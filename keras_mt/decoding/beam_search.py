@@ -96,8 +96,8 @@ def beam_search(
     `beam_size` that end are set aside with their score, `log_prob / length ** length_penalty`,
     where the length counts the end; the first `beam_size` that do not end live on. A sequence that
     reaches its maximum length is set aside as it is. A row is done when no live hypothesis can
-    still beat the worst of the `n_best` kept, whatever it grows into; done rows leave the batch as
-    soon as they are a quarter of it.
+    still beat the worst of the `n_best` kept, whatever it grows into, or before that as
+    `early_stopping` says; done rows leave the batch as soon as they are a quarter of it.
 
     With a `temperature` each of `n_best` hypotheses draws its own continuation instead. What a row
     draws depends on the options' seed and its own, and not on the rest of the batch; scores are of
@@ -142,8 +142,8 @@ def beam_search(
             integers of their rank, or the end is forbidden.
 
     Reference:
-        Finished hypotheses, the ranking and the bound are as in transformers' beam search with
-        `early_stopping="never"`; the length penalty is Marian's and fairseq's.
+        Finished hypotheses, the ranking and the ends of a search are as in transformers' beam
+        search; the length penalty is Marian's and fairseq's.
 
     Example:
 
@@ -188,7 +188,7 @@ def beam_search(
         tokens=_empty(batch, beams),
         ancestors=_empty(batch, beams),
         log_probs=_first_log_probs(batch, beams, options),
-        finished=_no_hypotheses(batch, options.n_best),
+        finished=_no_hypotheses(batch, options.finished),
         done=max_length <= 0,
         cache=tf.nest.map_structure(
             tf.convert_to_tensor, cache(beams) if callable(cache) else cache
@@ -230,8 +230,10 @@ def beam_search(
         return length, tf.nest.map_structure(lambda x: tf.gather(x, live), rows), found
 
     _, _, found = _while(
-        searching, search_on, (tf.constant(0), rows, _no_hypotheses(batch, options.n_best))
+        searching, search_on, (tf.constant(0), rows, _no_hypotheses(batch, options.finished))
     )
+    if options.finished > options.n_best:
+        found = Hypotheses(*(tensor[:, : options.n_best] for tensor in found))
     if row_options is not None:
         kept = tf.range(options.n_best) < row_options["n_best"][:, None]
         found = Hypotheses(
@@ -296,6 +298,9 @@ def _continuations(logits, length, rows, beams, options, normalize, ids):
         # Twice the beams are enough, since at most one continuation of a beam ends.
         most = 2 * options.beams + banned.shape[0]
         found = _best_continuations(values, rows.log_probs, banned, beams, most, normalize)
+    if options.force_end:
+        ends = tf.fill(tf.shape(rows.log_probs), ids.eos)
+        found = _instead(found, rows.log_probs, ends, length + 1 >= rows.max_length, beams)
     if rows.prefix:
         found = _with_prefix(found, logits, rows, beams, length)
     return found
@@ -323,12 +328,8 @@ def _choose(rows, continuations, length, beams, options, ids):
     )
     log_probs, chosen = tf.math.top_k(tf.where(last == ids.eos, NO_HYPOTHESIS, log_probs), beams)
     log_probs = tf.where(_alive(log_probs, rows, options), log_probs, NO_HYPOTHESIS)
-    # The best that a live hypothesis can still reach: nothing more lost, at the greatest length.
-    attainable = log_probs[:, 0] / tf.cast(rows.max_length, tf.float32) ** penalty
-    worst = finished.scores[:, -1]
-    if rows.own:
-        worst = tf.gather(finished.scores, rows.own[0]["n_best"] - 1, batch_dims=1)
-    hopeless = (worst >= attainable) | (log_probs[:, 0] <= NO_HYPOTHESIS / 2)
+    over = _is_over(log_probs[:, 0], finished.scores, length, penalty, rows, options)
+    hopeless = over | (log_probs[:, 0] <= NO_HYPOTHESIS / 2)
     parents = tf.gather(parents, chosen, batch_dims=1)
     rows = rows._replace(
         tokens=tf.gather(tokens, chosen, batch_dims=1),
@@ -338,6 +339,22 @@ def _choose(rows, continuations, length, beams, options, ids):
         done=rows.done | full | hopeless,
     )
     return rows, parents
+
+
+def _is_over(best, finished, length, penalty, rows, options):
+    """Which rows are done by their finished scores and the best log-probability that lives on."""
+    worst = finished[:, -1]
+    if rows.own:
+        deciding = own = rows.own[0]["n_best"]
+        if not options.exhaustive:
+            several = tf.cast(rows.own[0]["beam_size"], tf.float32) * options.patience
+            deciding = tf.maximum(own, tf.cast(tf.floor(several + 0.5), tf.int32))
+        worst = tf.gather(finished, deciding - 1, batch_dims=1)
+    if options.early_stopping is True and not options.exhaustive:
+        return worst > NO_HYPOTHESIS / 2
+    # The best that a live hypothesis can still reach: nothing more lost, at the greatest length.
+    longest = tf.cast(rows.max_length if options.exhaustive else length, tf.float32)
+    return worst >= best / longest**penalty
 
 
 def _alive(log_probs, rows, options):
@@ -507,15 +524,20 @@ def _with_prefix(continuations, log_probs, rows, beams, length):
     if rows.forced:
         given = tf.where((length < rows.forced[0])[:, None], 0.0, given)
     given = _possible(given + rows.log_probs)
+    return _instead(continuations, given, last, length < prefix_length, beams)
+
+
+def _instead(continuations, log_probs, tokens, chosen, beams):
+    """The continuations, but in the `chosen` rows each beam's token of `[rows, beams]` alone."""
     missing = ((0, 0), (0, tf.shape(continuations.tokens)[1] - beams))
-    prefixed = _Continuations(
-        tf.pad(given, missing, constant_values=NO_HYPOTHESIS),
-        tf.pad(_own_beams(given), missing),
-        tf.pad(last, missing),
+    given = _Continuations(
+        tf.pad(log_probs, missing, constant_values=NO_HYPOTHESIS),
+        tf.pad(_own_beams(log_probs), missing),
+        tf.pad(tokens, missing),
     )
-    goes_on = (length < prefix_length)[:, None]
+    chosen = chosen[:, None]
     return tf.nest.map_structure(
-        lambda given, free: tf.where(goes_on, given, free), prefixed, continuations
+        lambda given, free: tf.where(chosen, given, free), given, continuations
     )
 
 

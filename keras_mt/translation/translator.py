@@ -142,8 +142,9 @@ class Translator(BaseTranslator):
             plus 10, and never more than the model's own limit.
         split_sentences: Whether to translate each sentence of a line by itself, as most models
             were trained to. Lines always are, and line ends stay where they are.
-        **options: The other fields of `keras_mt.decoding.SearchOptions`: `repetition_penalty` and
-            `no_repeat_ngram_size`; `temperature`, `top_k`, `top_p` and `seed` for sampling.
+        **options: The other fields of `keras_mt.decoding.SearchOptions`: `early_stopping`,
+            `patience` and `force_end`; `repetition_penalty` and `no_repeat_ngram_size`;
+            `temperature`, `top_k`, `top_p` and `seed` for sampling.
 
     Attributes:
         card: What there is to say of the model in its exports, a dict; `load` fills it from the

@@ -106,11 +106,25 @@ def repeats(tokens, size):
 
 def reference_search(
     model, row, max_length, beam_size, n_best, min_length, penalty,
-    repetition_penalty=1.0, no_repeat_ngram_size=0, prefix=(),
+    repetition_penalty=1.0, no_repeat_ngram_size=0, prefix=(), early_stopping="never",
+    patience=1.0, force_end=False,
 ):  # fmt: skip
-    """The same algorithm in plain Python: lists, one row, no stopping before the end."""
+    """The same algorithm in plain Python: lists, one row, stopping by its rule alone."""
+
+    def is_over(length):
+        if early_stopping is True:
+            return len(finished) >= max(n_best, int(beam_size * patience + 0.5))
+        if early_stopping == "never" or len(finished) < beam_size:
+            return False  # It comes to the same as going on to the greatest length.
+        best = max((log_prob for log_prob, _ in live), default=-np.inf)
+        return best / length**penalty <= sorted(finished, reverse=True)[beam_size - 1][0]
+
+    def must_end(before):
+        return force_end and len(before) + 1 == max_length and len(before) >= len(prefix)
 
     def allowed(before, token):
+        if must_end(before):
+            return token == END
         if len(before) < len(prefix):
             token_is_next = token == prefix[len(before)]
             return token_is_next and model.log_probs(row, before)[token] > -np.inf
@@ -121,17 +135,17 @@ def reference_search(
             and not repeats([*before, token], no_repeat_ngram_size)
         )
 
-    def penalized(before, token):
-        return repetition_penalty if len(before) >= len(prefix) and token in before else 1
+    def cost(before, token):
+        if must_end(before):
+            return 0.0
+        repeated = len(before) >= len(prefix) and token in before
+        return model.log_probs(row, before)[token] * (repetition_penalty if repeated else 1)
 
     live, finished = [(0.0, [])], []
     for length in range(1, max_length + 1):
         candidates = sorted(
             (
-                (
-                    log_prob + model.log_probs(row, before)[token] * penalized(before, token),
-                    [*before, token],
-                )
+                (log_prob + cost(before, token), [*before, token])
                 for log_prob, before in live
                 for token in range(model.vocab_size)
                 if allowed(before, token)
@@ -142,6 +156,8 @@ def reference_search(
             if tokens[-1] == END or length == max_length:
                 finished.append((log_prob / length**penalty, tokens))
         live = [c for c in candidates if c[1][-1] != END][:beam_size]
+        if is_over(length):
+            break
     return sorted(finished, reverse=True)[:n_best]
 
 
@@ -152,6 +168,8 @@ def assert_same(found, expected):
 
 
 # Random models are the rows of a search: what tells one row from another is new to each.
+RULES = [{}, {"early_stopping": False}, {"early_stopping": True}]
+RULES += [{"early_stopping": True, "patience": patience} for patience in (0.3, 1.5, 4.0)]
 
 
 @settings(max_examples=20, deadline=None)
@@ -191,11 +209,13 @@ def test_a_beam_as_wide_as_the_space_is_exact(
     repetition_penalty=st.sampled_from([1.0, 1.0, 1.3, 4.0]),
     no_repeat_ngram_size=st.sampled_from([0, 0, 1, 2, 3]),
     prefix=st.lists(st.integers(4, 4), max_size=3),
+    rule=st.sampled_from(RULES),
+    force_end=st.booleans(),
     data=st.data(),
 )
 def test_a_narrow_beam_equals_the_plain_reference(
     seed, vocab_size, max_lengths, min_length, beam_size, penalty, repetition_penalty,
-    no_repeat_ngram_size, prefix, data,
+    no_repeat_ngram_size, prefix, rule, force_end, data,
 ):  # fmt: skip
     n_best = data.draw(st.integers(1, beam_size))
     model = RandomModel(seed, vocab_size, batch=len(max_lengths))
@@ -209,11 +229,13 @@ def test_a_narrow_beam_equals_the_plain_reference(
         length_penalty=penalty,
         repetition_penalty=repetition_penalty,
         no_repeat_ngram_size=no_repeat_ngram_size,
+        force_end=force_end,
+        **rule,
     )
     for row, max_length in enumerate(max_lengths):
         expected = reference_search(
             model, row, max_length, beam_size, n_best, min_length, penalty,
-            repetition_penalty, no_repeat_ngram_size, prefixes[row],
+            repetition_penalty, no_repeat_ngram_size, prefixes[row], force_end=force_end, **rule,
         )  # fmt: skip
         assert_same(found[row], expected)
 
@@ -278,8 +300,9 @@ def test_a_model_that_gives_nan_has_no_hypothesis():
         min_size=1,
         max_size=6,
     ),
+    st.sampled_from(RULES),
 )
-def test_rows_with_options_of_their_own_equal_the_plain_reference(seed, rows):
+def test_rows_with_options_of_their_own_equal_the_plain_reference(seed, rows, rule):
     beams, n_best, penalties = (np.array(column) for column in zip(*rows, strict=True))
     n_best = np.minimum(n_best, beams)
     model = RandomModel(seed, vocab_size=9, batch=len(rows))
@@ -289,10 +312,10 @@ def test_rows_with_options_of_their_own_equal_the_plain_reference(seed, rows):
         "length_penalty": tf.constant(penalties, tf.float32),
     }
     lengths = [3 + row % 4 for row in range(len(rows))]
-    together = model.search(lengths, beam_size=5, n_best=5, row_options=own)
+    together = model.search(lengths, beam_size=5, n_best=5, row_options=own, **rule)
     for row, (found, kept) in enumerate(zip(together, n_best, strict=True)):
         alone = reference_search(
-            model, row, lengths[row], beams[row], kept, min_length=0, penalty=penalties[row]
+            model, row, lengths[row], beams[row], kept, 0, penalties[row], **rule
         )
         assert_same(found[:kept], alone)
         assert all(hypothesis == (NO_HYPOTHESIS, []) for hypothesis in found[kept:])
@@ -455,6 +478,10 @@ def test_integers_of_numpy_are_stored_as_int():
         ({"temperature": 1.0, "top_p": 0.0}, "top_p"),
         ({"temperature": 1.0, "top_k": -1}, "top_k"),
         ({"top_k": 5}, "temperature"),
+        ({"early_stopping": "maybe"}, "early_stopping must be one of True, False, never"),
+        ({"early_stopping": True, "patience": 0}, "patience must be above 0"),
+        ({"early_stopping": False, "patience": 2}, "patience is of early_stopping=True"),
+        ({"force_end": 1}, "force_end must be True or False"),
     ],
 )
 def test_impossible_options_are_refused_by_name(options, name):
@@ -467,6 +494,15 @@ class AlikeModel(RandomModel):
 
     def look_up(self, row, prefix):
         return super().look_up(0, prefix)
+
+
+def test_samples_go_on_to_their_end_under_any_rule():
+    model, options = RandomModel(0, 9, batch=4), {"n_best": 3, "temperature": 1.0}
+    alike = [model.search([5] * 4, **options, **rule) for rule in RULES]
+    assert all(found == alike[0] for found in alike)
+    forced = model.search([5] * 4, **options, force_end=True)
+    assert all(tokens[-1] == END for row in forced for _, tokens in row)
+    assert forced != alike[0]
 
 
 def samples(model, **options):

@@ -37,6 +37,7 @@ def way(nodes, node):
         {"beam_size": 3, "length_penalty": 0.6},
         {"beam_size": 3, "min_length": 3, "no_repeat_ngram_size": 1},
         {"beam_size": 2, "prefix": [[4, 4]], "repetition_penalty": 1.5},
+        {"beam_size": 3, "early_stopping": True, "force_end": True},
     ],
 )
 def test_the_best_of_the_tree_is_what_beam_search_finds(seed, options):
