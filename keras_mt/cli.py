@@ -11,7 +11,7 @@ import sys
 
 import click
 
-from keras_mt.options import TrainingOptions, TranslationOptions, kind
+from keras_mt.options import LanguageOptions, TrainingOptions, TranslationOptions, kind
 from keras_mt.version import __version__
 
 # Lines translated together, so that those of like length share a batch.
@@ -383,6 +383,7 @@ def translate(model, text, prefixes, as_json, token_scores, **search):
 @click.argument("target", type=click.File("rb"))
 @_ensemble_option
 @_architecture_option
+@_options(LanguageOptions)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, token by token.")
 def score(run_dir, source, target, as_json, **search):
     """Score given translations: how probable the model finds them.
@@ -395,7 +396,7 @@ def score(run_dir, source, target, as_json, **search):
     keras-mt score runs/en_de in.txt reference.txt > scores.tsv
     """
     _check_standard_input(source, target)
-    translator = _load_run(run_dir, **search)
+    translator = _ready(_load_run(run_dir, **search))
     total = tokens = 0
     for number, *columns in _line_blocks(source, target):
         texts, errors = _decoded(*columns)
@@ -426,6 +427,7 @@ def score(run_dir, source, target, as_json, **search):
 @click.argument("target", type=click.File("rb"), required=False)
 @_ensemble_option
 @_architecture_option
+@_options(LanguageOptions)
 def align(run_dir, source, target, **search):
     """Show which source tokens each target token attends to.
 
@@ -439,7 +441,7 @@ def align(run_dir, source, target, **search):
     """
     files = [file for file in (source, target) if file is not None]
     _check_standard_input(*files)
-    translator = _load_run(run_dir, **search)
+    translator = _ready(_load_run(run_dir, **search))
     for number, *columns in _line_blocks(*files):
         texts, errors = _decoded(*columns)
         for i, pair in enumerate(zip(*texts, strict=True)):
@@ -634,19 +636,26 @@ def _load_translator(path, search):
     from keras_mt.run_folder import RunFolder
 
     if RunFolder(path).is_run:
-        return _load_run(path, **search)
+        return _ready(_load_run(path, **search))
     from keras_mt.serving import ExportedTranslator, find_saved_model
 
     saved_model = find_saved_model(path)
     if saved_model is None:
         raise FileNotFoundError(f"{path} is neither a run folder nor a SavedModel.")
+    languages = {n: search.pop(n) for n in ("source_language", "target_language")}
     if search := _given(search):
         names = ", ".join(f"--{name.replace('_', '-')}" for name in search)
         raise ValueError(
             f"{saved_model} was exported with fixed options: give {names} to `keras-mt export`, "
             "or use the run folder."
         )
-    return ExportedTranslator(saved_model)
+    return _ready(ExportedTranslator(saved_model, **languages))
+
+
+def _ready(translator):
+    """A translator, unless it has yet to be told a language."""
+    translator.hypotheses([])
+    return translator
 
 
 def _splits_sentences(translator):

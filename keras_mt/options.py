@@ -161,9 +161,31 @@ def _bleu_tokenizers():
     return sacrebleu.BLEU.TOKENIZERS
 
 
+@dataclasses.dataclass(frozen=True)
+class LanguageOptions:
+    """Which of its languages a model of several translates between."""
+
+    source_language: str | None = option(
+        None,
+        "The source's language, of a model of several: a code of the model's, such as eng_Latn.",
+        shown="the run's, if it has one",
+        kept="source_language",
+        recipe=True,
+        metavar="CODE",
+    )
+    target_language: str | None = option(
+        None,
+        "The target's language, likewise.",
+        shown="the run's, if it has one",
+        kept="target_language",
+        recipe=True,
+        metavar="CODE",
+    )
+
+
 @documented
 @dataclasses.dataclass(frozen=True)
-class TrainingOptions:
+class TrainingOptions(LanguageOptions):
     """What a training can be asked for beside its corpus, its languages and its folder.
 
     Args:
@@ -546,7 +568,7 @@ class SearchOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class TranslationOptions(SearchOptions):
+class TranslationOptions(LanguageOptions, SearchOptions):
     """What a `Translator` can be asked for: a search's options, and how texts are taken."""
 
     max_length: int | None = option(

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from keras_mt.files import written_whole
 from keras_mt.models import ARCHITECTURES, architecture_name, copy_of, find_architecture
-from keras_mt.options import TrainingOptions
+from keras_mt.options import TrainingOptions, TranslationOptions
 from keras_mt.text import BaseTokenizer, Tokenizer
 from keras_mt.version import __version__
 
@@ -74,6 +74,8 @@ class RunConfig:
         model: The `get_config` of the model; None before it was built.
         fingerprints: Those of the corpora, `{"train": [...], "validation": ...}`, as
             `Batches.fingerprints` has them; None in a folder from before they were kept.
+        generation: Options of a `Translator`, by their names, that `Translator.load` takes where it
+            is not given others: how an imported model says to decode. None for none.
         versions: The versions of `keras_mt` and `keras` that began the run, as far as known.
     """
 
@@ -83,6 +85,7 @@ class RunConfig:
     options: dict[str, Any]
     model: dict[str, Any] | None = None
     fingerprints: dict[str, Any] | None = None
+    generation: dict[str, Any] | None = None
     versions: dict[str, str] = dataclasses.field(
         default_factory=lambda: {"keras_mt": __version__, "keras": keras.__version__}
     )
@@ -105,7 +108,10 @@ class RunConfig:
             )
         if schema < 2:
             values = {**_BEFORE_SCHEMAS, **values}
-        data = values["data"]
+        data, generation = values["data"], values.get("generation")
+        known = {field.name for field in dataclasses.fields(TranslationOptions)}
+        if generation is not None and not (isinstance(generation, dict) and {*generation} <= known):
+            raise ValueError(f"its generation must hold options of a translator, not {generation}")
         return cls(
             data=data if isinstance(data, list) else [data],
             source=values["source"],
@@ -113,6 +119,7 @@ class RunConfig:
             options={name: values.get(name) for name in KEPT},
             model=values.get("model"),
             fingerprints=values.get("fingerprints"),
+            generation=generation,
             versions={name: values[name] for name in ("keras_mt", "keras") if name in values},
         )
 
@@ -126,6 +133,7 @@ class RunConfig:
             **self.options,
             "model": self.model,
             "fingerprints": self.fingerprints,
+            "generation": self.generation,
             **self.versions,
         }
         return json.dumps(values, indent=2) + "\n"

@@ -35,6 +35,18 @@ def test_a_configuration_of_a_later_version_is_refused(tmp_path):
         _ = RunFolder(tmp_path).config
 
 
+def test_how_to_decode_is_kept_and_only_that():
+    values = json.loads((CASED / "config.json").read_text())
+    assert RunConfig.from_json(json.dumps(values)).generation is None
+    for generation in ({"beam_size": 6, "length_penalty": 0.5}, {}, None):
+        config = RunConfig.from_json(json.dumps({**values, "generation": generation}))
+        assert config.generation == generation
+        assert RunConfig.from_json(config.to_json()) == config
+    for generation in ({"num_beams": 6}, {"model": "x"}, ["beam_size"], 4):
+        with pytest.raises(ValueError, match="its generation must hold options of a translator"):
+            RunConfig.from_json(json.dumps({**values, "generation": generation}))
+
+
 @pytest.mark.parametrize(
     ("data", "name"),
     [

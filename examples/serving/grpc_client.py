@@ -2,6 +2,8 @@
 
 usage: python grpc_client.py [--address HOST:PORT] [--model NAME] [--timeout SECONDS] [--n-best N]
                              SENTENCE...
+
+A model of several languages takes --source-language CODE and --target-language CODE.
 """
 
 import argparse
@@ -33,8 +35,10 @@ RETRIES = {
 NO_HYPOTHESIS = -1e9  # The score of a place in the list for which there is none.
 
 
-def translate(sentences, address, model, timeout, n_best):
+def translate(sentences, address, model, timeout, n_best, **languages):
     """The `n_best` translations of each sentence with their scores, best first; none if refused.
+
+    A model of several languages takes the codes `source_language` and `target_language`.
 
     Raises:
         grpc.RpcError: If the server cannot be reached or refuses, with what it says.
@@ -48,6 +52,7 @@ def translate(sentences, address, model, timeout, n_best):
         ("n_best", [n_best] * len(sentences), tf.int32),
         ("length_penalty", [1.0] * len(sentences), tf.float32),
         ("max_length", [0] * len(sentences), tf.int32),
+        *((name, [code] * len(sentences), tf.string) for name, code in languages.items()),
     ):
         request.inputs[name].CopyFrom(tf.make_tensor_proto(value, dtype))
     options = [("grpc.service_config", json.dumps(RETRIES))]
@@ -68,6 +73,9 @@ def main():
     parser.add_argument("--model", default="en_de")
     parser.add_argument("--timeout", type=float, default=30, help="in seconds")
     parser.add_argument("--n-best", type=int, default=1)
+    # Absent unless given; "" is the export's own.
+    parser.add_argument("--source-language", default=argparse.SUPPRESS)
+    parser.add_argument("--target-language", default=argparse.SUPPRESS)
     options = vars(parser.parse_args())
     try:
         found = translate(**options)

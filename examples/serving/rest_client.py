@@ -1,6 +1,8 @@
 """Translates with TensorFlow Serving over REST. Needs requests alone.
 
 usage: python rest_client.py [--url URL] [--model NAME] [--timeout SECONDS] SENTENCE...
+
+A model of several languages takes --source-language CODE and --target-language CODE.
 """
 
 import argparse
@@ -15,13 +17,17 @@ PAUSES = (0.5, 1, 2, 4, math.inf)
 NO_HYPOTHESIS = -1e9  # The score of a place in the list for which there is none.
 
 
-def translate(sentences, url, model, timeout):
+def translate(sentences, url, model, timeout, **languages):
     """The translations of each sentence with their scores, best first; none if it was refused.
+
+    A model of several languages takes the codes `source_language` and `target_language`; each
+    sentence could have its own.
 
     Raises:
         requests.RequestException: If the server cannot be reached or refuses, with what it says.
     """
-    body = {"signature_name": "serving_default", "inputs": {"text": sentences}}
+    columns = {name: [code] * len(sentences) for name, code in languages.items()}
+    body = {"signature_name": "serving_default", "inputs": {"text": sentences, **columns}}
     outputs = ask(f"{url}/v1/models/{model}:predict", body, timeout)["outputs"]
     return [
         [found for found in zip(*row, strict=True) if found[1] > NO_HYPOTHESIS]
@@ -55,11 +61,14 @@ def main():
     parser.add_argument("--url", default="http://localhost:8501")
     parser.add_argument("--model", default="en_de")
     parser.add_argument("--timeout", type=float, default=30, help="in seconds")
-    options = parser.parse_args()
+    # Absent unless given; "" is the export's own.
+    parser.add_argument("--source-language", default=argparse.SUPPRESS)
+    parser.add_argument("--target-language", default=argparse.SUPPRESS)
+    options = vars(parser.parse_args())
     try:
-        found = translate(options.sentences, options.url, options.model, options.timeout)
+        found = translate(**options)
     except requests.RequestException as error:
-        sys.exit(f"no translation from {options.url}: {error}")
+        sys.exit(f"no translation from {options['url']}: {error}")
     for hypotheses in found:
         for translation, score in hypotheses:
             print(f"{score:.3f}\t{translation}")

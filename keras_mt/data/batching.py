@@ -15,6 +15,7 @@ import tensorflow as tf
 from keras_mt.data.corpus import untuned
 from keras_mt.data.encoded import EncodedPairs
 from keras_mt.text import BaseTokenizer
+from keras_mt.text.base import check_language
 
 _WIDTH = 2  # Widths are multiples of it, so that there are fewer shapes.
 _PREFETCHED = 8  # Batches.
@@ -102,6 +103,7 @@ class Batches:
         deduplicate: Whether pairs that repeat an earlier pair of their corpus are left out, and
             counted.
         directory: Folder for the temporary files, which have no name.
+        source_language, target_language: Of a tokenizer with `languages`, the codes of the pairs'.
 
     Raises:
         ValueError: If a sentence of `max_length` would not fit into a batch, or another argument is
@@ -126,6 +128,8 @@ class Batches:
         max_ratio: float | None = None,
         deduplicate: bool = False,
         directory: str | os.PathLike | None = None,
+        source_language: str | None = None,
+        target_language: str | None = None,
     ):
         if not 2 <= max_length <= tokens_per_batch:
             raise ValueError(
@@ -139,6 +143,10 @@ class Batches:
             )
         if max_ratio is not None and not max_ratio >= 1:
             raise ValueError(f"max_ratio must be at least 1. Received: max_ratio={max_ratio}")
+        languages = {"source_language": source_language, "target_language": target_language}
+        for name, code in languages.items():
+            check_language(name, code, tokenizer.languages)
+        self.languages = list(languages.values()) if tokenizer.languages else []
         self.pairs = list(pairs) if isinstance(pairs, (list, tuple)) else [pairs]
         self.weights = [1] * len(self.pairs) if weights is None else list(weights)
         if len(self.weights) != len(self.pairs) or any(
@@ -190,7 +198,7 @@ class Batches:
 
     @functools.cached_property
     def _encoded(self):
-        return EncodedPairs(self.pairs, self.tokenizer, self.directory)
+        return EncodedPairs(self.pairs, self.tokenizer, self.directory, self.languages)
 
     @functools.cached_property
     def _selected(self):

@@ -24,6 +24,7 @@ class EncodedPairs:
         tokenizer: A `Tokenizer`, or another `BaseTokenizer`.
         directory: Folder for the files, which have no name and go with the object; None for the
             system's temporary folder.
+        languages: Of a tokenizer with languages, the codes of the source's and the target's.
 
     Attributes:
         lengths: int32 `[pairs, 2]`: the tokens of source and target, special ones too.
@@ -37,17 +38,22 @@ class EncodedPairs:
         pairs: tf.data.Dataset | Sequence[tf.data.Dataset],
         tokenizer: BaseTokenizer,
         directory: str | os.PathLike | None = None,
+        languages: Sequence[str] = (),
     ):
         datasets = pairs if isinstance(pairs, (list, tuple)) else [pairs]
         ids = max(tokenizer.source_vocab_size, tokenizer.target_vocab_size)
         dtype = np.uint16 if ids <= 2**16 else np.int32
         lengths, keys, sizes = [], [], []
 
-        def encode(source, target):
-            ids = [
-                tokenizer.source_ids(tokenizer.pieces(source)),
-                tokenizer.target_ids(tokenizer.pieces(target)),
+        def ids_of(source, target):
+            codes = [tf.fill(tf.shape(source), code) for code in languages]
+            return [
+                tokenizer.source_ids(tokenizer.pieces(source), *codes),
+                tokenizer.target_ids(tokenizer.pieces(target), *codes[1:]),
             ]
+
+        def encode(source, target):
+            ids = ids_of(source, target)
             return (
                 tf.strings.to_hash_bucket_fast(
                     tf.strings.join([source, target], "\n"), tf.int64.max
@@ -77,11 +83,8 @@ class EncodedPairs:
                 sizes.append(size)
             self._ids = [_mapped(file, dtype) for file in (source, target)]
         self.lengths = np.concatenate([np.zeros((0, 2), np.int32), *lengths])
-        empty = tokenizer.pieces(tf.constant([""]))
-        nothing = [
-            ids.row_lengths()[0].numpy()
-            for ids in (tokenizer.source_ids(empty), tokenizer.target_ids(empty))
-        ]
+        empty = tf.constant([""])
+        nothing = [ids.row_lengths()[0].numpy() for ids in ids_of(empty, empty)]
         self.blank = (self.lengths == nothing).any(axis=1)
         self.keys = np.concatenate([np.zeros(0, np.int64), *keys])
         self._sizes = sizes

@@ -1,6 +1,7 @@
 """A page to try an exported model on."""
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,17 +36,22 @@ def page(directory: str | os.PathLike) -> Any:
         raise ValueError("The page is made with Gradio: pip install 'keras_mt[demo]'") from None
     exported = ExportedTranslator(directory)
     aligns = "align" in exported.signatures
-    translations(exported, "")  # Nobody waits for a first run.
+    codes = [
+        getattr(exported, name) or exported.languages[0]
+        for name in ("source_language", "target_language")
+        if exported.languages
+    ]
+    translations(exported, "", codes)  # Nobody waits for a first run.
     if aligns:
-        alignment(exported, "", "")
+        alignment(exported, "", "", codes)
     languages = [exported.card.get(side, side) for side in ("source", "target")]
     title = f"{exported.card.get('name', directory)}: {' to '.join(languages)}"
 
-    def translate(text):
+    def translate(text, *codes):
         """The choices of the list, with the best chosen."""
         if len(text) > _MOST_CHARACTERS:
             raise gradio.Error(f"The text has more than {_MOST_CHARACTERS:,} characters.")
-        found = translations(exported, text) if text.strip() else []
+        found = translations(exported, text, codes) if text.strip() else []
         if not found:
             if text.strip():
                 gradio.Warning("The model has no translation of this text.")
@@ -53,15 +59,15 @@ def page(directory: str | os.PathLike) -> Any:
         choices = [(f"{score:.3f} {translation}", translation) for translation, score, _ in found]
         return gradio.Radio(choices=choices, value=found[0].text)
 
-    def draw(text, translation):
+    def draw(text, translation, *codes):
         if not translation:
             return None
-        source, target, attention = alignment(exported, text, translation)
+        source, target, attention = alignment(exported, text, translation, codes)
         return alignment_figure(source, target, attention) if source and target else None
 
     def from_address(request: gradio.Request):
         text = request.query_params.get("text")
-        return (text, translate(text)) if text else (gradio.skip(), gradio.skip())
+        return (text, translate(text, *codes)) if text else (gradio.skip(), gradio.skip())
 
     with gradio.Blocks(title=title) as blocks:
         gradio.Markdown(f"# {title}")
@@ -71,23 +77,30 @@ def page(directory: str | os.PathLike) -> Any:
             max_length=_MOST_CHARACTERS,
             elem_id="text",
         )
+        chosen = [
+            gradio.Dropdown(list(exported.languages), value=code, label=f"Language of the {side}")
+            for side, code in zip(("text", "translations"), codes, strict=False)
+        ]
         button = gradio.Button("Translate", variant="primary")
         found = gradio.Radio(label=f"Translations ({languages[1]}), best first", elem_id="found")
-        gradio.on([button.click, text.submit], translate, text, found)
+        gradio.on([button.click, text.submit], translate, [text, *chosen], found)
         if aligns:
             gradio.Markdown("Which words of the text each word of the translation attends to:")
             plot = gradio.Plot(show_label=False, elem_id="attention")
-            found.change(draw, [text, found], plot)
+            found.change(draw, [text, found, *chosen], plot)
         blocks.load(from_address, None, [text, found])
     return blocks
 
 
-def translations(exported: ExportedTranslator, text: str) -> list[Hypothesis]:
+def translations(
+    exported: ExportedTranslator, text: str, codes: Sequence[str] = ()
+) -> list[Hypothesis]:
     """The best translations of a text, `Hypothesis`es of different texts; none where there is none.
 
     Args:
         exported: An `ExportedTranslator`.
         text: A str.
+        codes: The source's and the target's language, of a model of several.
     """
     tunable = exported.signatures["tunable"]
     beam_size = min(_BEAM_SIZE, tunable.structured_outputs["scores"].shape[1])
@@ -97,6 +110,7 @@ def translations(exported: ExportedTranslator, text: str) -> list[Hypothesis]:
         n_best=tf.constant([beam_size]),
         length_penalty=tf.constant([1.0]),
         max_length=tf.constant([0]),
+        **_languages(codes),
     )
     found = as_hypotheses({name: tensor[0].numpy() for name, tensor in outputs.items()})
     best = {}
@@ -106,7 +120,7 @@ def translations(exported: ExportedTranslator, text: str) -> list[Hypothesis]:
 
 
 def alignment(
-    exported: ExportedTranslator, text: str, translation: str
+    exported: ExportedTranslator, text: str, translation: str, codes: Sequence[str] = ()
 ) -> tuple[list[str], list[str], np.ndarray]:
     """Words of a text and of its translation, and the attention between them.
 
@@ -115,7 +129,7 @@ def alignment(
         is over the model's limit.
     """
     outputs = exported.signatures["align"](
-        text=tf.constant([text]), target=tf.constant([translation])
+        text=tf.constant([text]), target=tf.constant([translation]), **_languages(codes)
     )
     outputs = {name: tensor[0].numpy() for name, tensor in outputs.items()}
     sides = []
@@ -125,6 +139,11 @@ def alignment(
     (source, columns), (target, rows) = sides
     attention = outputs["attention"][: rows.shape[1], : columns.shape[1]]
     return source, target, (rows / rows.sum(axis=1, keepdims=True)) @ attention @ columns.T
+
+
+def _languages(codes):
+    names = "source_language", "target_language"
+    return {name: tf.constant([code]) for name, code in zip(names, codes, strict=False)}
 
 
 def _words(pieces):

@@ -68,6 +68,8 @@ def export(
         "dtype": dtype,
         "freeze": freeze,
     }
+    if translator.languages:
+        options |= {n: getattr(translator, n) for n in ("source_language", "target_language")}
     # Before the work: it looks up what may not be there.
     card = {**server.card(translator, directory), "options": options, **(card or {})}
     models = [model.for_inference(dtype) for model in translator.models]
@@ -87,6 +89,7 @@ def export(
             temporary,
             functions,
             warmup_texts or server.sample_texts(translator.tokenizer),
+            translator.languages,
             max_beam_size,
             card,
         )
@@ -110,7 +113,12 @@ def _signatures(translator, models, max_beam_size):
     def graph(**options):
         options = SearchOptions(**{**dataclasses.asdict(translator.options), **options})
         return TranslationGraph(
-            models, translator.tokenizer, options, translator.max_length, translator.split_sentences
+            models,
+            translator.tokenizer,
+            options,
+            translator.max_length,
+            translator.split_sentences,
+            (translator.source_language, translator.target_language),
         )
 
     plain = graph()
@@ -123,35 +131,37 @@ def _signatures(translator, models, max_beam_size):
     def translations(outputs):
         return {name: outputs[name] for name in ("translations", "scores")}
 
-    def serving_default(text):
-        return translations(plain.translate(text))
+    def serving_default(text, *languages):
+        return translations(plain.translate(text, languages=languages))
 
-    def greedy_(text):
-        return translations(greedy.translate(text))
+    def greedy_(text, *languages):
+        return translations(greedy.translate(text, languages=languages))
 
-    def tunable(text, beam_size, n_best, length_penalty, max_length):
+    def tunable(text, beam_size, n_best, length_penalty, max_length, *languages):
         own = {
             "beam_size": beam_size,
             "n_best": n_best,
             "length_penalty": length_penalty,
             "max_length": max_length,
         }
-        return translations(widest.translate(text, own=own))
+        return translations(widest.translate(text, own=own, languages=languages))
 
-    def score(text, target):
-        outputs = plain.score(text, target)
+    def score(text, target, *languages):
+        outputs = plain.score(text, target, languages)
         log_probs = tf.reduce_sum(outputs["log_probs"], axis=1)
         return {
             "log_probs": tf.where(outputs["refused"], NO_HYPOTHESIS, log_probs),
             "lengths": outputs["lengths"],
         }
 
-    def align(text, target):
-        outputs = plain.align(text, target)
+    def align(text, target, *languages):
+        outputs = plain.align(text, target, languages)
         del outputs["refused"]
         return outputs
 
     def signature(function, **dtypes):
+        if translator.languages:
+            dtypes |= {"source_language": tf.string, "target_language": tf.string}
         # Nothing in them is for AutoGraph, which would take most of the time that tracing takes.
         specs = [tf.TensorSpec([None], dtype, name=name) for name, dtype in dtypes.items()]
         return tf.function(function, autograph=False, input_signature=specs)

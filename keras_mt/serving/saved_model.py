@@ -10,8 +10,10 @@ import tensorflow_text  # noqa: F401 - registers the ops that the SavedModel hol
 
 from keras_mt.translation.translator import (
     BaseTranslator,
+    Codes,
     Hypothesis,
     as_hypotheses,
+    as_list,
     run_in_batches,
 )
 
@@ -22,12 +24,14 @@ class ExportedTranslator(BaseTranslator):
     Args:
         directory: A version folder, such as `saved_models/pt_en/1`, or the folder above it, which
             means its newest version.
+        source_language, target_language: As of a `Translator`, in place of the export's.
 
     Attributes:
         card: The model's card, a dict with the export's `options` among others.
 
     Call arguments:
         texts: A str, a list of str, or a string tensor `[batch]`.
+        source_language, target_language: As of a `Translator`.
 
     Returns:
         What a `Translator` returns: for a str a str, for a list a list of str (lists of them, of an
@@ -35,6 +39,7 @@ class ExportedTranslator(BaseTranslator):
 
     Raises:
         FileNotFoundError: If there is no SavedModel.
+        ValueError: If a language is unknown or not given.
 
     Example:
 
@@ -43,13 +48,29 @@ class ExportedTranslator(BaseTranslator):
     'The book is on the table.'
     """
 
-    def __init__(self, directory: str | os.PathLike):
+    def __init__(
+        self,
+        directory: str | os.PathLike,
+        source_language: str | None = None,
+        target_language: str | None = None,
+    ):
         version = find_saved_model(directory)
         if version is None:
             raise FileNotFoundError(f"There is no SavedModel at {directory}, nor a version in it.")
         self._model = tf.saved_model.load(str(version))
         card = version / "assets.extra" / "model_card.json"
         self.card = json.loads(card.read_text(encoding="utf-8")) if card.exists() else {}
+        languages, own = [], {"source_language": None, "target_language": None}
+        if any(
+            own.keys() <= s.structured_input_signature[1].keys() for s in self.signatures.values()
+        ):
+            languages = self.card["tokenizer"]["languages"]
+            own = {name: self.card["options"][name] for name in own}
+        self._set_languages(
+            languages,
+            source_language or own["source_language"],
+            target_language or own["target_language"],
+        )
 
     @property
     def signatures(self) -> Mapping[str, Callable]:
@@ -60,21 +81,28 @@ class ExportedTranslator(BaseTranslator):
     def _n_best(self):
         return self.signatures["serving_default"].structured_outputs["translations"].shape[1]
 
-    def _translations(self, texts, prefixes=None):
+    def _translations(self, texts, prefixes=None, **languages):
         _check_plain(prefixes)
-        return self.signatures["serving_default"](text=texts)["translations"]
+        return self.signatures["serving_default"](text=texts, **languages)["translations"]
 
     def hypotheses(
         self,
         texts: Iterable[str],
         prefixes: Iterable[str] | None = None,
         token_scores: bool = False,
+        source_language: Codes = None,
+        target_language: Codes = None,
     ) -> list[list[Hypothesis] | None]:
         """As `Translator.hypotheses`; an export has neither prefixes nor token scores."""
         _check_plain(prefixes, token_scores)
+        texts = as_list("texts", texts)
+        languages = self._languages(len(texts), source_language, target_language)
         signature = self.signatures["serving_default"]
-        rows = run_in_batches(lambda text: signature(text=text), texts)
-        return [as_hypotheses(row) for row in rows]
+
+        def translate(text, *codes):
+            return signature(text=text, **dict(zip(languages, codes, strict=True)))
+
+        return [as_hypotheses(row) for row in run_in_batches(translate, texts=texts, **languages)]
 
 
 def _check_plain(prefixes, token_scores=False):

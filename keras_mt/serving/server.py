@@ -70,6 +70,7 @@ def write_assets(
     folder: Path,
     signatures: Mapping[str, Callable],
     texts: Sequence[str],
+    languages: Sequence[str],
     max_beam_size: int,
     card: dict[str, Any],
 ) -> None:
@@ -79,6 +80,7 @@ def write_assets(
         folder: The version folder.
         signatures: The `tf.function`s by name.
         texts: Sentences for the warm-up requests.
+        languages: The codes that the signatures take, if they take any.
         max_beam_size: The greatest that `tunable` takes.
         card: The model's card, a dict.
     """
@@ -93,13 +95,13 @@ def write_assets(
         for name, function in signatures.items():
             for size in _BATCH_SIZES:
                 chosen = [texts[i % len(texts)] for i in range(size)]
-                request = _request(name, function, chosen, min(4, max_beam_size))
+                request = _request(name, function, chosen, languages, min(4, max_beam_size))
                 log = prediction_log_pb2.PredictionLog()
                 log.predict_log.request.CopyFrom(request)
                 writer.write(log.SerializeToString())
 
 
-def _request(name, function, texts, beam_size):
+def _request(name, function, texts, languages, beam_size):
     """A PredictRequest to a signature, with options that it takes."""
     from tensorflow_serving.apis import predict_pb2
 
@@ -112,6 +114,9 @@ def _request(name, function, texts, beam_size):
         "length_penalty": [1.0] * len(texts),
         "max_length": [0] * len(texts),
     }
+    if languages:
+        codes = [languages[i % len(languages)] for i in range(len(texts) + 1)]
+        values |= {"source_language": codes[:-1], "target_language": codes[1:]}
     request = predict_pb2.PredictRequest()
     request.model_spec.signature_name = name
     for spec in function.input_signature:
@@ -165,6 +170,7 @@ def card(translator: Translator, directory: Path) -> dict[str, Any]:
             "kind": tokenizer.description,
             "vocab_size": tokenizer.target_vocab_size,
             "sha256": tokenizer.fingerprint,
+            **({"languages": list(tokenizer.languages)} if tokenizer.languages else {}),
         },
         "versions": {name: version for name, version in map(_version, _PACKAGES) if version},
     }

@@ -67,9 +67,10 @@ def train(
     The corpus must hold the same pairs, but may lie elsewhere.
 
     With `init` the model and the tokenizer are that run's, and so is its recipe, unless told
-    otherwise: dropout, label smoothing, R-Drop, the schedule (`warmup_steps`, `learning_rate`,
-    `clip_norm`), the size of an update (`batch_tokens`, `accumulate`) and `max_length`. How the
-    data are read, the seed, the dtype and what `model.keras` takes are of each training.
+    otherwise: its languages, dropout, label smoothing, R-Drop, the schedule (`warmup_steps`,
+    `learning_rate`, `clip_norm`), the size of an update (`batch_tokens`, `accumulate`) and
+    `max_length`. How the data are read, the seed, the dtype and what `model.keras` takes are of
+    each training.
 
     Args:
         data: `tfds:NAME`, a folder of `LANG.SPLIT.txt` or `SPLIT.LANG` files, a `.tsv` file, or
@@ -126,6 +127,8 @@ def _train(strategy, folder, corpora, source, target, options, report):
         resumed = None if folder.last_checkpoint is None else begun
         base = _base(options, resumed)
         config = RunConfig(corpora, source, target, _kept_options(options, begun, base))
+        if base is not None and base[0].config is not None:
+            config = dataclasses.replace(config, generation=base[0].config.generation)
         _check_same(folder, begun, config)
         build = _builder(options, resumed, config, base)
         tokenizer = _tokenizer(folder, options, base, pairs, report)
@@ -167,7 +170,7 @@ def _train(strategy, folder, corpora, source, target, options, report):
     end_epoch = keras.callbacks.LambdaCallback(on_epoch_end=checkpoints.end_epoch)
     callbacks = [checkpoints, best, log, end_epoch]
     if options.bleu_epochs:
-        translator = Translator(model, tokenizer)
+        translator = Translator(model, tokenizer, **_languages(config))
         measured = validation_pairs, options.bleu_epochs, options.bleu_tokenize
         callbacks.insert(0, TranslationScores(translator, *measured))
     _fit(model, strategy, batches, validation, start, last_step, callbacks, best, chief)
@@ -191,6 +194,7 @@ def _batches(folder, pairs, tokenizer, options, config, report):
         max_ratio=options.max_ratio,
         deduplicate=options.deduplicate,
         directory=folder.path,
+        **_languages(config),
     )
     report(f"train: {batches.counts}")
     if not batches.counts.batches:
@@ -199,6 +203,10 @@ def _batches(folder, pairs, tokenizer, options, config, report):
             f"max_length={config.options['max_length']} tokens."
         )
     return batches
+
+
+def _languages(config):
+    return {name: config.options[name] for name in ("source_language", "target_language")}
 
 
 def _compiled(model, kept):
@@ -348,16 +356,16 @@ def _kept_options(options, begun, base):
         others = begun.options
     else:
         folder, model = base
-        others = {"architecture": architecture_name(type(model)), "preset": None}
-        if folder.config is not None:
-            others = folder.config.options
+        others = {"preset": None} if folder.config is None else folder.config.options
+        others = {**others, "architecture": architecture_name(type(model))}
         for name in ("architecture", "preset"):
             if given[name] is not None and others[name] is not None:
                 _check_that_of_init(name, given[name], others[name])
     for name, field in KEPT.items():
         handed_on = field.metadata["recipe"] or name in ("architecture", "preset")
         if given[name] is None and handed_on:
-            given[name] = others.get(name, _RECIPE.get(name))
+            of_init = others.get(name)  # An imported one has no recipe.
+            given[name] = _RECIPE.get(name) if of_init is None else of_init
     if given["rdrop"] and given["dropout"] == 0:
         raise ValueError(f"rdrop needs dropout. Received: rdrop={given['rdrop']}, dropout=0")
     return json.loads(json.dumps(given))  # As the file gives it back.
@@ -385,7 +393,11 @@ def _fingerprinted(config, begun, batches, validation, report):
     if begun is None:
         return config
     config = dataclasses.replace(
-        config, data=begun.data, model=begun.model, versions=begun.versions
+        config,
+        data=begun.data,
+        model=begun.model,
+        generation=begun.generation,
+        versions=begun.versions,
     )
     if begun.fingerprints is None:
         report("the run is from before corpora had fingerprints: taken as the same data")
@@ -554,7 +566,11 @@ def _validation(options, config, tokenizer, report):
         return None, None
     pairs = load_corpus(corpus, config.source, config.target, "validation")
     batches = Batches(
-        pairs, tokenizer, tokens_per_batch=config.options["batch_tokens"], max_length=max_length
+        pairs,
+        tokenizer,
+        tokens_per_batch=config.options["batch_tokens"],
+        max_length=max_length,
+        **_languages(config),
     )
     report(f"validation: {batches.counts}")
     if needed and options.monitor == "val_loss" and not batches.counts.batches:

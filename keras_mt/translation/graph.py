@@ -49,6 +49,11 @@ class TranslationGraph:
         options: `SearchOptions`.
         max_length: The most tokens to generate, or None.
         split_sentences: Whether to translate each sentence of a line by itself.
+        languages: The codes of the source's and the target's language of rows that name none.
+
+    Where the tokenizer has languages, each function takes the rows' `languages`: a tuple of strings
+    `[batch]`, the codes of the source's and of the target's, "" for the default. A row without one,
+    or with an unknown one, is refused.
 
     Attributes:
         limit: The models' greatest length.
@@ -63,6 +68,7 @@ class TranslationGraph:
         options: SearchOptions,
         max_length: int | None,
         split_sentences: bool,
+        languages: tuple[str | None, str | None] = (None, None),
     ):
         self.models = models
         self.tokenizer = tokenizer
@@ -70,10 +76,15 @@ class TranslationGraph:
         self.max_length = max_length
         self.split_sentences = split_sentences
         self.limit = min(model.max_length for model in models)
+        self._defaults = [code or "" for code in languages]
         nothing = tokenizer.pieces(tf.constant([""]))
+        some = [tf.constant([code]) for code in tokenizer.languages[:1]] * 2
         added = [
             int(ids.row_lengths()[0])
-            for ids in (tokenizer.source_ids(nothing), tokenizer.target_ids(nothing))
+            for ids in (
+                tokenizer.source_ids(nothing, *some),
+                tokenizer.target_ids(nothing, *some[1:]),
+            )
         ]
         self.source_limit, self.target_limit = (self.limit - more for more in added)
         self._forced = added[1] - 1  # But for the end.
@@ -90,6 +101,7 @@ class TranslationGraph:
         prefix: tf.Tensor | None = None,
         own: dict[str, tf.Tensor] | None = None,
         token_scores: bool = False,
+        languages: tuple[tf.Tensor, ...] = (),
     ) -> dict[str, tf.Tensor]:
         """Translations `[batch, n_best]`, their scores, which rows were `refused`, token scores.
 
@@ -101,8 +113,10 @@ class TranslationGraph:
                 for the translator's. A row whose options are impossible is refused.
             token_scores: Whether to return `tokens`, `log_probs` `[batch, n_best, length]`, padded,
                 and `lengths` `[batch, n_best]`.
+            languages: Those of the rows.
         """
-        refused = tf.zeros_like(text, tf.bool)
+        languages, unknown = self._known(languages)
+        refused = tf.zeros_like(text, tf.bool) if unknown is None else unknown
         if own is not None:
             possible = (
                 (own["beam_size"] >= 1)
@@ -114,10 +128,10 @@ class TranslationGraph:
                 & (own["max_length"] >= 0)
                 & (own["max_length"] <= self.limit)
             )
-            refused = ~possible
+            refused = ~possible if unknown is None else unknown | ~possible
             own = {n: tf.where(possible, x, tf.ones_like(x)) for n, x in own.items()}
         segments = self._segments(text)
-        columns = {}
+        columns = {"languages": _of_rows(languages, segments.row)}
         if own is not None:
             columns["own"] = {n: tf.gather(x, segments.row) for n, x in own.items()}
         if prefix is not None:
@@ -134,7 +148,9 @@ class TranslationGraph:
         found = _joined(found, segments, tf.shape(text)[0], penalty)
         return {**found, "refused": refused}
 
-    def score(self, text: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
+    def score(
+        self, text: tf.Tensor, target: tf.Tensor, languages: tuple[tf.Tensor, ...] = ()
+    ) -> dict[str, tf.Tensor]:
         """Log-probabilities of given translations.
 
         Lines are scored apart where both sides have as many.
@@ -143,11 +159,13 @@ class TranslationGraph:
             A dict of the targets' `tokens` and their `log_probs`, `[batch, length]`, padded, their
             `lengths`, and which rows are `refused`, since a side is over the limit; with none.
         """
-        source, target, row, refused = self._given(text, target)
+        languages, unknown = self._known(languages)
+        source, target, row, refused = self._given(text, target, unknown)
+        languages = _of_rows(languages, row)
         batch = tf.shape(text)[0]
-        tokens = self.tokenizer.target_ids(target)
+        tokens = self.tokenizer.target_ids(target, *languages[1:])
         log_probs = self._token_log_probs(
-            self._padded(self.tokenizer.source_ids(source)), self._padded(tokens)
+            self._padded(self.tokenizer.source_ids(source, *languages)), self._padded(tokens)
         )
         tokens = tokens[:, self._forced :]
         log_probs = tf.RaggedTensor.from_tensor(log_probs[:, self._forced :], tokens.row_lengths())
@@ -163,7 +181,9 @@ class TranslationGraph:
             "refused": refused,
         }
 
-    def align(self, text: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
+    def align(
+        self, text: tf.Tensor, target: tf.Tensor, languages: tuple[tf.Tensor, ...] = ()
+    ) -> dict[str, tf.Tensor]:
         """The attention of each row's target over its source.
 
         Where the target is empty it is the translator's own, and then the text is cut as
@@ -171,19 +191,24 @@ class TranslationGraph:
         empty strings and zeros to the longest row's lengths; those of a refused row are 0.
         """
         tokenizer, batch = self.tokenizer, tf.shape(text)[0]
+        languages, unknown = self._known(languages)
         own = tf.strings.length(target) == 0
+        if unknown is not None:
+            own &= ~unknown
         target = tf.strings.unicode_transcode(target, "UTF-8", "UTF-8", errors="replace")
         segments = self._segments(text)
         # Those of rows whose target is given are nothing to translate.
         segments = _where(segments, tf.gather(own, segments.row))
-        found = self._translate_segments(
-            segments.pieces, {"refused": tf.zeros_like(segments.row, tf.bool)}, False
-        )
+        columns = {
+            "refused": tf.zeros_like(segments.row, tf.bool),
+            "languages": _of_rows(languages, segments.row),
+        }
+        found = self._translate_segments(segments.pieces, columns, False)
         joined = _joined(found, segments, batch, float(self.options.length_penalty))
         place = tf.gather(joined["place"][:, :1], segments.row)
         written = tf.gather(found["translations"], place, batch_dims=1)[:, 0]
         translated = tokenizer.pieces(written)
-        source, given, row, refused = self._given(text, target)
+        source, given, row, refused = self._given(text, target, unknown)
         refused &= ~own
         kept = tf.gather(~own, row)
         source, given, row = (
@@ -195,7 +220,9 @@ class TranslationGraph:
         row = tf.gather(row, order)
         source = tf.gather(tf.concat([segments.pieces, source], axis=0), order)
         pieces = tf.gather(tf.concat([translated, given], axis=0), order)[:, : self.target_limit]
-        source, ids = self.tokenizer.source_ids(source), tokenizer.target_ids(pieces)
+        languages = _of_rows(languages, row)
+        source = tokenizer.source_ids(source, *languages)
+        ids = tokenizer.target_ids(pieces, *languages[1:])
         attention = self._attention(self._padded(source), self._padded(ids))[:, self._forced :]
         ids = ids[:, self._forced :]
         outputs = {
@@ -212,6 +239,19 @@ class TranslationGraph:
             outputs[f"{side}_tokens"] = pieces.to_tensor("")
             outputs[f"{side}_lengths"] = tf.cast(pieces.row_lengths(), tf.int32)
         return outputs
+
+    def _known(self, languages):
+        """The rows' languages, known codes alone, and which rows named others; None for no row."""
+        if not languages:
+            return (), None
+        some, *_ = codes = list(self.tokenizer.languages)
+        filled = [
+            tf.where(given == "", default, given)
+            for given, default in zip(languages, self._defaults, strict=True)
+        ]
+        known = [tf.reduce_any(given[:, None] == codes, axis=1) for given in filled]
+        known = known[0] & known[1]
+        return tuple(tf.where(known, given, some) for given in filled), ~known
 
     def _segments(self, text):
         """The lines of string `[batch]`, cut after sentences where asked for or too long."""
@@ -232,12 +272,13 @@ class TranslationGraph:
         glue = tf.where(_is_first(sentence), tf.gather(glue, sentence), " ")
         return _Segments(pieces, tf.gather(tf.gather(row, line), sentence), glue)
 
-    def _given(self, text, target):
+    def _given(self, text, target, unknown):
         """Pieces of both sides of given pairs, line by line where both sides have as many.
 
         Returns:
             Ragged pieces of the source and of the target, `[pairs, (tokens)]`; the row that each
-            pair is of; and which rows are refused, since a side is over the limit: they have none.
+            pair is of; and which rows are refused, these or since a side is over the limit: they
+            have none.
         """
         lines = [split_text(side, sentences=False)[0] for side in (text, target)]
         apart = lines[0].row_lengths() == lines[1].row_lengths()
@@ -252,6 +293,8 @@ class TranslationGraph:
         long = source.row_lengths() > self.source_limit
         long |= target.row_lengths() > self.target_limit
         refused = tf.math.unsorted_segment_max(tf.cast(long, tf.int32), row, tf.shape(text)[0]) > 0
+        if unknown is not None:
+            refused |= unknown
         kept = ~tf.gather(refused, row)
         source, target = (tf.ragged.boolean_mask(side, kept) for side in (source, target))
         return source, target, row[kept], refused
@@ -265,7 +308,8 @@ class TranslationGraph:
 
         Args:
             pieces: The pieces.
-            columns: What is of each segment: whether it is `refused`, its `prefix`, its `own`.
+            columns: What is of each segment: whether it is `refused`, its `languages`, its
+                `prefix`, its `own`.
             token_scores: Whether `tokens` and `log_probs` `[segments, n_best, length]` are asked
                 for.
 
@@ -308,11 +352,11 @@ class TranslationGraph:
         back = tf.math.invert_permutation(order)
         return {name: tf.gather(tensor, back) for name, tensor in found.items()}
 
-    def _translate_pieces(self, pieces, token_scores, refused, prefix=None, own=None):
+    def _translate_pieces(self, pieces, token_scores, refused, languages, prefix=None, own=None):
         empty = pieces.row_lengths() == 0
         if prefix is not None:  # Of a language model it is all there is.
             empty &= prefix.lengths == 0
-        found = self._search(pieces, refused | empty, prefix, own)
+        found = self._search(pieces, refused | empty, languages, prefix, own)
         rows, n_best, length = tf.unstack(tf.shape(found.tokens))
         flat = tf.reshape(found.tokens, (rows * n_best, length))
         lengths = tf.reshape(found.lengths, (rows * n_best,))
@@ -326,13 +370,15 @@ class TranslationGraph:
             "tokens": found.tokens,
         }
         if token_scores:
-            source = self._padded(self.tokenizer.source_ids(pieces))
+            source = self._padded(self.tokenizer.source_ids(pieces, *languages))
             source = _Ids(*(tf.repeat(x, n_best, axis=0) for x in source))
             log_probs = self._token_log_probs(source, _Ids(flat, lengths))
             outputs["log_probs"] = tf.reshape(log_probs, tf.shape(found.tokens))
         return outputs
 
-    def search_tree(self, text: tf.Tensor) -> list[SearchNode]:
+    def search_tree(
+        self, text: tf.Tensor, languages: tuple[tf.Tensor, ...] = ()
+    ) -> list[SearchNode]:
         """What the search for the translation of string `[1]`, a single segment, looked at."""
         pieces = self._segments(text).pieces
         if pieces.nrows() != 1:
@@ -340,11 +386,11 @@ class TranslationGraph:
                 "The text must be one sentence, within the model's limit. "
                 f"Received: {pieces.nrows()} to translate"
             )
-        return self._search(pieces, pieces.row_lengths() == 0, search=search_tree)
+        return self._search(pieces, pieces.row_lengths() == 0, languages, search=search_tree)
 
-    def _search(self, pieces, skipped, prefix=None, own=None, search=beam_search):
+    def _search(self, pieces, skipped, languages, prefix=None, own=None, search=beam_search):
         """Hypotheses for ragged pieces `[rows, (tokens)]`, none where `skipped`."""
-        source = self.tokenizer.source_ids(pieces)
+        source = self.tokenizer.source_ids(pieces, *languages)
         if self.max_length is None:
             max_length = 2 * tf.cast(pieces.row_lengths(), tf.int32) + 10
             max_length = tf.maximum(max_length, self.options.min_length)
@@ -353,7 +399,7 @@ class TranslationGraph:
             max_length = tf.fill(tf.shape(skipped), self.max_length)
         if own is not None:
             max_length = tf.where(own["max_length"] > 0, own["max_length"], max_length)
-        prefix, forced = self._begun(pieces.nrows(), prefix)
+        prefix, forced = self._begun(pieces.nrows(), prefix, languages)
         if prefix is not None:
             longer = tf.cast(prefix.row_lengths(), tf.int32) + 1
             max_length = tf.maximum(max_length, tf.minimum(longer, self.limit))
@@ -377,9 +423,9 @@ class TranslationGraph:
             **dataclasses.asdict(self.options),
         )
 
-    def _begun(self, rows, prefix):
+    def _begun(self, rows, prefix, languages):
         """What each translation begins with, ragged, and how many of it are forced; or Nones."""
-        forced = self.tokenizer.forced_ids()
+        forced = self.tokenizer.forced_ids(*languages[1:])
         if prefix is not None:
             prefix = tf.RaggedTensor.from_tensor(*prefix)
         if forced is None:
@@ -448,6 +494,11 @@ class TranslationGraph:
 def _chosen_log_probs(logits, tokens):
     """The log-probability of each token `[rows, length]`."""
     return tf.gather(tf.nn.log_softmax(tf.cast(logits, tf.float32)), tokens, batch_dims=2)
+
+
+def _of_rows(languages, row):
+    """Those of each segment, from those of the text that it is of."""
+    return tuple(tf.gather(codes, row) for codes in languages)
 
 
 def _where(segments, kept):

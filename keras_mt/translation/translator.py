@@ -16,6 +16,7 @@ from keras_mt.models import Seq2Seq, built, copy_of
 from keras_mt.options import as_integer
 from keras_mt.run_folder import RunFolder
 from keras_mt.text import BaseTokenizer
+from keras_mt.text.base import check_language
 from keras_mt.translation.graph import TranslationGraph
 
 # Texts handed over at once, and the bytes of their longest times their number.
@@ -23,9 +24,8 @@ _BATCH_TEXTS = 256
 _BATCH_BYTES = 64 * 512
 _LONG_LIST = 1024  # Texts for which a notebook shows a progress bar.
 
-_TEXT = tf.TensorSpec([None], tf.string, name="text")
-_PREFIX = tf.TensorSpec([None], tf.string, name="prefix")
-_TARGET = tf.TensorSpec([None], tf.string, name="target")
+# The codes of a text's and of its translation's language, or of all: None for the default.
+Codes = str | Iterable[str] | None
 
 
 class Hypothesis(NamedTuple):
@@ -61,28 +61,57 @@ class Score(NamedTuple):
 
 
 class BaseTranslator(abc.ABC):
-    """What is called on a str, a list of str or a string tensor."""
+    """What is called on a str, a list of str or a string tensor.
 
-    @overload
-    def __call__(self, texts: str, prefixes: str | None = None) -> str | list[str]: ...
+    Attributes:
+        languages: The codes of the languages that it translates between; empty where there is no
+            choice.
+        source_language, target_language: Those of texts that name none, or None.
+    """
 
-    @overload
-    def __call__(self, texts: tf.Tensor, prefixes: tf.Tensor | None = None) -> tf.Tensor: ...
+    languages: Sequence[str] = ()
+    source_language: str | None = None
+    target_language: str | None = None
 
     @overload
     def __call__(
-        self, texts: Iterable[str], prefixes: Iterable[str] | None = None
+        self,
+        texts: str,
+        prefixes: str | None = None,
+        source_language: str | None = None,
+        target_language: str | None = None,
+    ) -> str | list[str]: ...
+
+    @overload
+    def __call__(
+        self,
+        texts: tf.Tensor,
+        prefixes: tf.Tensor | None = None,
+        source_language: str | tf.Tensor | None = None,
+        target_language: str | tf.Tensor | None = None,
+    ) -> tf.Tensor: ...
+
+    @overload
+    def __call__(
+        self,
+        texts: Iterable[str],
+        prefixes: Iterable[str] | None = None,
+        source_language: Codes = None,
+        target_language: Codes = None,
     ) -> list[str] | list[list[str]]: ...
 
     def __call__(
         self,
         texts: str | Iterable[str] | tf.Tensor,
         prefixes: str | Iterable[str] | tf.Tensor | None = None,
+        source_language: Codes | tf.Tensor = None,
+        target_language: Codes | tf.Tensor = None,
     ) -> str | list[str] | list[list[str]] | tf.Tensor:
         if isinstance(texts, tf.Tensor):
-            columns = [texts] if prefixes is None else [texts, prefixes]
-            _check_string_tensors(columns)
-            return self._translations(*columns)
+            columns = {} if prefixes is None else {"prefixes": prefixes}
+            _check_string_tensors(texts, **columns)
+            languages = self._language_tensors(texts, source_language, target_language)
+            return self._translations(texts, prefixes, **languages)
         one = isinstance(texts, str)
         if one:
             if not isinstance(prefixes, str | None):
@@ -90,8 +119,9 @@ class BaseTranslator(abc.ABC):
                     f"prefixes must be a str, as texts is. Received: {type(prefixes).__name__}"
                 )
             texts, prefixes = [texts], None if prefixes is None else [prefixes]
-        texts = _list("texts", texts)
-        found = self.hypotheses(texts, prefixes)
+        texts = as_list("texts", texts)
+        languages = {"source_language": source_language, "target_language": target_language}
+        found = self.hypotheses(texts, prefixes, **languages)
         for i, hypotheses in enumerate(found):
             if hypotheses is None:
                 raise ValueError(self._why_none(i, prefixes))
@@ -106,6 +136,8 @@ class BaseTranslator(abc.ABC):
         texts: Iterable[str],
         prefixes: Iterable[str] | None = None,
         token_scores: bool = False,
+        source_language: Codes = None,
+        target_language: Codes = None,
     ) -> list[list[Hypothesis] | None]: ...
 
     @property
@@ -113,7 +145,49 @@ class BaseTranslator(abc.ABC):
     def _n_best(self) -> int: ...
 
     @abc.abstractmethod
-    def _translations(self, texts, prefixes=None): ...
+    def _translations(self, texts, prefixes=None, **languages): ...
+
+    def _set_languages(self, languages, source_language, target_language):
+        """Sets the languages that there are, and the default ones, which must be among them."""
+        self.languages = languages
+        for name, code in (
+            ("source_language", source_language), ("target_language", target_language),
+        ):  # fmt: skip
+            if code is not None:
+                check_language(name, code, languages)
+            setattr(self, name, code)
+
+    def _languages(self, number, source_language, target_language) -> dict[str, list[str]]:
+        """The codes of each of so many texts, by their names in the graph; none without a choice.
+
+        Raises:
+            ValueError: If there is none, one too many, or one that is unknown.
+        """
+        columns = {"source_language": source_language, "target_language": target_language}
+        for name, given in columns.items():
+            default = getattr(self, name)
+            if given is None or isinstance(given, str):
+                check_language(name, given or default, self.languages)
+                columns[name] = [given or default] * number
+                continue
+            codes = columns[name] = [code or default for code in as_list(name, given)]
+            if len(codes) != number:
+                raise ValueError(
+                    f"{name} must be a code, or a list of one for each text. "
+                    f"Received: {len(codes)} for {number} texts"
+                )
+            for code in codes:
+                check_language(name, code, self.languages)
+        return columns if self.languages else {}
+
+    def _language_tensors(self, texts, source_language, target_language) -> dict[str, tf.Tensor]:
+        """As `_languages`, for a tensor of texts; where these come as tensors, rows are refused."""
+        columns = {"source_language": source_language, "target_language": target_language}
+        tensors = {n: x for n, x in columns.items() if isinstance(x, tf.Tensor)}
+        _check_string_tensors(texts, **tensors)
+        some = {name: self.languages[0] for name in tensors if self.languages}
+        codes = self._languages(1, **{**columns, **some})
+        return {n: tensors.get(n, tf.fill(tf.shape(texts), code)) for n, (code,) in codes.items()}
 
     def _why_none(self, i, prefixes) -> str:
         return f"The model gives no finite probabilities for text {i}. Has its training diverged?"
@@ -142,6 +216,9 @@ class Translator(BaseTranslator):
             plus 10, and never more than the model's own limit.
         split_sentences: Whether to translate each sentence of a line by itself, as most models
             were trained to. Lines always are, and line ends stay where they are.
+        source_language, target_language: For a model of several languages, the codes of those that
+            texts are taken to be in, and are translated into, where a call names none; also
+            attributes. The tokenizer's `languages` are the codes that there are.
         **options: The other fields of `keras_mt.decoding.SearchOptions`: `early_stopping`,
             `patience` and `force_end`; `repetition_penalty` and `no_repeat_ngram_size`;
             `temperature`, `top_k`, `top_p` and `seed` for sampling.
@@ -153,6 +230,9 @@ class Translator(BaseTranslator):
     Call arguments:
         texts: A str, a list of str, or a string tensor `[batch]`.
         prefixes: What each translation shall begin with, of the same type, or None.
+        source_language, target_language: For a model of several languages: a code for all texts, or
+            one for each, a list (a string tensor `[batch]` for a tensor). None, or "", for the
+            translator's.
 
     Returns:
         For a str a str, for a list a list of str (with `n_best` > 1 a list, and a list of lists,
@@ -161,9 +241,9 @@ class Translator(BaseTranslator):
 
     Raises:
         ValueError: If an option is out of range, model and tokenizer do not fit, an argument is of
-            another type, or a text has no translation, since its prefix is longer than the model's
-            limit or the model's probabilities are not finite (its row of a tensor is empty
-            instead).
+            another type, a language is unknown or not given, or a text has no translation, since
+            its prefix is longer than the model's limit or the model's probabilities are not finite
+            (its row of a tensor is empty instead, as where its language comes in a tensor).
 
     Example:
 
@@ -182,6 +262,8 @@ class Translator(BaseTranslator):
         min_length: int = 0,
         max_length: int | None = None,
         split_sentences: bool = True,
+        source_language: str | None = None,
+        target_language: str | None = None,
         **options: Any,
     ):
         self.options = SearchOptions(beam_size, n_best, length_penalty, min_length, **options)
@@ -192,8 +274,14 @@ class Translator(BaseTranslator):
         for model in self.models:
             _check_fits(built(model), tokenizer)
         self.card: dict[str, Any] = {}
+        self._set_languages(tokenizer.languages, source_language, target_language)
         self._graph = TranslationGraph(
-            self.models, tokenizer, self.options, self.max_length, self.split_sentences
+            self.models,
+            tokenizer,
+            self.options,
+            self.max_length,
+            self.split_sentences,
+            (source_language, target_language),
         )
         limit = self._graph.limit
         if min(self._graph.source_limit, self._graph.target_limit) < 1:
@@ -207,18 +295,25 @@ class Translator(BaseTranslator):
                 f"max_length must be at least 1, at least min_length={min_length} and at most the "
                 f"model's {limit}. Received: max_length={max_length}"
             )
-        # Nothing in them is for AutoGraph, which would take most of the time that tracing takes.
-        function = functools.partial(tf.function, autograph=False)
         self._translate = {  # By whether there are prefixes, and token scores are asked for.
-            (prefixes, token_scores): function(
-                functools.partial(self._graph.translate, token_scores=token_scores),
-                input_signature=[_TEXT, _PREFIX] if prefixes else [_TEXT],
+            (prefixes, token_scores): self._function(
+                functools.partial(self._graph.translate, token_scores=token_scores), 1 + prefixes
             )
             for prefixes in (False, True)
             for token_scores in (False, True)
         }
-        self._score = function(self._graph.score, input_signature=[_TEXT, _TARGET])
-        self._align = function(self._graph.align, input_signature=[_TEXT, _TARGET])
+        self._score = self._function(self._graph.score, 2)
+        self._align = self._function(self._graph.align, 2)
+
+    def _function(self, method, number):
+        """A function of so many columns of strings and, where there is a choice, of languages."""
+
+        def run(*columns):
+            return method(*columns[:number], languages=columns[number:])
+
+        specs = [tf.TensorSpec([None], tf.string)] * (number + 2 * bool(self.languages))
+        # Nothing in it is for AutoGraph, which would take most of the time that tracing takes.
+        return tf.function(run, autograph=False, input_signature=specs)
 
     @classmethod
     def load(
@@ -228,6 +323,8 @@ class Translator(BaseTranslator):
         **options: Any,
     ) -> Self:
         """A translator from the run folder that `keras-mt train` wrote.
+
+        What its config.json says of decoding, and of languages, holds where nothing else is given.
 
         Args:
             run_dir: Folder with `model.keras` and `tokenizer.model`; or a list of folders whose
@@ -255,7 +352,8 @@ class Translator(BaseTranslator):
                     "ensemble must share one."
                 )
         models = [_in_float32(folder.load_model(architecture)) for folder in folders]
-        translator = cls(models, tokenizers[0], **options)
+        defaults = _defaults(folders[0].config, min(m.max_length for m in models), options)
+        translator = cls(models, tokenizers[0], **{**defaults, **options})
         translator.card = folders[0].card()
         return translator
 
@@ -268,8 +366,10 @@ class Translator(BaseTranslator):
     def _n_best(self):
         return self.options.n_best
 
-    def _translations(self, *columns):
-        return self._translate[len(columns) > 1, False](*columns)["translations"]
+    def _translations(self, texts, prefixes=None, **languages):
+        columns = [texts] if prefixes is None else [texts, prefixes]
+        function = self._translate[prefixes is not None, False]
+        return function(*columns, *languages.values())["translations"]
 
     def _why_none(self, i, prefixes):
         limit = self._graph.target_limit
@@ -284,6 +384,8 @@ class Translator(BaseTranslator):
         texts: Iterable[str],
         prefixes: Iterable[str] | None = None,
         token_scores: bool = False,
+        source_language: Codes = None,
+        target_language: Codes = None,
     ) -> list[list[Hypothesis] | None]:
         """The `n_best` translations of each text with their scores.
 
@@ -291,6 +393,7 @@ class Translator(BaseTranslator):
             texts: List of str.
             prefixes: List of str, what each translation shall begin with, or None.
             token_scores: Whether to fill in the hypotheses' `tokens`.
+            source_language, target_language: As in a call.
 
         Returns:
             For each text a list of `Hypothesis`, best first (fewer than `n_best` where there are
@@ -298,13 +401,23 @@ class Translator(BaseTranslator):
             probabilities are not finite.
 
         Raises:
-            ValueError: If an argument is not a list of str, or the lists differ in length.
+            ValueError: If an argument is not a list of str, the lists differ in length, or a
+                language is unknown or not given.
         """
-        columns = [texts] if prefixes is None else [texts, prefixes]
-        rows = run_in_batches(self._translate[prefixes is not None, token_scores], *columns)
+        texts = as_list("texts", texts)
+        columns = {} if prefixes is None else {"prefixes": prefixes}
+        columns |= self._languages(len(texts), source_language, target_language)
+        function = self._translate[prefixes is not None, token_scores]
+        rows = run_in_batches(function, texts=texts, **columns)
         return [self._with_tokens(as_hypotheses(row), row) for row in rows]
 
-    def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[Score | None]:
+    def score(
+        self,
+        sources: Iterable[str],
+        targets: Iterable[str],
+        source_language: Codes = None,
+        target_language: Codes = None,
+    ) -> list[Score | None]:
         """How probable the model finds given translations.
 
         Lines are scored apart, and added up, where both sides have as many.
@@ -312,17 +425,21 @@ class Translator(BaseTranslator):
         Args:
             sources: List of str.
             targets: List of str, a translation of each.
+            source_language, target_language: As in a call.
 
         Returns:
             List of `Score`; None where a line is longer than the model's limit.
 
         Raises:
-            ValueError: If an argument is not a list of str, or the lists differ in length.
+            ValueError: If an argument is not a list of str, the lists differ in length, or a
+                language is unknown or not given.
 
         Example:
 
         >>> translator.score(["O livro."], ["The book."])[0].perplexity  # doctest: +SKIP
         """
+        sources = as_list("sources", sources)
+        languages = self._languages(len(sources), source_language, target_language)
         return [
             None
             if row["refused"]
@@ -330,11 +447,15 @@ class Translator(BaseTranslator):
                 float(row["log_probs"].sum()),
                 self._pieces(row["tokens"], row["log_probs"], row["lengths"]),
             )
-            for row in run_in_batches(self._score, sources, targets, names=("sources", "targets"))
+            for row in run_in_batches(self._score, sources=sources, targets=targets, **languages)
         ]
 
     def align(
-        self, source: str, target: str | None = None
+        self,
+        source: str,
+        target: str | None = None,
+        source_language: str | None = None,
+        target_language: str | None = None,
     ) -> tuple[list[str], list[str], np.ndarray]:
         """The attention of each token of a translation over the tokens of its source.
 
@@ -345,19 +466,22 @@ class Translator(BaseTranslator):
         Args:
             source: A str.
             target: A str, its translation; the translator's own when None or empty.
+            source_language, target_language: As in a call.
 
         Returns:
             The pieces of the source and of the target, lists of str, each with the end at its
             end, and a float32 NumPy array `[target_pieces, source_pieces]` whose rows sum to 1.
 
         Raises:
-            ValueError: If an argument is not a str, a line is longer than the model's limit, or the
-                model has no attention.
+            ValueError: If an argument is not a str, a line is longer than the model's limit, the
+                model has no attention, or a language is unknown or not given.
         """
         if not self.aligns:
             raise ValueError("The model has no attention to align by.")
         texts = {"source": source, "target": "" if target is None else target}
-        outputs = self._align(*(tf.constant([_utf8(name, text)]) for name, text in texts.items()))
+        texts = [tf.constant([_utf8(name, text)]) for name, text in texts.items()]
+        languages = self._languages(1, source_language, target_language)
+        outputs = self._align(*texts, *map(tf.constant, languages.values()))
         outputs = {name: tensor[0].numpy() for name, tensor in outputs.items()}
         if outputs["refused"]:
             limit = min(self._graph.source_limit, self._graph.target_limit)
@@ -369,13 +493,16 @@ class Translator(BaseTranslator):
         ]
         return *pieces, outputs["attention"][: len(pieces[1]), : len(pieces[0])]
 
-    def search_tree(self, text: str) -> list[SearchNode]:
+    def search_tree(
+        self, text: str, source_language: str | None = None, target_language: str | None = None
+    ) -> list[SearchNode]:
         """What the search for a translation kept, finished and pruned at each step.
 
         It runs op by op, for one text to be looked at: `keras_mt.plots.plot_search` draws it.
 
         Args:
             text: A str, one sentence.
+            source_language, target_language: As in a call.
 
         Returns:
             A list of `keras_mt.decoding.SearchNode`, whose tokens are pieces. The finished one with
@@ -383,9 +510,11 @@ class Translator(BaseTranslator):
 
         Raises:
             ValueError: If the text is not a str, has several sentences, or is longer than the
-                model's limit.
+                model's limit, or a language is unknown or not given.
         """
-        nodes = self._graph.search_tree(tf.constant([_utf8("text", text)]))
+        languages = self._languages(1, source_language, target_language)
+        languages = tuple(map(tf.constant, languages.values()))
+        nodes = self._graph.search_tree(tf.constant([_utf8("text", text)]), languages)
         ids = tf.constant([node.token for node in nodes], tf.int32)
         pieces = self.tokenizer.id_to_string(ids).numpy()
         return [
@@ -417,6 +546,10 @@ class Translator(BaseTranslator):
         log-probabilities of given translations; and `align`, soft alignments. It needs
         tensorflow and tensorflow_text, and not keras_mt. The write is atomic.
 
+        Where the model is of several languages, each signature also takes `source_language` and
+        `target_language`, string `[batch]`: codes, or "" for the translator's. A row without one,
+        or with an unknown one, has no translation: it is empty, with the score -1e9.
+
         Args:
             directory: The version folder to write, such as `saved_models/pt_en/1`.
             dtype: Dtype of the weights and of the computation: "float32", "bfloat16" or "float16".
@@ -432,9 +565,7 @@ class Translator(BaseTranslator):
 
 
 def run_in_batches(
-    function: Callable[..., dict[str, tf.Tensor]],
-    *columns: Iterable[str],
-    names: Sequence[str] = ("texts", "prefixes"),
+    function: Callable[..., dict[str, tf.Tensor]], **columns: Iterable[str]
 ) -> list[dict[str, Any]]:
     """Runs a function of string tensors `[batch]` over lists of str of any lengths.
 
@@ -443,8 +574,7 @@ def run_in_batches(
     Args:
         function: From string tensors `[batch]`, one of each column, to a dict of tensors
             `[batch, ...]`.
-        *columns: Lists of str, equally many in each.
-        names: The columns' names in messages.
+        **columns: Lists of str, equally many in each, by their names in messages.
 
     Returns:
         For each text a dict of what the function returned for it, as NumPy arrays.
@@ -453,12 +583,11 @@ def run_in_batches(
         ValueError: If a column is not a list of str that UTF-8 can encode, or they differ in
             length.
     """
-    columns = [_encoded(name, texts) for name, texts in zip(names, columns, strict=False)]
+    names = " and ".join(columns)
+    columns = [_encoded(name, texts) for name, texts in columns.items()]
     if len({len(texts) for texts in columns}) > 1:
         numbers = " and ".join(str(len(texts)) for texts in columns)
-        raise ValueError(
-            f"{' and '.join(names)} must have the same length. Received: {numbers} texts"
-        )
+        raise ValueError(f"{names} must have the same length. Received: {numbers} texts")
     lengths = [max(map(len, row)) for row in zip(*columns, strict=True)]
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     found = [None] * len(order)
@@ -487,7 +616,7 @@ def as_hypotheses(row: Mapping[str, Any]) -> list[Hypothesis] | None:
 
 
 def _encoded(name, texts):
-    return [_utf8(f"{name}[{i}]", text) for i, text in enumerate(_list(name, texts))]
+    return [_utf8(f"{name}[{i}]", text) for i, text in enumerate(as_list(name, texts))]
 
 
 def _utf8(name, text):
@@ -499,23 +628,38 @@ def _utf8(name, text):
         raise ValueError(f"{name} cannot be encoded as UTF-8: {error}") from None
 
 
-def _check_string_tensors(columns):
-    for name, column in zip(("texts", "prefixes"), columns, strict=False):
+def _check_string_tensors(texts, **columns):
+    for name, column in {"texts": texts, **columns}.items():
         if not (
             isinstance(column, tf.Tensor)
             and column.dtype == tf.string
             and column.shape.rank in (1, None)
         ):
             raise ValueError(f"{name} must be a string tensor [batch]. Received: {column!r}")
-    shapes = [column.shape for column in columns]
-    if not shapes[0].is_compatible_with(shapes[-1]):
-        raise ValueError(f"texts and prefixes must have the same length. Received: shapes {shapes}")
+        shapes = [texts.shape, column.shape]
+        if not shapes[0].is_compatible_with(shapes[1]):
+            raise ValueError(
+                f"texts and {name} must have the same length. Received: shapes {shapes}"
+            )
 
 
 def _in_float32(model):
     if model.compute_dtype == "float32":
         return model
     return copy_of(model, dtype="float32")
+
+
+def _defaults(config, limit, given):
+    """What a run's configuration says of decoding and of languages, beside what is given."""
+    if config is None:
+        return {}
+    languages = {n: config.options[n] for n in ("source_language", "target_language")}
+    options = {**(config.generation or {}), **languages}
+    if given.get("temperature") is not None:
+        options.pop("beam_size", None)  # It is of a search for the best.
+    if options.get("max_length") is not None:  # Fine-tuning may have made the limit less.
+        options["max_length"] = min(as_integer("max_length", options["max_length"]), limit)
+    return options
 
 
 def _check_fits(model, tokenizer):
@@ -537,7 +681,8 @@ def _too_long(what, limit):
     return f"{what} has more than {limit} tokens, the model's limit: split it into lines."
 
 
-def _list(name, texts):
+def as_list(name: str, texts: Iterable[str]) -> list[str]:
+    """A list of an iterable of texts; of anything else ValueError by the name."""
     # A str or a tensor would be taken apart.
     if isinstance(texts, (str, bytes, tf.Tensor)) or not isinstance(texts, Iterable):
         raise ValueError(f"{name} must be a list of str. Received: {type(texts).__name__}")

@@ -42,6 +42,31 @@ def test_a_client_shows_translations_and_scores(
 
 
 @pytest.mark.parametrize(("name", "option", "door"), DOORS)
+def test_a_client_names_the_languages_where_it_is_given_them(client, name, option, door):
+    strings = "text", "source_language", "target_language"
+    numbers = {
+        name: tf.TensorSpec([None], tf.int32) for name in ("beam_size", "n_best", "max_length")
+    }
+    numbers["length_penalty"] = tf.TensorSpec([None], tf.float32)
+
+    class Named:
+        def __init__(self, **specs):
+            specs |= {name: tf.TensorSpec([None], tf.string) for name in strings}
+            self.structured_input_signature = (), specs
+
+        def __call__(self, text, source_language, target_language, **_):
+            found = tf.strings.join([source_language, ">", target_language, " ", text])[:, None]
+            return {"translations": found, "scores": tf.zeros_like(found, tf.float32)}
+
+    signatures = {"serving_default": Named(), "tunable": Named(**numbers)}
+    given = "--source-language", "eng_Latn", "--target-language", ""
+    with door(Servable(signatures, "many")) as address:
+        result = client(name, option, address, "--model", "many", *given, "Hello!")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "0.000\teng_Latn> Hello!\n"
+
+
+@pytest.mark.parametrize(("name", "option", "door"), DOORS)
 def test_a_client_says_what_went_wrong(client, name, option, door, signatures):
     with door(Servable(signatures, "pt_en")) as address:
         result = client(name, option, address, "--model", "other", "Olá!")

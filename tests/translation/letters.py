@@ -1,6 +1,8 @@
 """A tokenizer of letters whose padding id is the last, whose start is the padding, whose end is 0.
 
-`Marked` forces a token on every translation.
+`Marked` forces a token on every translation. `Tongues` has languages: a source begins with the one
+that it is in, and a translation with the one that it shall be in. `Tongue` is one pair of them, as
+a tokenizer without languages.
 """
 
 import numpy as np
@@ -51,3 +53,47 @@ class Letters(BaseTokenizer):
 class Marked(Letters):
     def forced_ids(self, target_language=None):
         return tf.constant([[2]])
+
+
+class Tongues(Letters):
+    languages = ("xx", "yy", "zz")
+
+    @property
+    def vocab_size(self):
+        return self.padding_id + 4
+
+    @property
+    def forbidden_ids(self):
+        return tuple(range(self.padding_id, self.vocab_size))
+
+    def mark(self, codes):
+        place = tf.argmax(codes[:, None] == tf.constant(["xx", "yy", "zz"]), axis=1)
+        return self.padding_id + 1 + tf.cast(place, tf.int32)[:, None]
+
+    def source_ids(self, pieces, source_language, target_language):
+        return tf.concat([self.mark(source_language), super().source_ids(pieces)], axis=1)
+
+    def forced_ids(self, target_language):
+        return self.mark(target_language)
+
+    def id_to_string(self, ids):
+        return tf.gather(tf.constant(["</s>", *self.letters, "<pad>", "xx", "yy", "zz"]), ids)
+
+
+class Tongue(Tongues):
+    languages = ()
+
+    def __init__(self, *pair):
+        super().__init__()
+        self.source, self.target = (tf.constant([code]) for code in pair)
+
+    def source_ids(self, pieces):
+        marks = tf.repeat(self.mark(self.source), tf.cast(pieces.nrows(), tf.int32), axis=0)
+        return tf.concat([marks, Letters.source_ids(self, pieces)], axis=1)
+
+    def forced_ids(self, target_language=None):
+        return self.mark(self.target)
+
+    def target_ids(self, pieces):
+        marks = tf.repeat(self.forced_ids(), tf.cast(pieces.nrows(), tf.int32), axis=0)
+        return tf.concat([marks, Letters.source_ids(self, pieces)], axis=1)

@@ -57,7 +57,7 @@ def sharpened(model, tokenizer):
 
 def log_probs(model, tokenizer, text, sequences):
     """By the whole-sequence model: of each token of each sequence after those before it."""
-    source = [*tokenizer.pieces([text]).to_list()[0], tokenizer.eos_id]
+    (source,) = tokenizer.source_ids(tokenizer.pieces([text])).to_list()
     targets = tf.ragged.constant([[tokenizer.bos_id, *tokens[:-1]] for tokens in sequences])
     inputs = {
         "source": np.tile(source, (len(sequences), 1)),

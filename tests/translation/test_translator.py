@@ -1,3 +1,5 @@
+import json
+import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -330,12 +332,12 @@ def test_notebooks_show_a_bar_for_long_lists(monkeypatch, capsys):
     def length(text):
         return {"length": tf.strings.length(text)}
 
-    run_in_batches(length, ["a"] * 1024)
+    run_in_batches(length, texts=["a"] * 1024)
     assert "1024/1024" not in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "ipykernel", sys)
-    run_in_batches(length, ["a"] * 1023)
+    run_in_batches(length, texts=["a"] * 1023)
     assert "/1023" not in capsys.readouterr().err
-    run_in_batches(length, ["a"] * 1024)
+    run_in_batches(length, texts=["a"] * 1024)
     assert "1024/1024" in capsys.readouterr().err
 
 
@@ -471,3 +473,20 @@ def test_a_quantized_model_translates_but_is_refused_by_name_where_it_would_be_c
     assert alike >= 4
     with pytest.raises(ValueError, match="is quantized"):
         quantized.export(tmp_path / "1")
+
+
+def test_a_run_says_how_to_decode_where_nothing_else_is_given(run_dir, tmp_path):
+    folder = shutil.copytree(run_dir, tmp_path / "run")
+    values = json.loads((folder / "config.json").read_text())
+    generation = {"beam_size": 2, "length_penalty": 0.5, "max_length": 500, "n_best": 2}
+    (folder / "config.json").write_text(json.dumps({**values, "generation": generation}))
+    translator = Translator.load(folder)
+    assert (translator.options.beam_size, translator.options.length_penalty) == (2, 0.5)
+    assert (translator.options.n_best, translator.max_length) == (2, 64)  # The model's limit.
+    given = Translator.load(folder, beam_size=3, max_length=None, length_penalty=1.0)
+    assert (given.options.beam_size, given.options.length_penalty) == (3, 1.0)
+    assert given.max_length is None
+    sampling = Translator.load(folder, temperature=0.5)
+    assert sampling.options.samples and sampling.options.n_best == 2
+    with pytest.raises(ValueError, match="max_length must be at least 1"):
+        Translator.load(folder, max_length=500)

@@ -1,0 +1,349 @@
+"""A translator between several languages does for each row what one of two languages does."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import sacrebleu
+import tensorflow as tf
+from click.testing import CliRunner
+from letters import Tongue, Tongues
+from tensorflow_serving.apis import prediction_log_pb2
+from test_seam import MAX_LENGTH, by_brute_force, sharpened, transformer
+
+from keras_mt import Translator
+from keras_mt.cli import main
+from keras_mt.data import Batches
+from keras_mt.run_folder import RunConfig, RunFolder
+from keras_mt.serving import ExportedTranslator
+from keras_mt.serving import export as export_module
+from keras_mt.serving.demo import alignment, translations
+
+pytestmark = pytest.mark.usefixtures("eager")  # Exports are traced all the same.
+
+PAIRS = [("xx", "yy"), ("yy", "xx"), ("yy", "zz"), ("zz", "yy")]
+TEXTS = ["bad", "cab\nda", "abc" * 13, ""]  # Of the third each line is over the model's limit.
+SOURCES, TARGETS = map(list, zip(*PAIRS, strict=True))
+NAMED = {"source_language": SOURCES, "target_language": TARGETS}
+OPTIONS = {"beam_size": 2, "n_best": 2, "max_length": 5}
+UNKNOWN = ["", "XX", "xx ", " xx", "xxyy", "</s>", "\u0000", "xx\u0000", "é" * 500, "de"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    """One to which both languages matter."""
+    keras.utils.set_random_seed(1)
+    model = sharpened(transformer(Tongues()), Tongues())
+    generator = np.random.default_rng(5)
+    model.set_weights([w + 0.5 * generator.normal(size=w.shape) for w in model.get_weights()])
+    return model
+
+
+@pytest.fixture(scope="module")
+def translator(model):
+    return Translator(model, Tongues(), **OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def pairs(model):
+    """For each row the translator that knows its languages alone."""
+    return [Translator(model, Tongue(*pair), **OPTIONS) for pair in PAIRS]
+
+
+def assert_same(found, expected):
+    assert [h.text for h in found] == [h.text for h in expected]
+    np.testing.assert_allclose([h.score for h in found], [h.score for h in expected], atol=1e-4)
+
+
+def test_rows_of_unlike_languages_are_translated_as_each_by_itself(translator, pairs):
+    together = translator.hypotheses(TEXTS, token_scores=True, **NAMED)
+    begun = translator.hypotheses(TEXTS, ["ca"] * len(TEXTS), **NAMED)
+    for i, alone in enumerate(pairs):
+        (expected,) = alone.hypotheses(TEXTS[i : i + 1], token_scores=True)
+        assert_same(together[i], expected)
+        assert [p for p, _ in together[i][0].tokens] == [p for p, _ in expected[0].tokens]
+        assert_same(begun[i], alone.hypotheses(TEXTS[i : i + 1], ["ca"])[0])
+    scores = [found[0].score for found in translator.hypotheses(["bad"] * len(PAIRS), **NAMED)]
+    assert np.diff(sorted(scores)).min() > 1e-2
+    assert translator("bad", None, "xx", "yy") == pairs[0]("bad")
+    texts = tf.constant(["bad", "cab"])
+    found = translator(texts, None, tf.constant(["xx", "zz"]), "yy").numpy()
+    np.testing.assert_array_equal(found[:1], pairs[0](texts[:1]))
+    np.testing.assert_array_equal(found[1:], pairs[3](texts[1:]))
+
+
+def test_a_wide_beam_is_brute_force(model):
+    wide = {"beam_size": 4**MAX_LENGTH, "n_best": 3, "max_length": MAX_LENGTH}
+    translator = Translator(model, Tongues(), **wide)
+    found = translator.hypotheses(["bad", "bad"], None, False, SOURCES[:2], TARGETS[:2])
+    for hypotheses, pair in zip(found, PAIRS[:2], strict=True):
+        expected = by_brute_force(model, Tongue(*pair), "bad")[:3]
+        np.testing.assert_allclose(
+            [h.score for h in hypotheses], [score for score, _ in expected], atol=1e-4
+        )
+
+
+def test_score_align_and_the_tree_go_by_the_languages_too(translator, pairs):
+    targets = ["cab", "a\nbc", "d", ""]
+    scores = translator.score(TEXTS, targets, **NAMED)
+    for i, alone in enumerate(pairs):
+        (expected,) = alone.score(TEXTS[i : i + 1], targets[i : i + 1])
+        if expected is None:  # Too long for the model.
+            assert scores[i] is None
+        else:
+            assert scores[i].log_prob == pytest.approx(expected.log_prob, abs=1e-4)
+    for text, target in (("cab\nda", None), ("cab\nda", "a\nbc")):
+        found, expected = translator.align(text, target, *PAIRS[2]), pairs[2].align(text, target)
+        assert found[:2] == expected[:2]
+        np.testing.assert_allclose(found[2], expected[2], atol=1e-5)
+    tree, expected = translator.search_tree("bad", "yy", "xx"), pairs[1].search_tree("bad")
+    assert [(n.token, n.fate) for n in tree] == [(n.token, n.fate) for n in expected]
+
+
+def test_what_the_translator_was_given_holds_where_a_call_says_nothing(model, pairs):
+    translator = Translator(model, Tongues(), source_language="yy", target_language="zz", **OPTIONS)
+    assert translator("bad") == pairs[2]("bad")
+    expected = [pairs[1]("bad"), pairs[2]("bad")]
+    assert translator(["bad"] * 2, target_language=["xx", ""]) == expected
+    found = translator(tf.constant(["bad"] * 2), target_language=tf.constant(["xx", ""])).numpy()
+    assert [[text.decode() for text in row] for row in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t: t("a"), "source_language must be given (--source-language on the command line)"),
+        (lambda t: t([]), "source_language must be given"),
+        (lambda t: t("a", source_language="xx"), "target_language must be given"),
+        (lambda t: t(tf.constant(["a"]), source_language="xx"), "target_language must be given"),
+        (lambda t: t("a", None, "xx", "zy"), "target_language must be a code of the model's"),
+        (lambda t: t("a", None, "xxx", "yy"), "source_language='xxx'; did you mean 'xx'?"),
+        (lambda t: t("a", None, 5, "yy"), "source_language must be a list of str. Received: int"),
+        (lambda t: t(["a"], None, [5], "yy"), "source_language=5; there are xx, yy, zz."),
+        (lambda t: t(["a"], None, "xx", ["yy"] * 2), "one for each text. Received: 2 for 1 texts"),
+        (lambda t: t(["a"], None, "xx", [None]), "target_language must be given"),
+        (lambda t: t.score(["a"], ["b"], "xx"), "target_language must be given"),
+        (lambda t: t.align("a"), "source_language must be given"),
+        (lambda t: t.search_tree("a", "xx", "q"), "target_language='q'"),
+        (
+            lambda t: t(tf.constant(["a"]), None, tf.constant(["xx"] * 2), "yy"),
+            "texts and source_language must have the same length",
+        ),
+        (lambda t: Translator(t.models, t.tokenizer, source_language=""), "source_language=''"),
+    ],
+)
+def test_a_wrong_language_is_refused_by_name(translator, call, message):
+    with pytest.raises(ValueError) as info:
+        call(translator)
+    assert message in str(info.value)
+
+
+def test_a_model_without_languages_takes_none(pairs):
+    for languages in ({"source_language": "xx"}, {"target_language": ["xx"]}):
+        with pytest.raises(ValueError, match="_language is for models of several languages"):
+            pairs[0](["a"], **languages)
+    with pytest.raises(ValueError, match="source_language is for models of several languages"):
+        Translator(pairs[0].models, pairs[0].tokenizer, source_language="xx")
+
+
+@pytest.fixture(scope="module")
+def export(model, tmp_path_factory):
+    """An export whose default source is yy, and that has no default target."""
+    directory = tmp_path_factory.mktemp("saved_models") / "tongues" / "1"
+    translator = Translator(model, Tongues(), source_language="yy", **OPTIONS)
+    made = export_module._signatures
+    with pytest.MonkeyPatch.context() as patch:  # Greedy search is serving_default's of one beam.
+        patch.setattr(
+            export_module,
+            "_signatures",
+            lambda *args: {n: f for n, f in made(*args).items() if n != "greedy"},
+        )
+        translator.export(directory, max_beam_size=2)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def exported(export):
+    return ExportedTranslator(export)
+
+
+def test_an_export_is_the_eager_translator(exported, export, translator, pairs):
+    for found, expected in zip(
+        exported.hypotheses(TEXTS, **NAMED), translator.hypotheses(TEXTS, **NAMED), strict=True
+    ):
+        assert_same(found, expected)
+    expected = [pairs[2]("bad"), pairs[0]("bad")]
+    assert exported("bad", target_language="zz") == expected[0]
+    texts, sources = tf.constant(["bad", "bad"]), tf.constant(["", "xx"])
+    found = exported(texts, None, sources, tf.constant(["zz", "yy"])).numpy()
+    assert [[text.decode() for text in row] for row in found] == expected
+    with pytest.raises(ValueError, match="target_language must be given"):
+        exported("bad")
+    with pytest.raises(ValueError, match="source_language='q'; there are xx, yy, zz"):
+        exported("bad", None, "q", "xx")
+    with pytest.raises(ValueError, match="source_language='q'; there are xx, yy, zz"):
+        ExportedTranslator(export, source_language="q")
+    # The page's own.
+    assert translations(exported, "bad", ["yy", "xx"])[0].text == pairs[1]("bad")[0]
+    words, others, _ = alignment(exported, "bad", "cab", ["yy", "xx"])
+    assert words and others
+
+
+def inputs(signature, **columns):
+    """What each signature takes, from lists."""
+    rows = len(columns["text"])
+    columns = {"target": ["cab"] * rows, "beam_size": [2] * rows, "n_best": [1] * rows,
+               "length_penalty": [1.0] * rows, "max_length": [0] * rows, **columns}  # fmt: skip
+    specs = signature.structured_input_signature[1]
+    return {name: tf.constant(columns[name], spec.dtype) for name, spec in specs.items()}
+
+
+@pytest.mark.parametrize("name", ["serving_default", "tunable", "score", "align"])
+def test_in_every_signature_a_row_with_an_unknown_code_is_refused_alone(exported, name):
+    signature = exported.signatures[name]
+    columns = {
+        "text": ["bad"] * (2 * len(UNKNOWN) + 2),
+        "source_language": ["", *UNKNOWN[1:], *["yy"] * len(UNKNOWN), "", "yy"],
+        "target_language": ["", *["zz"] * (len(UNKNOWN) - 1), *UNKNOWN, "zz", "xx"],
+    }
+    taken = inputs(signature, **columns)
+    assert {"source_language", "target_language"} <= set(taken)
+    outputs = {n: tensor.numpy() for n, tensor in signature(**taken).items()}
+    refused, fine = slice(0, -2), slice(-2, None)
+    for key, array in outputs.items():
+        if key in ("scores", "log_probs"):
+            assert (array[refused] == -1e9).all() and (array[fine].max(axis=-1) > -100).all()
+        elif key in ("translations", "source_tokens", "target_tokens"):
+            assert not any(array[refused].ravel()) and all(array[fine].reshape(2, -1)[:, 0])
+        else:
+            assert not array[refused].any() and array[fine].any()
+    alone = signature(**{n: x[-1:] for n, x in taken.items()})
+    for key, array in outputs.items():
+        own = alone[key].numpy()
+        if own.dtype == object:
+            np.testing.assert_array_equal(array[-1:], own)
+        else:
+            np.testing.assert_allclose(array[-1:], own, atol=1e-4)
+
+
+def test_its_card_and_its_warm_up_know_the_languages(exported, export):
+    card = exported.card
+    assert card["tokenizer"]["languages"] == ["xx", "yy", "zz"]
+    assert (card["options"]["source_language"], card["options"]["target_language"]) == ("yy", None)
+    requests = tf.data.TFRecordDataset(
+        str(export / "assets.extra" / "tf_serving_warmup_requests")
+    ).as_numpy_iterator()
+    seen = set()
+    for record in requests:
+        request = prediction_log_pb2.PredictionLog.FromString(record).predict_log.request
+        codes = [tf.make_ndarray(request.inputs[f"{n}_language"]) for n in ("source", "target")]
+        assert len(codes[0]) == len(codes[1]) == len(tf.make_ndarray(request.inputs["text"]))
+        seen |= set(zip(*(column.tolist() for column in codes), strict=True))
+    assert len(seen) == 3 and set().union(*seen) == {b"xx", b"yy", b"zz"}
+
+
+def test_batches_name_the_languages():
+    corpus = tf.data.Dataset.from_tensor_slices((["ab", "c", ""], ["ba", "d", "a"]))
+    tokenizer = Tongues()
+    batches = Batches(corpus, tokenizer, 64, 8, source_language="yy", target_language="zz")
+    assert batches.counts.pairs == 2 and batches.counts.blank == 1
+    ((inputs, labels),) = batches.epoch(0).as_numpy_iterator()
+    pad = start = tokenizer.padding_id
+    assert sorted(inputs["source"].tolist()) == [[7, 1, 2, 0], [7, 3, 0, pad]]
+    assert sorted(inputs["target"].tolist()) == [[start, 8, 2, 1], [start, 8, 4, pad]]
+    assert sorted(labels.tolist()) == [[8, 2, 1, 0], [8, 4, 0, pad]]
+    with pytest.raises(ValueError, match="target_language must be given"):
+        Batches(corpus, tokenizer, 64, 8, source_language="yy")
+    with pytest.raises(ValueError, match="source_language is for models of several languages"):
+        Batches(corpus, Tongue("xx", "yy"), 64, 8, source_language="yy")
+
+
+@pytest.fixture(scope="module")
+def run_dir(model, tmp_path_factory):
+    """As an import leaves one: no languages of its own, and a generation."""
+    folder = RunFolder(tmp_path_factory.mktemp("runs") / "tongues")
+    folder.path.mkdir()
+    folder.save_model(model, model.get_weights())
+    folder.save_tokenizer(Tongues())
+    config = RunConfig([], "mul", "mul", {}, generation={"beam_size": 3, "max_length": 5})
+    folder.write_config(config)
+    return folder.path
+
+
+@pytest.fixture
+def knows_tongues(monkeypatch):
+    monkeypatch.setattr(
+        RunFolder, "load_tokenizer", lambda self, kind=None: Tongues.load(self.tokenizer_path)
+    )
+
+
+def keras_mt(*arguments, stdin="", exit_code=0):
+    result = CliRunner().invoke(main, [*map(str, arguments)], input=stdin, catch_exceptions=False)
+    assert result.exit_code == exit_code, result.stderr
+    return result
+
+
+@pytest.mark.usefixtures("knows_tongues")
+def test_the_command_end_to_end(run_dir, model, export, tmp_path, signatures_alone):
+    languages = "--source-language", "yy", "--target-language", "xx"
+    alone = Translator(model, Tongue("yy", "xx"), beam_size=3, max_length=5)
+    found = keras_mt("translate", run_dir, *languages, stdin="bad\ncab")
+    assert found.stdout.splitlines() == alone(["bad", "cab"])
+    found = keras_mt("translate", export, *languages, stdin="bad")
+    expected = Translator(model, Tongue("yy", "xx"), **OPTIONS)("bad")
+    assert found.stdout == "\t".join(expected) + "\n"
+    for path in (run_dir, export):
+        refused = keras_mt("translate", path, *languages[:2], stdin="bad", exit_code=1)
+        assert "target_language must be given (--target-language" in refused.stderr
+        assert not refused.stdout
+    refused = keras_mt("translate", export, *languages[:3], "xy", stdin="bad", exit_code=1)
+    assert "target_language must be a code of the model's languages" in refused.stderr
+    (tmp_path / "a").write_text("bad\n")
+    (tmp_path / "b").write_text("cab\n")
+    files = tmp_path / "a", tmp_path / "b"
+    (score,) = alone.score(["bad"], ["cab"])
+    found = keras_mt("score", run_dir, *files, *languages).stdout.split()
+    assert float(found[0]) == pytest.approx(score.log_prob, abs=1e-3)
+    found = json.loads(keras_mt("align", run_dir, *files, *languages).stdout)
+    np.testing.assert_allclose(found["attention"], alone.align("bad", "cab")[2], atol=1e-4)
+    for command in ("score", "align"):
+        refused = keras_mt(command, run_dir, *files, *languages[:2], exit_code=1)
+        assert "target_language must be given" in refused.stderr
+    (tmp_path / "corpus.tsv").write_text("a\tb\nbad\tabc\n")
+    data = "--data", tmp_path / "corpus.tsv", "--source", "a", "--target", "b", "--split", "train"
+    scores = json.loads(keras_mt("evaluate", run_dir, *data, *languages).stdout.splitlines()[-1])
+    bleu = sacrebleu.CHRF().corpus_score([alone("bad")], [["abc"]])
+    assert scores["sentences"] == 1 and scores["chrf"] == round(bleu.score, 2)
+    signatures_alone("score")
+    keras_mt("export", run_dir, tmp_path / "1", *languages[:2], "--length-penalty", 0.5)
+    card = json.loads((tmp_path / "1" / "assets.extra" / "model_card.json").read_text())
+    expected = {"source_language": "yy", "target_language": None, "beam_size": 3, "max_length": 5}
+    assert expected.items() <= card["options"].items() and card["options"]["length_penalty"] == 0.5
+
+
+@pytest.mark.usefixtures("knows_tongues")
+def test_fine_tuning_keeps_its_languages_and_how_to_decode(run_dir, tmp_path):
+    corpus = tmp_path / "corpus.tsv"
+    rows = ["abcd"[i % 4] * (1 + i % 3) for i in range(24)]
+    corpus.write_text("a\tb\n" + "".join(f"{row}\t{row[::-1]}\n" for row in rows))
+    output = tmp_path / "run"
+    arguments = (
+        "train", "--data", corpus, "--source", "a", "--target", "b", "--output", output,
+        "--init", run_dir, "--max-length", 4, "--batch-tokens", 64,
+    )  # fmt: skip
+    languages = "--source-language", "yy", "--target-language", "xx"
+    refused = keras_mt(*arguments, *languages[:2], "--steps", 2, exit_code=1)
+    assert "target_language must be given" in refused.stderr and not RunFolder(output).is_run
+    keras_mt(*arguments, *languages, "--steps", 2)
+    keras_mt(*arguments, *languages, "--steps", 3)  # Goes on, too.
+    refused = keras_mt(*arguments, *languages[:3], "zz", "--steps", 4, exit_code=1)
+    assert "target_language was 'xx', now 'zz'" in refused.stderr
+    config = json.loads((output / "config.json").read_text())
+    assert (config["source_language"], config["target_language"]) == ("yy", "xx")
+    assert config["generation"] == {"beam_size": 3, "max_length": 5}
+    translator = Translator.load(output)
+    assert translator.options.beam_size == 3 and translator.max_length == 4  # The model's limit.
+    alone = Translator(translator.models, Tongue("yy", "xx"), beam_size=3, max_length=4)
+    assert translator("ba") == alone("ba")
+    assert Translator.load(output, target_language="zz").target_language == "zz"
