@@ -256,7 +256,7 @@ def expert_load(translator, pairs):
     loads = translator.models[0].expert_load(
         translator.tokenizer.source_ids(source).to_tensor(), target.to_tensor()
     )
-    return {name: load.round(3).tolist() for name, load in loads.items()}
+    return {name: [round(float(share), 3) for share in load] for name, load in loads.items()}
 
 
 def steps_of(run):
