@@ -62,6 +62,8 @@ def test_an_unknown_option_gets_the_nearest_name():
         ({"monitor": "val_bleu"}, "needs bleu_epochs"),
         ({"keep_best": True, "average": 2}, "leave average at 1"),
         ({"init": "a", "tokenizer": "b"}, "init or tokenizer"),
+        ({"lora": 4}, "lora needs init, .* Received: lora=4"),
+        ({"init": "a", "lora": 0}, "lora must be at least 1. Received: lora=0"),
         ({"init": "a", "model": {"d_model": 2}}, r"init or model \(--set\)"),
         ({"dropout": 0.1, "model": {"dropout": 0.2}}, "dropout was given twice: 0.1, and 0.2"),
     ],
