@@ -480,7 +480,9 @@ class SearchOptions:
         above=0,
     )
     force_end: bool = option(
-        False, "Give a hypothesis that reaches its greatest length the end there, at no cost."
+        False,
+        "Give a hypothesis that reaches its greatest length the end there, at no cost.",
+        flag="--force-end/--no-force-end",  # The run may say otherwise.
     )
     repetition_penalty: float = option(
         1.0,

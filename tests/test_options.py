@@ -3,6 +3,7 @@ import inspect
 
 import click
 import pytest
+from conftest import ROOT
 
 from keras_mt import cli
 from keras_mt.options import SearchOptions, TrainingOptions, TranslationOptions, signature
@@ -32,6 +33,15 @@ def test_python_and_the_command_have_every_option_of_the_declaration():
         assert searches <= set(of_command(name))
     for name in ("top_p", "no_repeat_ngram_size"):
         assert f"\n        {name}: " in SearchOptions.__doc__
+
+
+def test_the_command_gives_a_search_what_python_does():
+    for words, value in (("true", True), ("False", False), ("never", "never")):
+        arguments = [str(ROOT), "--early-stopping", words, "--patience", "2", "--no-force-end"]
+        found = cli.main.commands["translate"].make_context("translate", arguments).params
+        assert found["early_stopping"] is value or found["early_stopping"] == value == "never"
+        assert found["patience"] == 2.0 and found["force_end"] is False
+    assert SearchOptions(early_stopping=1).early_stopping is True
 
 
 def test_a_signature_keeps_what_is_not_an_option():
