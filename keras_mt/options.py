@@ -211,6 +211,16 @@ class TrainingOptions(LanguageOptions):
         kept="init",
         metavar="RUN_DIR",
     )
+    lora: int | None = option(
+        None,
+        "Train low-rank adapters of so many dimensions on the dense layers of init's model, and "
+        "nothing else: less memory, and checkpoints of the adapters alone. model.keras has them "
+        "merged.",
+        least=1,
+        shown="all weights are trained",
+        kept="lora",
+        metavar="RANK",
+    )
     architecture: str | type | None = option(
         None,
         "What the model is: transformer, recurrent, mixture_of_experts, decoder_only, or "
@@ -418,6 +428,11 @@ class TrainingOptions(LanguageOptions):
             raise ValueError("monitor=val_bleu needs bleu_epochs, how often to measure it.")
         if self.init is not None and self.tokenizer is not None:
             raise ValueError("Give init or tokenizer, not both: init brings its own tokenizer.")
+        if self.lora is not None and self.init is None:
+            raise ValueError(
+                "lora needs init, the run whose model the adapters are of. "
+                f"Received: lora={self.lora}"
+            )
         if self.init is not None and self.model:
             raise ValueError("Give init or model (--set), not both: the model is that of init.")
         self._take_from_model()
@@ -487,7 +502,9 @@ class SearchOptions:
         above=0,
     )
     force_end: bool = option(
-        False, "Give a hypothesis that reaches its greatest length the end there, at no cost."
+        False,
+        "Give a hypothesis that reaches its greatest length the end there, at no cost.",
+        flag="--force-end/--no-force-end",  # The run may say otherwise.
     )
     repetition_penalty: float = option(
         1.0,

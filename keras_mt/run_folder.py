@@ -15,7 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.files import written_whole
-from keras_mt.models import ARCHITECTURES, architecture_name, copy_of, find_architecture
+from keras_mt.models import ARCHITECTURES, architecture_name, find_architecture
+from keras_mt.models.seq2seq import like
 from keras_mt.options import TrainingOptions, TranslationOptions
 from keras_mt.text import BaseTokenizer, Tokenizer
 from keras_mt.version import __version__
@@ -73,7 +74,8 @@ class RunConfig:
             with what the preset says filled in.
         model: The `get_config` of the model; None before it was built.
         fingerprints: Those of the corpora, `{"train": [...], "validation": ...}`, as
-            `Batches.fingerprints` has them; None in a folder from before they were kept.
+            `Batches.fingerprints` has them, and with adapters `"init"`, that of the weights under
+            them; None in a folder from before they were kept.
         generation: Options of a `Translator`, by their names, that `Translator.load` takes where it
             is not given others: how an imported model says to decode. None for none.
         versions: The versions of `keras_mt` and `keras` that began the run, as far as known.
@@ -286,7 +288,7 @@ class RunFolder:
         self, model: keras.Model, weights: Sequence[np.ndarray], dtype: str = "float32"
     ) -> None:
         """Writes a model with other weights and of another dtype: not compiled, atomically."""
-        copy = copy_of(model, **({"dtype": dtype} if "dtype" in model.get_config() else {}))
+        copy = like(model, **({"dtype": dtype} if "dtype" in model.get_config() else {}))
         copy.set_weights(weights)
         with written_whole(self.model_file) as temporary:
             copy.save(temporary)

@@ -3,6 +3,7 @@ import inspect
 
 import click
 import pytest
+from conftest import ROOT
 
 from keras_mt import cli
 from keras_mt.options import SearchOptions, TrainingOptions, TranslationOptions, signature
@@ -34,6 +35,15 @@ def test_python_and_the_command_have_every_option_of_the_declaration():
         assert f"\n        {name}: " in SearchOptions.__doc__
 
 
+def test_the_command_gives_a_search_what_python_does():
+    for words, value in (("true", True), ("False", False), ("never", "never")):
+        arguments = [str(ROOT), "--early-stopping", words, "--patience", "2", "--no-force-end"]
+        found = cli.main.commands["translate"].make_context("translate", arguments).params
+        assert found["early_stopping"] is value or found["early_stopping"] == value == "never"
+        assert found["patience"] == 2.0 and found["force_end"] is False
+    assert SearchOptions(early_stopping=1).early_stopping is True
+
+
 def test_a_signature_keeps_what_is_not_an_option():
     def function(a, *, report=print, **options): ...
 
@@ -62,6 +72,8 @@ def test_an_unknown_option_gets_the_nearest_name():
         ({"monitor": "val_bleu"}, "needs bleu_epochs"),
         ({"keep_best": True, "average": 2}, "leave average at 1"),
         ({"init": "a", "tokenizer": "b"}, "init or tokenizer"),
+        ({"lora": 4}, "lora needs init, .* Received: lora=4"),
+        ({"init": "a", "lora": 0}, "lora must be at least 1. Received: lora=0"),
         ({"init": "a", "model": {"d_model": 2}}, r"init or model \(--set\)"),
         ({"dropout": 0.1, "model": {"dropout": 0.2}}, "dropout was given twice: 0.1, and 0.2"),
     ],

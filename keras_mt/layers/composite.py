@@ -33,7 +33,7 @@ def quantization(layer: keras.layers.Layer) -> dict[str, Any]:
     """
     configs = {
         _place(each, layer): keras.saving.serialize_keras_object(each.quantization_config)
-        for each in _inside(layer)
+        for each in inside(layer)
         if each.quantization_mode is not None
     }
     return {"quantized": configs} if configs else {}
@@ -51,13 +51,14 @@ def quantize_again(layer: keras.layers.Layer, quantized: dict[str, Any]) -> None
     >>> copy.layers[0].quantization_mode
     'int8'
     """
-    for each in _inside(layer) if quantized else ():
+    for each in inside(layer) if quantized else ():
         config = quantized.get(_place(each, layer))
         if config is not None and each.quantization_mode is None:
             each.quantize(config=keras.saving.deserialize_keras_object(config))
 
 
-def _inside(layer):
+def inside(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
+    """The layers that a layer or model is made of, and those that they are made of."""
     return layer._flatten_layers(
         include_self=False
     )  # As in Keras's own example for DTypePolicyMap.

@@ -148,7 +148,7 @@ def copy_of(model: _Model, **config: Any) -> _Model:
         ValueError: If the copy has other weights, since the arguments change more than dtypes, or
             the model is quantized.
     """
-    copy = _like(model, config)
+    copy = like(model, **config)
     copy.set_weights(built(model).get_weights())
     return copy
 
@@ -165,14 +165,15 @@ def untied_copy_of(
         embedding: Finds the embedding that is tied, in the model and in its copy.
         **config: Constructor arguments to set otherwise.
     """
-    copy = _like(model, {**config, "tie_output": False})
+    copy = like(model, **config, tie_output=False)
     weights, kernel = iter(built(model).get_weights()), embedding(copy).reverse_embeddings
     transposed = ops.transpose(embedding(model).embeddings)
     copy.set_weights([transposed if w is kernel else next(weights) for w in copy.weights])
     return copy
 
 
-def _like(model, config):
+def like(model: _Model, **config: Any) -> _Model:
+    """A model like another, with weights of its own; `config` as of `copy_of`."""
     if quantization(model):
         raise ValueError(
             f"{model.name} is quantized: its weights fit no copy of another dtype or layout. "

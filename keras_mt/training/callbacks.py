@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from keras_mt.files import written_whole
 from keras_mt.run_folder import LOG_COLUMNS, RunFolder
+from keras_mt.training.lora import Adapters
 from keras_mt.translation.translator import BaseTranslator
 
 # What Keras hands to callbacks: losses and metrics by name.
@@ -35,6 +36,7 @@ class Checkpoints(keras.callbacks.Callback):
         keep: Number of checkpoints to keep.
         report: Function that is told of each checkpoint.
         write: Whether to write; of several workers only the chief does.
+        adapters: What alone is trained, and kept; None for all of the model's weights.
 
     Attributes:
         step: Number of steps made: batches, of which an optimizer that accumulates gradients makes
@@ -49,18 +51,19 @@ class Checkpoints(keras.callbacks.Callback):
         keep: int = 5,
         report: Callable[[str], Any] = lambda message: None,
         write: bool = True,
+        adapters: Adapters | None = None,
     ):
         super().__init__()
         self.directory = directory
         self.every = every
         self.write = write
-        self._model = model
         self.report = report
         model.optimizer.build(model.trainable_variables)
         # The weights first, as `averaged` reads them; then dropout's state and the optimizer's.
         weights = {id(weight) for weight in model.weights}
         others = [variable for variable in model.variables if id(variable) not in weights]
-        variables = [*model.weights, *others, *model.optimizer.variables]
+        self._weights = model.weights if adapters is None else adapters.weights
+        variables = [*self._weights, *others, *model.optimizer.variables]
         self._shapes = {_key(i): list(each.shape) for i, each in enumerate(variables)}
         self._step = tf.Variable(0, dtype=tf.int64)
         self._manager = tf.train.CheckpointManager(
@@ -135,7 +138,7 @@ class Checkpoints(keras.callbacks.Callback):
         """Saves, unless this step was saved already."""
         if self._saved == self.step or not self.write:
             return
-        for weight in self._model.weights:
+        for weight in self._weights:
             if not tf.reduce_all(tf.math.is_finite(weight.value)):
                 raise self._not_finite(f"The weight {weight.path} is not finite")
         try:
@@ -162,13 +165,16 @@ def _key(i):
     return f"variables/{i}/.ATTRIBUTES/VARIABLE_VALUE"
 
 
-def averaged(model: keras.Model, directory: str | Path, count: int) -> list[np.ndarray]:
+def averaged(
+    model: keras.Model, directory: str | Path, count: int, adapters: Adapters | None = None
+) -> list[np.ndarray]:
     """The means of a model's weights over the last checkpoints of a folder, as NumPy arrays.
 
     Args:
         model: The model, or one like it.
         directory: Folder that `Checkpoints` wrote.
         count: Number of checkpoints.
+        adapters: The model's; the weights are then those without, into which they are merged.
 
     Raises:
         ValueError: If there are fewer, or one cannot be read.
@@ -179,7 +185,10 @@ def averaged(model: keras.Model, directory: str | Path, count: int) -> list[np.n
         raise ValueError(f"{directory} has {len(paths)} checkpoints, not {count}.")
     try:
         readers = [tf.train.load_checkpoint(path) for path in paths[-count:]]
-        names = [_key(i) for i in range(len(model.weights))]
+        weights = model.weights if adapters is None else adapters.weights
+        names = [_key(i) for i in range(len(weights))]
+        if adapters is not None:
+            return adapters.merged([[each.get_tensor(name) for name in names] for each in readers])
         return [np.mean([reader.get_tensor(name) for reader in readers], axis=0) for name in names]
     except (tf.errors.OpError, ValueError, IndexError) as error:
         raise ValueError(

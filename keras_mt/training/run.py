@@ -36,6 +36,7 @@ from keras_mt.training.distribution import (
     is_chief,
     leaving_together,
 )
+from keras_mt.training.lora import Adapters, digest
 from keras_mt.translation import Translator
 
 _DEFAULT_EPOCHS = 20
@@ -70,7 +71,7 @@ def train(
     otherwise: its languages, dropout, label smoothing, R-Drop, the schedule (`warmup_steps`,
     `learning_rate`, `clip_norm`), the size of an update (`batch_tokens`, `accumulate`) and
     `max_length`. How the data are read, the seed, the dtype and what `model.keras` takes are of
-    each training.
+    each training. With `lora` that run must stay as it is for as long as this one is to go on.
 
     Args:
         data: `tfds:NAME`, a folder of `LANG.SPLIT.txt` or `SPLIT.LANG` files, a `.tsv` file, or
@@ -135,7 +136,7 @@ def _train(strategy, folder, corpora, source, target, options, report):
         batches = _batches(folder, pairs, tokenizer, options, config, report)
         last_step = _last_step(options, batches.counts.batches)
         validation_pairs, validation = _validation(options, config, tokenizer, report)
-        config = _fingerprinted(config, begun, batches, validation, report)
+        config = _fingerprinted(config, begun, base, batches, validation, report)
         if chief:  # Not before the run is known to be possible.
             if config != begun:
                 folder.write_config(config)
@@ -144,7 +145,10 @@ def _train(strategy, folder, corpora, source, target, options, report):
 
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
-        model = _compiled(build(tokenizer), config.options)
+        model = build(tokenizer)
+        adapters = None if options.lora is None else Adapters(model, options.lora)
+        _compile(model, config.options)
+    del base, build  # The model is a copy.
     if chief and config.model is None:
         folder.write_config(dataclasses.replace(config, model=_model_config(model)))
     checkpoints = Checkpoints(
@@ -154,12 +158,16 @@ def _train(strategy, folder, corpora, source, target, options, report):
         keep=options.keep,
         report=report,
         write=chief,
+        adapters=adapters,
     )
     start = checkpoints.restore()
     kept = config.options
     name = f"that of {options.init}" if options.init else kept["preset"] or kept["architecture"]
+    parameters = f"{model.count_params():,} parameters"
+    if adapters is not None:
+        parameters += f", {sum(math.prod(w.shape) for w in adapters.weights):,} of them trained"
     report(
-        f"model: {name}, {model.count_params():,} parameters, vocabulary "
+        f"model: {name}, {parameters}, vocabulary "
         f"{tokenizer.vocab_size:,}; {last_step:,} steps, {batches.counts.batches:,} an epoch"
     )
     if start:
@@ -176,7 +184,7 @@ def _train(strategy, folder, corpora, source, target, options, report):
     _fit(model, strategy, batches, validation, start, last_step, callbacks, best, chief)
     checkpoints.save()
     if chief:
-        _write_model(folder, model, checkpoints, options, report)
+        _write_model(folder, model, checkpoints, adapters, options, report)
         if any(row["loss"] or row["val_loss"] for row in folder.read_log()):
             plot_run(folder.log_file, folder.picture)
         report(f"finished at step {checkpoints.step}: {folder}")
@@ -209,7 +217,7 @@ def _languages(config):
     return {name: config.options[name] for name in ("source_language", "target_language")}
 
 
-def _compiled(model, kept):
+def _compile(model, kept):
     compile_for_translation(
         model,
         kept["label_smoothing"],
@@ -220,7 +228,6 @@ def _compiled(model, kept):
         rdrop=kept["rdrop"],
     )
     model.optimizer.build(model.trainable_variables)
-    return model
 
 
 def average_run(
@@ -263,10 +270,15 @@ def average_run(
             f"{folder} is not a run folder to average: it must have config.json, a tokenizer and "
             f"{folder.checkpoints.name}/."
         )
-    options = TrainingOptions(init=config.options["init"], architecture=architecture)
+    kept = {name: config.options[name] for name in ("init", "lora")}
+    options = TrainingOptions(**kept, architecture=architecture)
     base = _base(options, config)
     model = _builder(options, config, config, base)(folder.load_tokenizer())
-    weights = averaged(model, folder.checkpoints, last)
+    adapters = None
+    if options.lora is not None:
+        _check_base(config, base)
+        adapters = Adapters(model, options.lora)
+    weights = averaged(model, folder.checkpoints, last, adapters)
     output.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(output) as temporary:
         temporary.mkdir()
@@ -325,14 +337,27 @@ def _preset(architecture, name):
 
 
 def _base(options, begun):
-    """The model and the folder that a run begins from, unless it has begun and knows its model."""
-    if options.init is None or (begun is not None and begun.model is not None):
+    """The model and the folder that a run begins from.
+
+    None where the run has begun, and knows its model and in its checkpoints all of the weights.
+    """
+    knows = begun is not None and begun.model is not None and options.lora is None
+    if options.init is None or knows:
         return None
     folder = RunFolder(options.init)
     model = folder.load_model(options.architecture)
     if options.architecture is not None:
         _check_that_of_init("architecture", options.architecture, architecture_name(type(model)))
     return folder, model
+
+
+def _check_base(begun, base):
+    """Refuses another model under adapters than they were trained on."""
+    if begun.fingerprints["init"] != digest(base[1]):
+        raise ValueError(
+            f"The weights of {base[0]} are others than when the run began, which keeps what it "
+            "adds to them alone: put them back, or give another output folder."
+        )
 
 
 def _check_that_of_init(name, given, of_init):
@@ -380,7 +405,7 @@ def _check_same(folder, begun, config):
         )
 
 
-def _fingerprinted(config, begun, batches, validation, report):
+def _fingerprinted(config, begun, base, batches, validation, report):
     """The configuration with the corpora's fingerprints and what else is of the run that began.
 
     Refuses other pairs than those that it began with.
@@ -389,6 +414,10 @@ def _fingerprinted(config, begun, batches, validation, report):
         "train": batches.fingerprints,
         "validation": validation and validation.fingerprints[0],
     }
+    if config.options["lora"] is not None:
+        fingerprints["init"] = digest(base[1])
+        if begun is not None:
+            _check_base(begun, base)
     config, corpora = dataclasses.replace(config, fingerprints=fingerprints), config.data
     if begun is None:
         return config
@@ -427,11 +456,11 @@ def _fingerprinted(config, begun, batches, validation, report):
 
 def _builder(options, begun, config, base):
     """A function from a tokenizer to the model that a run begins with, or goes on with."""
+    if base is not None:
+        return lambda tokenizer: _tuned(base[1], config)
     if begun is not None and begun.model is not None:
         architecture = _given_architecture(options, begun)
         return lambda tokenizer: built(architecture.from_config(begun.model))
-    if base is not None:
-        return lambda tokenizer: _tuned(base[1], config)
     architecture = find_architecture(options.architecture or "transformer")
     if options.model or not _is_built_in(config.options["architecture"]):
         _check_buildable(architecture, options.model, config)
@@ -492,18 +521,18 @@ def _model_config(model):
         ) from None
 
 
-def _write_model(folder, model, checkpoints, options, report):
+def _write_model(folder, model, checkpoints, adapters, options, report):
     best = folder.best_weights
     kept = options.keep_best and best.exists()
     if options.keep_best and not kept:
         report(f"{best} is not there: model.keras takes the last weights, not the best")
     if kept:
         model.load_weights(best)
-        weights = model.get_weights()
+        weights = model.get_weights() if adapters is None else adapters.merged()
     else:
         # A run that stopped early may have fewer.
         count = min(options.average, checkpoints.count)
-        weights = averaged(model, checkpoints.directory, count)
+        weights = averaged(model, checkpoints.directory, count, adapters)
     folder.save_model(model, weights)
 
 

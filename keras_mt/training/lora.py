@@ -1,0 +1,73 @@
+"""Low-rank adapters: fine-tuning that trains and keeps a fraction of the weights."""
+
+import hashlib
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+
+from keras_mt.layers.composite import inside
+from keras_mt.layers.validation import check_positive
+
+
+class Adapters:
+    """Keras's LoRA on each dense layer of a model, all else of which is frozen.
+
+    A kernel `W` becomes `W + A B`, of which the thin `A` `[inputs, rank]` and `B` `[rank, units]`
+    are trained. `B` begins with zeros, and so the model as it was.
+
+    Args:
+        model: A built model, which is changed. Its layers that are frozen get no adapters.
+        rank: The rank.
+
+    Attributes:
+        weights: The variables that are trained: `A` and `B` of one layer after the other.
+
+    Raises:
+        ValueError: If the rank is no positive integer, or the model has no dense layer.
+
+    Reference:
+        Hu et al. 2021, LoRA: Low-Rank Adaptation of Large Language Models
+        (https://arxiv.org/abs/2106.09685).
+    """
+
+    def __init__(self, model: keras.Model, rank: int):
+        check_positive(rank=rank)
+        self._plain = list(model.weights)
+        for weight in self._plain:
+            weight.trainable = False
+        self._layers = {}  # By the kernel, which is hidden once there is an adapter.
+        for layer in inside(model):
+            dense = isinstance(layer, (keras.layers.Dense, keras.layers.EinsumDense))
+            if dense and layer.trainable and not layer.lora_enabled:
+                self._layers[id(layer.kernel)] = layer
+                layer.enable_lora(rank)
+        if not self._layers:
+            raise ValueError(f"{model.name} has no dense layer that an adapter could change.")
+        self.weights = [
+            weight
+            for layer in self._layers.values()
+            for weight in (layer.lora_kernel_a, layer.lora_kernel_b)
+        ]
+
+    def merged(self, values: Sequence[Sequence[np.ndarray]] | None = None) -> list[np.ndarray]:
+        """The weights of the model without adapters that does what it does with them.
+
+        Args:
+            values: Values of `weights`, several times over: the mean of what they make is taken.
+                None for those that they have.
+        """
+        values = [[weight.numpy() for weight in self.weights]] if values is None else values
+        changes = {}
+        for i, (kernel, layer) in enumerate(self._layers.items()):
+            change = sum(np.matmul(*each[2 * i : 2 * i + 2]) for each in values) / len(values)
+            changes[kernel] = change * (layer.lora_alpha / layer.lora_rank)
+        return [weight.numpy() + changes.get(id(weight), 0) for weight in self._plain]
+
+
+def digest(model: keras.Model) -> str:
+    """A hash of a model's weights."""
+    found = hashlib.sha256()
+    for weight in model.weights:
+        found.update(np.ascontiguousarray(weight.numpy()))
+    return found.hexdigest()

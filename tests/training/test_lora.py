@@ -1,0 +1,131 @@
+"""Training adapters alone: what is trained, what is kept, and what is written."""
+
+import json
+import shutil
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_mt import Translator
+from keras_mt.models import ARCHITECTURES, built
+from keras_mt.models.seq2seq import like
+from keras_mt.run_folder import RunFolder
+from keras_mt.training import average_run, compile_for_translation, train
+from keras_mt.training.lora import Adapters
+
+LORA = {
+    "lora": 2, "max_length": 64, "batch_tokens": 512, "learning_rate": 1e-2, "warmup_steps": 2,
+    "checkpoint_steps": 1,
+}  # fmt: skip
+
+
+def weights(run_dir):
+    return Translator.load(run_dir).models[0].get_weights()
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_adapters_alone_are_trained_and_merging_them_changes_nothing(eager, name):
+    keras.utils.set_random_seed(1)
+    sizes = {"num_layers": 2, "d_model": 16}
+    if name != "recurrent":
+        sizes |= {"num_heads": 2, "d_ff": 16}
+    model = built(ARCHITECTURES[name](30, dropout=0.1, max_length=8, **sizes))
+    tokens = np.random.default_rng(1).integers(4, 30, (8, 6))
+    inputs = {"source": tokens, "target": tokens}
+    plain, before = list(model.weights), model.get_weights()
+    untouched = model(inputs)
+
+    adapters = Adapters(model, rank=2)
+    np.testing.assert_array_equal(model(inputs), untouched)
+    trained = {id(weight) for weight in model.trainable_variables}
+    assert trained == {id(weight) for weight in adapters.weights}
+    compile_for_translation(model, learning_rate=0.1, warmup_steps=1)
+    model.fit(inputs, tokens, batch_size=8, epochs=3, verbose=0)
+    for weight, value in zip(plain, before, strict=True):
+        np.testing.assert_array_equal(weight, value)
+    for weight in adapters.weights:
+        assert np.any(weight.numpy())
+    state = sum(np.prod(v.shape) for v in model.optimizer.variables if len(v.shape))
+    assert state == 2 * sum(np.prod(weight.shape) for weight in adapters.weights)
+
+    merged = like(model)
+    merged.set_weights(adapters.merged())
+    np.testing.assert_allclose(merged(inputs), model(inputs), atol=1e-5)
+    assert np.max(np.abs(merged(inputs) - untouched)) > 0.1
+
+
+@pytest.fixture(scope="module")
+def base(run_dir, tmp_path_factory):
+    return shutil.copytree(run_dir, tmp_path_factory.mktemp("base") / "base")
+
+
+@pytest.fixture(scope="module")
+def tuned(corpus, base, tmp_path_factory):
+    """Two steps, and a third of the run that goes on; what it was at each end."""
+    output, ends = tmp_path_factory.mktemp("tuned") / "run", {}
+    tf.config.run_functions_eagerly(True)  # As the fixture `eager`, which is of one test.
+    for steps in (2, 3):
+        train(corpus, "pt", "en", output, init=base, steps=steps, **LORA)
+        ends[steps] = weights(output)
+    tf.config.run_functions_eagerly(False)
+    return output, ends
+
+
+def test_a_run_with_adapters_goes_on_to_the_same_weights(eager, corpus, base, tuned, tmp_path):
+    messages = []
+    train(
+        corpus, "pt", "en", tmp_path / "unbroken", init=base, steps=3, **LORA,
+        report=messages.append,
+    )  # fmt: skip
+    assert any("of them trained" in message for message in messages)
+    for a, b in zip(weights(tmp_path / "unbroken"), tuned[1][3], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_checkpoints_hold_the_adapters_and_the_folder_a_plain_model(base, tuned):
+    output, ends = tuned
+    model = RunFolder(output).load_model()
+    assert not any("lora" in weight.path for weight in model.weights)
+    assert model.count_params() == RunFolder(base).load_model().count_params()
+    changed = [not np.array_equal(*pair) for pair in zip(weights(base), ends[3], strict=True)]
+    kernels = [w.path.endswith("/kernel") for w in Translator.load(output).models[0].weights]
+    assert changed == kernels
+    size = sum(p.stat().st_size for p in (output / "checkpoints").glob("step-3.*"))
+    # Of each adapter its value and two moments; all weights would be four bytes each, thrice.
+    assert size < 0.15 * 12 * model.count_params()
+
+
+def test_averaging_is_of_the_weights_and_not_of_their_factors(tuned, tmp_path):
+    output, ends = tuned
+    average_run(output, tmp_path / "averaged", last=2)
+    for found, *each in zip(weights(tmp_path / "averaged"), ends[2], ends[3], strict=True):
+        np.testing.assert_allclose(found, np.mean(each, axis=0), atol=1e-6)
+
+
+def test_the_best_adapters_are_written_merged(eager, corpus, base, tmp_path):
+    options = {**LORA, "learning_rate": 1.0, "warmup_steps": 1, "keep_best": True, "epochs": 1}
+    options["checkpoint_steps"] = 100
+    train(corpus, "pt", "en", tmp_path / "run", init=base, **options)
+    best = RunFolder(tmp_path / "run").load_model()
+    copy = like(best)
+    copy.load_weights(tmp_path / "run" / "checkpoints" / "best.weights.h5")
+    for a, b in zip(best.get_weights(), copy.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_other_weights_under_the_adapters_are_refused(eager, corpus, base, tuned, tmp_path):
+    output = shutil.copytree(tuned[0], tmp_path / "run")
+    other = shutil.copytree(base, tmp_path / "base")
+    model = RunFolder(other).load_model()
+    RunFolder(other).save_model(model, [weight + 1e-3 for weight in model.get_weights()])
+    kept = json.loads((output / "config.json").read_text())
+    kept["init"] = str(other)
+    (output / "config.json").write_text(json.dumps(kept))
+    with pytest.raises(ValueError, match="are others than when the run began"):
+        train(corpus, "pt", "en", output, init=other, steps=4, **LORA)
+    with pytest.raises(ValueError, match="are others than when the run began"):
+        average_run(output, tmp_path / "averaged", last=1)
+    with pytest.raises(ValueError, match="lora was 2, now 3"):
+        train(corpus, "pt", "en", tuned[0], init=base, steps=4, **{**LORA, "lora": 3})
