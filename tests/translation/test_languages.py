@@ -159,7 +159,7 @@ def export(model, tmp_path_factory):
             "_signatures",
             lambda *args: {n: f for n, f in made(*args).items() if n != "greedy"},
         )
-        translator.export(directory, max_beam_size=2)
+        translator.export(directory, max_beam_size=2, freeze=True)
     return directory
 
 
