@@ -654,6 +654,7 @@ def _defaults(config, limit, given):
     if config is None:
         return {}
     languages = {n: config.options[n] for n in ("source_language", "target_language")}
+    languages = {name: code for name, code in languages.items() if code is not None}
     options = {**(config.generation or {}), **languages}
     if given.get("temperature") is not None:
         options.pop("beam_size", None)  # It is of a search for the best.

@@ -18,7 +18,7 @@ from keras_mt.data import Batches
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.serving import ExportedTranslator
 from keras_mt.serving import export as export_module
-from keras_mt.serving.demo import alignment, translations
+from keras_mt.serving.demo import alignment, page, translations
 
 pytestmark = pytest.mark.usefixtures("eager")  # Exports are traced all the same.
 
@@ -159,7 +159,7 @@ def export(model, tmp_path_factory):
             "_signatures",
             lambda *args: {n: f for n, f in made(*args).items() if n != "greedy"},
         )
-        translator.export(directory, max_beam_size=2)
+        translator.export(directory, max_beam_size=2, freeze=True)
     return directory
 
 
@@ -243,6 +243,20 @@ def test_its_card_and_its_warm_up_know_the_languages(exported, export):
     assert len(seen) == 3 and set().union(*seen) == {b"xx", b"yy", b"zz"}
 
 
+@pytest.mark.long
+def test_on_its_page_one_chooses_the_languages(export, pairs):
+    gradio = pytest.importorskip("gradio")
+    blocks = page(export)
+    chosen = [b for b in blocks.blocks.values() if isinstance(b, gradio.Dropdown)]
+    assert [b.value for b in chosen] == ["yy", "xx"]
+    assert [code for code, _ in chosen[0].choices] == ["xx", "yy", "zz"]
+    (translate,) = [
+        f for f in blocks.fns.values() if f.fn is not None and f.fn.__name__ == "translate"
+    ]
+    assert [b.elem_id for b in translate.inputs][:1] == ["text"] and translate.inputs[1:] == chosen
+    assert translate.fn("bad", "xx", "yy").value == pairs[0]("bad")[0]
+
+
 def test_batches_name_the_languages():
     corpus = tf.data.Dataset.from_tensor_slices((["ab", "c", ""], ["ba", "d", "a"]))
     tokenizer = Tongues()
@@ -293,10 +307,9 @@ def test_the_command_end_to_end(run_dir, model, export, tmp_path, signatures_alo
     found = keras_mt("translate", export, *languages, stdin="bad")
     expected = Translator(model, Tongue("yy", "xx"), **OPTIONS)("bad")
     assert found.stdout == "\t".join(expected) + "\n"
-    for path in (run_dir, export):
-        refused = keras_mt("translate", path, *languages[:2], stdin="bad", exit_code=1)
-        assert "target_language must be given (--target-language" in refused.stderr
-        assert not refused.stdout
+    refused = keras_mt("translate", run_dir, *languages[:2], stdin="bad", exit_code=1)
+    assert "target_language must be given (--target-language" in refused.stderr
+    assert not refused.stdout
     refused = keras_mt("translate", export, *languages[:3], "xy", stdin="bad", exit_code=1)
     assert "target_language must be a code of the model's languages" in refused.stderr
     (tmp_path / "a").write_text("bad\n")
