@@ -17,7 +17,7 @@ import tensorflow as tf
 from keras_mt.files import written_whole
 from keras_mt.models import ARCHITECTURES, architecture_name, copy_of, find_architecture
 from keras_mt.options import TrainingOptions
-from keras_mt.text import BaseTokenizer, Tokenizer
+from keras_mt.text import BaseTokenizer, PretrainedTokenizer, Tokenizer
 from keras_mt.version import __version__
 
 LOG_COLUMNS = (
@@ -55,6 +55,8 @@ _BEFORE_SCHEMAS = {
     "monitor": "val_loss",
     "keep_best": False,
 }
+# The tokenizers that are folders, by the `kind` in their tokenizer.json.
+_TOKENIZERS = {"pretrained": PretrainedTokenizer}
 KEPT = {
     field.metadata["kept"]: field
     for field in dataclasses.fields(TrainingOptions)
@@ -283,21 +285,36 @@ class RunFolder:
         with written_whole(self.model_file) as temporary:
             copy.save(temporary)
 
-    def load_tokenizer(self, kind: type[BaseTokenizer] = Tokenizer) -> BaseTokenizer:
+    def load_tokenizer(self, kind: type[BaseTokenizer] | None = None) -> BaseTokenizer:
         """The tokenizer.
 
         Args:
-            kind: Its class. `Tokenizer` is a file, others are a folder.
+            kind: Its class, where it is none of keras_mt's own. `Tokenizer` is a file, others are a
+                folder.
 
         Raises:
             ValueError: If it is of another kind, or damaged.
         """
+        kind = kind or self._tokenizer_kind()
         if self.tokenizer_path.is_dir() == issubclass(kind, Tokenizer):
             raise ValueError(
                 f"{self.tokenizer_path} is of another kind than {kind.__name__}: load it by its "
                 "own class, and give it to `Translator(model, tokenizer)`."
             )
         return kind.load(self.tokenizer_path)
+
+    def _tokenizer_kind(self):
+        """The class of the tokenizer, one of ours, by what its folder says that it is."""
+        settings = self.tokenizer_path / "tokenizer.json"
+        if settings.is_file():
+            try:
+                return _TOKENIZERS[json.loads(settings.read_text(encoding="utf-8"))["kind"]]
+            except (ValueError, TypeError, KeyError) as error:
+                known = ", ".join(_TOKENIZERS)
+                raise ValueError(
+                    f"{settings} must say which kind it is, of {known}: {error!r}."
+                ) from None
+        return Tokenizer
 
     def save_tokenizer(self, tokenizer: BaseTokenizer) -> None:
         if isinstance(tokenizer, Tokenizer):

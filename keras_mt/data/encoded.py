@@ -46,7 +46,7 @@ class EncodedPairs:
         def encode(source, target):
             ids = [
                 tokenizer.source_ids(tokenizer.pieces(source)),
-                tokenizer.target_ids(tokenizer.pieces(target)),
+                tokenizer.target_ids(tokenizer.target_pieces(target)),
             ]
             return (
                 tf.strings.to_hash_bucket_fast(

@@ -193,13 +193,20 @@ class PositionalEmbedding(Composite):
             hidden = hidden * math.sqrt(self.d_model)
         if self.encoding is not None:
             hidden = hidden + ops.cast(self._encodings(inputs, positions), hidden.dtype)
-        return self.dropout_layer(hidden, training=training)
+        return self.dropout_layer(self._finished(hidden), training=training)
+
+    def _finished(self, hidden):
+        """What is dropped out from; a subclass may normalise it."""
+        return hidden
+
+    def _table(self):
+        """The encodings `[max_length, d_model]`; a subclass may have others."""
+        if self.encoding == "learned":
+            return self.position_embeddings
+        return sinusoidal_positions(self.max_length, self.d_model)
 
     def _encodings(self, inputs, positions):
-        if self.encoding == "learned":
-            table = ops.convert_to_tensor(self.position_embeddings)
-        else:
-            table = ops.convert_to_tensor(sinusoidal_positions(self.max_length, self.d_model))
+        table = ops.convert_to_tensor(self._table())
         if positions is None:
             self._check_length(inputs)
             return table[: ops.shape(inputs)[1]]

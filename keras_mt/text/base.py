@@ -65,6 +65,10 @@ class BaseTokenizer(abc.ABC):
             Ragged int32 `[batch, (tokens)]`.
         """
 
+    def target_pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
+        """The `pieces` of targets, where those of the two sides are not the same."""
+        return self.pieces(strings)
+
     def source_ids(
         self,
         pieces: tf.RaggedTensor,
@@ -117,6 +121,10 @@ class BaseTokenizer(abc.ABC):
     @abc.abstractmethod
     def id_to_string(self, ids: tf.Tensor) -> tf.Tensor:
         """The pieces as strings, of the shape of the ids; `▁` stands for a space."""
+
+    def source_id_to_string(self, ids: tf.Tensor) -> tf.Tensor:
+        """The `id_to_string` of sources, where the two sides have vocabularies of their own."""
+        return self.id_to_string(ids)
 
     def sample(
         self,

@@ -573,7 +573,7 @@ def _tokenizer(folder, options, base, pairs, report):
             raise FileNotFoundError(f"There is no tokenizer at {path}.")
         given = Tokenizer.load(path)
     if folder.tokenizer_path.exists():
-        tokenizer = folder.load_tokenizer(Tokenizer if given is None else type(given))
+        tokenizer = folder.load_tokenizer(None if given is None else type(given))
         if given is not None and given.fingerprint != tokenizer.fingerprint:
             raise ValueError(
                 f"{folder} holds a run with another tokenizer: give it the same one, or none, to "

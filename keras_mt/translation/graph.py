@@ -121,7 +121,7 @@ class TranslationGraph:
         if own is not None:
             columns["own"] = {n: tf.gather(x, segments.row) for n, x in own.items()}
         if prefix is not None:
-            prefix = self.tokenizer.pieces(prefix)
+            prefix = self.tokenizer.target_pieces(prefix)
             refused |= prefix.row_lengths() > self.target_limit
             # Of the first segment of its text.
             counts = tf.where(_is_first(segments.row), self.target_limit, 0)
@@ -182,7 +182,7 @@ class TranslationGraph:
         joined = _joined(found, segments, batch, float(self.options.length_penalty))
         place = tf.gather(joined["place"][:, :1], segments.row)
         written = tf.gather(found["translations"], place, batch_dims=1)[:, 0]
-        translated = tokenizer.pieces(written)
+        translated = tokenizer.target_pieces(written)
         source, given, row, refused = self._given(text, target)
         refused &= ~own
         kept = tf.gather(~own, row)
@@ -205,9 +205,12 @@ class TranslationGraph:
             "attention": _block_diagonal(attention, ids, source, row, batch),
             "refused": refused,
         }
-        for side, tokens in (("source", source), ("target", ids)):
+        for side, tokens, id_to_string in (
+            ("source", source, tokenizer.source_id_to_string),
+            ("target", ids, tokenizer.id_to_string),
+        ):
             row_of_token = tf.gather(row, tokens.value_rowids())
-            pieces = tokenizer.id_to_string(tokens.flat_values)
+            pieces = id_to_string(tokens.flat_values)
             pieces = tf.RaggedTensor.from_value_rowids(pieces, row_of_token, batch)
             outputs[f"{side}_tokens"] = pieces.to_tensor("")
             outputs[f"{side}_lengths"] = tf.cast(pieces.row_lengths(), tf.int32)
@@ -248,7 +251,8 @@ class TranslationGraph:
             for side in (text, target)
         ]
         row = tf.cast(lines[0].value_rowids(), tf.int32)
-        source, target = (self.tokenizer.pieces(side.flat_values) for side in lines)
+        source = self.tokenizer.pieces(lines[0].flat_values)
+        target = self.tokenizer.target_pieces(lines[1].flat_values)
         long = source.row_lengths() > self.source_limit
         long |= target.row_lengths() > self.target_limit
         refused = tf.math.unsorted_segment_max(tf.cast(long, tf.int32), row, tf.shape(text)[0]) > 0
