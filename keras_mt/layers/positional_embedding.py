@@ -138,6 +138,7 @@ class PositionalEmbedding(Composite):
         *,
         encoding: str | None = "sinusoidal",
         scale: bool = True,
+        _embedding: keras.layers.ReversibleEmbedding | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -156,7 +157,7 @@ class PositionalEmbedding(Composite):
         self.scale = scale
         self.supports_masking = True
         self.autocast = False  # Half precision would round the tokens.
-        self.embedding = keras.layers.ReversibleEmbedding(
+        self.embedding = _embedding or keras.layers.ReversibleEmbedding(
             vocab_size,
             d_model,
             tie_weights,
@@ -171,7 +172,8 @@ class PositionalEmbedding(Composite):
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
 
     def build(self, input_shape: Shape) -> None:
-        self.embedding.build()
+        if not self.embedding.built:  # One that is shared may be.
+            self.embedding.build()
         if self.encoding == "learned":
             self.position_embeddings = self.add_weight(
                 (self.max_length, self.d_model), _normal(self.d_model), name="positions"

@@ -144,7 +144,7 @@ class PretrainedTransformer(Transformer):
             ]
 
         target_embedding = embedding(
-            "embedding" if share_embeddings else "target_embedding",
+            "embedding" if share_embeddings and not normalize_embeddings else "target_embedding",
             vocab_size if target_vocab_size is None else target_vocab_size,
             tie_weights=tie_output,
             logits_bias=logits_bias,
@@ -152,6 +152,10 @@ class PretrainedTransformer(Transformer):
         source_embedding = target_embedding
         if not share_embeddings:
             source_embedding = embedding("source_embedding", vocab_size)
+        elif normalize_embeddings:  # Each side has its own normalisation.
+            source_embedding = embedding(
+                "source_embedding", vocab_size, _embedding=target_embedding.embedding
+            )
         ends_in_norm = pre_norm if final_norm is None else final_norm
         norms = [
             norm_layer("layer", policy, f"{side}_norm") if ends_in_norm else None for side in sides
