@@ -4,6 +4,7 @@ A folder is foreign: nothing that is in it is run, and what is not understood is
 of the file or the field.
 """
 
+import dataclasses
 import importlib.util
 import json
 import os
@@ -19,6 +20,7 @@ from keras_mt.convert import languages
 from keras_mt.convert.weights import read_weights
 from keras_mt.files import written_whole
 from keras_mt.models import PretrainedTransformer, built, copy_of
+from keras_mt.options import TranslationOptions
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import PretrainedTokenizer
 from keras_mt.translation import Translator
@@ -276,7 +278,7 @@ def _read(directory):
     tokenizer, more = read_tokenizer(folder, arguments)
     weights = read_weights(folder.path)
     model = _model(folder, arguments, weights)
-    generation = {**_generation(folder, arguments), **more}
+    generation = _known({**_generation(folder, arguments), **more})
     return _Imported(model, tokenizer, generation, _card(folder))
 
 
@@ -450,6 +452,11 @@ def _generation(folder, arguments):
             raise folder.refuse("forced_eos_token_id", given["forced_eos_token_id"], "eos_token_id")
         options["force_end"] = True
     return options
+
+
+def _known(options):
+    fields = {field.name for field in dataclasses.fields(TranslationOptions)}
+    return {name: value for name, value in options.items() if name in fields}
 
 
 def _forbidden(folder):

@@ -134,12 +134,16 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
     ) -> tf.RaggedTensor:
         parts = [pieces, tf.fill((pieces.nrows(), 1), self._source_eos_id)]
         if self.languages:
+            if source_language is None:  # How many there are is the same of any.
+                source_language = tf.fill((pieces.nrows(),), self.languages[0])
             language = self._languages.ids(source_language)[0][:, None]
             parts.insert(0 if self._language_first else 2, language)
         return tf.concat([tf.cast(part, tf.int32) for part in parts], axis=1)
 
     def forced_ids(self, target_language: tf.Tensor | None = None) -> tf.Tensor | None:
         if self.languages:
+            if target_language is None:
+                target_language = tf.constant(self.languages[:1])
             return self._languages.ids(target_language)[0][:, None]
         return tf.constant([self._forced], tf.int32) if self._forced else None
 
@@ -258,9 +262,7 @@ class _Codes:
         self._ids = tf.constant([*ids.values(), 0], tf.int32)
 
     def ids(self, strings):
-        """Their ids `[batch]`, 0 of an unknown one, and which are known; of None some one's."""
-        if strings is None:
-            return self._ids[:1], tf.constant([True])
+        """Their ids `[batch]`, 0 of an unknown one, and which are known."""
         rest = tf.ones_like(strings[:, None], tf.bool)
         known = tf.concat([strings[:, None] == self.codes, rest], axis=1)
         place = tf.argmax(tf.cast(known, tf.int32), axis=1)  # The first, or else the last.
