@@ -1,6 +1,6 @@
-"""Makes folders of small MarianMT, M2M-100 and NLLB models, and what transformers does with them.
+"""Makes folders.tar.xz: small MarianMT, M2M-100 and NLLB models, and what transformers finds.
 
-usage: python tests/convert/golden/make_folders.py [NAME ...]
+usage: python tests/convert/golden/make_folders.py [NAME ...]    (those NAMEs anew; else all)
 
 It needs torch, transformers and sentencepiece (.[peers]). Of each folder NAME there is NAME.npz:
 ids of texts by SentencePiece and vocab.json, logits, and what `generate` finds. Some models are
@@ -11,6 +11,8 @@ import io
 import json
 import shutil
 import sys
+import tarfile
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +31,7 @@ from transformers.models.m2m_100.tokenization_m2m_100 import FAIRSEQ_LANGUAGE_CO
 
 from keras_mt.data import phrasebook
 
-HERE = Path(__file__).parent
+ARCHIVE = Path(__file__).with_name("folders.tar.xz")
 MAX_LENGTH, SOURCES, STEPS, BATCH = 40, 300, 500, 64
 HOSTILE = [
     "", " ", "  Two  spaces ", "</s> <unk> <pad> <s>", "<pad></s>", "▁the ▁▁ mark", "中国 and 中",
@@ -331,7 +333,7 @@ def save(folder, name, model, generation):
                 weight.copy_(weight.to(dtype).float())
     state = {n: x.to(dtype) for n, x in model.state_dict().items() if "embed_positions" not in n}
     options = {"max_shard_size": "200KB"} if file == "shards" else {}
-    model.save_pretrained(folder, state_dict=state, **options)
+    model.save_pretrained(folder, state_dict={**state}, **options)  # It takes them out.
     if file in ("legacy", "bin"):
         (folder / "model.safetensors").unlink()
         torch.save(
@@ -344,7 +346,7 @@ def save(folder, name, model, generation):
         (folder / "config.json").write_text(json.dumps(config, indent=1))
 
 
-def golden(name, model, generation, text, test):
+def golden(name, model, text, test):
     model.eval()
     padding = model.config.pad_token_id
     sources, arrays = [pair[0] for pair in test][:SOURCES], {}
@@ -409,25 +411,33 @@ def golden(name, model, generation, text, test):
         arrays[f"scores/{how}"] = np.array(scores, "float32")
         ended = sum(row[-1] == model.config.eos_token_id for row in found)
         print(name, how, len({tuple(row) for row in found}), "different,", ended, "ended")
-    np.savez_compressed(HERE / f"{name}.npz", **arrays)
+    return arrays
 
 
 def main():
     train_pairs, test = sentences()
-    with open(HERE / "texts.json", "w") as file:
-        json.dump({"pairs": test[:SOURCES], "hostile": HOSTILE}, file, ensure_ascii=True, indent=1)
-    for name in sys.argv[1:] or FOLDERS:
-        torch.manual_seed(1)
-        folder = HERE / name
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        model, generation, text = FOLDERS[name](folder, train_pairs)
-        generation = {**generation, **GENERATION[name]}
-        if generation.pop("forced_eos", False):
-            generation["forced_eos_token_id"] = generation["eos_token_id"]
-        generation = GenerationConfig(**generation)
-        save(folder, name, model, generation)
-        golden(name, model, generation, text, test)
+    with tempfile.TemporaryDirectory() as temporary:
+        work = Path(temporary)
+        if sys.argv[1:]:
+            with tarfile.open(ARCHIVE) as archive:
+                archive.extractall(work, filter="data")
+        with open(work / "texts.json", "w") as file:
+            json.dump({"pairs": test[:SOURCES], "hostile": HOSTILE}, file, indent=1)
+        for name in sys.argv[1:] or FOLDERS:
+            torch.manual_seed(1)
+            shutil.rmtree(work / name, ignore_errors=True)
+            (work / name).mkdir()
+            model, generation, text = FOLDERS[name](work / name, train_pairs)
+            generation = {**generation, **GENERATION[name]}
+            if generation.pop("forced_eos", False):
+                generation["forced_eos_token_id"] = generation["eos_token_id"]
+            generation = GenerationConfig(**generation)
+            save(work / name, name, model, generation)
+            arrays = golden(name, model, text, test)
+            np.savez_compressed(work / f"{name}.npz", **arrays)
+        with tarfile.open(ARCHIVE, "w:xz") as archive:
+            for path in sorted(work.iterdir()):
+                archive.add(path, path.name)
 
 
 if __name__ == "__main__":
