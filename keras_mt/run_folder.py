@@ -76,6 +76,7 @@ class RunConfig:
         model: The `get_config` of the model; None before it was built.
         fingerprints: Those of the corpora, `{"train": [...], "validation": ...}`, as
             `Batches.fingerprints` has them; None in a folder from before they were kept.
+        license: The licence of an imported model and of what is trained from it; None if unknown.
         versions: The versions of `keras_mt` and `keras` that began the run, as far as known.
     """
 
@@ -85,6 +86,7 @@ class RunConfig:
     options: dict[str, Any]
     model: dict[str, Any] | None = None
     fingerprints: dict[str, Any] | None = None
+    license: str | None = None
     versions: dict[str, str] = dataclasses.field(
         default_factory=lambda: {"keras_mt": __version__, "keras": keras.__version__}
     )
@@ -115,6 +117,7 @@ class RunConfig:
             options={name: values.get(name) for name in KEPT},
             model=values.get("model"),
             fingerprints=values.get("fingerprints"),
+            license=values.get("license"),
             versions={name: values[name] for name in ("keras_mt", "keras") if name in values},
         )
 
@@ -128,6 +131,7 @@ class RunConfig:
             **self.options,
             "model": self.model,
             "fingerprints": self.fingerprints,
+            "license": self.license,
             **self.versions,
         }
         return json.dumps(values, indent=2) + "\n"
@@ -363,6 +367,8 @@ class RunFolder:
             names = [_public_name(name) for name in config.data]
             data = names[0] if len(names) == 1 else names
             card = {"source": config.source, "target": config.target, "data": data}
+            if config.license is not None:
+                card["license"] = config.license
         measured = [row for row in self.read_log() if row.get("val_bleu")]
         if measured:
             card["validation"] = {n: float(measured[-1][f"val_{n}"]) for n in ("bleu", "chrf")}

@@ -265,6 +265,7 @@ def _run_config(imported):
         target=imported.card["target"],
         options={},
         model=imported.model.get_config(),
+        license=imported.card.get("license"),
     )
 
 
@@ -275,8 +276,9 @@ def _read(directory):
         raise folder.refuse("model_type", family, f"one of {', '.join(_FAMILIES)}")
     arguments, read_tokenizer = _FAMILIES[family]
     arguments = _arguments(folder, arguments)
-    tokenizer, more = read_tokenizer(folder, arguments)
     weights = read_weights(folder.path)
+    _check_sizes(folder, arguments, weights)
+    tokenizer, more = read_tokenizer(folder, arguments)
     model = _model(folder, arguments, weights)
     generation = _known({**_generation(folder, arguments), **more})
     return _Imported(model, tokenizer, generation, _card(folder))
@@ -340,9 +342,8 @@ def _arguments(folder, fixed):
     return {**arguments, **fixed["arguments"]}
 
 
-def _model(folder, arguments, weights):
-    """The model with the folder's weights, in their dtype."""
-    # What the sizes of all tensors follow from, before memory is taken for them.
+def _check_sizes(folder, arguments, weights):
+    """Holds what the sizes follow from against the weights, before memory is taken for them."""
     sizes = {
         "vocab_size": (("shared", "encoder.embed_tokens", "lm_head"), 0, "vocab_size"),
         "d_model": (("shared", "encoder.embed_tokens", "lm_head"), 1, "d_model"),
@@ -363,6 +364,9 @@ def _model(folder, arguments, weights):
         if len(layers) != (number := arguments[f"num_{side}_layers"]):
             raise folder.refuse(f"{side}_layers", number, f"{len(layers)}, as the weights have")
 
+
+def _model(folder, arguments, weights):
+    """The model with the folder's weights, in their dtype."""
     arguments["normalize_embeddings"] = _has(weights, "encoder.layernorm_embedding")
     arguments["final_norm"] = _has(weights, "encoder.layer_norm")
     for field, argument in (

@@ -126,6 +126,8 @@ def _train(strategy, folder, corpora, source, target, options, report):
         resumed = None if folder.last_checkpoint is None else begun
         base = _base(options, resumed)
         config = RunConfig(corpora, source, target, _kept_options(options, begun, base))
+        if base is not None and base[0].config is not None:
+            config = dataclasses.replace(config, license=base[0].config.license)
         _check_same(folder, begun, config)
         build = _builder(options, resumed, config, base)
         tokenizer = _tokenizer(folder, options, base, pairs, report)
@@ -385,7 +387,11 @@ def _fingerprinted(config, begun, batches, validation, report):
     if begun is None:
         return config
     config = dataclasses.replace(
-        config, data=begun.data, model=begun.model, versions=begun.versions
+        config,
+        data=begun.data,
+        model=begun.model,
+        license=begun.license,
+        versions=begun.versions,
     )
     if begun.fingerprints is None:
         report("the run is from before corpora had fingerprints: taken as the same data")
