@@ -73,10 +73,10 @@ class RunConfig:
         source, target: Language codes.
         options: The options of training that must stay the same, by their names in config.json,
             with what the preset says filled in.
+        license: That of an imported model, and of what is trained from it; None if unknown.
         model: The `get_config` of the model; None before it was built.
         fingerprints: Those of the corpora, `{"train": [...], "validation": ...}`, as
             `Batches.fingerprints` has them; None in a folder from before they were kept.
-        license: The licence of an imported model and of what is trained from it; None if unknown.
         versions: The versions of `keras_mt` and `keras` that began the run, as far as known.
     """
 
@@ -84,9 +84,9 @@ class RunConfig:
     source: str
     target: str
     options: dict[str, Any]
+    license: str | None = None
     model: dict[str, Any] | None = None
     fingerprints: dict[str, Any] | None = None
-    license: str | None = None
     versions: dict[str, str] = dataclasses.field(
         default_factory=lambda: {"keras_mt": __version__, "keras": keras.__version__}
     )
@@ -115,9 +115,9 @@ class RunConfig:
             source=values["source"],
             target=values["target"],
             options={name: values.get(name) for name in KEPT},
+            license=values.get("license"),
             model=values.get("model"),
             fingerprints=values.get("fingerprints"),
-            license=values.get("license"),
             versions={name: values[name] for name in ("keras_mt", "keras") if name in values},
         )
 
@@ -129,9 +129,9 @@ class RunConfig:
             "source": self.source,
             "target": self.target,
             **self.options,
+            "license": self.license,
             "model": self.model,
             "fingerprints": self.fingerprints,
-            "license": self.license,
             **self.versions,
         }
         return json.dumps(values, indent=2) + "\n"
