@@ -93,10 +93,15 @@ class BaseTokenizer(abc.ABC):
         """What the model shall write after `bos_id`: what is forced, the pieces, and the end."""
         forced = self.forced_ids(target_language)
         ids = with_end(pieces, self.eos_id)
-        return ids if forced is None else tf.concat([tf.cast(forced, ids.dtype), ids], axis=1)
+        if forced is None:
+            return ids
+        forced = tf.broadcast_to(tf.cast(forced, ids.dtype), (ids.nrows(), forced.shape[1]))
+        return tf.concat([forced, ids], axis=1)
 
     def forced_ids(self, target_language: tf.Tensor | None = None) -> tf.Tensor | None:
         """What every translation begins with, int32 `[batch, forced]`, or None for nothing.
+
+        One row where it is the same for all.
 
         It counts in a hypothesis's length and costs nothing.
         """
