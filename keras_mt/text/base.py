@@ -69,6 +69,20 @@ class BaseTokenizer(abc.ABC):
         """The `pieces` of targets, where those of the two sides are not the same."""
         return self.pieces(strings)
 
+    def marks(self, strings: tf.Tensor) -> tf.RaggedTensor | None:
+        """The piece that a source begins with, if it holds for all of it, as `>>fra<<` does.
+
+        Each segment of the source then begins with it.
+
+        Args:
+            strings: String tensor `[batch]`.
+
+        Returns:
+            Ragged int32 `[batch, (tokens)]`, at most one in a row; None where there are no such
+            pieces.
+        """
+        return None
+
     def source_ids(
         self,
         pieces: tf.RaggedTensor,

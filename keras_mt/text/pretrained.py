@@ -115,6 +115,9 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
         mark, text = self._without_mark(strings)
         return tf.concat([mark, self._sides[0].ids(text)], axis=1)
 
+    def marks(self, strings: tf.Tensor) -> tf.RaggedTensor | None:
+        return self._without_mark(strings)[0] if self._marks.codes else None
+
     def target_pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
         return self._sides[-1].ids(strings)
 

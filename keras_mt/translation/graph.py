@@ -227,13 +227,20 @@ class TranslationGraph:
         sentences, glue = split_text(lines, where)
         line = tf.cast(sentences.value_rowids(), tf.int32)
         glue = tf.where(_is_first(line), tf.gather(line_glue, line), glue.flat_values)
+        marks = self.tokenizer.marks(lines)
         pieces, sentence = cut(
             self.tokenizer.pieces(sentences.flat_values),
             tf.constant(self.tokenizer.begins_word),
-            self.source_limit,
+            self.source_limit - (marks is not None),
         )
         glue = tf.where(_is_first(sentence), tf.gather(glue, sentence), " ")
-        return _Segments(pieces, tf.gather(tf.gather(row, line), sentence), glue)
+        line = tf.gather(line, sentence)
+        if marks is not None:  # The first segment of a line has its own.
+            marks = tf.gather(marks, line)
+            again = tf.repeat(~_is_first(line), marks.row_lengths())
+            marks = tf.ragged.boolean_mask(marks, marks.with_values(again))
+            pieces = tf.concat([marks, pieces], axis=1)
+        return _Segments(pieces, tf.gather(row, line), glue)
 
     def _given(self, text, target):
         """Pieces of both sides of given pairs, line by line where both sides have as many.

@@ -126,6 +126,15 @@ def test_it_decodes_as_its_generation_config_says(golden, imported, name):
     check_search(imported(name), golden, name, "own", 6)
 
 
+def test_a_mark_holds_for_all_sentences_of_a_line(golden, imported):
+    marked = imported("marian_marks")
+    options = {"beam_size": 1, "max_length": 6, "split_sentences": True}
+    translator = Translator(marked.models[0], marked.tokenizer, **options)
+    first, second, plain = translator([">>por<< O livro.", ">>por<< O gato.", "O gato."])
+    assert second != plain
+    assert translator(">>por<< O livro. O gato.") == f"{first} {second}"
+
+
 @pytest.mark.long
 @every_folder
 def test_all_translations_are_those_of_transformers(golden, name, tmp_path):
