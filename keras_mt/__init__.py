@@ -14,6 +14,7 @@ from keras_mt.version import __version__
 _LAZY = {
     "Tokenizer": "keras_mt.text",
     "Translator": "keras_mt.translation",
+    "convert": None,
     "data": None,
     "decoding": None,
     "plots": None,

@@ -253,6 +253,27 @@ def evaluate(model, data, source, target, split, tokenize, **search):
     click.echo(_json(scores))
 
 
+@main.command("import")
+@click.argument("directory", type=click.Path())
+@click.argument("run_dir", type=click.Path())
+def import_(directory, run_dir):
+    """Import a folder of MarianMT (OPUS-MT), M2M-100 or NLLB as a run folder.
+
+    DIRECTORY is a folder as Hugging Face transformers writes it or, where huggingface_hub is
+    installed, the name of a model on the hub. Nothing in it is run. The run folder translates as
+    the folder's generation_config.json says, unless it is told otherwise; it can be evaluated,
+    exported, and trained on (`keras-mt train --init RUN_DIR`).
+
+    \b
+    keras-mt import opus-mt-en-de runs/opus_en_de
+    echo "A man sleeps." | keras-mt translate runs/opus_en_de
+    """
+    from keras_mt.convert import import_huggingface
+
+    import_huggingface(directory, run_dir)
+    click.echo(f"imported {directory} into {run_dir}")
+
+
 @main.command()
 @click.argument("run_dir", type=click.Path(exists=True))
 @click.argument("output", type=click.Path())

@@ -515,6 +515,11 @@ class SearchOptions:
     no_repeat_ngram_size: int = option(
         0, "No hypothesis has the same so many tokens in a row twice; 0 allows all.", least=0
     )
+    renormalize: bool = option(
+        False,
+        "Leave tokens that may not come next out of the probabilities, which then sum to 1 without "
+        "them.",
+    )
     temperature: float | None = option(
         None,
         "Divisor of the logits to sample from, above 0.",

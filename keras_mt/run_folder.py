@@ -18,7 +18,7 @@ from keras_mt.files import written_whole
 from keras_mt.models import ARCHITECTURES, architecture_name, find_architecture
 from keras_mt.models.seq2seq import like
 from keras_mt.options import TrainingOptions, TranslationOptions
-from keras_mt.text import BaseTokenizer, Tokenizer
+from keras_mt.text import BaseTokenizer, PretrainedTokenizer, Tokenizer
 from keras_mt.version import __version__
 
 LOG_COLUMNS = (
@@ -56,6 +56,8 @@ _BEFORE_SCHEMAS = {
     "monitor": "val_loss",
     "keep_best": False,
 }
+# The tokenizers that are folders, by the `kind` in their tokenizer.json.
+_TOKENIZERS = {"pretrained": PretrainedTokenizer}
 KEPT = {
     field.metadata["kept"]: field
     for field in dataclasses.fields(TrainingOptions)
@@ -72,6 +74,7 @@ class RunConfig:
         source, target: Language codes.
         options: The options of training that must stay the same, by their names in config.json,
             with what the preset says filled in.
+        license: That of an imported model, and of what is trained from it; None if unknown.
         model: The `get_config` of the model; None before it was built.
         fingerprints: Those of the corpora, `{"train": [...], "validation": ...}`, as
             `Batches.fingerprints` has them, and with adapters `"init"`, that of the weights under
@@ -85,6 +88,7 @@ class RunConfig:
     source: str
     target: str
     options: dict[str, Any]
+    license: str | None = None
     model: dict[str, Any] | None = None
     fingerprints: dict[str, Any] | None = None
     generation: dict[str, Any] | None = None
@@ -119,6 +123,7 @@ class RunConfig:
             source=values["source"],
             target=values["target"],
             options={name: values.get(name) for name in KEPT},
+            license=values.get("license"),
             model=values.get("model"),
             fingerprints=values.get("fingerprints"),
             generation=generation,
@@ -133,6 +138,7 @@ class RunConfig:
             "source": self.source,
             "target": self.target,
             **self.options,
+            "license": self.license,
             "model": self.model,
             "fingerprints": self.fingerprints,
             "generation": self.generation,
@@ -293,21 +299,36 @@ class RunFolder:
         with written_whole(self.model_file) as temporary:
             copy.save(temporary)
 
-    def load_tokenizer(self, kind: type[BaseTokenizer] = Tokenizer) -> BaseTokenizer:
+    def load_tokenizer(self, kind: type[BaseTokenizer] | None = None) -> BaseTokenizer:
         """The tokenizer.
 
         Args:
-            kind: Its class. `Tokenizer` is a file, others are a folder.
+            kind: Its class, where it is none of keras_mt's own. `Tokenizer` is a file, others are a
+                folder.
 
         Raises:
             ValueError: If it is of another kind, or damaged.
         """
+        kind = kind or self._tokenizer_kind()
         if self.tokenizer_path.is_dir() == issubclass(kind, Tokenizer):
             raise ValueError(
                 f"{self.tokenizer_path} is of another kind than {kind.__name__}: load it by its "
                 "own class, and give it to `Translator(model, tokenizer)`."
             )
         return kind.load(self.tokenizer_path)
+
+    def _tokenizer_kind(self):
+        """The class of the tokenizer, one of ours, by what its folder says that it is."""
+        settings = self.tokenizer_path / "tokenizer.json"
+        if settings.is_file():
+            try:
+                return _TOKENIZERS[json.loads(settings.read_text(encoding="utf-8"))["kind"]]
+            except (ValueError, TypeError, KeyError) as error:
+                known = ", ".join(_TOKENIZERS)
+                raise ValueError(
+                    f"{settings} must say which kind it is, of {known}: {error!r}."
+                ) from None
+        return Tokenizer
 
     def save_tokenizer(self, tokenizer: BaseTokenizer) -> None:
         if isinstance(tokenizer, Tokenizer):
@@ -356,6 +377,8 @@ class RunFolder:
             names = [_public_name(name) for name in config.data]
             data = names[0] if len(names) == 1 else names
             card = {"source": config.source, "target": config.target, "data": data}
+            if config.license is not None:
+                card["license"] = config.license
         measured = [row for row in self.read_log() if row.get("val_bleu")]
         if measured:
             card["validation"] = {n: float(measured[-1][f"val_{n}"]) for n in ("bleu", "chrf")}

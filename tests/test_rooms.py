@@ -12,7 +12,7 @@ ROWS = [
     ("metrics", "models", "text"),
     ("data", "decoding", "run_folder"),
     ("plots", "translation"),
-    ("serving", "training"),
+    ("convert", "serving", "training"),
     ("cli",),
     ("__init__", "__main__"),
 ]

@@ -49,7 +49,7 @@ class EncodedPairs:
             codes = [tf.fill(tf.shape(source), code) for code in languages]
             return [
                 tokenizer.source_ids(tokenizer.pieces(source), *codes),
-                tokenizer.target_ids(tokenizer.pieces(target), *codes[1:]),
+                tokenizer.target_ids(tokenizer.target_pieces(target), *codes[1:]),
             ]
 
         def encode(source, target):

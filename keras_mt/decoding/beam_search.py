@@ -292,6 +292,10 @@ def _continuations(logits, length, rows, beams, options, normalize, ids):
     values = _forbid_repeats(values, rows.tokens, options.no_repeat_ngram_size)
     banned = tf.constant([*ids.forbidden, ids.eos], tf.int32)
     banned = tf.where(length + 1 < options.min_length, banned, tf.concat([banned[:-1], [-1]], 0))
+    if options.renormalize:
+        vocab_size = values.shape[-1]
+        struck_out = tf.reduce_max(tf.one_hot(banned, vocab_size, dtype=tf.float32), axis=0)
+        values, normalize = tf.nn.log_softmax(values + NO_HYPOTHESIS * struck_out), False
     if options.samples:
         found = _samples(values, rows, beams, banned, length, options)
     else:

@@ -138,6 +138,7 @@ class PositionalEmbedding(Composite):
         *,
         encoding: str | None = "sinusoidal",
         scale: bool = True,
+        _embedding: keras.layers.ReversibleEmbedding | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -156,7 +157,7 @@ class PositionalEmbedding(Composite):
         self.scale = scale
         self.supports_masking = True
         self.autocast = False  # Half precision would round the tokens.
-        self.embedding = keras.layers.ReversibleEmbedding(
+        self.embedding = _embedding or keras.layers.ReversibleEmbedding(
             vocab_size,
             d_model,
             tie_weights,
@@ -171,7 +172,8 @@ class PositionalEmbedding(Composite):
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
 
     def build(self, input_shape: Shape) -> None:
-        self.embedding.build()
+        if not self.embedding.built:  # One that is shared may be.
+            self.embedding.build()
         if self.encoding == "learned":
             self.position_embeddings = self.add_weight(
                 (self.max_length, self.d_model), _normal(self.d_model), name="positions"
@@ -193,13 +195,20 @@ class PositionalEmbedding(Composite):
             hidden = hidden * math.sqrt(self.d_model)
         if self.encoding is not None:
             hidden = hidden + ops.cast(self._encodings(inputs, positions), hidden.dtype)
-        return self.dropout_layer(hidden, training=training)
+        return self.dropout_layer(self._finished(hidden), training=training)
+
+    def _finished(self, hidden):
+        """What is dropped out from; a subclass may normalise it."""
+        return hidden
+
+    def _table(self):
+        """The encodings `[max_length, d_model]`; a subclass may have others."""
+        if self.encoding == "learned":
+            return self.position_embeddings
+        return sinusoidal_positions(self.max_length, self.d_model)
 
     def _encodings(self, inputs, positions):
-        if self.encoding == "learned":
-            table = ops.convert_to_tensor(self.position_embeddings)
-        else:
-            table = ops.convert_to_tensor(sinusoidal_positions(self.max_length, self.d_model))
+        table = ops.convert_to_tensor(self._table())
         if positions is None:
             self._check_length(inputs)
             return table[: ops.shape(inputs)[1]]

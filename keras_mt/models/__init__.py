@@ -9,6 +9,7 @@ from keras_mt.models.configured import built
 from keras_mt.models.decoder_only import DecoderOnly
 from keras_mt.models.encoder_only import EncoderOnly
 from keras_mt.models.mixture_of_experts import MixtureOfExpertsTransformer
+from keras_mt.models.pretrained import PretrainedTransformer
 from keras_mt.models.recurrent import Recurrent
 from keras_mt.models.seq2seq import Seq2Seq, copy_of
 from keras_mt.models.transformer import PRESETS, Transformer
@@ -18,6 +19,7 @@ ARCHITECTURES = {
     "mixture_of_experts": MixtureOfExpertsTransformer,
     "recurrent": Recurrent,
     "decoder_only": DecoderOnly,
+    "pretrained": PretrainedTransformer,
 }
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "DecoderOnly",
     "EncoderOnly",
     "MixtureOfExpertsTransformer",
+    "PretrainedTransformer",
     "Recurrent",
     "Seq2Seq",
     "Transformer",

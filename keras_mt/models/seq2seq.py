@@ -149,7 +149,7 @@ def copy_of(model: _Model, **config: Any) -> _Model:
             the model is quantized.
     """
     copy = like(model, **config)
-    copy.set_weights(built(model).get_weights())
+    _assign(copy, built(model).weights)
     return copy
 
 
@@ -166,10 +166,16 @@ def untied_copy_of(
         **config: Constructor arguments to set otherwise.
     """
     copy = like(model, **config, tie_output=False)
-    weights, kernel = iter(built(model).get_weights()), embedding(copy).reverse_embeddings
+    weights, kernel = iter(built(model).weights), embedding(copy).reverse_embeddings
     transposed = ops.transpose(embedding(model).embeddings)
-    copy.set_weights([transposed if w is kernel else next(weights) for w in copy.weights])
+    _assign(copy, [transposed if w is kernel else next(weights) for w in copy.weights])
     return copy
+
+
+def _assign(model, weights):
+    """Sets a model's weights one by one: `get_weights` would hold all of them once more."""
+    for variable, value in zip(model.weights, weights, strict=True):
+        variable.assign(ops.cast(value, variable.dtype))
 
 
 def like(model: _Model, **config: Any) -> _Model:

@@ -173,21 +173,7 @@ class Transformer(Seq2Seq, keras.Model):
         decoder_blocks = blocks(DecoderBlock, "decoder", decoder_orders)
         encoder_norm = norm_layer(norm, policy, "encoder_norm") if pre_norm else None
         decoder_norm = norm_layer(norm, policy, "decoder_norm") if pre_norm else None
-
-        source = keras.Input((None,), dtype="int32", name="source")
-        target = keras.Input((None,), dtype="int32", name="target")
-        memory = _in_turn(source, source_embedding, *encoder_blocks, encoder_norm)
-        hidden = target_embedding(target, mask=target_mask(target, padding_id))
-        for decoder_block in decoder_blocks:
-            hidden = decoder_block(hidden, memory)
-        logits = target_embedding(_in_turn(hidden, decoder_norm), reverse=True)
-        super().__init__(inputs={"source": source, "target": target}, outputs=logits, **kwargs)
-        # Not before: torch wants its own constructor first.
-        self.source_embedding, self.target_embedding = source_embedding, target_embedding
-        self.encoder_blocks, self.decoder_blocks = encoder_blocks, decoder_blocks
-        self.encoder_norm, self.decoder_norm = encoder_norm, decoder_norm
-        self.dtype_policy = policy
-        self._config = {
+        config = {
             "vocab_size": vocab_size,
             "num_layers": num_layers,
             "d_model": d_model,
@@ -209,9 +195,35 @@ class Transformer(Seq2Seq, keras.Model):
             "encoder_sublayers": encoder_sublayers,
             "decoder_sublayers": decoder_sublayers,
         }
+        self._compose(
+            config,
+            (source_embedding, target_embedding),
+            (encoder_blocks, decoder_blocks),
+            (encoder_norm, decoder_norm),
+            policy,
+            **kwargs,
+        )
+
+    def _compose(self, config, embeddings, blocks, norms, policy, **kwargs):
+        """Makes the model of its layers, pairs of the encoder's and the decoder's."""
+        source = keras.Input((None,), dtype="int32", name="source")
+        target = keras.Input((None,), dtype="int32", name="target")
+        memory = _in_turn(source, embeddings[0], *blocks[0], norms[0])
+        hidden = embeddings[1](target, mask=target_mask(target, config["padding_id"]))
+        for decoder_block in blocks[1]:
+            hidden = decoder_block(hidden, memory)
+        logits = embeddings[1](_in_turn(hidden, norms[1]), reverse=True)
+        super().__init__(inputs={"source": source, "target": target}, outputs=logits, **kwargs)
+        # Not before: torch wants its own constructor first.
+        self.source_embedding, self.target_embedding = embeddings
+        self.encoder_blocks, self.decoder_blocks = blocks
+        self.encoder_norm, self.decoder_norm = norms
+        self.dtype_policy = policy
+        self._config = config
         for name in ("vocab_size", "d_model", "max_length", "padding_id"):
-            setattr(self, name, self._config[name])
-        self.source_vocab_size = self.target_vocab_size = vocab_size
+            setattr(self, name, config[name])
+        self.source_vocab_size = embeddings[0].vocab_size
+        self.target_vocab_size = embeddings[1].vocab_size
 
     @functools.cached_property
     def encoder(self) -> keras.Model:
@@ -287,7 +299,7 @@ class Transformer(Seq2Seq, keras.Model):
             )
             grown.append(block_cache)
         logits = self.target_embedding(_in_turn(hidden, self.decoder_norm), reverse=True)
-        logits = ops.reshape(logits, (*ops.shape(tokens), self.vocab_size))
+        logits = ops.reshape(logits, (*ops.shape(tokens), self.target_vocab_size))
         return logits, {**cache, "target": grown}
 
     def attention(self, source: Tensor, target: Tensor) -> Tensor:

@@ -68,6 +68,24 @@ class BaseTokenizer(abc.ABC):
             Ragged int32 `[batch, (tokens)]`.
         """
 
+    def target_pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
+        """The `pieces` of targets, where those of the two sides are not the same."""
+        return self.pieces(strings)
+
+    def marks(self, strings: tf.Tensor) -> tf.RaggedTensor | None:
+        """The piece that a source begins with, if it holds for all of it, as `>>fra<<` does.
+
+        Each segment of the source then begins with it.
+
+        Args:
+            strings: String tensor `[batch]`.
+
+        Returns:
+            Ragged int32 `[batch, (tokens)]`, at most one in a row; None where there are no such
+            pieces.
+        """
+        return None
+
     def source_ids(
         self,
         pieces: tf.RaggedTensor,
@@ -92,10 +110,15 @@ class BaseTokenizer(abc.ABC):
         """What the model shall write after `bos_id`: what is forced, the pieces, and the end."""
         forced = self.forced_ids(target_language)
         ids = with_end(pieces, self.eos_id)
-        return ids if forced is None else tf.concat([tf.cast(forced, ids.dtype), ids], axis=1)
+        if forced is None:
+            return ids
+        forced = tf.broadcast_to(tf.cast(forced, ids.dtype), (ids.nrows(), forced.shape[1]))
+        return tf.concat([forced, ids], axis=1)
 
     def forced_ids(self, target_language: tf.Tensor | None = None) -> tf.Tensor | None:
         """What every translation begins with, int32 `[batch, forced]`, or None for nothing.
+
+        One row where it is the same for all.
 
         It counts in a hypothesis's length and costs nothing.
         """
@@ -120,6 +143,10 @@ class BaseTokenizer(abc.ABC):
     @abc.abstractmethod
     def id_to_string(self, ids: tf.Tensor) -> tf.Tensor:
         """The pieces as strings, of the shape of the ids; `▁` stands for a space."""
+
+    def source_id_to_string(self, ids: tf.Tensor) -> tf.Tensor:
+        """The `id_to_string` of sources, where the two sides have vocabularies of their own."""
+        return self.id_to_string(ids)
 
     def sample(
         self,

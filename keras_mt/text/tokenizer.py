@@ -50,7 +50,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
 
     def __init__(self, model: bytes):
         super().__init__(model)
-        self._model_resource = _NamedModel(model, None)
+        self._model_resource = NamedModel(model, None)
         self.model = model
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         pieces = range(self._processor.get_piece_size())
@@ -263,7 +263,7 @@ def _as_text(strings):
     return tf.strings.regex_replace(strings, "▁", "_")
 
 
-class _NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):
+class NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):
     """The model's resource, owned by its name.
 
     tensorflow_text's own belongs to a cached kernel, and dies when TensorFlow empties that cache,

@@ -129,7 +129,10 @@ def _train(strategy, folder, corpora, source, target, options, report):
         base = _base(options, resumed)
         config = RunConfig(corpora, source, target, _kept_options(options, begun, base))
         if base is not None and base[0].config is not None:
-            config = dataclasses.replace(config, generation=base[0].config.generation)
+            before = base[0].config
+            config = dataclasses.replace(
+                config, generation=before.generation, license=before.license
+            )
         _check_same(folder, begun, config)
         build = _builder(options, resumed, config, base)
         tokenizer = _tokenizer(folder, options, base, pairs, report)
@@ -426,6 +429,7 @@ def _fingerprinted(config, begun, base, batches, validation, report):
         data=begun.data,
         model=begun.model,
         generation=begun.generation,
+        license=begun.license,
         versions=begun.versions,
     )
     if begun.fingerprints is None:
@@ -618,7 +622,7 @@ def _tokenizer(folder, options, base, pairs, report):
             raise FileNotFoundError(f"There is no tokenizer at {path}.")
         given = Tokenizer.load(path)
     if folder.tokenizer_path.exists():
-        tokenizer = folder.load_tokenizer(Tokenizer if given is None else type(given))
+        tokenizer = folder.load_tokenizer(None if given is None else type(given))
         if given is not None and given.fingerprint != tokenizer.fingerprint:
             raise ValueError(
                 f"{folder} holds a run with another tokenizer: give it the same one, or none, to "

@@ -135,7 +135,7 @@ class TranslationGraph:
         if own is not None:
             columns["own"] = {n: tf.gather(x, segments.row) for n, x in own.items()}
         if prefix is not None:
-            prefix = self.tokenizer.pieces(prefix)
+            prefix = self.tokenizer.target_pieces(prefix)
             refused |= prefix.row_lengths() > self.target_limit
             # Of the first segment of its text.
             counts = tf.where(_is_first(segments.row), self.target_limit, 0)
@@ -207,7 +207,7 @@ class TranslationGraph:
         joined = _joined(found, segments, batch, float(self.options.length_penalty))
         place = tf.gather(joined["place"][:, :1], segments.row)
         written = tf.gather(found["translations"], place, batch_dims=1)[:, 0]
-        translated = tokenizer.pieces(written)
+        translated = tokenizer.target_pieces(written)
         source, given, row, refused = self._given(text, target, unknown)
         refused &= ~own
         kept = tf.gather(~own, row)
@@ -232,9 +232,12 @@ class TranslationGraph:
             "attention": _block_diagonal(attention, ids, source, row, batch),
             "refused": refused,
         }
-        for side, tokens in (("source", source), ("target", ids)):
+        for side, tokens, id_to_string in (
+            ("source", source, tokenizer.source_id_to_string),
+            ("target", ids, tokenizer.id_to_string),
+        ):
             row_of_token = tf.gather(row, tokens.value_rowids())
-            pieces = tokenizer.id_to_string(tokens.flat_values)
+            pieces = id_to_string(tokens.flat_values)
             pieces = tf.RaggedTensor.from_value_rowids(pieces, row_of_token, batch)
             outputs[f"{side}_tokens"] = pieces.to_tensor("")
             outputs[f"{side}_lengths"] = tf.cast(pieces.row_lengths(), tf.int32)
@@ -264,13 +267,20 @@ class TranslationGraph:
         sentences, glue = split_text(lines, where)
         line = tf.cast(sentences.value_rowids(), tf.int32)
         glue = tf.where(_is_first(line), tf.gather(line_glue, line), glue.flat_values)
+        marks = self.tokenizer.marks(lines)
         pieces, sentence = cut(
             self.tokenizer.pieces(sentences.flat_values),
             tf.constant(self.tokenizer.begins_word),
-            self.source_limit,
+            self.source_limit - (marks is not None),
         )
         glue = tf.where(_is_first(sentence), tf.gather(glue, sentence), " ")
-        return _Segments(pieces, tf.gather(tf.gather(row, line), sentence), glue)
+        line = tf.gather(line, sentence)
+        if marks is not None:  # The first segment of a line has its own.
+            marks = tf.gather(marks, line)
+            again = tf.repeat(~_is_first(line), marks.row_lengths())
+            marks = tf.ragged.boolean_mask(marks, marks.with_values(again))
+            pieces = tf.concat([marks, pieces], axis=1)
+        return _Segments(pieces, tf.gather(row, line), glue)
 
     def _given(self, text, target, unknown):
         """Pieces of both sides of given pairs, line by line where both sides have as many.
@@ -289,7 +299,8 @@ class TranslationGraph:
             for side in (text, target)
         ]
         row = tf.cast(lines[0].value_rowids(), tf.int32)
-        source, target = (self.tokenizer.pieces(side.flat_values) for side in lines)
+        source = self.tokenizer.pieces(lines[0].flat_values)
+        target = self.tokenizer.target_pieces(lines[1].flat_values)
         long = source.row_lengths() > self.source_limit
         long |= target.row_lengths() > self.target_limit
         refused = tf.math.unsorted_segment_max(tf.cast(long, tf.int32), row, tf.shape(text)[0]) > 0

@@ -374,7 +374,7 @@ class Translator(BaseTranslator):
     def _why_none(self, i, prefixes):
         limit = self._graph.target_limit
         if prefixes is not None:
-            pieces = self.tokenizer.pieces(tf.constant([_utf8("prefix", prefixes[i])]))
+            pieces = self.tokenizer.target_pieces(tf.constant([_utf8("prefix", prefixes[i])]))
             if int(pieces.row_lengths()[0]) > limit:
                 return _too_long(f"Prefix {i}", limit)
         return super()._why_none(i, prefixes)

@@ -1,0 +1,653 @@
+"""Folders of transformers' MarianMT, M2M-100 and NLLB, as models and tokenizers of ours.
+
+A folder is foreign: nothing that is in it is run, and what is not understood is refused by the name
+of the file or the field.
+"""
+
+import dataclasses
+import importlib.util
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import sentencepiece
+
+from keras_mt.convert import languages
+from keras_mt.convert.weights import read_weights
+from keras_mt.files import written_whole
+from keras_mt.models import PretrainedTransformer, built, copy_of
+from keras_mt.options import TranslationOptions
+from keras_mt.run_folder import RunConfig, RunFolder
+from keras_mt.text import PretrainedTokenizer
+from keras_mt.translation import Translator
+
+# What is not in config.json has transformers' default.
+_DEFAULTS = {
+    "max_position_embeddings": 1024,
+    "encoder_layers": 12,
+    "encoder_ffn_dim": 4096,
+    "encoder_attention_heads": 16,
+    "decoder_layers": 12,
+    "decoder_ffn_dim": 4096,
+    "decoder_attention_heads": 16,
+    "d_model": 1024,
+    "dropout": 0.1,
+    "share_encoder_decoder_embeddings": True,
+    "tie_word_embeddings": True,
+}
+# Arguments of PretrainedTransformer by the fields of config.json that they are equal to.
+_ARGUMENTS = {
+    "vocab_size": "vocab_size",
+    "d_model": "d_model",
+    "encoder_layers": "num_encoder_layers",
+    "decoder_layers": "num_decoder_layers",
+    "encoder_attention_heads": "num_encoder_heads",
+    "decoder_attention_heads": "num_decoder_heads",
+    "encoder_ffn_dim": "encoder_d_ff",
+    "decoder_ffn_dim": "decoder_d_ff",
+    "max_position_embeddings": "max_length",
+    "pad_token_id": "padding_id",
+    "dropout": "dropout",
+    "activation_function": "activation",
+    "scale_embedding": "scale_embeddings",
+    "share_encoder_decoder_embeddings": "share_embeddings",
+    "tie_word_embeddings": "tie_output",
+}
+_ACTIVATIONS = ("relu", "gelu", "silu", "swish")
+_MOST_POSITIONS = 2**16
+
+# Names of weights by ours. Of a block:
+_BLOCK = {
+    "self_attention/query": "self_attn.q_proj",
+    "self_attention/key": "self_attn.k_proj",
+    "self_attention/value": "self_attn.v_proj",
+    "self_attention/output": "self_attn.out_proj",
+    "self_attention_norm": "self_attn_layer_norm",
+    "cross_attention/query": "encoder_attn.q_proj",
+    "cross_attention/key": "encoder_attn.k_proj",
+    "cross_attention/value": "encoder_attn.v_proj",
+    "cross_attention/output": "encoder_attn.out_proj",
+    "cross_attention_norm": "encoder_attn_layer_norm",
+    "feed_forward/inner": "fc1",
+    "feed_forward/output": "fc2",
+    "feed_forward_norm": "final_layer_norm",
+}
+# Of all else, the first that is there: of weights that are tied a file may hold any.
+_SHARED = ("shared", "decoder.embed_tokens", "encoder.embed_tokens", "lm_head")
+_OUTSIDE = {
+    "embedding/embedding/embeddings": _SHARED,
+    "source_embedding/embedding/embeddings": ("encoder.embed_tokens", "shared"),
+    "target_embedding/embedding/embeddings": ("decoder.embed_tokens", "shared", "lm_head"),
+    "source_embedding/norm": ("encoder.layernorm_embedding",),
+    "target_embedding/norm": ("decoder.layernorm_embedding",),
+    "encoder_norm": ("encoder.layer_norm",),
+    "decoder_norm": ("decoder.layer_norm",),
+}
+# Last names: ours, PyTorch's and those of tf_model.h5.
+_LAST = {
+    "kernel": ("weight", "kernel"),
+    "bias": ("bias", "bias"),
+    "gamma": ("weight", "gamma"),
+    "beta": ("bias", "beta"),
+    "embeddings": ("weight", "embeddings"),
+    "reverse_embeddings": ("weight", "weight"),
+}
+# They are computed, or the same as another that they are tied to.
+_SPARE = re.compile(
+    r"(encoder|decoder)\.embed_positions\..*|((encoder|decoder)\.embed_tokens|shared|lm_head)\..*"
+)
+
+# Fields of generation_config.json that are options of a Translator, under another name or not.
+_GENERATION = {
+    "num_beams": "beam_size",
+    "length_penalty": "length_penalty",
+    "early_stopping": "early_stopping",
+    "min_length": "min_length",
+    "repetition_penalty": "repetition_penalty",
+    "no_repeat_ngram_size": "no_repeat_ngram_size",
+    "renormalize_logits": "renormalize",
+}
+# Fields that would change what is generated and are not supported, unless they are such.
+_NEUTRAL = {
+    "do_sample": (False,),
+    "num_beam_groups": (1,),
+    "diversity_penalty": (0,),
+    "encoder_repetition_penalty": (1,),
+    "encoder_no_repeat_ngram_size": (0,),
+    "min_new_tokens": (0,),
+    "begin_suppress_tokens": ([],),
+    "force_words_ids": (),
+    "constraints": (),
+    "sequence_bias": (),
+    "exponential_decay_length_penalty": (),
+    "penalty_alpha": (0,),
+    "guidance_scale": (1,),
+    "watermarking_config": (),
+    "forced_decoder_ids": (),
+}
+
+
+class _Folder:
+    """The files of a folder by name, and what they say."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = self.json("config.json")
+        self.tokenizer = self.json("tokenizer_config.json", optional=True)
+        generation = self.json("generation_config.json", optional=True)
+        # Older folders have it all in one file; what is null is not there.
+        self.generation = {n: x for n, x in {**self.config, **generation}.items() if x is not None}
+
+    def json(self, name: str, optional: bool = False) -> dict[str, Any]:
+        if optional and not (self.path / name).is_file():
+            return {}
+        try:
+            value = json.loads(self.read(name).decode("utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{self.path / name} is not JSON: {error}") from None
+        if not isinstance(value, dict):
+            raise ValueError(f"{self.path / name} must hold a JSON object.")
+        return value
+
+    def read(self, name: str) -> bytes:
+        path = self.path / name
+        if not path.is_file():
+            raise FileNotFoundError(f"{self.path} is not a folder to import: it has no {name}.")
+        if path.stat().st_size > 2**28:
+            raise ValueError(f"{path} is too large.")
+        return path.read_bytes()
+
+    def refuse(
+        self, field: str, value: Any, expected: str, file: str = "config.json"
+    ) -> ValueError:
+        return ValueError(
+            f"{self.path / file}: {field} must be {expected}. Received: {field}={value!r}"
+        )
+
+    def id(self, field: str) -> int:
+        """A token id that generation goes by."""
+        value = self.generation.get(field)
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        if type(value) is not int or value < 0:
+            raise self.refuse(field, value, "a token id")
+        return value
+
+    def vocabulary(self, name: str) -> dict[str, int]:
+        ids = self.json(name)
+        if not all(type(i) is int and i >= 0 for i in ids.values()):
+            raise ValueError(f"{self.path / name} must give each piece its id, an integer.")
+        return ids
+
+    def sentencepiece(self, name: str) -> bytes:
+        model = self.read(name)
+        try:
+            sentencepiece.SentencePieceProcessor(model_proto=model)
+        except RuntimeError:
+            raise ValueError(f"{self.path / name} is no SentencePiece model.") from None
+        return model
+
+
+class _Imported(NamedTuple):
+    model: PretrainedTransformer  # In the dtype of the weights.
+    tokenizer: PretrainedTokenizer
+    generation: dict[str, Any]
+    card: dict[str, Any]
+
+
+def from_huggingface(directory: str | os.PathLike) -> Translator:
+    """A translator from a folder of MarianMT, M2M-100 or NLLB, as transformers writes them.
+
+    It decodes as the folder's generation_config.json says, and takes each line whole, as
+    transformers does; `split_sentences` of `keras_mt.Translator` is what else there is.
+
+    Args:
+        directory: The folder, with config.json, the weights (model.safetensors, also in shards,
+            pytorch_model.bin or tf_model.h5) and the tokenizer's files; or, where huggingface_hub
+            is installed, the name of a model on the hub, such as `Helsinki-NLP/opus-mt-en-de`.
+
+    Returns:
+        A `keras_mt.Translator`, which computes in float32.
+
+    Raises:
+        FileNotFoundError: If a file is missing; the message says which.
+        ValueError: If the folder is not understood; the message names the file or the field.
+
+    Example:
+
+    >>> translator = from_huggingface("opus-mt-en-de")  # doctest: +SKIP
+    >>> translator("The book is on the table.")  # doctest: +SKIP
+    'Das Buch liegt auf dem Tisch.'
+    """
+    imported = _read(directory)
+    model = imported.model
+    if model.compute_dtype != "float32":
+        model = copy_of(model, dtype="float32")
+    translator = Translator(model, imported.tokenizer, **imported.generation)
+    translator.card = imported.card
+    return translator
+
+
+def import_huggingface(directory: str | os.PathLike, run_dir: str | os.PathLike) -> None:
+    """Writes a folder of MarianMT, M2M-100 or NLLB as a run folder; `keras-mt import` is this.
+
+    Weights in half precision stay so on the disk.
+
+    Args:
+        directory: As in `from_huggingface`.
+        run_dir: The run folder to write; it appears whole.
+
+    Raises:
+        FileExistsError: If the run folder is there.
+        FileNotFoundError, ValueError: As in `from_huggingface`.
+    """
+    run_dir = Path(run_dir)
+    if run_dir.exists():
+        raise FileExistsError(f"{run_dir} exists; give a new folder.")
+    imported = _read(directory)
+    run_dir.absolute().parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(run_dir.absolute()) as temporary:
+        temporary.mkdir()
+        folder = RunFolder(temporary)
+        folder.save_tokenizer(imported.tokenizer)
+        imported.model.save(folder.model_file)
+        folder.write_config(_run_config(imported))
+
+
+def _run_config(imported):
+    return RunConfig(
+        data=[],
+        source=imported.card["source"],
+        target=imported.card["target"],
+        options={},
+        model=imported.model.get_config(),
+        license=imported.card.get("license"),
+    )
+
+
+def _read(directory):
+    folder = _Folder(_local(directory))
+    family = folder.config.get("model_type")
+    if family not in _FAMILIES:
+        raise folder.refuse("model_type", family, f"one of {', '.join(_FAMILIES)}")
+    arguments, read_tokenizer = _FAMILIES[family]
+    arguments = _arguments(folder, arguments)
+    weights = read_weights(folder.path)
+    _check_sizes(folder, arguments, weights)
+    tokenizer, more = read_tokenizer(folder, arguments)
+    model = _model(folder, arguments, weights)
+    generation = _known({**_generation(folder, arguments), **more})
+    return _Imported(model, tokenizer, generation, _card(folder))
+
+
+def _local(directory):
+    path = Path(directory)
+    if path.is_dir() or not re.fullmatch(r"[\w.-]+/[\w.-]+", str(directory)):
+        if not path.is_dir():
+            raise FileNotFoundError(f"There is no folder {path}.")
+        return path
+    if importlib.util.find_spec("huggingface_hub") is None:
+        raise FileNotFoundError(
+            f"There is no folder {path}. If it is a model's name on the hub, "
+            "`pip install huggingface_hub` to have it fetched."
+        )
+    import huggingface_hub
+
+    patterns = ["*.json", "*.spm", "sentencepiece.bpe.model", "README.md"]
+    names = huggingface_hub.list_repo_files(str(directory))
+    for weights in ("model.safetensors", "pytorch_model.bin", "tf_model.h5"):
+        if weights in names or f"{weights}.index.json" in names:
+            patterns.append(f"{weights.partition('.')[0]}*.{weights.partition('.')[2]}")
+            break
+    return Path(huggingface_hub.snapshot_download(str(directory), allow_patterns=patterns))
+
+
+def _arguments(folder, fixed):
+    """The arguments of the model, from config.json."""
+    config = {**_DEFAULTS, **fixed["defaults"], **folder.config}
+    for field, value in fixed["switches"].items():
+        if config.get(field, value) not in (value, None):
+            raise folder.refuse(field, config[field], repr(value))
+    arguments = {ours: config.get(field) for field, ours in _ARGUMENTS.items()}
+    fields = {ours: field for field, ours in _ARGUMENTS.items()}
+    for name, value in arguments.items():
+        field = fields[name]
+        if name == "activation":
+            if value not in _ACTIVATIONS:
+                raise folder.refuse(field, value, f"one of {', '.join(_ACTIVATIONS)}")
+        elif name in ("scale_embeddings", "share_embeddings", "tie_output"):
+            if type(value) is not bool:
+                raise folder.refuse(field, value, "true or false")
+        elif name == "dropout":
+            if type(value) not in (int, float) or not 0 <= value < 1:
+                raise folder.refuse(field, value, "at least 0 and below 1")
+        elif type(value) is not int or value < (name != "padding_id"):
+            raise folder.refuse(field, value, "a positive integer")
+    for side in ("encoder", "decoder"):
+        if arguments["d_model"] % (heads := arguments[f"num_{side}_heads"]):
+            raise folder.refuse(f"{side}_attention_heads", heads, "a divisor of d_model")
+    if arguments["max_length"] > _MOST_POSITIONS:
+        raise folder.refuse(
+            "max_position_embeddings", arguments["max_length"], f"at most {_MOST_POSITIONS}"
+        )
+    if not arguments["share_embeddings"]:
+        size = config.get("decoder_vocab_size") or arguments["vocab_size"]
+        if type(size) is not int or size < 1:
+            raise folder.refuse("decoder_vocab_size", size, "a positive integer")
+        arguments["target_vocab_size"] = size
+    return {**arguments, **fixed["arguments"]}
+
+
+def _check_sizes(folder, arguments, weights):
+    """Holds what the sizes follow from against the weights, before memory is taken for them."""
+    sizes = {
+        "vocab_size": (("shared", "encoder.embed_tokens", "lm_head"), 0, "vocab_size"),
+        "d_model": (("shared", "encoder.embed_tokens", "lm_head"), 1, "d_model"),
+        "encoder_ffn_dim": (("encoder.layers.0.fc1",), 0, "encoder_d_ff"),
+        "decoder_ffn_dim": (("decoder.layers.0.fc1",), 0, "decoder_d_ff"),
+    }
+    if not arguments["share_embeddings"]:
+        names = ("decoder.embed_tokens", "shared", "lm_head")
+        sizes["decoder_vocab_size"] = (names, 0, "target_vocab_size")
+    for field, (names, axis, argument) in sizes.items():
+        shape = _tensor(weights, names, "bias" if "fc1" in names[0] else "embeddings")[0].shape
+        if len(shape) <= axis or shape[axis] != arguments[argument]:
+            raise folder.refuse(
+                field, arguments[argument], f"as {names[0]} has it, of the shape {tuple(shape)}"
+            )
+    for side in ("encoder", "decoder"):
+        layers = {n.split(".")[2] for n in weights if n.startswith(f"{side}.layers.")}
+        if len(layers) != (number := arguments[f"num_{side}_layers"]):
+            raise folder.refuse(f"{side}_layers", number, f"{len(layers)}, as the weights have")
+
+
+def _model(folder, arguments, weights):
+    """The model with the folder's weights, in their dtype."""
+    arguments["normalize_embeddings"] = _has(weights, "encoder.layernorm_embedding")
+    arguments["final_norm"] = _has(weights, "encoder.layer_norm")
+    for field, argument in (
+        ("normalize_embedding", "normalize_embeddings"), ("add_final_layer_norm", "final_norm"),
+    ):  # fmt: skip
+        if folder.config.get(field) and not arguments[argument]:
+            raise folder.refuse(field, True, "false, as the weights have no such normalisation")
+    dtypes = {str(x.dtype) for name, x in weights.items() if len(x.shape) > 1 and not _spare(name)}
+    dtype = dtypes.pop() if len(dtypes) == 1 else "float32"
+    if dtype not in ("float16", "bfloat16"):
+        dtype = "float32"
+    model = built(PretrainedTransformer(**arguments, dtype=dtype))
+    used = set()
+    for variable in model.variables:
+        if "seed_generator" in variable.path:
+            continue
+        tensor, transposed = _tensor_of(folder, weights, variable, used)
+        if tensor is None:
+            continue
+        values = np.asarray(tensor)
+        values = (values.T if transposed else values).reshape(variable.shape)
+        variable.assign(values)
+    if unknown := sorted(name for name in weights if name not in used and not _spare(name)):
+        raise ValueError(f"{folder.path} has weights that are not understood: {unknown[0]}.")
+    return model
+
+
+def _tensor_of(folder, weights, variable, used):
+    """The tensor of a variable, and whether it is transposed; None for a bias that is not there."""
+    place, _, last = variable.path.rpartition("/")
+    if last == "logits_bias":
+        if "final_logits_bias" not in weights:
+            return None, False
+        names, last = ("final_logits_bias",), ""
+    elif last == "reverse_embeddings":
+        names = ("lm_head",)
+    elif block := re.fullmatch(r"(encoder|decoder)_(\d+)/(.+)", place):
+        names = (f"{block[1]}.layers.{block[2]}.{_BLOCK[block[3]]}",)
+    else:
+        names = _OUTSIDE[f"{place}/{last}" if last == "embeddings" else place]
+    tensor, name = _tensor(weights, names, last)
+    used.add(name)
+    transposed = last == "reverse_embeddings" or (last == "kernel" and name.endswith(".weight"))
+    shape = tuple(tensor.shape)[::-1] if transposed else tuple(tensor.shape)
+    if shape != tuple(variable.shape) and (last or shape != (1, *variable.shape)):
+        raise ValueError(
+            f"{folder.path}: {name} must be of the shape {tuple(variable.shape)}, as config.json "
+            f"says. It is {shape}."
+        )
+    return tensor, transposed
+
+
+def _tensor(weights, names, last):
+    """The first tensor that is there, and its name."""
+    lasts = [f".{each}" for each in dict.fromkeys((*_LAST[last], "weight"))] if last else [""]
+    for name in names:
+        for each in lasts:
+            if f"{name}{each}" in weights:
+                return weights[f"{name}{each}"], f"{name}{each}"
+    raise ValueError(f"The weights have no {names[0]}{lasts[0]}.")
+
+
+def _has(weights, name):
+    return any(each.startswith(f"{name}.") for each in weights)
+
+
+def _spare(name):
+    return _SPARE.fullmatch(name) is not None
+
+
+def _generation(folder, arguments):
+    """What generation_config.json says, as options of a `keras_mt.Translator`."""
+    given = folder.generation
+    for field, neutral in _NEUTRAL.items():
+        if given.get(field) is not None and given[field] not in neutral:
+            raise folder.refuse(
+                field, given[field], "left out: it is not supported", "generation_config.json"
+            )
+    found = {ours: given[field] for field, ours in _GENERATION.items() if field in given}
+    options = {"beam_size": 1, "early_stopping": False, **found, "split_sentences": False}
+    # It counts the start too.
+    longest = given.get("max_new_tokens") or given.get("max_length", 0) - 1
+    if longest > 0:
+        options["max_length"] = min(longest, arguments["max_length"])
+    if "forced_eos_token_id" in given:
+        if folder.id("forced_eos_token_id") != folder.id("eos_token_id"):
+            raise folder.refuse("forced_eos_token_id", given["forced_eos_token_id"], "eos_token_id")
+        options["force_end"] = True
+    return options
+
+
+def _known(options):
+    fields = {field.name for field in dataclasses.fields(TranslationOptions)}
+    return {name: value for name, value in options.items() if name in fields}
+
+
+def _forbidden(folder):
+    """The tokens that generation_config.json forbids."""
+    words = folder.generation.get("bad_words_ids", [])
+    suppressed = folder.generation.get("suppress_tokens", [])
+    tokens = {token for word in words if len(word) == 1 for token in word} | {*suppressed}
+    if any(len(word) != 1 for word in words) or not all(type(token) is int for token in tokens):
+        raise folder.refuse(
+            "bad_words_ids", words, "single tokens, each in a list", "generation_config.json"
+        )
+    return sorted(tokens)
+
+
+def _card(folder):
+    """What there is to say of the model: its languages, where it is from, its licence."""
+    sides = [
+        folder.tokenizer.get(f"{side}_lang") or folder.tokenizer.get(f"{short}_lang") or ""
+        for side, short in (("source", "src"), ("target", "tgt"))
+    ]
+    card = {"source": sides[0], "target": sides[1]}
+    readme = folder.path / "README.md"
+    if readme.is_file():
+        head = readme.read_text(encoding="utf-8", errors="replace")[:65536].split("\n---")[0]
+        if found := re.search(r"^license:[ \t]*(\S+)", head, re.MULTILINE):
+            card["license"] = found[1].strip("\"'")
+    return card
+
+
+def _marian_tokenizer(folder, arguments):
+    apart = folder.tokenizer.get("separate_vocabs", False) or not arguments["share_embeddings"]
+    vocabularies = [folder.vocabulary("vocab.json")]
+    if apart and (folder.path / "target_vocab.json").is_file():
+        vocabularies.append(folder.vocabulary("target_vocab.json"))
+    marks = {p: i for p, i in vocabularies[0].items() if p.startswith(">>") and p.endswith("<<")}
+    _check_special(folder, vocabularies[0], arguments)
+    forced = (
+        [folder.id("forced_bos_token_id")] if "forced_bos_token_id" in folder.generation else []
+    )
+    models = [folder.sentencepiece(f"{side}.spm") for side in ("source", "target")]
+    sizes = [arguments["vocab_size"], arguments.get("target_vocab_size", arguments["vocab_size"])]
+    tokenizer = PretrainedTokenizer(
+        models if models[0] != models[1] else models[:1],
+        [
+            _by_id(folder, vocabulary, size)
+            for vocabulary, size in zip(vocabularies, sizes, strict=False)
+        ],
+        special=["<unk>", "</s>", "<pad>"],
+        padding_id=arguments["padding_id"],
+        bos_id=folder.id("decoder_start_token_id"),
+        eos_id=folder.id("eos_token_id"),
+        source_eos_id=_special(folder, vocabularies[0], "</s>"),
+        forbidden_ids=_forbidden(folder),
+        marks=marks,
+        forced=forced,
+        description="MarianMT's: SentencePiece with vocab.json",
+    )
+    return tokenizer, {}
+
+
+def _multilingual_tokenizer(folder, arguments):
+    """M2M-100's, or NLLB's, which has no vocab.json."""
+    kind = folder.tokenizer.get("tokenizer_class") or folder.config.get("tokenizer_class")
+    if kind not in (None, "M2M100Tokenizer", "NllbTokenizer", "NllbTokenizerFast"):
+        raise folder.refuse(
+            "tokenizer_class", kind, "M2M100Tokenizer or NllbTokenizer", "tokenizer_config.json"
+        )
+    model = folder.sentencepiece("sentencepiece.bpe.model")
+    if kind == "M2M100Tokenizer" or (kind is None and (folder.path / "vocab.json").is_file()):
+        name, token = "M2M-100", "__{}__"
+        vocabulary, codes = _m2m100_vocabulary(folder)
+    else:
+        name, token = "NLLB", "{}"
+        vocabulary, codes = _nllb_vocabulary(folder, model)
+    size = arguments["vocab_size"]
+    codes = {code: id for code, id in codes.items() if id < size}
+    _check_special(folder, vocabulary, arguments)
+    if not codes or folder.id("eos_token_id") != vocabulary["</s>"]:
+        raise folder.refuse("vocab_size", size, "such that the languages have ids")
+    defaults = {
+        "source_language": folder.tokenizer.get("src_lang"),
+        "target_language": folder.tokenizer.get("tgt_lang"),
+    }
+    if "forced_bos_token_id" in folder.generation:
+        forced = folder.id("forced_bos_token_id")
+        defaults["target_language"] = next((c for c, id in codes.items() if id == forced), None)
+    tokenizer = PretrainedTokenizer(
+        [model],
+        [_by_id(folder, vocabulary | {token.format(c): id for c, id in codes.items()}, size)],
+        special=["<unk>", "<s>", "<pad>", "</s>"],
+        padding_id=arguments["padding_id"],
+        bos_id=folder.id("decoder_start_token_id"),
+        eos_id=folder.id("eos_token_id"),
+        forbidden_ids=_forbidden(folder),
+        languages=codes,
+        language_first=not folder.tokenizer.get("legacy_behaviour", False),
+        description=f"{name}'s: SentencePiece and languages",
+    )
+    return tokenizer, {name: code for name, code in defaults.items() if code in codes}
+
+
+def _m2m100_vocabulary(folder):
+    vocabulary = folder.vocabulary("vocab.json")
+    known = {"m2m100": languages.M2M100, "wmt21": languages.WMT21}
+    codes = folder.tokenizer.get("language_codes", "m2m100")
+    if codes not in known:
+        raise folder.refuse("language_codes", codes, " or ".join(known), "tokenizer_config.json")
+    return vocabulary, {code: len(vocabulary) + i for i, code in enumerate(known[codes].split())}
+
+
+def _nllb_vocabulary(folder, model):
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    if (processor.unk_id(), processor.bos_id(), processor.eos_id()) != (0, 1, 2):
+        raise ValueError(
+            f"{folder.path / 'sentencepiece.bpe.model'} must have the ids 0, 1, 2 for unknown, "
+            "start and end."
+        )
+    number = processor.get_piece_size()
+    special = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
+    pieces = {processor.id_to_piece(i): i + 1 for i in range(3, number)}
+    return {**pieces, **special}, _nllb_languages(folder, number + 1)
+
+
+def _nllb_languages(folder, first):
+    """The ids of the languages, by whichever file says them; else as NLLB-200 has them."""
+    added = folder.tokenizer.get("added_tokens_decoder", {})
+    found = {entry["content"]: int(id) for id, entry in added.items()}
+    found |= folder.json("added_tokens.json", optional=True)
+    if not found:
+        added = folder.json("tokenizer.json", optional=True).get("added_tokens", [])
+        found = {entry["content"]: entry["id"] for entry in added}
+    found = {code: id for code, id in found.items() if re.fullmatch("[a-z]{3}_[A-Z][a-z]{3}", code)}
+    return found or {code: first + i for i, code in enumerate(languages.NLLB.split())}
+
+
+def _special(folder, vocabulary, piece):
+    if piece not in vocabulary:
+        raise ValueError(f"{folder.path / 'vocab.json'} must have {piece}.")
+    return vocabulary[piece]
+
+
+def _check_special(folder, vocabulary, arguments):
+    for piece in ("<unk>", "</s>", "<pad>"):
+        _special(folder, vocabulary, piece)
+    if vocabulary["<pad>"] != arguments["padding_id"]:
+        raise folder.refuse(
+            "pad_token_id", arguments["padding_id"], f"{vocabulary['<pad>']}, that of <pad>"
+        )
+
+
+def _by_id(folder, vocabulary, size):
+    """The pieces in the order of their ids, an empty one where there is none."""
+    pieces = [""] * size
+    for piece, id in vocabulary.items():
+        if id >= size:
+            raise folder.refuse("vocab_size", size, f"more than {id}, the id of {piece!r}")
+        pieces[id] = piece.encode("utf-8", "replace").decode("utf-8")
+    return pieces
+
+
+# For each model_type: what config.json has unless it says, fields that must be so, arguments of the
+# model; and a function that makes the tokenizer and more options of a Translator.
+_FAMILIES: dict[str, tuple[dict[str, dict], Callable]] = {
+    "marian": (
+        {
+            "defaults": {
+                "vocab_size": 58101,
+                "pad_token_id": 58100,
+                "activation_function": "gelu",
+                "scale_embedding": False,
+            },
+            "switches": {"normalize_before": False, "static_position_embeddings": True},
+            "arguments": {"positions": "marian", "pre_norm": False, "logits_bias": True},
+        },
+        _marian_tokenizer,
+    ),
+    "m2m_100": (
+        {
+            "defaults": {
+                "vocab_size": 128112,
+                "pad_token_id": 1,
+                "activation_function": "relu",
+                "scale_embedding": True,
+            },
+            "switches": {},
+            "arguments": {"positions": "fairseq", "pre_norm": True, "logits_bias": False},
+        },
+        _multilingual_tokenizer,
+    ),
+}

@@ -1,0 +1,240 @@
+"""Weights in the files of others, by their names, without running anything that is in a file.
+
+No tensor is read before it is asked for: what a file says of sizes is held against the file's own.
+"""
+
+import collections
+import json
+import math
+import pickle
+import re
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import h5py
+import ml_dtypes
+import numpy as np
+
+_MOST_HEADER = 2**26  # Bytes of a header or a pickle: names and shapes.
+_SAFETENSORS = {
+    "F64": np.float64,
+    "F32": np.float32,
+    "F16": np.float16,
+    "BF16": ml_dtypes.bfloat16,
+}
+_STORAGES = {
+    "DoubleStorage": np.float64,
+    "FloatStorage": np.float32,
+    "HalfStorage": np.float16,
+    "BFloat16Storage": ml_dtypes.bfloat16,
+}
+_LEGACY = 0x1950A86A20F9469CFC6C  # What torch.save began its files with before they were archives.
+
+
+def read_weights(directory: Path) -> dict[str, Any]:
+    """The tensors of a folder: `model.safetensors`, in shards too, `pytorch_model.bin` or
+    `tf_model.h5`, the first that is there.
+
+    Args:
+        directory: The folder.
+
+    Returns:
+        By their names, without what stands before `encoder`, `decoder`, `shared`, `lm_head` or
+        `final_logits_bias`, tensors with `shape` and `dtype`, which `np.asarray` reads. Those of
+        `tf_model.h5` have Keras's last names, such as `kernel`.
+
+    Raises:
+        FileNotFoundError: If there is none of these files.
+        ValueError: If a file is damaged, or is not of tensors alone.
+    """
+    for name, read in _READERS.items():
+        path = directory / name
+        if path.is_file():
+            return _by_short_names(path, _reading(path, read))
+    raise FileNotFoundError(f"{directory} has no weights: none of {', '.join(_READERS)}.")
+
+
+def _reading(path, read):
+    try:
+        return read(path)
+    except ValueError as error:
+        if str(error).startswith(str(path.parent)):
+            raise
+        raise ValueError(f"{path} cannot be read: {error}.") from None
+    except (
+        OSError, KeyError, TypeError, IndexError, EOFError, AttributeError, OverflowError,
+        MemoryError, RecursionError, pickle.UnpicklingError, zipfile.BadZipFile,
+        NotImplementedError, RuntimeError,
+    ) as error:  # fmt: skip
+        raise ValueError(f"{path} cannot be read: {error!r}.") from None
+
+
+def _by_short_names(path, tensors):
+    found = {}
+    for name, tensor in tensors.items():
+        dotted = name.removesuffix(":0").replace("/", ".")
+        if short := re.search(r"(?:^|\.)((?:encoder|decoder|shared|lm_head)\..*)", dotted):
+            short = short[1]
+        elif dotted.endswith("final_logits_bias"):
+            short = "final_logits_bias"
+        else:
+            short = dotted
+        if short in found:
+            raise ValueError(f"{path} has the tensor {short} twice.")
+        found[short] = tensor
+    return found
+
+
+def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > min(size - 8, _MOST_HEADER):
+            raise ValueError("its header is longer than it can be")
+        header = json.loads(file.read(length))
+    header.pop("__metadata__", None)
+    data = np.memmap(path, np.uint8, mode="r")[8 + length :]
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        if not 0 <= begin <= end <= len(data):
+            raise ValueError(f"{name} is said to lie outside of the file")
+        if entry["dtype"] not in _SAFETENSORS:
+            raise ValueError(f"{name} is of the dtype {entry['dtype']}")
+        tensors[name] = data[begin:end].view(_SAFETENSORS[entry["dtype"]]).reshape(entry["shape"])
+    return tensors
+
+
+def _read_index(path: Path) -> dict[str, np.ndarray]:
+    tensors = {}
+    for name in sorted(set(_json(path)["weight_map"].values())):
+        # A name and no path: nothing outside of the folder is read.
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise ValueError(f"{name!r} is no name of a shard")
+        tensors.update(_reading(path.parent / name, _read_safetensors))
+    return tensors
+
+
+def _json(path):
+    if path.stat().st_size > _MOST_HEADER:
+        raise ValueError("it is too large")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _read_h5(path: Path) -> dict[str, h5py.Dataset]:
+    file, tensors = h5py.File(path, "r"), {}
+
+    def visit(name, item):
+        if isinstance(item, h5py.Dataset):
+            if item.external or item.is_virtual or item.id.get_storage_size() < item.nbytes:
+                raise ValueError(f"{name} does not lie in the file as it is")
+            tensors[name] = item
+
+    file.visititems(visit)  # It follows no links.
+    return tensors
+
+
+def _read_torch(path: Path) -> Mapping[str, np.ndarray]:
+    """The tensors of a file of `torch.save`, an archive, or a stream as it was before."""
+    if not zipfile.is_zipfile(path):
+        return _read_legacy_torch(path)
+    with zipfile.ZipFile(path) as archive:
+        entries = {entry.filename.partition("/")[2]: entry for entry in archive.infolist()}
+        if entries["data.pkl"].file_size > _MOST_HEADER:
+            raise ValueError("its pickle is longer than it can be")
+        with archive.open(entries["data.pkl"]) as file:
+            state = _Tensors(file).load()
+    starts = {}
+    with open(path, "rb") as file:
+        for name, entry in entries.items():
+            if name.startswith("data/"):
+                if entry.compress_type != zipfile.ZIP_STORED:
+                    raise ValueError(f"{name} is compressed")
+                file.seek(entry.header_offset + 26)
+                lengths = np.frombuffer(file.read(4), "<u2")
+                starts[name.removeprefix("data/")] = entry.header_offset + 30 + int(lengths.sum())
+    return _views(path, state, starts)
+
+
+def _read_legacy_torch(path: Path) -> Mapping[str, np.ndarray]:
+    with open(path, "rb") as file:
+        if _Tensors(file).load() != _LEGACY:
+            raise ValueError("it is no file of torch.save")
+        for _ in range(2):  # The protocol, and of what machine it is.
+            _Tensors(file).load()
+        state = _Tensors(file).load()
+        keys = _Tensors(file).load()
+        sizes = {
+            tensor.key: np.dtype(tensor.dtype).itemsize
+            for tensor in state.values()
+            if isinstance(tensor, _Tensor)
+        }
+        start, starts = file.tell(), {}
+        for key in keys:
+            file.seek(start)
+            starts[key] = start + 8
+            start += 8 + int.from_bytes(file.read(8), "little") * sizes[key]
+    return _views(path, state, starts)
+
+
+def _views(path, state, starts):
+    data, views = np.memmap(path, np.uint8, mode="r"), {}
+    for name, tensor in state.items():
+        if not isinstance(tensor, _Tensor):
+            raise ValueError(f"{name} is no tensor")
+        dtype, start = np.dtype(tensor.dtype), starts[tensor.key]
+        numbers = [tensor.offset, *tensor.shape, *tensor.strides]
+        if not all(type(number) is int and number >= 0 for number in numbers):
+            raise ValueError(f"{name} has an impossible shape")
+        start += tensor.offset * dtype.itemsize
+        last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True))
+        size = (last + 1) * dtype.itemsize if math.prod(tensor.shape) else 0
+        # A tensor that is larger than its bytes repeats them.
+        if start + size > len(data) or math.prod(tensor.shape) > last + 1:
+            raise ValueError(f"{name} is said to lie outside of the file")
+        views[name] = np.lib.stride_tricks.as_strided(
+            data[start : start + size].view(dtype),
+            tensor.shape,
+            [s * dtype.itemsize for s in tensor.strides],
+            writeable=False,
+        )
+    return views
+
+
+# A tuple and no class of its own, as a pickle may change what an object holds.
+_Tensor = collections.namedtuple("_Tensor", "dtype key offset shape strides")
+
+
+class _Tensors(pickle.Unpickler):
+    """Reads a pickle of tensors; whatever else it names, to call or to make, is refused."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        known = {
+            ("collections", "OrderedDict"): collections.OrderedDict,
+            ("torch._utils", "_rebuild_tensor_v2"): _tensor,
+            ("torch._utils", "_rebuild_parameter"): lambda tensor, *_: tensor,
+        }
+        if module == "torch" and name in _STORAGES:
+            return name
+        if (module, name) not in known:
+            raise ValueError(f"it holds {module}.{name}, and not tensors alone")
+        return known[module, name]
+
+    def persistent_load(self, identity: Any) -> tuple[str, str]:
+        _, storage, key, *_ = identity
+        return storage, key
+
+
+def _tensor(storage, offset, shape, strides, *_):
+    storage, key = storage
+    return _Tensor(_STORAGES[storage], key, offset, tuple(shape), tuple(strides))
+
+
+_READERS = {
+    "model.safetensors": _read_safetensors,
+    "model.safetensors.index.json": _read_index,
+    "pytorch_model.bin": _read_torch,
+    "tf_model.h5": _read_h5,
+}

@@ -1,0 +1,276 @@
+"""SentencePiece whose pieces have other ids: the tokenizer of MarianMT, M2M-100 and NLLB."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import sentencepiece
+import tensorflow as tf
+from tensorflow_text.python.ops import sentencepiece_tokenizer
+
+from keras_mt.text.base import BaseTokenizer
+from keras_mt.text.tokenizer import NamedModel
+
+_SETTINGS = "tokenizer.json"
+_MODELS = {"source": "source.model", "target": "target.model"}
+
+
+class PretrainedTokenizer(tf.Module, BaseTokenizer):
+    """SentencePiece, and a table of the ids of its pieces, one or both for each side.
+
+    Text is normalised as the SentencePiece model says, and in no other way. A piece that the table
+    does not have is unknown. What looks like a special token, such as `</s>`, is text as any other;
+    but a source may begin with a mark of the table, such as `>>fra<<`, right at its beginning.
+
+    Args:
+        models: Serialised SentencePiece models, bytes: the source's and the target's, or one.
+        pieces: The pieces by their ids, lists of str: the source's and the target's, or one. An
+            id without a piece has an empty one.
+        special: Pieces that are no text, such as `</s>`; the first stands for what is unknown.
+        padding_id, bos_id, eos_id: See `BaseTokenizer`.
+        source_eos_id: The end of a source; None for `eos_id`.
+        forbidden_ids: Ids that a translation never holds, besides the padding.
+        languages: The ids of languages by their codes. A source then has its language's id, and
+            a target is forced to begin with its own.
+        language_first: Whether a source begins with its language's id, or else ends with it.
+        marks: The ids of marks, such as `{">>fra<<": 7}`.
+        forced: Ids that every target is forced to begin with, where there are no languages.
+        description: What it is, in a few words.
+
+    Raises:
+        ValueError: If a model is none of SentencePiece's, or an argument is impossible.
+
+    Example:
+
+    >>> tokenizer = PretrainedTokenizer.load("runs/opus_en_de/tokenizer")  # doctest: +SKIP
+    >>> tokenizer.source_ids(tokenizer.pieces(["Hello!"])).to_list()  # doctest: +SKIP
+    [[4210, 52, 0]]
+    """
+
+    def __init__(
+        self,
+        models: Sequence[bytes],
+        pieces: Sequence[Sequence[str]],
+        *,
+        special: Sequence[str],
+        padding_id: int,
+        bos_id: int,
+        eos_id: int,
+        source_eos_id: int | None = None,
+        forbidden_ids: Sequence[int] = (),
+        languages: Mapping[str, int] | None = None,
+        language_first: bool = True,
+        marks: Mapping[str, int] | None = None,
+        forced: Sequence[int] = (),
+        description: str = "SentencePiece with a table of ids",
+    ):
+        super().__init__()
+        settings = {n: x for n, x in locals().items() if n not in ("self", "__class__", "models")}
+        self._json = json.dumps({"kind": "pretrained", **settings}, ensure_ascii=False) + "\n"
+        self.models = tuple(models)
+        self.padding_id, self.bos_id, self.eos_id = padding_id, bos_id, eos_id
+        self._source_eos_id = eos_id if source_eos_id is None else source_eos_id
+        self._forbidden_ids = tuple(sorted({padding_id, *forbidden_ids} - {eos_id}))
+        self._languages = _Codes(languages or {})
+        self._marks = _Codes(marks or {})
+        self._language_first = language_first
+        self._forced = tuple(forced)
+        self._description = description
+        codes = {*(languages or {}).values(), *(marks or {}).values()}
+        self._sides = [
+            _Side(models[i % len(models)], pieces[i % len(pieces)], special, codes)
+            for i in range(max(len(models), len(pieces)))
+        ]
+        self._begins = np.array([piece.startswith("▁") for piece in pieces[0]])
+
+    @property
+    def forbidden_ids(self) -> tuple[int, ...]:
+        return self._forbidden_ids
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        return self._languages.codes
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids of the source."""
+        return self._sides[0].size
+
+    @property
+    def target_vocab_size(self) -> int:
+        return self._sides[-1].size
+
+    @property
+    def description(self) -> str:
+        return self._description
+
+    def pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
+        """See `BaseTokenizer.pieces`; of a source, whose mark is a piece too."""
+        if not self._marks.codes:
+            return self._sides[0].ids(strings)
+        mark, text = self._without_mark(strings)
+        return tf.concat([mark, self._sides[0].ids(text)], axis=1)
+
+    def marks(self, strings: tf.Tensor) -> tf.RaggedTensor | None:
+        return self._without_mark(strings)[0] if self._marks.codes else None
+
+    def target_pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
+        return self._sides[-1].ids(strings)
+
+    def _without_mark(self, strings):
+        """The id of the mark that each text begins with, ragged, and the text after it."""
+        mark = tf.strings.regex_replace(strings, r"(?s)^(>>.*?<<).*$", r"\1", replace_global=False)
+        ids, known = self._marks.ids(mark)
+        length = tf.where(known, tf.strings.length(mark), 0)
+        text = tf.strings.substr(strings, length, tf.strings.length(strings) - length)
+        return tf.ragged.boolean_mask(ids[:, None], known[:, None]), text
+
+    def source_ids(
+        self,
+        pieces: tf.RaggedTensor,
+        source_language: tf.Tensor | None = None,
+        target_language: tf.Tensor | None = None,
+    ) -> tf.RaggedTensor:
+        parts = [pieces, tf.fill((pieces.nrows(), 1), self._source_eos_id)]
+        if self.languages:
+            if source_language is None:  # How many there are is the same of any.
+                source_language = tf.fill((pieces.nrows(),), self.languages[0])
+            language = self._languages.ids(source_language)[0][:, None]
+            parts.insert(0 if self._language_first else 2, language)
+        return tf.concat([tf.cast(part, tf.int32) for part in parts], axis=1)
+
+    def forced_ids(self, target_language: tf.Tensor | None = None) -> tf.Tensor | None:
+        if self.languages:
+            if target_language is None:
+                target_language = tf.constant(self.languages[:1])
+            return self._languages.ids(target_language)[0][:, None]
+        return tf.constant([self._forced], tf.int32) if self._forced else None
+
+    def text(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        """See `BaseTokenizer.text`."""
+        return self._sides[-1].text(ids)
+
+    @property
+    def begins_word(self) -> np.ndarray:
+        """See `BaseTokenizer.begins_word`."""
+        return self._begins
+
+    def id_to_string(self, ids: tf.Tensor) -> tf.Tensor:
+        return tf.gather(self._sides[-1].pieces, ids)
+
+    def source_id_to_string(self, ids: tf.Tensor) -> tf.Tensor:
+        return tf.gather(self._sides[0].pieces, ids)
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256, in hexadecimal, of what `save` writes."""
+        found = hashlib.sha256(self._json.encode())
+        for model in self.models:
+            found.update(hashlib.sha256(model).digest())
+        return found.hexdigest()
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the models and a JSON file of all else into a folder that is there."""
+        for name, model in zip(_MODELS.values(), self.models, strict=False):
+            (Path(path) / name).write_bytes(model)
+        (Path(path) / _SETTINGS).write_text(self._json, encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> Self:
+        """Reads what `save` wrote.
+
+        Raises:
+            ValueError: If a file is damaged.
+        """
+        path = Path(path)
+        try:
+            settings: dict[str, Any] = json.loads((path / _SETTINGS).read_text(encoding="utf-8"))
+            del settings["kind"]
+            models = [path / name for name in _MODELS.values() if (path / name).is_file()]
+            return cls([model.read_bytes() for model in models], **settings)
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            raise ValueError(f"{path} holds no tokenizer that can be read: {error}.") from None
+
+
+class _SentencePiece(sentencepiece_tokenizer.SentencepieceTokenizer):
+    """From text to pieces, which are strings, and back."""
+
+    def __init__(self, model: bytes) -> None:
+        super().__init__(model, tf.string)
+        self._model_resource = NamedModel(model, None)
+
+
+class _Side(tf.Module):
+    """The text of one side: SentencePiece and the table of ids, as constants of the graph.
+
+    Strings are looked up by their hashes, which stand in order: a hash table would be one more
+    thing for a server to set up.
+    """
+
+    def __init__(
+        self, model: bytes, pieces: Sequence[str], special: Sequence[str], codes: set[int]
+    ) -> None:
+        super().__init__()
+        try:
+            sentencepiece.SentencePieceProcessor(model_proto=model)
+        except RuntimeError:
+            raise ValueError("a file is no SentencePiece model") from None
+        self.size = len(pieces)
+        self._unknown_id = pieces.index(special[0])
+        self._model = _SentencePiece(model)
+        is_text = np.array(
+            [piece not in ("", *special) and id not in codes for id, piece in enumerate(pieces)]
+        )
+        self.pieces = tf.constant([piece.encode() for piece in pieces])
+        self._is_text = tf.constant(is_text)
+        ids = np.flatnonzero(is_text)
+        known = tf.gather(self.pieces, ids)
+        hashes = _hashed(known).numpy()
+        order = np.argsort(hashes, kind="stable")
+        if (np.diff(hashes[order]) == 0).any():
+            raise ValueError("two pieces are the same, or have the same hash")
+        self._ids = tf.constant(ids[order], tf.int32)
+        self._known = tf.gather(known, order)
+        self._hashes = tf.constant(hashes[order])
+
+    def ids(self, strings):
+        """Ragged int32 `[batch, (tokens)]`."""
+        return tf.ragged.map_flat_values(self._look_up, self._model.tokenize(strings))
+
+    def _look_up(self, pieces):
+        place = tf.searchsorted(self._hashes, _hashed(pieces))
+        place = tf.minimum(place, tf.size(self._hashes) - 1)
+        found = tf.gather(self._known, place) == pieces
+        return tf.where(found, tf.gather(self._ids, place), self._unknown_id)
+
+    def text(self, ids):
+        ids = tf.ragged.boolean_mask(ids, tf.ragged.map_flat_values(self._shown, ids))
+        pieces = tf.ragged.map_flat_values(lambda ids: tf.gather(self.pieces, ids), ids)
+        text = tf.strings.regex_replace(self._model.detokenize(pieces), "▁", " ")
+        return tf.strings.strip(text)
+
+    def _shown(self, ids):
+        return tf.gather(self._is_text, ids)
+
+
+class _Codes:
+    """Strings that stand for an id each."""
+
+    def __init__(self, ids: Mapping[str, int]) -> None:
+        self.codes = tuple(ids)
+        self._ids = tf.constant([*ids.values(), 0], tf.int32)
+
+    def ids(self, strings):
+        """Their ids `[batch]`, 0 of an unknown one, and which are known."""
+        rest = tf.ones_like(strings[:, None], tf.bool)
+        known = tf.concat([strings[:, None] == self.codes, rest], axis=1)
+        place = tf.argmax(tf.cast(known, tf.int32), axis=1)  # The first, or else the last.
+        return tf.gather(self._ids, place), place < len(self.codes)
+
+
+def _hashed(strings):
+    return tf.strings.to_hash_bucket_fast(strings, 2**63 - 1)

@@ -1,0 +1,275 @@
+"""Folders of transformers' models: what they hold, and that they do what transformers does.
+
+golden/make_folders.py made them and the figures.
+"""
+
+import functools
+import json
+import shutil
+import tarfile
+
+import h5py
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from click.testing import CliRunner
+from conftest import ROOT
+
+from keras_mt import Translator
+from keras_mt.cli import main
+from keras_mt.convert import from_huggingface, import_huggingface
+from keras_mt.convert.weights import read_weights
+from keras_mt.run_folder import RunFolder
+
+NAMES = (
+    "marian",
+    "marian_marks",
+    "marian_apart",
+    "marian_normalized",
+    "m2m_100",
+    "nllb",
+    "nllb_legacy",
+)
+CODES = {"m2m_100": ("pt", "en"), "nllb": ("por_Latn", "eng_Latn")}
+every_folder = pytest.mark.parametrize("name", NAMES)
+
+
+@pytest.fixture(scope="module")
+def golden(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("golden")
+    with tarfile.open(ROOT / "tests" / "convert" / "golden" / "folders.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def imported(golden):
+    return functools.cache(lambda name: from_huggingface(golden / name))
+
+
+@pytest.fixture
+def copied(golden, tmp_path):
+    """A function that copies a folder, with other fields in one of its files."""
+
+    def copy(name, file=None, **fields):
+        folder = tmp_path / name
+        shutil.copytree(golden / name, folder)
+        if file is not None:
+            values = json.loads((folder / file).read_text()) | fields
+            (folder / file).write_text(json.dumps(values))
+        return folder
+
+    return copy
+
+
+def found_by_transformers(golden, name):
+    with np.load(golden / f"{name}.npz") as arrays:
+        return {key: arrays[key] for key in arrays}
+
+
+def rows(array):
+    return [[int(i) for i in row if i >= 0] for row in array]
+
+
+def texts(golden, name):
+    """The sources, and the languages of each."""
+    pairs = json.loads((golden / "texts.json").read_text())["pairs"]
+    codes = CODES.get(name.removesuffix("_legacy"))
+    if codes is None:
+        marks = (">>eng<< ", ">>por<< ", "") if name == "marian_marks" else ("",)
+        return [marks[i % len(marks)] + pair[0] for i, pair in enumerate(pairs)], {}
+    return [pair[i % 2] for i, pair in enumerate(pairs)], {
+        "source_language": [codes[i % 2] for i in range(len(pairs))],
+        "target_language": [codes[1 - i % 2] for i in range(len(pairs))],
+    }
+
+
+@every_folder
+def test_ids_are_those_of_sentencepiece_and_the_table(golden, imported, name):
+    tokenizer, expected = imported(name).tokenizer, rows(found_by_transformers(golden, name)["ids"])
+    sources, languages = texts(golden, name)
+    hostile = json.loads((golden / "texts.json").read_text())["hostile"]
+    languages = {n: codes + [codes[0]] * len(hostile) for n, codes in languages.items()}
+    codes = [tf.constant(each) for each in languages.values()]
+    found = tokenizer.source_ids(tokenizer.pieces(tf.constant(sources + hostile)), *codes)
+    assert found.to_list() == expected
+
+
+@every_folder
+def test_logits_are_those_of_transformers(golden, imported, name):
+    expected = found_by_transformers(golden, name)
+    model = imported(name).models[0]
+    source = tf.ragged.constant(rows(expected["ids"][:4])).to_tensor(model.padding_id)
+    logits = model({"source": source.numpy(), "target": expected["targets"].astype("int32")})
+    np.testing.assert_allclose(logits, expected["logits"], atol=1e-4)
+
+
+def check_search(translator, golden, name, how, number):
+    sources, languages = texts(golden, name)
+    expected = found_by_transformers(golden, name)
+    languages = {side: codes[:number] for side, codes in languages.items()}
+    found = translator.hypotheses(sources[:number], token_scores=True, **languages)
+    to_string = translator.tokenizer.id_to_string
+    for (best, *_), row, score in zip(
+        found, rows(expected[f"tokens/{how}"]), expected[f"scores/{how}"], strict=False
+    ):
+        pieces = to_string(tf.constant(row, tf.int32)).numpy()
+        assert [piece for piece, _ in best.tokens] == [piece.decode() for piece in pieces]
+        if how != "greedy":
+            assert abs(best.score - score) < 1e-4
+    return found
+
+
+@pytest.mark.parametrize("name", ["marian_marks", "nllb"])
+def test_it_decodes_as_its_generation_config_says(golden, imported, name):
+    check_search(imported(name), golden, name, "own", 6)
+
+
+def test_a_mark_holds_for_all_sentences_of_a_line(golden, imported):
+    marked = imported("marian_marks")
+    options = {"beam_size": 1, "max_length": 6, "split_sentences": True}
+    translator = Translator(marked.models[0], marked.tokenizer, **options)
+    first, second, plain = translator([">>por<< O livro.", ">>por<< O gato.", "O gato."])
+    assert second != plain
+    assert translator(">>por<< O livro. O gato.") == f"{first} {second}"
+
+
+@pytest.mark.long
+@every_folder
+def test_all_translations_are_those_of_transformers(golden, name, tmp_path):
+    run = tmp_path / "run"
+    import_huggingface(golden / name, run)
+    for how, options in {
+        "greedy": {"beam_size": 1},
+        "never": {"early_stopping": "never"},
+        "own": {},
+    }.items():
+        translator = Translator.load(run, **options)
+        found = check_search(translator, golden, name, how, 300)
+    # Of plain TensorFlow, in batches of its own.
+    translator.export(tmp_path / "exported" / "1")
+    exported = tf.saved_model.load(str(tmp_path / "exported" / "1"))
+    sources, languages = texts(golden, name)
+    for i in range(0, len(sources), 100):
+        some = {n: tf.constant(x[i : i + 100]) for n, x in {"text": sources, **languages}.items()}
+        outputs = exported.signatures["serving_default"](**some)
+        for (best, *_), text, score in zip(
+            found[i : i + 100], outputs["translations"], outputs["scores"], strict=True
+        ):
+            assert text[0].numpy().decode() == best.text
+            assert abs(float(score[0]) - best.score) < 1e-4
+
+
+@pytest.mark.parametrize("name", ["marian", "m2m_100"])
+def test_the_command_writes_a_run_folder(golden, name, tmp_path):
+    run = tmp_path / "run"
+    result = CliRunner().invoke(main, ["import", str(golden / name), str(run)])
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in run.iterdir()) == [
+        "config.json",
+        "model.keras",
+        "tokenizer",
+    ]
+    assert {w.dtype for w in RunFolder(run).load_model().weights} == {"float16"}
+    before = from_huggingface(golden / name)
+    loaded = Translator.load(run)
+    assert loaded.options == before.options and loaded.max_length == before.max_length
+    assert loaded.tokenizer.fingerprint == before.tokenizer.fingerprint
+    for mine, its in zip(loaded.models[0].weights, before.models[0].weights, strict=True):
+        np.testing.assert_array_equal(mine, its)
+    result = CliRunner().invoke(main, ["import", str(golden / name), str(run)])
+    assert result.exit_code == 1 and "exists" in result.stderr
+
+
+@pytest.mark.long
+def test_an_imported_model_is_trained_on(golden, corpus, tmp_path):
+    run, tuned = tmp_path / "run", tmp_path / "tuned"
+    import_huggingface(golden / "marian", run)
+    result = CliRunner().invoke(
+        main,
+        ["train", "--init", str(run), "--data", str(corpus), "--source", "pt", "--target", "en",
+         "--output", str(tuned), "--steps", "4", "--batch-tokens", "500", "--max-length", "60",
+         "--warmup-steps", "4"],
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    before, after = (Translator.load(each).models[0].get_weights() for each in (run, tuned))
+    assert sum((a != b).any() for a, b in zip(before, after, strict=True)) > 50
+
+
+def test_tf_model_h5_holds_the_same(golden, copied):
+    """As transformers wrote it when it had TensorFlow: its names, kernels not transposed."""
+    folder = copied("marian")
+    tensors = read_weights(folder)
+    (folder / "model.safetensors").unlink()
+    lasts = {"weight": "gamma", "bias": "beta"}
+    with h5py.File(folder / "tf_model.h5", "w") as file:
+        group = file.create_group("model").create_group("tf_marian_mt_model").create_group("model")
+        for name, tensor in tensors.items():
+            if name == "shared.weight":
+                file["model/model.shared/weight:0"] = tensor
+            elif name == "final_logits_bias":
+                file["final_logits_bias/final_logits_bias:0"] = tensor
+            else:
+                *place, last = name.split(".")
+                place = "/".join(place).replace("layers/", "layers.")
+                values = np.asarray(tensor)
+                if "norm" in place:
+                    last = lasts[last]
+                elif last == "weight":
+                    last, values = "kernel", values.T
+                group[f"{place}/{last}:0"] = values
+    from_h5, before = from_huggingface(folder).models[0], from_huggingface(golden / "marian")
+    for mine, its in zip(from_h5.weights, before.models[0].weights, strict=True):
+        np.testing.assert_array_equal(mine, its)
+
+
+@pytest.mark.parametrize(
+    "file, fields, message",
+    [
+        ("config.json", {"model_type": "bart"}, "model_type"),
+        ("config.json", {"d_model": 32}, "d_model"),
+        ("config.json", {"vocab_size": 10**12}, "vocab_size"),
+        ("config.json", {"decoder_ffn_dim": 10**12}, "decoder_ffn_dim"),
+        ("config.json", {"encoder_layers": 10**9}, "encoder_layers"),
+        ("config.json", {"max_position_embeddings": 10**12}, "max_position_embeddings"),
+        ("config.json", {"activation_function": "gelu_new"}, "activation_function"),
+        ("config.json", {"encoder_attention_heads": 5}, "encoder_attention_heads"),
+        ("config.json", {"normalize_before": True}, "normalize_before"),
+        ("config.json", {"normalize_embedding": True}, "normalize_embedding"),
+        ("config.json", {"scale_embedding": "yes"}, "scale_embedding"),
+        ("generation_config.json", {"do_sample": True}, "do_sample"),
+        ("generation_config.json", {"bad_words_ids": [[1, 2]]}, "bad_words_ids"),
+        ("generation_config.json", {"eos_token_id": [0, 5]}, "eos_token_id"),
+        ("vocab.json", {"▁x": 10**9}, "vocab_size"),
+        ("vocab.json", {"▁x": "1"}, "vocab.json"),
+    ],
+)
+def test_what_is_not_understood_is_refused_by_its_name(copied, file, fields, message):
+    folder = copied("marian", file, **fields)
+    with pytest.raises(ValueError, match=message):
+        from_huggingface(folder)
+
+
+@pytest.mark.parametrize(
+    "name, file",
+    [
+        ("marian", "config.json"),
+        ("marian", "source.spm"),
+        ("marian", "model.safetensors"),
+        ("nllb", "sentencepiece.bpe.model"),
+    ],
+)
+def test_a_missing_file_is_named(copied, name, file):
+    folder = copied(name)
+    (folder / file).unlink()
+    with pytest.raises(FileNotFoundError, match=file):
+        from_huggingface(folder)
+
+
+def test_the_card_has_the_licence(copied):
+    folder = copied("nllb")
+    (folder / "README.md").write_text("---\nlanguage: x\nlicense: cc-by-nc-4.0\n---\n# A model\n")
+    import_huggingface(folder, folder / "run")
+    assert Translator.load(folder / "run").card["license"] == "cc-by-nc-4.0"
+    keras.backend.clear_session()
