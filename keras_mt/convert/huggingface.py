@@ -266,6 +266,7 @@ def _run_config(imported):
         options={},
         model=imported.model.get_config(),
         license=imported.card.get("license"),
+        generation=imported.generation,
     )
 
 
