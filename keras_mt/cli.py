@@ -305,6 +305,19 @@ def average(run_dir, output, last, dtype, architecture):
 @click.argument("saved_model_dir", type=click.Path())
 @_search_options
 @click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["saved_model", "ctranslate2", "huggingface"]),
+    default="saved_model",
+    show_default=True,
+    help="What to write: a SavedModel, a folder for CTranslate2, or a MarianMT for transformers.",
+)
+@click.option(
+    "--quantization",
+    type=click.Choice(["int8", "int16", "float16", "bfloat16"]),
+    help="How --format ctranslate2 keeps the weights.  [default: float32]",
+)
+@click.option(
     "--dtype",
     type=click.Choice(["float32", "bfloat16"]),
     default="float32",
@@ -328,14 +341,33 @@ def average(run_dir, output, last, dtype, architecture):
     metavar="FILE",
     help="Sentences, a line each, for the warm-up requests.  [default: the tokenizer's words]",
 )
-def export(run_dir, saved_model_dir, dtype, freeze, card, warmup_texts, **search):
+def export(
+    run_dir, saved_model_dir, format_, quantization, dtype, freeze, card, warmup_texts, **search
+):
     """Export a run as a SavedModel: strings in, beam-searched translations out.
 
     SAVED_MODEL_DIR is a version folder, such as saved_models/en_de/1; one that exists is refused.
+    With another --format it is any folder.
 
     \b
     keras-mt export runs/en_de saved_models/en_de/1
+    keras-mt export runs/en_de en_de_ct2 --format ctranslate2 --quantization int8
+    keras-mt export runs/en_de en_de_marian --format huggingface
     """
+    if quantization and format_ != "ctranslate2":
+        raise click.UsageError("--quantization is of --format ctranslate2.")
+    if format_ != "saved_model":
+        if freeze or warmup_texts or card or dtype != "float32":
+            raise click.UsageError(
+                f"--dtype, --freeze, --card and --warmup-texts are not of --format {format_}."
+            )
+        from keras_mt import convert
+
+        translator = _load_run(run_dir, **search)
+        options = {"quantization": quantization} if quantization else {}
+        getattr(convert, f"to_{format_}")(translator, saved_model_dir, **options)
+        click.echo(f"exported {saved_model_dir}")
+        return
     from keras_mt.serving.export import check_absent
 
     _check_standard_input(card, warmup_texts)

@@ -9,7 +9,7 @@ import importlib.util
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,7 +40,7 @@ _DEFAULTS = {
     "tie_word_embeddings": True,
 }
 # Arguments of PretrainedTransformer by the fields of config.json that they are equal to.
-_ARGUMENTS = {
+ARGUMENTS = {
     "vocab_size": "vocab_size",
     "d_model": "d_model",
     "encoder_layers": "num_encoder_layers",
@@ -313,8 +313,8 @@ def _arguments(folder, fixed):
     for field, value in fixed["switches"].items():
         if config.get(field, value) not in (value, None):
             raise folder.refuse(field, config[field], repr(value))
-    arguments = {ours: config.get(field) for field, ours in _ARGUMENTS.items()}
-    fields = {ours: field for field, ours in _ARGUMENTS.items()}
+    arguments = {ours: config.get(field) for field, ours in ARGUMENTS.items()}
+    fields = {ours: field for field, ours in ARGUMENTS.items()}
     for name, value in arguments.items():
         field = fields[name]
         if name == "activation":
@@ -397,17 +397,9 @@ def _model(folder, arguments, weights):
 
 def _tensor_of(folder, weights, variable, used):
     """The tensor of a variable, and whether it is transposed; None for a bias that is not there."""
-    place, _, last = variable.path.rpartition("/")
-    if last == "logits_bias":
-        if "final_logits_bias" not in weights:
-            return None, False
-        names, last = ("final_logits_bias",), ""
-    elif last == "reverse_embeddings":
-        names = ("lm_head",)
-    elif block := re.fullmatch(r"(encoder|decoder)_(\d+)/(.+)", place):
-        names = (f"{block[1]}.layers.{block[2]}.{_BLOCK[block[3]]}",)
-    else:
-        names = _OUTSIDE[f"{place}/{last}" if last == "embeddings" else place]
+    names, last = names_of(variable.path)
+    if not last and names[0] not in weights:
+        return None, False
     tensor, name = _tensor(weights, names, last)
     used.add(name)
     transposed = last == "reverse_embeddings" or (last == "kernel" and name.endswith(".weight"))
@@ -418,6 +410,30 @@ def _tensor_of(folder, weights, variable, used):
             f"says. It is {shape}."
         )
     return tensor, transposed
+
+
+def names_of(path: str) -> tuple[Sequence[str], str]:
+    """The names that a weight of ours may have in transformers, and the last part of ours.
+
+    Args:
+        path: That of a variable, such as `encoder_0/self_attention/query/kernel`.
+
+    Returns:
+        The names without their last part, and that part, which `final_logits_bias` has not.
+
+    Example:
+
+    >>> names_of("encoder_0/self_attention/query/kernel")
+    (('encoder.layers.0.self_attn.q_proj',), 'kernel')
+    """
+    place, _, last = path.rpartition("/")
+    if last == "logits_bias":
+        return ("final_logits_bias",), ""
+    if last == "reverse_embeddings":
+        return ("lm_head",), last
+    if block := re.fullmatch(r"(encoder|decoder)_(\d+)/(.+)", place):
+        return (f"{block[1]}.layers.{block[2]}.{_BLOCK[block[3]]}",), last
+    return _OUTSIDE[f"{place}/{last}" if last == "embeddings" else place], last
 
 
 def _tensor(weights, names, last):

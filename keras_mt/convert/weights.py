@@ -6,6 +6,7 @@ No tensor is read before it is asked for: what a file says of sizes is held agai
 import collections
 import json
 import math
+import os
 import pickle
 import re
 import zipfile
@@ -54,6 +55,26 @@ def read_weights(directory: Path) -> dict[str, Any]:
         if path.is_file():
             return _by_short_names(path, _reading(path, read))
     raise FileNotFoundError(f"{directory} has no weights: none of {', '.join(_READERS)}.")
+
+
+def write_safetensors(path: str | os.PathLike, tensors: Mapping[str, np.ndarray]) -> None:
+    """Writes float32 arrays as a file of safetensors.
+
+    Args:
+        path: The file.
+        tensors: The arrays by their names.
+    """
+    header, end = {"__metadata__": {"format": "pt"}}, 0
+    for name, tensor in tensors.items():
+        begin, end = end, end + tensor.nbytes
+        shape = list(tensor.shape)
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # The numbers begin at a multiple of their size.
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for tensor in tensors.values():
+            file.write(np.ascontiguousarray(tensor, "<f4").tobytes())
 
 
 def _reading(path, read):

@@ -1,0 +1,169 @@
+"""Models of ours in CTranslate2's format."""
+
+import os
+from pathlib import Path
+
+import keras
+
+from keras_mt.files import written_whole
+from keras_mt.models import Transformer
+from keras_mt.run_folder import RunFolder
+from keras_mt.translation import Translator
+
+QUANTIZATIONS = ("int8", "int16", "float16", "bfloat16")
+
+
+def to_ctranslate2(
+    translator: Translator, directory: str | os.PathLike, quantization: str | None = None
+) -> None:
+    """Writes a model that `ctranslate2.Translator(directory)` loads, and the tokenizer beside it.
+
+    CTranslate2 takes and gives pieces, and adds the end to a source itself; the start, the padding
+    and the unknown token are to be suppressed by the caller. With `patience` above 1 its search
+    goes on nearly as long as ours.
+
+    Args:
+        translator: A `Translator` of one `Transformer`, or of an imported model.
+        directory: The folder to write.
+        quantization: How weights are kept: `"int8"`, `"int16"`, `"float16"` or `"bfloat16"`; None
+            for float32.
+
+    Raises:
+        FileExistsError: If the folder exists.
+        ValueError: If ctranslate2 is not installed, or the model has what CTranslate2 has not; the
+            message names it.
+
+    Example:
+
+    >>> to_ctranslate2(Translator.load("runs/pt_en"), "pt_en_ct2", "int8")  # doctest: +SKIP
+    """
+    if quantization not in (None, *QUANTIZATIONS):
+        raise ValueError(
+            f"quantization must be one of {', '.join(QUANTIZATIONS)}. "
+            f"Received: quantization={quantization!r}"
+        )
+    if Path(directory).exists():
+        raise FileExistsError(f"{directory} exists and is not overwritten.")
+    try:
+        import ctranslate2  # noqa: F401
+    except ImportError:
+        raise ValueError("This needs CTranslate2: pip install 'keras_mt[ctranslate2]'") from None
+    if len(translator.models) > 1:
+        raise ValueError(f"CTranslate2 has no ensembles. Received: {len(translator.models)} models")
+    spec = _spec(translator.models[0])
+    tokenizer = translator.tokenizer
+    for side, names in (
+        ("source", _pieces(tokenizer.source_id_to_string, tokenizer.source_vocab_size)),
+        ("target", _pieces(tokenizer.id_to_string, tokenizer.target_vocab_size)),
+    ):
+        getattr(spec, f"register_{side}_vocabulary")(names)
+    spec.config.decoder_start_token = spec.config.bos_token = names[tokenizer.bos_id]
+    spec.config.eos_token = names[tokenizer.eos_id]
+    spec.config.add_source_eos = not tokenizer.languages  # Else it is the caller's, with them.
+    spec.validate()
+    spec.optimize(quantization=quantization)
+    with written_whole(directory) as temporary:
+        temporary.mkdir()
+        spec.save(str(temporary))
+        RunFolder(temporary).save_tokenizer(tokenizer)
+
+
+def _pieces(id_to_string, size):
+    """The pieces of a vocabulary; those without a name get one, since no two may be the same."""
+    pieces = [piece.decode("utf-8") for piece in id_to_string(range(size)).numpy()]
+    return [piece or f"<unused{i}>" for i, piece in enumerate(pieces)]
+
+
+def _spec(model):
+    """The layers and weights as CTranslate2 declares them."""
+    from ctranslate2.specs import common_spec, transformer_spec
+
+    config = model.get_config() if isinstance(model, Transformer) else {}
+    activations = {
+        "relu": common_spec.Activation.RELU,
+        "gelu": common_spec.Activation.GELU,
+        "silu": common_spec.Activation.SWISH,
+    }
+    for name, known in {
+        "activation": tuple(activations),
+        "norm": ("layer", None),
+        "encoder_sublayers": (None,),
+        "decoder_sublayers": (None,),
+        "num_key_value_heads": (None, config.get("num_heads")),
+        "num_experts": (None,),
+    }.items():
+        if not config or config.get(name) not in known:
+            what = f"{name}={config[name]!r}" if config else type(model).__name__
+            raise ValueError(f"CTranslate2's format has no place for a model with {what}.")
+    embeddings = model.source_embedding, model.target_embedding
+    rotary = config["positions"] == "rotary"
+    options = {
+        "pre_norm": config["pre_norm"],
+        "no_final_norm": model.encoder_norm is None,
+        "activation": activations[config["activation"]],
+        "ffn_glu": config.get("gated", False),
+        "layernorm_embedding": getattr(embeddings[0], "norm", None) is not None,
+        **({"rotary_dim": 0, "rotary_interleave": False} if rotary else {}),
+    }
+    sides = []
+    encoder = transformer_spec.TransformerEncoderSpec
+    decoder = transformer_spec.TransformerDecoderSpec
+    for kind, blocks, norm, embedding in (
+        (encoder, model.encoder_blocks, model.encoder_norm, embeddings[0]),
+        (decoder, model.decoder_blocks, model.decoder_norm, embeddings[1]),
+    ):
+        side = kind(len(blocks), blocks[0].num_heads, **options)
+        table = side.embeddings[0] if isinstance(side.embeddings, list) else side.embeddings
+        table.weight = _array(embedding.embedding.embeddings)
+        side.scale_embeddings = embedding.scale
+        if embedding.encoding is not None:
+            side.position_encodings.encodings = _array(embedding._table())
+        if options["layernorm_embedding"]:
+            _norm(side.layernorm_embedding, embedding.norm)
+        if norm is not None:
+            _norm(side.layer_norm, norm)
+        for layer, block in zip(side.layer, blocks, strict=True):
+            own = block.self_attention
+            _linear(layer.self_attention.linear[0], own.query_dense, own.key_dense, own.value_dense)
+            _linear(layer.self_attention.linear[1], own.output_dense)
+            _norm(layer.self_attention.layer_norm, block.self_attention_norm)
+            if kind is decoder:
+                cross = block.cross_attention
+                _linear(layer.attention.linear[0], cross.query_dense)
+                _linear(layer.attention.linear[1], cross.key_dense, cross.value_dense)
+                _linear(layer.attention.linear[2], cross.output_dense)
+                _norm(layer.attention.layer_norm, block.cross_attention_norm)
+            inner = block.feed_forward
+            if options["ffn_glu"]:
+                _linear(layer.ffn.linear_0, inner.gate_dense)
+                _linear(layer.ffn.linear_0_noact, inner.inner_dense)
+            else:
+                _linear(layer.ffn.linear_0, inner.inner_dense)
+            _linear(layer.ffn.linear_1, inner.output_dense)
+            _norm(layer.ffn.layer_norm, block.feed_forward_norm)
+        sides.append(side)
+    output = embeddings[1].embedding
+    kernel = output.embeddings if output.tie_weights else output.reverse_embeddings
+    sides[1].projection.weight = _array(kernel) if output.tie_weights else _array(kernel).T.copy()
+    if getattr(embeddings[1], "has_logits_bias", False):
+        sides[1].projection.bias = _array(embeddings[1].logits_bias)
+    return transformer_spec.TransformerSpec(*sides)
+
+
+def _linear(spec, *layers):
+    """Dense layers on the same input, as one."""
+    from ctranslate2.converters import utils
+    from ctranslate2.specs import common_spec
+
+    parts = [common_spec.LinearSpec() for _ in layers]
+    for part, layer in zip(parts, layers, strict=True):
+        part.weight, part.bias = _array(layer.kernel).T.copy(), _array(layer.bias)
+    utils.fuse_linear(spec, parts)
+
+
+def _norm(spec, layer):
+    spec.gamma, spec.beta = _array(layer.gamma), _array(layer.beta)
+
+
+def _array(weight):
+    return keras.ops.convert_to_numpy(keras.ops.cast(weight, "float32"))

@@ -1,0 +1,187 @@
+"""Transformers of ours as folders that transformers loads as MarianMT."""
+
+import json
+import os
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from keras_mt.convert.huggingface import ARGUMENTS, names_of
+from keras_mt.convert.weights import write_safetensors
+from keras_mt.files import written_whole
+from keras_mt.models import Transformer
+from keras_mt.text import Tokenizer
+from keras_mt.translation import Translator
+
+# What MarianMT has no switch for, and how it is.
+_FIXED = {
+    "pre_norm": False,
+    "norm": "layer",
+    "positions": "sinusoidal",
+    "gated": False,
+    "num_key_value_heads": None,
+    "encoder_sublayers": None,
+    "decoder_sublayers": None,
+}
+
+
+def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None:
+    """Writes a folder that `transformers.MarianMTModel` and `MarianTokenizer` load.
+
+    The channels of the model change places, since Marian's sinusoids stand in another order; what
+    it computes stays the same. The generation config says how the translator searches, but that
+    there a translation has at most `max_length` tokens, however short its source.
+
+    Args:
+        translator: A `Translator` of one `Transformer` with a `Tokenizer`.
+        directory: The folder to write.
+
+    Raises:
+        FileExistsError: If the folder exists.
+        ValueError: If MarianMT has no place for the model; the message says for what of it.
+
+    Example:
+
+    >>> to_huggingface(Translator.load("runs/pt_en"), "pt_en_marian")  # doctest: +SKIP
+    """
+    if Path(directory).exists():
+        raise FileExistsError(f"{directory} exists and is not overwritten.")
+    model, tokenizer = translator.models[0], translator.tokenizer
+    if len(translator.models) > 1:
+        raise ValueError(f"MarianMT has no ensembles. Received: {len(translator.models)} models")
+    if type(model) is not Transformer or not isinstance(tokenizer, Tokenizer):
+        raise ValueError(
+            "MarianMT has a place for a Transformer and a Tokenizer alone. "
+            f"Received: {type(model).__name__} and {type(tokenizer).__name__}"
+        )
+    config = model.get_config()
+    for name, value in _FIXED.items():
+        if config[name] != value:
+            raise ValueError(f"MarianMT has {name}={value!r} alone. Received: {config[name]!r}")
+    with written_whole(directory) as folder:
+        folder.mkdir()
+        write_safetensors(folder / "model.safetensors", _weights(model))
+        for side in ("source", "target"):
+            (folder / f"{side}.spm").write_bytes(tokenizer.model)
+        pieces = tokenizer.id_to_string(range(tokenizer.vocab_size)).numpy()
+        names = {"<unk>": tokenizer.unknown_id, "<pad>": tokenizer.padding_id}
+        vocabulary = {piece.decode("utf-8"): i for i, piece in enumerate(pieces)} | names
+        files = {
+            "vocab.json": vocabulary,
+            "tokenizer_config.json": {
+                "tokenizer_class": "MarianTokenizer",
+                "source_lang": translator.card.get("source"),
+                "target_lang": translator.card.get("target"),
+                "model_max_length": model.max_length,
+            },
+            "config.json": _config(config, tokenizer),
+            "generation_config.json": _generation(translator, tokenizer),
+        }
+        for name, values in files.items():
+            text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+            (folder / name).write_text(text, encoding="utf-8")
+        (folder / "README.md").write_text(_card(translator.card), encoding="utf-8")
+
+
+def _config(config, tokenizer):
+    sizes = {
+        "num_encoder_layers": config["num_encoder_layers"] or config["num_layers"],
+        "num_decoder_layers": config["num_decoder_layers"] or config["num_layers"],
+        "num_encoder_heads": config["num_heads"],
+        "num_decoder_heads": config["num_heads"],
+        "encoder_d_ff": config["d_ff"],
+        "decoder_d_ff": config["d_ff"],
+        "scale_embeddings": True,
+    }
+    fields = {field: {**config, **sizes}[ours] for field, ours in ARGUMENTS.items()}
+    return {
+        "model_type": "marian",
+        "architectures": ["MarianMTModel"],
+        **fields,
+        "decoder_vocab_size": config["vocab_size"],
+        "is_encoder_decoder": True,
+        "static_position_embeddings": True,
+        "dtype": "float32",
+        **_ids(tokenizer),
+    }
+
+
+def _ids(tokenizer):
+    return {
+        "pad_token_id": tokenizer.padding_id,
+        "bos_token_id": tokenizer.bos_id,
+        "eos_token_id": tokenizer.eos_id,
+        "decoder_start_token_id": tokenizer.bos_id,
+    }
+
+
+def _generation(translator, tokenizer):
+    options = translator.options
+    return {
+        **_ids(tokenizer),
+        "num_beams": options.beams,
+        "early_stopping": options.early_stopping,
+        "length_penalty": options.length_penalty,
+        "max_length": translator.models[0].max_length,
+        "bad_words_ids": [[i] for i in tokenizer.forbidden_ids],
+    }
+
+
+def _weights(model):
+    """The weights by transformers' names, with the sines before the cosines."""
+    width = model.d_model
+    order = np.concatenate([np.arange(0, width, 2), np.arange(1, width, 2)])
+    tensors = {
+        "final_logits_bias": np.zeros((1, model.vocab_size), "float32"),
+    }
+    for variable in model.weights:
+        place, _, last = variable.path.rpartition("/")
+        values = keras.ops.convert_to_numpy(keras.ops.cast(variable, "float32"))
+        inward = place.endswith(("query", "key", "value", "inner"))
+        if not (inward and last == "bias"):
+            # Of kernels that lead into the model's width, and of embeddings, the columns.
+            axis = 0 if inward or values.ndim == 1 or last == "reverse_embeddings" else 1
+            values = values.take(order, axis)
+        if last in ("kernel", "reverse_embeddings"):
+            values = values.T
+        tensors[_full_name(variable.path)] = values
+    return tensors
+
+
+def _full_name(path):
+    names, last = names_of(path)
+    last = "bias" if last in ("bias", "beta") else "weight"
+    return f"{'' if names[0] == 'lm_head' else 'model.'}{names[0]}.{last}"
+
+
+def _card(card):
+    """A model card."""
+    languages = [card[side] for side in ("source", "target") if side in card]
+    header = [
+        "---",
+        *(["language:", *(f"- {language}" for language in languages)] if languages else []),
+        "tags:", "- translation", "- marian",
+        *([f"license: {card['license'].lower()}"] if "license" in card else []),
+        "---",
+    ]  # fmt: skip
+    pair = f" from {languages[0]} to {languages[1]}" if len(languages) == 2 else ""
+    lines = [*header, "", f"# A translator{pair}", "", "Trained with keras_mt."]
+    if "data" in card:
+        data = card["data"] if isinstance(card["data"], list) else [card["data"]]
+        lines += ["", f"Data: {', '.join(data)}."]
+    if "validation" in card:
+        measured = ", ".join(f"{name} {value}" for name, value in card["validation"].items())
+        lines += ["", f"On its validation set: {measured}."]
+    lines += [
+        "",
+        "```python",
+        "from transformers import MarianMTModel, MarianTokenizer",
+        "",
+        'model = MarianMTModel.from_pretrained(".")',
+        'tokenizer = MarianTokenizer.from_pretrained(".")',
+        'inputs = tokenizer(["A sentence."], return_tensors="pt", padding=True)',
+        "print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True))",
+        "```",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,104 @@
+"""Models in CTranslate2's format: it finds what ours finds."""
+
+import json
+
+import ctranslate2
+import numpy as np
+import pytest
+import tensorflow as tf
+from click.testing import CliRunner
+
+from keras_mt import Transformer, Translator
+from keras_mt.cli import main
+from keras_mt.convert import to_ctranslate2
+from keras_mt.data import phrasebook
+
+SMALL = {"num_layers": 2, "d_model": 32, "num_heads": 4, "d_ff": 48, "max_length": 64}
+
+
+def pieces(tokenizer, texts):
+    ids = tokenizer.pieces(tf.constant(texts))
+    return [[piece.decode() for piece in row] for row in tokenizer.id_to_string(ids).to_list()]
+
+
+@pytest.fixture(scope="module")
+def sources():
+    return list(dict.fromkeys(pair[0] for pair in phrasebook.pairs("test")))[:300]
+
+
+def test_it_translates_as_ours_does(load, run_dir, sources, tmp_path):
+    arguments = [str(run_dir), str(tmp_path / "ct2"), "--format", "ctranslate2"]
+    result = CliRunner().invoke(main, ["export", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    ours = load(beam_size=4, early_stopping=True)
+    theirs = ctranslate2.Translator(str(tmp_path / "ct2"), intra_threads=1)
+    found = theirs.translate_batch(
+        pieces(ours.tokenizer, sources),
+        beam_size=4,
+        suppress_sequences=[["<pad>"], ["<unk>"], ["<s>"]],
+    )
+    expected = [ours.tokenizer.pieces(tf.constant([text])).to_list()[0] for text in ours(sources)]
+    same = [
+        row.hypotheses[0] == pieces_
+        for row, pieces_ in zip(found, pieces(ours.tokenizer, ours(sources)), strict=True)
+    ]
+    assert expected and np.mean(same) >= 0.99
+    assert (tmp_path / "ct2" / "tokenizer.model").read_bytes() == ours.tokenizer.model
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"pre_norm": True, "activation": "gelu", "share_embeddings": False},
+        {"tie_output": False, "positions": "learned", "num_decoder_layers": 1},
+        {"pre_norm": True, "positions": "rotary", "gated": True, "activation": "silu"},
+    ],
+    ids=["paper", "pre-norm", "untied", "gated"],
+)
+def test_whatever_the_options_it_gives_the_same_probabilities(options, load, sources, tmp_path):
+    tokenizer = load().tokenizer
+    model = Transformer(tokenizer.vocab_size, **SMALL, **options)
+    random = np.random.default_rng(1)
+    for weight in model.weights:  # Biases and norms that nothing can fold away.
+        if "seed" not in weight.path:
+            weight.assign(weight + 0.1 * random.normal(size=weight.shape))
+    translator = Translator(model, tokenizer, split_sentences=False)
+    to_ctranslate2(translator, tmp_path / "ct2")
+    targets = [text[::-1] for text in sources[:8]]
+    theirs = ctranslate2.Translator(str(tmp_path / "ct2"), intra_threads=1)
+    found = theirs.score_batch(pieces(tokenizer, sources[:8]), pieces(tokenizer, targets))
+    for row, score in zip(found, translator.score(sources[:8], targets), strict=True):
+        ours = [log_prob for _, log_prob in score.tokens]
+        np.testing.assert_allclose(row.log_probs, ours, atol=1e-3)
+
+
+def test_int8_is_a_quarter_of_the_size(load, tmp_path):
+    sizes = []
+    for quantization in (None, "int8"):
+        to_ctranslate2(load(), tmp_path / str(quantization), quantization)
+        sizes.append((tmp_path / str(quantization) / "model.bin").stat().st_size)
+    assert 3 < sizes[0] / sizes[1] < 4
+    config = json.loads((tmp_path / "int8" / "config.json").read_text())
+    assert config["add_source_eos"] and config["decoder_start_token"] == "<s>"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"norm": "rms"}, "norm='rms'"),
+        ({"num_key_value_heads": 2}, "num_key_value_heads=2"),
+        ({"encoder_sublayers": "ssff"}, "encoder_sublayers='ssff'"),
+    ],
+)
+def test_what_it_has_no_place_for_is_refused_by_name(options, message, load, tmp_path):
+    tokenizer = load().tokenizer
+    translator = Translator(Transformer(tokenizer.vocab_size, **SMALL, **options), tokenizer)
+    with pytest.raises(ValueError, match=message):
+        to_ctranslate2(translator, tmp_path / "ct2")
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_overwritten(load, tmp_path):
+    with pytest.raises(FileExistsError, match="is not overwritten"):
+        to_ctranslate2(load(), tmp_path)

@@ -1,0 +1,71 @@
+"""Transformers of ours as MarianMT folders.
+
+`from_huggingface`, which test_huggingface.py holds against transformers, reads them back; that
+transformers itself does so is for golden/check_marian.py to show.
+"""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from keras_mt import Transformer, Translator
+from keras_mt.cli import main
+from keras_mt.convert import from_huggingface, to_huggingface
+from keras_mt.data import phrasebook
+
+SMALL = {"num_layers": 2, "d_model": 32, "num_heads": 4, "d_ff": 48, "max_length": 64}
+
+
+def test_a_run_goes_out_and_comes_back(load, run_dir, tmp_path):
+    arguments = [str(run_dir), str(tmp_path / "marian"), "--format", "huggingface"]
+    result = CliRunner().invoke(main, ["export", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    ours, back = load(split_sentences=False), from_huggingface(tmp_path / "marian")
+    texts = [pair[0] for pair in phrasebook.pairs("test")[:200]]
+    assert back(texts) == ours(texts)
+    for one, other in zip(
+        ours.score(texts[:9], texts[9:18]), back.score(texts[:9], texts[9:18]), strict=True
+    ):
+        assert other.log_prob == pytest.approx(one.log_prob, abs=1e-3)
+    generation = json.loads((tmp_path / "marian" / "generation_config.json").read_text())
+    assert generation["early_stopping"] == "never" and generation["bad_words_ids"] == [
+        [0],
+        [1],
+        [2],
+    ]
+    card = (tmp_path / "marian" / "README.md").read_text(encoding="utf-8")
+    assert card.startswith("---\nlanguage:\n- pt\n- en\n")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"activation": "gelu", "num_encoder_layers": 1},
+        {"share_embeddings": False, "activation": "silu"},
+        {"share_embeddings": False, "tie_output": False},
+    ],
+)
+def test_whatever_marian_has_a_switch_for(options, load, tmp_path):
+    tokenizer = load().tokenizer
+    model = Transformer(tokenizer.vocab_size, **SMALL, **options)
+    random = np.random.default_rng(1)
+    for weight in model.weights:
+        if "seed" not in weight.path:
+            weight.assign(weight + 0.1 * random.normal(size=weight.shape))
+    to_huggingface(Translator(model, tokenizer), tmp_path / "marian")
+    back = from_huggingface(tmp_path / "marian").models[0]
+    source, target = random.integers(4, 99, (2, 3, 7))
+    inputs = {"source": source, "target": target}
+    np.testing.assert_allclose(back(inputs), model(inputs), atol=1e-4)
+
+
+@pytest.mark.parametrize("options", [{"pre_norm": True}, {"norm": "rms"}, {"positions": "rotary"}])
+def test_what_marian_has_not_is_refused_by_name(options, load, tmp_path):
+    (name,) = options
+    tokenizer = load().tokenizer
+    translator = Translator(Transformer(tokenizer.vocab_size, **SMALL, **options), tokenizer)
+    with pytest.raises(ValueError, match=f"MarianMT has {name}=.* alone"):
+        to_huggingface(translator, tmp_path / "marian")
+    assert not list(tmp_path.iterdir())
