@@ -4,7 +4,6 @@ A folder is foreign: nothing that is in it is run, and what is not understood is
 of the file or the field.
 """
 
-import dataclasses
 import importlib.util
 import json
 import os
@@ -20,7 +19,6 @@ from keras_mt.convert import languages
 from keras_mt.convert.weights import read_weights
 from keras_mt.files import written_whole
 from keras_mt.models import PretrainedTransformer, built, copy_of
-from keras_mt.options import TranslationOptions
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import PretrainedTokenizer
 from keras_mt.translation import Translator
@@ -281,7 +279,7 @@ def _read(directory):
     _check_sizes(folder, arguments, weights)
     tokenizer, more = read_tokenizer(folder, arguments)
     model = _model(folder, arguments, weights)
-    generation = _known({**_generation(folder, arguments), **more})
+    generation = {**_generation(folder, arguments), **more}
     return _Imported(model, tokenizer, generation, _card(folder))
 
 
@@ -473,11 +471,6 @@ def _generation(folder, arguments):
             raise folder.refuse("forced_eos_token_id", given["forced_eos_token_id"], "eos_token_id")
         options["force_end"] = True
     return options
-
-
-def _known(options):
-    fields = {field.name for field in dataclasses.fields(TranslationOptions)}
-    return {name: value for name, value in options.items() if name in fields}
 
 
 def _forbidden(folder):

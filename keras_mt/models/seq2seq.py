@@ -172,12 +172,6 @@ def untied_copy_of(
     return copy
 
 
-def _assign(model, weights):
-    """Sets a model's weights one by one: `get_weights` would hold all of them once more."""
-    for variable, value in zip(model.weights, weights, strict=True):
-        variable.assign(ops.cast(value, variable.dtype))
-
-
 def like(model: _Model, **config: Any) -> _Model:
     """A model like another, with weights of its own; `config` as of `copy_of`."""
     if quantization(model):
@@ -186,3 +180,9 @@ def like(model: _Model, **config: Any) -> _Model:
             "Export it, or train on from it, before `quantize`."
         )
     return built(type(model).from_config({**model.get_config(), **config}))
+
+
+def _assign(model, weights):
+    """Sets a model's weights one by one: `get_weights` would hold all of them once more."""
+    for variable, value in zip(model.weights, weights, strict=True):
+        variable.assign(ops.cast(value, variable.dtype))

@@ -26,6 +26,10 @@ _TEXT_OPS = {
 }
 
 
+# Protobuf takes 2 GB; what is not weights needs some of it.
+_MOST_FROZEN = 2**31 - 2**26
+
+
 def export(
     translator: Translator,
     directory: str | os.PathLike,
@@ -55,7 +59,8 @@ def export(
 
     Raises:
         FileExistsError: If the directory is there already.
-        ValueError: If the graph has an op that TensorFlow Serving does not have.
+        ValueError: If the graph has an op that TensorFlow Serving does not have, or the weights are
+            too large to be frozen.
     """
     check_absent(directory)
     directory = Path(directory).absolute()
@@ -74,6 +79,8 @@ def export(
     card = {**server.card(translator, directory), "options": options, **(card or {})}
     models = [model.for_inference(dtype) for model in translator.models]
     variables = [variable for model in models for variable in model.variables]
+    if freeze:
+        _check_size(variables)
     functions = _signatures(translator, models, max_beam_size)
     if freeze:
         functions["serving_default"] = _frozen(functions["serving_default"], variables)
@@ -104,6 +111,16 @@ def check_absent(directory: str | os.PathLike) -> None:
         raise FileExistsError(
             f"{directory} exists and is not overwritten. Export to a new version folder, "
             f"such as {directory.parent / _next_version(directory.parent)}."
+        )
+
+
+def _check_size(variables):
+    """Refuses to freeze more than a graph can hold, before it takes minutes to find out."""
+    size = sum(v.value.dtype.size * v.value.shape.num_elements() for v in variables)
+    if size > _MOST_FROZEN:
+        raise ValueError(
+            f"freeze writes the weights, {size / 1e9:.2f} GB, into the graph, and a graph's file "
+            f"holds at most {_MOST_FROZEN / 1e9:.2f} GB (protobuf's limit): export without freeze."
         )
 
 

@@ -145,6 +145,8 @@ def test_all_translations_are_those_of_transformers(golden, name, tmp_path):
         "never": {"early_stopping": "never"},
         "own": {},
     }.items():
+        if how == "greedy" and name == "marian_normalized":
+            continue  # With one beam transformers penalises repetitions by logits.
         translator = Translator.load(run, **options)
         found = check_search(translator, golden, name, how, 300)
     # Of plain TensorFlow, in batches of its own.
