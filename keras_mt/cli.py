@@ -262,11 +262,10 @@ def import_(directory, run_dir):
     DIRECTORY is a folder as Hugging Face transformers writes it or, where huggingface_hub is
     installed, the name of a model on the hub. Nothing in it is run. The run folder translates as
     the folder's generation_config.json says, unless it is told otherwise; it can be evaluated,
-    exported, and trained on (`keras-mt train --init RUN_DIR`).
+    exported, and trained on (`train --init RUN_DIR`).
 
     \b
     keras-mt import opus-mt-en-de runs/opus_en_de
-    echo "A man sleeps." | keras-mt translate runs/opus_en_de
     """
     from keras_mt.convert import import_huggingface
 

@@ -137,7 +137,7 @@ def test_a_mark_holds_for_all_sentences_of_a_line(golden, imported):
 
 @pytest.mark.long
 @every_folder
-def test_all_translations_are_those_of_transformers(golden, name, tmp_path):
+def test_all_translations_are_those_of_transformers(golden, name, tmp_path, signatures_alone):
     run = tmp_path / "run"
     import_huggingface(golden / name, run)
     for how, options in {
@@ -150,6 +150,7 @@ def test_all_translations_are_those_of_transformers(golden, name, tmp_path):
         translator = Translator.load(run, **options)
         found = check_search(translator, golden, name, how, 300)
     # Of plain TensorFlow, in batches of its own.
+    signatures_alone("serving_default")
     translator.export(tmp_path / "exported" / "1")
     exported = tf.saved_model.load(str(tmp_path / "exported" / "1"))
     sources, languages = texts(golden, name)

@@ -19,6 +19,7 @@ every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
 
 def small(name):
     """A small model with the arguments of its preset, where they are not sizes."""
+    keras.utils.set_random_seed(1)
     architecture = ARCHITECTURES[name]
     preset = architecture.presets["tiny"]["model"]
     sizes = {argument: size for argument, size in SIZES.items() if argument in preset}
