@@ -110,6 +110,7 @@ def write_models(workload, folder, run):
     import keras
 
     import keras_mt
+    import keras_mt.convert
 
     folder = Path(folder)
     if workload == "tiny-text":
@@ -131,7 +132,9 @@ def write_models(workload, folder, run):
     translator.export(folder / workload / "float32")
     translator.export(folder / workload / "bfloat16", dtype="bfloat16", freeze=True)
     if harness.installed("ctranslate2"):
-        write_ctranslate2(model, tokenizer, folder / workload)
+        for precision, quantization in (("float32", None), ("int8", "int8")):
+            directory = folder / workload / f"ctranslate2-{precision}"
+            keras_mt.convert.to_ctranslate2(translator, directory, quantization)
 
 
 def random_tokenizer():
@@ -148,73 +151,6 @@ def random_tokenizer():
     words = list(dict.fromkeys(words))
     lengths = tokenizer.tokenize(words).row_lengths().numpy()
     return tokenizer, [w for w, length in zip(words, lengths, strict=True) if length == 1]
-
-
-def write_ctranslate2(model, tokenizer, folder):
-    """The same weights as CTranslate2 models, float32 and int8."""
-    from ctranslate2.converters import utils
-    from ctranslate2.specs import TransformerSpec, common_spec
-
-    from keras_mt.layers.positional_embedding import sinusoidal_positions
-
-    def linear(spec, *layers):
-        parts = [common_spec.LinearSpec() for _ in layers]
-        for part, layer in zip(parts, layers, strict=True):
-            part.weight, part.bias = layer.kernel.numpy().T.copy(), layer.bias.numpy()
-        utils.fuse_linear(spec, parts)
-
-    def norm(spec, layer):
-        spec.gamma, spec.beta = layer.gamma.numpy(), layer.beta.numpy()
-
-    def self_attention(spec, layer, layer_norm):
-        linear(spec.linear[0], layer.query_dense, layer.key_dense, layer.value_dense)
-        linear(spec.linear[1], layer.output_dense)
-        norm(spec.layer_norm, layer_norm)
-
-    def feed_forward(spec, block):
-        linear(spec.linear_0, block.feed_forward.inner_dense)
-        linear(spec.linear_1, block.feed_forward.output_dense)
-        norm(spec.layer_norm, block.feed_forward_norm)
-
-    config = model.get_config()
-    layers = len(model.encoder_blocks), len(model.decoder_blocks)
-    table = model.target_embedding.embedding.embeddings.numpy()
-    positions = sinusoidal_positions(config["max_length"], config["d_model"])
-    for quantization in (None, "int8"):
-        spec = TransformerSpec.from_config(
-            layers,
-            config["num_heads"],
-            pre_norm=False,
-            activation=common_spec.Activation.RELU,
-        )
-        for part in (spec.encoder, spec.decoder):
-            embeddings = part.embeddings[0] if part is spec.encoder else part.embeddings
-            embeddings.weight = table
-            part.scale_embeddings = True
-            part.position_encodings.encodings = positions
-        for layer, block in zip(spec.encoder.layer, model.encoder_blocks, strict=True):
-            self_attention(layer.self_attention, block.self_attention, block.self_attention_norm)
-            feed_forward(layer.ffn, block)
-        for layer, block in zip(spec.decoder.layer, model.decoder_blocks, strict=True):
-            self_attention(layer.self_attention, block.self_attention, block.self_attention_norm)
-            cross = block.cross_attention
-            linear(layer.attention.linear[0], cross.query_dense)
-            linear(layer.attention.linear[1], cross.key_dense, cross.value_dense)
-            linear(layer.attention.linear[2], cross.output_dense)
-            norm(layer.attention.layer_norm, block.cross_attention_norm)
-            feed_forward(layer.ffn, block)
-        spec.decoder.projection.weight = table
-        pieces = tokenizer.id_to_string(range(tokenizer.vocab_size)).numpy()
-        pieces = [piece.decode("utf-8") for piece in pieces]
-        spec.register_source_vocabulary(pieces)
-        spec.register_target_vocabulary(pieces)
-        spec.config.add_source_eos = True
-        spec.config.decoder_start_token = "<s>"
-        spec.validate()
-        spec.optimize(quantization=quantization)
-        output = folder / f"ctranslate2-{quantization or 'float32'}"
-        output.mkdir(parents=True)
-        spec.save(str(output))
 
 
 def work(system, workload, folder, text):
