@@ -138,7 +138,9 @@ class _Folder:
         self.tokenizer = self.json("tokenizer_config.json", optional=True)
         generation = self.json("generation_config.json", optional=True)
         # Older folders have it all in one file; what is null is not there.
-        self.generation = {n: x for n, x in {**self.config, **generation}.items() if x is not None}
+        ids = ("eos_token_id", "decoder_start_token_id")
+        more = {n: self.config.get(n) for n in ids} if generation else self.config
+        self.generation = {n: x for n, x in {**more, **generation}.items() if x is not None}
 
     def json(self, name: str, optional: bool = False) -> dict[str, Any]:
         if optional and not (self.path / name).is_file():

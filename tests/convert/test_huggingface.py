@@ -227,6 +227,14 @@ def test_tf_model_h5_holds_the_same(golden, copied):
         np.testing.assert_array_equal(mine, its)
 
 
+def test_config_json_says_how_to_decode_where_there_is_no_file_of_its_own(copied):
+    folder = copied("marian", "config.json", num_beams=7, max_length=30)
+    assert from_huggingface(folder).options.beam_size == 4
+    (folder / "generation_config.json").unlink()
+    translator = from_huggingface(folder)
+    assert (translator.options.beam_size, translator.max_length) == (7, 29)
+
+
 @pytest.mark.parametrize(
     "file, fields, message",
     [
