@@ -361,7 +361,9 @@ def export(
                 f"--dtype, --freeze, --card and --warmup-texts are not of --format {format_}."
             )
         from keras_mt import convert
+        from keras_mt.files import check_new
 
+        check_new(saved_model_dir)  # Before anything is loaded.
         translator = _load_run(run_dir, **search)
         options = {"quantization": quantization} if quantization else {}
         getattr(convert, f"to_{format_}")(translator, saved_model_dir, **options)

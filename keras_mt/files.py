@@ -7,6 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
+def check_new(path: str | os.PathLike) -> None:
+    """Raises FileExistsError where a folder would be overwritten."""
+    if Path(path).exists():
+        raise FileExistsError(f"{path} exists and is not overwritten: give a new folder.")
+
+
 @contextlib.contextmanager
 def written_whole(path: str | os.PathLike) -> Iterator[Path]:
     """Gives a temporary name to write a file or folder to, and moves it to `path` at the end.

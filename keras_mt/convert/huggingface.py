@@ -17,7 +17,7 @@ import sentencepiece
 
 from keras_mt.convert import languages
 from keras_mt.convert.weights import read_weights
-from keras_mt.files import written_whole
+from keras_mt.files import check_new, written_whole
 from keras_mt.models import PretrainedTransformer, built, copy_of
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import PretrainedTokenizer
@@ -246,8 +246,7 @@ def import_huggingface(directory: str | os.PathLike, run_dir: str | os.PathLike)
         FileNotFoundError, ValueError: As in `from_huggingface`.
     """
     run_dir = Path(run_dir)
-    if run_dir.exists():
-        raise FileExistsError(f"{run_dir} exists; give a new folder.")
+    check_new(run_dir)
     imported = _read(directory)
     run_dir.absolute().parent.mkdir(parents=True, exist_ok=True)
     with written_whole(run_dir.absolute()) as temporary:

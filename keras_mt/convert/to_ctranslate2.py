@@ -1,11 +1,11 @@
 """Models of ours in CTranslate2's format."""
 
+import importlib.util
 import os
-from pathlib import Path
 
 import keras
 
-from keras_mt.files import written_whole
+from keras_mt.files import check_new, written_whole
 from keras_mt.models import Transformer
 from keras_mt.run_folder import RunFolder
 from keras_mt.translation import Translator
@@ -42,12 +42,9 @@ def to_ctranslate2(
             f"quantization must be one of {', '.join(QUANTIZATIONS)}. "
             f"Received: quantization={quantization!r}"
         )
-    if Path(directory).exists():
-        raise FileExistsError(f"{directory} exists and is not overwritten.")
-    try:
-        import ctranslate2  # noqa: F401
-    except ImportError:
-        raise ValueError("This needs CTranslate2: pip install 'keras_mt[ctranslate2]'") from None
+    check_new(directory)
+    if importlib.util.find_spec("ctranslate2") is None:
+        raise ValueError("This needs CTranslate2: pip install 'keras_mt[ctranslate2]'")
     if len(translator.models) > 1:
         raise ValueError(f"CTranslate2 has no ensembles. Received: {len(translator.models)} models")
     spec = _spec(translator.models[0])

@@ -2,14 +2,13 @@
 
 import json
 import os
-from pathlib import Path
 
 import keras
 import numpy as np
 
 from keras_mt.convert.huggingface import ARGUMENTS, names_of
 from keras_mt.convert.weights import write_safetensors
-from keras_mt.files import written_whole
+from keras_mt.files import check_new, written_whole
 from keras_mt.models import Transformer
 from keras_mt.text import Tokenizer
 from keras_mt.translation import Translator
@@ -45,8 +44,7 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
 
     >>> to_huggingface(Translator.load("runs/pt_en"), "pt_en_marian")  # doctest: +SKIP
     """
-    if Path(directory).exists():
-        raise FileExistsError(f"{directory} exists and is not overwritten.")
+    check_new(directory)
     model, tokenizer = translator.models[0], translator.tokenizer
     if len(translator.models) > 1:
         raise ValueError(f"MarianMT has no ensembles. Received: {len(translator.models)} models")

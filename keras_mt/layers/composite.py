@@ -59,9 +59,8 @@ def quantize_again(layer: keras.layers.Layer, quantized: dict[str, Any]) -> None
 
 def inside(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
     """The layers that a layer or model is made of, and those that they are made of."""
-    return layer._flatten_layers(
-        include_self=False
-    )  # As in Keras's own example for DTypePolicyMap.
+    # As in Keras's own example for DTypePolicyMap.
+    return layer._flatten_layers(include_self=False)
 
 
 def _place(inner, layer):

@@ -16,7 +16,7 @@ from typing import Any
 import keras
 
 from keras_mt.data import Batches, Tokenizer, has_split, load_corpus
-from keras_mt.files import written_whole
+from keras_mt.files import check_new, written_whole
 from keras_mt.models import architecture_name, built, copy_of, find_architecture
 from keras_mt.options import TrainingOptions, documented, signature
 from keras_mt.plots import plot_run
@@ -265,8 +265,7 @@ def average_run(
     >>> average_run("runs/en_de", "runs/en_de_averaged", last=10)  # doctest: +SKIP
     """
     folder, output = RunFolder(run_dir), Path(output)
-    if output.exists():
-        raise FileExistsError(f"{output} exists; give a new folder.")
+    check_new(output)
     config = folder.config
     if config is None or not folder.tokenizer_path.exists() or not folder.checkpoints.exists():
         raise FileNotFoundError(
