@@ -17,10 +17,14 @@ from keras_mt.models.seq2seq import Seq2Seq, copy_of, untied_copy_of
 
 # `model`: arguments of Transformer. `training`: what the same source trains it with, and what
 # `keras-mt train` takes unless told otherwise. base and big are Vaswani et al. 2017, table 3;
-# tiny is for corpora of some ten thousand pairs.
+# tiny and small are for corpora of some ten and some hundred thousand pairs.
 PRESETS = {
     "tiny": {
         "model": {"num_layers": 4, "d_model": 128, "num_heads": 4, "d_ff": 256, "dropout": 0.3},
+        "training": {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": 4096},
+    },
+    "small": {
+        "model": {"num_layers": 4, "d_model": 256, "num_heads": 4, "d_ff": 1024, "dropout": 0.3},
         "training": {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": 4096},
     },
     "base": {
