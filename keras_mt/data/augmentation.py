@@ -7,15 +7,17 @@ import re
 from collections.abc import Iterable
 from random import Random
 
-# A pair is changed in every so manieth epoch by each kind: a tenth of an epoch's pairs for each.
+# Each kind changes a pair in one of so many epochs, and so a tenth of an epoch's pairs.
 CYCLE = 10
 
 _ENTITY = re.compile(r"(&\w+;|&#\w+;)")  # As Moses's tokenizer spells some marks.
-_INITIAL = re.compile(r"((?:^|[\s\-–—/(\[{\"“”„«])[‘’'¿¡]?)(\w)")
+_INITIAL = re.compile(r"((?:^|[\s\-\u2013\u2014/(\[{\"“”„«])[‘’'¿¡]?)(\w)")
 _FINAL_POINT = re.compile(r"(?<![.\s])\s*[.。।]\s*$")
 _QUOTES = ("“”", "„“", "«»")
 _QUOTED = re.compile(r"&apos;|&quot;|['\"]")
-_TYPOGRAPHIC = str.maketrans(dict.fromkeys("‘’‚‛", "'") | dict.fromkeys("“”„‟«»", '"'))
+_TYPOGRAPHIC = str.maketrans(
+    dict.fromkeys("\u2018\u2019\u201a\u201b", "'") | dict.fromkeys("“”„‟«»", '"')
+)
 
 
 def augmentations(names: str) -> tuple[str, ...]:
@@ -25,12 +27,12 @@ def augmentations(names: str) -> tuple[str, ...]:
         ValueError: If there is no kind of a name.
     """
     kinds = [name.strip() for name in names.split(",")]
-    if unknown := [kind for kind in kinds if kind not in _CHANGES]:
+    if unknown := [kind for kind in kinds if kind not in KINDS]:
         raise ValueError(
-            f"augment must be some of {', '.join(_CHANGES)}, with commas between them. "
+            f"augment must be some of {', '.join(KINDS)}, with commas between them. "
             f"Received: {unknown[0]!r} in augment={names!r}"
         )
-    return tuple(kind for kind in _CHANGES if kind in kinds)
+    return tuple(kind for kind in KINDS if kind in kinds)
 
 
 def augmented(source: str, kind: str, seed: int = 0, index: int = 0) -> str:
@@ -58,21 +60,19 @@ def augmented(source: str, kind: str, seed: int = 0, index: int = 0) -> str:
     return changed if changed.strip() else source
 
 
-def drawn(kinds: Iterable[str], seed: int, epoch: int, index: int) -> str | None:
-    """How a pair is changed in an epoch, if it is: one of the kinds, or None.
-
-    Each kind changes a pair once in `CYCLE` epochs. Which epoch that is depends on the seed, the
-    epoch and the pair's index alone, not on the other kinds.
-    """
-    place = (Random(f"{seed} {index}").randrange(CYCLE) + epoch) % CYCLE
-    kind = list(_CHANGES)[place] if place < len(_CHANGES) else None
-    return kind if kind in kinds else None
+def phase(seed: int, index: int) -> int:
+    """Where a pair stands in the cycle in epoch 0: `KINDS[(phase + epoch) % CYCLE]`, if any."""
+    return Random(f"{seed} {index}").randrange(CYCLE)
 
 
 def augment(source: str, kinds: Iterable[str], seed: int, epoch: int, index: int) -> str:
-    """A source as it is read in an epoch: see `drawn` and `augmented`."""
-    kind = drawn(kinds, seed, epoch, index)
-    return source if kind is None else augmented(source, kind, seed, index)
+    """A source as it is read in an epoch, by the seed, the epoch and the pair's index alone.
+
+    Each of the kinds changes a pair once in `CYCLE` epochs, whichever the others are.
+    """
+    place = (phase(seed, index) + epoch) % CYCLE
+    kind = KINDS[place] if place < len(KINDS) else None
+    return augmented(source, kind, seed, index) if kind in kinds else source
 
 
 def _caps(source, random):
@@ -113,3 +113,4 @@ def _typographic(source, quotes):
 
 
 _CHANGES = {"caps": _caps, "title": _title, "punctuation": _punctuation}
+KINDS = tuple(_CHANGES)
