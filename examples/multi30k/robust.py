@@ -24,10 +24,12 @@ def capitals(text):
 
 
 def title_case(text):
-    return " ".join(
-        name + mark + rest[:1].upper() + rest[1:]
-        for name, mark, rest in map(entity, text.split(" "))
-    )
+    return " ".join(word if word[:1] in ("'", "&") else titled(word) for word in text.split(" "))
+
+
+def titled(word):
+    first = next((i for i, character in enumerate(word) if character.isalpha()), 0)
+    return word[:first] + word[first : first + 1].upper() + word[first + 1 :]
 
 
 def entity(word):
@@ -98,14 +100,15 @@ def main():
         return round(metric.corpus_score(texts, [truth]).score, 1)
 
     everything = range(len(sources))
-    results, plain = {}, None
+    plain, results = translator(sources), {}
     print("| sources | BLEU | changed | BLEU of these, plain | changed |")
     print("| --- | --- | --- | --- | --- |", flush=True)
     for name, change in CHANGES.items():
         typed = list(map(change, sources))
-        found = translator(typed)
-        plain = plain or found
         changed = [i for i in everything if typed[i] != sources[i]]
+        found = list(plain)
+        for i, translation in zip(changed, translator([typed[i] for i in changed]), strict=True):
+            found[i] = translation
         row = bleu(found, everything), len(changed), bleu(plain, changed), bleu(found, changed)
         print(
             f"| {name} | " + " | ".join("" if x is None else str(x) for x in row) + " |", flush=True
