@@ -293,6 +293,15 @@ class TrainingOptions(LanguageOptions):
         shown="the most probable ones",
         kept="subword_sampling",
     )
+    augment: str | None = option(
+        None,
+        "Change sources into what users type: caps (all capitals), title (Title Case), punctuation "
+        "(no final point, doubled spaces, other quotes), with commas between them. Each changes a "
+        "tenth of the pairs in an epoch, others in the next; targets stay as they are.",
+        shown="the corpus's sources alone",
+        kept="augment",
+        metavar="KINDS",
+    )
     batch_tokens: int | None = option(
         None,
         "Tokens of a batch on each side, padding included.",

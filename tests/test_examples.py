@@ -12,6 +12,7 @@ from pathlib import Path
 import matplotlib.image
 import numpy as np
 import pytest
+import sacrebleu
 from conftest import ROOT
 
 
@@ -284,6 +285,37 @@ def test_multi30k_ablation_asks_for_options_that_exist():
     for options in ablation.VARIANTS.values():
         arguments = ["--data", "x", "--output", "y", *ablation.LANGUAGES, *ablation.COMMON.split()]
         main.commands["train"].make_context("train", [*arguments, *options.split()])
+
+
+def test_multi30k_robust_measures_on_what_it_types(monkeypatch, tmp_path, capsys):
+    monkeypatch.syspath_prepend(ROOT / "examples/multi30k")
+    robust = importlib.import_module("robust")
+    sources = ['a man \'s "big dog" runs .', "so &apos;is it &quot;", "It runs"]
+    references = ["ein Hund läuft dort .", "das ist es auch so", "er rennt sehr schnell"]
+    for language, lines in (("en", sources), ("de", references)):
+        (tmp_path / f"{language}.test.txt").write_text("\n".join(lines) + "\n")
+    asked = []
+
+    def translator(texts):  # Knows what is written in the corpus alone.
+        asked.append(list(texts))
+        return [dict(zip(sources, references, strict=True)).get(text, "") for text in texts]
+
+    monkeypatch.setattr(robust, "ExportedTranslator", lambda path: translator)
+    monkeypatch.setattr(sys, "argv", ["robust.py", "model", str(tmp_path), "--tokenize", "none"])
+    robust.main()
+    assert asked == [
+        sources,
+        [],
+        ['A MAN \'S "BIG DOG" RUNS .', "SO &apos;IS IT &quot;", "IT RUNS"],
+        ['A Man \'s "Big Dog" Runs .', "So &apos;is It &quot;", "It Runs"],
+        ['a man \'s "big dog" runs'],
+        ['a  man  \'s  "big  dog"  runs  .', "so  &apos;is  it  &quot;", "It  runs"],
+        ["a man ’s “big dog” runs .", "so ’is it “"],
+    ]
+    results = json.loads(capsys.readouterr().out.splitlines()[-1])["results"]
+    assert results["capitals"] == {"bleu": 0.0, "changed": 3, "plain": 100.0, "typed": 0.0}
+    expected = sacrebleu.BLEU(tokenize="none").corpus_score(["", *references[1:]], [references])
+    assert results["no final point"]["bleu"] == round(expected.score, 1)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from keras_mt.data.augmentation import CYCLE, KINDS, augmentations, phase
 from keras_mt.data.corpus import untuned
 from keras_mt.data.encoded import EncodedPairs
 from keras_mt.text import BaseTokenizer
@@ -104,6 +105,10 @@ class Batches:
             counted.
         directory: Folder for the temporary files, which have no name.
         source_language, target_language: Of a tokenizer with `languages`, the codes of the pairs'.
+        augment: Kinds of changes to make sources like what users type, such as
+            `"caps,title,punctuation"`, or None. Each changes a tenth of the sources in an epoch,
+            others in the next; targets stay as they are, and so does a source that would become
+            longer than `max_length`. See `keras_mt.data.augmentation`.
 
     Raises:
         ValueError: If a sentence of `max_length` would not fit into a batch, or another argument is
@@ -130,6 +135,7 @@ class Batches:
         directory: str | os.PathLike | None = None,
         source_language: str | None = None,
         target_language: str | None = None,
+        augment: str | None = None,
     ):
         if not 2 <= max_length <= tokens_per_batch:
             raise ValueError(
@@ -164,6 +170,7 @@ class Batches:
         self.max_ratio = max_ratio
         self.deduplicate = deduplicate
         self.directory = directory
+        self.kinds = () if augment is None else augmentations(augment)
 
     @functools.cached_property
     def counts(self) -> CorpusCounts:
@@ -198,13 +205,16 @@ class Batches:
 
     @functools.cached_property
     def _encoded(self):
-        return EncodedPairs(self.pairs, self.tokenizer, self.directory, self.languages)
+        seed = self.seed or 0
+        pairs, directory = self.pairs, self.directory
+        return EncodedPairs(pairs, self.tokenizer, directory, self.languages, self.kinds, seed)
 
     @functools.cached_property
     def _selected(self):
         """The indices of an epoch's pairs, unordered, and what was counted."""
-        longest, shortest = self._encoded.lengths.max(axis=1), self._encoded.lengths.min(axis=1)
-        blank = self._encoded.blank
+        lengths = self._encoded.lengths[:, :2]
+        longest, shortest = lengths.max(axis=1), lengths.min(axis=1)
+        blank = self._encoded.blank[:, :2].any(axis=1)
         too_long = ~blank & (longest > self.max_length)
         kept = ~blank & ~too_long
         unlike = kept & (longest > (self.max_ratio or np.inf) * shortest)
@@ -219,8 +229,12 @@ class Batches:
         index = np.flatnonzero(kept)
         times = np.array(self.weights)[self._encoded.corpus[index]]
         index = np.repeat(index, times).astype(np.int32)
-        lengths = self._encoded.lengths[index]
-        order, cuts = self._cut(lengths)
+        # As many batches in each epoch, whatever the changed sources' lengths.
+        epochs = range(CYCLE if self.kinds else 1)
+        cuts = (self._cut(self._lengths(index, epoch))[1] for epoch in epochs)
+        batches = max(map(len, cuts)) + 1 if len(index) else 0
+        lengths = self._lengths(index, 0)
+        order, cuts = self._cut(lengths, batches)
         rows = np.diff([0, *cuts, len(index)]) if len(index) else np.zeros(0, int)
         widths = np.zeros((0, 2), int)
         if len(index):
@@ -240,8 +254,32 @@ class Batches:
             max_length=self.max_length,
         )
 
-    def _cut(self, lengths):
-        """The order of pairs in batches, and where to cut it: the same places for any order."""
+    @functools.cached_property
+    def _phases(self):
+        seed = self.seed or 0
+        return np.array([phase(seed, i) for i in range(len(self._encoded))], np.int8)
+
+    def _sources(self, index, epoch):
+        """Which side of the encoded pairs each pair's source is: 0, or one that is changed."""
+        if not self.kinds:
+            return np.zeros_like(index)
+        sides = np.zeros(CYCLE, int)
+        for side, kind in enumerate(self.kinds, start=2):
+            sides[KINDS.index(kind)] = side
+        chosen = sides[(self._phases[index] + (0 if self.seed is None else epoch)) % CYCLE]
+        usable = self._encoded.lengths[index, chosen] <= self.max_length
+        return np.where(usable & ~self._encoded.blank[index, chosen], chosen, 0)
+
+    def _lengths(self, index, epoch):
+        """The lengths of both sides of pairs in an epoch, `[pairs, 2]`."""
+        sides = np.stack([self._sources(index, epoch), np.ones_like(index)], axis=1)
+        return self._encoded.lengths[index[:, None], sides]
+
+    def _cut(self, lengths, batches=0):
+        """The order of pairs in batches, and where to cut it: the same places for any order.
+
+        The largest batches are halved until there are so many.
+        """
         buckets = np.array(_bucket_lengths(self.max_length))
         bucket = np.searchsorted(buckets, lengths.max(axis=1)).astype(np.int16)
         order = np.lexsort((lengths[:, 0], bucket))
@@ -251,7 +289,12 @@ class Batches:
             np.arange(end - size, end, self.tokens_per_batch // length)
             for end, size, length in zip(ends, sizes, buckets, strict=True)
         ]
-        return order, np.concatenate(cuts)[1:]
+        cuts = np.concatenate(cuts)[1:]
+        while len(cuts) + 1 < batches:
+            edges = np.array([0, *cuts, len(lengths)])
+            largest = np.diff(edges).argmax()
+            cuts = np.insert(cuts, largest, edges[largest : largest + 2].sum() // 2)
+        return order, cuts
 
     def _plan(self, epoch):
         """The indices of each batch's pairs, a list of arrays."""
@@ -261,7 +304,7 @@ class Batches:
         else:
             random = np.random.default_rng([self.seed, epoch])
             index = random.permutation(index)
-        order, cuts = self._cut(self._encoded.lengths[index])
+        order, cuts = self._cut(self._lengths(index, epoch), self.counts.batches)
         batches = np.split(index[order], cuts)
         if random is not None:
             random.shuffle(batches)
@@ -279,8 +322,7 @@ class Batches:
                     now, place = divmod(step, self.counts.batches)
                     if now != epoch:
                         epoch, plan = now, self._plan(now)
-                    seed = self.seed or 0, epoch, place
-                    parts = [self._batch(plan[place], seed, i, count) for i in shards]
+                    parts = [self._batch(plan[place], epoch, place, i, count) for i in shards]
                 yield from parts
 
         signature = ({"source": _IDS, "target": _IDS}, _IDS)
@@ -289,14 +331,15 @@ class Batches:
         batches.max_length = self.max_length
         return batches
 
-    def _batch(self, index, seed, shard, count):
+    def _batch(self, index, epoch, place, shard, count):
         rows = -(-len(index) // count)
         part = index[shard::count]
-        sides = [self._encoded.side(side, part) for side in (0, 1)]
+        sides = [self._encoded.side(side, part) for side in (self._sources(part, epoch), 1)]
         if self.subword_sampling is not None:
             # Drawn for all shards alike, so that a pair's does not depend on their number.
             longest = self._encoded.lengths[index].max()
-            uniform = np.random.default_rng(seed).random((2, len(index), longest))[:, shard::count]
+            random = np.random.default_rng((self.seed or 0, epoch, place))
+            uniform = random.random((2, len(index), longest))[:, shard::count]
             sides = [self._sampled(*side) for side in zip(sides, uniform, strict=True)]
         source, labels = (self._padded(side, rows) for side in sides)
         padding, target = self.tokenizer.padding_id, np.roll(labels, 1, axis=1)

@@ -1,5 +1,6 @@
 """Sentence pairs as token ids on disk."""
 
+import contextlib
 import hashlib
 import os
 import tempfile
@@ -8,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from keras_mt.data.augmentation import augmented
 from keras_mt.data.corpus import untuned
 from keras_mt.text import BaseTokenizer
 
@@ -17,7 +19,7 @@ _CHUNK = 1024  # Pairs tokenized by one call.
 class EncodedPairs:
     """Sentence pairs, tokenized once into temporary files; any of them are at hand, in any order.
 
-    Memory holds but some 30 bytes a pair, however long it is.
+    Memory holds but some 30 bytes a pair, however long it is, and 12 more for each kind of change.
 
     Args:
         pairs: `tf.data.Dataset` of pairs of strings, or a list of them.
@@ -25,10 +27,13 @@ class EncodedPairs:
         directory: Folder for the files, which have no name and go with the object; None for the
             system's temporary folder.
         languages: Of a tokenizer with languages, the codes of the source's and the target's.
+        kinds: Kinds of changes that sources are kept with too, as `augmented` has them.
+        seed: Seed of these changes.
 
     Attributes:
-        lengths: int32 `[pairs, 2]`: the tokens of source and target, special ones too.
-        blank: Boolean `[pairs]`: where a side has nothing but special tokens.
+        lengths: int32 `[pairs, 2 + kinds]`: the tokens of source, target and each changed source,
+            special ones too.
+        blank: Boolean, likewise: where a side has nothing but special tokens.
         corpus: `[pairs]`: which of the datasets each pair is from.
         keys: int64 `[pairs]`: the same number for the same pair.
     """
@@ -39,53 +44,62 @@ class EncodedPairs:
         tokenizer: BaseTokenizer,
         directory: str | os.PathLike | None = None,
         languages: Sequence[str] = (),
+        kinds: Sequence[str] = (),
+        seed: int = 0,
     ):
         datasets = pairs if isinstance(pairs, (list, tuple)) else [pairs]
         ids = max(tokenizer.source_vocab_size, tokenizer.target_vocab_size)
         dtype = np.uint16 if ids <= 2**16 else np.int32
         lengths, keys, sizes = [], [], []
 
-        def ids_of(source, target):
+        def source_ids(source):
             codes = [tf.fill(tf.shape(source), code) for code in languages]
-            return [
-                tokenizer.source_ids(tokenizer.pieces(source), *codes),
-                tokenizer.target_ids(tokenizer.target_pieces(target), *codes[1:]),
-            ]
+            return tokenizer.source_ids(tokenizer.pieces(source), *codes)
+
+        def target_ids(target):
+            codes = [tf.fill(tf.shape(target), code) for code in languages[1:]]
+            return tokenizer.target_ids(tokenizer.target_pieces(target), *codes)
 
         def encode(source, target):
-            ids = ids_of(source, target)
+            ids = [source_ids(source), target_ids(target)]
             return (
+                source if kinds else (),
                 tf.strings.to_hash_bucket_fast(
                     tf.strings.join([source, target], "\n"), tf.int64.max
                 ),
-                tf.stack([side.row_lengths() for side in ids], axis=1),
                 *(tf.cast(side.flat_values, dtype) for side in ids),
+                tf.stack([side.row_lengths() for side in ids], axis=1),
             )
 
-        with (
-            tempfile.TemporaryFile(dir=directory) as source,
-            tempfile.TemporaryFile(dir=directory) as target,
-        ):
+        with contextlib.ExitStack() as stack:
+            files = [
+                stack.enter_context(tempfile.TemporaryFile(dir=directory))
+                for _ in range(2 + len(kinds))
+            ]
+            number = 0
             for dataset in datasets:
                 size = 0
                 encoded = untuned(dataset.batch(_CHUNK).map(encode, os.cpu_count()).prefetch(2))
-                for (
-                    chunk_keys,
-                    chunk_lengths,
-                    source_ids,
-                    target_ids,
-                ) in encoded.as_numpy_iterator():
+                for sources, chunk_keys, *flat, plain in encoded.as_numpy_iterator():
+                    changed = [
+                        source_ids(tf.constant(_augmented(sources, kind, seed, number)))
+                        for kind in kinds
+                    ]
+                    flat += [ids.flat_values.numpy().astype(dtype) for ids in changed]
+                    for file, side in zip(files, flat, strict=True):
+                        file.write(side.tobytes())
+                    columns = [plain, *(ids.row_lengths()[:, None] for ids in changed)]
                     keys.append(chunk_keys)
-                    lengths.append(chunk_lengths.astype(np.int32))
+                    lengths.append(np.concatenate(columns, axis=1, dtype=np.int32))
                     size += len(chunk_keys)
-                    source.write(source_ids.tobytes())
-                    target.write(target_ids.tobytes())
+                    number += len(chunk_keys)
                 sizes.append(size)
-            self._ids = [_mapped(file, dtype) for file in (source, target)]
-        self.lengths = np.concatenate([np.zeros((0, 2), np.int32), *lengths])
-        empty = tf.constant([""])
-        nothing = [ids.row_lengths()[0].numpy() for ids in ids_of(empty, empty)]
-        self.blank = (self.lengths == nothing).any(axis=1)
+            self._ids = [_mapped(file, dtype) for file in files]
+        self.lengths = np.concatenate([np.zeros((0, len(files)), np.int32), *lengths])
+        nothing = [
+            ids(tf.constant([""])).row_lengths()[0].numpy() for ids in (source_ids, target_ids)
+        ]
+        self.blank = self.lengths == np.array(nothing + nothing[:1] * len(kinds))
         self.keys = np.concatenate([np.zeros(0, np.int64), *keys])
         self._sizes = sizes
         self.corpus = np.repeat(np.arange(len(datasets), dtype=np.int16), sizes)
@@ -102,19 +116,28 @@ class EncodedPairs:
             for keys in np.split(self.keys, np.cumsum(self._sizes)[:-1])
         ]
 
-    def side(self, side: int, index: np.ndarray) -> list[np.ndarray]:
+    def side(self, side: int | np.ndarray, index: np.ndarray) -> list[np.ndarray]:
         """The ids of one side of some pairs, a list of int32 arrays.
 
         Args:
-            side: 0 for the source, 1 for the target.
+            side: 0 for the source, 1 for the target, from 2 on for the changed sources; or an array
+                of such, one for each of the pairs.
             index: Indices of pairs.
         """
+        side = np.broadcast_to(side, index.shape)
         return [
-            self._ids[side][start : start + length].astype(np.int32)
-            for start, length in zip(
-                self._starts[index, side], self.lengths[index, side], strict=True
+            self._ids[which][start : start + length].astype(np.int32)
+            for which, start, length in zip(
+                side, self._starts[index, side], self.lengths[index, side], strict=True
             )
         ]
+
+
+def _augmented(sources, kind, seed, first):
+    """Byte strings, of which the first is the source of pair `first`, changed."""
+    texts = (source.decode("utf-8", "surrogateescape") for source in sources)
+    changed = (augmented(text, kind, seed, i) for i, text in enumerate(texts, start=first))
+    return [text.encode("utf-8", "surrogateescape") for text in changed]
 
 
 def _mapped(file, dtype):

@@ -16,6 +16,7 @@ from typing import Any
 import keras
 
 from keras_mt.data import Batches, Tokenizer, has_split, load_corpus
+from keras_mt.data.augmentation import augmentations
 from keras_mt.files import check_new, written_whole
 from keras_mt.models import architecture_name, built, copy_of, find_architecture
 from keras_mt.options import TrainingOptions, documented, signature
@@ -103,6 +104,8 @@ def train(
         import sacrebleu
 
         sacrebleu.BLEU(tokenize=options.bleu_tokenize)  # Some need packages of their own.
+    if options.augment is not None:
+        augmentations(options.augment)  # Of an unknown one, before anything is read.
     _check_architecture(options)
     # Before the workers meet, so that a mark which one of them finds later is of this start.
     folder.failure_file.unlink(missing_ok=True)
@@ -201,6 +204,7 @@ def _batches(folder, pairs, tokenizer, options, config, report):
         max_length=config.options["max_length"],
         seed=options.seed,
         subword_sampling=options.subword_sampling,
+        augment=options.augment,
         weights=options.weights,
         max_ratio=options.max_ratio,
         deduplicate=options.deduplicate,

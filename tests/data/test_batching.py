@@ -8,6 +8,7 @@ import tensorflow as tf
 import keras_mt
 from keras_mt import Tokenizer
 from keras_mt.data import Batches, load_corpus
+from keras_mt.data.augmentation import augment
 
 random = np.random.default_rng(0)
 WORDS = ["red", "old", "book", "cup", "dog", "table", "chair", "bed"]
@@ -219,8 +220,81 @@ def test_sampled_segmentations_spell_the_same_text(texts, tokenizer):
     assert plain.counts.batches == sampled.counts.batches
 
 
+ALL = "caps,title,punctuation"
+
+
+@pytest.fixture(scope="module")
+def sentences():
+    """Sentences of a few words; in capitals, spelled in bytes, some have more than 40 tokens."""
+    lengths = random.integers(1, 10, (300, 2))
+    return [tuple(" ".join(random.choice(WORDS, n)) + "'s ." for n in row) for row in lengths]
+
+
+def augmented_batches(sentences, tokenizer, **options):
+    options = {"max_length": 40, "tokens_per_batch": 160, "seed": 6, **options}
+    return batches(sentences, tokenizer, **options)
+
+
+def test_sources_are_changed_as_the_seed_and_the_epoch_say(sentences, tokenizer):
+    data = augmented_batches(sentences, tokenizer, augment=ALL)
+    kept = 0
+    for epoch in (0, 1, 13):
+        expected = []
+        for index, (source, target) in enumerate(sentences):
+            typed = augment(source, ALL.split(","), 6, epoch, index)
+            texts = tokenizer.tokenize([source, typed, target]).to_list()
+            plain, changed, translation = map(tuple, texts)
+            if max(len(plain), len(translation)) < 40:
+                kept += len(changed) >= 40
+                expected.append((changed if len(changed) < 40 else plain, translation))
+        found, shapes = pairs_of(data.epoch(epoch))
+        assert sorted(found) == sorted(expected)
+        assert len(shapes) == data.counts.batches
+        assert all(rows * max(source, target) <= 160 for (rows, source), (_, target) in shapes)
+        places = sum(rows * source for (rows, source), _ in shapes)
+        assert sum(len(source) + 1 for source, _ in found) > 0.8 * places
+        assert len(expected) == data.counts.pairs
+    assert kept
+
+
+def test_changed_sources_are_the_same_from_any_step_and_in_shards(sentences, tokenizer):
+    options = {"augment": ALL, "subword_sampling": 0.5}
+    data = augmented_batches(sentences, tokenizer, **options)
+    size = data.counts.batches
+    whole = [inputs["source"].numpy() for inputs, _ in data.stream().take(size + 20)]
+    again = augmented_batches(sentences, tokenizer, **options).stream(size - 5).take(25)
+    for a, (inputs, _) in zip(whole[size - 5 :], again, strict=True):
+        np.testing.assert_array_equal(a, inputs["source"])
+    shards = [list(data.stream(size, (i, 2)).take(9)) for i in range(2)]
+    for step in range(9):
+        rows = [
+            row[row != 0].tolist() for shard in shards for row in shard[step][0]["source"].numpy()
+        ]
+        assert sorted(filter(None, rows)) == sorted(
+            row[row != 0].tolist() for row in whole[size + step]
+        )
+
+
+def test_no_change_leaves_all_as_it_is(sentences, tokenizer):
+    lower = [
+        tuple(text.upper() for text in pair) for pair in sentences
+    ]  # Which caps does not change.
+    plain = augmented_batches(lower, tokenizer)
+    changed = augmented_batches(lower, tokenizer, augment="caps")
+    assert plain.counts == changed.counts and plain.fingerprints == changed.fingerprints
+    for (a, _), (b, _) in zip(plain.epoch(3), changed.epoch(3), strict=True):
+        np.testing.assert_array_equal(a["source"], b["source"])
+
+
 @pytest.mark.parametrize(
-    "options", [{"subword_sampling": -1}, {"max_ratio": 0.5}, {"weights": [1, 1]}, {"weights": [0]}]
+    "options",
+    [
+        {"augment": "upper"},
+        {"subword_sampling": -1},
+        {"max_ratio": 0.5},
+        {"weights": [1, 1]},
+        {"weights": [0]},
+    ],
 )
 def test_impossible_options_are_refused(texts, tokenizer, options):
     with pytest.raises(ValueError, match=next(iter(options))):

@@ -448,6 +448,7 @@ def test_a_folder_with_nothing_but_hidden_names_is_taken(tmp_path):
         ({"rdrop": -1.0}, r"rdrop=-1\.0"),
         ({"seed": -1}, "seed=-1"),
         ({"seed": 2**32}, "seed=4294967296"),
+        ({"augment": "caps,upper"}, "some of caps, title, punctuation.*'upper'"),
         ({"bleu_tokenize": "foo"}, "one of none, .*13a.*bleu_tokenize='foo'"),
         (
             {"epochs": 1, "bleu_epochs": 2, "monitor": "val_bleu", "keep_best": True},

@@ -1,0 +1,116 @@
+"""Sources as users type them: in capitals, in title case, with other punctuation.
+
+This file imports the standard library alone.
+"""
+
+import re
+from collections.abc import Iterable
+from random import Random
+
+# Each kind changes a pair in one of so many epochs, and so a tenth of an epoch's pairs.
+CYCLE = 10
+
+_ENTITY = re.compile(r"(&\w+;|&#\w+;)")  # As Moses's tokenizer spells some marks.
+_INITIAL = re.compile(r"((?:^|[\s\-\u2013\u2014/(\[{\"“”„«])[‘’'¿¡]?)(\w)")
+_FINAL_POINT = re.compile(r"(?<![.\s])\s*[.。।]\s*$")
+_QUOTES = ("“”", "„“", "«»")
+_QUOTED = re.compile(r"&apos;|&quot;|['\"]")
+_TYPOGRAPHIC = str.maketrans(
+    dict.fromkeys("\u2018\u2019\u201a\u201b", "'") | dict.fromkeys("“”„‟«»", '"')
+)
+
+
+def augmentations(names: str) -> tuple[str, ...]:
+    """The kinds of changes that a list such as `"caps,title"` names.
+
+    Raises:
+        ValueError: If there is no kind of a name.
+    """
+    kinds = [name.strip() for name in names.split(",")]
+    if unknown := [kind for kind in kinds if kind not in KINDS]:
+        raise ValueError(
+            f"augment must be some of {', '.join(KINDS)}, with commas between them. "
+            f"Received: {unknown[0]!r} in augment={names!r}"
+        )
+    return tuple(kind for kind in KINDS if kind in kinds)
+
+
+def augmented(source: str, kind: str, seed: int = 0, index: int = 0) -> str:
+    """A source as a user may type it; its target stays as it is, the translation one wants.
+
+    Args:
+        source: The text, a line.
+        kind: `"caps"`: all in capitals. `"title"`: each word with a capital. `"punctuation"`:
+            straight quotes and apostrophes become typographic, typographic ones straight; by
+            chance, one half each, the final point is dropped and some spaces are doubled.
+        seed: Seed of what is left to chance.
+        index: The pair's number in the corpus, which chance depends on too.
+
+    Returns:
+        The text; never blank, unless it was.
+
+    Example:
+
+    >>> augmented("A man's dog runs.", "caps")
+    "A MAN'S DOG RUNS."
+    >>> augmented("a man 's dog runs .", "title")
+    "A Man 's Dog Runs ."
+    """
+    changed = _CHANGES[kind](source, Random(f"{kind} {seed} {index}"))
+    return changed if changed.strip() else source
+
+
+def phase(seed: int, index: int) -> int:
+    """Where a pair stands in the cycle in epoch 0: `KINDS[(phase + epoch) % CYCLE]`, if any."""
+    return Random(f"{seed} {index}").randrange(CYCLE)
+
+
+def augment(source: str, kinds: Iterable[str], seed: int, epoch: int, index: int) -> str:
+    """A source as it is read in an epoch, by the seed, the epoch and the pair's index alone.
+
+    Each of the kinds changes a pair once in `CYCLE` epochs, whichever the others are.
+    """
+    place = (phase(seed, index) + epoch) % CYCLE
+    kind = KINDS[place] if place < len(KINDS) else None
+    return augmented(source, kind, seed, index) if kind in kinds else source
+
+
+def _caps(source, random):
+    return "".join(
+        part if _ENTITY.fullmatch(part) else part.upper() for part in _ENTITY.split(source)
+    )
+
+
+def _title(source, random):
+    return _INITIAL.sub(lambda found: found[1] + found[2].title(), source)
+
+
+def _punctuation(source, random):
+    without_point, doubled = random.random() < 0.5, random.random() < 0.5
+    straight = source.translate(_TYPOGRAPHIC)
+    source = straight if straight != source else _typographic(source, random.choice(_QUOTES))
+    if without_point:
+        source = _FINAL_POINT.sub("", source)
+    if doubled:
+        source = re.sub(" ", lambda _: "  " if random.random() < 0.25 else " ", source)
+    return source
+
+
+def _typographic(source, quotes):
+    """Straight quotes as opening and closing ones, apostrophes as `’`."""
+    opened = False
+
+    def mark(found):
+        nonlocal opened
+        if found[0] in ("'", "&apos;"):
+            before, after = source[: found.start()], source[found.end() :]
+            opens = not before[-1:].strip() and after[:1].isalpha() and found[0] in after
+            return "‘" if opens else "’"
+        opened = not opened
+        return quotes[0] if opened else quotes[1]
+
+    return _QUOTED.sub(mark, source)
+
+
+_CHANGES = {"caps": _caps, "title": _title, "punctuation": _punctuation}
+KINDS = tuple(_CHANGES)

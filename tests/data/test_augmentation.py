@@ -1,0 +1,97 @@
+import collections
+import re
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_mt.data.augmentation import CYCLE, KINDS, augment, augmentations, augmented
+
+PUNCTUATION = re.compile(r"[\s.。।'\"\u2018-\u201f«»]")
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "expected"),
+    [
+        ("caps", 'A man\'s "dog" runs, fast.', 'A MAN\'S "DOG" RUNS, FAST.'),
+        ("caps", "a man &apos;s dog &amp; &#124; cat", "A MAN &apos;S DOG &amp; &#124; CAT"),
+        ("caps", "große Häuser", "GROSSE HÄUSER"),
+        ("title", "a man's blond-haired dog.", "A Man's Blond-Haired Dog."),
+        ("title", "at McDonald &apos;s (the new one)", "At McDonald &apos;s (The New One)"),
+        ("title", "ele disse: 'olá'", "Ele Disse: 'Olá'"),
+    ],
+)
+def test_case_is_changed_as_written_down(kind, source, expected):
+    assert augmented(source, kind) == expected
+
+
+def typed(source):
+    return {" ".join(augmented(source, "punctuation", 1, i).split()) for i in range(40)}
+
+
+def test_punctuation_is_changed_in_each_way():
+    assert typed("a dog runs .") == {"a dog runs .", "a dog runs"}
+    assert typed("wait...") == {"wait..."} and typed(".") == {"."}
+    assert typed('it\'s "me"') == {"it’s “me”", "it’s „me“", "it’s «me»"}
+    assert typed("the 'old' man") == {"the ‘old’ man"}
+    assert typed("it &apos;s") == {"it ’s"}
+    assert typed("it’s „me“") == {'it\'s "me"'}  # And what is typographic becomes straight.
+    doubled = [augmented("a b c d", "punctuation", 1, i) for i in range(40)]
+    assert any("  " in text for text in doubled) and "a b c d" in doubled
+
+
+@given(st.text(), st.sampled_from(KINDS), st.integers(0), st.integers(0))
+def test_any_line_stays_a_line(source, kind, seed, index):
+    source = source.replace("\n", "")
+    changed = augmented(source, kind, seed, index)
+    assert "\n" not in changed and bool(changed.strip()) == bool(source.strip())
+    assert changed == augmented(source, kind, seed, index)
+    if kind == "punctuation":
+        source = source.replace("&apos;", "'").replace("&quot;", '"')
+        assert PUNCTUATION.sub("", changed) == PUNCTUATION.sub("", source)
+
+
+@given(st.text("abcdé XÄ'-.,&;"), st.sampled_from(["caps", "title"]))
+def test_case_alone_is_changed(source, kind):
+    assert augmented(source, kind).lower() == source.lower()
+
+
+def test_each_kind_changes_each_pair_once_in_a_cycle():
+    pairs, counts = 1000, collections.Counter()
+    for index in range(pairs):
+        seen = [augment("it's me.", KINDS, 5, epoch, index) for epoch in range(CYCLE)]
+        assert seen.count("IT'S ME.") == seen.count("It's Me.") == 1
+        assert seen.count("it's me.") == CYCLE - len(KINDS)
+        counts[seen.index("IT'S ME.")] += 1
+        alone = [augment("it's me.", ["caps"], 5, epoch, index) for epoch in range(CYCLE)]
+        assert alone.index("IT'S ME.") == seen.index("IT'S ME.") and len(set(alone)) == 2
+    # A tenth in each epoch: five standard deviations of a binomial.
+    assert all(
+        abs(counts[epoch] - pairs / 10) < 5 * (pairs * 0.09) ** 0.5 for epoch in range(CYCLE)
+    )
+
+
+def test_what_is_drawn_is_the_same_on_any_machine():
+    drawn = [augment("a b.", ["caps"], 1, 0, index) == "A B." for index in range(40)]
+    assert [index for index, changed in enumerate(drawn) if changed] == [7, 19, 30, 32]
+
+
+def test_names_are_put_in_order_and_unknown_ones_refused():
+    assert augmentations("title, caps") == ("caps", "title")
+    with pytest.raises(ValueError, match=r"augment must be some of caps, .*'upper'"):
+        augmentations("caps,upper")
+
+
+ALONE = """
+import runpy, sys
+runpy.run_path(sys.argv[1])
+print([name for name in ("numpy", "keras", "tensorflow", "keras_mt") if name in sys.modules])
+"""
+
+
+def test_the_file_runs_alone():
+    command = [sys.executable, "-I", "-c", ALONE, ROOT / "keras_mt/data/augmentation.py"]
+    assert subprocess.run(command, capture_output=True, check=True).stdout == b"[]\n"
