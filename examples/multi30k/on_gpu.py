@@ -12,9 +12,9 @@ without sacreBLEU's tokenizer, and the sources are not changed as users type the
    2016), and on the German captions translated back, with the captions and with a translation as
    their target (data diversification, Nguyen et al. 2020).
 
-A small model leaves a GPU idle between its kernels: so all models of a part are trained at once, one
-program mapped over their stacked weights. What is done lies in OUTPUT and is not done again; a part
-that was broken off begins anew. OUTPUT/NAME/run is a run folder of keras_mt with the best
+A small model leaves a GPU idle between its kernels: so all models of a part are trained at once,
+one program mapped over their stacked weights. What is done lies in OUTPUT and is not done again; a
+part that was broken off begins anew. OUTPUT/NAME/run is a run folder of keras_mt with the best
 translator, by BLEU on the validation captions.
 """
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from keras_mt.data.augmentation import CYCLE, KINDS, augmentations, phase
+from keras_mt.augmentation import CYCLE, KINDS, augmentations, phase
 from keras_mt.data.corpus import untuned
 from keras_mt.data.encoded import EncodedPairs
 from keras_mt.text import BaseTokenizer
@@ -108,7 +108,7 @@ class Batches:
         augment: Kinds of changes to make sources like what users type, such as
             `"caps,title,punctuation"`, or None. Each changes a tenth of the sources in an epoch,
             others in the next; targets stay as they are, and so does a source that would become
-            longer than `max_length`. See `keras_mt.data.augmentation`.
+            longer than `max_length`. See `keras_mt.augmentation`.
 
     Raises:
         ValueError: If a sentence of `max_length` would not fit into a batch, or another argument is

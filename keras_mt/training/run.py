@@ -15,8 +15,8 @@ from typing import Any
 
 import keras
 
+from keras_mt.augmentation import augmentations
 from keras_mt.data import Batches, Tokenizer, has_split, load_corpus
-from keras_mt.data.augmentation import augmentations
 from keras_mt.files import check_new, written_whole
 from keras_mt.models import architecture_name, built, copy_of, find_architecture
 from keras_mt.options import TrainingOptions, documented, signature

@@ -8,7 +8,7 @@ from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_mt.data.augmentation import CYCLE, KINDS, augment, augmentations, augmented
+from keras_mt.augmentation import CYCLE, KINDS, augment, augmentations, augmented
 
 PUNCTUATION = re.compile(r"[\s.。।'\"\u2018-\u201f«»]")
 
@@ -93,5 +93,5 @@ print([name for name in ("numpy", "keras", "tensorflow", "keras_mt") if name in 
 
 
 def test_the_file_runs_alone():
-    command = [sys.executable, "-I", "-c", ALONE, ROOT / "keras_mt/data/augmentation.py"]
+    command = [sys.executable, "-I", "-c", ALONE, ROOT / "keras_mt/augmentation.py"]
     assert subprocess.run(command, capture_output=True, check=True).stdout == b"[]\n"
