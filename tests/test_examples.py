@@ -372,3 +372,56 @@ def test_architectures(run, tmp_path):
 def test_usage(python, name):
     result = python(ROOT / f"examples/{name}.py")
     assert result.returncode == 1 and "usage" in result.stderr
+
+
+# The recipe for a GPU, small enough for a processor.
+ON_GPU = """
+import sys
+sys.path.insert(0, "examples/multi30k")
+import on_gpu
+from keras_mt.models import PRESETS
+model = {"num_layers": 1, "d_model": 32, "num_heads": 2, "d_ff": 32, "dropout": 0.1}
+PRESETS["micro"] = {**PRESETS["tiny"], "model": model}
+on_gpu.VOCAB_SIZE, on_gpu.PRESET, on_gpu.LENGTHS = int(sys.argv.pop(1)), "micro", (72,)
+on_gpu.BATCH_TOKENS, on_gpu.AVERAGE, on_gpu.BEAMS, on_gpu.ROWS = 720, 2, 2, 8
+on_gpu.main()
+"""
+
+
+@pytest.mark.long
+def test_on_gpu_writes_a_run_folder_that_translates_as_it_did(corpus, run_dir, tmp_path):
+    import keras
+
+    from keras_mt import Translator
+    from keras_mt.run_folder import RunFolder
+
+    folder, output = tmp_path / "phrases", tmp_path / "output"
+    folder.mkdir()
+    for ours, theirs in (("pt", "en"), ("en", "de")):
+        for split, count in (("train", 24), ("validation", 8)):
+            lines = (corpus / f"{ours}.{split}.txt").read_text().splitlines()[:count]
+            (folder / f"{theirs}.{split}.txt").write_text("".join(f"{line}\n" for line in lines))
+    tokenizer = RunFolder(run_dir).load_tokenizer()
+    command = [
+        sys.executable, "-c", ON_GPU, tokenizer.vocab_size, output, folder,
+        run_dir / "tokenizer.model", "--epochs", 3, 1,
+    ]  # fmt: skip
+
+    def recipe():
+        return subprocess.run(
+            list(map(str, command)), cwd=ROOT, capture_output=True, encoding="utf-8", check=True
+        ).stdout
+
+    assert "phrases: de2" in recipe()
+    log = [json.loads(line) for line in (output / "phrases/log.jsonl").read_text().splitlines()]
+    assert {line["model"] for line in log} == {"1a", "1b", "1back", "2a", "2b"}
+    assert recipe() == ""  # All was done.
+    run = RunFolder(output / "phrases" / "run")
+    best = max((x for x in log if x["direction"] == "en-de"), key=lambda x: x["val_bleu"])
+    assert run.card()["validation"] == {"bleu": best["val_bleu"], "chrf": best["val_chrf"]}
+    with np.load(output / "phrases" / f"{best['model']}.npz") as weights:
+        saved = [weights[name] for name in weights.files]
+    model = run.load_model()
+    for mine, theirs in zip(model.trainable_weights, saved, strict=True):
+        np.testing.assert_allclose(keras.ops.cast(mine, "float32"), theirs, rtol=2**-8)
+    assert len(Translator.load(run.path)(["Olá."])) == 1

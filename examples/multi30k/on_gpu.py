@@ -43,7 +43,14 @@ VOCAB_SIZE, PRESET = 4000, "small"
 LENGTHS = 32, 72  # Each is compiled once; the longest caption has 71 tokens with the end.
 BATCH_TOKENS, RDROP, LABEL_SMOOTHING = 4096, 3.0, 0.1
 BEAMS, LENGTH_PENALTY = 5, 1.0
+ROWS = 512  # Sources that are translated at once.
 AVERAGE = 10  # Epochs whose weights are averaged.
+LOG = (
+    "epoch",
+    "seconds",
+    "val_bleu",
+    "val_chrf",
+)  # What the run folder's log.csv has beside the step.
 
 
 def main():
@@ -233,6 +240,7 @@ class Trainer:
         score = sacrebleu.corpus_bleu(
             hypotheses, references, tokenize=job.corpus.tokenize, force=True
         ).score
+        chrf = sacrebleu.corpus_chrf(hypotheses, references).score
         log = job.corpus.log()
         line = {
             "model": job.name,
@@ -241,18 +249,19 @@ class Trainer:
             "steps": step,
             "seconds": self._seconds(),
             "val_bleu": round(score, 2),
+            "val_chrf": round(chrf, 2),
             "last": last,
         }
         if all(score > each["val_bleu"] for each in log if each["model"] == job.name):
             write_weights(job.weights_file, weights)
         others = [each for each in log if each["direction"] == line["direction"]]
         if target == "de" and all(score > each["val_bleu"] for each in others):
-            self._write_run(job.corpus, weights)
+            self._write_run(job.corpus, weights, line)
         with open(job.corpus.output / "log.jsonl", "a") as file:
             file.write(json.dumps(line) + "\n")
         print(job.corpus.name, json.dumps(line), flush=True)
 
-    def _write_run(self, corpus, weights):
+    def _write_run(self, corpus, weights, line):
         config = {**self._model.get_config(), "dtype": "bfloat16"}
         model = Transformer.from_config(config)
         for variable, weight in zip(model.trainable_variables, weights, strict=True):
@@ -264,6 +273,9 @@ class Trainer:
         shutil.copyfile(corpus.tokenizer_file, folder / "tokenizer.model")
         config = {"data": corpus.name, "source": "en", "target": "de", "preset": PRESET}
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+        row = {"step": line["steps"], **{n: line[n] for n in LOG if n in line}}
+        text = ",".join(row) + "\n" + ",".join(map(str, row.values())) + "\n"
+        (folder / "log.csv").write_text(text)
 
     def _initial(self, job):
         """Weights, those of the job's seed or file; the state of dropout; that of the optimizer."""
@@ -294,15 +306,15 @@ class Trainer:
         trainable, moments = self._optimizer.stateless_apply(moments, gradients, trainable)
         return (trainable, other, moments), loss
 
-    def _translated(self, corpus, weights, lines, chunk=512):
+    def _translated(self, corpus, weights, lines):
         ids = corpus.tokenizer.encode(lines)
         other = [v.value for v in self._model.non_trainable_variables]
         order, found = np.argsort([len(each) for each in ids], kind="stable"), {}
-        for begin in range(0, len(order), chunk):
-            members = order[begin : begin + chunk]
+        for begin in range(0, len(order), ROWS):
+            members = order[begin : begin + ROWS]
             longest = max(len(ids[i]) for i in members) + 1
             length = next(each for each in (*LENGTHS, 4 * LENGTHS[-1]) if each >= longest)
-            source = np.zeros((chunk, length), "int32")
+            source = np.zeros((ROWS, length), "int32")
             for row, i in enumerate(members):
                 source[row, : len(ids[i]) + 1] = [*ids[i], END]
             best = jax.device_get(self._run(weights, other, source, length=length + 8))

@@ -45,7 +45,7 @@ def parameters(vocab_size, layers, d, d_ff):
 def test_presets_have_the_papers_sizes(preset, sizes):
     model = Transformer.from_preset(preset, vocab_size=100)
     assert model.count_params() == parameters(100, *sizes)
-    assert model.get_config()["num_heads"] == {"tiny": 4, "base": 8, "big": 16}[preset]
+    assert model.get_config()["num_heads"] == {"tiny": 4, "small": 4, "base": 8, "big": 16}[preset]
 
 
 def test_presets_have_the_papers_regularisation():
@@ -58,7 +58,7 @@ def test_presets_have_the_papers_regularisation():
 def test_a_preset_takes_arguments_and_refuses_unknown_names():
     model = Transformer.from_preset("tiny", vocab_size=50, num_layers=1, dropout=0.0)
     assert model.count_params() == parameters(50, 1, 128, 256)
-    with pytest.raises(ValueError, match=r"huge.*tiny, base, big"):
+    with pytest.raises(ValueError, match=r"huge.*tiny, small, base, big"):
         Transformer.from_preset("huge", vocab_size=50)
 
 
