@@ -19,6 +19,8 @@ from keras_mt.version import __version__
 # Lines translated together, so that those of like length share a batch.
 _BLOCK_LINES = 2048
 _CHUNK = 1 << 16  # Bytes read at once.
+# Sentences that are resampled unless asked for: sacreBLEU holds all resamples, 1 GB of so many.
+_MOST_RESAMPLED = 10_000
 # How long, in seconds, a program that writes line after line may take for the next.
 _GRACE = 0.01
 
@@ -249,9 +251,8 @@ _references_option = click.option(
 @click.option(
     "--resamples",
     type=click.IntRange(min=0),
-    default=1000,
-    show_default=True,
-    help="Bootstrap resamples for the 95% confidence intervals; 0 for no intervals.",
+    help="Bootstrap resamples for the 95% confidence intervals; 0 for no intervals.  [default: "
+    "1000; 0 above 10,000 sentences]",
 )
 @click.option(
     "--output",
@@ -317,6 +318,8 @@ def evaluate(
     sacrebleu.BLEU(**options)  # Likewise: some tokenizers need packages of their own.
     sources, reference = _corpus(data, source, target, split)
     references = [reference, *(_aligned_file(path, len(sources)) for path in references)]
+    if resamples is None:
+        resamples = 1000 if len(sources) <= _MOST_RESAMPLED else 0
     scorer = Scorer(references, **options, resamples=resamples)
     files = {path: _aligned_file(path, len(sources)) for path in hypotheses}
     systems, texts = [], {}
