@@ -121,15 +121,19 @@ class Comparison:
         ]
         self.differences = sorted(differences, key=lambda d: -abs(d.chrf[0] - d.chrf[1]))
         self.lengths = self._by_length()
+        self._counted = "references" if training is None else "training text"
         self.frequencies = self._by_frequency(references if training is None else training)
         self.repetitions = self._by_repetition()
 
     def _by_length(self):
-        numbers = _parts(_LENGTHS, [max(1, len(words(text))) for text in self._references])
+        parts = _parts(_LENGTHS, [max(1, len(words(text))) for text in self._references])
+
+        def chrf(system, part):
+            return _chrf([system[i] for i in part], [self._references[i] for i in part])
+
         return [
-            Bucket(name, len(part), tuple(_chrf(*_taken(part, s, self._references)) for s in both))
-            for both in [self._systems]
-            for name, part in numbers.items()
+            Bucket(name, len(part), tuple(chrf(system, part) for system in self._systems))
+            for name, part in parts.items()
             if part
         ]
 
@@ -173,7 +177,11 @@ class Comparison:
         yield "chrF", [head, [number, *_row(self.chrf)]]
         for title, what, buckets in (
             ("chrF by the length of the reference", "sentences", self.lengths),
-            ("F1 of words by how often they stand in the training text", "words", self.frequencies),
+            (
+                f"F1 of words by how often they stand in the {self._counted}",
+                "words",
+                self.frequencies,
+            ),
         ):
             rows = [[b.name, f"{b.size:,}", *_row(b.values)] for b in buckets]
             yield title, [["", what, *head[1:]], *rows]
@@ -230,7 +238,7 @@ class Comparison:
             for name, score, pieces in zip(self.names, found.chrf, _marked(found), strict=True):
                 rows.append((html.escape(name), f"{score:.1f}", "".join(map(_as_html, pieces))))
             parts.append(f"<table class=pair><caption>Sentence {found.number}</caption>")
-            parts += [f"<tr><th>{a}</th><td>{b}</td><td>{c}</td></tr>" for a, b, c in rows]
+            parts += [f"<tr><th>{a}</th><td>{b}</td><td dir=auto>{c}</td></tr>" for a, b, c in rows]
             parts.append("</table>")
         return _PAGE.format(title=title, body="\n".join(parts))
 
@@ -269,10 +277,6 @@ def _parts(buckets, values):
     for i, value in enumerate(values):
         parts[_bucket(buckets, value)].append(i)
     return parts
-
-
-def _taken(indices, *columns):
-    return [[column[i] for i in indices] for column in columns]
 
 
 def _row(values):
