@@ -632,11 +632,17 @@ def export(
 )
 @click.option("--token-scores", is_flag=True, help="The log-probability of each token too.")
 @click.option(
+    "--confidence/--no-confidence",
+    default=True,
+    help="Whether --json gives confidence and doubts, for which each translation is scored.  "
+    "[default: yes]",
+)
+@click.option(
     "--retry-loops",
     is_flag=True,
     help="Translate a line again where its translation loops, with --no-repeat-ngram-size 3.",
 )
-def translate(model, text, prefixes, as_json, token_scores, retry_loops, **search):
+def translate(model, text, prefixes, as_json, token_scores, confidence, retry_loops, **search):
     """Translate FILE, or standard input, line by line.
 
     Writes exactly one line for each line, in order. A line that is not UTF-8 gives an empty line
@@ -666,7 +672,7 @@ def translate(model, text, prefixes, as_json, token_scores, retry_loops, **searc
         for number, *columns in _line_blocks(*files):
             texts, errors = _decoded(*columns)
             options = {"token_scores": True} if token_scores else {}
-            if retry_loops or (as_json and translator.gives_confidence):
+            if retry_loops or (as_json and confidence and translator.gives_confidence):
                 options["confidence"] = True
             results = translator.hypotheses(*texts, **options)
             retried = _retry(again, texts, results, options) if retry_loops else {}

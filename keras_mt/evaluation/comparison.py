@@ -28,6 +28,12 @@ class Difference(NamedTuple):
         source, reference: Strs.
         translations: Both systems', two strs.
         chrf: Their sentence chrF, two floats.
+
+    Example:
+
+    >>> found = Difference(1, "Oi!", "Hi!", ("Hi!", "Hello!"), (100.0, 14.2))
+    >>> max(zip(found.chrf, found.translations, strict=True))[1]
+    'Hi!'
     """
 
     number: int
@@ -44,6 +50,12 @@ class Bucket(NamedTuple):
         name: Which part it is.
         size: How many sentences or words are in it.
         values: Both systems' values.
+
+    Example:
+
+    >>> bucket = Bucket("20-29", 52, (24.5, 52.75))
+    >>> f"{bucket.name}: {bucket.values[1] - bucket.values[0]:+.1f}"
+    '20-29: +28.2'
     """
 
     name: str

@@ -200,6 +200,13 @@ def table(systems: Sequence[Mapping[str, Any]], signatures: Mapping[str, str]) -
         systems: What a `Scorer` returns for each system, with its name as `system`. What else is a
             number is a column too, and `bleu_p` a p-value.
         signatures: By the metrics' names.
+
+    Example:
+
+    >>> scores = {"bleu": 37.3, "bleu_ci": 1.3, "chrf": 61.1, "chrfpp": 59.0}
+    >>> print(table([{"system": "runs/en_de", **scores}], {}))
+                        BLEU   chrF  chrF++
+    runs/en_de  37.30 ± 1.30  61.10   59.00
     """
     more = [
         name
@@ -223,8 +230,8 @@ def table(systems: Sequence[Mapping[str, Any]], signatures: Mapping[str, str]) -
         rows.append([*row, *("" if value is None else str(value) for value in values)])
     lines = aligned(rows)
     width = max(map(len, METRICS.values()))
-    lines += ["", *(f"{METRICS[name]:{width}}  {text}" for name, text in signatures.items())]
-    return "\n".join(lines)
+    below = [f"{METRICS[name]:{width}}  {text}" for name, text in signatures.items()]
+    return "\n".join([*lines, "", *below] if below else lines)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

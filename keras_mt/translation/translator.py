@@ -60,6 +60,11 @@ class AssessedHypothesis(NamedTuple):
             sequence of the source does; "length" where the longer of source and translation has
             over twice the tokens of the other plus five. Each line, and each sentence that is
             translated by itself, is looked at by itself.
+
+    Example:
+
+    >>> found = translator.hypotheses(["O livro."], confidence=True)  # doctest: +SKIP
+    >>> found[0][0].mean_log_prob, found[0][0].doubts  # doctest: +SKIP
     """
 
     text: str
