@@ -904,6 +904,9 @@ def _fields(hypothesis):
     if len(hypothesis) > 3:  # With a confidence.
         fields["mean_log_prob"] = round(hypothesis.mean_log_prob, 6)
         fields["worst_token"] = hypothesis.worst_token
+        if hypothesis.worst_token:
+            piece, log_prob = hypothesis.worst_token
+            fields["worst_token"] = piece, round(log_prob, 6)
         fields["doubts"] = hypothesis.doubts
     return fields | ({"tokens": hypothesis.tokens} if hypothesis.tokens else {})
 
