@@ -3,8 +3,9 @@
 usage: python benchmarks/confidence.py RUN_DIR DATA SOURCE TARGET [SPLIT]
 
 Prints the rank correlation of mean and worst log-probability with sentence chrF, the mean chrF of
-each quarter of the sentences by their mean log-probability, what is doubted, and what becomes of
-loops that are translated again.
+each quarter of the sentences by their mean log-probability, what is doubted, what becomes of loops
+that are translated again, and how many translations by people, of the training split, would be
+doubted.
 """
 
 import os
@@ -14,9 +15,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 import sacrebleu
+import tensorflow as tf
 
 import keras_mt
 from keras_mt.data import load_corpus
+from keras_mt.translation.confidence import out_of_proportion, repeats
 
 
 def rank_correlation(a, b):
@@ -24,10 +27,25 @@ def rank_correlation(a, b):
     return np.corrcoef(*(np.argsort(np.argsort(x, kind="stable")) for x in (a, b)))[0, 1]
 
 
-def main(run_dir, data, source, target, split="test"):
+def load(data, source, target, split):
     pairs = load_corpus(data, source, target, split).as_numpy_iterator()
-    sources, references = zip(*([text.decode() for text in pair] for pair in pairs), strict=True)
+    return zip(*([text.decode() for text in pair] for pair in pairs), strict=True)
+
+
+def doubted(tokenizer, *sides):
+    """How many pairs of given texts loop, and how many are of unlike lengths."""
+    sides = [tokenizer.pieces(tf.constant(side)) for side in sides]
+    lengths = [tf.cast(side.row_lengths(), tf.int32) for side in sides]
+    source, target = (repeats(s.to_tensor(), n) for s, n in zip(sides, lengths, strict=True))
+    return [int(tf.math.count_nonzero(x)) for x in (target & ~source, out_of_proportion(*lengths))]
+
+
+def main(run_dir, data, source, target, split="test"):
+    sources, references = load(data, source, target, split)
     translator = keras_mt.Translator.load(run_dir)
+    human = list(load(data, source, target, "train"))
+    loops, lengths = doubted(translator.tokenizer, *human)
+    print(f"of {len(human[0]):,} translations by people: loop {loops}, length {lengths}")
     found = [hypotheses[0] for hypotheses in translator.hypotheses(sources, confidence=True)]
     again = translator.with_options(no_repeat_ngram_size=3)
     metric, bleu = sacrebleu.CHRF(), sacrebleu.BLEU()
