@@ -17,6 +17,7 @@ _LAZY = {
     "convert": None,
     "data": None,
     "decoding": None,
+    "evaluation": None,
     "plots": None,
     "serving": None,
     "text": None,

@@ -8,6 +8,8 @@ import os
 import select
 import stat
 import sys
+import tempfile
+import time
 
 import click
 
@@ -17,6 +19,8 @@ from keras_mt.version import __version__
 # Lines translated together, so that those of like length share a batch.
 _BLOCK_LINES = 2048
 _CHUNK = 1 << 16  # Bytes read at once.
+# Sentences that are resampled unless asked for: sacreBLEU holds all resamples, 1 GB of so many.
+_MOST_RESAMPLED = 10_000
 # How long, in seconds, a program that writes line after line may take for the next.
 _GRACE = 0.01
 
@@ -212,45 +216,255 @@ def train(**options):
         ) from None
 
 
+_split_option = click.option(
+    "--split", default="test", show_default=True, help="Split of the corpus."
+)
+_references_option = click.option(
+    "--references",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Another reference beside the corpus's, a line for each sentence; may be given again.",
+)
+
+
 @main.command()
-@click.argument("model", type=click.Path(exists=True), metavar="RUN_DIR_OR_SAVED_MODEL")
+@click.argument(
+    "models", type=click.Path(exists=True), nargs=-1, metavar="[RUN_DIR_OR_SAVED_MODEL]..."
+)
 @_data_options
-@click.option("--split", default="test", show_default=True, help="Split of the corpus.")
+@_split_option
+@_references_option
+@click.option(
+    "--hypotheses",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Score what another system wrote, a line for each sentence; may be given again.",
+)
+@click.option(
+    "--paired",
+    type=click.Choice(["bootstrap", "randomization"]),
+    help="Test whether each system differs from the first: sacreBLEU's paired bootstrap or "
+    "approximate randomization.",
+)
+@click.option(
+    "--resamples",
+    type=click.IntRange(min=0),
+    help="Bootstrap resamples for the 95% confidence intervals; 0 for no intervals.  [default: "
+    "1000; 0 above 10,000 sentences]",
+)
+@click.option(
+    "--output",
+    type=click.Path(),
+    metavar="FOLDER",
+    help="Write source.txt, hypothesis.txt and reference.txt (hypothesis.2.txt and so on) for "
+    "other tools; the folder must be new.",
+)
+@click.option(
+    "--comet",
+    metavar="COMMAND",
+    help="Run a metric of your own, such as another environment's comet-score, on each system's "
+    "files: `-s SOURCE -t HYPOTHESIS -r REFERENCE` is added, unless the command has {source}, "
+    "{hypothesis} or {reference}. Its last line must hold the score.",
+)
 @_search_options
 @_option(TrainingOptions.__dataclass_fields__["bleu_tokenize"], "tokenize")
-def evaluate(model, data, source, target, split, tokenize, **search):
-    """Score translations of a split with sacreBLEU's BLEU and chrF.
+def evaluate(
+    models,
+    data,
+    source,
+    target,
+    split,
+    references,
+    hypotheses,
+    paired,
+    resamples,
+    output,
+    comet,
+    tokenize,
+    **search,
+):
+    """Score translations of a split with sacreBLEU's BLEU, chrF and chrF++.
 
-    The last line of the output is a JSON object with bleu, chrf and their signatures.
+    The last line of the output is a JSON object with bleu, chrf and their signatures; of several
+    systems, with `systems`, a list of such objects. A table to read goes to standard error.
 
     \b
     keras-mt evaluate runs/en_de --data my_corpus --source en --target de --split test
+    keras-mt evaluate runs/a runs/b --data my_corpus --source en --target de --paired bootstrap
+    keras-mt evaluate --hypotheses theirs.txt --data my_corpus --source en --target de
+    keras-mt evaluate runs/a --data my_corpus --source en --target de --comet venv/bin/comet-score
     """
     import sacrebleu
 
+    from keras_mt.evaluation import Scorer, command_words, table, write_files
+    from keras_mt.files import check_new
+
+    names = [*models, *hypotheses]
+    if not names:
+        raise click.UsageError("Give a run folder, a SavedModel or --hypotheses FILE.")
+    if twice := next((name for i, name in enumerate(names) if name in names[:i]), None):
+        raise click.UsageError(f"{twice} is given twice.")
+    if paired and len(names) < 2:
+        raise click.UsageError("--paired needs two systems at least.")
+    if search["ensemble"] and len(models) != 1:
+        raise click.UsageError("--ensemble is of one model.")
+    if output:
+        check_new(output)  # Before anything is translated.
+    if comet is not None:
+        command_words(comet)
+    options = _given({"tokenize": tokenize})
+    sacrebleu.BLEU(**options)  # Likewise: some tokenizers need packages of their own.
+    sources, reference = _corpus(data, source, target, split)
+    references = [reference, *(_aligned_file(path, len(sources)) for path in references)]
+    if resamples is None:
+        resamples = 1000 if len(sources) <= _MOST_RESAMPLED else 0
+    scorer = Scorer(references, **options, resamples=resamples)
+    files = {path: _aligned_file(path, len(sources)) for path in hypotheses}
+    systems, texts = [], {}
+    for name in names:
+        if name in files:
+            texts[name], own = files[name], {"split_sentences": None}
+        else:
+            texts[name], own = _timed_translations(name, search, sources, len(names) > 1)
+        found = scorer(texts[name])
+        first = {n: found.pop(n) for n in ("bleu", "chrf")} | {"sentences": len(sources)}
+        systems.append(first | own | found | {"system": name})
+    signatures = scorer.signatures()
+    results = {"systems": systems} if len(systems) > 1 else systems[0]
+    if paired:
+        p_values, signatures = scorer.paired(texts, paired)
+        for system in systems:
+            own = p_values[system["system"]]
+            system.update({f"{name}_p": value for name, value in own.items()})
+        results["paired"] = {"test": paired, "against": names[0], "signatures": signatures}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = output or os.path.join(temporary, "files")
+        if output or comet:
+            write_files(folder, sources, list(texts.values()), references)
+        if comet:
+            results["comet_command"] = comet
+            for number, system in enumerate(systems, start=1):
+                system.update(_of_their_own(comet, folder, number, system))
+    click.echo(table(systems, signatures), err=True)
+    click.echo(_json(results))
+
+
+@main.command()
+@click.argument("first", type=click.Path(exists=True), metavar="A")
+@click.argument("second", type=click.Path(exists=True), metavar="B")
+@_data_options
+@_split_option
+@click.option(
+    "--number",
+    type=click.IntRange(min=0),
+    help="Sentences to show.  [default: 10, and 100 on a page]",
+)
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write a page, with the words marked in which the translations differ.",
+)
+@_search_options
+def compare(first, second, data, source, target, split, number, html, **search):
+    """Show where two systems differ: sentences, lengths, rare words, repetition.
+
+    A and B are run folders, SavedModels, or files with a translation of each sentence of the split,
+    a line each. Shown are the sentences whose chrF differs most; chrF by the length of the
+    reference; how well words are translated that are rare in the corpus's training split; and how
+    often translations repeat themselves.
+
+    \b
+    keras-mt compare runs/a runs/b --data my_corpus --source en --target de
+    keras-mt compare theirs.txt runs/b --data my_corpus --source en --target de --html page.html
+    """
+    from keras_mt.data import has_split, load_corpus
+    from keras_mt.evaluation import Comparison
+    from keras_mt.files import written_whole
+
+    if search["ensemble"]:
+        raise click.UsageError("--ensemble is not of compare: write its translations to a file.")
+    sources, references = _corpus(data, source, target, split)
+    systems = {
+        path: _aligned_file(path, len(sources)) for path in (first, second) if os.path.isfile(path)
+    }
+    for path in (first, second):
+        if path not in systems:
+            systems[path], _ = _timed_translations(path, search, sources, one_of_several=True)
+    training = None
+    if has_split(data, source, target, "train"):
+        pairs = load_corpus(data, source, target, "train").as_numpy_iterator()
+        training = (pair[1].decode("utf-8") for pair in pairs)
+    names = first, second
+    comparison = Comparison(
+        sources, references, *(systems[path] for path in names), names, training
+    )
+    if html:
+        page = comparison.as_html(100 if number is None else number)
+        with written_whole(html) as temporary:
+            temporary.write_text(page, encoding="utf-8")
+        click.echo(f"wrote {html}")
+        return
+    click.echo(comparison.as_text(10 if number is None else number, _colored))
+
+
+def _colored(word, right):
+    return click.style(word, fg="green" if right else "red", underline=True)
+
+
+def _of_their_own(command, folder, number, system):
+    """The scores that a command gives the files of a system, so that no name is taken twice."""
+    from keras_mt.evaluation import external_scores, file_name
+
+    names = file_name("source", 1), file_name("hypothesis", number), file_name("reference", 1)
+    scores = external_scores(command, *(os.path.join(folder, name) for name in names))
+    if taken := [name for name in scores if name in system]:
+        raise ValueError(f"The command of --comet calls a score {taken[0]}, as evaluate does.")
+    return scores
+
+
+def _corpus(data, source, target, split):
+    """The sources and the references of a corpus, a line each."""
     from keras_mt.data import load_corpus
 
-    # First: some tokenizers need packages of their own.
-    bleu, chrf = sacrebleu.BLEU(**_given({"tokenize": tokenize})), sacrebleu.CHRF()
     pairs = list(load_corpus(data, source, target, split).as_numpy_iterator())
-    sources, references = ([pair[side].decode("utf-8") for pair in pairs] for side in (0, 1))
-    translator, translations = _load_translator(model, search), []
+    return [[_one_line(pair[side].decode("utf-8")) for pair in pairs] for side in (0, 1)]
+
+
+def _aligned_file(path, size):
+    """The lines of a file, which must be so many; they may be blank."""
+    with open(path, "rb") as file:
+        lines = file.read().removesuffix(b"\n").split(b"\n")
+    if len(lines) != size:
+        raise ValueError(f"{path} has {len(lines):,} lines, and the split {size:,} sentences.")
+    (texts,), errors = _decoded([line.removesuffix(b"\r") for line in lines])
+    for number, error in errors.items():
+        raise ValueError(f"{path}:{number + 1} is {error}.")
+    return [_one_line(text) for text in texts]
+
+
+def _timed_translations(path, search, sources, one_of_several=False):
+    """The best translations by a model, a line each, and what there is to say of it."""
+    translator, translations = _load_translator(path, search), []
+    translator.hypotheses(sources[:1])  # Traces the graph, which is no part of the time.
+    start = time.perf_counter()
     with _progress(len(sources)) as progress:
         for block in _blocks(translator.hypotheses, sources):
-            translations += [found[0].text if found else "" for found in block]
+            translations += [_one_line(found[0].text) if found else "" for found in block]
             progress.update(len(block))
+    seconds = time.perf_counter() - start
+    name = f"{path}: " if one_of_several else ""
     for i, translation in enumerate(translations):
         if not translation:
-            click.echo(f"sentence {i + 1} has no translation: {sources[i][:80]!r}", err=True)
-    scores = {
-        "bleu": round(bleu.corpus_score(translations, [references]).score, 2),
-        "chrf": round(chrf.corpus_score(translations, [references]).score, 2),
-        "sentences": len(sources),
+            message = f"{name}sentence {i + 1} has no translation: {sources[i][:80]!r}"
+            click.echo(message, err=True)
+    return translations, {
         "split_sentences": _splits_sentences(translator),
-        "bleu_signature": str(bleu.get_signature()),
-        "chrf_signature": str(chrf.get_signature()),
+        "seconds": round(seconds, 2),
+        "sentences_per_second": round(len(sources) / seconds, 1),
     }
-    click.echo(_json(scores))
 
 
 @main.command("import")
@@ -329,6 +543,11 @@ def average(run_dir, output, last, dtype, architecture):
     help="Weights as constants: faster, above all with bfloat16 and small batches; more memory.",
 )
 @click.option(
+    "--confidence",
+    is_flag=True,
+    help="Write a signature `confidence` too: translations with what there is to doubt of them.",
+)
+@click.option(
     "--card",
     type=click.File("r", encoding="utf-8"),
     metavar="FILE",
@@ -341,7 +560,16 @@ def average(run_dir, output, last, dtype, architecture):
     help="Sentences, a line each, for the warm-up requests.  [default: the tokenizer's words]",
 )
 def export(
-    run_dir, saved_model_dir, format_, quantization, dtype, freeze, card, warmup_texts, **search
+    run_dir,
+    saved_model_dir,
+    format_,
+    quantization,
+    dtype,
+    freeze,
+    confidence,
+    card,
+    warmup_texts,
+    **search,
 ):
     """Export a run as a SavedModel: strings in, beam-searched translations out.
 
@@ -356,9 +584,10 @@ def export(
     if quantization and format_ != "ctranslate2":
         raise click.UsageError("--quantization is of --format ctranslate2.")
     if format_ != "saved_model":
-        if freeze or warmup_texts or card or dtype != "float32":
+        if freeze or confidence or warmup_texts or card or dtype != "float32":
             raise click.UsageError(
-                f"--dtype, --freeze, --card and --warmup-texts are not of --format {format_}."
+                "--dtype, --freeze, --confidence, --card and --warmup-texts are not of --format "
+                f"{format_}."
             )
         from keras_mt import convert
         from keras_mt.files import check_new
@@ -378,6 +607,7 @@ def export(
         saved_model_dir,
         dtype=dtype,
         freeze=freeze,
+        confidence=confidence,
         card=_json_object(card) if card else None,
         warmup_texts=warmup_texts.read().splitlines() if warmup_texts else None,
     )
@@ -394,14 +624,35 @@ def export(
     metavar="FILE",
     help="What each translation shall begin with, a line for each line.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with the scores.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="One JSON object a line, with scores, confidence and doubts.",
+)
 @click.option("--token-scores", is_flag=True, help="The log-probability of each token too.")
-def translate(model, text, prefixes, as_json, token_scores, **search):
+@click.option(
+    "--confidence/--no-confidence",
+    default=True,
+    help="Whether --json gives confidence and doubts, for which each translation is scored.  "
+    "[default: yes]",
+)
+@click.option(
+    "--retry-loops",
+    is_flag=True,
+    help="Translate a line again where its translation loops, with --no-repeat-ngram-size 3.",
+)
+def translate(model, text, prefixes, as_json, token_scores, confidence, retry_loops, **search):
     """Translate FILE, or standard input, line by line.
 
     Writes exactly one line for each line, in order. A line that is not UTF-8 gives an empty line
     and a message on standard error. With --n-best above 1 the translations of a line stand side by
     side, tabs between them.
+
+    With --json each translation has its score; the mean log-probability of its tokens, and the
+    worst of them; and doubts, a list that may hold "loop" (a sequence of tokens comes again and
+    again) and "length" (source and translation are of unlike lengths). A SavedModel gives them if
+    it was exported with --confidence.
 
     \b
     keras-mt translate runs/en_de < in.txt > out.txt
@@ -412,11 +663,20 @@ def translate(model, text, prefixes, as_json, token_scores, **search):
     files = [text] if prefixes is None else [text, prefixes]
     _check_standard_input(*files)
     translator = _load_translator(model, search)
+    if retry_loops and not hasattr(translator, "with_options"):
+        raise ValueError(
+            f"{model} was exported with fixed options: --retry-loops needs the run folder."
+        )
+    again = _without_loops(translator) if retry_loops else None
     with _progress(None) as progress:
         for number, *columns in _line_blocks(*files):
             texts, errors = _decoded(*columns)
             options = {"token_scores": True} if token_scores else {}
-            for i, found in enumerate(translator.hypotheses(*texts, **options)):
+            if retry_loops or (as_json and confidence and translator.gives_confidence):
+                options["confidence"] = True
+            results = translator.hypotheses(*texts, **options)
+            retried = _retry(again, texts, results, options) if retry_loops else {}
+            for i, found in enumerate(retried.get(i, found) for i, found in enumerate(results)):
                 error = errors.get(i)
                 if error is None and found is None:
                     error = "it has no translation: its prefix is longer than the model's limit, "
@@ -426,7 +686,8 @@ def translate(model, text, prefixes, as_json, token_scores, **search):
                 if error:
                     click.echo(f"line {number + i} refused: {error}", err=True)
                 shown = [] if error else found
-                _write(_as_json(columns[0][i], shown, error) if as_json else _as_text(shown))
+                more = {"error": error} if error else {"retried": True} if i in retried else {}
+                _write(_as_json(columns[0][i], shown, more) if as_json else _as_text(shown))
             sys.stdout.buffer.flush()
             progress.update(len(columns[0]))
 
@@ -633,16 +894,36 @@ def _as_text(found):
     return "\t".join(_one_line(hypothesis.text) for hypothesis in found)
 
 
-def _as_json(line, found, error):
-    result = {
-        "source": line.decode("utf-8", "replace"),
-        "translations": [
-            {"text": h.text, "score": round(h.score, 6)}
-            | ({"tokens": h.tokens} if h.tokens else {})
-            for h in found
-        ],
-    }
-    return _json({**result, **({"error": error} if error else {})})
+def _as_json(line, found, more):
+    result = {"source": line.decode("utf-8", "replace"), "translations": list(map(_fields, found))}
+    return _json({**result, **more})
+
+
+def _fields(hypothesis):
+    fields = {"text": hypothesis.text, "score": round(hypothesis.score, 6)}
+    if len(hypothesis) > 3:  # With a confidence.
+        fields["mean_log_prob"] = round(hypothesis.mean_log_prob, 6)
+        fields["worst_token"] = hypothesis.worst_token
+        if hypothesis.worst_token:
+            piece, log_prob = hypothesis.worst_token
+            fields["worst_token"] = piece, round(log_prob, 6)
+        fields["doubts"] = hypothesis.doubts
+    return fields | ({"tokens": hypothesis.tokens} if hypothesis.tokens else {})
+
+
+def _without_loops(translator):
+    """A translator that never repeats three tokens in a row."""
+    size = translator.options.no_repeat_ngram_size or 3
+    return translator.with_options(no_repeat_ngram_size=min(size, 3))
+
+
+def _retry(again, texts, results, options):
+    """By their index, new translations of those texts whose translation loops."""
+    chosen = [i for i, found in enumerate(results) if found and "loop" in found[0].doubts]
+    if not chosen:
+        return {}
+    better = again.hypotheses(*([column[i] for i in chosen] for column in texts), **options)
+    return {i: new for i, new in zip(chosen, better, strict=True) if new}
 
 
 def _json(value):

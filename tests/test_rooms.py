@@ -12,7 +12,7 @@ ROWS = [
     ("metrics", "models", "text"),
     ("data", "decoding", "run_folder"),
     ("plots", "translation"),
-    ("convert", "serving", "training"),
+    ("convert", "evaluation", "serving", "training"),
     ("cli",),
     ("__init__", "__main__"),
 ]

@@ -38,6 +38,7 @@ def export(
     max_beam_size: int = 8,
     card: dict[str, Any] | None = None,
     warmup_texts: list[str] | None = None,
+    confidence: bool = False,
 ) -> None:
     """Writes a SavedModel of a translator; see `Translator.export` for what it holds.
 
@@ -56,6 +57,9 @@ def export(
         card: Fields for the model's card, a dict: `license`, say.
         warmup_texts: List of str for the requests that a server warms the model up with, of which
             the first 64 are used; texts made of the tokenizer's words when None.
+        confidence: Whether to write a signature `confidence` too: `serving_default` with
+            `mean_log_probs`, `worst_log_probs` (float32), `worst_tokens` (string), `loops` and
+            `disproportionate` (boolean), `[batch, n_best]` each.
 
     Raises:
         FileExistsError: If the directory is there already.
@@ -72,6 +76,7 @@ def export(
         "max_beam_size": max_beam_size,
         "dtype": dtype,
         "freeze": freeze,
+        "confidence": confidence,
     }
     if translator.languages:
         options |= {n: getattr(translator, n) for n in ("source_language", "target_language")}
@@ -81,7 +86,7 @@ def export(
     variables = [variable for model in models for variable in model.variables]
     if freeze:
         _check_size(variables)
-    functions = _signatures(translator, models, max_beam_size)
+    functions = _signatures(translator, models, max_beam_size, confidence)
     if freeze:
         functions["serving_default"] = _frozen(functions["serving_default"], variables)
     module = tf.Module()
@@ -124,7 +129,7 @@ def _check_size(variables):
         )
 
 
-def _signatures(translator, models, max_beam_size):
+def _signatures(translator, models, max_beam_size, with_confidence):
     """The export's functions by name; the first axis of each input and output is the batch."""
 
     def graph(**options):
@@ -150,6 +155,11 @@ def _signatures(translator, models, max_beam_size):
 
     def serving_default(text, *languages):
         return translations(plain.translate(text, languages=languages))
+
+    def confidence(text, *languages):
+        outputs = plain.translate(text, confidence=True, languages=languages)
+        names = "mean_log_probs", "worst_log_probs", "worst_tokens", "loops", "disproportionate"
+        return translations(outputs) | {name: outputs[name] for name in names}
 
     def greedy_(text, *languages):
         return translations(greedy.translate(text, languages=languages))
@@ -196,6 +206,8 @@ def _signatures(translator, models, max_beam_size):
             max_length=tf.int32,
         ),
     }
+    if with_confidence:
+        signatures["confidence"] = signature(confidence, text=tf.string)
     if plain.aligns:
         signatures["align"] = signature(align, text=tf.string, target=tf.string)
     return signatures

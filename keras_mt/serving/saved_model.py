@@ -9,6 +9,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 - registers the ops that the SavedModel holds
 
 from keras_mt.translation.translator import (
+    AssessedHypothesis,
     BaseTranslator,
     Codes,
     Hypothesis,
@@ -78,6 +79,10 @@ class ExportedTranslator(BaseTranslator):
         return self._model.signatures
 
     @property
+    def gives_confidence(self) -> bool:
+        return "confidence" in self.signatures
+
+    @property
     def _n_best(self):
         return self.signatures["serving_default"].structured_outputs["translations"].shape[1]
 
@@ -92,12 +97,21 @@ class ExportedTranslator(BaseTranslator):
         token_scores: bool = False,
         source_language: Codes = None,
         target_language: Codes = None,
-    ) -> list[list[Hypothesis] | None]:
-        """As `Translator.hypotheses`; an export has neither prefixes nor token scores."""
+        confidence: bool = False,
+    ) -> list[list[Hypothesis | AssessedHypothesis] | None]:
+        """As `Translator.hypotheses`; an export has neither prefixes nor token scores.
+
+        A confidence it gives if it was exported with one.
+        """
         _check_plain(prefixes, token_scores)
+        if confidence and not self.gives_confidence:
+            raise ValueError(
+                "This export gives no confidence: make it with `keras-mt export --confidence`, or "
+                "use the run."
+            )
         texts = as_list("texts", texts)
         languages = self._languages(len(texts), source_language, target_language)
-        signature = self.signatures["serving_default"]
+        signature = self.signatures["confidence" if confidence else "serving_default"]
 
         def translate(text, *codes):
             return signature(text=text, **dict(zip(languages, codes, strict=True)))

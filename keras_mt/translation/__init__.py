@@ -1,5 +1,5 @@
 """Strings to strings, from a model and a tokenizer; scores and alignments of given translations."""
 
-from keras_mt.translation.translator import Hypothesis, Score, Translator
+from keras_mt.translation.translator import AssessedHypothesis, Hypothesis, Score, Translator
 
-__all__ = ["Hypothesis", "Score", "Translator"]
+__all__ = ["AssessedHypothesis", "Hypothesis", "Score", "Translator"]

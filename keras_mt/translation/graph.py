@@ -17,12 +17,22 @@ from keras_mt.decoding import (
 from keras_mt.models import Seq2Seq
 from keras_mt.text import BaseTokenizer
 from keras_mt.text.sentences import cut, split_text
+from keras_mt.translation.confidence import out_of_proportion, repeats
 
 # Segments translated at once, and the tokens of their longest times their number.
 _BATCH_SEGMENTS = 256
 _BATCH_TOKENS = 64 * 256
 # Logits held at once when given tokens are scored, of at least one row.
 _BATCH_LOGITS = 2**26
+# What a confidence is made of, of each segment and of each text.
+_CONFIDENCE = {
+    "log_prob_sums": tf.float32,
+    "counts": tf.int32,
+    "worst_log_probs": tf.float32,
+    "worst_ids": tf.int32,  # -1 where there is no token.
+    "loops": tf.bool,
+    "disproportionate": tf.bool,
+}
 
 
 class _Ids(NamedTuple):
@@ -101,6 +111,7 @@ class TranslationGraph:
         prefix: tf.Tensor | None = None,
         own: dict[str, tf.Tensor] | None = None,
         token_scores: bool = False,
+        confidence: bool = False,
         languages: tuple[tf.Tensor, ...] = (),
     ) -> dict[str, tf.Tensor]:
         """Translations `[batch, n_best]`, their scores, which rows were `refused`, token scores.
@@ -113,6 +124,11 @@ class TranslationGraph:
                 for the translator's. A row whose options are impossible is refused.
             token_scores: Whether to return `tokens`, `log_probs` `[batch, n_best, length]`, padded,
                 and `lengths` `[batch, n_best]`.
+            confidence: Whether to return, `[batch, n_best]` each: `mean_log_probs` of the tokens
+                with the end; the least of them, `worst_log_probs`, and its token, `worst_tokens`;
+                and, true or false, `loops` (a sequence of tokens comes again and again, which those
+                of the source do not) and `disproportionate` (a length that does not go with the
+                source's).
             languages: Those of the rows.
         """
         languages, unknown = self._known(languages)
@@ -143,10 +159,25 @@ class TranslationGraph:
             counts = tf.minimum(tf.cast(prefix.row_lengths(), tf.int32), counts)
             columns["prefix"] = _Ids(prefix.to_tensor(), counts)
         columns["refused"] = tf.gather(refused, segments.row)
-        found = self._translate_segments(segments.pieces, columns, token_scores)
+        found = self._translate_segments(segments.pieces, columns, token_scores, confidence)
         penalty = own["length_penalty"][:, None] if own else float(self.options.length_penalty)
         found = _joined(found, segments, tf.shape(text)[0], penalty)
+        if confidence:
+            found |= self._confidence(*(found.pop(name) for name in _CONFIDENCE), found["scores"])
         return {**found, "refused": refused}
+
+    def _confidence(self, sums, counts, worst, worst_ids, loops, disproportionate, scores):
+        there = scores > NO_HYPOTHESIS
+        ids = tf.reshape(worst_ids, (-1,))
+        pieces = tf.where(ids < 0, "", self.tokenizer.id_to_string(tf.maximum(ids, 0)))
+        means = sums / tf.cast(tf.maximum(counts, 1), tf.float32)
+        return {
+            "mean_log_probs": tf.where(there, means, NO_HYPOTHESIS),
+            "worst_log_probs": tf.where(there, worst, NO_HYPOTHESIS),
+            "worst_tokens": tf.where(there, tf.reshape(pieces, tf.shape(scores)), ""),
+            "loops": loops & there,
+            "disproportionate": disproportionate & there,
+        }
 
     def score(
         self, text: tf.Tensor, target: tf.Tensor, languages: tuple[tf.Tensor, ...] = ()
@@ -203,7 +234,7 @@ class TranslationGraph:
             "refused": tf.zeros_like(segments.row, tf.bool),
             "languages": _of_rows(languages, segments.row),
         }
-        found = self._translate_segments(segments.pieces, columns, False)
+        found = self._translate_segments(segments.pieces, columns)
         joined = _joined(found, segments, batch, float(self.options.length_penalty))
         place = tf.gather(joined["place"][:, :1], segments.row)
         written = tf.gather(found["translations"], place, batch_dims=1)[:, 0]
@@ -314,7 +345,7 @@ class TranslationGraph:
         padded = ids.to_tensor(self.tokenizer.padding_id)
         return _Ids(padded, tf.cast(ids.row_lengths(), tf.int32))
 
-    def _translate_segments(self, pieces, columns, token_scores):
+    def _translate_segments(self, pieces, columns, token_scores=False, confidence=False):
         """Translates pieces, ragged `[segments, (tokens)]`, those of like length together.
 
         Args:
@@ -323,6 +354,7 @@ class TranslationGraph:
                 `prefix`, its `own`.
             token_scores: Whether `tokens` and `log_probs` `[segments, n_best, length]` are asked
                 for.
+            confidence: Whether what a confidence is made of is.
 
         Returns:
             A dict of `translations`, `scores` and `lengths`, `[segments, n_best]`.
@@ -336,7 +368,9 @@ class TranslationGraph:
             size = tf.clip_by_value(_BATCH_TOKENS // longest, 1, _BATCH_SEGMENTS)
             chosen = order[start : start + size]
             own = tf.nest.map_structure(lambda x: tf.gather(x, chosen), columns)
-            outputs = self._translate_pieces(tf.gather(pieces, chosen), token_scores, **own)
+            outputs = self._translate_pieces(
+                tf.gather(pieces, chosen), token_scores, confidence, **own
+            )
             padding = {"tokens": self.tokenizer.padding_id}
             return start + size, {
                 n: _stacked(found[n], outputs[n], padding.get(n, 0)) for n in found
@@ -350,6 +384,8 @@ class TranslationGraph:
         if token_scores:
             found["tokens"] = tf.zeros((0, n_best, 0), tf.int32)
             found["log_probs"] = tf.zeros((0, n_best, 0))
+        if confidence:
+            found |= {name: tf.zeros((0, n_best), dtype) for name, dtype in _CONFIDENCE.items()}
         _, found = tf.while_loop(
             lambda start, found: start < segments,
             translate,
@@ -363,7 +399,9 @@ class TranslationGraph:
         back = tf.math.invert_permutation(order)
         return {name: tf.gather(tensor, back) for name, tensor in found.items()}
 
-    def _translate_pieces(self, pieces, token_scores, refused, languages, prefix=None, own=None):
+    def _translate_pieces(
+        self, pieces, token_scores, confidence, refused, languages, prefix=None, own=None
+    ):
         empty = pieces.row_lengths() == 0
         if prefix is not None:  # Of a language model it is all there is.
             empty &= prefix.lengths == 0
@@ -380,12 +418,40 @@ class TranslationGraph:
             "lengths": found.lengths,
             "tokens": found.tokens,
         }
-        if token_scores:
+        if token_scores or confidence:
             source = self._padded(self.tokenizer.source_ids(pieces, *languages))
             source = _Ids(*(tf.repeat(x, n_best, axis=0) for x in source))
             log_probs = self._token_log_probs(source, _Ids(flat, lengths))
             outputs["log_probs"] = tf.reshape(log_probs, tf.shape(found.tokens))
+        if confidence:
+            parts = self._confidence_parts(self._padded(pieces), _Ids(flat, lengths), log_probs)
+            outputs |= {n: tf.reshape(x, (rows, n_best)) for n, x in parts.items()}
         return outputs
+
+    def _confidence_parts(self, source, target, log_probs):
+        """What `_CONFIDENCE` names, of rows of `n_best` targets `[rows * n_best, length]` each."""
+        more = ((0, 0), (0, 1))  # There may be no column, but a worst there must be.
+        ids = tf.pad(target.ids[:, self._forced :], more)
+        lengths = tf.maximum(target.lengths - self._forced, 0)
+        log_probs = tf.pad(log_probs[:, self._forced :], more)
+        log_probs = tf.where(tf.sequence_mask(lengths, tf.shape(ids)[1]), log_probs, 0.0)
+        worst = tf.argmin(log_probs, axis=1, output_type=tf.int32)
+        worst_ids = tf.gather(ids, worst, batch_dims=1)
+        last = tf.maximum(lengths - 1, 0)
+        ended = tf.gather(ids, last, batch_dims=1) == self.tokenizer.eos_id
+        words = tf.where(ended, last, lengths)
+        there = lengths > 0
+        n_best = self.options.n_best
+        source_repeats = tf.repeat(repeats(*source), n_best)
+        source_lengths = tf.repeat(source.lengths, n_best)
+        return {
+            "log_prob_sums": tf.reduce_sum(log_probs, axis=1),
+            "counts": lengths,
+            "worst_log_probs": tf.reduce_min(log_probs, axis=1),
+            "worst_ids": tf.where(there, worst_ids, -1),
+            "loops": repeats(ids, words) & ~source_repeats,
+            "disproportionate": out_of_proportion(source_lengths, words) & there,
+        }
 
     def search_tree(
         self, text: tf.Tensor, languages: tuple[tf.Tensor, ...] = ()
@@ -601,6 +667,16 @@ def _joined(found, segments, batch, length_penalty):
         outputs["lengths"] = summed(found["lengths"])
         for name in ("tokens", "log_probs"):
             outputs[name] = _concatenated(found[name], found["lengths"], row, batch)
+    if "worst_ids" in found:
+        outputs |= {name: summed(found[name]) for name in ("log_prob_sums", "counts")}
+        worst = tf.math.unsorted_segment_min(found["worst_log_probs"], row, batch)
+        its = found["worst_log_probs"] == tf.gather(worst, row)
+        ids = tf.where(its, found["worst_ids"], -1)
+        outputs["worst_log_probs"] = worst
+        outputs["worst_ids"] = tf.math.unsorted_segment_max(ids, row, batch)
+        for name in ("loops", "disproportionate"):
+            any_of = tf.math.unsorted_segment_max(tf.cast(found[name], tf.int32), row, batch)
+            outputs[name] = any_of > 0
     # A sum of second best may have the better score, since long segments weigh more.
     order = tf.argsort(outputs["scores"], direction="DESCENDING", stable=True)
     return {name: tf.gather(tensor, order, batch_dims=1) for name, tensor in outputs.items()}

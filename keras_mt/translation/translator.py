@@ -1,6 +1,7 @@
 """Strings to strings, from a model and a tokenizer."""
 
 import abc
+import dataclasses
 import functools
 import math
 import os
@@ -43,6 +44,37 @@ class Hypothesis(NamedTuple):
     tokens: list[tuple[str, float]] | None = None
 
 
+class AssessedHypothesis(NamedTuple):
+    """A translation, and what there is to doubt of it.
+
+    None of it says how good the translation is: a model may be sure of what is wrong.
+
+    Attributes:
+        text: The translation, str.
+        score: As of a `Hypothesis`.
+        tokens: As of a `Hypothesis`.
+        mean_log_prob: The mean log-probability of its tokens with the end, whatever the score's
+            length penalty.
+        worst_token: The least probable piece, and its log-probability; None of an empty one.
+        doubts: "loop" where a sequence of tokens comes again and again, right after itself, and no
+            sequence of the source does; "length" where the longer of source and translation has
+            over twice the tokens of the other plus five. Each line, and each sentence that is
+            translated by itself, is looked at by itself.
+
+    Example:
+
+    >>> found = translator.hypotheses(["O livro."], confidence=True)  # doctest: +SKIP
+    >>> found[0][0].mean_log_prob, found[0][0].doubts  # doctest: +SKIP
+    """
+
+    text: str
+    score: float
+    tokens: list[tuple[str, float]] | None
+    mean_log_prob: float
+    worst_token: tuple[str, float] | None
+    doubts: tuple[str, ...]
+
+
 class Score(NamedTuple):
     """How probable a given translation is.
 
@@ -72,6 +104,11 @@ class BaseTranslator(abc.ABC):
     languages: Sequence[str] = ()
     source_language: str | None = None
     target_language: str | None = None
+
+    @property
+    def gives_confidence(self) -> bool:
+        """Whether `hypotheses` can be asked for a confidence."""
+        return True
 
     @overload
     def __call__(
@@ -138,7 +175,8 @@ class BaseTranslator(abc.ABC):
         token_scores: bool = False,
         source_language: Codes = None,
         target_language: Codes = None,
-    ) -> list[list[Hypothesis] | None]: ...
+        confidence: bool = False,
+    ) -> list[list[Hypothesis | AssessedHypothesis] | None]: ...
 
     @property
     @abc.abstractmethod
@@ -295,13 +333,20 @@ class Translator(BaseTranslator):
                 f"max_length must be at least 1, at least min_length={min_length} and at most the "
                 f"model's {limit}. Received: max_length={max_length}"
             )
-        self._translate = {  # By whether there are prefixes, and token scores are asked for.
-            (prefixes, token_scores): self._function(
-                functools.partial(self._graph.translate, token_scores=token_scores), 1 + prefixes
-            )
-            for prefixes in (False, True)
-            for token_scores in (False, True)
-        }
+        # By whether there are prefixes, and token scores are asked for.
+        self._translate, self._assess = (
+            {
+                (prefixes, token_scores): self._function(
+                    functools.partial(
+                        self._graph.translate, token_scores=token_scores, confidence=confidence
+                    ),
+                    1 + prefixes,
+                )
+                for prefixes in (False, True)
+                for token_scores in (False, True)
+            }
+            for confidence in (False, True)
+        )
         self._score = self._function(self._graph.score, 2)
         self._align = self._function(self._graph.align, 2)
 
@@ -386,7 +431,8 @@ class Translator(BaseTranslator):
         token_scores: bool = False,
         source_language: Codes = None,
         target_language: Codes = None,
-    ) -> list[list[Hypothesis] | None]:
+        confidence: bool = False,
+    ) -> list[list[Hypothesis | AssessedHypothesis] | None]:
         """The `n_best` translations of each text with their scores.
 
         Args:
@@ -394,6 +440,7 @@ class Translator(BaseTranslator):
             prefixes: List of str, what each translation shall begin with, or None.
             token_scores: Whether to fill in the hypotheses' `tokens`.
             source_language, target_language: As in a call.
+            confidence: Whether to give `AssessedHypothesis`es.
 
         Returns:
             For each text a list of `Hypothesis`, best first (fewer than `n_best` where there are
@@ -407,9 +454,31 @@ class Translator(BaseTranslator):
         texts = as_list("texts", texts)
         columns = {} if prefixes is None else {"prefixes": prefixes}
         columns |= self._languages(len(texts), source_language, target_language)
-        function = self._translate[prefixes is not None, token_scores]
+        functions = self._assess if confidence else self._translate
+        function = functions[prefixes is not None, token_scores]
         rows = run_in_batches(function, texts=texts, **columns)
         return [self._with_tokens(as_hypotheses(row), row) for row in rows]
+
+    def with_options(self, **options: Any) -> "Translator":
+        """A translator of the same models with other options.
+
+        Args:
+            **options: Those of the constructor; what is not given stays as it is.
+
+        Example:
+
+        >>> translator.with_options(no_repeat_ngram_size=3)("O livro.")  # doctest: +SKIP
+        """
+        own = {
+            **dataclasses.asdict(self.options),
+            "max_length": self.max_length,
+            "split_sentences": self.split_sentences,
+            "source_language": self.source_language,
+            "target_language": self.target_language,
+        }
+        translator = Translator(self.models, self.tokenizer, **{**own, **options})
+        translator.card = self.card
+        return translator
 
     def score(
         self,
@@ -554,7 +623,7 @@ class Translator(BaseTranslator):
             directory: The version folder to write, such as `saved_models/pt_en/1`.
             dtype: Dtype of the weights and of the computation: "float32", "bfloat16" or "float16".
             **options: The others of `keras_mt.serving.export.export`: `freeze`, `max_beam_size`,
-                `card` and `warmup_texts`.
+                `card`, `warmup_texts` and `confidence`.
 
         Raises:
             FileExistsError: If the directory is there already.
@@ -604,15 +673,32 @@ def run_in_batches(
     return found
 
 
-def as_hypotheses(row: Mapping[str, Any]) -> list[Hypothesis] | None:
-    """What a search returned for one text as a list of `Hypothesis`; None if there is none."""
+def as_hypotheses(row: Mapping[str, Any]) -> list[Hypothesis | AssessedHypothesis] | None:
+    """What a search returned for one text as a list of `Hypothesis`; None if there is none.
+
+    With the outputs of a confidence they are `AssessedHypothesis`es.
+    """
     if row["scores"][0] <= NO_HYPOTHESIS:
         return None
-    return [
+    found = [
         Hypothesis(translation.decode("utf-8", "replace"), float(score))
         for translation, score in zip(row["translations"], row["scores"], strict=True)
         if score > NO_HYPOTHESIS
     ]
+    if "mean_log_probs" not in row:
+        return found
+    return [_assessed(hypothesis, row, i) for i, hypothesis in enumerate(found)]
+
+
+def _assessed(hypothesis, row, i):
+    token = row["worst_tokens"][i].decode("utf-8", "replace")
+    doubts = {"loop": row["loops"][i], "length": row["disproportionate"][i]}
+    return AssessedHypothesis(
+        *hypothesis,
+        mean_log_prob=float(row["mean_log_probs"][i]),
+        worst_token=(token, float(row["worst_log_probs"][i])) if token else None,
+        doubts=tuple(name for name, is_so in doubts.items() if is_so),
+    )
 
 
 def _encoded(name, texts):

@@ -1,0 +1,359 @@
+"""Two systems' translations side by side: where they differ, and on what kind of sentence."""
+
+import collections
+import difflib
+import html
+import itertools
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import sacrebleu
+
+from keras_mt.evaluation.scoring import aligned
+
+# A word, a letter of a script that has no spaces, or a mark.
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+|[^\w\s]|_")
+# The least value of each bucket, and how it is called.
+_LENGTHS = {1: "1-9 words", 10: "10-19", 20: "20-29", 30: "30-39", 40: "40 or more"}
+_FREQUENCIES = {0: "never", 1: "1-9 times", 10: "10-99", 100: "100-999", 1000: "1000 or more"}
+_REPETITIONS = {0: "none", 1e-9: "up to 10%", 0.1: "10-25%", 0.25: "25% or more"}
+
+
+class Difference(NamedTuple):
+    """A sentence and its translations by two systems.
+
+    Attributes:
+        number: Which sentence of the split it is, from 1.
+        source, reference: Strs.
+        translations: Both systems', two strs.
+        chrf: Their sentence chrF, two floats.
+
+    Example:
+
+    >>> found = Difference(1, "Oi!", "Hi!", ("Hi!", "Hello!"), (100.0, 14.2))
+    >>> max(zip(found.chrf, found.translations, strict=True))[1]
+    'Hi!'
+    """
+
+    number: int
+    source: str
+    reference: str
+    translations: tuple[str, str]
+    chrf: tuple[float, float]
+
+
+class Bucket(NamedTuple):
+    """Values of both systems on a part of the sentences or of their words.
+
+    Attributes:
+        name: Which part it is.
+        size: How many sentences or words are in it.
+        values: Both systems' values.
+
+    Example:
+
+    >>> bucket = Bucket("20-29", 52, (24.5, 52.75))
+    >>> f"{bucket.name}: {bucket.values[1] - bucket.values[0]:+.1f}"
+    '20-29: +28.2'
+    """
+
+    name: str
+    size: int
+    values: tuple[float, float]
+
+
+class Comparison:
+    """Compares the translations of two systems with the references.
+
+    Args:
+        sources, references: Sequences of str, one for each sentence.
+        first, second: The translations of the two systems, likewise.
+        names: The systems' names, two strs.
+        training: An iterable of str in the target's language, to tell by how rare a word is:
+            the target side of the training split. The references if None.
+
+    Attributes:
+        chrf: Both systems' chrF.
+        differences: `Difference`s, those first whose sentence chrF differs most.
+        lengths: `Bucket`s of sentences by the words of the reference; chrF.
+        frequencies: `Bucket`s of the references' words by how often they stand in the training
+            text; F1 of the words, in percent.
+        repetitions: `Bucket`s by which share of a translation's pairs of neighbouring words it has
+            had before; `size` counts the references, `values` the systems' translations.
+
+    Raises:
+        ValueError: If the sequences differ in length, or are empty.
+
+    Reference:
+        As in compare-mt, Neubig et al. 2019 (https://aclanthology.org/N19-4007), and MT-Telescope,
+        Rei et al. 2021 (https://aclanthology.org/2021.acl-demo.9); the measure of repetition:
+        Welleck et al. 2020, Neural Text Generation with Unlikelihood Training
+        (https://arxiv.org/abs/1908.04319), for pairs.
+
+    Example:
+
+    >>> comparison = Comparison(
+    ...     ["Oi!", "O gato dorme."], ["Hi!", "The cat sleeps."],
+    ...     ["Hi!", "The cat sleeps."], ["Hi!", "The dog sleeps."], names=("A", "B"))
+    >>> [(found.number, found.translations[1]) for found in comparison.differences]
+    [(2, 'The dog sleeps.'), (1, 'Hi!')]
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[str],
+        references: Sequence[str],
+        first: Sequence[str],
+        second: Sequence[str],
+        names: tuple[str, str],
+        training: Iterable[str] | None = None,
+    ):
+        sizes = [len(column) for column in (sources, references, first, second)]
+        if not sizes[0] or len(set(sizes)) > 1:
+            raise ValueError(
+                "There must be as many sources, references and translations by each system. "
+                f"Received: {', '.join(map(str, sizes))}"
+            )
+        self.names = names
+        self._systems = first, second
+        self._references = references
+        metric = sacrebleu.CHRF()
+        self.chrf = tuple(_chrf(system, references) for system in self._systems)
+        rows = zip(sources, references, first, second, strict=True)
+        differences = [
+            Difference(
+                number,
+                source,
+                reference,
+                tuple(both),
+                tuple(metric.sentence_score(one, [reference]).score for one in both),
+            )
+            for number, (source, reference, *both) in enumerate(rows, start=1)
+        ]
+        self.differences = sorted(differences, key=lambda d: -abs(d.chrf[0] - d.chrf[1]))
+        self.lengths = self._by_length()
+        self._counted = "references" if training is None else "training text"
+        self.frequencies = self._by_frequency(references if training is None else training)
+        self.repetitions = self._by_repetition()
+
+    def _by_length(self):
+        parts = _parts(_LENGTHS, [max(1, len(words(text))) for text in self._references])
+
+        def chrf(system, part):
+            return _chrf([system[i] for i in part], [self._references[i] for i in part])
+
+        return [
+            Bucket(name, len(part), tuple(chrf(system, part) for system in self._systems))
+            for name, part in parts.items()
+            if part
+        ]
+
+    def _by_frequency(self, training):
+        counts = collections.Counter()
+        for text in training:
+            counts.update(words(text))
+        size, right, written = (collections.Counter() for _ in range(3))
+        for number, system in enumerate(self._systems):
+            for translation, reference in zip(system, self._references, strict=True):
+                wanted, given = (collections.Counter(words(t)) for t in (reference, translation))
+                for tally, found in (
+                    (size, wanted), (written, given), (right, wanted & given),
+                ):  # fmt: skip
+                    for word, count in found.items():
+                        tally[number, _bucket(_FREQUENCIES, counts[word])] += count
+        return [
+            Bucket(
+                name,
+                size[0, name],
+                tuple(200 * right[i, name] / (size[i, name] + written[i, name]) for i in range(2)),
+            )
+            for name in _FREQUENCIES.values()
+            if size[0, name]
+        ]
+
+    def _by_repetition(self):
+        found = [
+            _parts(_REPETITIONS, [repetition(text) for text in texts])
+            for texts in (self._references, *self._systems)
+        ]
+        return [
+            Bucket(name, len(found[0][name]), tuple(len(each[name]) for each in found[1:]))
+            for name in _REPETITIONS.values()
+        ]
+
+    def _tables(self):
+        """The titles and the rows of the tables; the first row is the head."""
+        number = f"{len(self.differences):,} sentences"
+        head = ["", *self.names, "difference"]
+        yield "chrF", [head, [number, *_row(self.chrf)]]
+        for title, what, buckets in (
+            ("chrF by the length of the reference", "sentences", self.lengths),
+            (
+                f"F1 of words by how often they stand in the {self._counted}",
+                "words",
+                self.frequencies,
+            ),
+        ):
+            rows = [[b.name, f"{b.size:,}", *_row(b.values)] for b in buckets]
+            yield title, [["", what, *head[1:]], *rows]
+        yield (
+            "Translations by the share of their word pairs that repeat one before",
+            [
+                ["", "references", *self.names],
+                *([b.name, *(f"{x:,}" for x in (b.size, *b.values))] for b in self.repetitions),
+            ],
+        )
+
+    def as_text(
+        self, number: int = 10, mark: Callable[[str, bool], str] = lambda word, right: word
+    ) -> str:
+        """The tables, and so many sentences that differ most.
+
+        Args:
+            number: How many sentences.
+            mark: From a word in which the translations differ, and whether it stands in the
+                reference, to what is shown.
+        """
+        lines = []
+        for title, rows in self._tables():
+            lines += [title, *aligned(rows), ""]
+        width = max(len(name) for name in ("reference", *self.names))
+        for found in self.differences[:number]:
+            lines.append(f"Sentence {found.number}")
+            lines.append(f"  {'source':{width}}         {found.source}")
+            lines.append(f"  {'reference':{width}}         {found.reference}")
+            for name, score, parts in zip(self.names, found.chrf, _marked(found), strict=True):
+                text = "".join(
+                    mark(part, kind) if kind is not None else part for part, kind in parts
+                )
+                lines.append(f"  {name:{width}}  {score:5.1f}  {text}")
+            lines.append("")
+        return "\n".join(lines).rstrip()
+
+    def as_html(self, number: int = 100) -> str:
+        """A page of its own, as `as_text`: words that differ are marked, right ones in green."""
+        title = html.escape(" and ".join(self.names))
+        parts = [f"<h1>{title}</h1>"]
+        for caption, (head, *rows) in self._tables():
+            parts.append(f"<table><caption>{html.escape(caption)}</caption>")
+            for tag, row in [("th", head), *(("td", row) for row in rows)]:
+                cells = "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
+                parts.append(f"<tr>{cells}</tr>")
+            parts.append("</table>")
+        parts.append("<h2>The sentences that differ most</h2>")
+        parts.append("<p>Words in which the translations differ are marked: <ins>green</ins> where "
+                     "the reference has them, <del>red</del> where it has not.</p>")  # fmt: skip
+        for found in self.differences[:number]:
+            rows = [("source", "", html.escape(found.source))]
+            rows.append(("reference", "", html.escape(found.reference)))
+            for name, score, pieces in zip(self.names, found.chrf, _marked(found), strict=True):
+                rows.append((html.escape(name), f"{score:.1f}", "".join(map(_as_html, pieces))))
+            parts.append(f"<table class=pair><caption>Sentence {found.number}</caption>")
+            parts += [f"<tr><th>{a}</th><td>{b}</td><td dir=auto>{c}</td></tr>" for a, b, c in rows]
+            parts.append("</table>")
+        return _PAGE.format(title=title, body="\n".join(parts))
+
+
+def words(text: str) -> list[str]:
+    """The words of a text; letters of scripts without spaces, and marks, are words too.
+
+    >>> words("It's 3 o'clock: 猫だ!")
+    ['It', "'", 's', '3', 'o', "'", 'clock', ':', '猫', 'だ', '!']
+    """
+    return _WORD.findall(text)
+
+
+def repetition(text: str) -> float:
+    """Which share of the pairs of neighbouring words stood in the text before.
+
+    >>> repetition("a b a b a b")
+    0.6
+    """
+    found = words(text)
+    pairs = list(itertools.pairwise(found))
+    return 1 - len(set(pairs)) / len(pairs) if pairs else 0.0
+
+
+def _chrf(hypotheses, references):
+    return sacrebleu.CHRF().corpus_score(hypotheses, [references]).score
+
+
+def _bucket(buckets, value):
+    return buckets[max(least for least in buckets if least <= value)]
+
+
+def _parts(buckets, values):
+    """The indices of the values in each bucket, by its name."""
+    parts = {name: [] for name in buckets.values()}
+    for i, value in enumerate(values):
+        parts[_bucket(buckets, value)].append(i)
+    return parts
+
+
+def _row(values):
+    first, second = values
+    return [f"{first:.1f}", f"{second:.1f}", f"{second - first:+.1f}"]
+
+
+def _marked(found):
+    """Both translations as lists of parts and their kinds.
+
+    A kind is None of what both have; else whether the reference has the word.
+    """
+    in_reference = collections.Counter(words(found.reference))
+    sides = [[(m.group(), m.start(), m.end()) for m in _WORD.finditer(text)]
+             for text in found.translations]  # fmt: skip
+    matcher = difflib.SequenceMatcher(
+        None, *([word for word, *_ in side] for side in sides), autojunk=False
+    )
+    alike = [set(), set()]
+    for start, other, size in matcher.get_matching_blocks():
+        alike[0].update(range(start, start + size))
+        alike[1].update(range(other, other + size))
+    for text, side, both in zip(found.translations, sides, alike, strict=True):
+        parts, end = [], 0
+        for i, (word, start, stop) in enumerate(side):
+            parts.append((text[end:start], None))
+            parts.append((word, None if i in both else word in in_reference))
+            end = stop
+        yield [*parts, (text[end:], None)]
+
+
+def _as_html(part):
+    text, kind = part
+    if kind is None:
+        return html.escape(text)
+    tag = "ins" if kind else "del"
+    return f"<{tag}>{html.escape(text)}</{tag}>"
+
+
+_PAGE = """\
+<!doctype html>
+<html>
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>{title}</title>
+<style>
+body {{ font: 16px/1.5 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; }}
+h1 {{ font-size: 1.4em; overflow-wrap: anywhere; }}
+h2 {{ font-size: 1.2em; }}
+table {{ border-collapse: collapse; margin: 1em 0 2em; }}
+caption {{ text-align: left; font-weight: bold; padding: 0.3em 0; }}
+th, td {{ padding: 0.2em 0.8em; text-align: right; border-top: 1px solid #ddd; }}
+th:first-child, td:first-child {{ text-align: left; }}
+.pair {{ width: 100%; }}
+.pair th {{ font-weight: normal; color: #555; width: 20%; overflow-wrap: anywhere; }}
+.pair td {{ vertical-align: top; }}
+.pair td:last-child {{ text-align: left; width: 70%; }}
+ins, del {{ text-decoration: none; padding: 0 0.15em; border-radius: 0.2em; }}
+ins {{ background: #c9efc9; }}
+del {{ background: #fbd0d0; }}
+</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""

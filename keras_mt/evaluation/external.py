@@ -1,0 +1,106 @@
+"""Metrics that are programs of their own, such as comet-score."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+
+_SCORE = re.compile(r"score:?\s+([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*$")
+
+
+def external_scores(
+    command: str | Sequence[str],
+    source: str | os.PathLike,
+    hypothesis: str | os.PathLike,
+    reference: str | os.PathLike,
+) -> dict[str, float]:
+    """Runs a program on the files of a system, and takes its scores from what it prints.
+
+    The last line on its standard output that has some counts: a JSON object, whose numbers are
+    taken by their names; or a number, or what ends with `score: NUMBER`, as comet-score prints,
+    which is called `comet`.
+
+    Args:
+        command: The program and its options, as a shell would split them (but no shell runs it), or
+            a list. The words `{source}`, `{hypothesis}` and `{reference}` in it stand for the
+            files; where it has none of them, `-s SOURCE -t HYPOTHESIS -r REFERENCE` is added.
+        source, hypothesis, reference: The files, a sentence a line.
+
+    Returns:
+        Scores by their names.
+
+    Raises:
+        ValueError: If the program fails, or prints no score.
+        ValueError, FileNotFoundError: As of `command_words`.
+
+    Example:
+
+    >>> external_scores("echo {hypothesis} score: 0.8412", "in.txt", "out.txt", "ref.txt")
+    {'comet': 0.8412}
+    """
+    words = command_words(command)
+    files = {"source": source, "hypothesis": hypothesis, "reference": reference}
+    places = {f"{{{name}}}": os.path.abspath(path) for name, path in files.items()}
+    if not any(place in word for word in words for place in places):
+        words += ["-s", "{source}", "-t", "{hypothesis}", "-r", "{reference}"]
+    for place, path in places.items():
+        words = [word.replace(place, path) for word in words]
+    # What it writes on standard error, such as its progress, is the user's to see.
+    result = subprocess.run(words, stdout=subprocess.PIPE, encoding="utf-8", check=False)
+    shown = "\n".join(result.stdout.splitlines()[-5:])
+    if result.returncode:
+        raise ValueError(f"{shlex.join(words)} failed with status {result.returncode}.\n{shown}")
+    for line in reversed(result.stdout.splitlines()):
+        if found := _scores(line):
+            return found
+    raise ValueError(
+        f"{shlex.join(words)} printed no score: its last line should be a JSON object of numbers, "
+        f"a number, or end with `score: NUMBER`.\n{shown}".rstrip()
+    )
+
+
+def command_words(command: str | Sequence[str]) -> list[str]:
+    """The words of a command, whose program is there.
+
+    Args:
+        command: As of `external_scores`.
+
+    Raises:
+        ValueError: If the command is empty, or not quoted as a shell's.
+        FileNotFoundError: If there is no such program.
+
+    Example:
+
+    >>> command_words("echo 'two words'")
+    ['echo', 'two words']
+    """
+    try:
+        words = shlex.split(command) if isinstance(command, str) else list(command)
+    except ValueError as error:
+        raise ValueError(f"The command {command!r} cannot be split into words: {error}.") from None
+    if not words:
+        raise ValueError("The command of a metric must name a program. Received: nothing")
+    if shutil.which(words[0]) is None:
+        raise FileNotFoundError(
+            f"There is no program {words[0]!r}: give its path, such as venv/bin/comet-score."
+        )
+    return words
+
+
+def _scores(line):
+    """The scores in a line; an empty dict if there are none."""
+    try:
+        value = json.loads(line)
+    except ValueError:
+        match = _SCORE.search(line)
+        return {"comet": float(match[1])} if match else {}
+    if isinstance(value, dict):
+        return {name: float(x) for name, x in value.items() if _is_number(x)}
+    return {"comet": float(value)} if _is_number(value) else {}
+
+
+def _is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,0 +1,245 @@
+"""Scores of translations; all that is measured here, sacreBLEU measures."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import sacrebleu
+from sacrebleu.significance import PairedTest
+
+from keras_mt.files import written_whole
+
+# The metrics by their names in results, and as people write them.
+METRICS = {"bleu": "BLEU", "chrf": "chrF", "chrfpp": "chrF++"}
+# The paired tests, as sacreBLEU abbreviates them.
+PAIRED_TESTS = {"bootstrap": "bs", "randomization": "ar"}
+# sacreBLEU's own number of resamples.
+RESAMPLES = 1000
+
+
+class Scorer:
+    """sacreBLEU's BLEU, chrF and chrF++ of translations of the same sources.
+
+    Args:
+        references: Sequence of references, each a sequence of str with one for each source.
+        tokenize: sacreBLEU's tokenizer for BLEU.
+        resamples: Bootstrap resamples for the confidence intervals; 0 for none. Memory grows with
+            their number times that of the sentences: 0.1 GB for 1,000 and 1,000.
+
+    Call arguments:
+        hypotheses: Sequence of str, the translations.
+
+    Returns:
+        A dict with, of each metric `bleu`, `chrf` and `chrfpp`: its score by that name;
+        `bleu_signature`; and where there are resamples `bleu_mean` and `bleu_ci`, so that
+        `bleu_mean` +/- `bleu_ci` is the 95% confidence interval (None where the mean is 0). Then
+        `resamples` and `seed`, which with the signature say how: sacreBLEU prints them as
+        `bs:1000|seed:12345`. Scores have two decimals.
+
+    Raises:
+        ValueError: If there are no references, or they differ in number from each other or from
+            the translations.
+
+    Reference:
+        Post 2018, A Call for Clarity in Reporting BLEU Scores (https://aclanthology.org/W18-6319);
+        the intervals: Koehn 2004, Statistical Significance Tests for Machine Translation Evaluation
+        (https://aclanthology.org/W04-3250).
+
+    Example:
+
+    >>> scorer = Scorer([["The book is on the table.", "A man sleeps."]], resamples=0)
+    >>> scores = scorer(["The book is on the table.", "A man is asleep."])
+    >>> scores["bleu"], scores["chrf"], scores["chrfpp"]
+    (70.21, 82.1, 82.25)
+    """
+
+    def __init__(
+        self,
+        references: Sequence[Sequence[str]],
+        tokenize: str = "13a",
+        resamples: int = RESAMPLES,
+    ):
+        lengths = [len(each) for each in references]
+        if not lengths or not lengths[0] or len(set(lengths)) > 1:
+            raise ValueError(
+                "references must be lists of as many str each, at least one. "
+                f"Received: lists of {', '.join(map(str, lengths)) or 'none'}"
+            )
+        if resamples < 0:
+            raise ValueError(f"resamples must be at least 0. Received: resamples={resamples}")
+        self._size = lengths[0]
+        self._resamples = resamples
+        self._metrics = {
+            "bleu": sacrebleu.BLEU(tokenize=tokenize, references=references),
+            "chrf": sacrebleu.CHRF(references=references),
+            "chrfpp": sacrebleu.CHRF(word_order=2, references=references),
+        }
+        # Those of the scores; with resamples they would name these too.
+        self._signatures = {
+            name: str(metric.get_signature()) for name, metric in self._metrics.items()
+        }
+
+    def __call__(self, hypotheses: Sequence[str]) -> dict[str, Any]:
+        self._check(hypotheses)
+        found = {}
+        for name, metric in self._metrics.items():
+            score = metric.corpus_score(hypotheses, None, n_bootstrap=max(1, self._resamples))
+            found[name] = round(score.score, 2)
+            found[f"{name}_signature"] = self._signatures[name]
+            if self._resamples > 1:
+                printed = json.loads(score.format(signature=self._signatures[name], is_json=True))
+                found[f"{name}_mean"] = printed.get("confidence_mean")
+                found[f"{name}_ci"] = printed.get("confidence_var")
+                found |= {"resamples": metric.n_bootstrap, "seed": metric.seed}
+        return found
+
+    def signatures(self) -> dict[str, str]:
+        """The metrics' signatures by their names, with the resamples of what was scored last."""
+        return {name: str(metric.get_signature()) for name, metric in self._metrics.items()}
+
+    def paired(
+        self, systems: Mapping[str, Sequence[str]], test: str
+    ) -> tuple[dict[str, dict[str, float | None]], dict[str, str]]:
+        """sacreBLEU's test of each system against the first.
+
+        Args:
+            systems: The translations of two systems or more, by the systems' names.
+            test: `bootstrap`, paired bootstrap resampling, or `randomization`, paired approximate
+                randomization.
+
+        Returns:
+            By the systems' names the p-value of each metric by its name, None of the first system;
+            and the metrics' signatures, with the test.
+
+        Raises:
+            ValueError: If there is one system alone, or no such test.
+
+        Reference:
+            Bootstrap: Koehn 2004, as above; randomization: Riezler and Maxwell 2005, On Some
+            Pitfalls in Automatic Evaluation and Significance Testing for MT
+            (https://aclanthology.org/W05-0908).
+
+        Example:
+
+        >>> scorer = Scorer([["a b c d e", "f g h i j"] * 20])
+        >>> systems = {"one": ["a b c d e", "f g h i j"] * 20, "two": ["a b c d", "f g h i"] * 20}
+        >>> p_values, signatures = scorer.paired(systems, "bootstrap")
+        >>> round(p_values["two"]["bleu"], 4)
+        0.001
+        """
+        if test not in PAIRED_TESTS:
+            raise ValueError(
+                f"test must be one of {', '.join(PAIRED_TESTS)}. Received: test={test!r}"
+            )
+        if len(systems) < 2:
+            raise ValueError("A paired test needs two systems at least.")
+        for hypotheses in systems.values():
+            self._check(hypotheses)
+        signatures, results = PairedTest(
+            list(systems.items()), self._metrics, None, test_type=PAIRED_TESTS[test]
+        )()
+        # Both are by sacreBLEU's names of the metrics, in the order of ours.
+        columns = [results[name] for name in signatures]
+        p_values = {
+            system: {name: column[i].p_value for name, column in zip(METRICS, columns, strict=True)}
+            for i, system in enumerate(systems)
+        }
+        return p_values, dict(zip(METRICS, map(str, signatures.values()), strict=True))
+
+    def _check(self, hypotheses):
+        if len(hypotheses) != self._size:
+            raise ValueError(
+                f"There must be as many translations as references, {self._size:,}. "
+                f"Received: {len(hypotheses):,}"
+            )
+
+
+def write_files(
+    folder: str | os.PathLike,
+    sources: Sequence[str],
+    hypotheses: Sequence[Sequence[str]],
+    references: Sequence[Sequence[str]],
+) -> None:
+    """Writes sources, translations and references for other tools, a line each.
+
+    They are `source.txt`; `hypothesis.txt`, `hypothesis.2.txt` and so on; and `reference.txt`,
+    `reference.2.txt` and so on. The write is atomic.
+
+    Args:
+        folder: The folder to write, which must be new.
+        sources: Sequence of str without line ends; so are those below.
+        hypotheses: Those of each system.
+        references: Sequence of references.
+
+    Example:
+
+    >>> write_files("scored", ["Oi!"], [["Hi!"]], [["Hello!"]])  # doctest: +SKIP
+    """
+    folder = Path(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    columns = {"source": [sources], "hypothesis": hypotheses, "reference": references}
+    with written_whole(folder) as temporary:
+        temporary.mkdir()
+        for name, files in columns.items():
+            for number, lines in enumerate(files, start=1):
+                content = "".join(f"{line}\n" for line in lines).encode("utf-8")
+                (temporary / file_name(name, number)).write_bytes(content)
+
+
+def file_name(name: str, number: int) -> str:
+    """That of the first, second, ... file of a kind."""
+    return f"{name}.txt" if number == 1 else f"{name}.{number}.txt"
+
+
+def table(systems: Sequence[Mapping[str, Any]], signatures: Mapping[str, str]) -> str:
+    """Results as a table to be read, with the metrics' signatures below it.
+
+    Args:
+        systems: What a `Scorer` returns for each system, with its name as `system`. What else is a
+            number is a column too, and `bleu_p` a p-value.
+        signatures: By the metrics' names.
+
+    Example:
+
+    >>> scores = {"bleu": 37.3, "bleu_ci": 1.3, "chrf": 61.1, "chrfpp": 59.0}
+    >>> print(table([{"system": "runs/en_de", **scores}], {}))
+                        BLEU   chrF  chrF++
+    runs/en_de  37.30 ± 1.30  61.10   59.00
+    """
+    more = [
+        name
+        for name in dict.fromkeys(name for system in systems for name in system)
+        if any(isinstance(system.get(name), float) for system in systems)
+        and name.partition("_")[0] not in METRICS
+    ]
+    rows = [["", *METRICS.values(), *(name.replace("_", " ") for name in more)]]
+    for system in systems:
+        row = [system["system"]]
+        for name in METRICS:
+            cell = f"{system[name]:.2f}"
+            if system.get(f"{name}_ci") is not None:
+                cell += f" ± {system[f'{name}_ci']:.2f}"
+            if system.get(f"{name}_p") is not None:
+                p_value = system[f"{name}_p"]  # Which is low for equal systems too.
+                differs = p_value < 0.05 and system[name] != systems[0][name]
+                cell += f" (p = {p_value:.4f}){'*' if differs else ''}"
+            row.append(cell)
+        values = [system.get(name) for name in more]
+        rows.append([*row, *("" if value is None else str(value) for value in values)])
+    lines = aligned(rows)
+    width = max(map(len, METRICS.values()))
+    below = [f"{METRICS[name]:{width}}  {text}" for name, text in signatures.items()]
+    return "\n".join([*lines, "", *below] if below else lines)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table's rows: the first column flush left, the others right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            [f"{first:{widths[0]}}", *(f"{x:>{w}}" for x, w in zip(rest, widths[1:], strict=True))]
+        ).rstrip()
+        for first, *rest in rows
+    ]

@@ -1,0 +1,93 @@
+"""Every command of docs/evaluation.md, in its order."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from conftest import ROOT
+
+from keras_mt import cli
+
+CHAPTER = (ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", CHAPTER, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def workplace(load, translator, corpus, tmp_path, monkeypatch, signatures_alone):
+    """A folder with the chapter's corpus and its runs, which are loaded already."""
+    (tmp_path / "my_corpus").mkdir()
+    for path in corpus.iterdir():
+        name = path.name.replace("en.", "de.").replace("pt.", "en.")
+        (tmp_path / "my_corpus" / name).write_bytes(path.read_bytes())
+    models = {"runs/en_de": load(), "runs/en_de_base": translator}
+    for name in models:
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.setattr(cli, "_load_translator", lambda path, search: models[path])
+    monkeypatch.setattr(cli, "_load_run", lambda path, **search: models[path])
+    monkeypatch.chdir(tmp_path)
+    signatures_alone("greedy")
+    return tmp_path
+
+
+def run(line):
+    """A line of a block, with what it reads and writes; gives what it prints."""
+    command, _, output = line.partition(" > ")
+    command, _, read = command.partition(" < ")
+    stdin = Path(read).read_bytes() if read else b""
+    if command.startswith("echo "):
+        text, command = command.removeprefix("echo ").split(" | ")
+        stdin = (shlex.split(text)[0] + "\n").encode()
+    name, *words = shlex.split(command)
+    if name == "sacrebleu":
+        words = [sys.executable, "-m", "sacrebleu", *words]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert name == "keras-mt"
+    result = CliRunner().invoke(cli.main, words, input=stdin, catch_exceptions=False)
+    assert result.exit_code == 0, result.stderr
+    if output:
+        Path(output).write_text(result.stdout, encoding="utf-8")
+    return result.stdout
+
+
+@pytest.mark.long
+def test_its_commands_run_in_the_readers_order(workplace):
+    printed = []
+    for kind, block in BLOCKS:
+        if kind == "bash":
+            printed += [run(line) for line in block.replace("\\\n", "").splitlines()]
+    scores = json.loads(printed[0].splitlines()[-1])
+    named = {name for row in re.findall(r"^\| (`.+?) \|", CHAPTER, flags=re.MULTILINE)
+             for name in re.findall(r"`(\w+)`", row)}  # fmt: skip
+    assert named <= set(scores) and {"bleu", "chrfpp", "seconds"} <= named
+    both = json.loads(printed[1].splitlines()[-1])
+    for one in json.loads(printed[3]):  # sacreBLEU's own, of the first.
+        assert one["score"] == both["systems"][0]["bleu" if one["name"] == "BLEU" else "chrf"]
+    assert "Sentence " in printed[4] and (workplace / "page.html").is_file()
+    (shown,) = (json.loads(block) for kind, block in BLOCKS if kind == "json")
+    found = json.loads(printed[6])
+    assert set(shown) == set(found)
+    assert set(shown["translations"][0]) == set(found["translations"][0])
+    sizes = [
+        (workplace / name).read_bytes().count(b"\n")
+        for name in ("my_corpus/en.test.txt", "translations.txt")
+    ]
+    assert sizes[0] == sizes[1] == 20
+    assert (workplace / "saved_models" / "en_de" / "1" / "saved_model.pb").is_file()
+
+
+def test_what_is_not_run_is_parsed():
+    for kind, block in BLOCKS:
+        assert kind in ("bash", "json", "sh")
+        if kind != "sh":
+            continue
+        subprocess.run(["bash", "-nc", block], check=True)
+        for line in block.replace("\\\n", "").splitlines():
+            name, *words = shlex.split(line)
+            if name == "keras-mt":
+                words = [str(ROOT) if word.startswith("runs/") else word for word in words]
+                cli.main.commands[words[0]].make_context(words[0], words[1:])

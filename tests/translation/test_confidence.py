@@ -1,0 +1,172 @@
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from click.testing import CliRunner
+from conftest import ROOT
+from letters import Letters, Marked
+
+from keras_mt import Translator, cli
+from keras_mt.models import Seq2Seq
+from keras_mt.serving import ExportedTranslator
+from keras_mt.translation.confidence import repeats
+
+RETRY = ("--retry-loops",)
+
+
+def repeats_by_hand(ids):
+    """Whether some sequence stands often enough in a row."""
+    for period in range(1, 17):
+        times = {1: 4, 2: 3, 3: 3}.get(period, 2)
+        for start in range(len(ids) - times * period + 1):
+            part = ids[start : start + period]
+            if ids[start : start + times * period] == part * times:
+                return True
+    return False
+
+
+def test_repetition_is_found_wherever_it_stands():
+    draw = np.random.default_rng(0)
+    rows = [draw.integers(0, size, draw.integers(0, 40)).tolist() for size in [2, 3, 4, 9] * 60]
+    rows += [row + row[:5] * 2 for row in rows[::7]]  # A longer sequence twice.
+    lengths = [len(row) for row in rows]
+    ids = tf.RaggedTensor.from_row_lengths([x for row in rows for x in row], lengths).to_tensor(1)
+    found = repeats(ids, tf.constant(lengths)).numpy().tolist()
+    assert found == [repeats_by_hand(row) for row in rows]
+    assert 60 < sum(found) < 200
+
+
+def test_a_confidence_is_of_the_tokens_scores(eager, load, sources):
+    translator = load(beam_size=2, n_best=2)
+    texts = [sources[1], f"{sources[2]} {sources[3]}\n{sources[1]}", ""]
+    found = translator.hypotheses(texts, token_scores=True, confidence=True)
+    plain = translator.hypotheses(texts, token_scores=True)
+    for hypotheses, others in zip(found[:2], plain, strict=False):
+        for hypothesis, other in zip(hypotheses, others, strict=True):
+            assert hypothesis[:2] == other[:2] and hypothesis.doubts == ()
+            pieces, log_probs = zip(*other.tokens, strict=True)
+            assert hypothesis.mean_log_prob == pytest.approx(np.mean(log_probs), abs=1e-5)
+            assert hypothesis.worst_token == (pieces[np.argmin(log_probs)], min(log_probs))
+    assert found[2][0] == ("", 0.0, [], 0.0, None, ())
+
+
+class Bigrams(Seq2Seq, keras.Model):
+    """After each letter the same ones are likely, whatever the source."""
+
+    source_vocab_size = target_vocab_size = 6
+    padding_id = 5
+    max_length = 30
+
+    def __init__(self):
+        super().__init__()
+        likely = {(5, 1): 9.0, (1, 2): 9.0, (2, 1): 9.0, (2, 0): 6.0}  # "ababab", or an end after b
+        self.table = np.zeros((6, 6), "float32")
+        for pair, logit in likely.items():
+            self.table[pair] = logit
+
+    def call(self, inputs):
+        return tf.gather(self.table, inputs["target"])
+
+    def start_decoding(self, source, beams=1):
+        return {"source": source}
+
+    def decode_step(self, tokens, position, cache, mask=None):
+        return tf.gather(self.table, tokens), cache
+
+
+@pytest.fixture
+def looping(eager):
+    return Translator(Bigrams(), Letters(), beam_size=1)
+
+
+def test_doubts_are_loops_and_lengths_that_do_not_go_with_the_source(looping):
+    texts = ["abcdbadc", "cdcdcdcdcd", "abcdbadcaacbddbccadbaabd", "cd" * 12, "a"]
+    assert [repeats_by_hand(text) for text in texts] == [False, True, False, True, False]
+    found = [found[0] for found in looping.hypotheses(texts, confidence=True)]
+    # As many letters as may be; a source that repeats itself excuses a loop.
+    assert [len(h.text) for h in found] == [26, 30, 30, 30, 12]
+    assert [h.doubts for h in found] == [
+        ("loop", "length"), ("length",), ("loop",), (), ("loop", "length"),
+    ]  # fmt: skip
+    log_probs = tf.nn.log_softmax(looping.models[0].table).numpy()
+    path = [(5, 1), *[(1, 2), (2, 1)] * 12, (1, 2)]
+    expected = [log_probs[pair] for pair in path]
+    assert found[0].mean_log_prob == pytest.approx(np.mean(expected), abs=1e-5)
+    piece, log_prob = found[0].worst_token
+    assert (piece, log_prob) == ("a", pytest.approx(min(expected)))
+    # Each sentence by itself.
+    both = looping.hypotheses(["abcdbadc\ncdcdcdcdcd"], confidence=True)[0][0]
+    assert both.doubts == ("loop", "length") and both.text == f"{found[0].text}\n{found[1].text}"
+
+
+def test_a_forced_token_is_no_doubt(eager):
+    forced = Translator(Bigrams(), Marked(), beam_size=1, max_length=5)
+    (found,) = forced.hypotheses(["bcd"], confidence=True)[0]
+    assert found.text == "babab"
+    table = tf.nn.log_softmax(forced.models[0].table).numpy()
+    expected = [table[pair] for pair in [(2, 1), (1, 2), (2, 1), (1, 2)]]
+    assert found.mean_log_prob == pytest.approx(np.mean(expected), abs=1e-5)
+    assert found.worst_token[0] == "a"  # And not "b", which is unlikely after the start.
+
+
+def test_the_command_translates_loops_again(looping, monkeypatch):
+    monkeypatch.setattr(cli, "_load_translator", lambda *_: looping)
+    lines = b"abcdbadc\ncdcdcdcdcd\n\n"
+
+    def translate(*options):
+        arguments = ["translate", str(ROOT), *options]
+        result = CliRunner().invoke(cli.main, arguments, input=lines, catch_exceptions=False)
+        return result.stdout.splitlines()
+
+    before, after = ([*map(json.loads, translate("--json", *more))] for more in ((), RETRY))
+    assert before[0]["translations"][0]["doubts"] == ["loop", "length"]
+    assert [row.get("retried") for row in before + after] == [None] * 3 + [True, None, None]
+    assert before[1:] == after[1:]
+    (again,) = after[0]["translations"]
+    assert again["text"] == "abab" and again["doubts"] == []
+    assert [*again] == ["text", "score", "mean_log_prob", "worst_token", "doubts"]
+    assert translate(*RETRY)[:2] == ["abab", before[1]["translations"][0]["text"]]
+
+
+def test_other_options_leave_the_rest_as_it_is(looping):
+    one = Translator(looping.models, looping.tokenizer, 2, max_length=7, split_sentences=False)
+    other = one.with_options(no_repeat_ngram_size=3)
+    assert (other.options.beam_size, other.options.no_repeat_ngram_size) == (2, 3)
+    assert (other.max_length, other.split_sentences, other.models) == (7, False, one.models)
+
+
+@pytest.mark.long
+def test_an_export_gives_a_confidence_where_it_was_asked_for(
+    eager, load, sources, tmp_path, signatures_alone, monkeypatch
+):
+    signatures_alone("confidence")
+    translator = load(beam_size=2, n_best=2)
+    translator.export(tmp_path / "1", confidence=True)
+    reader = ExportedTranslator(tmp_path / "1")
+    texts = [*sources[1:4], "palavra " * 40, ""]
+    expected = translator.hypotheses(texts, confidence=True)
+    found = reader.hypotheses(texts, confidence=True)
+    for hypotheses, others in zip(found, expected, strict=True):
+        for one, other in zip(hypotheses, others, strict=True):
+            assert (one.text, one.doubts) == (other.text, other.doubts)
+            assert one.mean_log_prob == pytest.approx(other.mean_log_prob, abs=1e-4)
+            if other.worst_token:
+                assert one.worst_token[0] == other.worst_token[0]
+                assert one.worst_token[1] == pytest.approx(other.worst_token[1], abs=1e-3)
+    outputs = reader.signatures["confidence"].structured_outputs
+    assert {name: (x.dtype.name, x.shape.as_list()) for name, x in outputs.items()} == {
+        "translations": ("string", [None, 2]),
+        "scores": ("float32", [None, 2]),
+        "mean_log_probs": ("float32", [None, 2]),
+        "worst_log_probs": ("float32", [None, 2]),
+        "worst_tokens": ("string", [None, 2]),
+        "loops": ("bool", [None, 2]),
+        "disproportionate": ("bool", [None, 2]),
+    }
+    nothing = reader.signatures["confidence"](text=tf.constant([], tf.string))
+    assert nothing["loops"].shape == (0, 2)
+    monkeypatch.setattr(ExportedTranslator, "gives_confidence", False)
+    with pytest.raises(ValueError, match="export --confidence"):
+        reader.hypotheses(["Oi!"], confidence=True)
