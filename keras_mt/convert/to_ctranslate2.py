@@ -2,15 +2,15 @@
 
 import importlib.util
 import os
+from pathlib import Path
 
 import keras
 
 from keras_mt.files import check_new, written_whole
 from keras_mt.models import Transformer
+from keras_mt.options import QUANTIZATIONS
 from keras_mt.run_folder import RunFolder
 from keras_mt.translation import Translator
-
-QUANTIZATIONS = ("int8", "int16", "float16", "bfloat16")
 
 
 def to_ctranslate2(
@@ -59,6 +59,8 @@ def to_ctranslate2(
     spec.config.add_source_eos = not tokenizer.languages  # Else it is the caller's, with them.
     spec.validate()
     spec.optimize(quantization=quantization)
+    directory = Path(directory)
+    directory.absolute().parent.mkdir(parents=True, exist_ok=True)
     with written_whole(directory) as temporary:
         temporary.mkdir()
         spec.save(str(temporary))

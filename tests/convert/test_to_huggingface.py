@@ -19,10 +19,11 @@ SMALL = {"num_layers": 2, "d_model": 32, "num_heads": 4, "d_ff": 48, "max_length
 
 
 def test_a_run_goes_out_and_comes_back(load, run_dir, tmp_path):
-    arguments = [str(run_dir), str(tmp_path / "marian"), "--format", "huggingface"]
+    folder = tmp_path / "new" / "marian"
+    arguments = [str(run_dir), str(folder), "--format", "huggingface"]
     result = CliRunner().invoke(main, ["export", *arguments], catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    ours, back = load(split_sentences=False), from_huggingface(tmp_path / "marian")
+    ours, back = load(split_sentences=False), from_huggingface(folder)
     texts = [pair[0] for pair in phrasebook.pairs("test")][:200]
     assert back(texts) == ours(texts)
     for one, other in zip(
