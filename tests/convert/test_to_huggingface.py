@@ -30,13 +30,13 @@ def test_a_run_goes_out_and_comes_back(load, run_dir, tmp_path):
         ours.score(texts[:9], texts[9:18]), back.score(texts[:9], texts[9:18]), strict=True
     ):
         assert other.log_prob == pytest.approx(one.log_prob, abs=1e-3)
-    generation = json.loads((tmp_path / "marian" / "generation_config.json").read_text())
+    generation = json.loads((folder / "generation_config.json").read_text())
     assert generation["early_stopping"] == "never" and generation["bad_words_ids"] == [
         [0],
         [1],
         [2],
     ]
-    card = (tmp_path / "marian" / "README.md").read_text(encoding="utf-8")
+    card = (folder / "README.md").read_text(encoding="utf-8")
     assert card.startswith("---\nlanguage:\n- pt\n- en\n")
 
 
