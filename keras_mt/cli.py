@@ -13,7 +13,13 @@ import time
 
 import click
 
-from keras_mt.options import LanguageOptions, TrainingOptions, TranslationOptions, kind
+from keras_mt.options import (
+    QUANTIZATIONS,
+    LanguageOptions,
+    TrainingOptions,
+    TranslationOptions,
+    kind,
+)
 from keras_mt.version import __version__
 
 # Lines translated together, so that those of like length share a batch.
@@ -527,7 +533,7 @@ def average(run_dir, output, last, dtype, architecture):
 )
 @click.option(
     "--quantization",
-    type=click.Choice(["int8", "int16", "float16", "bfloat16"]),
+    type=click.Choice(QUANTIZATIONS),
     help="How --format ctranslate2 keeps the weights.  [default: float32]",
 )
 @click.option(
@@ -593,7 +599,7 @@ def export(
         from keras_mt.files import check_new
 
         check_new(saved_model_dir)  # Before anything is loaded.
-        translator = _load_run(run_dir, **search)
+        translator = _load_run(run_dir, dtype=None, **search)
         options = {"quantization": quantization} if quantization else {}
         getattr(convert, f"to_{format_}")(translator, saved_model_dir, **options)
         click.echo(f"exported {saved_model_dir}")
@@ -602,7 +608,7 @@ def export(
 
     _check_standard_input(card, warmup_texts)
     check_absent(saved_model_dir)  # Before anything is loaded.
-    translator = _load_run(run_dir, **search)
+    translator = _load_run(run_dir, dtype=None, **search)
     translator.export(
         saved_model_dir,
         dtype=dtype,
@@ -959,11 +965,11 @@ def demo(saved_model, host, port):
     page(saved_model).launch(server_name=host, server_port=port)
 
 
-def _load_run(path, ensemble=(), architecture=(), **search):
+def _load_run(path, ensemble=(), architecture=(), dtype="float32", **search):
     """A translator from a run folder; the options are those of the command."""
     from keras_mt.translation import Translator
 
-    return Translator.load([path, *ensemble], architecture=architecture, **_given(search))
+    return Translator.load([path, *ensemble], architecture, dtype, **_given(search))
 
 
 def _load_translator(path, search):

@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 # A long text's length to a higher power is more than float32 holds.
 MAX_LENGTH_PENALTY = 5.0
+# How CTranslate2 can keep weights, besides float32.
+QUANTIZATIONS = ("int8", "int16", "float16", "bfloat16")
 
 _Thing = TypeVar("_Thing", bound=Callable)
 

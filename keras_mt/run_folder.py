@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import shutil
+import tempfile
 import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.files import written_whole
-from keras_mt.models import ARCHITECTURES, architecture_name, find_architecture
+from keras_mt.models import ARCHITECTURES, architecture_name, built, find_architecture
 from keras_mt.models.seq2seq import like
 from keras_mt.options import TrainingOptions, TranslationOptions
 from keras_mt.text import BaseTokenizer, PretrainedTokenizer, Tokenizer
@@ -39,6 +40,7 @@ LOG_COLUMNS = (
 )
 
 _SCHEMA = 2
+_WEIGHTS = "model.weights.h5"  # In model.keras.
 # What a run did before there was an option for it: folders without a schema may lack these.
 _BEFORE_SCHEMAS = {
     "weights": None,
@@ -258,13 +260,17 @@ class RunFolder:
         return tf.train.latest_checkpoint(str(self.checkpoints))
 
     def load_model(
-        self, architecture: str | type | Sequence[str | type] | None = None
+        self,
+        architecture: str | type | Sequence[str | type] | None = None,
+        dtype: str | None = None,
     ) -> keras.Model:
-        """The model, in the dtype of its weights.
+        """The model.
 
         Args:
             architecture: Its class, or `MODULE:CLASS`, where it is none of keras_mt's own: no file
                 of a run makes anything be imported. A list may name several.
+            dtype: Of the computation and of the weights; None for that of the file. A model whose
+                `get_config` has no dtype has its own.
 
         Raises:
             FileNotFoundError: If there is no model.
@@ -278,6 +284,8 @@ class RunFolder:
         try:
             with zipfile.ZipFile(self.model_file) as archive:
                 saved = json.loads(archive.read("config.json"))
+                if archive.getinfo(_WEIGHTS).file_size > self.model_file.stat().st_size:
+                    raise ValueError("its weights are compressed")
             name = saved["registered_name"] or saved["class_name"]
         except (zipfile.BadZipFile, ValueError, KeyError) as error:
             raise ValueError(f"{self.model_file} cannot be read: {error}.") from None
@@ -288,7 +296,14 @@ class RunFolder:
                 "none of keras_mt's: give its class as --architecture MODULE:CLASS "
                 f"(`architecture=` in Python){known}."
             )
-        return keras.models.load_model(self.model_file, custom_objects=classes)
+        saved["compile_config"] = None
+        if dtype is not None and "dtype" in saved["config"]:
+            saved["config"]["dtype"] = dtype
+        model = built(keras.saving.deserialize_keras_object(saved, custom_objects=classes))
+        # load_model would hold all of the file, and a copy of the model in another dtype both.
+        with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(self.model_file) as archive:
+            model.load_weights(archive.extract(_WEIGHTS, folder))
+        return model
 
     def save_model(
         self, model: keras.Model, weights: Sequence[np.ndarray], dtype: str = "float32"

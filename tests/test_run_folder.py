@@ -1,8 +1,10 @@
 import json
 import subprocess
 import sys
+import zipfile
 
 import keras
+import ml_dtypes
 import numpy as np
 import pytest
 from conftest import ROOT
@@ -88,6 +90,12 @@ def test_what_is_missing_is_named(tmp_path):
     assert folder.is_finished
     with pytest.raises(ValueError, match=r"model\.keras cannot be read"):
         folder.load_model()
+    for weights in ({}, {"model.weights.h5": bytes(100_000)}):
+        with zipfile.ZipFile(folder.model_file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in {"config.json": b'{"registered_name": "x"}', **weights}.items():
+                archive.writestr(name, data)
+        with pytest.raises(ValueError, match=r"model\.keras cannot be read: .*weights"):
+            folder.load_model()
 
 
 class Own(Transformer):
@@ -184,4 +192,20 @@ def test_a_saved_model_takes_another_dtype_where_it_knows_of_one(tmp_path):
     folder, model = RunFolder(tmp_path), Plain()
     folder.save_model(model, [np.ones((3, 2)), np.ones(2)])
     (tmp_path / "tokenizer.model").touch()
-    np.testing.assert_array_equal(folder.load_model(Plain).get_weights()[0], np.ones((3, 2)))
+    for dtype in (None, "bfloat16"):
+        loaded = folder.load_model(Plain, dtype)
+        np.testing.assert_array_equal(loaded.get_weights()[0], np.ones((3, 2)))
+
+
+def test_a_model_is_loaded_in_the_dtype_that_is_asked_for(tmp_path):
+    folder = RunFolder(tmp_path)
+    model = Transformer(9, num_layers=1, d_model=8, num_heads=2, d_ff=8)
+    folder.save_model(model, model.get_weights(), "bfloat16")
+    (tmp_path / "tokenizer.model").touch()
+    for dtype, expected in ((None, "bfloat16"), ("float32", "float32"), ("float16", "float16")):
+        loaded = folder.load_model(dtype=dtype)
+        assert loaded.compute_dtype == expected
+        for mine, other in zip(loaded.get_weights(), model.get_weights(), strict=True):
+            rounded = other.astype(ml_dtypes.bfloat16).astype(expected)
+            assert mine.dtype == rounded.dtype
+            np.testing.assert_array_equal(mine, rounded)

@@ -18,7 +18,7 @@ import sentencepiece
 from keras_mt.convert import languages
 from keras_mt.convert.weights import read_weights
 from keras_mt.files import check_new, written_whole
-from keras_mt.models import PretrainedTransformer, built, copy_of
+from keras_mt.models import PretrainedTransformer, built
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import PretrainedTokenizer
 from keras_mt.translation import Translator
@@ -193,7 +193,7 @@ class _Folder:
 
 
 class _Imported(NamedTuple):
-    model: PretrainedTransformer  # In the dtype of the weights.
+    model: PretrainedTransformer
     tokenizer: PretrainedTokenizer
     generation: dict[str, Any]
     card: dict[str, Any]
@@ -223,11 +223,8 @@ def from_huggingface(directory: str | os.PathLike) -> Translator:
     >>> translator("The book is on the table.")  # doctest: +SKIP
     'Das Buch liegt auf dem Tisch.'
     """
-    imported = _read(directory)
-    model = imported.model
-    if model.compute_dtype != "float32":
-        model = copy_of(model, dtype="float32")
-    translator = Translator(model, imported.tokenizer, **imported.generation)
+    imported = _read(directory, "float32")
+    translator = Translator(imported.model, imported.tokenizer, **imported.generation)
     translator.card = imported.card
     return translator
 
@@ -269,7 +266,7 @@ def _run_config(imported):
     )
 
 
-def _read(directory):
+def _read(directory, dtype=None):
     folder = _Folder(_local(directory))
     family = folder.config.get("model_type")
     if family not in _FAMILIES:
@@ -279,7 +276,7 @@ def _read(directory):
     weights = read_weights(folder.path)
     _check_sizes(folder, arguments, weights)
     tokenizer, more = read_tokenizer(folder, arguments)
-    model = _model(folder, arguments, weights)
+    model = _model(folder, arguments, weights, dtype or _dtype(weights))
     generation = {**_generation(folder, arguments), **more}
     return _Imported(model, tokenizer, generation, _card(folder))
 
@@ -365,8 +362,15 @@ def _check_sizes(folder, arguments, weights):
             raise folder.refuse(f"{side}_layers", number, f"{len(layers)}, as the weights have")
 
 
-def _model(folder, arguments, weights):
-    """The model with the folder's weights, in their dtype."""
+def _dtype(weights):
+    """That of the weights, where it is half precision; else float32."""
+    dtypes = {str(x.dtype) for name, x in weights.items() if len(x.shape) > 1 and not _spare(name)}
+    dtype = dtypes.pop() if len(dtypes) == 1 else "float32"
+    return dtype if dtype in ("float16", "bfloat16") else "float32"
+
+
+def _model(folder, arguments, weights, dtype):
+    """The model with the folder's weights."""
     arguments["normalize_embeddings"] = _has(weights, "encoder.layernorm_embedding")
     arguments["final_norm"] = _has(weights, "encoder.layer_norm")
     for field, argument in (
@@ -374,10 +378,6 @@ def _model(folder, arguments, weights):
     ):  # fmt: skip
         if folder.config.get(field) and not arguments[argument]:
             raise folder.refuse(field, True, "false, as the weights have no such normalisation")
-    dtypes = {str(x.dtype) for name, x in weights.items() if len(x.shape) > 1 and not _spare(name)}
-    dtype = dtypes.pop() if len(dtypes) == 1 else "float32"
-    if dtype not in ("float16", "bfloat16"):
-        dtype = "float32"
     model = built(PretrainedTransformer(**arguments, dtype=dtype))
     used = set()
     for variable in model.variables:

@@ -2,15 +2,15 @@
 
 import importlib.util
 import os
+from pathlib import Path
 
 import keras
 
 from keras_mt.files import check_new, written_whole
 from keras_mt.models import Transformer
+from keras_mt.options import QUANTIZATIONS
 from keras_mt.run_folder import RunFolder
 from keras_mt.translation import Translator
-
-QUANTIZATIONS = ("int8", "int16", "float16", "bfloat16")
 
 
 def to_ctranslate2(
@@ -59,6 +59,8 @@ def to_ctranslate2(
     spec.config.add_source_eos = not tokenizer.languages  # Else it is the caller's, with them.
     spec.validate()
     spec.optimize(quantization=quantization)
+    directory = Path(directory)
+    directory.absolute().parent.mkdir(parents=True, exist_ok=True)
     with written_whole(directory) as temporary:
         temporary.mkdir()
         spec.save(str(temporary))
@@ -93,6 +95,8 @@ def _spec(model):
             what = f"{name}={config[name]!r}" if config else type(model).__name__
             raise ValueError(f"CTranslate2's format has no place for a model with {what}.")
     embeddings = model.source_embedding, model.target_embedding
+    # Once, where they are shared: they may be most of the weights.
+    tables = {id(each.embedding): _array(each.embedding.embeddings) for each in embeddings}
     rotary = config["positions"] == "rotary"
     options = {
         "pre_norm": config["pre_norm"],
@@ -111,7 +115,7 @@ def _spec(model):
     ):
         side = kind(len(blocks), blocks[0].num_heads, **options)
         table = side.embeddings[0] if isinstance(side.embeddings, list) else side.embeddings
-        table.weight = _array(embedding.embedding.embeddings)
+        table.weight = tables[id(embedding.embedding)]
         side.scale_embeddings = embedding.scale
         if embedding.encoding is not None:
             side.position_encodings.encodings = _array(embedding._table())
@@ -140,8 +144,9 @@ def _spec(model):
             _norm(layer.ffn.layer_norm, block.feed_forward_norm)
         sides.append(side)
     output = embeddings[1].embedding
-    kernel = output.embeddings if output.tie_weights else output.reverse_embeddings
-    sides[1].projection.weight = _array(kernel) if output.tie_weights else _array(kernel).T.copy()
+    sides[1].projection.weight = (
+        tables[id(output)] if output.tie_weights else _array(output.reverse_embeddings).T.copy()
+    )
     if getattr(embeddings[1], "has_logits_bias", False):
         sides[1].projection.bias = _array(embeddings[1].logits_bias)
     return transformer_spec.TransformerSpec(*sides)

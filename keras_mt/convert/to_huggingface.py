@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -57,6 +58,8 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
     for name, value in _FIXED.items():
         if config[name] != value:
             raise ValueError(f"MarianMT has {name}={value!r} alone. Received: {config[name]!r}")
+    directory = Path(directory)
+    directory.absolute().parent.mkdir(parents=True, exist_ok=True)
     with written_whole(directory) as folder:
         folder.mkdir()
         write_safetensors(folder / "model.safetensors", _weights(model))

@@ -286,7 +286,8 @@ def _no_hypotheses(batch, n_best):
 
 def _continuations(logits, length, rows, beams, options, normalize, ids):
     """The continuations to choose from, `[rows, count]`."""
-    if options.alters or rows.prefix:  # Else the best ones' will do.
+    # Else the best ones', and the prefix's, will do.
+    if options.alters or (options.renormalize and rows.prefix):
         logits, normalize = tf.nn.log_softmax(logits) if normalize else logits, False
     values = _penalize_repetitions(logits, rows.tokens, options.repetition_penalty)
     values = _forbid_repeats(values, rows.tokens, options.no_repeat_ngram_size)
@@ -296,17 +297,20 @@ def _continuations(logits, length, rows, beams, options, normalize, ids):
         vocab_size = values.shape[-1]
         struck_out = tf.reduce_max(tf.one_hot(banned, vocab_size, dtype=tf.float32), axis=0)
         values, normalize = tf.nn.log_softmax(values + NO_HYPOTHESIS * struck_out), False
+    normalizer = 0.0
     if options.samples:
         found = _samples(values, rows, beams, banned, length, options)
     else:
         # Twice the beams are enough, since at most one continuation of a beam ends.
         most = 2 * options.beams + banned.shape[0]
-        found = _best_continuations(values, rows.log_probs, banned, beams, most, normalize)
+        found, normalizer = _best_continuations(
+            values, rows.log_probs, banned, beams, most, normalize
+        )
     if options.force_end:
         ends = tf.fill(tf.shape(rows.log_probs), ids.eos)
         found = _instead(found, rows.log_probs, ends, length + 1 >= rows.max_length, beams)
     if rows.prefix:
-        found = _with_prefix(found, logits, rows, beams, length)
+        found = _with_prefix(found, logits, normalizer, rows, beams, length)
     return found
 
 
@@ -391,7 +395,8 @@ def _ancestry_mask(ancestors):
 
 
 def _best_continuations(values, log_probs, banned, beams, most, normalize):
-    """The best continuations of all beams, twice as many as there are beams.
+    """The best continuations of all beams, twice as many as there are beams, and what makes
+    log-probabilities of the values, to be taken from them: `[rows, beams, 1]`, or 0.
 
     The best of each beam are taken first, since the vocabulary is wide and the beams are few.
     `banned` tokens are struck out after that, so a few more are taken: `most` with the most beams.
@@ -399,8 +404,8 @@ def _best_continuations(values, log_probs, banned, beams, most, normalize):
     rows, vocab_size = tf.shape(values)[0], values.shape[-1]
     count, each = 2 * beams, min(most, vocab_size)
     best, tokens = _top_k(values, each)  # [rows, beams, each]
-    if normalize:
-        best -= _log_normalizer(values, best, tokens)
+    normalizer = _log_normalizer(values, best, tokens) if normalize else 0.0
+    best -= normalizer
     best = _possible(best + log_probs[..., None])
     is_banned = tf.reduce_any(tokens[..., None] == banned, axis=-1)
     best = tf.where(is_banned, NO_HYPOTHESIS, best)
@@ -411,7 +416,7 @@ def _best_continuations(values, log_probs, banned, beams, most, normalize):
     best, chosen = tf.math.top_k(best, count)
     chosen = tf.minimum(chosen, beams * each - 1)
     last = tf.gather(tf.reshape(tokens, (rows, beams * each)), chosen, batch_dims=1)
-    return _Continuations(best, chosen // each, last)
+    return _Continuations(best, chosen // each, last), normalizer
 
 
 def _possible(log_probs):
@@ -518,13 +523,13 @@ def _own_beams(log_probs):
     return tf.broadcast_to(tf.range(tf.shape(log_probs)[1]), tf.shape(log_probs))
 
 
-def _with_prefix(continuations, log_probs, rows, beams, length):
+def _with_prefix(continuations, logits, normalizer, rows, beams, length):
     """The continuations, but where the prefix goes on, its token after each beam."""
     prefix, prefix_length = rows.prefix
     token = tf.pad(prefix, ((0, 0), (0, 1)))  # [rows, prefix_length + 1]
     token = tf.gather(token, tf.minimum(length, tf.shape(prefix)[1]), axis=1)  # [rows]
     last = tf.broadcast_to(token[:, None], tf.shape(rows.log_probs))  # [rows, beams]
-    given = tf.gather(log_probs, last, batch_dims=2)
+    given = (tf.gather(logits, last[..., None], batch_dims=2) - normalizer)[..., 0]
     if rows.forced:
         given = tf.where((length < rows.forced[0])[:, None], 0.0, given)
     given = _possible(given + rows.log_probs)

@@ -85,7 +85,7 @@ def export(
     models = [model.for_inference(dtype) for model in translator.models]
     variables = [variable for model in models for variable in model.variables]
     if freeze:
-        _check_size(variables)
+        _check_size(sum(v.value.dtype.size * v.value.shape.num_elements() for v in variables))
     functions = _signatures(translator, models, max_beam_size, confidence)
     if freeze:
         functions["serving_default"] = _frozen(functions["serving_default"], variables)
@@ -119,9 +119,8 @@ def check_absent(directory: str | os.PathLike) -> None:
         )
 
 
-def _check_size(variables):
-    """Refuses to freeze more than a graph can hold, before it takes minutes to find out."""
-    size = sum(v.value.dtype.size * v.value.shape.num_elements() for v in variables)
+def _check_size(size):
+    """Refuses to freeze more bytes than a graph can hold, before it takes minutes to find out."""
     if size > _MOST_FROZEN:
         raise ValueError(
             f"freeze writes the weights, {size / 1e9:.2f} GB, into the graph, and a graph's file "
@@ -252,11 +251,15 @@ class _Frozen(keras.StatelessScope):
         super().__init__()
         self._values = {id(variable): variable.numpy() for variable in variables}
         self._constants = {}
+        self._size = 0
 
     def get_current_value(self, variable):
         key = tf.compat.v1.get_default_graph(), id(variable)
         if key not in self._constants:
-            self._constants[key] = tf.constant(self._values[id(variable)])
+            value = self._values[id(variable)]
+            self._size += value.nbytes  # Graphs that share a weight hold it each.
+            _check_size(self._size)
+            self._constants[key] = tf.constant(value)
         return self._constants[key]
 
 

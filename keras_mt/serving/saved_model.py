@@ -40,7 +40,7 @@ class ExportedTranslator(BaseTranslator):
 
     Raises:
         FileNotFoundError: If there is no SavedModel.
-        ValueError: If a language is unknown or not given.
+        ValueError: If a language is unknown or not given, or the card that names them is missing.
 
     Example:
 
@@ -65,8 +65,14 @@ class ExportedTranslator(BaseTranslator):
         if any(
             own.keys() <= s.structured_input_signature[1].keys() for s in self.signatures.values()
         ):
-            languages = self.card["tokenizer"]["languages"]
-            own = {name: self.card["options"][name] for name in own}
+            try:
+                languages = self.card["tokenizer"]["languages"]
+                own = {name: self.card["options"][name] for name in own}
+            except KeyError:
+                raise ValueError(
+                    f"{card} must say which languages there are, and the default ones: put it "
+                    "back as the export wrote it."
+                ) from None
         self._set_languages(
             languages,
             source_language or own["source_language"],

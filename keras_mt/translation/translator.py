@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.decoding import NO_HYPOTHESIS, SearchNode, SearchOptions
-from keras_mt.models import Seq2Seq, built, copy_of
+from keras_mt.models import Seq2Seq, built
 from keras_mt.options import as_integer
 from keras_mt.run_folder import RunFolder
 from keras_mt.text import BaseTokenizer
@@ -365,6 +365,7 @@ class Translator(BaseTranslator):
         cls,
         run_dir: str | os.PathLike | Sequence[str | os.PathLike],
         architecture: str | type | Sequence[str | type] | None = None,
+        dtype: str | None = "float32",
         **options: Any,
     ) -> Self:
         """A translator from the run folder that `keras-mt train` wrote.
@@ -376,10 +377,12 @@ class Translator(BaseTranslator):
                 tokenizers are the same, an ensemble.
             architecture: `MODULE:CLASS`, or the class, of a model that is none of keras_mt's own;
                 or a list of such.
+            dtype: Of the weights and of the computation, such as "bfloat16"; None for that of the
+                file, in which a model that is only to be exported takes the least memory.
             **options: `beam_size` and the other options of the constructor.
 
         Returns:
-            A `Translator`, which computes in float32 whatever the dtype of the weights.
+            A `Translator`.
 
         Raises:
             FileNotFoundError: If a file is missing; the message says which.
@@ -396,7 +399,7 @@ class Translator(BaseTranslator):
                     f"{folder} and {folders[0]} have different tokenizers: the models of an "
                     "ensemble must share one."
                 )
-        models = [_in_float32(folder.load_model(architecture)) for folder in folders]
+        models = [folder.load_model(architecture, dtype) for folder in folders]
         defaults = _defaults(folders[0].config, min(m.max_length for m in models), options)
         translator = cls(models, tokenizers[0], **{**defaults, **options})
         translator.card = folders[0].card()
@@ -727,12 +730,6 @@ def _check_string_tensors(texts, **columns):
             raise ValueError(
                 f"texts and {name} must have the same length. Received: shapes {shapes}"
             )
-
-
-def _in_float32(model):
-    if model.compute_dtype == "float32":
-        return model
-    return copy_of(model, dtype="float32")
 
 
 def _defaults(config, limit, given):

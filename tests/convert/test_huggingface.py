@@ -179,8 +179,14 @@ def test_the_command_writes_a_run_folder(golden, name, tmp_path):
     loaded = Translator.load(run)
     assert loaded.options == before.options and loaded.max_length == before.max_length
     assert loaded.tokenizer.fingerprint == before.tokenizer.fingerprint
-    for mine, its in zip(loaded.models[0].weights, before.models[0].weights, strict=True):
+    half = Translator.load(run, dtype=None).models[0]
+    assert half.compute_dtype == "float16"
+    for mine, its, kept in zip(
+        loaded.models[0].weights, before.models[0].weights, half.weights, strict=True
+    ):
+        assert (mine.dtype, its.dtype, kept.dtype) == ("float32", "float32", "float16")
         np.testing.assert_array_equal(mine, its)
+        np.testing.assert_array_equal(mine, kept.numpy().astype("float32"))
     result = CliRunner().invoke(main, ["import", str(golden / name), str(run)])
     assert result.exit_code == 1 and "exists" in result.stderr
 

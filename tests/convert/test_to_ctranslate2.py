@@ -27,11 +27,12 @@ def sources():
 
 
 def test_it_translates_as_ours_does(load, run_dir, sources, tmp_path):
-    arguments = [str(run_dir), str(tmp_path / "ct2"), "--format", "ctranslate2"]
+    folder = tmp_path / "new" / "ct2"
+    arguments = [str(run_dir), str(folder), "--format", "ctranslate2"]
     result = CliRunner().invoke(main, ["export", *arguments], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     ours = load(beam_size=4, early_stopping=True)
-    theirs = ctranslate2.Translator(str(tmp_path / "ct2"), intra_threads=1)
+    theirs = ctranslate2.Translator(str(folder), intra_threads=1)
     found = theirs.translate_batch(
         pieces(ours.tokenizer, sources),
         beam_size=4,
@@ -40,7 +41,7 @@ def test_it_translates_as_ours_does(load, run_dir, sources, tmp_path):
     expected = pieces(ours.tokenizer, ours(sources))
     same = [row.hypotheses[0] == own for row, own in zip(found, expected, strict=True)]
     assert len(same) == 300 and np.mean(same) >= 0.99
-    assert (tmp_path / "ct2" / "tokenizer.model").read_bytes() == ours.tokenizer.model
+    assert (folder / "tokenizer.model").read_bytes() == ours.tokenizer.model
 
 
 @pytest.mark.parametrize(

@@ -19,23 +19,24 @@ SMALL = {"num_layers": 2, "d_model": 32, "num_heads": 4, "d_ff": 48, "max_length
 
 
 def test_a_run_goes_out_and_comes_back(load, run_dir, tmp_path):
-    arguments = [str(run_dir), str(tmp_path / "marian"), "--format", "huggingface"]
+    folder = tmp_path / "new" / "marian"
+    arguments = [str(run_dir), str(folder), "--format", "huggingface"]
     result = CliRunner().invoke(main, ["export", *arguments], catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    ours, back = load(split_sentences=False), from_huggingface(tmp_path / "marian")
+    ours, back = load(split_sentences=False), from_huggingface(folder)
     texts = [pair[0] for pair in phrasebook.pairs("test")][:200]
     assert back(texts) == ours(texts)
     for one, other in zip(
         ours.score(texts[:9], texts[9:18]), back.score(texts[:9], texts[9:18]), strict=True
     ):
         assert other.log_prob == pytest.approx(one.log_prob, abs=1e-3)
-    generation = json.loads((tmp_path / "marian" / "generation_config.json").read_text())
+    generation = json.loads((folder / "generation_config.json").read_text())
     assert generation["early_stopping"] == "never" and generation["bad_words_ids"] == [
         [0],
         [1],
         [2],
     ]
-    card = (tmp_path / "marian" / "README.md").read_text(encoding="utf-8")
+    card = (folder / "README.md").read_text(encoding="utf-8")
     assert card.startswith("---\nlanguage:\n- pt\n- en\n")
 
 

@@ -26,6 +26,7 @@ def requests(sources, targets):
 DTYPES = {
     "text": tf.string, "target": tf.string, "beam_size": tf.int32, "n_best": tf.int32,
     "length_penalty": tf.float32, "max_length": tf.int32,
+    "source_language": tf.string, "target_language": tf.string,
 }  # fmt: skip
 
 

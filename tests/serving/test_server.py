@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,12 +16,15 @@ import pytest
 import tensorflow as tf
 import tensorflow_text
 from calls import DTYPES, predict_request, requests, tensors
+from conftest import ROOT
 from google.protobuf import text_format
+from stand_in import Servable, rest_answer
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
 from keras_mt import Tokenizer, Translator
+from keras_mt.convert import from_huggingface
 from keras_mt.models import ARCHITECTURES
 from keras_mt.serving.server import card, sample_texts, write_configurations
 
@@ -189,6 +193,38 @@ def test_an_export_of_each_architecture_answers_without_python(
     ):
         assert [text.decode() for text in row] == [h.text for h in hypotheses]
         np.testing.assert_allclose(scores, [h.score for h in hypotheses], atol=1e-4)
+
+
+@pytest.mark.long
+def test_a_c_program_and_rest_rows_translate_between_languages(program, tmp_path, signatures_alone):
+    with tarfile.open(ROOT / "tests" / "convert" / "golden" / "folders.tar.xz") as archive:
+        members = [member for member in archive if member.name.startswith("nllb/")]
+        archive.extractall(tmp_path, members, filter="data")
+    signatures_alone("serving_default", "score", "align")
+    translator = from_huggingface(tmp_path / "nllb")
+    translator.export(tmp_path / "1")
+    pt, en = "por_Latn", "eng_Latn"
+    columns = {
+        "text": ["O livro está na mesa.", "The book is here.", "Um livro.", "Um livro.", ""],
+        "source_language": [pt, en, "", "xxx", pt],
+        "target_language": [en, pt, "", en, en],
+    }
+    given = {**columns, "target": ["The book.", "", "A book.", "A book.", ""]}
+    calls = {"serving_default": columns, "score": given, "align": given}
+    found = answers_without_python(program, tmp_path / "1", calls)
+    signatures = tf.saved_model.load(str(tmp_path / "1")).signatures
+    for name, inputs in calls.items():
+        expected = signatures[name](**tensors(inputs))
+        assert_same(found[name], {n: tensor.numpy() for n, tensor in expected.items()})
+    best = [row[0].decode() for row in found["serving_default"]["translations"]]
+    assert best[:2] == translator(columns["text"][:2], None, [pt, en], [en, pt])
+    assert all(best[:3]) and best[3:] == ["", ""]
+    instances = [
+        dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
+    ]
+    rows = rest_answer(Servable(signatures, "nllb"), "nllb", {"instances": instances})
+    assert [row["translations"] for row in rows["predictions"]] == [[text] for text in best]
+    assert [row["scores"][0] == -1e9 for row in rows["predictions"]] == [False] * 3 + [True, False]
 
 
 def test_no_function_must_be_compiled_by_xla(exported):

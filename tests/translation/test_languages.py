@@ -1,6 +1,7 @@
 """A translator between several languages does for each row what one of two languages does."""
 
 import json
+import shutil
 
 import keras
 import numpy as np
@@ -225,6 +226,20 @@ def test_in_every_signature_a_row_with_an_unknown_code_is_refused_alone(exported
             np.testing.assert_array_equal(array[-1:], own)
         else:
             np.testing.assert_allclose(array[-1:], own, atol=1e-4)
+
+
+def test_without_its_card_it_says_what_is_missing(export, tmp_path):
+    copy = shutil.copytree(export, tmp_path / "1")
+    card = copy / "assets.extra" / "model_card.json"
+    values = json.loads(card.read_text())
+    del values["tokenizer"]["languages"]
+    card.write_text(json.dumps(values))
+    message = r"model_card\.json must say which languages .* as the export wrote it"
+    with pytest.raises(ValueError, match=message):
+        ExportedTranslator(copy)
+    card.unlink()
+    with pytest.raises(ValueError, match=message):
+        ExportedTranslator(copy)
 
 
 def test_its_card_and_its_warm_up_know_the_languages(exported, export):
