@@ -687,6 +687,9 @@ def _load_run(path, ensemble=(), architecture=(), **search):
 
 def _load_translator(path, search):
     """A translator from a run folder or an export; the options are those of the command."""
+    # Batches run side by side, one for each core, and then a thread for each is best. So it is for
+    # a single line, whose products are small; variables that are set say otherwise.
+    os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
     from keras_mt.run_folder import RunFolder
 
     if RunFolder(path).is_run:

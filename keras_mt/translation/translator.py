@@ -6,6 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Self, overload
 
 import numpy as np
@@ -22,6 +23,7 @@ from keras_mt.translation.graph import TranslationGraph
 # Texts handed over at once, and the bytes of their longest times their number.
 _BATCH_TEXTS = 256
 _BATCH_BYTES = 64 * 512
+_LEAST_BATCH = 32  # Texts of a batch that others run beside.
 _LONG_LIST = 1024  # Texts for which a notebook shows a progress bar.
 
 # The codes of a text's and of its translation's language, or of all: None for the default.
@@ -569,7 +571,9 @@ def run_in_batches(
 ) -> list[dict[str, Any]]:
     """Runs a function of string tensors `[batch]` over lists of str of any lengths.
 
-    Texts of like length go together, and their outputs come back in order.
+    Texts of like length go together, and their outputs come back in order. As many batches run side
+    by side as there are cores: the products of a step are small, and threads inside them gain
+    little.
 
     Args:
         function: From string tensors `[batch]`, one of each column, to a dict of tensors
@@ -590,18 +594,39 @@ def run_in_batches(
         raise ValueError(f"{names} must have the same length. Received: {numbers} texts")
     lengths = [max(map(len, row)) for row in zip(*columns, strict=True)]
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    found = [None] * len(order)
-    progress = _progress(len(order))
+    cores = _cores()
+    most = min(_BATCH_TEXTS, max(_LEAST_BATCH, -(-len(order) // cores)))  # One for each core.
+    batches = []
     while order:
-        size = max(1, min(_BATCH_TEXTS, _BATCH_BYTES // max(1, lengths[order[0]])))
-        batch, order = order[:size], order[size:]
+        size = max(1, min(most, _BATCH_BYTES // max(1, lengths[order[0]])))
+        batches.append(order[:size])
+        order = order[size:]
+    traced = isinstance(function, tf.types.experimental.PolymorphicFunction)
+    if traced and not tf.config.functions_run_eagerly():
+        function = function.get_concrete_function()  # Here: Keras keeps its settings by thread.
+
+    def run(batch):
         outputs = function(*(tf.constant([texts[i] for i in batch]) for texts in columns))
-        outputs = {name: tensor.numpy() for name, tensor in outputs.items()}
-        for row, i in enumerate(batch):
-            found[i] = {name: array[row] for name, array in outputs.items()}
-        progress.update(size)
+        return {name: tensor.numpy() for name, tensor in outputs.items()}
+
+    found = [None] * len(lengths)
+    progress = _progress(len(lengths))
+    with ThreadPoolExecutor(cores) as pool:
+        # One batch needs no other thread.
+        for batch, outputs in zip(
+            batches, (pool.map if batches[1:] else map)(run, batches), strict=True
+        ):
+            for row, i in enumerate(batch):
+                found[i] = {name: array[row] for name, array in outputs.items()}
+            progress.update(len(batch))
     progress.close()
     return found
+
+
+def _cores():
+    if hasattr(os, "sched_getaffinity"):  # Not on macOS.
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def as_hypotheses(row: Mapping[str, Any]) -> list[Hypothesis] | None:
