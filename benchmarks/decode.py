@@ -70,6 +70,7 @@ def main():
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
+    parser.add_argument("--peers", default=",".join(PEERS), help="Of these alone.")
     parser.add_argument("--run", type=Path, help="Trained run folder, for tiny-text.")
     parser.add_argument("--text", type=Path, help="File of sentences, for tiny-text.")
     parser.add_argument("--output", type=Path, help="File that the JSON lines are added to.")
@@ -106,7 +107,12 @@ def prepare(workload, folder, run):
 def measure(workload, folder, arguments, variables):
     """For each system the seconds of its rounds, its peak memory and what it translated."""
     commands = {}
-    for system in harness.present(systems(workload)):
+    chosen = {
+        system: package
+        for system, package in systems(workload).items()
+        if system.partition("-")[0] in arguments.peers.split(",")
+    }
+    for system in harness.present(chosen):
         commands[system] = [sys.executable, __file__, "--worker", system, workload, str(folder)]
         if WORKLOADS[workload] is None:
             commands[system] += ["--text", str(arguments.text.resolve())]

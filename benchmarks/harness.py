@@ -15,7 +15,7 @@ from pathlib import Path
 
 CORES = len(os.sched_getaffinity(0))
 # Callers that work side by side, and the threads inside the operations of each.
-LAYOUTS = {"1": (1, 1), f"{CORES}": (1, CORES), f"{CORES}x1": (CORES, 1)}
+LAYOUTS = {f"{CORES}x1": (CORES, 1), "1": (1, 1), f"{CORES}": (1, CORES)}
 ENVIRONMENT = {
     **os.environ,
     "PYTHONPATH": str(Path(__file__).parents[1]),
@@ -93,7 +93,7 @@ class _Workers:
 def take_turns(commands, rounds, layouts=LAYOUTS, apart=(), **variables):
     """Each system at its best: every layout is tried alone, and then the best ones take turns.
 
-    Those that a trial shows at less than half of the best have that trial alone.
+    A system that its first layout shows at less than half of the best so far has that trial alone.
 
     Args:
         commands: Command lines by system; each process calls `serve`.
@@ -113,7 +113,7 @@ def take_turns(commands, rounds, layouts=LAYOUTS, apart=(), **variables):
             sys.exit(f"{system} failed; its messages are above.")
         return workers
 
-    results, tried = {}, {}
+    results, tried, most = {}, {}, 0
     for system in commands:
         trials = {}
         for name in layouts:
@@ -121,10 +121,12 @@ def take_turns(commands, rounds, layouts=LAYOUTS, apart=(), **variables):
             trials[name] = workers.ask()
             workers.end()
             print(f"tried {system}, {name}: {rate(trials[name]):.2f}", file=sys.stderr)
+            if rate(trials[name]) < most / 2:
+                break
         best = max(trials, key=lambda name: rate(trials[name]))
         tried[system] = {name: round(rate(trial), 3) for name, trial in trials.items()}
         results[system] = [{**trials[best], "threads": best}]
-    most = max(rate(found[0]) for found in results.values())
+        most = max(most, rate(trials[best]))
     workers = {
         system: start(system, found[0]["threads"])
         for system, found in results.items()

@@ -55,11 +55,11 @@ def test_each_system_has_its_best_layout(decode, tmp_path):
         for name, seconds in {"a": (0.2, 0.2), "b": (0.2, 0.9), "c": (1.0, 3.0)}.items()
     }
     results = decode.harness.take_turns(
-        commands, 2, {"1": (1, 1), "2x1": (2, 1)}, apart=["b"],
+        commands, 2, {"2x1": (2, 1), "1": (1, 1)}, apart=["b"],
         PYTHONPATH=str(ROOT / "benchmarks"),
     )  # fmt: skip
     assert {name: found[0]["threads"] for name, found in results.items()} == {
-        "a": "2x1", "b": "2x1", "c": "1",
+        "a": "2x1", "b": "2x1", "c": "2x1",
     }  # fmt: skip
     assert [len(found) for found in results.values()] == [2, 2, 1]
     assert results["a"][0]["amount"] == 2
@@ -80,3 +80,20 @@ def test_an_unknown_workload_is_named(python):
     result = python(ROOT / "benchmarks" / "decode.py", "--workloads", "huge")
     assert result.returncode == 1
     assert "There is no workload 'huge'; there are base-b32" in result.stderr
+
+
+def test_tables_of_the_lines(decode, tmp_path):
+    tables = importlib.import_module("tables")
+    lines = tmp_path / "lines.jsonl"
+    for workload, seconds in (("base-b32", 2.0), ("base-b1", 50.0)):
+        results = {"keras_mt-float32": rounds([seconds]), "ctranslate2-int8": rounds([4.0])}
+        decode.report(workload, results, lines)
+    rows = tables.tables(list(map(json.loads, lines.read_text().splitlines()))).splitlines()
+    assert rows[:5] == [
+        "| Decoding, sentences a second | base-b32 | base-b1 |",
+        "| --- | --- | --- |",
+        "| keras_mt-float32 | 50.00 (1; 1,000 MB) | 2.00 (1; 1,000 MB) |",
+        "| ctranslate2-int8 | 25.00 (1; 1,000 MB) | 25.00 (1; 1,000 MB) |",
+        "| best/best | **2.00** (keras_mt-float32 over ctranslate2-int8) "
+        "| **0.08** (keras_mt-float32 over ctranslate2-int8) |",
+    ]
