@@ -17,15 +17,19 @@ def main():
     package = importlib.util.module_from_spec(spec)
     sys.modules["keras_mt"] = package
 
-    def run_package():
+    def run_package(of_export):
         if not os.environ.get("KERAS_MT_DEBUG"):
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+        if of_export:  # It needs no Keras, which TensorFlow imports too unless it is to be another.
+            os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
         with _hushed():
             import tensorflow as tf
-            import tensorflow_text  # noqa: F401 - prints too
 
             tf.config.list_physical_devices()
-        spec.loader.exec_module(package)
+            if not of_export:
+                import tensorflow_text  # noqa: F401 - prints too
+        if not of_export:
+            spec.loader.exec_module(package)
 
     from keras_mt.cli import main
 

@@ -6,10 +6,14 @@ base-b32, base-b1: Transformer-base with random weights, 20 source tokens, beam 
 tokens, batches of 32 and 1. base-b32-160: the same to 160 tokens. tiny-text: a trained run folder
 and a file of sentences, strings in to strings out; CTranslate2 has the same weights and
 SentencePiece model, searches on as we do (patience 1.5), and nothing is printed unless 99% of its
-translations are the same.
+translations are the same. tiny-text-early: the same by CTranslate2's default rule, which is over
+when as many hypotheses have ended as there are beams.
 
-Each system runs in a process of its own, on 2 threads; they take turns for so many rounds. Prints
-a table, and a JSON line for each system: `value` is the median of the rounds. The peers come with
+Each system is PEER-PRECISION, in each precision that it has on this processor. Each is tried on one
+thread, on all, and with a caller on one thread for each core; the best of the three take turns for
+so many rounds, and `threads` says which it was. On a processor with AMX all is measured again
+without. Prints a table, and a JSON line for each system: `value` is the median of the rounds; the
+line best/best has the ratio of our best to the best of all peers. The peers come with
 `pip install .[peers]`; those that are not there are named and left out.
 """
 
@@ -29,15 +33,35 @@ WORKLOADS = {  # batch, target length
     "base-b1": (1, 40),
     "base-b32-160": (32, 160),
     "tiny-text": None,
+    "tiny-text-early": None,
 }
-SYSTEMS = {  # what it needs, and the workloads it runs; None: all
-    "keras_mt-float32": ("keras_mt", None),
-    "keras_mt-bfloat16": ("keras_mt", None),
-    "ctranslate2-float32": ("ctranslate2", None),
-    "ctranslate2-int8": ("ctranslate2", None),
-    "transformers": ("transformers", ("base-b32", "base-b1")),
-    "kerashub-xla": ("keras_hub", ("base-b32", "base-b1")),
+# By the package that each needs: the precisions, and the workloads that it runs; None: all.
+PEERS = {
+    "keras_mt": ("keras_mt", ("float32", "bfloat16"), None),
+    "ctranslate2": ("ctranslate2", None, None),
+    "transformers": ("transformers", ("float32", "bfloat16"), ("base-b32", "base-b1")),
+    "kerashub": ("keras_hub", ("float32", "mixed_bfloat16"), ("base-b32", "base-b1")),
 }
+
+
+def systems(workload):
+    """The systems that run a workload, and the package of each."""
+    found = {}
+    for peer, (package, precisions, workloads) in PEERS.items():
+        if workloads and workload not in workloads:
+            continue
+        each = precisions or ctranslate2_precisions()
+        found |= {f"{peer}-{precision}": package for precision in each}
+    return found
+
+
+def ctranslate2_precisions():
+    """What it has on this processor; "int8_float32" is what "int8" means for our weights."""
+    if not harness.installed("ctranslate2"):
+        return ["float32"]  # To be named and left out.
+    import ctranslate2
+
+    return sorted(ctranslate2.get_supported_compute_types("cpu") - {"int8_float32"})
 
 
 def main():
@@ -45,7 +69,8 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--workloads", default="base-b32,base-b1,base-b32-160,tiny-text")
+    parser.add_argument("--workloads", default=",".join(WORKLOADS))
+    parser.add_argument("--peers", default=",".join(PEERS), help="Of these alone.")
     parser.add_argument("--run", type=Path, help="Trained run folder, for tiny-text.")
     parser.add_argument("--text", type=Path, help="File of sentences, for tiny-text.")
     parser.add_argument("--output", type=Path, help="File that the JSON lines are added to.")
@@ -58,11 +83,13 @@ def main():
         for workload in arguments.workloads.split(","):
             if workload not in WORKLOADS:
                 sys.exit(f"There is no workload {workload!r}; there are {', '.join(WORKLOADS)}.")
-            if workload == "tiny-text" and not (arguments.run and arguments.text):
-                print("tiny-text: left out, since it needs --run and --text", file=sys.stderr)
+            if WORKLOADS[workload] is None and not (arguments.run and arguments.text):
+                print(f"{workload}: left out, since it needs --run and --text", file=sys.stderr)
                 continue
             prepare(workload, Path(folder), arguments.run)
-            report(workload, measure(workload, folder, arguments), arguments.output)
+            for name, variables in harness.instructions():
+                results = measure(workload, folder, arguments, variables)
+                report(workload, results, arguments.output, name)
 
 
 def prepare(workload, folder, run):
@@ -77,32 +104,34 @@ def prepare(workload, folder, run):
     )
 
 
-def measure(workload, folder, arguments):
+def measure(workload, folder, arguments, variables):
     """For each system the seconds of its rounds, its peak memory and what it translated."""
-    systems = {
-        system: package
-        for system, (package, workloads) in SYSTEMS.items()
-        if not workloads or workload in workloads
-    }
     commands = {}
-    for system in harness.present(systems):
+    chosen = {
+        system: package
+        for system, package in systems(workload).items()
+        if system.partition("-")[0] in arguments.peers.split(",")
+    }
+    for system in harness.present(chosen):
         commands[system] = [sys.executable, __file__, "--worker", system, workload, str(folder)]
-        if workload == "tiny-text":
+        if WORKLOADS[workload] is None:
             commands[system] += ["--text", str(arguments.text.resolve())]
-    return harness.take_turns(commands, arguments.rounds)
+    # Python's lock would hold PyTorch's callers up.
+    apart = [system for system in commands if system.startswith("transformers")]
+    return harness.take_turns(commands, arguments.rounds, apart=apart, **variables)
 
 
-def report(workload, results, output):
+def report(workload, results, output, instructions="all"):
     peer = results.get("ctranslate2-float32")
-    if workload == "tiny-text" and peer:
+    if WORKLOADS[workload] is None and peer:
         ours = results["keras_mt-float32"][0]["translations"]
         same = [a == b for a, b in zip(peer[0]["translations"], ours, strict=True)]
         agreement = statistics.mean(same)
-        print(f"tiny-text: {agreement:.1%} of the translations are CTranslate2's", file=sys.stderr)
+        print(f"{workload}: {agreement:.1%} of the translations are CTranslate2's", file=sys.stderr)
         if agreement < 0.99:
-            sys.exit("tiny-text: the two do not do the same work; no figures.")
-    packages = ("tensorflow", "keras", "ctranslate2", "transformers", "keras-hub")
-    harness.report("decode", workload, results, "sentences/s", packages, output)
+            sys.exit(f"{workload}: the two do not do the same work; no figures.")
+    packages = ("tensorflow", "keras", "ctranslate2", "transformers", "torch", "keras-hub")
+    harness.report("decode", workload, results, "sentences/s", packages, output, instructions)
 
 
 def write_models(workload, folder, run):
@@ -113,9 +142,11 @@ def write_models(workload, folder, run):
     import keras_mt.convert
 
     folder = Path(folder)
-    if workload == "tiny-text":
+    if WORKLOADS[workload] is None:
         translator = keras_mt.Translator.load(run)
         model, tokenizer, options = translator.models[0], translator.tokenizer, {}
+        if workload == "tiny-text-early":
+            options["early_stopping"] = True
     else:
         keras.utils.set_random_seed(0)
         length = WORKLOADS[workload][1]
@@ -132,9 +163,7 @@ def write_models(workload, folder, run):
     translator.export(folder / workload / "float32")
     translator.export(folder / workload / "bfloat16", dtype="bfloat16", freeze=True)
     if harness.installed("ctranslate2"):
-        for precision, quantization in (("float32", None), ("int8", "int8")):
-            directory = folder / workload / f"ctranslate2-{precision}"
-            keras_mt.convert.to_ctranslate2(translator, directory, quantization)
+        keras_mt.convert.to_ctranslate2(translator, folder / workload / "ctranslate2")
 
 
 def random_tokenizer():
@@ -157,14 +186,14 @@ def work(system, workload, folder, text):
     """Runs in the worker's process: one translation of the workload for each line asked for."""
     folder = Path(folder)
     batch, length = WORKLOADS[workload] or (None, None)
-    path = text if workload == "tiny-text" else folder / "text"
+    path = folder / "text" if length else text
     sentences = path.read_text(encoding="utf-8").splitlines()[:batch]
     kind, _, precision = system.partition("-")
     translate = LOADERS[kind](folder, workload, precision, sentences, length)
 
     def run():
         translations = translate()
-        found = translations if workload == "tiny-text" else None
+        found = None if length else translations
         return {"amount": len(sentences), "translations": found}
 
     harness.serve(run)
@@ -196,17 +225,18 @@ def load_ctranslate2(folder, workload, precision, sentences, length):
     import sentencepiece
 
     processor = sentencepiece.SentencePieceProcessor(str(folder / "tokenizer.model"))
+    callers, threads = harness.own_layout()
     translator = ctranslate2.Translator(
-        str(folder / workload / f"ctranslate2-{precision}"),
+        str(folder / workload / "ctranslate2"),
         compute_type=precision,
-        intra_threads=int(harness.THREADS),
-        inter_threads=1,
+        intra_threads=threads,
+        inter_threads=callers,
     )
     options = {"beam_size": BEAM_SIZE, "max_batch_size": TEXT_BATCH}
     options["suppress_sequences"] = [["<pad>"], ["<unk>"], ["<s>"]]
     if length:
         options.update(min_decoding_length=length, max_decoding_length=length)
-    else:  # By default it stops earlier, and 3% of its translations are others.
+    elif workload == "tiny-text":  # By default 3% of its translations are others.
         options["patience"] = 1.5
 
     def translate():
@@ -221,7 +251,7 @@ def load_transformers(folder, workload, precision, sentences, length):
     import torch
     from transformers import MarianConfig, MarianMTModel
 
-    torch.set_num_threads(int(harness.THREADS))
+    torch.set_num_threads(harness.own_layout()[1])
     torch.manual_seed(0)
     config = MarianConfig(
         vocab_size=VOCAB_SIZE,
@@ -240,7 +270,7 @@ def load_transformers(folder, workload, precision, sentences, length):
         eos_token_id=0,
         forced_eos_token_id=None,
     )
-    model = MarianMTModel(config).eval()
+    model = MarianMTModel(config).eval().to(getattr(torch, precision))
     model.generation_config.forced_eos_token_id = None
     source = torch.randint(2, VOCAB_SIZE - 1, (len(sentences), SOURCE_LENGTH))
     options = {"num_beams": BEAM_SIZE, "max_new_tokens": length, "min_new_tokens": length}
@@ -262,6 +292,8 @@ def load_kerashub(folder, workload, precision, sentences, length):
     import tensorflow as tf
     from keras import ops
 
+    keras.config.set_dtype_policy(precision)
+    dtype = keras.config.dtype_policy().compute_dtype
     layers, heads, width = BASE["num_layers"], BASE["num_heads"], BASE["d_model"]
     embedding = keras_hub.layers.TokenAndPositionEmbedding(VOCAB_SIZE, 64, width)
     source = keras.Input((None,), dtype="int32")
@@ -292,7 +324,7 @@ def load_kerashub(folder, workload, precision, sentences, length):
         batch = ops.shape(source)[0]
         prompt = ops.zeros((batch, length + 1), "int32")
         own, cross = (
-            ops.zeros((batch, layers, 2, positions, heads, width // heads))
+            ops.zeros((batch, layers, 2, positions, heads, width // heads), dtype)
             for positions in (length + 1, SOURCE_LENGTH)
         )
         _, own, cross = decode(embedding(prompt), memory, own, cross, 0, 0)

@@ -9,100 +9,207 @@ import statistics
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 
-THREADS = "2"
+CORES = len(os.sched_getaffinity(0))
+# Callers that work side by side, and the threads inside the operations of each.
+LAYOUTS = {f"{CORES}x1": (CORES, 1), "1": (1, 1), f"{CORES}": (1, CORES)}
 ENVIRONMENT = {
     **os.environ,
-    "OMP_NUM_THREADS": THREADS,
     "PYTHONPATH": str(Path(__file__).parents[1]),
     "TF_CPP_MIN_LOG_LEVEL": "3",
-    "TF_NUM_INTEROP_THREADS": "1",
-    "TF_NUM_INTRAOP_THREADS": THREADS,
+}
+# Up to AVX-512 with VNNI and bfloat16, for oneDNN (TensorFlow, PyTorch, CTranslate2), MKL and XLA.
+_WITHOUT_AMX = {
+    "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX512_E3",
+    "XLA_FLAGS": "--xla_cpu_max_isa=AVX512",
 }
 
 
-def take_turns(commands, rounds, **environment):
-    """Starts a worker of each command and asks each for a result in each round, after one to warm.
+def instructions():
+    """The names of the instruction sets to measure with, and the variables that choose them."""
+    yield "all", {}
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists() and "amx_tile" in cpuinfo.read_text():
+        yield "without AMX", _WITHOUT_AMX
+
+
+def own_layout():
+    """In a worker's process: how many callers there are, and the threads of each."""
+    return int(os.environ["BENCHMARK_CALLERS"]), int(os.environ["OMP_NUM_THREADS"])
+
+
+class _Workers:
+    """A system's process with all its callers or, where they hold each other up, one for each."""
+
+    def __init__(self, command, layout, apart, variables):
+        callers, threads = layout
+        copies = callers if apart else 1
+        environment = {
+            **ENVIRONMENT,
+            "BENCHMARK_CALLERS": str(callers // copies),
+            "OMP_NUM_THREADS": str(threads),
+            "TF_NUM_INTEROP_THREADS": str(callers),
+            "TF_NUM_INTRAOP_THREADS": str(threads),
+            **variables,
+        }
+        self._processes = [
+            subprocess.Popen(
+                command,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for _ in range(copies)
+        ]
+
+    def ask(self):
+        """One result; None where the system failed."""
+        for process in self._processes:
+            if process.poll() is None:
+                process.stdin.write("run\n")
+                process.stdin.flush()
+        results = [self._answer(process) for process in self._processes]
+        if None in results:
+            return None
+        totals = {name: sum(r[name] for r in results) for name in ("amount", "memory")}
+        return {**results[0], **totals, "seconds": max(r["seconds"] for r in results)}
+
+    def _answer(self, process):
+        lines = (x for x in process.stdout if x.startswith("result "))
+        line = next(lines, None)
+        return None if line is None else json.loads(line.removeprefix("result "))
+
+    def end(self):
+        for process in self._processes:
+            process.stdin.close()
+            process.wait()
+
+
+def take_turns(commands, rounds, layouts=LAYOUTS, apart=(), **variables):
+    """Each system at its best: every layout is tried alone, and then the best ones take turns.
+
+    A system that its first layout shows at less than half of the best so far has that trial alone.
 
     Args:
         commands: Command lines by system; each process calls `serve`.
         rounds: Number of rounds.
-        **environment: Variables to set otherwise than in `ENVIRONMENT`.
+        layouts: Callers and threads, by name.
+        apart: Systems whose callers want a process each.
+        **variables: Of the environment.
 
     Returns:
-        The results of each system, lists of dicts.
+        The results of each system, lists of dicts, with its layout as `threads`, and as `tried`
+        the rate of each.
     """
+
+    def start(system, name):
+        workers = _Workers(commands[system], layouts[name], system in apart, variables)
+        if workers.ask() is None:  # The first one warms up.
+            sys.exit(f"{system} failed; its messages are above.")
+        return workers
+
+    results, tried, most = {}, {}, 0
+    for system in commands:
+        trials = {}
+        for name in layouts:
+            workers = start(system, name)
+            trials[name] = workers.ask()
+            workers.end()
+            print(f"tried {system}, {name}: {rate(trials[name]):.2f}", file=sys.stderr)
+            if rate(trials[name]) < most / 2:
+                break
+        best = max(trials, key=lambda name: rate(trials[name]))
+        tried[system] = {name: round(rate(trial), 3) for name, trial in trials.items()}
+        results[system] = [{**trials[best], "threads": best}]
+        most = max(most, rate(trials[best]))
     workers = {
-        system: subprocess.Popen(
-            command,
-            env={**ENVIRONMENT, **environment},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for system, command in commands.items()
+        system: start(system, found[0]["threads"])
+        for system, found in results.items()
+        if rate(found[0]) >= most / 2
     }
-    results = {system: [] for system in workers}
-
-    def ask(system):
-        worker = workers[system]
-        worker.stdin.write("run\n")
-        worker.stdin.flush()
-        for line in worker.stdout:
-            if line.startswith("result "):
-                return json.loads(line.removeprefix("result "))
-        sys.exit(f"{system} failed; its messages are above.")
-
-    for system in workers:
-        ask(system)
     for _ in range(rounds):
-        for system, result in results.items():
-            result.append(ask(system))
-    for worker in workers.values():
-        worker.stdin.close()
-        worker.wait()
-    return results
+        for system, each in workers.items():
+            results[system].append({**each.ask(), "threads": results[system][0]["threads"]})
+    for system, each in workers.items():
+        del results[system][0]  # It was measured at another time than those that took turns.
+        each.end()
+    return {
+        system: [{**result, "tried": tried[system]} for result in found]
+        for system, found in results.items()
+    }
+
+
+def rate(result):
+    return result["amount"] / result["seconds"]
 
 
 def serve(run):
-    """In a worker's process: calls `run` for each line asked for, and answers with its time.
+    """In a worker's process: for each line asked for, calls `run` in each caller's thread.
 
     Args:
         run: Function that does the work once and returns a dict, of which `amount` is the work.
     """
-    for _ in sys.stdin:
-        start = time.perf_counter()
-        result = run()
-        result = {
-            "seconds": time.perf_counter() - start,
-            "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-            **result,
-        }
-        print("result", json.dumps(result), flush=True)
+    callers, _ = own_layout()
+    with ThreadPoolExecutor(callers) as pool:
+        for _ in sys.stdin:
+            start = time.perf_counter()
+            # A single caller stays in the main thread, by which Keras keeps its settings.
+            results = [run()] if callers == 1 else list(pool.map(lambda _: run(), range(callers)))
+            result = {
+                "seconds": time.perf_counter() - start,
+                "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+                **results[0],
+                "amount": sum(result["amount"] for result in results),
+            }
+            print("result", json.dumps(result), flush=True)
 
 
-def report(benchmark, workload, results, unit, packages, output=None):
-    """Prints a table, and writes a JSON line for each system, or prints it."""
-    print(f"\n{workload:20} {unit:>16}   seconds   peak memory, MB")
+def report(benchmark, workload, results, unit, packages, output=None, instructions="all"):
+    """Prints a table; writes or prints a JSON line for each system, and one for best/best."""
+    title = workload if instructions == "all" else f"{workload} {instructions}"
+    print(f"\n{title:28} {unit:>16}   threads   seconds   peak memory, MB")
+    common = {
+        "benchmark": benchmark,
+        "workload": workload,
+        "unit": unit,
+        "instructions": instructions,
+        "date": datetime.date.today().isoformat(),
+        "machine": machine(),
+        "versions": {name: metadata.version(name) for name in packages if installed(name)},
+    }
+    values = {}
     for system, rounds in results.items():
-        value = statistics.median(result["amount"] / result["seconds"] for result in rounds)
+        values[system] = value = statistics.median(map(rate, rounds))
         seconds = statistics.median(result["seconds"] for result in rounds)
         memory = max(result["memory"] for result in rounds)
-        print(f"{system:20} {value:16.2f} {seconds:9.3f} {memory:17.0f}")
+        threads = rounds[0]["threads"]
+        print(f"{system:28} {value:16.2f} {threads:>9} {seconds:9.3f} {memory:17.0f}")
         line = {
-            "benchmark": benchmark,
-            "workload": workload,
+            **common,
             "system": system,
             "value": round(value, 3),
-            "unit": unit,
+            "threads": threads,
+            "tried": rounds[0]["tried"],
             "seconds": [round(result["seconds"], 4) for result in rounds],
             "peak_memory_mb": round(memory),
-            "date": datetime.date.today().isoformat(),
-            "machine": machine(),
-            "versions": {name: metadata.version(name) for name in packages if installed(name)},
         }
+        write_line(line, output)
+    ours, peers = (
+        [system for system in values if system.startswith("keras_mt") == own]
+        for own in (True, False)
+    )
+    if ours and peers:
+        ours, peer = (max(systems, key=values.get) for systems in (ours, peers))
+        ratio = round(values[ours] / values[peer], 3)
+        print(f"{'best/best':28} {ratio:16.3f}   {ours} over {peer}")
+        both = {"ours": ours, "peer": peer}
+        both |= {f"{side}_threads": results[name][0]["threads"] for side, name in both.items()}
+        line = {**common, "system": "best/best", "value": ratio, "unit": "ratio", **both}
         write_line(line, output)
 
 

@@ -12,7 +12,8 @@ Workloads:
                   is measured before and after the C library's allocator, which keeps what is
                   freed, is told to return it.
 
-FILE has a text a line. Prints a table, and a JSON line for each workload.
+FILE has a text a line. Prints a table, and a JSON line for each workload. The variables
+TF_NUM_INTRAOP_THREADS and TF_NUM_INTEROP_THREADS set the server's threads.
 """
 
 import argparse
@@ -71,6 +72,7 @@ def main():
         line = {
             "benchmark": "serve",
             "workload": workload,
+            "threads in an operation": os.environ.get("TF_NUM_INTRAOP_THREADS", "all"),
             **result,
             "date": datetime.date.today().isoformat(),
             "machine": harness.machine(),

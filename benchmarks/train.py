@@ -7,10 +7,13 @@ models through `fit`. multi30k: `tiny` on keras_mt's own batches of 4096 tokens,
 and de such as Multi30k; it also says the share of padding, and how many times as fast the input
 pipeline alone is.
 
-Each system runs in a process of its own, on 2 threads; they take turns for so many rounds. Prints
-a table, and a JSON line for each system: `value` is the median of the rounds. For base it also
-prints what part of the machine's rate of matrix products the training step reaches. The peers come
-with `pip install .[peers]`; those that are not there are named and left out.
+Each system is PEER-PRECISION, in each precision that it has; KerasHub is compiled by XLA. Each is
+tried on one thread and on all, and the best of the two take turns for so many rounds; `threads`
+says which it was. On a processor with AMX all is measured again without. Prints a table, and a JSON
+line for each system: `value` is the median of the rounds; the line best/best has the ratio of our
+best to the best of all peers. For base it also prints what part of the machine's rate of matrix
+products the training step reaches. The peers come with `pip install .[peers]`; those that are not
+there are named and left out.
 """
 
 import argparse
@@ -29,11 +32,14 @@ VOCAB_SIZE, ROWS, LENGTH, DROPOUT = 8000, 64, 32, 0.1
 STEPS = {"tiny": 16, "base": 3, "multi30k": 40}
 SYSTEMS = {
     "keras_mt-float32": "keras_mt",
-    "keras_mt-bfloat16": "keras_mt",
-    "kerashub": "keras_hub",
-    "kerashub-xla": "keras_hub",
-    "transformers": "transformers",
+    "keras_mt-mixed_bfloat16": "keras_mt",
+    "kerashub-float32": "keras_hub",
+    "kerashub-mixed_bfloat16": "keras_hub",
+    "transformers-float32": "transformers",
+    "transformers-bfloat16": "transformers",
 }
+# Several workers would train as many models.
+LAYOUTS = {name: each for name, each in harness.LAYOUTS.items() if each[0] == 1}
 
 
 def main():
@@ -64,21 +70,23 @@ def main():
             for system in harness.present(systems)
         }
         # A training step has many small operations that can go side by side.
-        results = harness.take_turns(
-            commands, arguments.rounds, TF_NUM_INTEROP_THREADS=harness.THREADS
-        )
-        packages = ("tensorflow", "keras", "transformers", "torch", "keras-hub")
-        harness.report("train", workload, results, "target tokens/s", packages, arguments.output)
-        for system, rounds in results.items():
-            if note := rounds[-1].get("note"):
-                print(f"{system}: {note}")
+        pools = {"TF_NUM_INTEROP_THREADS": str(harness.CORES)}
+        for name, variables in harness.instructions():
+            results = harness.take_turns(commands, arguments.rounds, LAYOUTS, **pools, **variables)
+            packages = ("tensorflow", "keras", "transformers", "torch", "keras-hub")
+            harness.report(
+                "train", workload, results, "target tokens/s", packages, arguments.output, name
+            )
+            for system, rounds in results.items():
+                if note := rounds[-1].get("note"):
+                    print(f"{system}: {note}")
 
 
 def work(system, workload, data):
-    kind, _, variant = system.partition("-")
+    kind, _, precision = system.partition("-")
     harness.serve(
         {"keras_mt": keras_mt, "kerashub": kerashub, "transformers": transformers}[kind](
-            workload, variant, data
+            workload, precision, data
         )
     )
 
@@ -89,7 +97,7 @@ def keras_mt(workload, precision, data):
     from keras_mt import Transformer
     from keras_mt.training import compile_for_translation
 
-    keras.config.set_dtype_policy("mixed_bfloat16" if precision == "bfloat16" else "float32")
+    keras.config.set_dtype_policy(precision)
     if workload == "multi30k":
         return real_batches(data)
     model = Transformer(VOCAB_SIZE, **SIZES[workload], dropout=DROPOUT, max_length=LENGTH)
@@ -144,11 +152,12 @@ def real_batches(data):
     return run
 
 
-def kerashub(workload, variant, data):
+def kerashub(workload, precision, data):
     import keras
     import keras_hub
     from keras import ops
 
+    keras.config.set_dtype_policy(precision)
     size = SIZES[workload]
     embedding = keras_hub.layers.TokenAndPositionEmbedding(
         VOCAB_SIZE, LENGTH, size["d_model"], tie_weights=True
@@ -171,7 +180,7 @@ def kerashub(workload, variant, data):
             labels, logits, from_logits=True, label_smoothing=0.1
         )
 
-    model.compile(keras.optimizers.Adam(1e-4, 0.9, 0.98), loss, jit_compile=variant == "xla")
+    model.compile(keras.optimizers.Adam(1e-4, 0.9, 0.98), loss, jit_compile=True)
     return fitted(model, workload, lambda source, target: (source, target))
 
 
@@ -194,11 +203,11 @@ def fitted(model, workload, inputs):
     return run
 
 
-def transformers(workload, variant, data):
+def transformers(workload, precision, data):
     import torch
     from transformers import MarianConfig, MarianMTModel
 
-    torch.set_num_threads(int(harness.THREADS))
+    torch.set_num_threads(harness.own_layout()[1])
     size = SIZES[workload]
     model = MarianMTModel(
         MarianConfig(
@@ -225,12 +234,13 @@ def transformers(workload, variant, data):
     def run():
         for _ in range(STEPS[workload]):
             source, target = torch.randint(2, VOCAB_SIZE - 1, (2, ROWS, LENGTH))
-            logits = model(
-                input_ids=source,
-                attention_mask=torch.ones_like(source),
-                decoder_input_ids=target,
-            ).logits
-            loss = loss_function(logits.reshape(-1, VOCAB_SIZE), target.reshape(-1))
+            with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
+                logits = model(
+                    input_ids=source,
+                    attention_mask=torch.ones_like(source),
+                    decoder_input_ids=target,
+                ).logits
+                loss = loss_function(logits.reshape(-1, VOCAB_SIZE), target.reshape(-1))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

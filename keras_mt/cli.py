@@ -13,6 +13,7 @@ import time
 
 import click
 
+from keras_mt.files import find_saved_model, is_run
 from keras_mt.options import (
     QUANTIZATIONS,
     LanguageOptions,
@@ -58,7 +59,8 @@ class _Command(click.Command):
     def invoke(self, context):
         with _clear_errors():
             if context.obj is not None:
-                context.obj()  # What the body needs and the help does not: see keras_mt_command.
+                # What the body needs and the help does not: see keras_mt_command.
+                context.obj(of_export=self is translate and _is_export(context.params["model"]))
             return super().invoke(context)
 
 
@@ -974,23 +976,29 @@ def _load_run(path, ensemble=(), architecture=(), dtype="float32", **search):
 
 def _load_translator(path, search):
     """A translator from a run folder or an export; the options are those of the command."""
-    from keras_mt.run_folder import RunFolder
+    # Batches run side by side, one for each core, and then a thread for each is best. So it is for
+    # a single line, whose products are small; variables that are set say otherwise.
+    os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+    if not _is_export(path):
+        from keras_mt.run_folder import RunFolder
 
-    if RunFolder(path).is_run:
+        if not RunFolder(path).is_run:
+            raise FileNotFoundError(f"{path} is neither a run folder nor a SavedModel.")
         return _ready(_load_run(path, **search))
-    from keras_mt.serving import ExportedTranslator, find_saved_model
+    from keras_mt.serving import ExportedTranslator
 
-    saved_model = find_saved_model(path)
-    if saved_model is None:
-        raise FileNotFoundError(f"{path} is neither a run folder nor a SavedModel.")
     languages = {n: search.pop(n) for n in ("source_language", "target_language")}
     if search := _given(search):
         names = ", ".join(f"--{name.replace('_', '-')}" for name in search)
         raise ValueError(
-            f"{saved_model} was exported with fixed options: give {names} to `keras-mt export`, "
-            "or use the run folder."
+            f"{find_saved_model(path)} was exported with fixed options: give {names} to "
+            "`keras-mt export`, or use the run folder."
         )
-    return _ready(ExportedTranslator(saved_model, **languages))
+    return _ready(ExportedTranslator(path, **languages))
+
+
+def _is_export(path):
+    return not is_run(path) and find_saved_model(path) is not None
 
 
 def _ready(translator):

@@ -44,3 +44,21 @@ def _sync(path):
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def find_saved_model(directory: str | os.PathLike) -> Path | None:
+    """The SavedModel at a version folder, or the newest below a model's folder; None if neither."""
+    directory = Path(directory)
+    if (directory / "saved_model.pb").is_file():
+        return directory
+    versions = [
+        path
+        for path in (directory.iterdir() if directory.is_dir() else ())
+        if path.name.isdigit() and (path / "saved_model.pb").is_file()
+    ]
+    return max(versions, key=lambda path: int(path.name), default=None)
+
+
+def is_run(directory: str | os.PathLike) -> bool:
+    """Whether a folder is that of a run, finished or not."""
+    return any((Path(directory) / name).is_file() for name in ("config.json", "model.keras"))

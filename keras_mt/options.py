@@ -614,3 +614,26 @@ class TranslationOptions(LanguageOptions, SearchOptions):
         "Translate each sentence of a line by itself, and join them; lines always are.",
         shown="yes; for an export, as it was made",
     )
+
+
+def check_language(name: str, code: str | None, languages: Sequence[str]) -> None:
+    """Raises ValueError, by the name of the argument, for a code that is not of the languages.
+
+    None is refused where there are languages.
+    """
+    if not languages:
+        if code is not None:
+            raise ValueError(
+                f"{name} is for models of several languages, which this is not: leave it out. "
+                f"Received: {name}={code!r}"
+            )
+    elif code is None:
+        raise ValueError(
+            f"{name} must be given (--{name.replace('_', '-')} on the command line), as the model "
+            f"is of several languages: one of its codes, such as {languages[0]}."
+        )
+    elif code not in languages:
+        raise ValueError(
+            f"{name} must be a code of the model's languages. Received: {name}={code!r}"
+            f"{nearest(str(code), languages)}"
+        )

@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_mt.files import written_whole
+from keras_mt.files import is_run, written_whole
 from keras_mt.models import ARCHITECTURES, architecture_name, built, find_architecture
 from keras_mt.models.seq2seq import like
 from keras_mt.options import TrainingOptions, TranslationOptions
@@ -200,7 +200,7 @@ class RunFolder:
     @property
     def is_run(self) -> bool:
         """Whether this is the folder of a run, finished or not."""
-        return self._config_file.is_file() or self.model_file.is_file()
+        return is_run(self.path)
 
     @property
     def is_finished(self) -> bool:

@@ -1,5 +1,6 @@
 import importlib
 import json
+import sys
 
 import pytest
 from conftest import ROOT
@@ -12,26 +13,57 @@ def decode():
         yield importlib.import_module("decode")
 
 
-def rounds(seconds, translations=None):
-    return [
-        {"seconds": s, "amount": 100, "memory": 1000.0, "translations": translations}
-        for s in seconds
-    ]
+def rounds(seconds, translations=None, threads="1"):
+    same = {"amount": 100, "memory": 1000.0, "translations": translations, "threads": threads}
+    return [{**same, "seconds": s, "tried": {threads: 100 / s}} for s in seconds]
 
 
-def test_a_line_for_each_system_with_the_median(decode, tmp_path):
+def test_a_line_for_each_system_with_the_median_and_one_of_the_best(decode, tmp_path):
     results = {
         "keras_mt-float32": rounds([2.0, 9.0, 1.0]),
-        "ctranslate2-float32": rounds([4.0, 5.0, 3.0]),
+        "keras_mt-bfloat16": rounds([8.0]),
+        "ctranslate2-float32": rounds([5.0]),
+        "ctranslate2-int8": rounds([4.0, 5.0, 3.0], threads="2x1"),
     }
     decode.report("base-b32", results, tmp_path / "lines.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "lines.jsonl").read_text().splitlines()]
     assert [(line["system"], line["value"]) for line in lines] == [
-        ("keras_mt-float32", 50.0), ("ctranslate2-float32", 25.0),
+        ("keras_mt-float32", 50.0), ("keras_mt-bfloat16", 12.5),
+        ("ctranslate2-float32", 20.0), ("ctranslate2-int8", 25.0), ("best/best", 2.0),
     ]  # fmt: skip
     for line in lines:
         assert line["benchmark"] == "decode" and line["workload"] == "base-b32"
-        assert line["unit"] == "sentences/s" and line["versions"]["tensorflow"]
+        assert line["instructions"] == "all" and line["versions"]["tensorflow"]
+    assert {line["unit"] for line in lines[:-1]} == {"sentences/s"}
+    best = [lines[-1][name] for name in ("ours", "peer", "ours_threads", "peer_threads")]
+    assert best == ["keras_mt-float32", "ctranslate2-int8", "1", "2x1"]
+
+
+def test_each_system_has_its_best_layout(decode, tmp_path):
+    """Two are faster with two callers, one of them if these have processes of their own."""
+    script = tmp_path / "worker.py"
+    script.write_text(
+        "import sys, time, harness\n"
+        "alone, beside = map(float, sys.argv[1:])\n"
+        "def run():\n"
+        "    time.sleep(alone if harness.own_layout()[0] == 1 else beside)\n"
+        "    return {'amount': 1}\n"
+        "harness.serve(run)\n"
+    )
+    commands = {
+        name: [sys.executable, str(script), *map(str, seconds)]
+        for name, seconds in {"a": (0.2, 0.2), "b": (0.2, 0.9), "c": (1.0, 3.0)}.items()
+    }
+    results = decode.harness.take_turns(
+        commands, 2, {"2x1": (2, 1), "1": (1, 1)}, apart=["b"],
+        PYTHONPATH=str(ROOT / "benchmarks"),
+    )  # fmt: skip
+    assert {name: found[0]["threads"] for name, found in results.items()} == {
+        "a": "2x1", "b": "2x1", "c": "2x1",
+    }  # fmt: skip
+    assert [len(found) for found in results.values()] == [2, 2, 1]
+    assert results["a"][0]["amount"] == 2
+    assert set(results["b"][0]["tried"]) == {"1", "2x1"}
 
 
 def test_no_figures_of_systems_that_do_different_work(decode, tmp_path):
@@ -48,3 +80,20 @@ def test_an_unknown_workload_is_named(python):
     result = python(ROOT / "benchmarks" / "decode.py", "--workloads", "huge")
     assert result.returncode == 1
     assert "There is no workload 'huge'; there are base-b32" in result.stderr
+
+
+def test_tables_of_the_lines(decode, tmp_path):
+    tables = importlib.import_module("tables")
+    lines = tmp_path / "lines.jsonl"
+    for workload, seconds in (("base-b32", 2.0), ("base-b1", 50.0)):
+        results = {"keras_mt-float32": rounds([seconds]), "ctranslate2-int8": rounds([4.0])}
+        decode.report(workload, results, lines)
+    rows = tables.tables(list(map(json.loads, lines.read_text().splitlines()))).splitlines()
+    assert rows[:5] == [
+        "| Decoding, sentences a second | base-b32 | base-b1 |",
+        "| --- | --- | --- |",
+        "| keras_mt-float32 | 50.00 (1; 1,000 MB) | 2.00 (1; 1,000 MB) |",
+        "| ctranslate2-int8 | 25.00 (1; 1,000 MB) | 25.00 (1; 1,000 MB) |",
+        "| best/best | **2.00** (keras_mt-float32 over ctranslate2-int8) "
+        "| **0.08** (keras_mt-float32 over ctranslate2-int8) |",
+    ]

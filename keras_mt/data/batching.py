@@ -15,8 +15,8 @@ import tensorflow as tf
 from keras_mt.augmentation import CYCLE, KINDS, augmentations, phase
 from keras_mt.data.corpus import untuned
 from keras_mt.data.encoded import EncodedPairs
+from keras_mt.options import check_language
 from keras_mt.text import BaseTokenizer
-from keras_mt.text.base import check_language
 
 _WIDTH = 2  # Widths are multiples of it, so that there are fewer shapes.
 _PREFETCHED = 8  # Batches.

@@ -1,14 +1,19 @@
 """A SavedModel that `Translator.export` wrote, used from Python."""
 
+import functools
+import importlib.util
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
-import tensorflow_text  # noqa: F401 - registers the ops that the SavedModel holds
+from tensorflow.core.protobuf import meta_graph_pb2, rewriter_config_pb2, saved_model_pb2
 
-from keras_mt.translation.translator import (
+from keras_mt.files import find_saved_model
+from keras_mt.translation.base import (
     AssessedHypothesis,
     BaseTranslator,
     Codes,
@@ -17,6 +22,8 @@ from keras_mt.translation.translator import (
     as_list,
     run_in_batches,
 )
+
+__all__ = ["ExportedTranslator", "find_saved_model"]
 
 
 class ExportedTranslator(BaseTranslator):
@@ -58,12 +65,16 @@ class ExportedTranslator(BaseTranslator):
         version = find_saved_model(directory)
         if version is None:
             raise FileNotFoundError(f"There is no SavedModel at {directory}, nor a version in it.")
-        self._model = tf.saved_model.load(str(version))
+        _load_text_ops()
+        self._version = version
+        data = (version / "saved_model.pb").read_bytes()
+        self._graph = saved_model_pb2.SavedModel.FromString(data).meta_graphs[0]
         card = version / "assets.extra" / "model_card.json"
         self.card = json.loads(card.read_text(encoding="utf-8")) if card.exists() else {}
         languages, own = [], {"source_language": None, "target_language": None}
         if any(
-            own.keys() <= s.structured_input_signature[1].keys() for s in self.signatures.values()
+            own.keys() <= signature.inputs.keys()
+            for signature in self._graph.signature_def.values()
         ):
             try:
                 languages = self.card["tokenizer"]["languages"]
@@ -84,13 +95,22 @@ class ExportedTranslator(BaseTranslator):
         """The functions of tensors by name."""
         return self._model.signatures
 
+    @functools.cached_property
+    def _model(self):
+        return tf.saved_model.load(str(self._version))
+
+    @functools.cached_property
+    def _session(self):
+        return _Session(self._version, self._graph)
+
     @property
     def gives_confidence(self) -> bool:
-        return "confidence" in self.signatures
+        return "confidence" in self._graph.signature_def
 
     @property
     def _n_best(self):
-        return self.signatures["serving_default"].structured_outputs["translations"].shape[1]
+        outputs = self._graph.signature_def["serving_default"].outputs
+        return outputs["translations"].tensor_shape.dim[1].size
 
     def _translations(self, texts, prefixes=None, **languages):
         _check_plain(prefixes)
@@ -117,7 +137,10 @@ class ExportedTranslator(BaseTranslator):
             )
         texts = as_list("texts", texts)
         languages = self._languages(len(texts), source_language, target_language)
-        signature = self.signatures["confidence" if confidence else "serving_default"]
+        # Functions that are there already need no session beside them.
+        loaded = confidence or "_model" in self.__dict__
+        name = "confidence" if confidence else "serving_default"
+        signature = self.signatures[name] if loaded else texts and self._session
 
         def translate(text, *codes):
             return signature(text=text, **dict(zip(languages, codes, strict=True)))
@@ -130,14 +153,80 @@ def _check_plain(prefixes, token_scores=False):
         raise ValueError("An export takes no prefixes and gives no token scores: use the run.")
 
 
-def find_saved_model(directory: str | os.PathLike) -> Path | None:
-    """The SavedModel at a version folder, or the newest below a model's folder; None if neither."""
-    directory = Path(directory)
-    if (directory / "saved_model.pb").is_file():
-        return directory
-    versions = [
-        path
-        for path in (directory.iterdir() if directory.is_dir() else ())
-        if path.name.isdigit() and (path / "saved_model.pb").is_file()
-    ]
-    return max(versions, key=lambda path: int(path.name), default=None)
+class _Session:
+    """`serving_default` in a session: the other functions are not read, and none is made Python's.
+
+    Args:
+        version: The version folder.
+        meta_graph: Its `MetaGraphDef`.
+    """
+
+    def __init__(self, version: Path, meta_graph: meta_graph_pb2.MetaGraphDef) -> None:
+        signature = meta_graph.signature_def["serving_default"]
+        self._inputs, self._outputs = (
+            {name: info.name for name, info in infos.items()}
+            for infos in (signature.inputs, signature.outputs)
+        )
+        saver, begin = meta_graph.saver_def, []
+        nodes = _needed(meta_graph.graph_def, self._outputs.values())
+        if any(node.op == "VarHandleOp" for node in nodes):  # A frozen function has none.
+            begin.append(saver.restore_op_name)
+        prepared = meta_graph.signature_def["__saved_model_init_op"].outputs.values()
+        begin += [info.name for info in prepared]
+        graph_def = tf.compat.v1.GraphDef(versions=meta_graph.graph_def.versions)
+        graph_def.node.extend(_needed(meta_graph.graph_def, [*self._outputs.values(), *begin]))
+        functions = _functions(graph_def.node, meta_graph.graph_def.library)
+        graph_def.library.function.extend(functions)
+        graph = tf.Graph()
+        with graph.as_default():
+            tf.graph_util.import_graph_def(graph_def, name="")
+        config = tf.compat.v1.ConfigProto()
+        # A second pass over the graph takes a second, and makes it no faster.
+        config.graph_options.rewrite_options.meta_optimizer_iterations = (
+            rewriter_config_pb2.RewriterConfig.ONE
+        )
+        self._session = tf.compat.v1.Session(graph=graph, config=config)
+        files = {saver.filename_tensor_name: str(version / "variables" / "variables")}
+        for name in begin:
+            operation = graph.get_operation_by_name(name.partition(":")[0])
+            self._session.run(operation, files if name == saver.restore_op_name else {})
+
+    def __call__(self, **inputs: tf.Tensor) -> dict[str, np.ndarray]:
+        inputs = {self._inputs[name]: value.numpy() for name, value in inputs.items()}
+        return self._session.run(self._outputs, inputs)
+
+
+def _needed(graph_def, names):
+    """The nodes of a graph that these, and what they are made of, are."""
+    nodes = {node.name: node for node in graph_def.node}
+    names, found = list(names), {}
+    while names:
+        name = names.pop().lstrip("^").partition(":")[0]
+        if name not in found:
+            found[name] = nodes[name]
+            names += nodes[name].input
+    return list(found.values())
+
+
+def _functions(nodes, library):
+    """The functions that nodes call, and those that these call."""
+    functions = {function.signature.name: function for function in library.function}
+    nodes, found = list(nodes), {}
+    while nodes:
+        node = nodes.pop()
+        called = {node.op}
+        for value in node.attr.values():
+            called |= {value.func.name, *(function.name for function in value.list.func)}
+        for name in called & functions.keys() - found.keys():
+            found[name] = functions[name]
+            nodes += functions[name].node_def
+    return list(found.values())
+
+
+def _load_text_ops():
+    """Registers SentencePiece's ops, without tensorflow_text's Python, which imports Keras."""
+    if "tensorflow_text" in sys.modules:
+        return
+    spec = importlib.util.find_spec("tensorflow_text")
+    library = Path(spec.origin).with_name("python") / "ops" / "_sentencepiece_tokenizer.so"
+    tf.load_op_library(str(library))

@@ -57,7 +57,11 @@ more `config` blocks.
 - `batch_timeout_micros`: how long a request waits for others, in microseconds. 0 is best when calls
   come one at a time; up to some ten thousand when throughput counts.
 - `max_enqueued_batches`: full batches that wait before the server answers UNAVAILABLE.
-- `num_batch_threads`: batches that run side by side: about half the processor's cores.
+- `num_batch_threads`: batches that run side by side: as many as the processor has cores.
+
+The products of a decoding step are small: a second batch beside the first uses a core better than
+more threads inside an operation. So start the server with `--tensorflow_intra_op_parallelism=1` and
+`--tensorflow_inter_op_parallelism` at the number of cores.
 
 `VERSION/assets.extra/` holds `tf_serving_warmup_requests`, which the server replays as it loads the
 version, so that no user waits for the first run of the graph; and `model_card.json`.

@@ -13,7 +13,7 @@ import tensorflow as tf
 from keras_mt.files import written_whole
 from keras_mt.run_folder import LOG_COLUMNS, RunFolder
 from keras_mt.training.lora import Adapters
-from keras_mt.translation.translator import BaseTranslator
+from keras_mt.translation.base import BaseTranslator
 
 # What Keras hands to callbacks: losses and metrics by name.
 Logs = dict[str, Any] | None

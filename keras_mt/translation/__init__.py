@@ -1,5 +1,16 @@
 """Strings to strings, from a model and a tokenizer; scores and alignments of given translations."""
 
-from keras_mt.translation.translator import AssessedHypothesis, Hypothesis, Score, Translator
+from typing import Any
+
+from keras_mt.translation.base import AssessedHypothesis, Hypothesis
 
 __all__ = ["AssessedHypothesis", "Hypothesis", "Score", "Translator"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'keras_mt.translation' has no attribute {name!r}")
+    # They import Keras, which what reads an export does without.
+    from keras_mt.translation import translator
+
+    return getattr(translator, name)

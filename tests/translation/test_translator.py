@@ -1,6 +1,8 @@
 import json
+import os
 import shutil
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -10,8 +12,8 @@ import tensorflow as tf
 from keras_mt import Tokenizer, Transformer, Translator
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.translation import graph
+from keras_mt.translation.base import run_in_batches
 from keras_mt.translation.graph import _joined, _Segments
-from keras_mt.translation.translator import run_in_batches
 
 START, END = Tokenizer.bos_id, Tokenizer.eos_id
 
@@ -490,3 +492,17 @@ def test_a_run_says_how_to_decode_where_nothing_else_is_given(run_dir, tmp_path)
     assert sampling.options.samples and sampling.options.n_best == 2
     with pytest.raises(ValueError, match="max_length must be at least 1"):
         Translator.load(folder, max_length=500)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system has no affinities")
+def test_batches_run_side_by_side_and_come_back_in_order(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 2})
+    together = threading.Barrier(3, timeout=60)  # Passed by three at once, or by none.
+
+    def length(texts):
+        together.wait()
+        return {"length": tf.strings.length(texts)}
+
+    texts = ["a" * (7 * i % 100) for i in range(96)]
+    found = run_in_batches(length, texts=texts)
+    assert [row["length"] for row in found] == [len(text) for text in texts]

@@ -1,0 +1,347 @@
+"""What every translator of strings to strings does, and how a list of texts is run in batches.
+
+It does without Keras, whose import takes seconds, for the command that runs an export.
+"""
+
+import abc
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+import tensorflow as tf
+
+from keras_mt.decoding import NO_HYPOTHESIS
+from keras_mt.options import check_language
+
+# Texts handed over at once, and the bytes of their longest times their number.
+_BATCH_TEXTS = 256
+_BATCH_BYTES = 64 * 512
+_LEAST_BATCH = 32  # Texts of a batch that others run beside.
+_LONG_LIST = 1024  # Texts for which a notebook shows a progress bar.
+
+# The codes of a text's and of its translation's language, or of all: None for the default.
+Codes = str | Iterable[str] | None
+
+
+class Hypothesis(NamedTuple):
+    """A translation.
+
+    Attributes:
+        text: The translation, str.
+        score: Its log-probability / length ** length_penalty, where repetitions count with the
+            `repetition_penalty`.
+        tokens: Its pieces with the end, each with its log-probability, where asked for.
+    """
+
+    text: str
+    score: float
+    tokens: list[tuple[str, float]] | None = None
+
+
+class AssessedHypothesis(NamedTuple):
+    """A translation, and what there is to doubt of it.
+
+    None of it says how good the translation is: a model may be sure of what is wrong.
+
+    Attributes:
+        text: The translation, str.
+        score: As of a `Hypothesis`.
+        tokens: As of a `Hypothesis`.
+        mean_log_prob: The mean log-probability of its tokens with the end, whatever the score's
+            length penalty.
+        worst_token: The least probable piece, and its log-probability; None of an empty one.
+        doubts: "loop" where a sequence of tokens comes again and again, right after itself, and no
+            sequence of the source does; "length" where the longer of source and translation has
+            over twice the tokens of the other plus five. Each line, and each sentence that is
+            translated by itself, is looked at by itself.
+
+    Example:
+
+    >>> found = translator.hypotheses(["O livro."], confidence=True)  # doctest: +SKIP
+    >>> found[0][0].mean_log_prob, found[0][0].doubts  # doctest: +SKIP
+    """
+
+    text: str
+    score: float
+    tokens: list[tuple[str, float]] | None
+    mean_log_prob: float
+    worst_token: tuple[str, float] | None
+    doubts: tuple[str, ...]
+
+
+class BaseTranslator(abc.ABC):
+    """What is called on a str, a list of str or a string tensor.
+
+    Attributes:
+        languages: The codes of the languages that it translates between; empty where there is no
+            choice.
+        source_language, target_language: Those of texts that name none, or None.
+    """
+
+    languages: Sequence[str] = ()
+    source_language: str | None = None
+    target_language: str | None = None
+
+    @property
+    def gives_confidence(self) -> bool:
+        """Whether `hypotheses` can be asked for a confidence."""
+        return True
+
+    @overload
+    def __call__(
+        self,
+        texts: str,
+        prefixes: str | None = None,
+        source_language: str | None = None,
+        target_language: str | None = None,
+    ) -> str | list[str]: ...
+
+    @overload
+    def __call__(
+        self,
+        texts: tf.Tensor,
+        prefixes: tf.Tensor | None = None,
+        source_language: str | tf.Tensor | None = None,
+        target_language: str | tf.Tensor | None = None,
+    ) -> tf.Tensor: ...
+
+    @overload
+    def __call__(
+        self,
+        texts: Iterable[str],
+        prefixes: Iterable[str] | None = None,
+        source_language: Codes = None,
+        target_language: Codes = None,
+    ) -> list[str] | list[list[str]]: ...
+
+    def __call__(
+        self,
+        texts: str | Iterable[str] | tf.Tensor,
+        prefixes: str | Iterable[str] | tf.Tensor | None = None,
+        source_language: Codes | tf.Tensor = None,
+        target_language: Codes | tf.Tensor = None,
+    ) -> str | list[str] | list[list[str]] | tf.Tensor:
+        if isinstance(texts, tf.Tensor):
+            columns = {} if prefixes is None else {"prefixes": prefixes}
+            _check_string_tensors(texts, **columns)
+            languages = self._language_tensors(texts, source_language, target_language)
+            return self._translations(texts, prefixes, **languages)
+        one = isinstance(texts, str)
+        if one:
+            if not isinstance(prefixes, str | None):
+                raise ValueError(
+                    f"prefixes must be a str, as texts is. Received: {type(prefixes).__name__}"
+                )
+            texts, prefixes = [texts], None if prefixes is None else [prefixes]
+        texts = as_list("texts", texts)
+        languages = {"source_language": source_language, "target_language": target_language}
+        found = self.hypotheses(texts, prefixes, **languages)
+        for i, hypotheses in enumerate(found):
+            if hypotheses is None:
+                raise ValueError(self._why_none(i, prefixes))
+        found = [[hypothesis.text for hypothesis in hypotheses] for hypotheses in found]
+        if self._n_best == 1:
+            found = [texts[0] for texts in found]
+        return found[0] if one else found
+
+    @abc.abstractmethod
+    def hypotheses(
+        self,
+        texts: Iterable[str],
+        prefixes: Iterable[str] | None = None,
+        token_scores: bool = False,
+        source_language: Codes = None,
+        target_language: Codes = None,
+        confidence: bool = False,
+    ) -> list[list[Hypothesis | AssessedHypothesis] | None]: ...
+
+    @property
+    @abc.abstractmethod
+    def _n_best(self) -> int: ...
+
+    @abc.abstractmethod
+    def _translations(self, texts, prefixes=None, **languages): ...
+
+    def _set_languages(self, languages, source_language, target_language):
+        """Sets the languages that there are, and the default ones, which must be among them."""
+        self.languages = languages
+        for name, code in (
+            ("source_language", source_language), ("target_language", target_language),
+        ):  # fmt: skip
+            if code is not None:
+                check_language(name, code, languages)
+            setattr(self, name, code)
+
+    def _languages(self, number, source_language, target_language) -> dict[str, list[str]]:
+        """The codes of each of so many texts, by their names in the graph; none without a choice.
+
+        Raises:
+            ValueError: If there is none, one too many, or one that is unknown.
+        """
+        columns = {"source_language": source_language, "target_language": target_language}
+        for name, given in columns.items():
+            default = getattr(self, name)
+            if given is None or isinstance(given, str):
+                check_language(name, given or default, self.languages)
+                columns[name] = [given or default] * number
+                continue
+            codes = columns[name] = [code or default for code in as_list(name, given)]
+            if len(codes) != number:
+                raise ValueError(
+                    f"{name} must be a code, or a list of one for each text. "
+                    f"Received: {len(codes)} for {number} texts"
+                )
+            for code in codes:
+                check_language(name, code, self.languages)
+        return columns if self.languages else {}
+
+    def _language_tensors(self, texts, source_language, target_language) -> dict[str, tf.Tensor]:
+        """As `_languages`, for a tensor of texts; where these come as tensors, rows are refused."""
+        columns = {"source_language": source_language, "target_language": target_language}
+        tensors = {n: x for n, x in columns.items() if isinstance(x, tf.Tensor)}
+        _check_string_tensors(texts, **tensors)
+        some = {name: self.languages[0] for name in tensors if self.languages}
+        codes = self._languages(1, **{**columns, **some})
+        return {n: tensors.get(n, tf.fill(tf.shape(texts), code)) for n, (code,) in codes.items()}
+
+    def _why_none(self, i, prefixes) -> str:
+        return f"The model gives no finite probabilities for text {i}. Has its training diverged?"
+
+
+def run_in_batches(
+    function: Callable[..., dict[str, tf.Tensor]], **columns: Iterable[str]
+) -> list[dict[str, Any]]:
+    """Runs a function of string tensors `[batch]` over lists of str of any lengths.
+
+    Texts of like length go together, and their outputs come back in order. As many batches run side
+    by side as there are cores: the products of a step are small, and threads inside them gain
+    little.
+
+    Args:
+        function: From string tensors `[batch]`, one of each column, to a dict of tensors or arrays
+            `[batch, ...]`.
+        **columns: Lists of str, equally many in each, by their names in messages.
+
+    Returns:
+        For each text a dict of what the function returned for it, as NumPy arrays.
+
+    Raises:
+        ValueError: If a column is not a list of str that UTF-8 can encode, or they differ in
+            length.
+    """
+    names = " and ".join(columns)
+    columns = [_encoded(name, texts) for name, texts in columns.items()]
+    if len({len(texts) for texts in columns}) > 1:
+        numbers = " and ".join(str(len(texts)) for texts in columns)
+        raise ValueError(f"{names} must have the same length. Received: {numbers} texts")
+    lengths = [max(map(len, row)) for row in zip(*columns, strict=True)]
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    cores = _cores()
+    most = min(_BATCH_TEXTS, max(_LEAST_BATCH, -(-len(order) // cores)))  # One for each core.
+    batches = []
+    while order:
+        size = max(1, min(most, _BATCH_BYTES // max(1, lengths[order[0]])))
+        batches.append(order[:size])
+        order = order[size:]
+    traced = isinstance(function, tf.types.experimental.PolymorphicFunction)
+    if batches and traced and not tf.config.functions_run_eagerly():
+        function = function.get_concrete_function()  # Here: Keras keeps its settings by thread.
+
+    def run(batch):
+        outputs = function(*(tf.constant([texts[i] for i in batch]) for texts in columns))
+        return {name: np.asarray(tensor) for name, tensor in outputs.items()}
+
+    found = [None] * len(lengths)
+    progress = _progress(len(lengths))
+    with ThreadPoolExecutor(cores) as pool:
+        # One batch needs no other thread.
+        for batch, outputs in zip(
+            batches, (pool.map if batches[1:] else map)(run, batches), strict=True
+        ):
+            for row, i in enumerate(batch):
+                found[i] = {name: array[row] for name, array in outputs.items()}
+            progress.update(len(batch))
+    progress.close()
+    return found
+
+
+def _cores():
+    if hasattr(os, "sched_getaffinity"):  # Not on macOS.
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def as_hypotheses(row: Mapping[str, Any]) -> list[Hypothesis | AssessedHypothesis] | None:
+    """What a search returned for one text as a list of `Hypothesis`; None if there is none.
+
+    With the outputs of a confidence they are `AssessedHypothesis`es.
+    """
+    if row["scores"][0] <= NO_HYPOTHESIS:
+        return None
+    found = [
+        Hypothesis(translation.decode("utf-8", "replace"), float(score))
+        for translation, score in zip(row["translations"], row["scores"], strict=True)
+        if score > NO_HYPOTHESIS
+    ]
+    if "mean_log_probs" not in row:
+        return found
+    return [_assessed(hypothesis, row, i) for i, hypothesis in enumerate(found)]
+
+
+def _assessed(hypothesis, row, i):
+    token = row["worst_tokens"][i].decode("utf-8", "replace")
+    doubts = {"loop": row["loops"][i], "length": row["disproportionate"][i]}
+    return AssessedHypothesis(
+        *hypothesis,
+        mean_log_prob=float(row["mean_log_probs"][i]),
+        worst_token=(token, float(row["worst_log_probs"][i])) if token else None,
+        doubts=tuple(name for name, is_so in doubts.items() if is_so),
+    )
+
+
+def _encoded(name, texts):
+    return [utf8(f"{name}[{i}]", text) for i, text in enumerate(as_list(name, texts))]
+
+
+def utf8(name: str, text: str) -> bytes:
+    """A text in UTF-8; ValueError, by its name, where it has none."""
+    if not isinstance(text, str):
+        raise ValueError(f"{name} must be a str. Received: {type(text).__name__}")
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name} cannot be encoded as UTF-8: {error}") from None
+
+
+def _check_string_tensors(texts, **columns):
+    for name, column in {"texts": texts, **columns}.items():
+        if not (
+            isinstance(column, tf.Tensor)
+            and column.dtype == tf.string
+            and column.shape.rank in (1, None)
+        ):
+            raise ValueError(f"{name} must be a string tensor [batch]. Received: {column!r}")
+        shapes = [texts.shape, column.shape]
+        if not shapes[0].is_compatible_with(shapes[1]):
+            raise ValueError(
+                f"texts and {name} must have the same length. Received: shapes {shapes}"
+            )
+
+
+def as_list(name: str, texts: Iterable[str]) -> list[str]:
+    """A list of an iterable of texts; of anything else ValueError by the name."""
+    # A str or a tensor would be taken apart.
+    if isinstance(texts, (str, bytes, tf.Tensor)) or not isinstance(texts, Iterable):
+        raise ValueError(f"{name} must be a list of str. Received: {type(texts).__name__}")
+    return list(texts)
+
+
+def _progress(total):
+    """A bar in notebooks, for long lists; the command has its own."""
+    from tqdm.auto import tqdm
+
+    shown = total >= _LONG_LIST and "ipykernel" in sys.modules
+    return tqdm(total=total, unit=" texts", disable=not shown)
