@@ -267,7 +267,7 @@ def test_a_sampling_export_is_seeded(eager, run_dir, load, sources, tmp_path, si
 
 
 def test_what_is_too_large_to_be_frozen_is_refused(run_dir, tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_mt.serving.export._MOST_FROZEN", 1000)
+    monkeypatch.setattr("keras_mt.translation.frozen._MOST_FROZEN", 1000)
     with pytest.raises(ValueError, match=r"freeze writes the weights, .* GB"):
         Translator.load(run_dir).export(tmp_path / "1", freeze=True)
     assert not (tmp_path / "1").exists()
