@@ -20,7 +20,7 @@ def to_litert(
     `model.tflite` has the translator's own search in it, of LiteRT's own operations alone. Its
     signature takes one `source`, int32 `[1, length]`, with the special ids around the pieces that
     `ids.json` says, and gives what `Hypotheses` holds, best first: `tokens`, int32
-    `[1, n_best, length]`, their `lengths`, int32, and `scores`, float32 `[1, n_best]`. The
+    `[1, n_best, length]`, padded, their `lengths`, int32, and `scores`, float32 `[1, n_best]`. The
     tokenizer stands beside it.
 
     Args:
@@ -92,7 +92,9 @@ def _search(translator, model, ids):
             forced["forced_length"] = tf.constant([len(ids["forced"])])
         with scope:
             found = graph.search(source, lengths, lengths <= 0, **forced)
-        return found._asdict()
+        # The interpreter in Python gives no empty tensors back, as of an empty source.
+        tokens = tf.pad(found.tokens, ((0, 0), (0, 0), (0, 1)), constant_values=ids["padding"])
+        return {**found._asdict(), "tokens": tokens}
 
     # One row: the converter wants to know the shape of what a recurrent layer's loop collects.
     source = tf.TensorSpec([1, None], tf.int32, name="source")

@@ -43,7 +43,7 @@ def test_it_translates_as_ours_does(load, run_dir, sources, tmp_path):
     assert (tmp_path / "litert" / "tokenizer.model").read_bytes() == ours.tokenizer.model
     # Weights that stay variables would not be in the file.
     size = (tmp_path / "litert" / "model.tflite").stat().st_size
-    assert 0.75 < size / (4 * ours.models[0].count_params()) < 1
+    assert size > 4 * ours.models[0].count_params()
 
 
 @pytest.mark.long
@@ -78,6 +78,13 @@ def test_of_several_languages_it_is_between_two(golden, sources, tmp_path):
     assert translations(tmp_path / "litert", translator.tokenizer, sources[:30]) == ours
 
 
+@pytest.mark.long
+def test_an_operation_that_litert_has_not_is_named(load, tmp_path):
+    with pytest.raises(ValueError, match="none of the operations TensorScatterMin"):
+        to_litert(load(no_repeat_ngram_size=2), tmp_path / "litert")
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_litert_has_not_is_refused(load, tmp_path):
     translator = load()
     models, folder = translator.models, tmp_path / "litert"
@@ -85,8 +92,6 @@ def test_what_litert_has_not_is_refused(load, tmp_path):
         to_litert(Translator(models * 2, translator.tokenizer), folder)
     with pytest.raises(ValueError, match="leave temperature out"):
         to_litert(load(temperature=1.0), folder)
-    with pytest.raises(ValueError, match="none of the operations TensorScatterMin"):
-        to_litert(load(no_repeat_ngram_size=2), folder)
     with pytest.raises(ValueError, match="quantization must be int8"):
         to_litert(translator, folder, "int16")
     with pytest.raises(FileExistsError, match="is not overwritten"):
