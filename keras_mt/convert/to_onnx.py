@@ -1,6 +1,7 @@
 """Models of ours as ONNX files: the encoder, and one step of the decoder."""
 
 import importlib.util
+import logging
 import os
 
 import keras
@@ -99,12 +100,18 @@ def _converted(name, function):
     import onnx
     import tf2onnx
 
-    model, _ = tf2onnx.convert.from_function(
-        function,
-        function.input_signature,
-        opset=_OPSET,
-        custom_op_handlers={"Bitcast": (_bitcast, []), "Erfc": (_erfc, [])},
-    )
+    logger = logging.getLogger("tf2onnx")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)  # It prints tracebacks, where the error below will do.
+    try:
+        model, _ = tf2onnx.convert.from_function(
+            function,
+            function.input_signature,
+            opset=_OPSET,
+            custom_op_handlers={"Bitcast": (_bitcast, []), "Erfc": (_erfc, [])},
+        )
+    finally:
+        logger.setLevel(level)
     graphs, foreign = [model.graph], set()
     while graphs:
         graph = graphs.pop()
