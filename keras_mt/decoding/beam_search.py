@@ -595,9 +595,12 @@ def _collect(found, rows, padding_id):
     """What was found for the whole batch, with the rows' at their places."""
     longer = tf.shape(rows.finished.tokens)[2] - tf.shape(found.tokens)[2]
     longer = tf.pad(found.tokens, ((0, 0), (0, 0), (0, longer)), constant_values=padding_id)
-    index = tf.expand_dims(rows.index, 1)
+    # By a gather: LiteRT has no dynamic_stitch, and tokens without a length cannot be scattered.
+    batch = tf.shape(found.scores)[0]
+    places = batch + tf.range(tf.size(rows.index))
+    order = tf.tensor_scatter_nd_update(tf.range(batch), tf.expand_dims(rows.index, 1), places)
     found = tf.nest.map_structure(
-        lambda before, now: tf.tensor_scatter_nd_update(before, index, now),
+        lambda before, now: tf.gather(tf.concat([before, now], axis=0), order),
         found._replace(tokens=longer),
         rows.finished,
     )

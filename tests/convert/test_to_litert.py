@@ -62,7 +62,7 @@ def test_whatever_the_architecture(name, load, sources, tmp_path):
     translator = Translator(small(name, tokenizer), tokenizer, 2, **options)
     to_litert(translator, tmp_path / "litert")
     ours = translator(sources[:20])
-    assert len(set(ours)) > 10
+    assert len(set(ours)) > 3
     assert translations(tmp_path / "litert", tokenizer, sources[:20]) == ours
 
 
