@@ -528,15 +528,17 @@ def average(run_dir, output, last, dtype, architecture):
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["saved_model", "ctranslate2", "huggingface"]),
+    type=click.Choice(["saved_model", "ctranslate2", "huggingface", "litert", "onnx"]),
     default="saved_model",
     show_default=True,
-    help="What to write: a SavedModel, a folder for CTranslate2, or a MarianMT for transformers.",
+    help="What to write: a SavedModel, a folder for CTranslate2, a MarianMT for transformers, or "
+    "a model of ids for LiteRT (with the search in it) or ONNX (encoder and decoder step).",
 )
 @click.option(
     "--quantization",
     type=click.Choice(QUANTIZATIONS),
-    help="How --format ctranslate2 keeps the weights.  [default: float32]",
+    help="How --format ctranslate2 keeps the weights; --format litert takes int8.  "
+    "[default: float32]",
 )
 @click.option(
     "--dtype",
@@ -588,9 +590,11 @@ def export(
     keras-mt export runs/en_de saved_models/en_de/1
     keras-mt export runs/en_de en_de_ct2 --format ctranslate2 --quantization int8
     keras-mt export runs/en_de en_de_marian --format huggingface
+    keras-mt export runs/en_de en_de_litert --format litert --quantization int8 --beam-size 1
+    keras-mt export runs/en_de en_de_onnx --format onnx
     """
-    if quantization and format_ != "ctranslate2":
-        raise click.UsageError("--quantization is of --format ctranslate2.")
+    if quantization and format_ not in ("ctranslate2", "litert"):
+        raise click.UsageError("--quantization is of --format ctranslate2 and litert.")
     if format_ != "saved_model":
         if freeze or confidence or warmup_texts or card or dtype != "float32":
             raise click.UsageError(

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import tarfile
 import warnings
 from pathlib import Path
 
@@ -79,6 +80,15 @@ def micro():
 def run_dir():
     """A run folder whose translations are sentences; without checkpoints. Nothing writes to it."""
     return ROOT / "tests" / "fixture" / "pt_en"
+
+
+@pytest.fixture(scope="session")
+def golden(tmp_path_factory):
+    """Folders of transformers' models; see tests/convert/golden/make_folders.py."""
+    folder = tmp_path_factory.mktemp("golden")
+    with tarfile.open(ROOT / "tests" / "convert" / "golden" / "folders.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder
 
 
 @pytest.fixture

@@ -1,7 +1,16 @@
-"""Other formats: transformers' folders in and out, CTranslate2's models out."""
+"""Other formats: transformers' folders in and out; models of CTranslate2, LiteRT and ONNX out."""
 
 from keras_mt.convert.huggingface import from_huggingface, import_huggingface
 from keras_mt.convert.to_ctranslate2 import to_ctranslate2
 from keras_mt.convert.to_huggingface import to_huggingface
+from keras_mt.convert.to_litert import to_litert
+from keras_mt.convert.to_onnx import to_onnx
 
-__all__ = ["from_huggingface", "import_huggingface", "to_ctranslate2", "to_huggingface"]
+__all__ = [
+    "from_huggingface",
+    "import_huggingface",
+    "to_ctranslate2",
+    "to_huggingface",
+    "to_litert",
+    "to_onnx",
+]

@@ -390,7 +390,7 @@ def _with_themselves(ancestors):
 def _ancestry_mask(ancestors):
     # [rows, beams, length] -> boolean [rows, beams, length * beams]
     rows, beams, length = tf.unstack(tf.shape(ancestors))
-    own = ancestors[..., None] == tf.range(beams)  # [rows, beams, length, beams]
+    own = tf.expand_dims(ancestors, -1) == tf.range(beams)  # [rows, beams, length, beams]
     return tf.reshape(own, (rows, beams, length * beams))
 
 
@@ -407,7 +407,7 @@ def _best_continuations(values, log_probs, banned, beams, most, normalize):
     normalizer = _log_normalizer(values, best, tokens) if normalize else 0.0
     best -= normalizer
     best = _possible(best + log_probs[..., None])
-    is_banned = tf.reduce_any(tokens[..., None] == banned, axis=-1)
+    is_banned = tf.reduce_any(tf.expand_dims(tokens, -1) == banned, axis=-1)
     best = tf.where(is_banned, NO_HYPOTHESIS, best)
     best = tf.reshape(best, (rows, beams * each))
     # A small vocabulary may not have enough continuations.
@@ -600,9 +600,12 @@ def _collect(found, rows, padding_id):
     """What was found for the whole batch, with the rows' at their places."""
     longer = tf.shape(rows.finished.tokens)[2] - tf.shape(found.tokens)[2]
     longer = tf.pad(found.tokens, ((0, 0), (0, 0), (0, longer)), constant_values=padding_id)
-    everywhere = tf.range(tf.shape(found.scores)[0])
+    # By a gather: LiteRT has no dynamic_stitch, and tokens without a length cannot be scattered.
+    batch = tf.shape(found.scores)[0]
+    places = batch + tf.range(tf.size(rows.index))
+    order = tf.tensor_scatter_nd_update(tf.range(batch), tf.expand_dims(rows.index, 1), places)
     found = tf.nest.map_structure(
-        lambda before, now: tf.dynamic_stitch([everywhere, rows.index], [before, now]),
+        lambda before, now: tf.gather(tf.concat([before, now], axis=0), order),
         found._replace(tokens=longer),
         rows.finished,
     )

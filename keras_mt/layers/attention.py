@@ -279,7 +279,7 @@ class MultiHeadAttention(Composite):
         mask = None  # Broadcasts to [batch, num_heads, query_length, key_length].
         for padding in (value_mask, key_mask):  # [batch, key_length]
             if padding is not None:
-                mask = _both(mask, ops.cast(padding, "bool")[:, None, None, :])
+                mask = _both(mask, ops.expand_dims(ops.cast(padding, "bool"), (1, 2)))
         if attention_mask is not None:
             mask = _both(mask, _for_each_head(ops.cast(attention_mask, "bool")))
         if use_causal_mask:

@@ -469,7 +469,7 @@ class DecoderBlock(_Block):
             return outputs
 
         def attend_to_memory(x):
-            seen = None if memory_mask is None else memory_mask[:, None, :]
+            seen = None if memory_mask is None else keras.ops.expand_dims(memory_mask, 1)
             swap = swap_without_gradient
             return self.cross_attention.attend(x, *memory_cache, seen, swap=swap)[0]
 

@@ -55,7 +55,7 @@ def rotate_by_position(
     half = x.shape[-1] // 2
     positions = ops.arange(ops.shape(x)[2]) if positions is None else positions
     rates = ops.exp(ops.arange(half, dtype="float32") * (-math.log(base) / half))
-    angles = ops.cast(positions, "float32")[..., None] * rates
+    angles = ops.expand_dims(ops.cast(positions, "float32"), -1) * rates
     if len(angles.shape) == 3:  # [batch, length, half]
         angles = ops.expand_dims(angles, 1)
     cos, sin = ops.cast(ops.cos(angles), x.dtype), ops.cast(ops.sin(angles), x.dtype)

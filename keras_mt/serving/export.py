@@ -3,11 +3,9 @@
 import dataclasses
 import functools
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import keras
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
@@ -15,6 +13,7 @@ from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions
 from keras_mt.files import written_whole
 from keras_mt.serving import server
 from keras_mt.translation import Translator
+from keras_mt.translation.frozen import Frozen
 from keras_mt.translation.graph import TranslationGraph
 
 # What stock TensorFlow Serving links of tensorflow_text; everything of TensorFlow itself it has.
@@ -24,10 +23,6 @@ _TEXT_OPS = {
     "SentencepieceOp",
     "SentencepieceTokenizeOp",
 }
-
-
-# Protobuf takes 2 GB; what is not weights needs some of it.
-_MOST_FROZEN = 2**31 - 2**26
 
 
 def export(
@@ -84,8 +79,6 @@ def export(
     card = {**server.card(translator, directory), "options": options, **(card or {})}
     models = [model.for_inference(dtype) for model in translator.models]
     variables = [variable for model in models for variable in model.variables]
-    if freeze:
-        _check_size(sum(v.value.dtype.size * v.value.shape.num_elements() for v in variables))
     functions = _signatures(translator, models, max_beam_size, confidence)
     if freeze:
         functions["serving_default"] = _frozen(functions["serving_default"], variables)
@@ -116,15 +109,6 @@ def check_absent(directory: str | os.PathLike) -> None:
         raise FileExistsError(
             f"{directory} exists and is not overwritten. Export to a new version folder, "
             f"such as {directory.parent / _next_version(directory.parent)}."
-        )
-
-
-def _check_size(size):
-    """Refuses to freeze more bytes than a graph can hold, before it takes minutes to find out."""
-    if size > _MOST_FROZEN:
-        raise ValueError(
-            f"freeze writes the weights, {size / 1e9:.2f} GB, into the graph, and a graph's file "
-            f"holds at most {_MOST_FROZEN / 1e9:.2f} GB (protobuf's limit): export without freeze."
         )
 
 
@@ -215,7 +199,7 @@ def _signatures(translator, models, max_beam_size, with_confidence):
 def _frozen(function, variables):
     """The function with the values of the variables as constants."""
 
-    scope = _Frozen(variables)
+    scope = Frozen(variables, "freeze", "export without freeze")
 
     @functools.wraps(function.python_function)
     def frozen(*args):
@@ -239,28 +223,6 @@ def _check_ops(directory):
             f"The graph holds {', '.join(foreign)}: stock TensorFlow Serving has TensorFlow's own "
             "ops and tensorflow_text's SentencePiece, and could not load it."
         )
-
-
-class _Frozen(keras.StatelessScope):
-    """In its scope a variable reads as a constant of the graph that is being traced.
-
-    A constant of an outer graph would come into a loop's body as an argument, and not be packed.
-    """
-
-    def __init__(self, variables: Sequence[keras.Variable]):
-        super().__init__()
-        self._values = {id(variable): variable.numpy() for variable in variables}
-        self._constants = {}
-        self._size = 0
-
-    def get_current_value(self, variable):
-        key = tf.compat.v1.get_default_graph(), id(variable)
-        if key not in self._constants:
-            value = self._values[id(variable)]
-            self._size += value.nbytes  # Graphs that share a weight hold it each.
-            _check_size(self._size)
-            self._constants[key] = tf.constant(value)
-        return self._constants[key]
 
 
 def _next_version(parent):

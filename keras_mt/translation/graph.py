@@ -2,7 +2,8 @@
 
 import dataclasses
 import functools
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -468,29 +469,60 @@ class TranslationGraph:
     def _search(self, pieces, skipped, languages, prefix=None, own=None, search=beam_search):
         """Hypotheses for ragged pieces `[rows, (tokens)]`, none where `skipped`."""
         source = self.tokenizer.source_ids(pieces, *languages)
+        prefix, forced = self._begun(pieces.nrows(), prefix, languages)
+        return self.search(
+            self._padded(source).ids,
+            tf.cast(pieces.row_lengths(), tf.int32),
+            skipped,
+            prefix,
+            forced,
+            own,
+            _fingerprints(source) if self.options.samples else None,
+            search,
+        )
+
+    def search(
+        self,
+        source: tf.Tensor,
+        lengths: tf.Tensor,
+        skipped: tf.Tensor,
+        prefix: tf.Tensor | tf.RaggedTensor | None = None,
+        forced_length: tf.Tensor | None = None,
+        own: dict[str, tf.Tensor] | None = None,
+        row_seeds: tf.Tensor | None = None,
+        search: Callable = beam_search,
+    ) -> Any:
+        """What `beam_search`, or another `search`, returns for sources of ids.
+
+        Args:
+            source: int32 `[rows, length]`, padded, as the model reads them.
+            lengths: int32 `[rows]`: their pieces, without special ones.
+            skipped: Boolean `[rows]`: which are not to be searched for.
+            prefix, forced_length, row_seeds: As in `beam_search`.
+            own: As in `translate`.
+        """
         if self.max_length is None:
-            max_length = 2 * tf.cast(pieces.row_lengths(), tf.int32) + 10
-            max_length = tf.maximum(max_length, self.options.min_length)
+            max_length = tf.maximum(2 * lengths + 10, self.options.min_length)
             max_length = tf.minimum(max_length, self.limit)
         else:
             max_length = tf.fill(tf.shape(skipped), self.max_length)
         if own is not None:
             max_length = tf.where(own["max_length"] > 0, own["max_length"], max_length)
-        prefix, forced = self._begun(pieces.nrows(), prefix, languages)
         if prefix is not None:
-            longer = tf.cast(prefix.row_lengths(), tf.int32) + 1
-            max_length = tf.maximum(max_length, tf.minimum(longer, self.limit))
-        ids = self._padded(source).ids
+            longer = tf.shape(prefix)[1]
+            if isinstance(prefix, tf.RaggedTensor):
+                longer = tf.cast(prefix.row_lengths(), tf.int32)
+            max_length = tf.maximum(max_length, tf.minimum(longer + 1, self.limit))
         if own is not None:
             own = {name: own[name] for name in ("beam_size", "n_best", "length_penalty")}
         return search(
             self._step,
-            lambda beams: [model.start_decoding(ids, beams) for model in self.models],
+            lambda beams: [model.start_decoding(source, beams) for model in self.models],
             tf.where(skipped, 0, max_length),
             prefix=prefix,
-            forced_length=forced,
+            forced_length=forced_length,
             row_options=own,
-            row_seeds=_fingerprints(source) if self.options.samples else None,
+            row_seeds=row_seeds,
             reorder=self._reorder,
             normalize=len(self.models) == 1,
             bos_id=self.tokenizer.bos_id,

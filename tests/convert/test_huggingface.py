@@ -6,7 +6,6 @@ golden/make_folders.py made them and the figures.
 import functools
 import json
 import shutil
-import tarfile
 
 import h5py
 import keras
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from click.testing import CliRunner
-from conftest import ROOT
 
 from keras_mt import Translator
 from keras_mt.cli import main
@@ -33,14 +31,6 @@ NAMES = (
 )
 CODES = {"m2m_100": ("pt", "en"), "nllb": ("por_Latn", "eng_Latn")}
 every_folder = pytest.mark.parametrize("name", NAMES)
-
-
-@pytest.fixture(scope="module")
-def golden(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("golden")
-    with tarfile.open(ROOT / "tests" / "convert" / "golden" / "folders.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,143 @@
+"""Models of ours as ONNX files: the encoder, and one step of the decoder."""
+
+import importlib.util
+import logging
+import os
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_mt.convert.ids import single_model, special_ids, write_ids
+from keras_mt.files import check_new, written_whole
+from keras_mt.translation import Translator
+from keras_mt.translation.frozen import check_size
+
+_OPSET = 18
+
+
+def to_onnx(translator: Translator, directory: str | os.PathLike) -> None:
+    """Writes the encoder and one step of the decoder, for a search of one's own.
+
+    `encoder.onnx` takes `source`, int32 `[batch, length]`, padded, with the special ids around the
+    pieces that `ids.json` says, and `beams`, int32, the number of hypotheses of each; it gives the
+    cache, `cache.*`. `decoder.onnx` takes
+
+    - `tokens`, int32 `[batch, beams]`: the last of each hypothesis, at first the start;
+    - `position`, int32: theirs, from 0;
+    - `mask`, boolean `[batch, beams, (position + 1) * beams]`: which entries of what has grown are
+      each hypothesis's own, for each position the beams side by side; true for a single one;
+    - `parents`, int32 `[batch, beams]`: which hypothesis of the step before each one continues, at
+      first 0, 1, 2, ...;
+    - the cache;
+
+    and gives `logits`, float32 `[batch, beams, vocab_size]`, and of the cache what has changed, as
+    `next.cache.*`. Every row goes on to the last step. The tokenizer stands beside the files.
+
+    Args:
+        translator: A `Translator` of one model; of several languages, with both of them given.
+        directory: The folder to write.
+
+    Raises:
+        FileExistsError: If the folder exists.
+        ValueError: If tf2onnx is not installed, or the model needs what ONNX has not; the message
+            names it.
+
+    Example:
+
+    >>> to_onnx(Translator.load("runs/pt_en"), "pt_en_onnx")  # doctest: +SKIP
+    """
+    check_new(directory)
+    if importlib.util.find_spec("tf2onnx") is None:
+        raise ValueError("This needs tf2onnx: pip install 'keras_mt[onnx]'")
+    model = single_model(translator, "ONNX").for_inference()
+    check_size(model.variables, "The conversion to ONNX", "the model is too large for it")
+    encoder, decoder = _functions(model)
+    with written_whole(directory) as folder:
+        folder.mkdir()
+        for name, function in (("encoder", encoder), ("decoder", decoder)):
+            (folder / f"{name}.onnx").write_bytes(_converted(name, function))
+        write_ids(folder, translator, special_ids(translator))
+
+
+def _functions(model):
+    """`start_decoding` and `decode_step`, from and to dicts of tensors by their names."""
+    cache = names = None
+
+    def encoder(source, beams):
+        nonlocal cache, names
+        cache = model.start_decoding(source, beams)
+        paths, tensors = zip(*keras.tree.flatten_with_path(cache), strict=True)
+        names = [".".join(map(str, ("cache", *path))) for path in paths]
+        return dict(zip(names, tensors, strict=True))
+
+    def decoder(tokens, position, mask, parents, *tensors):
+        before = keras.tree.pack_sequence_as(cache, list(tensors))
+        before = model.reorder_cache(before, parents)
+        logits, after = model.decode_step(tokens, position, before, mask)
+        after = zip(names, tensors, keras.tree.flatten(after), strict=True)
+        changed = {f"next.{name}": new for name, old, new in after if new is not old}
+        return {"logits": logits, **changed}
+
+    def spec(rank, name, dtype=tf.int32):
+        return tf.TensorSpec([None] * rank, dtype, name=name)
+
+    def function(python_function, *specs):
+        return tf.function(python_function, autograph=False, input_signature=specs)
+
+    encoder = function(encoder, spec(2, "source"), spec(0, "beams"))
+    encoder.get_concrete_function()  # Then there is a cache.
+    fixed = spec(2, "tokens"), spec(0, "position"), spec(3, "mask", tf.bool), spec(2, "parents")
+    tensors = [  # Axes that grow begin at 0.
+        tf.TensorSpec([None, *(size or None for size in x.shape[1:])], x.dtype, name=name)
+        for name, x in zip(names, keras.tree.flatten(cache), strict=True)
+    ]
+    return encoder, function(decoder, *fixed, *tensors)
+
+
+def _converted(name, function):
+    """The bytes of an ONNX file."""
+    import onnx
+    import tf2onnx
+
+    logger = logging.getLogger("tf2onnx")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)  # It prints tracebacks, where the error below will do.
+    try:
+        model, _ = tf2onnx.convert.from_function(
+            function,
+            function.input_signature,
+            opset=_OPSET,
+            custom_op_handlers={"Bitcast": (_bitcast, []), "Erfc": (_erfc, [])},
+        )
+    finally:
+        logger.setLevel(level)
+    graphs, foreign = [model.graph], set()
+    while graphs:
+        graph = graphs.pop()
+        for node in graph.node:
+            graphs += [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+            if not onnx.defs.has(node.op_type):
+                foreign.add(node.op_type)
+    if foreign:
+        raise ValueError(
+            f"ONNX has none of the operations {', '.join(sorted(foreign))}, which the model's "
+            f"{name} needs."
+        )
+    model.graph.name = name
+    return model.SerializeToString()
+
+
+def _bitcast(graph, node, name, args):
+    """Floats that are transposed as the integers of their bits are transposed as floats."""
+    around = [node.inputs[0], *graph.find_output_consumers(node.output[0])]
+    if any(other.type == "Transpose" for other in around):
+        node.type = "Identity"
+
+
+def _erfc(graph, node, name, args):
+    """`1 - erf(x)`, of which GELU is made."""
+    graph.remove_node(name)
+    erf = graph.make_node("Erf", node.input).output[0]
+    one = graph.make_const(f"{name}_one", np.array(1, "float32")).output[0]
+    graph.make_node("Sub", [one, erf], name=name, outputs=node.output)

@@ -1,0 +1,62 @@
+"""Weights as constants of a graph."""
+
+from collections.abc import Sequence
+
+import keras
+import tensorflow as tf
+
+# Protobuf takes 2 GB; what is not weights needs some of it.
+_MOST_FROZEN = 2**31 - 2**26
+
+
+class Frozen(keras.StatelessScope):
+    """In its scope a variable reads as a constant of the graph that is being traced.
+
+    A constant of an outer graph would come into a loop's body as an argument, and not be packed.
+
+    Args:
+        variables, what, instead: As of `check_size`.
+
+    Raises:
+        ValueError: If they are too large, or become so since several graphs hold a weight each.
+    """
+
+    def __init__(self, variables: Sequence[keras.Variable], what: str, instead: str):
+        super().__init__()
+        check_size(variables, what, instead)
+        self._messages = what, instead
+        self._values = {id(variable): variable.numpy() for variable in variables}
+        self._constants = {}
+        self._size = 0
+
+    def get_current_value(self, variable: keras.Variable) -> tf.Tensor:
+        key = tf.compat.v1.get_default_graph(), id(variable)
+        if key not in self._constants:
+            value = self._values[id(variable)]
+            self._size += value.nbytes
+            _check(self._size, *self._messages)
+            self._constants[key] = tf.constant(value)
+        return self._constants[key]
+
+
+def check_size(variables: Sequence[keras.Variable], what: str, instead: str) -> None:
+    """Refuses to freeze more than a graph can hold, before it takes minutes to find out.
+
+    Args:
+        variables: The Keras variables.
+        what: What writes them into a graph, such as "freeze".
+        instead: What to do instead.
+
+    Raises:
+        ValueError: If they are too large.
+    """
+    size = sum(v.value.dtype.size * v.value.shape.num_elements() for v in variables)
+    _check(size, what, instead)
+
+
+def _check(size, what, instead):
+    if size > _MOST_FROZEN:
+        raise ValueError(
+            f"{what} writes the weights, {size / 1e9:.2f} GB, into the graph, and a graph's file "
+            f"holds at most {_MOST_FROZEN / 1e9:.2f} GB (protobuf's limit): {instead}."
+        )

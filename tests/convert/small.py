@@ -1,0 +1,24 @@
+"""A small model of each architecture, with weights that make unlike translations."""
+
+import keras
+import numpy as np
+
+from keras_mt.models import ARCHITECTURES, built
+
+SIZES = {"num_layers": 1, "num_heads": 4, "d_ff": 48, "max_length": 64, "d_model": 32}
+
+
+def small(name, tokenizer):
+    """One of `ARCHITECTURES`, with the arguments of its preset where they are not sizes."""
+    keras.utils.set_random_seed(1)
+    architecture = ARCHITECTURES[name]
+    preset = architecture.presets["tiny"]["model"]
+    sizes = {n: size for n, size in SIZES.items() if n in preset or n == "max_length"}
+    if name == "mixture_of_experts":
+        sizes["sparse_step"] = 1
+    model = built(architecture.from_preset("tiny", vocab_size=tokenizer.vocab_size, **sizes))
+    random = np.random.default_rng(1)
+    for weight in model.weights:  # Biases and norms that nothing can fold away.
+        if "seed" not in weight.path:
+            weight.assign(weight + 0.1 * random.normal(size=weight.shape))
+    return model

@@ -1,0 +1,100 @@
+"""Models in LiteRT's format: its interpreter, without TensorFlow, finds what ours finds."""
+
+import json
+
+import numpy as np
+import pytest
+import sacrebleu
+import tensorflow as tf
+from ai_edge_litert.interpreter import Interpreter
+from click.testing import CliRunner
+from small import small
+
+from keras_mt import Translator
+from keras_mt.cli import main
+from keras_mt.convert import from_huggingface, to_litert
+from keras_mt.data import phrasebook
+from keras_mt.models import ARCHITECTURES
+
+
+@pytest.fixture(scope="module")
+def sources():
+    return list(dict.fromkeys(pair[0] for pair in phrasebook.pairs("test")))[:200]
+
+
+def translations(folder, tokenizer, sources):
+    ids = json.loads((folder / "ids.json").read_text())
+    run = Interpreter(str(folder / "model.tflite"), num_threads=1).get_signature_runner()
+    found = []
+    for row in tokenizer.pieces(tf.constant(sources)).to_list():
+        source = [*ids["before_source"], *row, *ids["after_source"]]
+        outputs = run(source=np.array([source], np.int32))
+        found.append(outputs["tokens"][0, 0, : outputs["lengths"][0, 0]].tolist())
+    texts = tokenizer.text(tf.ragged.constant(found, dtype=tf.int32)).numpy()
+    return [text.decode() for text in texts]
+
+
+def test_it_translates_as_ours_does(load, run_dir, sources, tmp_path):
+    arguments = [str(run_dir), str(tmp_path / "litert"), "--format", "litert"]
+    result = CliRunner().invoke(main, ["export", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    ours = load(split_sentences=False)
+    assert translations(tmp_path / "litert", ours.tokenizer, [*sources, ""]) == ours([*sources, ""])
+    assert (tmp_path / "litert" / "tokenizer.model").read_bytes() == ours.tokenizer.model
+    # Weights that stay variables would not be in the file.
+    size = (tmp_path / "litert" / "model.tflite").stat().st_size
+    assert size > 4 * ours.models[0].count_params()
+
+
+@pytest.mark.long
+def test_in_8_bits_it_translates_almost_the_same(load, sources, tmp_path):
+    ours = load(beam_size=1, split_sentences=False)
+    to_litert(ours, tmp_path / "int8", "int8")
+    found = translations(tmp_path / "int8", ours.tokenizer, sources)
+    assert sacrebleu.corpus_bleu(found, [ours(sources)]).score > 95
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_whatever_the_architecture(name, load, sources, tmp_path):
+    tokenizer = load().tokenizer
+    options = {"early_stopping": True, "force_end": True, "min_length": 3, "max_length": 12}
+    translator = Translator(small(name, tokenizer), tokenizer, 2, **options)
+    to_litert(translator, tmp_path / "litert")
+    ours = translator(sources[:20])
+    assert len(set(ours)) > 3
+    assert translations(tmp_path / "litert", tokenizer, sources[:20]) == ours
+
+
+@pytest.mark.long
+def test_of_several_languages_it_is_between_two(golden, sources, tmp_path):
+    translator = from_huggingface(golden / "m2m_100")
+    translator.source_language = None
+    with pytest.raises(ValueError, match="source_language must be given"):
+        to_litert(translator, tmp_path / "litert")
+    translator.source_language, translator.target_language = "pt", "en"
+    to_litert(translator, tmp_path / "litert")
+    ours = translator(sources[:30])
+    assert len(set(ours)) > 1
+    assert translations(tmp_path / "litert", translator.tokenizer, sources[:30]) == ours
+
+
+@pytest.mark.long
+def test_an_operation_that_litert_has_not_is_named(load, tmp_path):
+    with pytest.raises(ValueError, match="none of the operations TensorScatterMin"):
+        to_litert(load(no_repeat_ngram_size=2), tmp_path / "litert")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_litert_has_not_is_refused(load, tmp_path):
+    translator = load()
+    models, folder = translator.models, tmp_path / "litert"
+    with pytest.raises(ValueError, match="LiteRT takes one model, no ensemble: 2"):
+        to_litert(Translator(models * 2, translator.tokenizer), folder)
+    with pytest.raises(ValueError, match="leave temperature out"):
+        to_litert(load(temperature=1.0), folder)
+    with pytest.raises(ValueError, match="quantization must be int8"):
+        to_litert(translator, folder, "int16")
+    with pytest.raises(FileExistsError, match="is not overwritten"):
+        to_litert(translator, tmp_path)
+    assert not list(tmp_path.iterdir())
