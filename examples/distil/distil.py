@@ -6,7 +6,7 @@ usage: python examples/distil/distil.py translate TEACHER FOLDER --data DATA --s
        keras-mt train --data DISTILLED.tsv --source en --target de --output STUDENT ...
        python examples/distil/distil.py compare RUN_DIR ... --data DATA --source en --target de
            --output RESULTS.jsonl [--picture PICTURE] [--systems NAME,...] [--beam-size N]
-           [--tokenize NAME] [--rounds N]
+           [--tokenize NAME] [--rounds N] [--source-language CODE] [--target-language CODE]
 
 translate has the teacher, a run folder, translate the training split into FOLDER, shard by shard.
 Broken off, the same command goes on. Processes and machines that see FOLDER share the work by
@@ -17,7 +17,7 @@ filter leaves out the worst by the teacher's score, and those far longer or shor
 writes a corpus whose validation split is the original one.
 
 compare measures BLEU, chrF, speed and size of each run, as it is deployed, and of the same run in
-CTranslate2 where that is installed.
+CTranslate2 where that is installed. The languages are for runs of several.
 """
 
 import argparse
@@ -82,6 +82,8 @@ def main():
     step.add_argument("--tokenize", default="13a", help="sacreBLEU's tokenizer")
     step.add_argument("--beam-size", type=int, default=4)
     step.add_argument("--rounds", type=int, default=3)
+    step.add_argument("--source-language", metavar="CODE")
+    step.add_argument("--target-language", metavar="CODE")
     step.add_argument("--systems", type=systems, default=[*SYSTEMS], metavar="NAME,...")
 
     arguments = vars(parser.parse_args())
@@ -284,7 +286,7 @@ SYSTEMS = {
 
 
 def compare(
-    runs, data, source, target, output, picture, split, tokenize, beam_size, rounds, systems
+    runs, data, source, target, *, split, output, picture, tokenize, rounds, systems, **options
 ):
     """Writes a JSON line for each run in each system, prints the table, and draws the picture.
 
@@ -301,14 +303,14 @@ def compare(
         raise ValueError("The run folders must have names of their own: the table shows them.")
     with tempfile.TemporaryDirectory() as folder:
         loaded = [
-            each for run in runs for each in load_systems(run, Path(folder), beam_size, systems)
+            each for run in runs for each in load_systems(run, Path(folder), systems, **options)
         ]
         for line, run in loaded:
             translations = run(sources)
             for name, metric in metrics.items():
                 line[name] = round(metric.corpus_score(translations, [references]).score, 2)
                 line[f"{name}_signature"] = str(metric.get_signature())
-            line |= {"beam_size": beam_size, "sentences": len(sources), "threads": 1}
+            line |= {"sentences": len(sources), "threads": 1}
             line["seconds"] = {clock: [] for clock in clocks}
         for _ in range(rounds):
             for line, run in loaded:
@@ -333,12 +335,14 @@ def compare(
         draw(lines, picture)
 
 
-def load_systems(run, folder, beam_size, systems):
+def load_systems(run, folder, systems, beam_size, **languages):
     """For each system that can have the run: what there is to say of it, and its function."""
-    # CTranslate2 knows this stopping rule alone. It takes lines whole.
-    translator = Translator.load(
-        run, beam_size=beam_size, early_stopping=True, split_sentences=False
-    )
+    if not RunFolder(run).load_tokenizer().languages:
+        languages = {}
+    # CTranslate2 knows this stopping rule alone, and takes lines whole.
+    search = {"beam_size": beam_size, "early_stopping": True, "split_sentences": False}
+    search |= {name: code for name, code in languages.items() if code is not None}
+    translator = Translator.load(run, **search)
     config = translator.models[0].get_config()
     names = ("num_encoder_layers", "num_decoder_layers")
     layers = {name: config[name] for name in names if name in config}
@@ -363,6 +367,7 @@ def load_systems(run, folder, beam_size, systems):
                 "system": system,
                 "parameters": translator.models[0].count_params(),
                 **layers,
+                **search,
                 "megabytes": round(sum(file.stat().st_size for file in files) / 1e6, 2),
             },
             function,
@@ -386,10 +391,12 @@ def theirs(directory, translator):
     tokenizer, beam_size = translator.tokenizer, translator.options.beam_size
     codes = (translator.source_language, translator.target_language)
     names = as_strings(tokenizer.id_to_string(tf.range(tokenizer.target_vocab_size)))
+    names = [name or f"<unused{i}>" for i, name in enumerate(names)]  # As they are written.
     ids = {name: i for i, name in enumerate(names)}
     options = {"beam_size": beam_size, "max_batch_size": 256, "batch_type": "examples"}
-    forbidden = {*tokenizer.forbidden_ids, getattr(tokenizer, "unk_id", 1)}
-    options["suppress_sequences"] = [[names[i]] for i in sorted(forbidden) if names[i]]
+    limit = translator.models[0].max_length
+    options |= {"max_input_length": limit, "max_decoding_length": min(256, limit - 1)}
+    options["suppress_sequences"] = [[names[i]] for i in tokenizer.forbidden_ids]
 
     def run(sources):
         pieces = tokenizer.pieces(tf.constant(sources))
