@@ -4,6 +4,8 @@ import importlib
 import json
 import math
 import random
+import re
+import shlex
 from pathlib import Path
 
 import matplotlib.image
@@ -151,12 +153,29 @@ def test_filter_keeps_a_line_a_line(distil, small, tmp_path):
         ),
     ],
 )
-def test_what_is_wrong_is_named(arguments, message, distil, monkeypatch, capsys):
+def test_what_is_wrong_is_named(arguments, message, distil, capsys):
     corpus = ["--data", "phrasebook", "--source", "pt", "--target", "en"]
-    monkeypatch.setattr("sys.argv", ["distil.py", *arguments, *corpus])
     with pytest.raises(SystemExit):
-        distil.main()
+        distil.arguments_of([*arguments, *corpus])
     assert message in capsys.readouterr().err
+
+
+def test_the_readme_asks_for_options_that_exist(distil):
+    from keras_mt.cli import main
+
+    text = (ROOT / "examples/distil/README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    asked = []
+    for line in "".join(blocks).replace("\\\n", "").splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:2] == ["python", "examples/distil/distil.py"]:
+            step, _ = distil.arguments_of(words[2:])
+            asked.append(step.__name__)
+        elif words:
+            assert words[:2] == ["keras-mt", "train"], line
+            main.commands["train"].make_context("train", words[2:])
+            asked.append("train")
+    assert set(asked) == {"translate", "filter_", "train", "compare"}
 
 
 @pytest.mark.long

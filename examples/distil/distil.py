@@ -50,6 +50,15 @@ from keras_mt.serving import ExportedTranslator
 
 
 def main():
+    step, arguments = arguments_of()
+    try:
+        step(**arguments)
+    except (ValueError, OSError) as error:
+        sys.exit(f"error: {error}")
+
+
+def arguments_of(line=None):
+    """The function of a command line, and its arguments."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -86,11 +95,8 @@ def main():
     step.add_argument("--target-language", metavar="CODE")
     step.add_argument("--systems", type=systems, default=[*SYSTEMS], metavar="NAME,...")
 
-    arguments = vars(parser.parse_args())
-    try:
-        arguments.pop("step")(**arguments)
-    except (ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
+    arguments = vars(parser.parse_args(line))
+    return arguments.pop("step"), arguments
 
 
 def part(text):
