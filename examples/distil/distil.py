@@ -55,6 +55,8 @@ def main():
         step(**arguments)
     except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("stopped; give the same command again to go on.")
 
 
 def arguments_of(line=None):
@@ -223,8 +225,8 @@ def filter_(folder, output, keep, most_ratio):
             "command that translates again."
         )
     # Twice through the files: the lengths and the scores alone are held.
-    sizes = np.array([measures(row) for row in rows(paths)])
-    kept, counts = choose(*sizes.T, keep, most_ratio)
+    columns = np.fromiter(map(measures, rows(paths)), np.dtype((float, 3))).T
+    kept, counts = choose(*columns, keep, most_ratio)
     corpus = work["data"], work["source"], work["target"]
     with written_whole(output) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write(f"{work['source']}\t{work['target']}\tsplit\n")
