@@ -320,6 +320,7 @@ def compare(
                 line[f"{name}_signature"] = str(metric.get_signature())
             line |= {"sentences": len(sources), "threads": 1}
             line["seconds"] = {clock: [] for clock in clocks}
+            print(f"{line['run']}, {line['system']}: BLEU {line['bleu']}", file=sys.stderr)
         for _ in range(rounds):
             for line, run in loaded:
                 starts = {name: clock() for name, clock in clocks.items()}
@@ -420,7 +421,9 @@ def theirs(directory, translator):
         ]
         found = model.translate_batch(texts, target_prefix=prefix, **options)
         found = [[ids[piece] for piece in result.hypotheses[0]] for result in found]
-        return as_strings(tokenizer.text(tf.ragged.constant(found, dtype=tf.int32)))
+        flat = tf.constant([*itertools.chain(*found)], tf.int32)
+        found = tf.RaggedTensor.from_row_lengths(flat, [len(row) for row in found])
+        return as_strings(tokenizer.text(found))
 
     return run
 
