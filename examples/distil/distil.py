@@ -313,8 +313,9 @@ def compare(
         loaded = [
             each for run in runs for each in load_systems(run, Path(folder), systems, **options)
         ]
-        for line, run in loaded:
-            translations = run(sources)
+        loaded = [(line, prepare(sources), run, finish) for line, (prepare, run, finish) in loaded]
+        for line, prepared, run, finish in loaded:
+            translations = finish(run(prepared))
             for name, metric in metrics.items():
                 line[name] = round(metric.corpus_score(translations, [references]).score, 2)
                 line[f"{name}_signature"] = str(metric.get_signature())
@@ -322,12 +323,12 @@ def compare(
             line["seconds"] = {clock: [] for clock in clocks}
             print(f"{line['run']}, {line['system']}: BLEU {line['bleu']}", file=sys.stderr)
         for _ in range(rounds):
-            for line, run in loaded:
+            for line, prepared, run, _ in loaded:
                 starts = {name: clock() for name, clock in clocks.items()}
-                run(sources)
+                run(prepared)
                 for name, clock in clocks.items():
                     line["seconds"][name].append(round(clock() - starts[name], 4))
-    lines = [line for line, _ in loaded]
+    lines = [line for line, *_ in loaded]
     packages = ("keras_mt", "keras", "tensorflow", "ctranslate2", "sacrebleu")
     for line in lines:
         line["sentences_per_second"] = {
@@ -345,7 +346,7 @@ def compare(
 
 
 def load_systems(run, folder, systems, beam_size, **languages):
-    """For each system that can have the run: what there is to say of it, and its function."""
+    """For each system that can have the run: what there is to say of it, and its functions."""
     if not RunFolder(run).load_tokenizer().languages:
         languages = {}
     # CTranslate2 knows this stopping rule alone, and takes lines whole.
@@ -389,11 +390,11 @@ def ours(directory):
     def run(sources):
         return [found[0].text if found else "" for found in exported.hypotheses(sources)]
 
-    return run
+    return list, run, list
 
 
 def theirs(directory, translator):
-    """CTranslate2 with the same tokenizer: it takes pieces and gives them."""
+    """CTranslate2, which takes pieces and gives them: our tokenizer is no part of its time."""
     import ctranslate2
 
     model = ctranslate2.Translator(str(directory), intra_threads=1, inter_threads=1)
@@ -407,7 +408,7 @@ def theirs(directory, translator):
     options |= {"max_input_length": limit, "max_decoding_length": min(256, limit - 1)}
     options["suppress_sequences"] = [[names[i]] for i in tokenizer.forbidden_ids]
 
-    def run(sources):
+    def prepare(sources):
         pieces = tokenizer.pieces(tf.constant(sources))
         prefix = None
         if tokenizer.languages:
@@ -419,13 +420,19 @@ def theirs(directory, translator):
         texts = [
             as_strings(row) for row in tf.RaggedTensor.from_row_splits(texts, pieces.row_splits)
         ]
-        found = model.translate_batch(texts, target_prefix=prefix, **options)
+        return texts, prefix
+
+    def run(prepared):
+        texts, prefix = prepared
+        return model.translate_batch(texts, target_prefix=prefix, **options)
+
+    def finish(found):
         found = [[ids[piece] for piece in result.hypotheses[0]] for result in found]
         flat = tf.constant([*itertools.chain(*found)], tf.int32)
         found = tf.RaggedTensor.from_row_lengths(flat, [len(row) for row in found])
         return as_strings(tokenizer.text(found))
 
-    return run
+    return prepare, run, finish
 
 
 def as_strings(tensor):
