@@ -1,0 +1,510 @@
+"""A small student from a big teacher: sequence-level distillation (Kim and Rush 2016).
+
+usage: python examples/distil/distil.py translate TEACHER FOLDER --data DATA --source en --target de
+           [--part 1/2] [--shard-lines N] [--set KEY=VALUE ...]
+       python examples/distil/distil.py filter FOLDER DISTILLED.tsv [--keep 0.95] [--most-ratio 2]
+       keras-mt train --data DISTILLED.tsv --source en --target de --output STUDENT ...
+       python examples/distil/distil.py compare RUN_DIR ... --data DATA --source en --target de
+           --output RESULTS.jsonl [--picture PICTURE] [--systems NAME,...] [--beam-size N]
+           [--tokenize NAME] [--rounds N] [--source-language CODE] [--target-language CODE]
+
+translate has the teacher, a run folder, translate the training split into FOLDER, shard by shard.
+Broken off, the same command goes on. Processes and machines that see FOLDER share the work by
+--part 1/2 and --part 2/2. --set is any option of a Translator, such as beam_size=5 or
+target_language=deu_Latn.
+
+filter leaves out the worst by the teacher's score, and those far longer or shorter than usual, and
+writes a corpus whose validation split is the original one.
+
+compare measures BLEU, chrF, speed and size of each run, as it is deployed, and of the same run in
+CTranslate2 where that is installed. The languages are for runs of several.
+"""
+
+import argparse
+import datetime
+import hashlib
+import itertools
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from importlib import metadata
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import sacrebleu
+import tensorflow as tf
+from matplotlib.figure import Figure
+
+from keras_mt import Translator
+from keras_mt.convert import to_ctranslate2
+from keras_mt.data import has_split, load_corpus
+from keras_mt.files import written_whole
+from keras_mt.run_folder import RunFolder
+from keras_mt.serving import ExportedTranslator
+
+
+def main():
+    step, arguments = arguments_of()
+    try:
+        step(**arguments)
+    except (ValueError, OSError) as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("stopped; give the same command again to go on.")
+
+
+def arguments_of(line=None):
+    """The function of a command line, and its arguments."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    steps = parser.add_subparsers(required=True, metavar="translate|filter|compare")
+    corpus = argparse.ArgumentParser(add_help=False)
+    for name in ("--data", "--source", "--target"):
+        corpus.add_argument(name, required=True)
+
+    step = steps.add_parser("translate", parents=[corpus])
+    step.set_defaults(step=translate)
+    step.add_argument("teacher", metavar="TEACHER")
+    step.add_argument("folder", type=Path, metavar="FOLDER")
+    step.add_argument("--part", type=part, default=(1, 1), metavar="I/N")
+    step.add_argument("--shard-lines", type=int, default=2048, metavar="N")
+    step.add_argument("--set", type=setting, action="append", default=[], metavar="KEY=VALUE")
+
+    step = steps.add_parser("filter")
+    step.set_defaults(step=filter_)
+    step.add_argument("folder", type=Path, metavar="FOLDER")
+    step.add_argument("output", type=Path, metavar="DISTILLED.tsv")
+    step.add_argument("--keep", type=float, default=0.95, metavar="SHARE")
+    step.add_argument("--most-ratio", type=float, default=2.0, metavar="R")
+
+    step = steps.add_parser("compare", parents=[corpus])
+    step.set_defaults(step=compare)
+    step.add_argument("runs", nargs="+", metavar="RUN_DIR")
+    step.add_argument("--output", type=Path, required=True, metavar="RESULTS.jsonl")
+    step.add_argument("--picture", type=Path)
+    step.add_argument("--split", default="test")
+    step.add_argument("--tokenize", default="13a", help="sacreBLEU's tokenizer")
+    step.add_argument("--beam-size", type=int, default=4)
+    step.add_argument("--rounds", type=int, default=3)
+    step.add_argument("--source-language", metavar="CODE")
+    step.add_argument("--target-language", metavar="CODE")
+    step.add_argument("--systems", type=systems, default=[*SYSTEMS], metavar="NAME,...")
+
+    arguments = vars(parser.parse_args(line))
+    return arguments.pop("step"), arguments
+
+
+def part(text):
+    """I/N, of which I is from 1 to N."""
+    index, _, number = text.partition("/")
+    if not (index.isdigit() and number.isdigit() and 1 <= int(index) <= int(number)):
+        raise argparse.ArgumentTypeError(f"must be I/N, such as 1/2. Received: {text}")
+    return int(index), int(number)
+
+
+def setting(text):
+    """KEY=VALUE, the value as JSON or else as it stands."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"must be KEY=VALUE. Received: {text}")
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value
+
+
+def systems(text):
+    """Names of systems, commas between them."""
+    names = text.split(",")
+    if unknown := [name for name in names if name not in SYSTEMS]:
+        raise argparse.ArgumentTypeError(
+            f"there is no system {unknown[0]}; there are {', '.join(SYSTEMS)}"
+        )
+    return names
+
+
+def translate(teacher, folder, data, source, target, part, shard_lines, set):
+    """The teacher's translations of the training split: FOLDER/work.json and FOLDER/shard-*.jsonl.
+
+    A shard is a run of lines of the corpus, and is there whole or not at all.
+    """
+    if shard_lines < 1:
+        raise ValueError(f"--shard-lines must be at least 1. Received: {shard_lines}")
+    pairs = load_corpus(data, source, target, "train")
+    work = {
+        "data": str(Path(data).resolve()) if Path(data).exists() else data,
+        "source": source,
+        "target": target,
+        "options": dict(set),
+        "shard_lines": shard_lines,
+        "teacher": file_digest(RunFolder(teacher).model_file),
+        **corpus_digest(pairs),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    begin(folder, work)
+    index, parts = part
+    translator, pairs = None, pairs.as_numpy_iterator()
+    for number, path in enumerate(shards(folder, work)):
+        lines = list(itertools.islice(pairs, shard_lines))
+        if number % parts != index - 1 or path.exists():
+            continue
+        if translator is None:
+            translator = Translator.load(teacher, **work["options"])
+        start = time.perf_counter()
+        lines = [[side.decode("utf-8") for side in pair] for pair in lines]
+        # It sorts them by length, and translates those of like length together.
+        found = translator.hypotheses([line[0] for line in lines])
+        with written_whole(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+            for (text, reference), hypotheses in zip(lines, found, strict=True):
+                best = hypotheses[0] if hypotheses else None
+                row = {"source": text, "reference": reference}
+                row |= {"translation": best.text, "score": best.score} if best else {}
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        rate = len(lines) / (time.perf_counter() - start)
+        print(f"{path.name}: {len(lines):,} lines, {rate:.1f} a second", flush=True)
+    missing = sum(not path.exists() for path in shards(folder, work))
+    print(f"{folder}: {work['lines']:,} lines; {missing} shards are missing")
+
+
+def begin(folder, work):
+    """Writes what the shards are of, or checks that those that are there are of the same."""
+    path = folder / "work.json"
+    if not path.exists():
+        with written_whole(path) as temporary:
+            temporary.write_text(json.dumps(work, indent=2) + "\n")
+    before = json.loads(path.read_text())
+    other = [name for name in work if name != "data" and work[name] != before.get(name)]
+    if other:
+        raise ValueError(
+            f"{folder} holds translations with another {' and '.join(other)}: give a new folder, "
+            "or what they were begun with."
+        )
+
+
+def shards(folder, work):
+    number = -(-work["lines"] // work["shard_lines"])
+    return [folder / f"shard-{i:05}-of-{number:05}.jsonl" for i in range(number)]
+
+
+def file_digest(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def corpus_digest(pairs):
+    found, lines = hashlib.sha256(), 0
+    for pair in pairs.as_numpy_iterator():
+        found.update(b"\n".join(pair) + b"\n")
+        lines += 1
+    return {"corpus": found.hexdigest(), "lines": lines}
+
+
+def filter_(folder, output, keep, most_ratio):
+    """The pairs of source and translation that are kept, as a corpus in one file."""
+    if not 0 < keep <= 1:
+        raise ValueError(f"--keep must be above 0 and at most 1. Received: {keep}")
+    if most_ratio < 1:
+        raise ValueError(f"--most-ratio must be at least 1. Received: {most_ratio}")
+    if output.suffix != ".tsv":
+        raise ValueError(f"{output} must end in .tsv, as keras-mt train takes it.")
+    path = folder / "work.json"
+    if not path.exists():
+        raise ValueError(f"{folder} has no work.json: translate into it first.")
+    work = json.loads(path.read_text())
+    paths = shards(folder, work)
+    if missing := [path.name for path in paths if not path.exists()]:
+        raise ValueError(
+            f"{folder} lacks {len(missing)} of {len(paths)} shards, {missing[0]} first: give the "
+            "command that translates again."
+        )
+    # Twice through the files: the lengths and the scores alone are held.
+    columns = np.fromiter(map(measures, rows(paths)), np.dtype((float, 3))).T
+    kept, counts = choose(*columns, keep, most_ratio)
+    corpus = work["data"], work["source"], work["target"]
+    with written_whole(output) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        file.write(f"{work['source']}\t{work['target']}\tsplit\n")
+        for row in itertools.compress(rows(paths), kept):
+            pair = (in_a_column(row[side]) for side in ("source", "translation"))
+            file.write("\t".join(pair) + "\ttrain\n")
+        if has_split(*corpus, "validation"):
+            for sides in load_corpus(*corpus, "validation").as_numpy_iterator():
+                pair = (in_a_column(side.decode("utf-8")) for side in sides)
+                file.write("\t".join(pair) + "\tvalidation\n")
+    print(json.dumps(counts))
+
+
+def rows(paths):
+    for path in paths:
+        with open(path, encoding="utf-8", newline="\n") as file:
+            yield from map(json.loads, file)
+
+
+def measures(row):
+    """The characters of the source and of the translation, and the score."""
+    translation = row.get("translation", "").strip()
+    return len(row["source"].strip()), len(translation), row.get("score", -np.inf)
+
+
+def choose(source_lengths, target_lengths, scores, keep, most_ratio):
+    """Which translations are kept: a Boolean array, and why others are not, a dict of numbers.
+
+    A translation's ratio is that of its length to its source's, in characters, over the median of
+    these: so what is usual between the two languages is 1. It must be from 1 / most_ratio to
+    most_ratio. Of those that are not empty the share `keep` with the best scores is kept, of equal
+    ones the first.
+    """
+    there = (source_lengths > 0) & (target_lengths > 0) & np.isfinite(scores)
+    if not there.any():
+        raise ValueError("No translation has a text and a score.")
+    ratios = target_lengths / np.maximum(source_lengths, 1)
+    ratios = ratios / np.median(ratios[there])
+    usual = (ratios <= most_ratio) & (ratios * most_ratio >= 1)
+    order = np.argsort(np.where(there, -scores, np.inf), kind="stable")
+    good = np.zeros(len(scores), bool)
+    good[order[: round(keep * there.sum())]] = True
+    kept = there & usual & good
+    return kept, {
+        "lines": len(kept),
+        "kept": int(kept.sum()),
+        "empty": int((~there).sum()),
+        "of_unusual_length": int((there & ~usual).sum()),
+        "of_low_score": int((there & ~good).sum()),
+        "least_score": round(float(scores[kept].min()), 4) if kept.any() else None,
+    }
+
+
+def in_a_column(text):
+    return " ".join(text.split())
+
+
+# What each run is measured as: its package, and its precision. Each takes one thread.
+SYSTEMS = {
+    "keras_mt-float32": {},
+    "keras_mt-bfloat16": {"dtype": "bfloat16", "freeze": True},
+    "ctranslate2-float32": {},
+    "ctranslate2-int8": {"quantization": "int8"},
+}
+
+
+def compare(
+    runs, data, source, target, *, split, output, picture, tokenize, rounds, systems, **options
+):
+    """Writes a JSON line for each run in each system, prints the table, and draws the picture.
+
+    All load first and then take turns, one thread each, for so many rounds after one to warm up.
+    """
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    metrics = {"bleu": sacrebleu.BLEU(tokenize=tokenize), "chrf": sacrebleu.CHRF()}
+    pairs = list(load_corpus(data, source, target, split).as_numpy_iterator())
+    sources, references = ([pair[side].decode("utf-8") for pair in pairs] for side in (0, 1))
+    clocks = {"processor": time.process_time, "wall": time.perf_counter}
+    names = {Path(run).name for run in runs}
+    if len(names) < len(runs):
+        raise ValueError("The run folders must have names of their own: the table shows them.")
+    with tempfile.TemporaryDirectory() as folder:
+        loaded = [
+            each for run in runs for each in load_systems(run, Path(folder), systems, **options)
+        ]
+        loaded = [(line, prepare(sources), run, finish) for line, (prepare, run, finish) in loaded]
+        for line, prepared, run, finish in loaded:
+            translations = finish(run(prepared))
+            for name, metric in metrics.items():
+                line[name] = round(metric.corpus_score(translations, [references]).score, 2)
+                line[f"{name}_signature"] = str(metric.get_signature())
+            line |= {"sentences": len(sources), "threads": 1}
+            line["seconds"] = {clock: [] for clock in clocks}
+            print(f"{line['run']}, {line['system']}: BLEU {line['bleu']}", file=sys.stderr)
+        for _ in range(rounds):
+            for line, prepared, run, _ in loaded:
+                starts = {name: clock() for name, clock in clocks.items()}
+                run(prepared)
+                for name, clock in clocks.items():
+                    line["seconds"][name].append(round(clock() - starts[name], 4))
+    lines = [line for line, *_ in loaded]
+    packages = ("keras_mt", "keras", "tensorflow", "ctranslate2", "sacrebleu")
+    for line in lines:
+        line["sentences_per_second"] = {
+            name: round(len(sources) / statistics.median(each), 1)
+            for name, each in line["seconds"].items()
+        }
+        line |= {"date": datetime.date.today().isoformat(), "machine": machine()}
+        line["versions"] = {name: metadata.version(name) for name in packages if installed(name)}
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(output) as temporary:
+        temporary.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    print(table(lines))
+    if picture:
+        draw(lines, picture)
+
+
+def load_systems(run, folder, systems, beam_size, **languages):
+    """For each system that can have the run: what there is to say of it, and its functions."""
+    if not RunFolder(run).load_tokenizer().languages:
+        languages = {}
+    # CTranslate2 knows this stopping rule alone, and takes lines whole.
+    search = {"beam_size": beam_size, "early_stopping": True, "split_sentences": False}
+    search |= {name: code for name, code in languages.items() if code is not None}
+    translator = Translator.load(run, **search)
+    config = translator.models[0].get_config()
+    names = ("num_encoder_layers", "num_decoder_layers")
+    layers = {name: config[name] for name in names if name in config}
+    for system in systems:
+        options = SYSTEMS[system]
+        directory = folder / Path(run).name / system / "1"
+        directory.parent.mkdir(parents=True)
+        if system.startswith("keras_mt"):
+            translator.export(directory, **options)
+            function = ours(directory)
+        else:
+            try:
+                to_ctranslate2(translator, directory, **options)
+            except ValueError as error:
+                print(f"{system} of {run} is left out: {error}", file=sys.stderr)
+                continue
+            function = theirs(directory, translator)
+        files = [file for file in directory.rglob("*") if file.is_file()]
+        yield (
+            {
+                "run": Path(run).name,
+                "system": system,
+                "parameters": translator.models[0].count_params(),
+                **layers,
+                **search,
+                "megabytes": round(sum(file.stat().st_size for file in files) / 1e6, 2),
+            },
+            function,
+        )
+
+
+def ours(directory):
+    exported = ExportedTranslator(directory)
+
+    def run(sources):
+        return [found[0].text if found else "" for found in exported.hypotheses(sources)]
+
+    return list, run, list
+
+
+def theirs(directory, translator):
+    """CTranslate2, which takes pieces and gives them: our tokenizer is no part of its time."""
+    import ctranslate2
+
+    model = ctranslate2.Translator(str(directory), intra_threads=1, inter_threads=1)
+    tokenizer, beam_size = translator.tokenizer, translator.options.beam_size
+    codes = (translator.source_language, translator.target_language)
+    names = as_strings(tokenizer.id_to_string(tf.range(tokenizer.target_vocab_size)))
+    names = [name or f"<unused{i}>" for i, name in enumerate(names)]  # As they are written.
+    ids = {name: i for i, name in enumerate(names)}
+    options = {"beam_size": beam_size, "max_batch_size": 256, "batch_type": "examples"}
+    limit = translator.models[0].max_length
+    options |= {"max_input_length": limit, "max_decoding_length": min(256, limit - 1)}
+    options["suppress_sequences"] = [[names[i]] for i in tokenizer.forbidden_ids]
+
+    def prepare(sources):
+        pieces = tokenizer.pieces(tf.constant(sources))
+        prefix = None
+        if tokenizer.languages:
+            source, target = (tf.fill([len(sources)], code) for code in codes)
+            pieces = tokenizer.source_ids(pieces, source, target)
+            forced = tokenizer.id_to_string(tokenizer.forced_ids(target[:1])[0])
+            prefix = [as_strings(forced)] * len(sources)
+        texts = tokenizer.source_id_to_string(pieces.flat_values)
+        texts = [
+            as_strings(row) for row in tf.RaggedTensor.from_row_splits(texts, pieces.row_splits)
+        ]
+        return texts, prefix
+
+    def run(prepared):
+        texts, prefix = prepared
+        return model.translate_batch(texts, target_prefix=prefix, **options)
+
+    def finish(found):
+        found = [[ids[piece] for piece in result.hypotheses[0]] for result in found]
+        flat = tf.constant([*itertools.chain(*found)], tf.int32)
+        found = tf.RaggedTensor.from_row_lengths(flat, [len(row) for row in found])
+        return as_strings(tokenizer.text(found))
+
+    return prepare, run, finish
+
+
+def as_strings(tensor):
+    return [text.decode("utf-8", "replace") for text in tensor.numpy()]
+
+
+def installed(package):
+    try:
+        return bool(metadata.version(package))
+    except metadata.PackageNotFoundError:
+        return False
+
+
+def machine():
+    model = platform.processor()
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next((x.split(": ")[1] for x in lines if x.startswith("model name")), model)
+    return f"{os.cpu_count()} cores, {model}"
+
+
+def table(lines):
+    """The table in Markdown."""
+    columns = ["", "system", "parameters", "BLEU", "chrF", "sentences/s", "MB"]
+    found = [columns, ["---", "---", *["---:"] * (len(columns) - 2)]]
+    for line in lines:
+        found.append([
+            line["run"], line["system"], f"{line['parameters']:,}", f"{line['bleu']:.1f}",
+            f"{line['chrf']:.1f}", f"{line['sentences_per_second']['processor']:.0f}",
+            f"{line['megabytes']:.1f}",
+        ])  # fmt: skip
+    return "".join(f"| {' | '.join(line)} |\n" for line in found)
+
+
+# Okabe and Ito's colours, which the colour-blind tell apart.
+STYLES = {
+    "keras_mt-float32": ("#0072B2", "o"),
+    "keras_mt-bfloat16": ("#56B4E9", "s"),
+    "ctranslate2-float32": ("#D55E00", "^"),
+    "ctranslate2-int8": ("#E69F00", "v"),
+}
+
+
+def draw(lines, path):
+    """BLEU against sentences a second: a mark for each run, a line through those of a system."""
+    figure = Figure(figsize=(8, 4.8), layout="constrained")
+    axes = figure.subplots()
+    for system in dict.fromkeys(line["system"] for line in lines):
+        colour, mark = STYLES[system]
+        found = [line for line in lines if line["system"] == system]
+        found.sort(key=lambda line: line["sentences_per_second"]["processor"])
+        rates = [line["sentences_per_second"]["processor"] for line in found]
+        bleu = [line["bleu"] for line in found]
+        axes.plot(rates, bleu, color=colour, marker=mark, markersize=6, linewidth=1, label=system)
+        for line, *place in zip(found, rates, bleu, strict=True):
+            axes.annotate(
+                line["run"], place, xytext=(5, 4), textcoords="offset points", fontsize=8,
+                color="0.35", parse_math=False,
+            )  # fmt: skip
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:.0f}")
+    axes.xaxis.set_minor_formatter("{x:.0f}")
+    axes.set_xlabel("sentences a second of processor time, one thread")
+    axes.set_ylabel("BLEU")
+    axes.margins(x=0.15)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.3)
+    figure.legend(loc="outside right center", frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(path) as temporary:
+        figure.savefig(temporary, dpi=150)
+
+
+if __name__ == "__main__":
+    main()

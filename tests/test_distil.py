@@ -1,0 +1,214 @@
+"""The steps of examples/distil, on a few dozen sentences."""
+
+import importlib
+import json
+import math
+import random
+import re
+import shlex
+from pathlib import Path
+
+import matplotlib.image
+import pytest
+from conftest import ROOT
+
+from keras_mt.data import load_corpus
+
+
+@pytest.fixture(scope="module")
+def distil():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "examples/distil"))
+        yield importlib.import_module("distil")
+
+
+@pytest.fixture(scope="module")
+def small(corpus, tmp_path_factory):
+    """A corpus of 36 training pairs."""
+    folder = tmp_path_factory.mktemp("small")
+    for language in ("pt", "en"):
+        for split, lines in (("train", 36), ("validation", 8), ("test", 8)):
+            name = f"{language}.{split}.txt"
+            text = (corpus / name).read_text(encoding="utf-8").splitlines(keepends=True)
+            (folder / name).write_text("".join(text[:lines]), encoding="utf-8")
+    return folder
+
+
+def shards(folder):
+    return {path.name: path.read_text(encoding="utf-8") for path in folder.glob("shard-*")}
+
+
+def test_translation_goes_on_where_it_was(distil, small, load, run_dir, tmp_path, monkeypatch):
+    # So it is traced once.
+    monkeypatch.setattr(distil.Translator, "load", lambda _, **options: load(**options))
+
+    def translate(folder, part=(1, 1), shard_lines=10, data=small, **options):
+        corpus = (data, "pt", "en")
+        distil.translate(run_dir, tmp_path / folder, *corpus, part, shard_lines, options.items())
+
+    translate("unbroken", beam_size=2)
+    unbroken = shards(tmp_path / "unbroken")
+    rows = [json.loads(line) for name in sorted(unbroken) for line in unbroken[name].splitlines()]
+    pairs = load_corpus(small, "pt", "en", "train").as_numpy_iterator()
+    assert [(row["source"], row["reference"]) for row in rows] == [
+        tuple(side.decode() for side in pair) for pair in pairs
+    ]
+    assert all(row["translation"] and row["score"] < 0 for row in rows)
+    assert [len(text.splitlines()) for _, text in sorted(unbroken.items())] == [10, 10, 10, 6]
+
+    calls, hypotheses = [], distil.Translator.hypotheses
+
+    def broken_off(self, texts):
+        calls.append(texts)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return hypotheses(self, texts)
+
+    monkeypatch.setattr(distil.Translator, "hypotheses", broken_off)
+    with pytest.raises(KeyboardInterrupt):
+        translate("parts", part=(1, 2), beam_size=2)
+    assert len(shards(tmp_path / "parts")) == 1
+    with pytest.raises(ValueError, match=r"lacks 3 of 4 shards, shard-00001-of-00004\.jsonl first"):
+        distil.filter_(tmp_path / "parts", tmp_path / "x.tsv", 1.0, 2.0)
+    translate("parts", part=(2, 2), beam_size=2)
+    translate("parts", part=(1, 2), beam_size=2)
+    assert shards(tmp_path / "parts") == unbroken
+    assert len(calls) == 5  # What was there was not done again.
+
+    for name, other in {
+        "options": {"beam_size": 3},
+        "shard_lines": {"beam_size": 2, "shard_lines": 9},
+    }.items():
+        with pytest.raises(ValueError, match=f"with another {name}:"):
+            translate("parts", **other)
+
+
+def write_shards(distil, folder, rows, data, shard_lines=50):
+    work = {"data": str(data), "source": "pt", "target": "en"}
+    work |= {"lines": len(rows), "shard_lines": shard_lines}
+    folder.mkdir()
+    (folder / "work.json").write_text(json.dumps(work))
+    for i, path in enumerate(distil.shards(folder, work)):
+        part = rows[i * shard_lines : (i + 1) * shard_lines]
+        path.write_text("".join(json.dumps(row) + "\n" for row in part))
+
+
+def by_hand(rows, keep, most_ratio):
+    """The filter, a row at a time."""
+    there = [i for i, row in enumerate(rows) if row.get("translation", "").strip()]
+    ratios = {i: len(rows[i]["translation"]) / len(rows[i]["source"]) for i in there}
+    middle = sorted(ratios.values())
+    half = len(middle) // 2
+    median = middle[half] if len(middle) % 2 else (middle[half - 1] + middle[half]) / 2
+    best = sorted(there, key=lambda i: (-rows[i]["score"], i))[: round(keep * len(there))]
+    return [i for i in sorted(best) if 1 / most_ratio <= ratios[i] / median <= most_ratio]
+
+
+@pytest.mark.parametrize(("keep", "most_ratio"), [(1.0, 3.0), (0.8, 1.5), (0.5, 100.0)])
+def test_filter(keep, most_ratio, distil, small, tmp_path, capsys):
+    draw = random.Random(1)
+    rows = []
+    for i in range(171):
+        row = {"source": f"s{i}" + "a" * draw.randint(0, 30), "reference": "r"}
+        if i % 7:  # Of the others one is empty and one has no translation.
+            text = f"t{i}" + "b" * draw.randint(0, 60)
+            row |= {"translation": text, "score": -draw.randint(1, 40) / 16}  # Some are equal.
+        elif i % 2:
+            row |= {"translation": " ", "score": 0.0}
+        rows.append(row)
+    write_shards(distil, tmp_path / "taught", rows, small)
+    distil.filter_(tmp_path / "taught", tmp_path / "distilled.tsv", keep, most_ratio)
+    expected = by_hand(rows, keep, most_ratio)
+    assert 20 < len(expected) < 146 + (keep == 1)
+
+    def read(data, split):
+        return list(load_corpus(data, "pt", "en", split).as_numpy_iterator())
+
+    assert read(tmp_path / "distilled.tsv", "train") == [
+        (rows[i]["source"].encode(), rows[i]["translation"].encode()) for i in expected
+    ]
+    assert read(tmp_path / "distilled.tsv", "validation") == read(small, "validation")
+    counts = json.loads(capsys.readouterr().out)
+    assert counts["lines"] == 171 and counts["kept"] == len(expected) and counts["empty"] == 25
+    least = min(rows[i]["score"] for i in expected)
+    assert math.isclose(counts["least_score"], least, abs_tol=1e-4)
+
+
+def test_filter_keeps_a_line_a_line(distil, small, tmp_path):
+    row = {"source": "a\tb", "reference": "", "translation": "c\r\nd", "score": -1.0}
+    write_shards(distil, tmp_path / "taught", [row], small)
+    distil.filter_(tmp_path / "taught", tmp_path / "distilled.tsv", 1.0, 2.0)
+    lines = (tmp_path / "distilled.tsv").read_text().splitlines()
+    assert lines[:2] == ["pt\ten\tsplit", "a b\tc d\ttrain"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["translate", "x", "y", "--part", "3/2"], "must be I/N, such as 1/2. Received: 3/2"),
+        (["translate", "x", "y", "--set", "beam"], "must be KEY=VALUE. Received: beam"),
+        (
+            ["compare", "x", "--output", "y", "--systems", "marian"],
+            "no system marian; there are ke",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(arguments, message, distil, capsys):
+    corpus = ["--data", "phrasebook", "--source", "pt", "--target", "en"]
+    with pytest.raises(SystemExit):
+        distil.arguments_of([*arguments, *corpus])
+    assert message in capsys.readouterr().err
+
+
+def test_the_readme_asks_for_options_that_exist(distil):
+    from keras_mt.cli import main
+
+    text = (ROOT / "examples/distil/README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    asked = []
+    for line in "".join(blocks).replace("\\\n", "").splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:2] == ["python", "examples/distil/distil.py"]:
+            step, _ = distil.arguments_of(words[2:])
+            asked.append(step.__name__)
+        elif words:
+            assert words[:2] == ["keras-mt", "train"], line
+            main.commands["train"].make_context("train", words[2:])
+            asked.append("train")
+    assert set(asked) == {"translate", "filter_", "train", "compare"}
+
+
+@pytest.mark.long
+def test_the_four_steps(python, small, run_dir, tmp_path):
+    corpus = ["--source", "pt", "--target", "en"]
+    script, results = ROOT / "examples/distil/distil.py", tmp_path / "results.jsonl"
+    for command in (
+        [script, "translate", run_dir, tmp_path / "taught", "--data", small, *corpus],
+        [script, "filter", tmp_path / "taught", tmp_path / "distilled.tsv"],
+        [
+            "-m", "keras_mt", "train", "--data", tmp_path / "distilled.tsv", *corpus,
+            "--tokenizer", run_dir, "--set", "num_layers=1", "--set", "d_model=32",
+            "--set", "num_heads=2", "--set", "d_ff=32", "--steps", "3",
+            "--output", tmp_path / "student",
+        ],
+        [
+            script, "compare", run_dir, tmp_path / "student", "--data", small, *corpus,
+            "--beam-size", "2", "--rounds", "1",
+            "--systems", "keras_mt-float32,ctranslate2-float32",
+            "--output", results, "--picture", tmp_path / "results.png",
+        ],
+    ):  # fmt: skip
+        result = python(*command)
+        assert result.returncode == 0, result.stderr
+    lines = [json.loads(line) for line in results.read_text().splitlines()]
+    assert {line["run"] for line in lines} == {Path(run_dir).name, "student"}
+    assert len(lines) == 4
+    by_system = {(line["run"], line["system"]): line for line in lines}
+    teacher = by_system[Path(run_dir).name, "keras_mt-float32"]
+    assert teacher["bleu"] == by_system[Path(run_dir).name, "ctranslate2-float32"]["bleu"] > 30
+    for line in lines:
+        assert line["sentences"] == 8 and line["sentences_per_second"]["processor"] > 0
+        assert line["bleu"] <= teacher["bleu"] + 1 and line["megabytes"] > 0.01
+        row = f"| {line['run']} | {line['system']} | {line['parameters']:,} | {line['bleu']:.1f} |"
+        assert row in result.stdout
+    assert matplotlib.image.imread(tmp_path / "results.png").shape[0] > 400
