@@ -244,6 +244,10 @@ def import_huggingface(directory: str | os.PathLike, run_dir: str | os.PathLike)
     Raises:
         FileExistsError: If the run folder is there.
         FileNotFoundError, ValueError: As in `from_huggingface`.
+
+    Example:
+
+    >>> import_huggingface("opus-mt-en-de", "runs/opus_en_de")  # doctest: +SKIP
     """
     run_dir = Path(run_dir)
     check_new(run_dir)
@@ -293,7 +297,7 @@ def _local(directory):
     if importlib.util.find_spec("huggingface_hub") is None:
         raise FileNotFoundError(
             f"There is no folder {path}. If it is a model's name on the hub, "
-            "`pip install huggingface_hub` to have it fetched."
+            "pip install 'keras_mt[hub]' to have it fetched."
         )
     import huggingface_hub
 
