@@ -194,6 +194,11 @@ class TrainingOptions(LanguageOptions):
     Raises:
         TypeError: If there is no option of a name.
         ValueError: If an option is impossible, or two do not go together.
+
+    Example:
+
+    >>> TrainingOptions(preset="base", epochs=3).epochs
+    3
     """
 
     weights: Sequence[int] | None = option(
@@ -470,6 +475,15 @@ class SearchOptions:
         penalty: Keskar et al. 2019, CTRL (https://arxiv.org/abs/1909.05858), on log-probabilities;
         top-p: Holtzman et al. 2020, The Curious Case of Neural Text Degeneration
         (https://arxiv.org/abs/1904.09751).
+
+    Example:
+
+    >>> SearchOptions(beam_size=2, n_best=2).length_penalty
+    1.0
+    >>> SearchOptions(beam_size=2, n_best=3)
+    Traceback (most recent call last):
+    ...
+    ValueError: n_best must be at most beam_size=2. Received: n_best=3
     """
 
     beam_size: int | None = option(

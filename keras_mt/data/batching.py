@@ -50,6 +50,11 @@ class CorpusCounts:
         source_tokens, target_tokens: Numbers of tokens, with the ends, without padding.
         padding: Share of padding in the batches.
         max_length: The longest side allowed.
+
+    Example:
+
+    >>> batches.counts.batches, batches.counts.too_long  # doctest: +SKIP
+    (137, 0)
     """
 
     pairs: int

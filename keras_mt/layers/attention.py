@@ -422,8 +422,8 @@ class CausalSelfAttention(MultiHeadAttention):
     Args:
         num_heads: Number of heads; must divide the width of the input unless `key_dim` is given.
         dropout: Rate of dropout on the attention weights, at least 0 and below 1.
-        key_dim, value_dim, use_bias, kernel_initializer, bias_initializer, num_key_value_heads,
-            rotary_base: By keyword, as in `MultiHeadAttention`.
+        key_dim, value_dim, use_bias, kernel_initializer: By keyword, as in `MultiHeadAttention`.
+        bias_initializer, num_key_value_heads, rotary_base: By keyword too.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:

@@ -124,7 +124,13 @@ def leaving_together(strategy: tf.distribute.Strategy) -> Iterator[None]:
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process is the one that writes files."""
+    """Whether this process is the one that writes files.
+
+    Example:
+
+    >>> is_chief(tf.distribute.get_strategy())
+    True
+    """
     resolver = strategy.cluster_resolver
     if resolver is None or not resolver.cluster_spec().jobs:
         return True
@@ -136,7 +142,12 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
 def distributed(
     strategy: tf.distribute.Strategy, make_dataset: Callable
 ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
-    """The dataset of all replicas, from a function that makes one for a shard as `Batches` does."""
+    """The dataset of all replicas, from a function that makes one for a shard as `Batches` does.
+
+    Example:
+
+    >>> distributed(strategy, lambda shard: batches.stream(shard=shard))  # doctest: +SKIP
+    """
     replicas = strategy.num_replicas_in_sync
     if replicas == 1:
         return make_dataset((0, 1))

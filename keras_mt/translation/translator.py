@@ -36,6 +36,11 @@ class Hypothesis(NamedTuple):
         score: Its log-probability / length ** length_penalty, where repetitions count with the
             `repetition_penalty`.
         tokens: Its pieces with the end, each with its log-probability, where asked for.
+
+    Example:
+
+    >>> Hypothesis("The book is on the table.", -0.05).text
+    'The book is on the table.'
     """
 
     text: str
@@ -49,6 +54,12 @@ class Score(NamedTuple):
     Attributes:
         log_prob: Its log-probability.
         tokens: Its pieces with the end, each with its log-probability.
+
+    Example:
+
+    >>> score = Score(-1.5, [("▁The", -0.5), ("▁book", -0.75), ("</s>", -0.25)])
+    >>> round(score.perplexity, 4)
+    1.6487
     """
 
     log_prob: float

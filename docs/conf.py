@@ -1,0 +1,54 @@
+"""The site: `make docs`."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from keras_mt.version import __version__ as release
+
+project = "keras_mt"
+author = copyright = "The keras_mt maintainers"
+version = release
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_click",
+    "sphinx_copybutton",
+]
+exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
+html_theme = "furo"
+html_title = f"keras_mt {release}"
+
+# Docstrings are Keras's kind: Google's sections, and single backticks around code.
+default_role = "code"
+napoleon_custom_sections = [("Call arguments", "params_style"), "Reference"]
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autodoc_inherit_docstrings = False
+autodoc_default_options = {"members": True, "imported-members": True, "show-inheritance": False}
+autosummary_generate = False
+
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 3
+nb_execution_mode = "off"  # `make notebooks` runs them; what they gave is kept in them.
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+
+
+def setup(app):
+    app.connect("source-read", link_outside)
+
+
+def link_outside(app, name, source):
+    """Pages that are not of the site, such as the README: by a link to the file."""
+    text = source[0].replace("](../CHANGELOG.md)", "](changelog.md)")
+    source[0] = re.sub(r"\]\((\.\./[^)]+\.md)\)", r"](path:\1)", text)
