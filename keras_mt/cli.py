@@ -294,7 +294,7 @@ def average(run_dir, output, last, dtype, architecture):
     from keras_mt.training import average_run
 
     if len(architecture) > 1:
-        raise click.UsageError("A run has one --architecture.")
+        raise click.UsageError("Give --architecture once: a run has one model.")
     average_run(run_dir, output, last, dtype, *architecture)
     click.echo(f"averaged {last} checkpoints into {output}")
 

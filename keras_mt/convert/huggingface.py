@@ -188,7 +188,7 @@ class _Folder:
         try:
             sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError:
-            raise ValueError(f"{self.path / name} is no SentencePiece model.") from None
+            raise ValueError(f"{self.path / name} is not a SentencePiece model.") from None
         return model
 
 

@@ -70,7 +70,7 @@ class Seq2Seq(Configured):
         if longest > self.max_length:
             raise ValueError(
                 f"The batches hold sentences of up to max_length={longest} tokens, and the model "
-                f"takes max_length={self.max_length}: give Batches the model's, or the model more."
+                f"takes max_length={self.max_length}: make one of them like the other."
             )
 
     def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> Cache:

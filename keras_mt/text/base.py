@@ -173,7 +173,7 @@ class BaseTokenizer(abc.ABC):
         Raises:
             ValueError: If the tokenizer knows of one segmentation alone, as this one does.
         """
-        raise ValueError(f"{type(self).__name__} knows one segmentation of a text alone.")
+        raise ValueError(f"{type(self).__name__} knows only one segmentation of a text.")
 
     @property
     @abc.abstractmethod

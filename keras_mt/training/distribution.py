@@ -67,7 +67,7 @@ def choose_strategy(devices: int | None = None) -> tf.distribute.Strategy:
     """The strategy that `distribute` returns, with Keras left as it is."""
     cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
     if "ps" in cluster:
-        raise ValueError("TF_CONFIG names parameter servers; give workers alone.")
+        raise ValueError("TF_CONFIG names parameter servers; only workers are supported.")
     workers = sum(len(cluster.get(job, ())) for job in ("chief", "worker"))
     if devices is not None and (workers > 1 or os.environ.get("TPU_NAME")):
         raise ValueError(

@@ -357,8 +357,8 @@ def _check_base(begun, base):
     """Refuses another model under adapters than they were trained on."""
     if begun.fingerprints["init"] != digest(base[1]):
         raise ValueError(
-            f"The weights of {base[0]} are others than when the run began, which keeps what it "
-            "adds to them alone: put them back, or give another output folder."
+            f"The weights of {base[0]} have changed since the run began, and its checkpoints hold "
+            "only what is added to them: put them back, or give another output folder."
         )
 
 
@@ -441,8 +441,8 @@ def _fingerprinted(config, begun, base, batches, validation, report):
     names = [*corpora, f"the split validation of {corpora[0]}"]
     if len(before) != len(now):
         raise ValueError(
-            f"The run began with {len(before)} sets of pairs, validation among them, and now there "
-            f"are {len(now)}: give it the same data, or another output folder."
+            f"The run began with {len(before)} corpora, counting validation, and now there are "
+            f"{len(now)}: give it the same data, or another output folder."
         )
     for name, old, new in zip(names, before, now, strict=False):
         if old == new:
@@ -582,7 +582,7 @@ def _last_step(options, batches):
     average, saved = options.average, math.ceil(last_step / checkpoint_steps)
     if average > saved:
         raise ValueError(
-            f"average={average} takes as many checkpoints, and with {checkpoint_steps=} a run "
+            f"average={average} needs that many checkpoints, and with {checkpoint_steps=} a run "
             f"of {last_step} steps has {saved}."
         )
     return last_step
