@@ -97,10 +97,9 @@ lint: $(VENV)/installed-lint
 docs: $(VENV)/installed-docs
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs auto docs docs/_build/html
 
-# Runs the notebooks and keeps their output.
+# Runs the notebooks and keeps what they show.
 notebooks: $(VENV)/installed-docs
-	cd docs/notebooks && for each in *.ipynb; do \
-		$(CURDIR)/$(BIN)/jupyter execute --inplace $$each || exit 1; done
+	$(BIN)/python docs/run_notebooks.py
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14) \

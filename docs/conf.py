@@ -39,16 +39,23 @@ autosummary_generate = False
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
-nb_execution_mode = "off"  # `make notebooks` runs them; what they gave is kept in them.
+nb_execution_mode = "off"  # `make notebooks` runs them; what they show is kept in them.
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 
 
 def setup(app):
     app.connect("source-read", link_outside)
+    app.connect("autodoc-process-docstring", set_formulas)
 
 
 def link_outside(app, name, source):
     """Pages that are not of the site, such as the README: by a link to the file."""
     text = source[0].replace("](../CHANGELOG.md)", "](changelog.md)")
     source[0] = re.sub(r"\]\((\.\./[^)]+\.md)\)", r"](path:\1)", text)
+
+
+def set_formulas(app, what, name, thing, options, lines):
+    """Indented formulas as they are written, not as a quotation."""
+    text = re.sub(r"(?m)^(?![.:]|- )(\S.*):\n\n(?= {4}\S)", r"\1::\n\n", "\n".join(lines))
+    lines[:] = text.split("\n")
