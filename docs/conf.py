@@ -1,5 +1,6 @@
 """The site: `make docs`."""
 
+import inspect
 import os
 import re
 import sys
@@ -34,7 +35,7 @@ napoleon_use_ivar = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_inherit_docstrings = False
-autodoc_default_options = {"members": True, "imported-members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True, "imported-members": True}
 autosummary_generate = False
 
 myst_enable_extensions = ["colon_fence"]
@@ -47,6 +48,7 @@ copybutton_prompt_is_regexp = True
 def setup(app):
     app.connect("source-read", link_outside)
     app.connect("autodoc-process-docstring", set_formulas)
+    app.connect("autodoc-process-signature", constructor)
 
 
 def link_outside(app, name, source):
@@ -59,3 +61,12 @@ def set_formulas(app, what, name, thing, options, lines):
     """Indented formulas as they are written, not as a quotation."""
     text = re.sub(r"(?m)^(?![.:]|- )(\S.*):\n\n(?= {4}\S)", r"\1::\n\n", "\n".join(lines))
     lines[:] = text.split("\n")
+
+
+def constructor(app, what, name, thing, options, signature, returns):
+    """A class's arguments from its constructor, which Keras hides behind `__new__`."""
+    if what == "class" and inspect.isfunction(thing.__init__):
+        own = inspect.signature(thing.__init__)
+        shown = [p.replace(annotation=p.empty) for p in list(own.parameters.values())[1:]]
+        return str(inspect.Signature(shown)), returns
+    return signature, returns

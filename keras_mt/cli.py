@@ -392,7 +392,7 @@ def export(
     "--prefixes",
     type=click.File("rb"),
     metavar="FILE",
-    help="What each translation shall begin with, a line for each line.",
+    help="What each translation begins with: one line for each line of FILE.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with the scores.")
 @click.option("--token-scores", is_flag=True, help="The log-probability of each token too.")

@@ -203,7 +203,8 @@ def from_huggingface(directory: str | os.PathLike) -> Translator:
     """A translator from a folder of MarianMT, M2M-100 or NLLB, as transformers writes them.
 
     It decodes as the folder's generation_config.json says, and takes each line whole, as
-    transformers does; `split_sentences` of `keras_mt.Translator` is what else there is.
+    transformers does. `keras_mt.Translator(translator.models, translator.tokenizer,
+    split_sentences=True)` goes sentence by sentence.
 
     Args:
         directory: The folder, with config.json, the weights (model.safetensors, also in shards,

@@ -103,7 +103,7 @@ class Batches:
             pair in each epoch, or None for the most probable one. A batch holds the pairs that it
             would hold without, so that it may become wider.
         weights: How often an epoch sees each corpus, a list of integers; None for once.
-        max_ratio: Pairs of which one side has over so many times the other's tokens are left out,
+        max_ratio: Pairs with one side more than this many times as long as the other are left out,
             and counted; None for none.
         deduplicate: Whether pairs that repeat an earlier pair of their corpus are left out, and
             counted.

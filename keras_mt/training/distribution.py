@@ -47,7 +47,7 @@ def distribute(devices: int | None = None) -> tf.distribute.Strategy:
         The strategy: make and compile the model in its `scope()`.
 
     Raises:
-        ValueError: If there are not so many devices, or the environment names a cluster or a TPU,
+        ValueError: If there are fewer devices, or the environment names a cluster or a TPU,
             which are taken whole.
         RuntimeError: If there is more than one replica, and what Keras does with them cannot be
             mended in its version.

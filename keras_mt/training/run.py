@@ -254,7 +254,7 @@ def average_run(
         The new folder's path.
 
     Raises:
-        ValueError: If there are not so many checkpoints, or the model's class is not known.
+        ValueError: If there are fewer checkpoints, or the model's class is not known.
         FileExistsError: If the new folder is there.
 
     Reference:
@@ -471,7 +471,7 @@ def _builder(options, begun, config, base):
 
 
 def _given_architecture(options, begun):
-    """The class of a run's model: no file of a run makes anything be imported."""
+    """The class of a run's model: no file of a run causes anything to be imported."""
     name = begun.options["architecture"]
     if options.architecture is None and not _is_built_in(name):
         raise ValueError(

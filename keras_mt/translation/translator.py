@@ -240,7 +240,7 @@ class Translator(BaseTranslator):
 
     Call arguments:
         texts: A str, a list of str, or a string tensor `[batch]`.
-        prefixes: What each translation shall begin with, of the same type, or None.
+        prefixes: What each translation begins with, of the same type, or None.
         source_language, target_language: For a model of several languages: a code for all texts, or
             one for each, a list (a string tensor `[batch]` for a tensor). None, or "", for the
             translator's.
@@ -402,7 +402,7 @@ class Translator(BaseTranslator):
 
         Args:
             texts: List of str.
-            prefixes: List of str, what each translation shall begin with, or None.
+            prefixes: List of str, what each translation begins with, or None.
             token_scores: Whether to fill in the hypotheses' `tokens`.
             source_language, target_language: As in a call.
 
