@@ -53,8 +53,15 @@ def setup(app):
 
 def link_outside(app, name, source):
     """Pages that are not of the site, such as the README: by a link to the file."""
+
+    def link(match):
+        page = Path(app.srcdir, name).parent / match[1]
+        inside = page.resolve().is_relative_to(app.srcdir)
+        return match[0] if inside else f"](path:{match[1]})"
+
     text = source[0].replace("](../CHANGELOG.md)", "](changelog.md)")
-    source[0] = re.sub(r"\]\((\.\./[^)]+\.md)\)", r"](path:\1)", text)
+    text = text.replace("](../../CONTRIBUTING.md)", "](../contributing.md)")
+    source[0] = re.sub(r"\]\((\.\./[^)]+\.md)\)", link, text)
 
 
 def set_formulas(app, what, name, thing, options, lines):
