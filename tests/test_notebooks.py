@@ -32,7 +32,6 @@ def test_its_cells_run(name, eager, signatures_alone, monkeypatch, tmp_path):
 
     display = types.ModuleType("IPython.display")
     display.Image = image
-    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
     monkeypatch.setitem(sys.modules, "IPython.display", display)
     monkeypatch.setitem(keras.saving.get_custom_objects(), "notebook>Hybrid", None)
     monkeypatch.chdir(tmp_path)
