@@ -1,11 +1,14 @@
 # `make demo`: train on the embedded corpus, measure, export, translate. `make test`: the tests.
-# `make test-long`: those that take long. All make a virtual environment and install what they need.
+# `make test-long`: those that take long. `make docs`: the site. All make a virtual environment and
+# install what they need, and no more.
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 SERVING := $(CURDIR)/.venv-serving
-INSTALLED := $(VENV)/installed
+# The Pythons of `make test-versions`.
+OLDEST_PYTHON ?= python3.11
+NEWEST_PYTHON ?= python3.13
 
 PHRASEBOOK := --data phrasebook --source pt --target en
 RUN := runs/pt_en
@@ -15,9 +18,9 @@ EXPORT := saved_models/pt_en/1
 NEUTRAL := tests/layers tests/models tests/test_losses.py tests/test_metrics.py \
 	tests/test_schedules.py
 
-.PHONY: demo test test-long test-backends test-serving lint clean
+.PHONY: demo test test-long test-backends test-serving test-versions lint docs notebooks clean
 
-demo: $(INSTALLED)
+demo: $(VENV)/installed
 	$(BIN)/keras-mt train $(PHRASEBOOK) --preset tiny --output $(RUN) --epochs 8 --vocab-size 2000 \
 		--max-length 64 --batch-tokens 2048 --dropout 0.1 --warmup-steps 400 \
 		--checkpoint-steps 60 --average 5
@@ -29,11 +32,11 @@ demo: $(INSTALLED)
 		"Olá, como vai você?"
 
 # With ALL=1 those of test-long too, in one run that shares what they make.
-test: $(INSTALLED)
+test: $(VENV)/installed-test
 	$(BIN)/python -m pytest $(if $(ALL),,-m "not long")
 
-# Kills, clusters, the README's blocks, training on other backends.
-test-long: $(INSTALLED)
+# Kills, clusters, the documentation's blocks and notebooks, training on other backends.
+test-long: $(VENV)/installed-test
 	$(BIN)/python -m pytest -m long
 
 # Layers, models, losses, metrics and schedules on JAX and on torch, where there is no TensorFlow.
@@ -53,7 +56,7 @@ test-backends: .venv-jax/installed .venv-torch/installed
 	touch $@
 
 # An export answers the same in the versions that stock TensorFlow Serving is built on.
-test-serving: $(INSTALLED) $(SERVING)/installed
+test-serving: $(VENV)/installed-test $(SERVING)/installed
 	SERVING_PYTHON=$(SERVING)/bin/python $(BIN)/python -m pytest --numprocesses=0 \
 		tests/serving/test_server.py -k "session or replay"
 
@@ -64,16 +67,50 @@ $(SERVING)/installed: Makefile
 	$(SERVING)/bin/python -c 'import tensorflow; assert tensorflow.__version__ == "2.20.0"'
 	touch $@
 
-lint: $(INSTALLED)
+# The oldest versions that pyproject.toml allows on the oldest Python, and the newest on the newest;
+# TESTS=tests/layers for a part.
+test-versions: .venv-oldest/tested .venv-newest/tested
+
+.venv-%/tested: .venv-%/versions FORCE
+	.venv-$*/bin/python -m pytest -m "not long" $(TESTS)
+
+.venv-oldest/versions: pyproject.toml
+	$(OLDEST_PYTHON) -m venv --clear .venv-oldest
+	sed -n '/^dependencies/,/^]/s/^    "\([a-z-]*\)>=\([0-9.]*\).*/\1==\2/p' pyproject.toml \
+		> .venv-oldest/constraints.txt
+	.venv-oldest/bin/pip install --quiet --constraint .venv-oldest/constraints.txt \
+		--editable '.[test]'
+	touch $@
+
+.venv-newest/versions: pyproject.toml
+	$(NEWEST_PYTHON) -m venv --clear .venv-newest
+	.venv-newest/bin/pip install --quiet --editable '.[test]'
+	touch $@
+
+FORCE:
+
+lint: $(VENV)/installed-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-$(INSTALLED): pyproject.toml constraints.txt
+# Warnings, such as those of links that lead nowhere, are errors.
+docs: $(VENV)/installed-docs
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs auto docs docs/_build/html
+
+# Runs the notebooks and keeps what they show.
+notebooks: $(VENV)/installed-docs
+	$(BIN)/python docs/run_notebooks.py
+
+$(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14) \
 		and "keras_mt needs Python 3.11 to 3.13: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/installed-%: $(VENV)/installed
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$*]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(SERVING) .venv-jax .venv-torch build dist *.egg-info $(RUN) $(EXPORT)
+	rm -rf $(VENV) .venv-* build dist docs/_build *.egg-info $(RUN) $(EXPORT)

@@ -516,7 +516,7 @@ def average(run_dir, output, last, dtype, architecture):
     from keras_mt.training import average_run
 
     if len(architecture) > 1:
-        raise click.UsageError("A run has one --architecture.")
+        raise click.UsageError("Give --architecture once: a run has one model.")
     average_run(run_dir, output, last, dtype, *architecture)
     click.echo(f"averaged {last} checkpoints into {output}")
 
@@ -634,7 +634,7 @@ def export(
     "--prefixes",
     type=click.File("rb"),
     metavar="FILE",
-    help="What each translation shall begin with, a line for each line.",
+    help="What each translation begins with: one line for each line of FILE.",
 )
 @click.option(
     "--json",

@@ -8,6 +8,8 @@ from keras import ops
 from keras_mt.layers.types import DType, Tensor
 from keras_mt.layers.validation import check_rate
 
+__all__ = ["CrossEntropy", "SymmetricDivergence", "cross_entropy"]
+
 
 @keras.saving.register_keras_serializable(package="keras_mt")
 class CrossEntropy(keras.losses.Loss):

@@ -8,6 +8,8 @@ from keras import ops
 from keras_mt.layers.types import DType, Tensor
 from keras_mt.losses import CrossEntropy, check_holds_labels, classes, label_logits, real_tokens
 
+__all__ = ["Perplexity", "TokenAccuracy"]
+
 
 class _TokenMetric(keras.metrics.Mean):
     """A mean over the labels that are not padding."""

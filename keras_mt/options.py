@@ -169,7 +169,7 @@ class LanguageOptions:
 
     source_language: str | None = option(
         None,
-        "The source's language, of a model of several: a code of the model's, such as eng_Latn.",
+        "The source's language, for a model of several: one of its codes, such as eng_Latn.",
         shown="the run's, if it has one",
         kept="source_language",
         recipe=True,
@@ -196,11 +196,16 @@ class TrainingOptions(LanguageOptions):
     Raises:
         TypeError: If there is no option of a name.
         ValueError: If an option is impossible, or two do not go together.
+
+    Example:
+
+    >>> TrainingOptions(preset="base", epochs=3).epochs
+    3
     """
 
     weights: Sequence[int] | None = option(
         None,
-        "How often an epoch sees each corpus, in their order.",
+        "Times that an epoch goes through each corpus, in the order of data.",
         shown="once",
         kept="weights",
         flag="--weight",
@@ -215,7 +220,7 @@ class TrainingOptions(LanguageOptions):
     )
     lora: int | None = option(
         None,
-        "Train low-rank adapters of so many dimensions on the dense layers of init's model, and "
+        "Train low-rank adapters of this rank on the dense layers of init's model, and "
         "nothing else: less memory, and checkpoints of the adapters alone. model.keras has them "
         "merged.",
         least=1,
@@ -278,7 +283,7 @@ class TrainingOptions(LanguageOptions):
     )
     max_ratio: float | None = option(
         None,
-        "Leave out pairs of which one side has over so many times the other's tokens.",
+        "Leave out pairs with one side more than this many times as long as the other, in tokens.",
         least=1,
         shown="none is left out",
         kept="max_ratio",
@@ -340,7 +345,7 @@ class TrainingOptions(LanguageOptions):
     )
     rdrop: float | None = option(
         None,
-        "Weight of the R-Drop loss, such as 5: two forward passes that shall agree.",
+        "Weight of the R-Drop loss, such as 5: two forward passes are made to agree.",
         least=0,
         shown="0, or init's",
         kept="rdrop",
@@ -364,7 +369,7 @@ class TrainingOptions(LanguageOptions):
     )
     clip_norm: float | None = option(
         None,
-        "The greatest norm of all gradients together.",
+        "Clip the gradients, all of them together, to this norm.",
         above=0,
         shown="any, or init's",
         kept="clip_norm",
@@ -372,25 +377,24 @@ class TrainingOptions(LanguageOptions):
     )
     dtype: str = option(
         "float32",
-        "Of the computation; weights are kept in float32.",
+        "Dtype of the computation; weights are kept in float32.",
         choices=("float32", "mixed_bfloat16", "mixed_float16"),
         kept="dtype",
     )
     devices: int | None = option(
-        None, "Devices to train on; 1 for one alone.", least=1, shown="all GPUs"
+        None, "Number of devices of this machine to train on.", least=1, shown="all GPUs"
     )
     checkpoint_steps: int = option(500, "Steps from one checkpoint to the next.", least=1)
-    keep: int = option(5, "Last checkpoints to keep.", least=1)
+    keep: int = option(5, "Number of last checkpoints to keep.", least=1)
     average: int = option(
         1,
-        "Average the weights of so many last checkpoints, at most keep, into model.keras, as "
+        "Write the mean of this many last checkpoints, at most keep, into model.keras, as "
         "Vaswani et al. 2017 do with 5.",
         least=1,
     )
     bleu_epochs: int = option(
         0,
-        "Epochs from one measurement of BLEU and chrF on the validation split to the next; 0 for "
-        "none.",
+        "Measure BLEU and chrF of the validation split every so many epochs; 0 for none.",
         least=0,
     )
     bleu_tokenize: str = option(
@@ -399,13 +403,16 @@ class TrainingOptions(LanguageOptions):
         choices=_bleu_tokenizers,
     )
     monitor: str = option(
-        "val_loss", "What the next two go by.", choices=("val_loss", "val_bleu"), kept="monitor"
+        "val_loss",
+        "What keep_best and early_stopping go by.",
+        choices=("val_loss", "val_bleu"),
+        kept="monitor",
     )
     keep_best: bool = option(
         False, "Write the best weights into model.keras, not the last.", kept="keep_best"
     )
     early_stopping: int | None = option(
-        None, "Stop after so many measurements without a better one.", least=1, shown="never"
+        None, "Stop after this many measurements without an improvement.", least=1, shown="never"
     )
     tensorboard: bool = option(
         False,
@@ -481,6 +488,15 @@ class SearchOptions:
         penalty: Keskar et al. 2019, CTRL (https://arxiv.org/abs/1909.05858), on log-probabilities;
         top-p: Holtzman et al. 2020, The Curious Case of Neural Text Degeneration
         (https://arxiv.org/abs/1904.09751).
+
+    Example:
+
+    >>> SearchOptions(beam_size=2, n_best=2).length_penalty
+    1.0
+    >>> SearchOptions(beam_size=2, n_best=3)
+    Traceback (most recent call last):
+    ...
+    ValueError: n_best must be at most beam_size=2. Received: n_best=3
     """
 
     beam_size: int | None = option(
@@ -502,8 +518,8 @@ class SearchOptions:
     min_length: int = option(0, "The fewest tokens to generate, with the end.", least=0)
     early_stopping: str | bool = option(
         "never",
-        "When a search is over: never before nothing better can come; true: when beam_size "
-        "hypotheses have ended; false: when so many have, and none that lives would be better than "
+        "When a search is over. never: not until nothing better can come; true: when beam_size "
+        "hypotheses have ended; false: when that many have, and no live one would be better than "
         "the worst of them if it ended now. A sampled hypothesis goes on to its end.",
         choices=(True, False, "never"),
     )
@@ -524,7 +540,7 @@ class SearchOptions:
         least=1,
     )
     no_repeat_ngram_size: int = option(
-        0, "No hypothesis has the same so many tokens in a row twice; 0 allows all.", least=0
+        0, "No sequence of this many tokens occurs twice in a hypothesis; 0 allows all.", least=0
     )
     renormalize: bool = option(
         False,
@@ -537,10 +553,10 @@ class SearchOptions:
         above=0,
         shown="the best are searched for",
     )
-    top_k: int = option(0, "Sample from the so many most probable tokens; 0 means all.", least=0)
+    top_k: int = option(0, "Sample from this many most probable tokens; 0 means all.", least=0)
     top_p: float = option(
         1.0,
-        "Sample from the fewest tokens whose probabilities sum to so much; 1 means all.",
+        "Sample from the fewest tokens whose probabilities sum to this; 1 means all.",
         above=0,
         most=1,
     )
@@ -554,8 +570,8 @@ class SearchOptions:
             set_to(field.name, checked(field, getattr(self, field.name)))
         if self.samples and self.beam_size is not None:
             raise ValueError(
-                "beam_size is of a search for the best, and with a temperature n_best translations "
-                f"are sampled: leave beam_size out. Received: beam_size={self.beam_size}"
+                "beam_size does not go with a temperature, which samples n_best translations: "
+                f"leave beam_size out. Received: beam_size={self.beam_size}"
             )
         if not self.samples:
             set_to("beam_size", 4 if self.beam_size is None else self.beam_size)
@@ -566,11 +582,13 @@ class SearchOptions:
                 )
         if self.patience != 1 and self.early_stopping is not True:
             raise ValueError(
-                "patience is of early_stopping=True. "
+                "patience goes with early_stopping=True alone. "
                 f"Received: patience={self.patience}, early_stopping={self.early_stopping!r}"
             )
         if not self.samples and (self.top_k or self.top_p < 1):
-            raise ValueError("top_k and top_p are of sampling: give a temperature too, such as 1.")
+            raise ValueError(
+                "top_k and top_p narrow what is sampled: give a temperature too, such as 1."
+            )
 
     @property
     def beams(self) -> int:

@@ -16,6 +16,18 @@ from keras_mt.decoding import SearchNode
 from keras_mt.files import written_whole
 from keras_mt.run_folder import read_log
 
+__all__ = [
+    "alignment_figure",
+    "expert_load_figure",
+    "heads_figure",
+    "plot_alignment",
+    "plot_expert_load",
+    "plot_heads",
+    "plot_run",
+    "plot_search",
+    "search_figure",
+]
+
 _BLUE, _RED, _GREY = "#1f5fa8", "#c0392b", "#777777"
 _PALE = "#b8b8b8"
 
@@ -29,6 +41,10 @@ def plot_run(log: str | os.PathLike, path: str | os.PathLike) -> None:
 
     Raises:
         ValueError: If the log holds no step yet.
+
+    Example:
+
+    >>> plot_run("runs/en_de/log.csv", "training.png")  # doctest: +SKIP
     """
     rows = [row for row in read_log(Path(log)) if row["loss"] or row["val_loss"]]
     if not rows:
@@ -78,6 +94,10 @@ def plot_alignment(
         target_pieces: List of str.
         scores: Attention weights `[target_pieces, source_pieces]`, as `Translator.align` returns.
         path: The picture to write; its ending says the format.
+
+    Example:
+
+    >>> plot_alignment(["O", "livro"], ["The", "book"], np.eye(2), "alignment.png")
     """
     _save(alignment_figure(source_pieces, target_pieces, scores), path)
 
@@ -85,7 +105,14 @@ def plot_alignment(
 def alignment_figure(
     source_pieces: Sequence[str], target_pieces: Sequence[str], scores: np.ndarray
 ) -> Figure:
-    """The heat map of `plot_alignment`, a matplotlib figure."""
+    """The heat map of `plot_alignment`, a matplotlib figure.
+
+    Example:
+
+    >>> figure = alignment_figure(["O", "livro"], ["The", "book"], np.eye(2))
+    >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    ['The', 'book']
+    """
     scores = np.asarray(scores)
     longest = [max(map(len, pieces), default=0) for pieces in (source_pieces, target_pieces)]
     width = 1.6 + 0.45 * len(source_pieces) + 0.09 * longest[1]
@@ -131,7 +158,14 @@ def plot_heads(
 def heads_figure(
     query_pieces: Sequence[str], key_pieces: Sequence[str], scores: Sequence[np.ndarray]
 ) -> Figure:
-    """The maps of `plot_heads`, a row of them for each layer, a matplotlib figure."""
+    """The maps of `plot_heads`, a row of them for each layer, a matplotlib figure.
+
+    Example:
+
+    >>> words, heads = ["The", "book"], np.full((4, 2, 2), 0.5)
+    >>> len(heads_figure(words, words, [heads, heads]).axes)  # Two layers of four heads.
+    8
+    """
     scores = [np.asarray(each) for each in scores]
     size = len(query_pieces), len(key_pieces)
     if not scores or any(each.ndim != 3 or each.shape[1:] != size for each in scores):
@@ -193,7 +227,15 @@ def plot_search(nodes: Sequence[SearchNode], path: str | os.PathLike) -> None:
 
 
 def search_figure(nodes: Sequence[SearchNode]) -> Figure:
-    """The tree of `plot_search`, a matplotlib figure."""
+    """The tree of `plot_search`, a matplotlib figure.
+
+    Example:
+
+    >>> from keras_mt.decoding import SearchNode
+    >>> root = SearchNode("<s>", None, 0, 0.0, "kept", None)
+    >>> figure = search_figure([root, SearchNode("</s>", 0, 1, -0.1, "finished", -0.1)])
+    >>> figure.savefig("tree.png")
+    """
     if not nodes:
         raise ValueError("nodes must not be empty: the search looked at nothing.")
     best = _way_to_the_best(nodes)
@@ -302,7 +344,13 @@ def plot_expert_load(loads: Mapping[str, np.ndarray], path: str | os.PathLike) -
 
 
 def expert_load_figure(loads: Mapping[str, np.ndarray]) -> Figure:
-    """The histograms of `plot_expert_load`, a matplotlib figure."""
+    """The histograms of `plot_expert_load`, a matplotlib figure.
+
+    Example:
+
+    >>> len(expert_load_figure({"encoder": [0.2, 0.3, 0.5], "decoder": [0.4, 0.3, 0.3]}).axes)
+    2
+    """
     if not loads:
         raise ValueError("loads must not be empty: the model has no mixture of experts.")
     widths = [0.7 + 0.3 * len(load) for load in loads.values()]

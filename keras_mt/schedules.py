@@ -8,6 +8,8 @@ from keras import ops
 from keras_mt.layers.types import Tensor
 from keras_mt.layers.validation import check_positive
 
+__all__ = ["WarmupInverseSquareRoot"]
+
 
 @keras.saving.register_keras_serializable(package="keras_mt")
 class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):

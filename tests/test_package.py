@@ -1,6 +1,10 @@
 import ast
+import doctest
+import inspect
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
@@ -86,8 +90,38 @@ def test_public_signatures_have_type_hints():
     assert (ROOT / "keras_mt" / "py.typed").is_file()
 
 
-def test_docstring_examples_run():
-    import doctest
+def rooms():
+    """The modules whose names are public, each with a page in the API reference."""
+    import importlib
+
+    import keras_mt
+
+    names = {path.stem for path in (ROOT / "docs" / "api").glob("*.md")} - {"keras_mt", "command"}
+    assert names == {name for name in keras_mt.__all__ if name[0].islower()}
+    return {name: importlib.import_module(f"keras_mt.{name}") for name in sorted(names)}
+
+
+def test_every_public_name_has_an_entry_with_an_example():
+    for name, room in rooms().items():
+        page = (ROOT / "docs" / "api" / f"{name}.md").read_text(encoding="utf-8")
+        assert f".. automodule:: keras_mt.{name}\n" in page
+        for each in room.__all__:
+            thing = getattr(room, each)
+            if callable(thing):
+                assert ">>>" in thing.__doc__, f"{name}.{each}"
+            elif not inspect.ismodule(thing):  # Of a constant both stand in the page.
+                assert f".. py:data:: keras_mt.{name}.{each}\n" in page
+                assert re.search(rf"^>>> .*\b{each}\b", page, re.MULTILINE), f"{name}.{each}"
+
+
+def examples_of(path):
+    """The number of docstrings that have examples."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return sum(">>>" in (ast.get_docstring(n) or "") for n in nodes if isinstance(n, kinds))
+
+
+def test_docstring_examples_run(tmp_path, monkeypatch):
     import importlib
     import pkgutil
 
@@ -98,13 +132,19 @@ def test_docstring_examples_run():
     import keras_mt
     from keras_mt.layers import attention
 
+    monkeypatch.chdir(tmp_path)
+    names = {"keras": keras, "np": np, "tf": tf, "causal_mask": attention.causal_mask}
+    options = {"extraglobs": names, "optionflags": doctest.NORMALIZE_WHITESPACE}
     attempted = 0
     for module in pkgutil.walk_packages(keras_mt.__path__, "keras_mt."):
         if module.name.endswith("__main__"):
             continue
         loaded = importlib.import_module(module.name)
-        names = {"keras": keras, "np": np, "tf": tf, "causal_mask": attention.causal_mask}
-        result = doctest.testmod(loaded, extraglobs=names, optionflags=doctest.NORMALIZE_WHITESPACE)
+        found = [test for test in doctest.DocTestFinder().find(loaded) if test.examples]
+        assert len(found) == examples_of(Path(loaded.__file__)), module.name
+        result = doctest.testmod(loaded, **options)
         assert not result.failed, module.name
         attempted += result.attempted
-    assert attempted > 30
+    assert attempted > 100
+    for page in (ROOT / "docs" / "api").glob("*.md"):
+        assert not doctest.testfile(str(page), module_relative=False).failed, page

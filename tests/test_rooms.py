@@ -6,7 +6,7 @@ from conftest import ROOT
 
 # From below to above; rooms of one row do not import each other.
 ROWS = [
-    ("version", "files", "options", "augmentation"),
+    ("version", "augmentation", "extras", "files", "options"),
     ("layers",),
     ("losses", "schedules"),
     ("metrics", "models", "text"),

@@ -188,7 +188,7 @@ class _Folder:
         try:
             sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError:
-            raise ValueError(f"{self.path / name} is no SentencePiece model.") from None
+            raise ValueError(f"{self.path / name} is not a SentencePiece model.") from None
         return model
 
 
@@ -203,7 +203,8 @@ def from_huggingface(directory: str | os.PathLike) -> Translator:
     """A translator from a folder of MarianMT, M2M-100 or NLLB, as transformers writes them.
 
     It decodes as the folder's generation_config.json says, and takes each line whole, as
-    transformers does; `split_sentences` of `keras_mt.Translator` is what else there is.
+    transformers does. `keras_mt.Translator(translator.models, translator.tokenizer,
+    split_sentences=True)` goes sentence by sentence.
 
     Args:
         directory: The folder, with config.json, the weights (model.safetensors, also in shards,
@@ -241,6 +242,10 @@ def import_huggingface(directory: str | os.PathLike, run_dir: str | os.PathLike)
     Raises:
         FileExistsError: If the run folder is there.
         FileNotFoundError, ValueError: As in `from_huggingface`.
+
+    Example:
+
+    >>> import_huggingface("opus-mt-en-de", "runs/opus_en_de")  # doctest: +SKIP
     """
     run_dir = Path(run_dir)
     check_new(run_dir)
@@ -290,7 +295,7 @@ def _local(directory):
     if importlib.util.find_spec("huggingface_hub") is None:
         raise FileNotFoundError(
             f"There is no folder {path}. If it is a model's name on the hub, "
-            "`pip install huggingface_hub` to have it fetched."
+            "pip install 'keras_mt[hub]' to have it fetched."
         )
     import huggingface_hub
 

@@ -1,11 +1,11 @@
 """Models of ours in CTranslate2's format."""
 
-import importlib.util
 import os
 from pathlib import Path
 
 import keras
 
+from keras_mt.extras import require
 from keras_mt.files import check_new, written_whole
 from keras_mt.models import Transformer
 from keras_mt.options import QUANTIZATIONS
@@ -43,8 +43,7 @@ def to_ctranslate2(
             f"Received: quantization={quantization!r}"
         )
     check_new(directory)
-    if importlib.util.find_spec("ctranslate2") is None:
-        raise ValueError("This needs CTranslate2: pip install 'keras_mt[ctranslate2]'")
+    require("ctranslate2", "ctranslate2", "Export to CTranslate2")
     if len(translator.models) > 1:
         raise ValueError(f"CTranslate2 has no ensembles. Received: {len(translator.models)} models")
     spec = _spec(translator.models[0])

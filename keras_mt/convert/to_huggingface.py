@@ -51,13 +51,13 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
         raise ValueError(f"MarianMT has no ensembles. Received: {len(translator.models)} models")
     if type(model) is not Transformer or not isinstance(tokenizer, Tokenizer):
         raise ValueError(
-            "MarianMT has a place for a Transformer and a Tokenizer alone. "
+            "Only a Transformer with a Tokenizer can be written as a MarianMT. "
             f"Received: {type(model).__name__} and {type(tokenizer).__name__}"
         )
     config = model.get_config()
     for name, value in _FIXED.items():
         if config[name] != value:
-            raise ValueError(f"MarianMT has {name}={value!r} alone. Received: {config[name]!r}")
+            raise ValueError(f"MarianMT knows only {name}={value!r}. Received: {config[name]!r}")
     directory = Path(directory)
     directory.absolute().parent.mkdir(parents=True, exist_ok=True)
     with written_whole(directory) as folder:

@@ -133,7 +133,7 @@ def _read_index(path: Path) -> dict[str, np.ndarray]:
     for name in sorted(set(_json(path)["weight_map"].values())):
         # A name and no path: nothing outside of the folder is read.
         if Path(name).name != name or not name.endswith(".safetensors"):
-            raise ValueError(f"{name!r} is no name of a shard")
+            raise ValueError(f"{name!r} is not the name of a shard")
         tensors.update(_reading(path.parent / name, _read_safetensors))
     return tensors
 
@@ -182,7 +182,7 @@ def _read_torch(path: Path) -> Mapping[str, np.ndarray]:
 def _read_legacy_torch(path: Path) -> Mapping[str, np.ndarray]:
     with open(path, "rb") as file:
         if _Tensors(file).load() != _LEGACY:
-            raise ValueError("it is no file of torch.save")
+            raise ValueError("it was not written by torch.save")
         for _ in range(2):  # The protocol, and of what machine it is.
             _Tensors(file).load()
         state = _Tensors(file).load()
@@ -204,7 +204,7 @@ def _views(path, state, starts):
     data, views = np.memmap(path, np.uint8, mode="r"), {}
     for name, tensor in state.items():
         if not isinstance(tensor, _Tensor):
-            raise ValueError(f"{name} is no tensor")
+            raise ValueError(f"{name} is not a tensor")
         dtype, start = np.dtype(tensor.dtype), starts[tensor.key]
         numbers = [tensor.offset, *tensor.shape, *tensor.strides]
         if not all(type(number) is int and number >= 0 for number in numbers):

@@ -51,6 +51,11 @@ class CorpusCounts:
         source_tokens, target_tokens: Numbers of tokens, with the ends, without padding.
         padding: Share of padding in the batches.
         max_length: The longest side allowed.
+
+    Example:
+
+    >>> batches.counts.batches, batches.counts.too_long  # doctest: +SKIP
+    (137, 0)
     """
 
     pairs: int
@@ -99,7 +104,7 @@ class Batches:
             pair in each epoch, or None for the most probable one. A batch holds the pairs that it
             would hold without, so that it may become wider.
         weights: How often an epoch sees each corpus, a list of integers; None for once.
-        max_ratio: Pairs of which one side has over so many times the other's tokens are left out,
+        max_ratio: Pairs with one side more than this many times as long as the other are left out,
             and counted; None for none.
         deduplicate: Whether pairs that repeat an earlier pair of their corpus are left out, and
             counted.

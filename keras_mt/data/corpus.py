@@ -8,19 +8,30 @@ from pathlib import Path
 import tensorflow as tf
 
 from keras_mt.data import phrasebook
+from keras_mt.extras import require
 
 _CHUNK = 1024  # Pairs handed to TensorFlow at a time.
 
 
 class CorpusError(ValueError):
-    """A corpus that cannot be used; the message says where and why."""
+    """A corpus that cannot be used; the message says where and why.
+
+    Example:
+
+    >>> try:
+    ...     load_corpus("phrasebook", "pt", "de", "train")
+    ... except CorpusError as error:
+    ...     print(error)
+    phrasebook has no language 'de'; it has pt, en.
+    """
 
 
 def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -> tf.data.Dataset:
     """Streams the sentence pairs of a corpus.
 
     Args:
-        data: One of
+        data: One of these:
+
             - `tfds:NAME`: a translation dataset of TensorFlow Datasets, such as
               `tfds:ted_hrlr_translate/pt_to_en`.
             - A folder of `LANG.SPLIT.txt` or `SPLIT.LANG` files, a sentence a line, aligned.
@@ -29,6 +40,7 @@ def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -
               columns are source and target. Without a column `split` the file is whatever split is
               asked for.
             - `phrasebook`: the embedded corpus, `pt` and `en`.
+
         source: Language code of the source.
         target: Language code of the target.
         split: Name of the split, such as `train`, `validation` or `test`.
@@ -54,7 +66,13 @@ def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -
 
 
 def has_split(data: str | os.PathLike, source: str, target: str, split: str) -> bool:
-    """Whether the corpus has a split; a `.tsv` file without a column `split` is all `train`."""
+    """Whether the corpus has a split; a `.tsv` file without a column `split` is all `train`.
+
+    Example:
+
+    >>> has_split("phrasebook", "pt", "en", "dev")
+    False
+    """
     data = str(data)
     return split in {
         _tfds: _tfds_splits,
@@ -66,6 +84,7 @@ def has_split(data: str | os.PathLike, source: str, target: str, split: str) -> 
 
 def _reader(data):
     if data.startswith("tfds:"):
+        require("tensorflow_datasets", "tfds", f"The corpus {data!r}")
         return _tfds
     if data == "phrasebook":
         return _phrasebook

@@ -28,6 +28,12 @@ class Hypotheses(NamedTuple):
             where repetitions count with their penalty; `NO_HYPOTHESIS` where there are fewer than
             n_best hypotheses.
         lengths: int32 `[batch, n_best]`: number of tokens, with the end where there is one.
+
+    Example:
+
+    >>> found = Hypotheses(np.array([[[5, 3, 0]]]), np.array([[-0.5]]), np.array([[2]]))
+    >>> found.tokens[0, 0, : found.lengths[0, 0]].tolist()  # The best of the first row.
+    [5, 3]
     """
 
     tokens: tf.Tensor

@@ -20,6 +20,12 @@ class SearchNode(NamedTuple):
         fate: `"kept"`: it was among those that live on; `"finished"`: it was set aside with its
             score; `"pruned"`: it was among the best continuations, and others were better.
         score: Of a finished one, log_prob / length ** length_penalty; else None.
+
+    Example:
+
+    >>> node = SearchNode("▁book", parent=2, length=3, log_prob=-0.7, fate="kept", score=None)
+    >>> node.token, node.fate
+    ('▁book', 'kept')
     """
 
     token: int | str

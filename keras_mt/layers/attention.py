@@ -142,7 +142,7 @@ class MultiHeadAttention(Composite):
         value: Float tensor `[batch, key_length, value_width]`.
         key: Float tensor `[batch, key_length, key_width]`; `value` when None.
         query_mask: Has no effect; it is there because Keras's own layer has it.
-        value_mask, key_mask: Boolean `[batch, key_length]`, true at real tokens, which alone are
+        value_mask, key_mask: Boolean `[batch, key_length]`, true at real tokens; only those are
             seen; those that the tensors carry when None.
         attention_mask: Boolean tensor `[batch, query_length, key_length]`, or for each head
             `[batch, num_heads, query_length, key_length]`, true where a query may see a key; axes
@@ -422,13 +422,13 @@ class CausalSelfAttention(MultiHeadAttention):
     Args:
         num_heads: Number of heads; must divide the width of the input unless `key_dim` is given.
         dropout: Rate of dropout on the attention weights, at least 0 and below 1.
-        key_dim, value_dim, use_bias, kernel_initializer, bias_initializer, num_key_value_heads,
-            rotary_base: By keyword, as in `MultiHeadAttention`.
+        key_dim, value_dim, use_bias, kernel_initializer: By keyword, as in `MultiHeadAttention`.
+        bias_initializer, num_key_value_heads, rotary_base: By keyword too.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
         inputs: Float tensor `[batch, length, width]`.
-        mask: Boolean `[batch, length]`, true at real tokens, which alone are seen; the one that
+        mask: Boolean `[batch, length]`, true at real tokens; only those are seen. The one that
             the inputs carry when None.
         return_attention_scores: Whether to return the weights `[batch, num_heads, length, length]`
             too.
@@ -570,7 +570,7 @@ class CrossAttention(MultiHeadAttention):
         target: Float tensor `[batch, target_length, width]`.
         memory: Float tensor `[batch, memory_length, memory_width]`.
         target_mask: Has no effect; it is there as `query_mask` is in `MultiHeadAttention`.
-        memory_mask: Boolean `[batch, memory_length]`, true at real tokens, which alone are seen;
+        memory_mask: Boolean `[batch, memory_length]`, true at real tokens; only those are seen.
             the one that the memory carries when None.
         return_attention_scores: Whether to return the weights
             `[batch, num_heads, target_length, memory_length]` too.

@@ -201,7 +201,7 @@ class EncoderBlock(_Block):
 
     Call arguments:
         inputs: Float tensor `[batch, length, width]`.
-        mask: Boolean `[batch, length]`, true at real tokens, which alone are seen; the one that
+        mask: Boolean `[batch, length]`, true at real tokens; only those are seen. The one that
             the inputs carry when None.
         training: Whether dropout is on.
 
@@ -294,7 +294,7 @@ class DecoderBlock(_Block):
     Call arguments:
         target: Float tensor `[batch, target_length, width]`.
         memory: Float tensor `[batch, memory_length, memory_width]`, or None.
-        target_mask, memory_mask: Boolean `[batch, length]`, true at real tokens, which alone are
+        target_mask, memory_mask: Boolean `[batch, length]`, true at real tokens; only those are
             seen; those that the tensors carry when None.
         return_attention_scores: Whether to return the weights of the cross-attention
             `[batch, num_heads, target_length, memory_length]` too.

@@ -77,7 +77,13 @@ def find_architecture(name: str | type) -> type:
 
 
 def architecture_name(architecture: str | type) -> str:
-    """The name by which `find_architecture` finds a class, or that name itself."""
+    """The name by which `find_architecture` finds a class, or that name itself.
+
+    Example:
+
+    >>> architecture_name(Transformer)
+    'transformer'
+    """
     for name, known in ARCHITECTURES.items():
         if architecture is known:
             return name

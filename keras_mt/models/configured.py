@@ -62,7 +62,14 @@ def layer_states(model: keras.Model) -> dict[str, Any]:
 
 
 def built(model: keras.Model) -> keras.Model:
-    """The model, with its weights: one that is built by its call is called."""
+    """The model, with its weights: one that is built by its call is called.
+
+    Example:
+
+    >>> model = keras.Sequential([keras.layers.Dense(2)])
+    >>> built(keras.Sequential([keras.Input((3,)), *model.layers])).count_params()
+    8
+    """
     if not model.built:
         tokens = keras.ops.ones((1, 2), "int32")
         model({"source": tokens, "target": tokens})

@@ -70,7 +70,7 @@ class Seq2Seq(Configured):
         if longest > self.max_length:
             raise ValueError(
                 f"The batches hold sentences of up to max_length={longest} tokens, and the model "
-                f"takes max_length={self.max_length}: give Batches the model's, or the model more."
+                f"takes max_length={self.max_length}: make one of them like the other."
             )
 
     def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> Cache:
@@ -147,6 +147,13 @@ def copy_of(model: _Model, **config: Any) -> _Model:
     Raises:
         ValueError: If the copy has other weights, since the arguments change more than dtypes, or
             the model is quantized.
+
+    Example:
+
+    >>> from keras_mt.models import Transformer
+    >>> model = Transformer(vocab_size=9, num_layers=1, d_model=8, num_heads=2, d_ff=8)
+    >>> copy_of(model, dtype="bfloat16").compute_dtype
+    'bfloat16'
     """
     copy = like(model, **config)
     _assign(copy, built(model).weights)

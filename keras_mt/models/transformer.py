@@ -240,8 +240,7 @@ class Transformer(Seq2Seq, keras.Model):
 
     @functools.cached_property
     def decoder(self) -> keras.Model:
-        """The decoder, a functional model: `{"target": tokens, "memory": what the encoder gave}` to
-        logits.
+        """The decoder, a functional model from `target` and `memory` to logits.
 
         It heeds the mask that the memory carries.
         """

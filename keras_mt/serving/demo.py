@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_mt.extras import require
 from keras_mt.plots import alignment_figure
 from keras_mt.serving.saved_model import ExportedTranslator
 from keras_mt.translation.base import Hypothesis, as_hypotheses
@@ -30,10 +31,9 @@ def page(directory: str | os.PathLike) -> Any:
         ValueError: If Gradio is not installed.
     """
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
-    try:
-        import gradio
-    except ImportError:
-        raise ValueError("The page is made with Gradio: pip install 'keras_mt[demo]'") from None
+    require("gradio", "demo", "The page")
+    import gradio
+
     exported = ExportedTranslator(directory)
     aligns = "align" in exported.signatures
     codes = [

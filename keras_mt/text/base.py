@@ -28,6 +28,17 @@ class BaseTokenizer(abc.ABC):
             where there is nothing to name. Where there are some, both sides are always named, and
             by these alone; whatever they are, as many special ids are added.
         description: What it is, in a few words, for the card of a model.
+
+    Example:
+
+    >>> class Letters(BaseTokenizer):  # Each byte is a token.
+    ...     padding_id, bos_id, eos_id, vocab_size = 0, 1, 2, 256
+    ...     def pieces(self, strings):
+    ...         return tf.cast(tf.strings.bytes_split(strings).to_tensor(), tf.int32)
+    ...     def text(self, ids):
+    ...         return tf.strings.reduce_join(self.id_to_string(ids), axis=-1)
+    ...     def id_to_string(self, ids):
+    ...         return tf.gather([bytes([i]) for i in range(256)], ids)
     """
 
     padding_id: int = 0
@@ -160,7 +171,7 @@ class BaseTokenizer(abc.ABC):
         Raises:
             ValueError: If the tokenizer knows of one segmentation alone, as this one does.
         """
-        raise ValueError(f"{type(self).__name__} knows one segmentation of a text alone.")
+        raise ValueError(f"{type(self).__name__} knows only one segmentation of a text.")
 
     @property
     @abc.abstractmethod

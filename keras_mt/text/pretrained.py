@@ -218,7 +218,7 @@ class _Side(tf.Module):
         try:
             sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError:
-            raise ValueError("a file is no SentencePiece model") from None
+            raise ValueError("a file is not a SentencePiece model") from None
         self.size = len(pieces)
         self._unknown_id = pieces.index(special[0])
         self._model = _SentencePiece(model)

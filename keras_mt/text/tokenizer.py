@@ -114,14 +114,14 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
         """Reads a SentencePiece model from a file.
 
         Raises:
-            ValueError: If the file is no SentencePiece model with the ids of this class.
+            ValueError: If the file is not a SentencePiece model with the ids of this class.
         """
         model = Path(path).read_bytes()
         try:
             ids = sentencepiece.SentencePieceProcessor(model_proto=model)
             ids = ids.pad_id(), ids.unk_id(), ids.bos_id(), ids.eos_id()
         except RuntimeError:
-            raise ValueError(f"{path} is no SentencePiece model.") from None
+            raise ValueError(f"{path} is not a SentencePiece model.") from None
         if ids != (cls.padding_id, cls.unknown_id, cls.bos_id, cls.eos_id):
             raise ValueError(
                 f"{path} must have the ids 0, 1, 2, 3 for padding, unknown, start and end. "

@@ -43,6 +43,14 @@ def compile_for_translation(
     Reference:
         Wu et al. 2021, R-Drop: Regularized Dropout for Neural Networks
         (https://arxiv.org/abs/2106.14448).
+
+    Example:
+
+    >>> from keras_mt import Transformer
+    >>> model = Transformer(vocab_size=9, num_layers=1, d_model=8, num_heads=2, d_ff=8)
+    >>> compile_for_translation(model, warmup_steps=400, rdrop=5)
+    >>> type(model.optimizer).__name__
+    'Adam'
     """
     if not rdrop >= 0:
         raise ValueError(f"rdrop must be at least 0. Received: rdrop={rdrop}")

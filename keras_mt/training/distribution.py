@@ -47,7 +47,7 @@ def distribute(devices: int | None = None) -> tf.distribute.Strategy:
         The strategy: make and compile the model in its `scope()`.
 
     Raises:
-        ValueError: If there are not so many devices, or the environment names a cluster or a TPU,
+        ValueError: If there are fewer devices, or the environment names a cluster or a TPU,
             which are taken whole.
         RuntimeError: If there is more than one replica, and what Keras does with them cannot be
             mended in its version.
@@ -67,7 +67,7 @@ def choose_strategy(devices: int | None = None) -> tf.distribute.Strategy:
     """The strategy that `distribute` returns, with Keras left as it is."""
     cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
     if "ps" in cluster:
-        raise ValueError("TF_CONFIG names parameter servers; give workers alone.")
+        raise ValueError("TF_CONFIG names parameter servers; only workers are supported.")
     workers = sum(len(cluster.get(job, ())) for job in ("chief", "worker"))
     if devices is not None and (workers > 1 or os.environ.get("TPU_NAME")):
         raise ValueError(
@@ -124,7 +124,13 @@ def leaving_together(strategy: tf.distribute.Strategy) -> Iterator[None]:
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process is the one that writes files."""
+    """Whether this process is the one that writes files.
+
+    Example:
+
+    >>> is_chief(tf.distribute.get_strategy())
+    True
+    """
     resolver = strategy.cluster_resolver
     if resolver is None or not resolver.cluster_spec().jobs:
         return True
@@ -136,7 +142,12 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
 def distributed(
     strategy: tf.distribute.Strategy, make_dataset: Callable
 ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
-    """The dataset of all replicas, from a function that makes one for a shard as `Batches` does."""
+    """The dataset of all replicas, from a function that makes one for a shard as `Batches` does.
+
+    Example:
+
+    >>> distributed(strategy, lambda shard: batches.stream(shard=shard))  # doctest: +SKIP
+    """
     replicas = strategy.num_replicas_in_sync
     if replicas == 1:
         return make_dataset((0, 1))

@@ -258,7 +258,7 @@ def average_run(
         The new folder's path.
 
     Raises:
-        ValueError: If there are not so many checkpoints, or the model's class is not known.
+        ValueError: If there are fewer checkpoints, or the model's class is not known.
         FileExistsError: If the new folder is there.
 
     Reference:
@@ -361,8 +361,8 @@ def _check_base(begun, base):
     """Refuses another model under adapters than they were trained on."""
     if begun.fingerprints["init"] != digest(base[1]):
         raise ValueError(
-            f"The weights of {base[0]} are others than when the run began, which keeps what it "
-            "adds to them alone: put them back, or give another output folder."
+            f"The weights of {base[0]} have changed since the run began, and its checkpoints hold "
+            "only what is added to them: put them back, or give another output folder."
         )
 
 
@@ -445,8 +445,8 @@ def _fingerprinted(config, begun, base, batches, validation, report):
     names = [*corpora, f"the split validation of {corpora[0]}"]
     if len(before) != len(now):
         raise ValueError(
-            f"The run began with {len(before)} sets of pairs, validation among them, and now there "
-            f"are {len(now)}: give it the same data, or another output folder."
+            f"The run began with {len(before)} corpora, counting validation, and now there are "
+            f"{len(now)}: give it the same data, or another output folder."
         )
     for name, old, new in zip(names, before, now, strict=False):
         if old == new:
@@ -475,7 +475,7 @@ def _builder(options, begun, config, base):
 
 
 def _given_architecture(options, begun):
-    """The class of a run's model: no file of a run makes anything be imported."""
+    """The class of a run's model: no file of a run causes anything to be imported."""
     name = begun.options["architecture"]
     if options.architecture is None and not _is_built_in(name):
         raise ValueError(
@@ -586,7 +586,7 @@ def _last_step(options, batches):
     average, saved = options.average, math.ceil(last_step / checkpoint_steps)
     if average > saved:
         raise ValueError(
-            f"average={average} takes as many checkpoints, and with {checkpoint_steps=} a run "
+            f"average={average} needs that many checkpoints, and with {checkpoint_steps=} a run "
             f"of {last_step} steps has {saved}."
         )
     return last_step

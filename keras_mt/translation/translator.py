@@ -34,6 +34,12 @@ class Score(NamedTuple):
     Attributes:
         log_prob: Its log-probability.
         tokens: Its pieces with the end, each with its log-probability.
+
+    Example:
+
+    >>> score = Score(-1.5, [("▁The", -0.5), ("▁book", -0.75), ("</s>", -0.25)])
+    >>> round(score.perplexity, 4)
+    1.6487
     """
 
     log_prob: float
@@ -81,7 +87,7 @@ class Translator(BaseTranslator):
 
     Call arguments:
         texts: A str, a list of str, or a string tensor `[batch]`.
-        prefixes: What each translation shall begin with, of the same type, or None.
+        prefixes: What each translation begins with, of the same type, or None.
         source_language, target_language: For a model of several languages: a code for all texts, or
             one for each, a list (a string tensor `[batch]` for a tensor). None, or "", for the
             translator's.
@@ -254,7 +260,7 @@ class Translator(BaseTranslator):
 
         Args:
             texts: List of str.
-            prefixes: List of str, what each translation shall begin with, or None.
+            prefixes: List of str, what each translation begins with, or None.
             token_scores: Whether to fill in the hypotheses' `tokens`.
             source_language, target_language: As in a call.
             confidence: Whether to give `AssessedHypothesis`es.

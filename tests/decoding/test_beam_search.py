@@ -480,7 +480,7 @@ def test_integers_of_numpy_are_stored_as_int():
         ({"top_k": 5}, "temperature"),
         ({"early_stopping": "maybe"}, "early_stopping must be one of True, False, never"),
         ({"early_stopping": True, "patience": 0}, "patience must be above 0"),
-        ({"early_stopping": False, "patience": 2}, "patience is of early_stopping=True"),
+        ({"early_stopping": False, "patience": 2}, "patience goes with early_stopping=True"),
         ({"force_end": 1}, "force_end must be True or False"),
     ],
 )

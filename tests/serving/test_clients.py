@@ -109,10 +109,10 @@ def test_places_without_a_hypothesis_are_not_shown(client, signatures):
     assert result.returncode == 1 and "'Olá!' is refused" in result.stderr
 
 
-def test_the_readmes_bodies_are_the_protocols():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    bodies = [json.loads(body) for body in re.findall(r"^curl -d '(.*?)' ", readme, re.MULTILINE)]
-    shown = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", readme, re.DOTALL)]
+def test_the_chapters_bodies_are_the_protocols():
+    chapter = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    bodies = [json.loads(body) for body in re.findall(r"^curl -d '(.*?)' ", chapter, re.MULTILINE)]
+    shown = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", chapter, re.DOTALL)]
     exported = tf.saved_model.load(str(ROOT / "saved_models" / "multi30k_en_de" / "1"))
     servable = Servable(exported.signatures, "multi30k_en_de")
     assert len(bodies) == len(shown) == 2

@@ -161,7 +161,7 @@ def test_the_same_corpus_may_lie_elsewhere_and_another_is_refused(corpus, copy, 
         path.write_text("".join(path.read_text().splitlines(keepends=True)[:299]))
     with pytest.raises(ValueError, match="300 pairs before, 299 now"):
         go_on(shorter, copy)
-    with pytest.raises(ValueError, match=r"2 sets of pairs, validation among them, .* 3"):
+    with pytest.raises(ValueError, match=r"2 corpora, counting validation, .* 3"):
         go_on([corpus, elsewhere], copy)
 
 

@@ -1,5 +1,6 @@
-"""Every block of the README: run where it can run here, parsed where it cannot."""
+"""Every block of the README and the chapters: run where it can be, parsed where it cannot."""
 
+import itertools
 import os
 import re
 import shlex
@@ -9,8 +10,25 @@ import keras
 import pytest
 from conftest import ROOT
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+from keras_mt.data import phrasebook
+
+# In a reader's order: a chapter may use what the README has made.
+PAGES = [
+    ROOT / "README.md",
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in (
+            "training", "decoding", "evaluation", "serving", "pretrained",
+            "models", "architectures", "own_model", "performance", "reliability",
+        )
+    ),
+]  # fmt: skip
+TEXTS = {path: path.read_text(encoding="utf-8") for path in PAGES}
+BLOCKS = [
+    (path, *found)
+    for path, text in TEXTS.items()
+    for found in re.findall(r"^```(\w+)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+]
 
 # The command, with a preset and exports that TensorFlow traces in a fraction of the time.
 BRIEF = """
@@ -26,13 +44,13 @@ keras_mt_command.main()
 
 
 def blocks(language):
-    return [text for kind, text in BLOCKS if kind == language]
+    return [text for _, kind, text in BLOCKS if kind == language]
 
 
 @pytest.fixture(scope="module")
 def workplace(python_command, corpus, tmp_path_factory):
     """A folder with the reader's corpus, and `keras-mt` on the path."""
-    folder = tmp_path_factory.mktemp("readme")
+    folder = tmp_path_factory.mktemp("docs")
     (folder / "my_corpus").mkdir()
     for split in ("train", "validation", "test"):
         sides = [
@@ -53,7 +71,7 @@ def workplace(python_command, corpus, tmp_path_factory):
 
 
 def test_every_block_is_of_a_kind_that_is_checked():
-    assert {kind for kind, _ in BLOCKS} == {"bash", "json", "python", "sh", "text"}
+    assert {kind for _, kind, _ in BLOCKS} == {"bash", "json", "python", "sh", "text"}
 
 
 @pytest.mark.long
@@ -75,16 +93,20 @@ def test_shell_and_python_run_in_the_readers_order(workplace, eager, monkeypatch
         return fit(self, *args, **{**kwargs, "epochs": 1, "steps_per_epoch": 3, "verbose": 0})
 
     monkeypatch.setattr(keras.Model, "fit", short_fit)
+    pairs = phrasebook.pairs
+    monkeypatch.setattr(phrasebook, "pairs", lambda split: itertools.islice(pairs(split), 300))
     # The model that is shown registers itself under the name of the example's.
     monkeypatch.setitem(keras.saving.get_custom_objects(), "own_model>GRUTranslator", None)
-    namespace = {}
-    for block in blocks("python"):
-        exec(compile(block, "README.md", "exec"), namespace)
+    namespaces = {path: {} for path in PAGES}  # A page needs no other's names.
+    for path, kind, block in BLOCKS:
+        if kind == "python":
+            exec(compile(block, path.name, "exec"), namespaces[path])
     assert (workplace / "saved_models" / "en_de" / "2" / "saved_model.pb").is_file()
-    assert set(namespace["outputs"]) == {"translations", "scores"}
+    outputs = namespaces[ROOT / "docs" / "serving.md"]["outputs"]
+    assert set(outputs) == {"translations", "scores"}
 
 
-@pytest.mark.parametrize("block", blocks("sh"))
+@pytest.mark.parametrize("block", dict.fromkeys(blocks("sh")))
 def test_other_shell_is_parsed(python, block):
     """make, docker and long runs: the shell's grammar, and that each command exists as written."""
     from keras_mt.cli import main
@@ -108,12 +130,12 @@ def test_other_shell_is_parsed(python, block):
 @pytest.mark.parametrize(
     ("name", "mark"),
     [
-        ("train_with_fit.py", "model.fit("),
+        ("train_with_fit.py", "model.compile("),
         ("classify_with_a_layer.py", "classifier.fit("),
         ("own_model.py", "class GRUTranslator"),
     ],
 )
-def test_the_examples_are_what_the_readme_shows(name, mark):
+def test_the_examples_are_what_is_shown(name, mark):
     source = (ROOT / "examples" / name).read_text(encoding="utf-8")
     (shown,) = (block for block in blocks("python") if mark in block)
     lines = iter(source.splitlines())
@@ -127,9 +149,28 @@ def test_the_model_of_ones_own_is_shown_whole():
     assert any(model in block for block in blocks("python"))
 
 
-def test_the_files_that_it_names_are_there():
-    for target in re.findall(r"\]\(((?!https?:)[^)]+)\)", README):
-        path, _, anchor = target.partition("#")
-        assert (ROOT / path).exists(), target
-        headings = re.findall(r"^#+ (.*)$", README, flags=re.MULTILINE)
-        assert anchor in ("", *(h.lower().replace(" ", "-") for h in headings)), target
+def anchors(text):
+    """Those of GitHub and of the site: a heading's words in small letters."""
+    headings = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+MORE = ["CHANGELOG.md", "CONTRIBUTING.md"]
+
+
+@pytest.mark.parametrize("path", [*PAGES, *(ROOT / name for name in MORE)], ids=lambda p: p.stem)
+def test_what_a_page_links_to_is_there(path):
+    text = path.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(((?!https?:)[^)]+)\)", text):
+        name, _, anchor = target.partition("#")
+        place = path.parent / name if name else path
+        assert place.exists(), target
+        assert not anchor or anchor in anchors(place.read_text(encoding="utf-8")), target
+
+
+def test_the_readme_is_short_and_leads_to_every_chapter():
+    readme, *chapters = TEXTS
+    assert len(TEXTS[readme].splitlines()) <= 220
+    others = {ROOT / "docs" / f"{name}.md" for name in ("changelog", "contributing", "index")}
+    assert {*(ROOT / "docs").glob("*.md")} == {*chapters} | others
+    assert all(f"(docs/{path.name})" in TEXTS[readme] for path in chapters)

@@ -1,0 +1,79 @@
+"""The site: `make docs`."""
+
+import inspect
+import os
+import re
+import sys
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from keras_mt.version import __version__ as release
+
+project = "keras_mt"
+author = copyright = "The keras_mt maintainers"
+version = release
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_click",
+    "sphinx_copybutton",
+]
+exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
+html_theme = "furo"
+html_title = f"keras_mt {release}"
+
+# Docstrings are Keras's kind: Google's sections, and single backticks around code.
+default_role = "code"
+napoleon_custom_sections = [("Call arguments", "params_style"), "Reference"]
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autodoc_inherit_docstrings = False
+autodoc_default_options = {"members": True, "imported-members": True}
+autosummary_generate = False
+
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 3
+nb_execution_mode = "off"  # `make notebooks` runs them; what they show is kept in them.
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+
+
+def setup(app):
+    app.connect("source-read", link_outside)
+    app.connect("autodoc-process-docstring", set_formulas)
+    app.connect("autodoc-process-signature", constructor)
+
+
+def link_outside(app, name, source):
+    """Pages that are not of the site, such as the README: by a link to the file."""
+
+    def link(match):
+        page = Path(app.srcdir, name).parent / match[1]
+        inside = page.resolve().is_relative_to(app.srcdir)
+        return match[0] if inside else f"](path:{match[1]})"
+
+    text = source[0].replace("](../CHANGELOG.md)", "](changelog.md)")
+    text = text.replace("](../../CONTRIBUTING.md)", "](../contributing.md)")
+    source[0] = re.sub(r"\]\((\.\./[^)]+\.md)\)", link, text)
+
+
+def set_formulas(app, what, name, thing, options, lines):
+    """Indented formulas as they are written, not as a quotation."""
+    text = re.sub(r"(?m)^(?![.:]|- )(\S.*):\n\n(?= {4}\S)", r"\1::\n\n", "\n".join(lines))
+    lines[:] = text.split("\n")
+
+
+def constructor(app, what, name, thing, options, signature, returns):
+    """A class's arguments from its constructor, which Keras hides behind `__new__`."""
+    if what == "class" and inspect.isfunction(thing.__init__):
+        own = inspect.signature(thing.__init__)
+        shown = [p.replace(annotation=p.empty) for p in list(own.parameters.values())[1:]]
+        return str(inspect.Signature(shown)), returns
+    return signature, returns
