@@ -47,7 +47,14 @@ def _sync(path):
 
 
 def find_saved_model(directory: str | os.PathLike) -> Path | None:
-    """The SavedModel at a version folder, or the newest below a model's folder; None if neither."""
+    """The SavedModel at a version folder, or the newest below a model's folder; None if neither.
+
+    Example:
+
+    >>> find_saved_model("saved_models/en_de").name  # doctest: +SKIP
+    '2'
+    >>> find_saved_model("no_such_folder")
+    """
     directory = Path(directory)
     if (directory / "saved_model.pb").is_file():
         return directory

@@ -189,7 +189,13 @@ def write_files(
 
 
 def file_name(name: str, number: int) -> str:
-    """That of the first, second, ... file of a kind."""
+    """That of the first, second, ... file of a kind.
+
+    Example:
+
+    >>> file_name("hypothesis", 1), file_name("hypothesis", 2)
+    ('hypothesis.txt', 'hypothesis.2.txt')
+    """
     return f"{name}.txt" if number == 1 else f"{name}.{number}.txt"
 
 

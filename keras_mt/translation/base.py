@@ -34,6 +34,11 @@ class Hypothesis(NamedTuple):
         score: Its log-probability / length ** length_penalty, where repetitions count with the
             `repetition_penalty`.
         tokens: Its pieces with the end, each with its log-probability, where asked for.
+
+    Example:
+
+    >>> Hypothesis("The book is on the table.", -0.05).text
+    'The book is on the table.'
     """
 
     text: str
