@@ -188,7 +188,9 @@ class Job:
 class Trainer:
     def __init__(self):
         keras.utils.set_random_seed(1)
-        self._model = Transformer.from_preset(PRESET, vocab_size=VOCAB_SIZE, dtype="mixed_bfloat16")
+        self._model = Transformer.from_preset(
+            PRESET, vocab_size=VOCAB_SIZE, max_length=256, dtype="mixed_bfloat16"
+        )
         self._optimizer = keras.optimizers.Adam(0.0, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
         self._optimizer.build(self._model.trainable_variables)
         self._optimizer_state = [v.value for v in self._optimizer.variables]

@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 
 from keras_mt.models import Seq2Seq
-from keras_mt.run_folder import RunFolder
 from keras_mt.options import check_language
+from keras_mt.run_folder import RunFolder
 from keras_mt.translation import Translator
 
 _FILE = "ids.json"
