@@ -53,8 +53,8 @@ def augmented(source: str, kind: str, seed: int = 0, index: int = 0) -> str:
 
     >>> augmented("A man's dog runs.", "caps")
     "A MAN'S DOG RUNS."
-    >>> augmented("a man 's dog runs .", "title")
-    "A Man 's Dog Runs ."
+    >>> augmented("A man-made lake.", "title")
+    'A Man-Made Lake.'
     """
     changed = _CHANGES[kind](source, Random(f"{kind} {seed} {index}"))
     return changed if changed.strip() else source
