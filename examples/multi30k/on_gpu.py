@@ -45,12 +45,8 @@ BATCH_TOKENS, RDROP, LABEL_SMOOTHING = 4096, 3.0, 0.1
 BEAMS, LENGTH_PENALTY = 5, 1.0
 ROWS = 512  # Sources that are translated at once.
 AVERAGE = 10  # Epochs whose weights are averaged.
-LOG = (
-    "epoch",
-    "seconds",
-    "val_bleu",
-    "val_chrf",
-)  # What the run folder's log.csv has beside the step.
+# What the run folder's log.csv has beside the step.
+LOG = "epoch", "seconds", "val_bleu", "val_chrf"
 
 
 def main():
