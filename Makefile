@@ -31,9 +31,9 @@ demo: $(VENV)/installed
 		"O livro está em cima da mesa." \
 		"Olá, como vai você?"
 
-# With ALL=1 those of test-long too, in one run that shares what they make.
+# With ALL=1 those of test-long too, but the exhaustive ones, in one run that shares what they make.
 test: $(VENV)/installed-test
-	$(BIN)/python -m pytest $(if $(ALL),,-m "not long")
+	$(BIN)/python -m pytest -m "not $(if $(ALL),exhaustive,long)"
 
 # Kills, clusters, the documentation's blocks and notebooks, training on other backends.
 test-long: $(VENV)/installed-test

@@ -179,6 +179,7 @@ def test_the_readme_asks_for_options_that_exist(distil):
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 def test_the_four_steps(python, small, run_dir, tmp_path):
     corpus = ["--source", "pt", "--target", "en"]
     script, results = ROOT / "examples/distil/distil.py", tmp_path / "results.jsonl"

@@ -160,6 +160,7 @@ def test_lectures_say_what_is_missing(python, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 def test_lectures_train_a_recurrent_model(run, run_dir, tmp_path):
     options = ("--output", tmp_path, "--run", run_dir, "--epochs", "1")
     run("lectures/12_alignment.py", *options, "--recurrent-run", tmp_path / "recurrent")
@@ -389,6 +390,7 @@ on_gpu.main()
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 def test_on_gpu_writes_a_run_folder_that_translates_as_it_did(corpus, run_dir, tmp_path):
     import keras
 

@@ -25,6 +25,7 @@ def code(name):
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", SIZES)
 def test_its_cells_run(name, eager, signatures_alone, monkeypatch, tmp_path):
     def image(path, **options):

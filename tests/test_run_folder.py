@@ -13,7 +13,7 @@ from keras_mt import Transformer
 from keras_mt.models import architecture_name, find_architecture
 from keras_mt.run_folder import LOG_COLUMNS, RunConfig, RunFolder
 
-CASED = ROOT / "examples" / "multi30k" / "cased"
+CASED = ROOT / "tests" / "fixture" / "cased_0.1"  # config.json as keras_mt 0.1 wrote it.
 
 
 def test_an_older_configuration_has_the_defaults_of_its_time():

@@ -311,7 +311,7 @@ class Trainer:
         for begin in range(0, len(order), ROWS):
             members = order[begin : begin + ROWS]
             longest = max(len(ids[i]) for i in members) + 1
-            length = next(each for each in (*LENGTHS, 4 * LENGTHS[-1]) if each >= longest)
+            length = next(each for each in (*LENGTHS, 3 * LENGTHS[-1]) if each >= longest)
             source = np.zeros((ROWS, length), "int32")
             for row, i in enumerate(members):
                 source[row, : len(ids[i]) + 1] = [*ids[i], END]

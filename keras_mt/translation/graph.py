@@ -509,9 +509,10 @@ class TranslationGraph:
         if own is not None:
             max_length = tf.where(own["max_length"] > 0, own["max_length"], max_length)
         if prefix is not None:
-            longer = tf.shape(prefix)[1]
             if isinstance(prefix, tf.RaggedTensor):
                 longer = tf.cast(prefix.row_lengths(), tf.int32)
+            else:
+                longer = tf.shape(prefix)[1]
             max_length = tf.maximum(max_length, tf.minimum(longer + 1, self.limit))
         if own is not None:
             own = {name: own[name] for name in ("beam_size", "n_best", "length_penalty")}

@@ -30,6 +30,7 @@ NAMES = (
     "nllb_legacy",
 )
 CODES = {"m2m_100": ("pt", "en"), "nllb": ("por_Latn", "eng_Latn")}
+EXHAUSTIVE = pytest.mark.exhaustive
 every_folder = pytest.mark.parametrize("name", NAMES)
 
 
@@ -126,7 +127,13 @@ def test_a_mark_holds_for_all_sentences_of_a_line(golden, imported):
 
 
 @pytest.mark.long
-@every_folder
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("marian", "m2m_100", "nllb") else pytest.param(name, marks=EXHAUSTIVE)
+        for name in NAMES
+    ],
+)
 def test_all_translations_are_those_of_transformers(golden, name, tmp_path, signatures_alone):
     run = tmp_path / "run"
     import_huggingface(golden / name, run)

@@ -47,6 +47,7 @@ def test_it_translates_as_ours_does(load, run_dir, sources, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 def test_in_8_bits_it_translates_almost_the_same(load, sources, tmp_path):
     ours = load(beam_size=1, split_sentences=False)
     to_litert(ours, tmp_path / "int8", "int8")
@@ -55,6 +56,7 @@ def test_in_8_bits_it_translates_almost_the_same(load, sources, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_whatever_the_architecture(name, load, sources, tmp_path):
     tokenizer = load().tokenizer
@@ -67,6 +69,7 @@ def test_whatever_the_architecture(name, load, sources, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 def test_of_several_languages_it_is_between_two(golden, sources, tmp_path):
     translator = from_huggingface(golden / "m2m_100")
     translator.source_language = None

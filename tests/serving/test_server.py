@@ -196,6 +196,7 @@ def test_an_export_of_each_architecture_answers_without_python(
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 def test_a_c_program_and_rest_rows_translate_between_languages(program, tmp_path, signatures_alone):
     with tarfile.open(ROOT / "tests" / "convert" / "golden" / "folders.tar.xz") as archive:
         members = [member for member in archive if member.name.startswith("nllb/")]

@@ -119,5 +119,5 @@ def test_a_damaged_one_is_refused(marked, tmp_path):
     with pytest.raises(ValueError, match="holds no tokenizer that can be read"):
         PretrainedTokenizer.load(tmp_path)
     (tmp_path / "source.model").write_bytes(b"x")
-    with pytest.raises(ValueError, match="no SentencePiece model"):
+    with pytest.raises(ValueError, match="not a SentencePiece model"):
         PretrainedTokenizer.load(tmp_path)

@@ -196,7 +196,7 @@ def test_save_and_load(tokenizer, tmp_path):
 
 def test_other_models_are_refused(tmp_path):
     (tmp_path / "no.model").write_bytes(b"no model")
-    with pytest.raises(ValueError, match="no SentencePiece model"):
+    with pytest.raises(ValueError, match="not a SentencePiece model"):
         Tokenizer.load(tmp_path / "no.model")
     other = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(

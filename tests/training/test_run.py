@@ -430,7 +430,7 @@ def test_a_folder_with_nothing_but_hidden_names_is_taken(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"preset": "huge"}, "tiny, base, big"),
+        ({"preset": "huge"}, "tiny, small, base, big"),
         ({"epochs": 1, "steps": 1}, "not both"),
         ({"steps": 0}, "steps=0"),
         ({"epochs": -1}, "epochs=-1"),
