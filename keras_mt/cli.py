@@ -984,9 +984,7 @@ def _load_translator(path, search):
     # a single line, whose products are small; variables that are set say otherwise.
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
     if not _is_export(path):
-        from keras_mt.run_folder import RunFolder
-
-        if not RunFolder(path).is_run:
+        if not is_run(path):
             raise FileNotFoundError(f"{path} is neither a run folder nor a SavedModel.")
         return _ready(_load_run(path, **search))
     from keras_mt.serving import ExportedTranslator

@@ -36,6 +36,22 @@ def written_whole(path: str | os.PathLike) -> Iterator[Path]:
     _sync(path.parent)
 
 
+@contextlib.contextmanager
+def new_folder(path: str | os.PathLike) -> Iterator[Path]:
+    """Gives a temporary folder to fill, and moves it to `path` at the end; its parents are made.
+
+    Example:
+
+    >>> with new_folder("notes/today") as folder:
+    ...     (folder / "first.txt").write_text("all or nothing")  # doctest: +SKIP
+    """
+    path = Path(path).absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(path) as temporary:
+        temporary.mkdir()
+        yield temporary
+
+
 def _sync(path):
     if os.name == "nt" and path.is_dir():  # Windows opens no folders.
         return

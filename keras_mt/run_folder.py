@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_mt.files import is_run, written_whole
+from keras_mt.files import is_run, new_folder, written_whole
 from keras_mt.models import ARCHITECTURES, architecture_name, built, find_architecture
 from keras_mt.models.seq2seq import like
 from keras_mt.options import TrainingOptions, TranslationOptions
@@ -349,8 +349,7 @@ class RunFolder:
         if isinstance(tokenizer, Tokenizer):
             tokenizer.save(self.path / "tokenizer.model")
             return
-        with written_whole(self.path / "tokenizer") as folder:
-            folder.mkdir()
+        with new_folder(self.path / "tokenizer") as folder:
             tokenizer.save(folder)
 
     def copy_to(self, other: "RunFolder") -> None:

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from keras_mt.files import written_whole
+from keras_mt.files import new_folder, written_whole
 
 
 def test_what_was_written_replaces_what_was_there(tmp_path):
@@ -66,3 +66,15 @@ def test_all_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
         (temporary / "a").write_text("a")
     names = [name.removeprefix(str(temporary)) for name in done]
     assert names == ["/a", "", "replaced", str(tmp_path)]
+
+
+def test_a_new_folder_appears_whole_with_its_parents(tmp_path):
+    path = tmp_path / "a" / "b" / "c"
+    with new_folder(path) as folder:
+        (folder / "file").write_text("new")
+        assert not path.exists()
+    assert [file.name for file in path.parent.iterdir()] == ["c"]
+    assert (path / "file").read_text() == "new"
+    with pytest.raises(RuntimeError), new_folder(tmp_path / "d"):
+        raise RuntimeError
+    assert not (tmp_path / "d").exists()

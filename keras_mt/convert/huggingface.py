@@ -17,7 +17,7 @@ import sentencepiece
 
 from keras_mt.convert import languages
 from keras_mt.convert.weights import read_weights
-from keras_mt.files import check_new, written_whole
+from keras_mt.files import check_new, new_folder
 from keras_mt.models import PretrainedTransformer, built
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import PretrainedTokenizer
@@ -250,9 +250,7 @@ def import_huggingface(directory: str | os.PathLike, run_dir: str | os.PathLike)
     run_dir = Path(run_dir)
     check_new(run_dir)
     imported = _read(directory)
-    run_dir.absolute().parent.mkdir(parents=True, exist_ok=True)
-    with written_whole(run_dir.absolute()) as temporary:
-        temporary.mkdir()
+    with new_folder(run_dir) as temporary:
         folder = RunFolder(temporary)
         folder.save_tokenizer(imported.tokenizer)
         imported.model.save(folder.model_file)

@@ -1,12 +1,11 @@
 """Models of ours in CTranslate2's format."""
 
 import os
-from pathlib import Path
 
 import keras
 
 from keras_mt.extras import require
-from keras_mt.files import check_new, written_whole
+from keras_mt.files import check_new, new_folder
 from keras_mt.models import Transformer
 from keras_mt.options import QUANTIZATIONS
 from keras_mt.run_folder import RunFolder
@@ -58,10 +57,7 @@ def to_ctranslate2(
     spec.config.add_source_eos = not tokenizer.languages  # Else it is the caller's, with them.
     spec.validate()
     spec.optimize(quantization=quantization)
-    directory = Path(directory)
-    directory.absolute().parent.mkdir(parents=True, exist_ok=True)
-    with written_whole(directory) as temporary:
-        temporary.mkdir()
+    with new_folder(directory) as temporary:
         spec.save(str(temporary))
         RunFolder(temporary).save_tokenizer(tokenizer)
 

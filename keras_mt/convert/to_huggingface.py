@@ -2,14 +2,13 @@
 
 import json
 import os
-from pathlib import Path
 
 import keras
 import numpy as np
 
 from keras_mt.convert.huggingface import ARGUMENTS, names_of
 from keras_mt.convert.weights import write_safetensors
-from keras_mt.files import check_new, written_whole
+from keras_mt.files import check_new, new_folder
 from keras_mt.models import Transformer
 from keras_mt.text import Tokenizer
 from keras_mt.translation import Translator
@@ -58,10 +57,7 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
     for name, value in _FIXED.items():
         if config[name] != value:
             raise ValueError(f"MarianMT knows only {name}={value!r}. Received: {config[name]!r}")
-    directory = Path(directory)
-    directory.absolute().parent.mkdir(parents=True, exist_ok=True)
-    with written_whole(directory) as folder:
-        folder.mkdir()
+    with new_folder(directory) as folder:
         write_safetensors(folder / "model.safetensors", _weights(model))
         for side in ("source", "target"):
             (folder / f"{side}.spm").write_bytes(tokenizer.model)

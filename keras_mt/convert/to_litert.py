@@ -6,7 +6,7 @@ import re
 import tensorflow as tf
 
 from keras_mt.convert.ids import single_model, special_ids, write_ids
-from keras_mt.files import check_new, written_whole
+from keras_mt.files import check_new, new_folder
 from keras_mt.translation import Translator
 from keras_mt.translation.frozen import Frozen
 from keras_mt.translation.graph import TranslationGraph
@@ -62,8 +62,7 @@ def to_litert(
             f"LiteRT has none of the operations {foreign[1]}, which the model or an option of the "
             "search needs."
         ) from None
-    with written_whole(directory) as folder:
-        folder.mkdir()
+    with new_folder(directory) as folder:
         (folder / "model.tflite").write_bytes(converted)
         write_ids(folder, translator, ids)
 

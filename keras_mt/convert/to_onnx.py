@@ -1,6 +1,5 @@
 """Models of ours as ONNX files: the encoder, and one step of the decoder."""
 
-import importlib.util
 import logging
 import os
 
@@ -9,7 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.convert.ids import single_model, special_ids, write_ids
-from keras_mt.files import check_new, written_whole
+from keras_mt.extras import require
+from keras_mt.files import check_new, new_folder
 from keras_mt.translation import Translator
 from keras_mt.translation.frozen import check_size
 
@@ -48,13 +48,11 @@ def to_onnx(translator: Translator, directory: str | os.PathLike) -> None:
     >>> to_onnx(Translator.load("runs/pt_en"), "pt_en_onnx")  # doctest: +SKIP
     """
     check_new(directory)
-    if importlib.util.find_spec("tf2onnx") is None:
-        raise ValueError("This needs tf2onnx: pip install 'keras_mt[onnx]'")
+    require("tf2onnx", "onnx", "Export to ONNX")
     model = single_model(translator, "ONNX").for_inference()
     check_size(model.variables, "The conversion to ONNX", "the model is too large for it")
     encoder, decoder = _functions(model)
-    with written_whole(directory) as folder:
-        folder.mkdir()
+    with new_folder(directory) as folder:
         for name, function in (("encoder", encoder), ("decoder", decoder)):
             (folder / f"{name}.onnx").write_bytes(_converted(name, function))
         write_ids(folder, translator, special_ids(translator))

@@ -3,13 +3,12 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import sacrebleu
 from sacrebleu.significance import PairedTest
 
-from keras_mt.files import written_whole
+from keras_mt.files import new_folder
 
 # The metrics by their names in results, and as people write them.
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "chrfpp": "chrF++"}
@@ -177,11 +176,8 @@ def write_files(
 
     >>> write_files("scored", ["Oi!"], [["Hi!"]], [["Hello!"]])  # doctest: +SKIP
     """
-    folder = Path(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
     columns = {"source": [sources], "hypothesis": hypotheses, "reference": references}
-    with written_whole(folder) as temporary:
-        temporary.mkdir()
+    with new_folder(folder) as temporary:
         for name, files in columns.items():
             for number, lines in enumerate(files, start=1):
                 content = "".join(f"{line}\n" for line in lines).encode("utf-8")

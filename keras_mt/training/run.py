@@ -17,7 +17,7 @@ import keras
 
 from keras_mt.augmentation import augmentations
 from keras_mt.data import Batches, Tokenizer, has_split, load_corpus
-from keras_mt.files import check_new, written_whole
+from keras_mt.files import check_new, new_folder, written_whole
 from keras_mt.models import architecture_name, built, copy_of, find_architecture
 from keras_mt.options import TrainingOptions, documented, signature
 from keras_mt.plots import plot_run
@@ -285,9 +285,7 @@ def average_run(
         _check_base(config, base)
         adapters = Adapters(model, options.lora)
     weights = averaged(model, folder.checkpoints, last, adapters)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with written_whole(output) as temporary:
-        temporary.mkdir()
+    with new_folder(output) as temporary:
         folder.copy_to(RunFolder(temporary))
         RunFolder(temporary).save_model(model, weights, dtype)
     return output
