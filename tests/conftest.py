@@ -37,6 +37,14 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.get_closest_marker("long") is None)  # The longest first.
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    """Weights, dropout and samples that a test or its fixtures draw are the same in every run."""
+    import keras
+
+    keras.utils.set_random_seed(0)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def unoptimized():
     """TensorFlow runs graphs as they are traced: most are run once, and optimizing takes longer.
