@@ -15,6 +15,7 @@ from keras_mt.layers.attention import (
 from keras_mt.layers.composite import Composite
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.feed_forward import FeedForward
+from keras_mt.layers.normalization import LayerNormalization
 from keras_mt.layers.types import Activation, DType, Shape, Tensor
 from keras_mt.layers.validation import check_one_of, check_positive, check_rate
 
@@ -28,7 +29,7 @@ def norm_layer(norm: str, dtype: DType, name: str) -> keras.layers.Layer:
     1e-05
     """
     check_one_of(("layer", "rms"), norm=norm)
-    layers = {"layer": keras.layers.LayerNormalization, "rms": _RMSNormalization}
+    layers = {"layer": LayerNormalization, "rms": _RMSNormalization}
     return layers[norm](epsilon=1e-5, dtype=dtype, name=name)
 
 
