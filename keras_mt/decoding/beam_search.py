@@ -219,7 +219,8 @@ def beam_search(
             None if single else _ancestry_mask(ancestors),
         )
         rows = rows._replace(ancestors=ancestors, cache=cache)
-        logits = tf.cast(logits, tf.float32)
+        # TensorFlow would cast once for each reshape that follows: this one it leaves in its place.
+        logits = tf.ensure_shape(tf.cast(logits, tf.float32), (None, None, logits.shape[-1]))
         continuations = _continuations(logits, length, rows, beams, options, normalize, ids)
         rows, parents = _choose(rows, continuations, length + 1, beams, options, ids)
         if observe is not None:
@@ -430,16 +431,17 @@ def _possible(log_probs):
     return tf.where(log_probs > NO_HYPOTHESIS, log_probs, NO_HYPOTHESIS)
 
 
-def _top_k(values, count):
+def _top_k(values, count, longest=64):
     """`tf.math.top_k`, by way of the chunks of the last axis with the greatest maxima.
 
     No other chunk can hold one of the best, and most of a vocabulary is passed over at the speed of
-    a maximum. Of values of -inf another place may be returned, and the dtype's least value.
+    a maximum; then most of those chunks, by shorter ones. Of values of -inf another place may be
+    returned, and the dtype's least value.
     """
     size = values.shape[-1]
-    chunk = next((c for c in range(64, 31, -1) if size % c == 0), 64)
+    chunk = next((c for c in range(longest, longest // 2, -1) if size % c == 0), longest)
     chunks = -(-size // chunk)
-    if chunks < 2 * count:
+    if chunk == 1 or chunks < 2 * count:
         return tf.math.top_k(values, count)
     if size % chunk:
         missing = chunks * chunk - size
@@ -449,7 +451,8 @@ def _top_k(values, count):
     values = tf.reshape(values, (rows, beams, chunks, chunk))
     _, chosen = tf.math.top_k(tf.reduce_max(values, axis=-1), count)  # [rows, beams, count]
     values = tf.gather(values, chosen, batch_dims=2)  # [rows, beams, count, chunk]
-    best, place = tf.math.top_k(tf.reshape(values, (rows, beams, count * chunk)), count)
+    values = tf.reshape(values, (rows, beams, count * chunk))
+    best, place = _top_k(values, count, longest // 8)
     chosen = tf.gather(chosen, place // chunk, batch_dims=2)
     place = chosen * chunk + place % chunk
     if size % chunk:  # The padding is better than -inf.

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_mt.layers import constants
 from keras_mt.layers.composite import Composite
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.types import Shape, Tensor
@@ -188,7 +189,7 @@ class PositionalEmbedding(Composite):
         mask: Tensor | None = None,
     ) -> Tensor:
         if reverse:
-            return ops.cast(self.embedding(inputs, reverse=True), "float32")
+            return ops.cast(self._logits(inputs), "float32")
         self._check_tokens(inputs)
         hidden = self.embedding(inputs)
         if self.scale:
@@ -196,6 +197,12 @@ class PositionalEmbedding(Composite):
         if self.encoding is not None:
             hidden = hidden + ops.cast(self._encodings(inputs, positions), hidden.dtype)
         return self.dropout_layer(self._finished(hidden), training=training)
+
+    def _logits(self, states):
+        kernel = None if self.embedding.tie_weights else self.embedding.reverse_embeddings.value
+        if constants.are_constants(kernel) and len(states.shape) == 2:
+            return constants.multiply(states, kernel)
+        return self.embedding(states, reverse=True)
 
     def _finished(self, hidden):
         """What is dropped out from; a subclass may normalise it."""
