@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_mt.layers import constants
 from keras_mt.layers.composite import Composite
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.rotary import rotate_by_position
@@ -331,6 +332,10 @@ class MultiHeadAttention(Composite):
         """
         batch_size = ops.shape(query if len(query.shape) == 3 else keys)[0]
         queries = self._split_heads(self.query_dense(query), batch_size, self.num_heads, swap)
+        shape = ops.shape(query)[:-1]
+        return self._attend(queries, keys, values, mask, training, swap, positions, shape)
+
+    def _attend(self, queries, keys, values, mask, training, swap, positions, shape):
         outputs, scores = scaled_dot_product_attention(
             self._rotate(queries, positions),
             keys,
@@ -340,7 +345,7 @@ class MultiHeadAttention(Composite):
             training=training,
         )
         value_units = self.num_heads * self._value_width
-        outputs = ops.reshape(swap(outputs), (*ops.shape(query)[:-1], value_units))
+        outputs = ops.reshape(swap(outputs), (*shape, value_units))
         return self.output_dense(outputs), scores
 
     def _check_batches(self, query, value):
@@ -526,11 +531,7 @@ class CausalSelfAttention(MultiHeadAttention):
         """
         if self.rotary_base is not None and positions is None:
             raise ValueError(f"{self.name} has rotary positions: give step the positions.")
-        batch_size = ops.shape(cache[0])[0]
-        new_keys, new_values = (
-            self._split_heads(dense(inputs), batch_size, self._key_heads, swap_without_gradient)
-            for dense in (self.key_dense, self.value_dense)
-        )
+        queries, new_keys, new_values = self._project_step(inputs, ops.shape(cache[0])[0])
         new_keys = self._rotate(new_keys, positions)
         keys = ops.concatenate([cache[0], new_keys], axis=2)
         values = ops.concatenate([cache[1], new_values], axis=2)
@@ -538,10 +539,33 @@ class CausalSelfAttention(MultiHeadAttention):
         if beginning is not None:
             keys = ops.concatenate([beginning[0], keys], axis=2)
             values = ops.concatenate([beginning[1], values], axis=2)
-        outputs, _ = self.attend(
-            inputs, keys, values, mask, swap=swap_without_gradient, positions=positions
+        outputs, _ = self._attend(
+            queries,
+            keys,
+            values,
+            mask,
+            training=None,
+            swap=swap_without_gradient,
+            positions=positions,
+            shape=ops.shape(inputs)[:-1],
         )
         return outputs, cache
+
+    def _project_step(self, inputs, batch_size):
+        """Queries, keys and values of new positions, each split into heads."""
+
+        def split(x, heads):
+            return self._split_heads(x, batch_size, heads, swap_without_gradient)
+
+        denses = self.query_dense, self.key_dense, self.value_dense
+        heads = self.num_heads, self._key_heads, self._key_heads
+        joined = None
+        if self._key_width == self._value_width:
+            joined = constants.dense_together(inputs, denses)
+        if joined is None:
+            return [split(dense(inputs), n) for dense, n in zip(denses, heads, strict=True)]
+        ends = heads[0], heads[0] + heads[1]
+        return ops.split(split(joined, sum(heads)), ends, axis=1)
 
     def compute_mask(self, inputs: Tensor, mask: Tensor | None) -> Tensor | None:
         return mask

@@ -4,6 +4,10 @@ They import TensorFlow when they are called: only a TensorFlow graph has constan
 """
 
 import math
+from collections.abc import Sequence
+
+import keras
+import numpy as np
 
 from keras_mt.layers.types import Tensor
 
@@ -48,3 +52,21 @@ def multiply(x: Tensor, kernel: Tensor) -> Tensor:
     import tensorflow as tf
 
     return tf.nn.bias_add(tf.matmul(x, kernel), tf.constant(1e-30, x.dtype, kernel.shape[1:]))
+
+
+def dense_together(x: Tensor, denses: Sequence[keras.layers.Dense]) -> Tensor | None:
+    """The outputs of dense layers on the same inputs, side by side, by one product.
+
+    None where their kernels are no constants: to join them at each step would take longer.
+    """
+    kernels = [dense.kernel.value for dense in denses]
+    if not are_constants(*kernels):
+        return None
+    import tensorflow as tf
+
+    kernel = np.concatenate([tf.get_static_value(each) for each in kernels], axis=1)
+    product = tf.matmul(x, tf.constant(kernel))
+    if not denses[0].use_bias:
+        return product
+    bias = np.concatenate([tf.get_static_value(dense.bias.value) for dense in denses])
+    return tf.nn.bias_add(product, tf.constant(bias))

@@ -1,0 +1,61 @@
+import keras
+import numpy as np
+import pytest
+
+from keras_mt.layers import CausalSelfAttention, PositionalEmbedding
+
+pytestmark = pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="graphs are TensorFlow's"
+)
+
+
+def in_a_frozen_graph(variables, function, *inputs):
+    """What a function gives where the variables are constants, and the operations of its graph."""
+    import tensorflow as tf
+
+    from keras_mt.translation.frozen import Frozen
+
+    scope = Frozen(variables, "freeze", "do not")
+
+    @tf.function(autograph=False)
+    def frozen(*inputs):
+        with scope:
+            return function(*inputs)
+
+    operations = frozen.get_concrete_function(*inputs).graph.get_operations()
+    return tf.nest.map_structure(lambda x: x.numpy(), frozen(*inputs)), operations
+
+
+@pytest.mark.parametrize(
+    "options, products",
+    [
+        ({}, 2),
+        ({"use_bias": False}, 2),
+        ({"num_key_value_heads": 2, "rotary_base": 10000.0}, 2),
+        ({"value_dim": 4}, 4),
+    ],
+)
+def test_a_step_with_constant_weights_is_the_step(options, products):
+    layer = CausalSelfAttention(num_heads=4, bias_initializer="normal", **options)
+    layer.build((None, None, 32))
+    x = keras.random.normal((6, 32), seed=1)  # Two rows of three beams.
+
+    def steps(x):
+        outputs, cache = layer.step(x, layer.empty_cache(2), positions=0)
+        return layer.step(outputs + x, cache, positions=1)
+
+    found, operations = in_a_frozen_graph(layer.variables, steps, x)
+    for a, b in zip(keras.tree.flatten(found), keras.tree.flatten(steps(x)), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+    # Queries, keys and values by one product, and that of the outputs; two steps of each.
+    assert sum(operation.type == "MatMul" for operation in operations) == 2 * products
+
+
+def test_logits_of_a_constant_kernel_are_the_logits():
+    layer = PositionalEmbedding(50, 16, tie_weights=False)
+    layer(np.ones((1, 2), "int32"))
+    states = keras.random.normal((6, 16), seed=1)
+    found, operations = in_a_frozen_graph(layer.variables, lambda x: layer(x, reverse=True), states)
+    kernel = keras.ops.convert_to_numpy(layer.embedding.reverse_embeddings)
+    np.testing.assert_allclose(found, keras.ops.convert_to_numpy(states) @ kernel, atol=1e-5)
+    assert "BiasAdd" in [operation.type for operation in operations]
