@@ -358,7 +358,8 @@ def draw(measured, path):
         above = axes.secondary_xaxis("top")
         above.set_xticks(tokens, map(str, sizes))
         above.set_xlabel("sentences in a line")
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", frameon=False)
+    most = max(panels, key=lambda axes: len(axes.lines))  # Not every corpus may have every row.
+    figure.legend(*most.get_legend_handles_labels(), loc="outside right center", frameon=False)
     with written_whole(path) as temporary:
         figure.savefig(temporary, dpi=150)
 

@@ -190,6 +190,8 @@ class _Session:
         for name in begin:
             operation = graph.get_operation_by_name(name.partition(":")[0])
             self._session.run(operation, files if name == saver.restore_op_name else {})
+        # Batches that come side by side would each optimize the graph, in as much memory again.
+        self(**{name: tf.constant([], tf.string) for name in self._inputs})
 
     def __call__(self, **inputs: tf.Tensor) -> dict[str, np.ndarray]:
         inputs = {self._inputs[name]: value.numpy() for name, value in inputs.items()}
