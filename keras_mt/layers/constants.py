@@ -59,6 +59,8 @@ def dense_together(x: Tensor, denses: Sequence[keras.layers.Dense]) -> Tensor | 
 
     None where their kernels are no constants: to join them at each step would take longer.
     """
+    if any(dense.lora_enabled or dense.quantization_mode for dense in denses):
+        return None  # Their kernels are made anew each time.
     kernels = [dense.kernel.value for dense in denses]
     if not are_constants(*kernels):
         return None

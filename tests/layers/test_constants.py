@@ -51,6 +51,17 @@ def test_a_step_with_constant_weights_is_the_step(options, products):
     assert sum(operation.type == "MatMul" for operation in operations) == 2 * products
 
 
+def test_a_step_with_kernels_that_are_more_than_a_variable():
+    layer = CausalSelfAttention(num_heads=4)
+    layer.build((None, None, 32))
+    x = keras.random.normal((2, 32), seed=1)
+    expected, _ = layer.step(x, layer.empty_cache(2))
+    layer.query_dense.enable_lora(2)  # Which changes nothing, until it is trained.
+    layer.key_dense.quantize("int8")
+    found, _ = layer.step(x, layer.empty_cache(2))
+    np.testing.assert_allclose(found, expected, atol=0.05)
+
+
 def test_logits_of_a_constant_kernel_are_the_logits():
     layer = PositionalEmbedding(50, 16, tie_weights=False)
     layer(np.ones((1, 2), "int32"))
