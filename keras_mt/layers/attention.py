@@ -560,8 +560,8 @@ class CausalSelfAttention(MultiHeadAttention):
         denses = self.query_dense, self.key_dense, self.value_dense
         heads = self.num_heads, self._key_heads, self._key_heads
         joined = None
-        if self._key_width == self._value_width:
-            joined = constants.dense_together(inputs, denses)
+        if constants.fused and self._key_width == self._value_width:
+            joined = constants.fused.dense_together(inputs, denses)
         if joined is None:
             return [split(dense(inputs), n) for dense, n in zip(denses, heads, strict=True)]
         ends = heads[0], heads[0] + heads[1]

@@ -12,7 +12,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     def call(self, inputs: Tensor) -> Tensor:
         gamma, beta = self.gamma.value, self.beta.value
-        fused = inputs.dtype == gamma.dtype and self.compute_dtype in ("float32", "bfloat16")
-        if fused and constants.are_constants(gamma, beta):
-            return constants.normalize(inputs, gamma, beta, self.epsilon)
+        fusible = inputs.dtype == gamma.dtype and self.compute_dtype in ("float32", "bfloat16")
+        if fusible and constants.are_constants(gamma, beta):
+            return constants.fused.normalize(inputs, gamma, beta, self.epsilon)
         return super().call(inputs)

@@ -201,7 +201,7 @@ class PositionalEmbedding(Composite):
     def _logits(self, states):
         kernel = None if self.embedding.tie_weights else self.embedding.reverse_embeddings.value
         if constants.are_constants(kernel) and len(states.shape) == 2:
-            return constants.multiply(states, kernel)
+            return constants.fused.multiply(states, kernel)
         return self.embedding(states, reverse=True)
 
     def _finished(self, hidden):

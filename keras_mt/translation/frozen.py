@@ -5,6 +5,11 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
+from keras_mt.layers import constants
+from keras_mt.translation import fused
+
+constants.fused = fused
+
 # Protobuf takes 2 GB; what is not weights needs some of it.
 _MOST_FROZEN = 2**31 - 2**26
 
