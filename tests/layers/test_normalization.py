@@ -8,22 +8,27 @@ tf = pytest.importorskip("tensorflow") if keras.backend.backend() == "tensorflow
 pytestmark = pytest.mark.skipif(tf is None, reason="graphs are TensorFlow's")
 
 
+def run_in_a_session(outputs, feeds):
+    """Values of a session that optimizes the graph, as a server's does, and the operations run."""
+    v1 = tf.compat.v1
+    options = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)
+    metadata = v1.RunMetadata()
+    with v1.Session(config=v1.ConfigProto()) as session:
+        values = session.run(outputs, feeds, options=options, run_metadata=metadata)
+    return values, [n.timeline_label for d in metadata.step_stats.dev_stats for n in d.node_stats]
+
+
 def frozen(layer, x):
-    """What a session gives that optimizes the graph, as a server does, and the operations run."""
+    """What the layer gives with constant weights, and the operations run."""
     from keras_mt.translation.frozen import Frozen
 
+    shape = (None,) * (x.ndim - 1) + x.shape[-1:]
     scope = Frozen(layer.variables, "freeze", "do not")
     with tf.Graph().as_default(), scope:
-        inputs = tf.compat.v1.placeholder(
-            layer.compute_dtype, (None,) * (x.ndim - 1) + x.shape[-1:]
-        )
+        inputs = tf.compat.v1.placeholder(layer.compute_dtype, shape)
         outputs = 2 * tf.cast(layer(inputs), tf.float32)
-        with tf.compat.v1.Session(config=tf.compat.v1.ConfigProto()) as session:
-            metadata = tf.compat.v1.RunMetadata()
-            traced = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
-            values = session.run(outputs, {inputs: x}, options=traced, run_metadata=metadata)
-    labels = [n.timeline_label for d in metadata.step_stats.dev_stats for n in d.node_stats]
-    return values / 2, labels
+        values, operations = run_in_a_session(outputs, {inputs: x})
+    return values / 2, operations
 
 
 def formula(x, layer):
@@ -67,14 +72,10 @@ def test_tensorflow_runs_it_as_one_operation():
     layer = LayerNormalization(epsilon=1e-5)
     layer.build((None, 32))
     x = np.ones((4, 32), "float32")
-    config = tf.compat.v1.ConfigProto()
-    with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
+    with tf.Graph().as_default():
         probe = tf.compat.v1.placeholder("float32", (None, 32))
         product = tf.nn.bias_add(tf.matmul(probe, tf.eye(32)), tf.ones(32))
-        metadata = tf.compat.v1.RunMetadata()
-        traced = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
-        session.run(product, {probe: x}, options=traced, run_metadata=metadata)
-    nodes = [n.timeline_label for d in metadata.step_stats.dev_stats for n in d.node_stats]
-    if not any("_Mkl" in label for label in nodes):
+        _, operations = run_in_a_session(product, {probe: x})
+    if not any("_Mkl" in label for label in operations):
         pytest.skip("this TensorFlow has no oneDNN, of which the operation is")
     assert sum("_MklLayerNorm" in label for label in frozen(layer, x)[1]) == 1
