@@ -208,7 +208,7 @@ def test_the_four_steps(python, small, run_dir, tmp_path):
     teacher = by_system[Path(run_dir).name, "keras_mt-float32"]
     assert teacher["bleu"] == by_system[Path(run_dir).name, "ctranslate2-float32"]["bleu"] > 30
     for line in lines:
-        assert line["sentences"] == 8 and line["sentences_per_second"]["processor"] > 0
+        assert line["sentences"] == 8 and line["sentences_per_second"] > 0
         assert line["bleu"] <= teacher["bleu"] + 1 and line["megabytes"] > 0.01
         row = f"| {line['run']} | {line['system']} | {line['parameters']:,} | {line['bleu']:.1f} |"
         assert row in result.stdout

@@ -385,6 +385,7 @@ model = {"num_layers": 1, "d_model": 32, "num_heads": 2, "d_ff": 32, "dropout": 
 PRESETS["micro"] = {**PRESETS["tiny"], "model": model}
 on_gpu.VOCAB_SIZE, on_gpu.PRESET, on_gpu.LENGTHS = int(sys.argv.pop(1)), "micro", (72,)
 on_gpu.BATCH_TOKENS, on_gpu.AVERAGE, on_gpu.BEAMS, on_gpu.ROWS = 720, 2, 2, 8
+on_gpu.STUDENTS = {"micro_2": {"preset": "micro", "num_decoder_layers": 2}}
 on_gpu.main()
 """
 
@@ -406,7 +407,7 @@ def test_on_gpu_writes_a_run_folder_that_translates_as_it_did(corpus, run_dir, t
     tokenizer = RunFolder(run_dir).load_tokenizer()
     command = [
         sys.executable, "-c", ON_GPU, tokenizer.vocab_size, output, folder,
-        run_dir / "tokenizer.model", "--epochs", 3, 1,
+        run_dir / "tokenizer.model", "--epochs", 3, 1, 2, "--students", "micro_2",
     ]  # fmt: skip
 
     def recipe():
@@ -414,16 +415,21 @@ def test_on_gpu_writes_a_run_folder_that_translates_as_it_did(corpus, run_dir, t
             list(map(str, command)), cwd=ROOT, capture_output=True, encoding="utf-8", check=True
         ).stdout
 
-    assert "phrases: de2" in recipe()
+    assert "phrases: de4" in recipe()
     log = [json.loads(line) for line in (output / "phrases/log.jsonl").read_text().splitlines()]
-    assert {line["model"] for line in log} == {"1a", "1b", "1back", "2a", "2b"}
+    assert {line["model"] for line in log} == {
+        "1a", "1b", "1back", "2a", "2b", "micro_2", "micro_2_alone"
+    }  # fmt: skip
     assert recipe() == ""  # All was done.
     run = RunFolder(output / "phrases" / "run")
-    best = max((x for x in log if x["direction"] == "en-de"), key=lambda x: x["val_bleu"])
+    best = max((line for line in log if line["run"] == "run"), key=lambda line: line["val_bleu"])
     assert run.card()["validation"] == {"bleu": best["val_bleu"], "chrf": best["val_chrf"]}
     with np.load(output / "phrases" / f"{best['model']}.npz") as weights:
         saved = [weights[name] for name in weights.files]
     model = run.load_model()
     for mine, theirs in zip(model.trainable_weights, saved, strict=True):
         np.testing.assert_allclose(keras.ops.cast(mine, "float32"), theirs, rtol=2**-8)
-    assert len(Translator.load(run.path)(["Olá."])) == 1
+    students = output / "phrases" / "students"
+    for folder in (run.path, students / "micro_2", students / "micro_2_alone"):
+        assert len(Translator.load(folder)(["Olá."])) == 1
+    assert RunFolder(students / "micro_2").load_model().get_config()["num_decoder_layers"] == 2

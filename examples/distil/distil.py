@@ -21,10 +21,12 @@ CTranslate2 where that is installed. The languages are for runs of several.
 """
 
 import argparse
+import contextlib
 import datetime
 import hashlib
 import itertools
 import json
+import multiprocessing
 import os
 import platform
 import statistics
@@ -298,44 +300,37 @@ def compare(
 ):
     """Writes a JSON line for each run in each system, prints the table, and draws the picture.
 
-    All load first and then take turns, one thread each, for so many rounds after one to warm up.
+    Each system is in a process of its own, on one core and one thread. All load first and then take
+    turns for so many rounds, after one to warm up.
     """
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
     metrics = {"bleu": sacrebleu.BLEU(tokenize=tokenize), "chrf": sacrebleu.CHRF()}
     pairs = list(load_corpus(data, source, target, split).as_numpy_iterator())
     sources, references = ([pair[side].decode("utf-8") for pair in pairs] for side in (0, 1))
-    clocks = {"processor": time.process_time, "wall": time.perf_counter}
     names = {Path(run).name for run in runs}
     if len(names) < len(runs):
         raise ValueError("The run folders must have names of their own: the table shows them.")
     with tempfile.TemporaryDirectory() as folder:
         loaded = [
-            each for run in runs for each in load_systems(run, Path(folder), systems, **options)
+            each
+            for run in runs
+            for each in load_systems(run, Path(folder), sources, systems, **options)
         ]
-        loaded = [(line, prepare(sources), run, finish) for line, (prepare, run, finish) in loaded]
-        for line, prepared, run, finish in loaded:
-            translations = finish(run(prepared))
+        for line, worker, finish in loaded:
+            translations = finish(worker.ask()[0])
             for name, metric in metrics.items():
                 line[name] = round(metric.corpus_score(translations, [references]).score, 2)
                 line[f"{name}_signature"] = str(metric.get_signature())
-            line |= {"sentences": len(sources), "threads": 1}
-            line["seconds"] = {clock: [] for clock in clocks}
+            line |= {"sentences": len(sources), "threads": 1, "seconds": []}
             print(f"{line['run']}, {line['system']}: BLEU {line['bleu']}", file=sys.stderr)
         for _ in range(rounds):
-            for line, prepared, run, _ in loaded:
-                starts = {name: clock() for name, clock in clocks.items()}
-                run(prepared)
-                for name, clock in clocks.items():
-                    line["seconds"][name].append(round(clock() - starts[name], 4))
+            for line, worker, _ in loaded:
+                line["seconds"].append(round(worker.ask()[1], 4))
     lines = [line for line, *_ in loaded]
     packages = ("keras_mt", "keras", "tensorflow", "ctranslate2", "sacrebleu")
     for line in lines:
-        line["sentences_per_second"] = {
-            name: round(len(sources) / statistics.median(each), 1)
-            for name, each in line["seconds"].items()
-        }
-        line |= {"date": datetime.date.today().isoformat(), "machine": machine()}
+        rate = len(sources) / statistics.median(line["seconds"])
+        line |= {"sentences_per_second": round(rate, 1), "machine": machine()}
+        line |= {"date": datetime.date.today().isoformat()}
         line["versions"] = {name: metadata.version(name) for name in packages if installed(name)}
     output.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(output) as temporary:
@@ -345,8 +340,48 @@ def compare(
         draw(lines, picture)
 
 
-def load_systems(run, folder, systems, beam_size, **languages):
-    """For each system that can have the run: what there is to say of it, and its functions."""
+class Worker:
+    """A process that loads a system, and translates once for each time that it is asked.
+
+    Args:
+        load: Function that returns the one that translates.
+        *arguments: Of `load`.
+    """
+
+    def __init__(self, load, *arguments):
+        context = multiprocessing.get_context(
+            "spawn"
+        )  # TensorFlow's threads do not survive a fork.
+        self._pipe, other = context.Pipe()
+        context.Process(target=serve, args=(other, load, *arguments), daemon=True).start()
+        other.close()
+
+    def ask(self):
+        """What was translated, and the seconds that it took."""
+        try:
+            self._pipe.send(None)
+            return self._pipe.recv()
+        except (EOFError, BrokenPipeError):
+            raise ChildProcessError("a system's process failed; its messages are above.") from None
+
+
+def serve(pipe, load, *arguments):
+    if hasattr(os, "sched_setaffinity"):  # Linux.
+        os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    run = load(*arguments)
+    with contextlib.suppress(EOFError):  # When the one that asks has ended.
+        while True:
+            pipe.recv()
+            start = time.perf_counter()
+            found = run()
+            pipe.send((found, time.perf_counter() - start))
+
+
+def load_systems(run, folder, sources, systems, beam_size, **languages):
+    """For each system that can have the run: what there is to say of it, a Worker that translates
+    the sources, and what makes str of that."""
     if not RunFolder(run).load_tokenizer().languages:
         languages = {}
     # CTranslate2 knows this stopping rule alone, and takes lines whole.
@@ -362,14 +397,15 @@ def load_systems(run, folder, systems, beam_size, **languages):
         directory.parent.mkdir(parents=True)
         if system.startswith("keras_mt"):
             translator.export(directory, **options)
-            function = ours(directory)
+            worker, finish = Worker(load_ours, directory, sources), list
         else:
             try:
                 to_ctranslate2(translator, directory, **options)
             except ValueError as error:
                 print(f"{system} of {run} is left out: {error}", file=sys.stderr)
                 continue
-            function = theirs(directory, translator)
+            pieces, search_options, finish = theirs(translator, sources)
+            worker = Worker(load_theirs, directory, pieces, search_options)
         files = [file for file in directory.rglob("*") if file.is_file()]
         yield (
             {
@@ -380,24 +416,34 @@ def load_systems(run, folder, systems, beam_size, **languages):
                 **search,
                 "megabytes": round(sum(file.stat().st_size for file in files) / 1e6, 2),
             },
-            function,
+            worker,
+            finish,
         )
 
 
-def ours(directory):
+def load_ours(directory, sources):
     exported = ExportedTranslator(directory)
 
-    def run(sources):
+    def run():
         return [found[0].text if found else "" for found in exported.hypotheses(sources)]
 
-    return list, run, list
+    return run
 
 
-def theirs(directory, translator):
+def load_theirs(directory, pieces, options):
     """CTranslate2, which takes pieces and gives them: our tokenizer is no part of its time."""
     import ctranslate2
 
     model = ctranslate2.Translator(str(directory), intra_threads=1, inter_threads=1)
+
+    def run():
+        return [found.hypotheses[0] for found in model.translate_batch(pieces, **options)]
+
+    return run
+
+
+def theirs(translator, sources):
+    """The pieces of the sources, the options of the search, and what makes str of pieces."""
     tokenizer, beam_size = translator.tokenizer, translator.options.beam_size
     codes = (translator.source_language, translator.target_language)
     names = as_strings(tokenizer.id_to_string(tf.range(tokenizer.target_vocab_size)))
@@ -407,32 +453,22 @@ def theirs(directory, translator):
     limit = translator.models[0].max_length
     options |= {"max_input_length": limit, "max_decoding_length": min(256, limit - 1)}
     options["suppress_sequences"] = [[names[i]] for i in tokenizer.forbidden_ids]
-
-    def prepare(sources):
-        pieces = tokenizer.pieces(tf.constant(sources))
-        prefix = None
-        if tokenizer.languages:
-            source, target = (tf.fill([len(sources)], code) for code in codes)
-            pieces = tokenizer.source_ids(pieces, source, target)
-            forced = tokenizer.id_to_string(tokenizer.forced_ids(target[:1])[0])
-            prefix = [as_strings(forced)] * len(sources)
-        texts = tokenizer.source_id_to_string(pieces.flat_values)
-        texts = [
-            as_strings(row) for row in tf.RaggedTensor.from_row_splits(texts, pieces.row_splits)
-        ]
-        return texts, prefix
-
-    def run(prepared):
-        texts, prefix = prepared
-        return model.translate_batch(texts, target_prefix=prefix, **options)
+    pieces = tokenizer.pieces(tf.constant(sources))
+    if tokenizer.languages:
+        source, target = (tf.fill([len(sources)], code) for code in codes)
+        pieces = tokenizer.source_ids(pieces, source, target)
+        forced = tokenizer.id_to_string(tokenizer.forced_ids(target[:1])[0])
+        options["target_prefix"] = [as_strings(forced)] * len(sources)
+    texts = tokenizer.source_id_to_string(pieces.flat_values)
+    texts = tf.RaggedTensor.from_row_splits(texts, pieces.row_splits)
 
     def finish(found):
-        found = [[ids[piece] for piece in result.hypotheses[0]] for result in found]
+        found = [[ids[piece] for piece in row] for row in found]
         flat = tf.constant([*itertools.chain(*found)], tf.int32)
         found = tf.RaggedTensor.from_row_lengths(flat, [len(row) for row in found])
         return as_strings(tokenizer.text(found))
 
-    return prepare, run, finish
+    return [as_strings(row) for row in texts], options, finish
 
 
 def as_strings(tensor):
@@ -461,7 +497,7 @@ def table(lines):
     for line in lines:
         found.append([
             line["run"], line["system"], f"{line['parameters']:,}", f"{line['bleu']:.1f}",
-            f"{line['chrf']:.1f}", f"{line['sentences_per_second']['processor']:.0f}",
+            f"{line['chrf']:.1f}", f"{line['sentences_per_second']:.0f}",
             f"{line['megabytes']:.1f}",
         ])  # fmt: skip
     return "".join(f"| {' | '.join(line)} |\n" for line in found)
@@ -483,8 +519,8 @@ def draw(lines, path):
     for system in dict.fromkeys(line["system"] for line in lines):
         colour, mark = STYLES[system]
         found = [line for line in lines if line["system"] == system]
-        found.sort(key=lambda line: line["sentences_per_second"]["processor"])
-        rates = [line["sentences_per_second"]["processor"] for line in found]
+        found.sort(key=lambda line: line["sentences_per_second"])
+        rates = [line["sentences_per_second"] for line in found]
         bleu = [line["bleu"] for line in found]
         axes.plot(rates, bleu, color=colour, marker=mark, markersize=6, linewidth=1, label=system)
         for line, *place in zip(found, rates, bleu, strict=True):
@@ -495,7 +531,7 @@ def draw(lines, path):
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:.0f}")
     axes.xaxis.set_minor_formatter("{x:.0f}")
-    axes.set_xlabel("sentences a second of processor time, one thread")
+    axes.set_xlabel("sentences a second, one thread")
     axes.set_ylabel("BLEU")
     axes.margins(x=0.15)
     axes.spines[["top", "right"]].set_visible(False)

@@ -1,7 +1,7 @@
 """Trains Multi30k translators on a GPU or TPU: Keras on JAX, where there is no TensorFlow.
 
 usage: python examples/multi30k/on_gpu.py OUTPUT FOLDER TOKENIZER [FOLDER TOKENIZER ...]
-           [--epochs FIRST SECOND]
+           [--epochs FIRST SECOND STUDENTS] [--students NAME ...]
 
 Each FOLDER holds LANG.SPLIT.txt of en and de; where its name ends in _tokenized, BLEU is measured
 without sacreBLEU's tokenizer, and the sources are not changed as users type them. Two parts:
@@ -11,11 +11,14 @@ without sacreBLEU's tokenizer, and the sources are not changed as users type the
 2. Both go on, on the captions, on their translations by both together (distillation, Kim and Rush
    2016), and on the German captions translated back, with the captions and with a translation as
    their target (data diversification, Nguyen et al. 2020).
+3. --students tiny_1 small_2 ...: smaller translators, named by preset and layers of the decoder, on
+   the captions and on translations by the best of the second part; and the same students on the
+   captions alone, NAME_alone, in as many steps, to compare.
 
 A small model leaves a GPU idle between its kernels: so all models of a part are trained at once,
 one program mapped over their stacked weights. What is done lies in OUTPUT and is not done again; a
 part that was broken off begins anew. OUTPUT/NAME/run is a run folder of keras_mt with the best
-translator, by BLEU on the validation captions.
+translator, by BLEU on the validation captions; those of students are OUTPUT/NAME/students/*.
 """
 
 import argparse
@@ -40,6 +43,10 @@ from keras_mt.losses import CrossEntropy, SymmetricDivergence, real_tokens
 
 START, END = 2, 3
 VOCAB_SIZE, PRESET = 4000, "small"
+STUDENTS = {
+    f"{preset}_{layers}": {"preset": preset, "num_decoder_layers": layers, "dropout": 0.1}
+    for preset, layers in (("tiny", 1), ("tiny", 2), ("tiny", 4), ("small", 1), ("small", 2))
+}
 LENGTHS = 32, 72  # Each is compiled once; the longest caption has 71 tokens with the end.
 BATCH_TOKENS, RDROP, LABEL_SMOOTHING = 4096, 3.0, 0.1
 BEAMS, LENGTH_PENALTY = 5, 1.0
@@ -55,22 +62,23 @@ def main():
     )
     parser.add_argument("output", type=Path)
     parser.add_argument("corpora", type=Path, nargs="+", metavar="FOLDER TOKENIZER")
-    parser.add_argument("--epochs", type=int, nargs=2, default=(40, 8))
+    parser.add_argument("--epochs", type=int, nargs=3, default=(40, 8, 30))
+    parser.add_argument("--students", nargs="+", default=(), choices=STUDENTS, metavar="NAME")
     arguments = parser.parse_args()
     corpora = [
         Corpus(folder, tokenizer, arguments.output)
         for folder, tokenizer in zip(arguments.corpora[::2], arguments.corpora[1::2], strict=True)
     ]
     arguments.output.mkdir(parents=True, exist_ok=True)
-    trainer = Trainer()
+    trainer = Trainer(preset=PRESET)
 
     first = [
-        Job(corpus, f"1{name}", direction, [direction], seed=seed)
+        Job(corpus, f"1{name}", direction, [direction], seed=seed, run=run)
         for corpus in corpora
-        for name, direction, seed in (
-            ("a", ("en", "de"), 1),
-            ("b", ("en", "de"), 2),
-            ("back", ("de", "en"), 3),
+        for name, direction, seed, run in (
+            ("a", ("en", "de"), 1, "run"),
+            ("b", ("en", "de"), 2, "run"),
+            ("back", ("de", "en"), 3, None),
         )
     ]
     trainer.train(first, arguments.epochs[0], learning_rate=0.0012, warmup_steps=2000)
@@ -80,11 +88,25 @@ def main():
         trainer.translate(corpus, ["1a", "1b"], "en1", "de2")
     texts = [("en", "de"), ("en", "de"), ("en", "de1"), ("en1", "de"), ("en1", "de2")]
     second = [
-        Job(corpus, f"2{name}", ("en", "de"), texts, seed=seed, init=f"1{name}")
+        Job(corpus, f"2{name}", ("en", "de"), texts, seed=seed, init=f"1{name}", run="run")
         for corpus in corpora
         for name, seed in (("a", 4), ("b", 5))
     ]
     trainer.train(second, arguments.epochs[1], learning_rate=0.001, warmup_steps=2000)
+
+    if arguments.students:
+        for corpus in corpora:
+            trainer.translate(corpus, [corpus.best()], "en", "de3")
+            trainer.translate(corpus, [corpus.best()], "en1", "de4")
+    texts = [("en", "de"), ("en", "de3"), ("en1", "de4")]
+    for name in arguments.students:
+        third = [
+            Job(corpus, job, ("en", "de"), own, seed=6, run=f"students/{job}")
+            for corpus in corpora
+            for job, own in ((name, texts), (f"{name}_alone", texts[:1]))
+        ]
+        student = Trainer(**STUDENTS[name])
+        student.train(third, arguments.epochs[2], learning_rate=0.002, warmup_steps=2000)
 
 
 class Corpus:
@@ -108,6 +130,11 @@ class Corpus:
         path = self.output / "log.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
+    def best(self):
+        """The name of the model whose weights the run folder has."""
+        lines = [line for line in self.log() if line["run"] == "run"]
+        return max(lines, key=lambda line: line["val_bleu"])["model"]
+
 
 class Job:
     """A model to be trained, and its batches.
@@ -115,11 +142,13 @@ class Job:
     Args:
         direction: Names of the texts of validation, source and target.
         texts: Pairs of names of texts to be trained on.
+        init: The name of the model to begin with; None begins anew.
+        run: The name of the run folder, which has the best of those that share it; or None.
     """
 
-    def __init__(self, corpus, name, direction, texts, seed, init=None):
+    def __init__(self, corpus, name, direction, texts, seed, init=None, run=None):
         self.corpus, self.name, self.direction, self.seed = corpus, name, direction, seed
-        self.texts, self.init = texts, init
+        self.texts, self.init, self.run = texts, init, run
         self.weights_file = corpus.output / f"{name}.npz"
         self.done = any(line["model"] == name and line["last"] for line in corpus.log())
 
@@ -182,15 +211,18 @@ class Job:
 
 
 class Trainer:
-    def __init__(self):
+    """Trains models of a preset, with other options where given."""
+
+    def __init__(self, preset, **options):
         keras.utils.set_random_seed(1)
+        self._preset = preset
         self._model = Transformer.from_preset(
-            PRESET, vocab_size=VOCAB_SIZE, max_length=256, dtype="mixed_bfloat16"
+            preset, vocab_size=VOCAB_SIZE, max_length=256, dtype="mixed_bfloat16", **options
         )
         self._optimizer = keras.optimizers.Adam(0.0, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
         self._optimizer.build(self._model.trainable_variables)
         self._optimizer_state = [v.value for v in self._optimizer.variables]
-        self._rate = [v.path for v in self._optimizer.variables].index("adam/learning_rate")
+        self._rate = [v.name for v in self._optimizer.variables].index("learning_rate")
         self._update = jax.jit(jax.vmap(self._update_one, in_axes=(0, 0, None)), donate_argnums=0)
         self._run = jax.jit(self._search, static_argnames="length")
         self._began = time.time()
@@ -242,7 +274,7 @@ class Trainer:
         log = job.corpus.log()
         line = {
             "model": job.name,
-            "direction": "-".join(job.direction),
+            "run": job.run,
             "epoch": epoch,
             "steps": step,
             "seconds": self._seconds(),
@@ -252,8 +284,8 @@ class Trainer:
         }
         if all(score > each["val_bleu"] for each in log if each["model"] == job.name):
             write_weights(job.weights_file, weights)
-        others = [each for each in log if each["direction"] == line["direction"]]
-        if target == "de" and all(score > each["val_bleu"] for each in others):
+        others = [each for each in log if each["run"] == job.run]
+        if job.run and all(score > each["val_bleu"] for each in others):
             self._write_run(job.corpus, weights, line)
         with open(job.corpus.output / "log.jsonl", "a") as file:
             file.write(json.dumps(line) + "\n")
@@ -264,12 +296,12 @@ class Trainer:
         model = Transformer.from_config(config)
         for variable, weight in zip(model.trainable_variables, weights, strict=True):
             variable.assign(weight)
-        folder = corpus.output / "run"
-        folder.mkdir(exist_ok=True)
+        folder = corpus.output / line["run"]
+        folder.mkdir(parents=True, exist_ok=True)
         model.save(folder / "new.keras")
         (folder / "new.keras").replace(folder / "model.keras")
         shutil.copyfile(corpus.tokenizer_file, folder / "tokenizer.model")
-        config = {"data": corpus.name, "source": "en", "target": "de", "preset": PRESET}
+        config = {"data": corpus.name, "source": "en", "target": "de", "preset": self._preset}
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
         row = {"step": line["steps"], **{n: line[n] for n in LOG if n in line}}
         text = ",".join(row) + "\n" + ",".join(map(str, row.values())) + "\n"

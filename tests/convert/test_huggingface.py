@@ -130,7 +130,7 @@ def test_a_mark_holds_for_all_sentences_of_a_line(golden, imported):
 @pytest.mark.parametrize(
     "name",
     [
-        name if name in ("marian", "m2m_100", "nllb") else pytest.param(name, marks=EXHAUSTIVE)
+        name if name in ("marian", "nllb") else pytest.param(name, marks=EXHAUSTIVE)
         for name in NAMES
     ],
 )

@@ -211,6 +211,7 @@ def test_two_workers_train_as_one_and_only_the_chief_writes(
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 def test_a_killed_job_of_two_workers_ends_where_an_unbroken_one_does(start_two, run_dir, tmp_path):
     # The checkpoint of step 10 is in the middle of an accumulation.
     options = {"dropout": 0.1, "checkpoint_steps": 5, "accumulate": 3}
@@ -236,6 +237,7 @@ def test_a_killed_job_of_two_workers_ends_where_an_unbroken_one_does(start_two, 
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 def test_workers_leave_together_in_silence():
     """Each is in turn the one that is late: the first one's work, and the other's exit."""
     processes = [

@@ -269,6 +269,7 @@ def test_an_architecture_of_ones_own_is_trained_averaged_and_tuned(corpus, tmp_p
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 def test_a_mixture_of_experts_goes_on_and_is_averaged(corpus, tmp_path):
     options = {
         "architecture": "mixture_of_experts", "vocab_size": 500, "batch_tokens": 512,
