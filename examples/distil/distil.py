@@ -42,8 +42,9 @@ import numpy as np
 import sacrebleu
 import tensorflow as tf
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
-from keras_mt import Translator
+from keras_mt import Translator, __version__
 from keras_mt.convert import to_ctranslate2
 from keras_mt.data import has_split, load_corpus
 from keras_mt.files import written_whole
@@ -326,12 +327,13 @@ def compare(
             for line, worker, _ in loaded:
                 line["seconds"].append(round(worker.ask()[1], 4))
     lines = [line for line, *_ in loaded]
-    packages = ("keras_mt", "keras", "tensorflow", "ctranslate2", "sacrebleu")
+    packages = ("keras", "tensorflow", "ctranslate2", "sacrebleu")
     for line in lines:
         rate = len(sources) / statistics.median(line["seconds"])
         line |= {"sentences_per_second": round(rate, 1), "machine": machine()}
         line |= {"date": datetime.date.today().isoformat()}
-        line["versions"] = {name: metadata.version(name) for name in packages if installed(name)}
+        line["versions"] = {"keras_mt": __version__}
+        line["versions"] |= {name: metadata.version(name) for name in packages if installed(name)}
     output.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(output) as temporary:
         temporary.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -389,8 +391,11 @@ def load_systems(run, folder, sources, systems, beam_size, **languages):
     search |= {name: code for name, code in languages.items() if code is not None}
     translator = Translator.load(run, **search)
     config = translator.models[0].get_config()
-    names = ("num_encoder_layers", "num_decoder_layers")
-    layers = {name: config[name] for name in names if name in config}
+    layers = {
+        name: config[name] or config["num_layers"]
+        for name in ("num_encoder_layers", "num_decoder_layers")
+        if name in config
+    }
     for system in systems:
         options = SYSTEMS[system]
         directory = folder / Path(run).name / system / "1"
@@ -513,27 +518,34 @@ STYLES = {
 
 
 def draw(lines, path):
-    """BLEU against sentences a second: a mark for each run, a line through those of a system."""
+    """BLEU against sentences a second: a mark for each system, a line through those of a run."""
     figure = Figure(figsize=(8, 4.8), layout="constrained")
     axes = figure.subplots()
-    for system in dict.fromkeys(line["system"] for line in lines):
-        colour, mark = STYLES[system]
-        found = [line for line in lines if line["system"] == system]
+    for run in dict.fromkeys(line["run"] for line in lines):
+        found = [line for line in lines if line["run"] == run]
         found.sort(key=lambda line: line["sentences_per_second"])
         rates = [line["sentences_per_second"] for line in found]
         bleu = [line["bleu"] for line in found]
-        axes.plot(rates, bleu, color=colour, marker=mark, markersize=6, linewidth=1, label=system)
-        for line, *place in zip(found, rates, bleu, strict=True):
-            axes.annotate(
-                line["run"], place, xytext=(5, 4), textcoords="offset points", fontsize=8,
-                color="0.35", parse_math=False,
-            )  # fmt: skip
+        axes.plot(rates, bleu, color="0.8", linewidth=1, zorder=1)
+        axes.annotate(
+            run, (rates[0], bleu[0]), xytext=(0, 7), textcoords="offset points", ha="center",
+            fontsize=9, color="0.25", parse_math=False,
+        )  # fmt: skip
+    for system in dict.fromkeys(line["system"] for line in lines):
+        colour, mark = STYLES[system]
+        found = [line for line in lines if line["system"] == system]
+        axes.scatter(
+            [line["sentences_per_second"] for line in found],
+            [line["bleu"] for line in found],
+            color=colour, marker=mark, s=40, edgecolor="white", label=system,
+        )  # fmt: skip
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
     axes.xaxis.set_major_formatter("{x:.0f}")
-    axes.xaxis.set_minor_formatter("{x:.0f}")
+    axes.xaxis.set_minor_formatter("")
     axes.set_xlabel("sentences a second, one thread")
     axes.set_ylabel("BLEU")
-    axes.margins(x=0.15)
+    axes.margins(x=0.1, y=0.1)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.3)
     figure.legend(loc="outside right center", frameon=False)
