@@ -44,7 +44,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'keras_mt' has no attribute {name!r}")
     if keras.backend.backend() != "tensorflow":
         raise ImportError(
-            f"keras_mt.{name} needs Keras on its tensorflow backend, which is now "
+            f"keras_mt.{name} needs Keras on its tensorflow backend, and the backend is "
             f"{keras.backend.backend()}: set the environment variable KERAS_BACKEND=tensorflow."
         )
     home = _LAZY[name]

@@ -1,13 +1,13 @@
 """Sources as users type them: in capitals, in title case, with other punctuation.
 
-This file imports the standard library alone.
+This file imports only the standard library.
 """
 
 import re
 from collections.abc import Iterable
 from random import Random
 
-# Each kind changes a pair in one of so many epochs, and so a tenth of an epoch's pairs.
+# Each kind changes a pair in one of this many epochs, and so a tenth of an epoch's pairs.
 CYCLE = 10
 
 _ENTITY = re.compile(r"(&\w+;|&#\w+;)")  # As Moses's tokenizer spells some marks.
@@ -24,7 +24,7 @@ def augmentations(names: str) -> tuple[str, ...]:
     """The kinds of changes that a list such as `"caps,title"` names.
 
     Raises:
-        ValueError: If there is no kind of a name.
+        ValueError: If a name is not that of a kind.
     """
     kinds = [name.strip() for name in names.split(",")]
     if unknown := [kind for kind in kinds if kind not in KINDS]:
@@ -36,18 +36,18 @@ def augmentations(names: str) -> tuple[str, ...]:
 
 
 def augmented(source: str, kind: str, seed: int = 0, index: int = 0) -> str:
-    """A source as a user may type it; its target stays as it is, the translation one wants.
+    """A source as a user may type it; its target, the translation one wants, stays as it is.
 
     Args:
         source: The text, a line.
         kind: `"caps"`: all in capitals. `"title"`: each word with a capital. `"punctuation"`:
-            straight quotes and apostrophes become typographic, typographic ones straight; by
-            chance, one half each, the final point is dropped and some spaces are doubled.
-        seed: Seed of what is left to chance.
-        index: The pair's number in the corpus, which chance depends on too.
+            straight quotes and apostrophes become typographic, or typographic ones straight; the
+            final point is dropped, and some spaces are doubled, each with probability 1/2.
+        seed: Seed of the random choices.
+        index: The pair's number in the corpus, which the choices depend on too.
 
     Returns:
-        The text; never blank, unless it was.
+        The changed text; never blank, unless `source` is.
 
     Example:
 
@@ -61,14 +61,17 @@ def augmented(source: str, kind: str, seed: int = 0, index: int = 0) -> str:
 
 
 def phase(seed: int, index: int) -> int:
-    """Where a pair stands in the cycle in epoch 0: `KINDS[(phase + epoch) % CYCLE]`, if any."""
+    """A pair's place in the cycle in epoch 0.
+
+    In each epoch `KINDS[(phase + epoch) % CYCLE]`, if there is one, changes the pair.
+    """
     return Random(f"{seed} {index}").randrange(CYCLE)
 
 
 def augment(source: str, kinds: Iterable[str], seed: int, epoch: int, index: int) -> str:
-    """A source as it is read in an epoch, by the seed, the epoch and the pair's index alone.
+    """A source as it is read in an epoch; it depends on seed, epoch and the pair's index alone.
 
-    Each of the kinds changes a pair once in `CYCLE` epochs, whichever the others are.
+    Each of the kinds changes a pair once in `CYCLE` epochs, whatever the other kinds are.
     """
     place = (phase(seed, index) + epoch) % CYCLE
     kind = KINDS[place] if place < len(KINDS) else None

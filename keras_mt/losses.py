@@ -32,6 +32,9 @@ class CrossEntropy(keras.losses.Loss):
         y_pred: Logits `[batch, length, vocab_size]`.
         sample_weight: Optional weights `[batch]` or `[batch, length]`.
 
+    Returns:
+        A scalar in nats, or `[batch, length]` with the reduction `"none"`.
+
     Raises:
         ValueError: If an argument is out of range, or the dtype would round labels.
 
@@ -78,7 +81,7 @@ class CrossEntropy(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="keras_mt")
 class SymmetricDivergence(keras.losses.Loss):
-    """The symmetric Kullback-Leibler divergence of two sets of logits.
+    """The symmetric Kullback-Leibler divergence between two sets of logits.
 
     For the probabilities `p` and `q`: `(KL(p || q) + KL(q || p)) / 2`, which is
     `sum((p - q) (log p - log q)) / 2`, averaged over the positions.
@@ -86,12 +89,19 @@ class SymmetricDivergence(keras.losses.Loss):
     Args:
         reduction: `"mean_with_sample_weight"`, `"sum"` or `"none"`.
         name: Name of the loss.
-        dtype: Dtype of the computation.
+        dtype: Dtype of the computation; None for Keras's default.
 
     Call arguments:
         y_true: Logits `[batch, length, vocab_size]`.
         y_pred: Other logits of that shape.
         sample_weight: Optional weights `[batch, length]`.
+
+    Returns:
+        A scalar in nats, or `[batch, length]` with the reduction `"none"`.
+
+    Reference:
+        Wu et al. 2021, R-Drop: Regularized Dropout for Neural Networks
+        (https://arxiv.org/abs/2106.14448).
 
     Example:
 
@@ -115,9 +125,9 @@ class SymmetricDivergence(keras.losses.Loss):
 def cross_entropy(labels: Tensor, logits: Tensor, label_smoothing: float = 0.0) -> Tensor:
     """The label-smoothed cross-entropy of each label, `[batch, length]`.
 
-    Its gradient, `p - (1 - label_smoothing) onehot(y) - label_smoothing / V`, is written out: the
-    vocabulary is most of a small model's work, and this reads it a few times, where automatic
-    differentiation reads it a dozen times.
+    Its gradient, `p - (1 - label_smoothing) onehot(y) - label_smoothing / V`, is written by hand:
+    most of a small model's work is on arrays as wide as the vocabulary, and this passes over them a
+    few times, where automatic differentiation does a dozen times.
 
     Args:
         labels: int32 labels `[batch, length]`, each a class.
@@ -213,8 +223,8 @@ def check_holds_labels(dtype: DType) -> DType:
     if name in ("bfloat16", "float16"):
         raise ValueError(
             f"Labels are converted to the dtype, and {name} rounds those above "
-            f"{256 if name == 'bfloat16' else 2048}: leave it at float32. The model may compute in "
-            "another."
+            f"{256 if name == 'bfloat16' else 2048}: leave dtype at float32. The model may compute "
+            "in another."
         )
     return dtype
 

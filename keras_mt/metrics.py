@@ -42,12 +42,17 @@ class _TokenMetric(keras.metrics.Mean):
 class TokenAccuracy(_TokenMetric):
     """The share of the labels, padding left out, that have the highest logit.
 
-    A label that ties for it counts: close logits are equal in half precision.
+    A label that ties for the highest counts: close logits are equal in half precision.
 
     Args:
         padding_id: The label that does not count.
         name: Name of the metric.
-        dtype: Dtype of the computation.
+        dtype: Dtype of the computation, `"float32"` or `"float64"`.
+
+    Call arguments:
+        y_true: Integer labels `[batch, length]`.
+        y_pred: Logits `[batch, length, vocab_size]`.
+        sample_weight: Optional weights `[batch]` or `[batch, length]`.
 
     Raises:
         ValueError: If the dtype would round labels.
@@ -73,12 +78,17 @@ class TokenAccuracy(_TokenMetric):
 
 @keras.saving.register_keras_serializable(package="keras_mt")
 class Perplexity(_TokenMetric):
-    """Exponential of the mean cross-entropy, without smoothing, of the labels that are not padding.
+    """`exp(mean(-log p[y]))` over the labels `y` that are not padding, without label smoothing.
 
     Args:
         padding_id: The label that does not count.
         name: Name of the metric.
-        dtype: Dtype of the computation.
+        dtype: Dtype of the computation, `"float32"` or `"float64"`.
+
+    Call arguments:
+        y_true: Integer labels `[batch, length]`.
+        y_pred: Logits `[batch, length, vocab_size]`.
+        sample_weight: Optional weights `[batch]` or `[batch, length]`.
 
     Raises:
         ValueError: If the dtype would round labels.

@@ -1,4 +1,4 @@
-"""Pictures: how a run went, what attention looked at, what experts saw, how a search went."""
+"""Figures: the course of a run, attention weights, the load of experts, the tree of a search."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ def plot_run(log: str | os.PathLike, path: str | os.PathLike) -> None:
 
     Args:
         log: The `log.csv` of a run folder.
-        path: The picture to write; its ending says the format.
+        path: The picture to write, in the format of its suffix.
 
     Raises:
         ValueError: If the log holds no step yet.
@@ -90,10 +90,10 @@ def plot_alignment(
     """Draws which pieces of the source each piece of the target attended to.
 
     Args:
-        source_pieces: List of str.
-        target_pieces: List of str.
+        source_pieces: List of str, the labels of the columns.
+        target_pieces: List of str, the labels of the rows.
         scores: Attention weights `[target_pieces, source_pieces]`, as `Translator.align` returns.
-        path: The picture to write; its ending says the format.
+        path: The picture to write, in the format of its suffix.
 
     Example:
 
@@ -105,7 +105,7 @@ def plot_alignment(
 def alignment_figure(
     source_pieces: Sequence[str], target_pieces: Sequence[str], scores: np.ndarray
 ) -> Figure:
-    """The heat map of `plot_alignment`, a matplotlib figure.
+    """The heat map of `plot_alignment` as a matplotlib figure; see there for the arguments.
 
     Example:
 
@@ -133,15 +133,15 @@ def plot_heads(
     scores: Sequence[np.ndarray],
     path: str | os.PathLike,
 ) -> None:
-    """Draws every head of every layer, each a map of what the queries attended to.
+    """Draws every head of every layer, each as a heat map of what the queries attended to.
 
     Args:
         query_pieces: List of str, a label for each row of a map.
         key_pieces: List of str, a label for each of its columns.
         scores: For each layer the attention weights `[num_heads, query_pieces, key_pieces]` of one
-            sentence, such as `model.attention_scores(source, target)["encoder"]` gives with a batch
-            around them.
-        path: The picture to write; its ending says the format.
+            sentence: one row of the batch in each tensor of
+            `model.attention_scores(source, target)["encoder"]`, for example.
+        path: The picture to write, in the format of its suffix.
 
     Raises:
         ValueError: If the scores are not of these shapes.
@@ -158,7 +158,7 @@ def plot_heads(
 def heads_figure(
     query_pieces: Sequence[str], key_pieces: Sequence[str], scores: Sequence[np.ndarray]
 ) -> Figure:
-    """The maps of `plot_heads`, a row of them for each layer, a matplotlib figure.
+    """The maps of `plot_heads` as a matplotlib figure, a row for each layer; arguments as there.
 
     Example:
 
@@ -207,14 +207,14 @@ def _heat_map(axes: Axes, rows, columns, weights):
 
 
 def plot_search(nodes: Sequence[SearchNode], path: str | os.PathLike) -> None:
-    """Draws a search as a tree: what it kept, finished and pruned, and the way to the best.
+    """Draws a search as a tree: what it kept, finished and pruned, and the path to the best.
 
-    Each hypothesis stands under its last token, with the probability of that token given those
+    Each hypothesis is shown by its last token, with the probability of that token given those
     before it; a finished one has its score too.
 
     Args:
         nodes: What `Translator.search_tree` or `keras_mt.decoding.search_tree` returned.
-        path: The picture to write; its ending says the format.
+        path: The picture to write, in the format of its suffix.
 
     Raises:
         ValueError: If there are no nodes.
@@ -227,7 +227,7 @@ def plot_search(nodes: Sequence[SearchNode], path: str | os.PathLike) -> None:
 
 
 def search_figure(nodes: Sequence[SearchNode]) -> Figure:
-    """The tree of `plot_search`, a matplotlib figure.
+    """The tree of `plot_search` as a matplotlib figure; see there for the argument.
 
     Example:
 
@@ -294,7 +294,7 @@ def search_figure(nodes: Sequence[SearchNode]) -> Figure:
 
 
 def _way_to_the_best(nodes):
-    """The places of the finished hypothesis with the best score, and of those it continues."""
+    """The indices of the finished hypothesis with the best score, and of those it continues."""
     finished = [i for i, node in enumerate(nodes) if node.fate == "finished"]
     place = max(finished, key=lambda i: nodes[i].score, default=None)
     way = set()
@@ -305,7 +305,7 @@ def _way_to_the_best(nodes):
 
 
 def _places(nodes):
-    """Where each node stands: its column by its length, in it in the order of the parents.
+    """The position of each node: a column for each length, in it the order of the parents.
 
     So no two lines cross.
     """
@@ -324,14 +324,14 @@ def _places(nodes):
 
 
 def plot_expert_load(loads: Mapping[str, np.ndarray], path: str | os.PathLike) -> None:
-    """Draws which share of the tokens went through each expert, a histogram for each mixture.
+    """Draws which share of the tokens went through each expert, a bar chart for each mixture.
 
     A line shows the share that each would have if all had the same.
 
     Args:
-        loads: For the name of each mixture the shares, floats `[num_experts]`, as
+        loads: A dict from the name of each mixture to the shares, floats `[num_experts]`, as
             `keras_mt.models.MixtureOfExpertsTransformer.expert_load` returns.
-        path: The picture to write; its ending says the format.
+        path: The picture to write, in the format of its suffix.
 
     Raises:
         ValueError: If there are no loads.
@@ -344,7 +344,7 @@ def plot_expert_load(loads: Mapping[str, np.ndarray], path: str | os.PathLike) -
 
 
 def expert_load_figure(loads: Mapping[str, np.ndarray]) -> Figure:
-    """The histograms of `plot_expert_load`, a matplotlib figure.
+    """The bar charts of `plot_expert_load` as a matplotlib figure; see there for the argument.
 
     Example:
 

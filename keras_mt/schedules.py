@@ -21,10 +21,13 @@ class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
         d_model: Width of the model.
         warmup_steps: Number of updates over which the rate rises.
         peak: The rate at the end of the warm-up; None for the formula's,
-            `(d_model * warmup_steps)^-0.5`. Another scales the whole schedule.
+            `(d_model * warmup_steps)^-0.5`. Another value scales the whole schedule.
 
     Call arguments:
         step: Number of updates already made; Keras passes 0 for the first.
+
+    Returns:
+        The learning rate, a float32 scalar.
 
     Raises:
         ValueError: If an argument is not positive, or one other than `peak` is not an integer.

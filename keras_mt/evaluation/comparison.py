@@ -14,7 +14,7 @@ from keras_mt.evaluation.scoring import aligned
 
 # A word, a letter of a script that has no spaces, or a mark.
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+|[^\w\s]|_")
-# The least value of each bucket, and how it is called.
+# The least value of each bucket, and its name.
 _LENGTHS = {1: "1-9 words", 10: "10-19", 20: "20-29", 30: "30-39", 40: "40 or more"}
 _FREQUENCIES = {0: "never", 1: "1-9 times", 10: "10-99", 100: "100-999", 1000: "1000 or more"}
 _REPETITIONS = {0: "none", 1e-9: "up to 10%", 0.1: "10-25%", 0.25: "25% or more"}
@@ -47,8 +47,8 @@ class Bucket(NamedTuple):
     """Values of both systems on a part of the sentences or of their words.
 
     Attributes:
-        name: Which part it is.
-        size: How many sentences or words are in it.
+        name: The part, such as `"20-29"`.
+        size: Number of sentences or words in it.
         values: Both systems' values.
 
     Example:
@@ -70,17 +70,17 @@ class Comparison:
         sources, references: Sequences of str, one for each sentence.
         first, second: The translations of the two systems, likewise.
         names: The systems' names, two strs.
-        training: An iterable of str in the target's language, to tell by how rare a word is:
-            the target side of the training split. The references if None.
+        training: An iterable of str in the target's language, by which to count how frequent a word
+            is: the target side of the training split. The references if None.
 
     Attributes:
         chrf: Both systems' chrF.
-        differences: `Difference`s, those first whose sentence chrF differs most.
-        lengths: `Bucket`s of sentences by the words of the reference; chrF.
-        frequencies: `Bucket`s of the references' words by how often they stand in the training
+        differences: `Difference`s, sorted from the greatest difference in sentence chrF down.
+        lengths: `Bucket`s of sentences by the number of words in the reference; chrF.
+        frequencies: `Bucket`s of the references' words by how often they occur in the training
             text; F1 of the words, in percent.
-        repetitions: `Bucket`s by which share of a translation's pairs of neighbouring words it has
-            had before; `size` counts the references, `values` the systems' translations.
+        repetitions: `Bucket`s of texts by the share of their word bigrams that repeat an earlier
+            one; `size` counts the references, `values` the systems' translations.
 
     Raises:
         ValueError: If the sequences differ in length, or are empty.
@@ -89,7 +89,7 @@ class Comparison:
         As in compare-mt, Neubig et al. 2019 (https://aclanthology.org/N19-4007), and MT-Telescope,
         Rei et al. 2021 (https://aclanthology.org/2021.acl-demo.9); the measure of repetition:
         Welleck et al. 2020, Neural Text Generation with Unlikelihood Training
-        (https://arxiv.org/abs/1908.04319), for pairs.
+        (https://arxiv.org/abs/1908.04319), for bigrams.
 
     Example:
 
@@ -112,7 +112,8 @@ class Comparison:
         sizes = [len(column) for column in (sources, references, first, second)]
         if not sizes[0] or len(set(sizes)) > 1:
             raise ValueError(
-                "There must be as many sources, references and translations by each system. "
+                "There must be as many sources, references and translations by each system, at "
+                "least one. "
                 f"Received: {', '.join(map(str, sizes))}"
             )
         self.names = names
@@ -183,14 +184,14 @@ class Comparison:
         ]
 
     def _tables(self):
-        """The titles and the rows of the tables; the first row is the head."""
+        """The titles and the rows of the tables; the first row is the header."""
         number = f"{len(self.differences):,} sentences"
         head = ["", *self.names, "difference"]
         yield "chrF", [head, [number, *_row(self.chrf)]]
         for title, what, buckets in (
             ("chrF by the length of the reference", "sentences", self.lengths),
             (
-                f"F1 of words by how often they stand in the {self._counted}",
+                f"F1 of words by how often they occur in the {self._counted}",
                 "words",
                 self.frequencies,
             ),
@@ -208,12 +209,12 @@ class Comparison:
     def as_text(
         self, number: int = 10, mark: Callable[[str, bool], str] = lambda word, right: word
     ) -> str:
-        """The tables, and so many sentences that differ most.
+        """The tables, and the sentences that differ most, as plain text.
 
         Args:
-            number: How many sentences.
-            mark: From a word in which the translations differ, and whether it stands in the
-                reference, to what is shown.
+            number: Number of sentences.
+            mark: Function from a word in which the translations differ, and whether it is in the
+                reference, to the str that is shown for it.
         """
         lines = []
         for title, rows in self._tables():
@@ -232,7 +233,11 @@ class Comparison:
         return "\n".join(lines).rstrip()
 
     def as_html(self, number: int = 100) -> str:
-        """A page of its own, as `as_text`: words that differ are marked, right ones in green."""
+        """What `as_text` has, as an HTML page; words that differ are marked, right ones in green.
+
+        Args:
+            number: Number of sentences.
+        """
         title = html.escape(" and ".join(self.names))
         parts = [f"<h1>{title}</h1>"]
         for caption, (head, *rows) in self._tables():
@@ -265,7 +270,7 @@ def words(text: str) -> list[str]:
 
 
 def repetition(text: str) -> float:
-    """Which share of the pairs of neighbouring words stood in the text before.
+    """The share of a text's word bigrams that repeat an earlier one.
 
     >>> repetition("a b a b a b")
     0.6
@@ -299,7 +304,7 @@ def _row(values):
 def _marked(found):
     """Both translations as lists of parts and their kinds.
 
-    A kind is None of what both have; else whether the reference has the word.
+    A kind is None for what both have; else whether the reference has the word.
     """
     in_reference = collections.Counter(words(found.reference))
     sides = [[(m.group(), m.start(), m.end()) for m in _WORD.finditer(text)]

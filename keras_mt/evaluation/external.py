@@ -19,22 +19,23 @@ def external_scores(
 ) -> dict[str, float]:
     """Runs a program on the files of a system, and takes its scores from what it prints.
 
-    The last line on its standard output that has some counts: a JSON object, whose numbers are
-    taken by their names; or a number, or what ends with `score: NUMBER`, as comet-score prints,
-    which is called `comet`.
+    They are read from the last line of its standard output that has any: a JSON object, whose
+    numbers are taken by their names; or a number, alone or after `score:` at the end of the line,
+    as comet-score prints it, which is called `comet`.
 
     Args:
         command: The program and its options, as a shell would split them (but no shell runs it), or
             a list. The words `{source}`, `{hypothesis}` and `{reference}` in it stand for the
             files; where it has none of them, `-s SOURCE -t HYPOTHESIS -r REFERENCE` is added.
-        source, hypothesis, reference: The files, a sentence a line.
+        source, hypothesis, reference: The files, with a sentence on each line.
 
     Returns:
         Scores by their names.
 
     Raises:
-        ValueError: If the program fails, or prints no score.
-        ValueError, FileNotFoundError: As of `command_words`.
+        ValueError: If the program fails or prints no score, or the command is empty or not quoted
+            as in a shell.
+        FileNotFoundError: If there is no such program.
 
     Example:
 
@@ -63,13 +64,16 @@ def external_scores(
 
 
 def command_words(command: str | Sequence[str]) -> list[str]:
-    """The words of a command, whose program is there.
+    """The words of a command whose program exists.
 
     Args:
-        command: As of `external_scores`.
+        command: As in `external_scores`.
+
+    Returns:
+        A list of str, the program first.
 
     Raises:
-        ValueError: If the command is empty, or not quoted as a shell's.
+        ValueError: If the command is empty, or not quoted as in a shell.
         FileNotFoundError: If there is no such program.
 
     Example:

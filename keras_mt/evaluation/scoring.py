@@ -1,4 +1,4 @@
-"""Scores of translations; all that is measured here, sacreBLEU measures."""
+"""Scores of translations, all of them by sacreBLEU."""
 
 import json
 import os
@@ -24,22 +24,23 @@ class Scorer:
     Args:
         references: Sequence of references, each a sequence of str with one for each source.
         tokenize: sacreBLEU's tokenizer for BLEU.
-        resamples: Bootstrap resamples for the confidence intervals; 0 for none. Memory grows with
-            their number times that of the sentences: 0.1 GB for 1,000 and 1,000.
+        resamples: Number of bootstrap resamples for the confidence intervals; 0 or 1 for no
+            intervals. Memory grows with their number times that of the sentences: 0.1 GB for 1,000
+            and 1,000.
 
     Call arguments:
         hypotheses: Sequence of str, the translations.
 
     Returns:
-        A dict with, of each metric `bleu`, `chrf` and `chrfpp`: its score by that name;
-        `bleu_signature`; and where there are resamples `bleu_mean` and `bleu_ci`, so that
-        `bleu_mean` +/- `bleu_ci` is the 95% confidence interval (None where the mean is 0). Then
-        `resamples` and `seed`, which with the signature say how: sacreBLEU prints them as
+        A dict with, for each metric `bleu`, `chrf` and `chrfpp`: its score by that name;
+        `bleu_signature` and so on; and with resamples `bleu_mean` and `bleu_ci` and so on, where
+        `bleu_mean` +/- `bleu_ci` is the 95% confidence interval (None where the mean is 0). With
+        resamples it also has `resamples` and `seed`, which sacreBLEU adds to the signature as
         `bs:1000|seed:12345`. Scores have two decimals.
 
     Raises:
-        ValueError: If there are no references, or they differ in number from each other or from
-            the translations.
+        ValueError: If there are no references, they differ in number from each other or from the
+            translations, or `resamples` is below 0.
 
     Reference:
         Post 2018, A Call for Clarity in Reporting BLEU Scores (https://aclanthology.org/W18-6319);
@@ -63,7 +64,7 @@ class Scorer:
         lengths = [len(each) for each in references]
         if not lengths or not lengths[0] or len(set(lengths)) > 1:
             raise ValueError(
-                "references must be lists of as many str each, at least one. "
+                "references must be lists of the same length, at least one str each. "
                 f"Received: lists of {', '.join(map(str, lengths)) or 'none'}"
             )
         if resamples < 0:
@@ -75,7 +76,7 @@ class Scorer:
             "chrf": sacrebleu.CHRF(references=references),
             "chrfpp": sacrebleu.CHRF(word_order=2, references=references),
         }
-        # Those of the scores; with resamples they would name these too.
+        # The signatures of the scores; after a bootstrap they would name the resamples too.
         self._signatures = {
             name: str(metric.get_signature()) for name, metric in self._metrics.items()
         }
@@ -95,7 +96,7 @@ class Scorer:
         return found
 
     def signatures(self) -> dict[str, str]:
-        """The metrics' signatures by their names, with the resamples of what was scored last."""
+        """The metrics' signatures by their names, with the resamples of the last call."""
         return {name: str(metric.get_signature()) for name, metric in self._metrics.items()}
 
     def paired(
@@ -109,11 +110,12 @@ class Scorer:
                 randomization.
 
         Returns:
-            By the systems' names the p-value of each metric by its name, None of the first system;
-            and the metrics' signatures, with the test.
+            A dict from each system's name to the p-value of each metric by its name, None for the
+            first system; and the metrics' signatures by their names, which name the test.
 
         Raises:
-            ValueError: If there is one system alone, or no such test.
+            ValueError: If there is only one system, no such test, or a system's translations differ
+                in number from the references.
 
         Reference:
             Bootstrap: Koehn 2004, as above; randomization: Riezler and Maxwell 2005, On Some
@@ -133,7 +135,9 @@ class Scorer:
                 f"test must be one of {', '.join(PAIRED_TESTS)}. Received: test={test!r}"
             )
         if len(systems) < 2:
-            raise ValueError("A paired test needs two systems at least.")
+            raise ValueError(
+                f"systems must be two at least for a paired test. Received: {len(systems)}"
+            )
         for hypotheses in systems.values():
             self._check(hypotheses)
         signatures, results = PairedTest(
@@ -161,16 +165,19 @@ def write_files(
     hypotheses: Sequence[Sequence[str]],
     references: Sequence[Sequence[str]],
 ) -> None:
-    """Writes sources, translations and references for other tools, a line each.
+    """Writes sources, translations and references for other tools, a sentence on each line.
 
     They are `source.txt`; `hypothesis.txt`, `hypothesis.2.txt` and so on; and `reference.txt`,
     `reference.2.txt` and so on. The write is atomic.
 
     Args:
         folder: The folder to write, which must be new.
-        sources: Sequence of str without line ends; so are those below.
-        hypotheses: Those of each system.
-        references: Sequence of references.
+        sources: Sequence of str without line breaks.
+        hypotheses: For each system such a sequence, its translations.
+        references: For each reference such a sequence.
+
+    Raises:
+        OSError: If the folder exists and is not empty.
 
     Example:
 
@@ -185,7 +192,11 @@ def write_files(
 
 
 def file_name(name: str, number: int) -> str:
-    """That of the first, second, ... file of a kind.
+    """The name of the first, second, ... file of a kind.
+
+    Args:
+        name: The kind: `"source"`, `"hypothesis"` or `"reference"`.
+        number: Which of them, from 1.
 
     Example:
 
@@ -196,12 +207,15 @@ def file_name(name: str, number: int) -> str:
 
 
 def table(systems: Sequence[Mapping[str, Any]], signatures: Mapping[str, str]) -> str:
-    """Results as a table to be read, with the metrics' signatures below it.
+    """Results as a table for people, with the metrics' signatures below it.
 
     Args:
-        systems: What a `Scorer` returns for each system, with its name as `system`. What else is a
-            number is a column too, and `bleu_p` a p-value.
-        signatures: By the metrics' names.
+        systems: What a `Scorer` returns for each system, with its name as `system`. Any other float
+            is a column too, and `bleu_p`, `chrf_p` and `chrfpp_p` are p-values.
+        signatures: The metrics' signatures by their names.
+
+    Returns:
+        The table's text. A star marks a metric that differs from the first system's at p < 0.05.
 
     Example:
 

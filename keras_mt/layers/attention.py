@@ -1,4 +1,4 @@
-"""Scaled dot-product attention and the three layers that the Transformer makes of it."""
+"""Scaled dot-product attention and the three attention layers of the Transformer."""
 
 import math
 from collections.abc import Callable
@@ -28,11 +28,12 @@ def scaled_dot_product_attention(
     Args:
         query: Float tensor `[batch, num_heads, query_length, key_dim]`.
         key: Float tensor `[batch, num_key_value_heads, key_length, key_dim]`: as many heads as the
-            query has or, with grouped queries, a divisor of them, each for as many in a row.
+            query or, with grouped queries, a divisor of that number. Each key head then serves the
+            same number of consecutive query heads.
         value: Float tensor `[batch, num_key_value_heads, key_length, value_dim]`.
         mask: Boolean tensor that broadcasts to `[batch, num_heads, query_length, key_length]`, true
-            where a query may see a key. The output of a query that may see no key at all is some
-            mean of the values, never NaN.
+            where a query may see a key. The output of a query that may see no key at all is a
+            weighted mean of the values, never NaN.
         dropout: A `Dropout` layer for the attention weights, or None.
         training: Whether dropout is on.
 
@@ -69,7 +70,7 @@ def scaled_dot_product_attention(
 
 
 def _grouped_attention(query, key, value, mask, dropout, training, groups):
-    """The queries of each key head stand behind one another, so that no key is copied."""
+    """Stacks the queries that share a key head along the length, so that no key is copied."""
     batch, heads, length, _ = ops.shape(query)
 
     def stacked(x):
@@ -132,19 +133,19 @@ class MultiHeadAttention(Composite):
         kernel_initializer: Initializer of the four kernels. None for Glorot's uniform one, with
             half of its variance for the projections to queries, keys and values.
         bias_initializer: Initializer of the biases.
-        num_key_value_heads: Number of heads of keys and values, each shared by as many heads of
-            queries (grouped queries); must divide `num_heads`. None for as many as `num_heads`.
-        rotary_base: Base of the rotary positions of queries and keys, such as 10000, for a
-            sequence that attends to itself; None for no positions.
+        num_key_value_heads: Number of key and value heads, each shared by the same number of query
+            heads (grouped queries); must divide `num_heads`. None for as many as `num_heads`.
+        rotary_base: Base of the rotary positions of queries and keys, such as 10000, for
+            self-attention only; None for no positions.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
         query: Float tensor `[batch, query_length, width]`.
         value: Float tensor `[batch, key_length, value_width]`.
         key: Float tensor `[batch, key_length, key_width]`; `value` when None.
-        query_mask: Has no effect; it is there because Keras's own layer has it.
+        query_mask: Has no effect; accepted because `keras.layers.MultiHeadAttention` has it.
         value_mask, key_mask: Boolean `[batch, key_length]`, true at real tokens; only those are
-            seen; those that the tensors carry when None.
+            seen. When None, the masks that the tensors carry.
         attention_mask: Boolean tensor `[batch, query_length, key_length]`, or for each head
             `[batch, num_heads, query_length, key_length]`, true where a query may see a key; axes
             of size 1 broadcast.
@@ -159,7 +160,8 @@ class MultiHeadAttention(Composite):
 
     Raises:
         ValueError: If `num_heads` does not divide the width and `key_dim` is None, an argument is
-            out of range, or query and value differ in batch size, where it is known.
+            out of range, the heads have an odd width but rotary positions, or query and value
+            differ in batch size, where it is known.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.2.2
@@ -220,7 +222,7 @@ class MultiHeadAttention(Composite):
         width = query_shape[-1]
         if self.key_dim is None and width % self.num_heads:
             raise ValueError(
-                "The width of the query must be divisible by num_heads, or key_dim be given. "
+                "The width of the query must be divisible by num_heads, or key_dim must be given. "
                 f"Received: width={width}, num_heads={self.num_heads}"
             )
         self._key_width = self.key_dim or width // self.num_heads
@@ -289,7 +291,7 @@ class MultiHeadAttention(Composite):
         return (outputs, scores) if return_attention_scores else outputs
 
     def project(self, value: Tensor, key: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Projects to what `attend` takes.
+        """Projects to the keys and values that `attend` takes.
 
         Args:
             value: Float tensor `[batch, key_length, value_width]`.
@@ -315,17 +317,18 @@ class MultiHeadAttention(Composite):
         swap: Callable[[Tensor], Tensor] = _swap,
         positions: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Attention over what `project` returned.
+        """Attention over the keys and values that `project` returned.
 
         Args:
             query: Float tensor `[batch, query_length, width]` or `[batch * query_length, width]`.
-            keys: Float tensor `[batch, num_key_value_heads, key_length, key_dim]`.
+            keys: Float tensor `[batch, num_key_value_heads, key_length, key_dim]`; rotated already,
+                where there are rotary positions.
             values: Float tensor `[batch, num_key_value_heads, key_length, value_dim]`.
             mask: Boolean tensor that broadcasts to `[batch, query_length, key_length]` or to
                 `[batch, num_heads, query_length, key_length]`, or None.
             training: Whether dropout is on.
             swap: Function that swaps the two middle axes.
-            positions: Of the queries, for rotary positions; as in `rotate_by_position`.
+            positions: Positions of the queries, for rotary positions; as in `rotate_by_position`.
 
         Returns:
             The outputs, of the shape of the query, and the weights.
@@ -364,7 +367,7 @@ class MultiHeadAttention(Composite):
     def _split_heads(self, x, batch_size, heads, swap=_swap):
         # [batch, length, width] or [batch * length, width]
         # -> [batch, heads, length, width / heads]
-        length = ops.shape(x)[1] if len(x.shape) == 3 else -1  # Of an empty tensor -1 is 1.
+        length = ops.shape(x)[1] if len(x.shape) == 3 else -1  # In an empty tensor -1 becomes 1.
         return swap(ops.reshape(x, (batch_size, length, heads, x.shape[-1] // heads)))
 
     def compute_mask(self, query: Tensor, query_mask: Tensor | None) -> Tensor | None:
@@ -422,19 +425,19 @@ def _both(first, second):
 
 @keras.saving.register_keras_serializable(package="keras_mt")
 class CausalSelfAttention(MultiHeadAttention):
-    """Multi-head attention of a sequence over itself, each position seeing none after it.
+    """Multi-head self-attention in which no position sees a later one.
 
     Args:
         num_heads: Number of heads; must divide the width of the input unless `key_dim` is given.
         dropout: Rate of dropout on the attention weights, at least 0 and below 1.
         key_dim, value_dim, use_bias, kernel_initializer: By keyword, as in `MultiHeadAttention`.
-        bias_initializer, num_key_value_heads, rotary_base: By keyword too.
+        bias_initializer, num_key_value_heads, rotary_base: By keyword, as there.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
         inputs: Float tensor `[batch, length, width]`.
-        mask: Boolean `[batch, length]`, true at real tokens; only those are seen. The one that
-            the inputs carry when None.
+        mask: Boolean `[batch, length]`, true at real tokens; only those are seen. When None, the
+            mask that the inputs carry.
         return_attention_scores: Whether to return the weights `[batch, num_heads, length, length]`
             too.
         training: Whether dropout is on.
@@ -493,10 +496,10 @@ class CausalSelfAttention(MultiHeadAttention):
         return keys, values
 
     def begin(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """The keys and values of a beginning that all hypotheses share, for `step`.
+        """The keys and values of a prefix that all hypotheses share, for `step`.
 
         Args:
-            inputs: Float tensor `[batch, length, width]`, at the positions from 0.
+            inputs: Float tensor `[batch, length, width]`, from position 0 on.
 
         Returns:
             The keys `[batch, num_key_value_heads, length, key_dim]` and the values
@@ -516,21 +519,25 @@ class CausalSelfAttention(MultiHeadAttention):
         """Attends from new positions over those in the cache and themselves.
 
         Args:
-            inputs: Float tensor `[batch * new, width]`: usually one position, or the beams of one.
-            cache: What `empty_cache` or the step before returned: keys
+            inputs: Float tensor `[batch * new, width]`: usually one new position for each beam.
+            cache: What `empty_cache` or the previous step returned: keys
                 `[batch, num_key_value_heads, length, key_dim]` and values
                 `[batch, num_key_value_heads, length, value_dim]`.
-            mask: Boolean tensor that broadcasts to `[batch, new, length + new]`, or None, when
-                every new position sees all. Where there is a beginning, its positions come first.
-            positions: Of the new ones, for rotary positions: an integer, or integers that
+            mask: Boolean tensor that broadcasts to `[batch, new, length + new]`, true where a new
+                position sees another; None if each sees all. The positions of `beginning`, where
+                there is one, come before these.
+            positions: The new positions, for rotary positions: an integer, or integers that
                 broadcast to `[batch, new]`.
-            beginning: What `begin` returned, which all new positions follow; or None.
+            beginning: What `begin` returned for the prefix before the cached positions; or None.
 
         Returns:
             The outputs `[batch * new, width]` and the cache with the new positions at its end.
+
+        Raises:
+            ValueError: If the layer has rotary positions and `positions` is None.
         """
         if self.rotary_base is not None and positions is None:
-            raise ValueError(f"{self.name} has rotary positions: give step the positions.")
+            raise ValueError(f"{self.name} has rotary positions: step must be given `positions`.")
         queries, new_keys, new_values = self._project_step(inputs, ops.shape(cache[0])[0])
         new_keys = self._rotate(new_keys, positions)
         keys = ops.concatenate([cache[0], new_keys], axis=2)
@@ -593,9 +600,9 @@ class CrossAttention(MultiHeadAttention):
     Call arguments:
         target: Float tensor `[batch, target_length, width]`.
         memory: Float tensor `[batch, memory_length, memory_width]`.
-        target_mask: Has no effect; it is there as `query_mask` is in `MultiHeadAttention`.
+        target_mask: Has no effect, like `query_mask` in `MultiHeadAttention`.
         memory_mask: Boolean `[batch, memory_length]`, true at real tokens; only those are seen.
-            the one that the memory carries when None.
+            When None, the mask that the memory carries.
         return_attention_scores: Whether to return the weights
             `[batch, num_heads, target_length, memory_length]` too.
         training: Whether dropout is on.

@@ -35,7 +35,7 @@ def norm_layer(norm: str, dtype: DType, name: str) -> keras.layers.Layer:
 
 @keras.saving.register_keras_serializable(package="keras_mt")
 class _RMSNormalization(keras.layers.RMSNormalization):
-    """Keras's own, which lets go of the mask, with the mask; in files too."""
+    """Keras's own drops the mask; this one carries it, also when loaded from a file."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -43,9 +43,9 @@ class _RMSNormalization(keras.layers.RMSNormalization):
 
 
 class _Block(Composite):
-    """What encoder and decoder blocks share: their arguments, and a sublayer's surroundings."""
+    """What encoder and decoder blocks share: arguments, and the residual and norm of sublayers."""
 
-    _order = ""  # The paper's, of the letters that the block has sublayers for.
+    _order = ""  # A letter for each sublayer that the block may have, in the paper's order.
 
     def __init__(
         self,
@@ -128,18 +128,18 @@ class _Block(Composite):
 
     def _build_feed_forward(self, input_shape):
         if self.feed_forward is not None:
-            if not self.feed_forward.built:  # One from a file may be.
+            if not self.feed_forward.built:  # One from a file may be built already.
                 self.feed_forward.build(input_shape)
             self.feed_forward_norm.build(input_shape)
 
     def _sublayer(self, inputs, norm, function, training=None):
-        """The residual around a sublayer's function."""
+        """A sublayer's function with its norm, dropout and residual."""
         outputs = function(norm(inputs) if self.pre_norm else inputs)
         outputs = inputs + self.dropout_layer(outputs, training=training)
         return outputs if self.pre_norm else norm(outputs)
 
     def _in_order(self, hidden, functions, training=None):
-        """The sublayers around what each letter's function makes of its inputs."""
+        """Applies the sublayers in their order; `functions` holds one for each letter."""
         norms = {"s": "self_attention_norm", "c": "cross_attention_norm", "f": "feed_forward_norm"}
         for letter in self.sublayers:
             if letter in functions:
@@ -187,23 +187,23 @@ class EncoderBlock(_Block):
         activation: Activation of the feed-forward network.
         pre_norm: Whether to normalise the input of each sublayer rather than the sum after it. A
             stack of such blocks needs one more normalisation at its end.
-        norm: `"layer"` for layer normalisation, `"rms"` for that of the root mean square.
-        sublayers: The sublayers and their order, letters of `"sf"`: self-attention and
-            feed-forward. Blocks with some of them make up other orders, such as the sandwich.
+        norm: `"layer"` for layer normalisation, `"rms"` for RMS normalisation.
+        sublayers: The sublayers and their order, as letters: `s` for self-attention, `f` for
+            feed-forward; None for `"sf"`. Stacks of blocks with only some of them have other
+            orders, such as the sandwich of Press et al.
         gated: Whether the feed-forward network has a gate, as in `FeedForward`.
         use_bias: Whether attention and feed-forward add biases.
-        num_key_value_heads: Heads of keys and values in self-attention, as in
+        num_key_value_heads: Number of key and value heads in self-attention, as in
             `MultiHeadAttention`; None for `num_heads`.
         rotary_base: Base of the rotary positions in self-attention, such as 10000; None for none.
-        feed_forward: A layer in place of the `FeedForward`, which then has `d_ff`, `activation`,
-            `gated` and `use_bias` of its own; it is called with `training` and, if it takes one,
-            `mask`.
+        feed_forward: A layer in place of `FeedForward`, to which `d_ff`, `activation`, `gated` and
+            `use_bias` then do not apply; it is called with `training` and, if it takes one, `mask`.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
         inputs: Float tensor `[batch, length, width]`.
-        mask: Boolean `[batch, length]`, true at real tokens; only those are seen. The one that
-            the inputs carry when None.
+        mask: Boolean `[batch, length]`, true at real tokens; only those are seen. When None, the
+            mask that the inputs carry.
         training: Whether dropout is on.
 
     Returns:
@@ -216,7 +216,10 @@ class EncoderBlock(_Block):
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.1
         (https://arxiv.org/abs/1706.03762); pre-norm: Xiong et al. 2020, On Layer Normalization in
-        the Transformer Architecture (https://arxiv.org/abs/2002.04745).
+        the Transformer Architecture (https://arxiv.org/abs/2002.04745); RMS normalisation: Zhang
+        and Sennrich 2019, Root Mean Square Layer Normalization (https://arxiv.org/abs/1910.07467);
+        orders of sublayers: Press et al. 2020, Improving Transformer Models by Reordering their
+        Sublayers (https://arxiv.org/abs/1911.03864).
 
     Example:
 
@@ -238,14 +241,14 @@ class EncoderBlock(_Block):
     def with_scores(
         self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The block's outputs, and the weights that its attention gave, to look at.
+        """The block's outputs and its attention weights, for inspection.
 
         Args:
             inputs, mask, training: As in a call; a mask that the inputs carry has no effect here.
 
         Returns:
             The outputs `[batch, length, width]`, and `{"s": [batch, num_heads, length, length]}`,
-            empty of a block without self-attention.
+            empty for a block without self-attention.
         """
         scores = {}
 
@@ -278,25 +281,24 @@ class DecoderBlock(_Block):
         activation: Activation of the feed-forward network.
         pre_norm: Whether to normalise the input of each sublayer rather than the sum after it. A
             stack of such blocks needs one more normalisation at its end.
-        norm: `"layer"` for layer normalisation, `"rms"` for that of the root mean square.
-        sublayers: The sublayers and their order, letters of `"scf"`: self-attention,
-            cross-attention and feed-forward. Blocks with some of them make up other orders, such as
-            the sandwich.
+        norm: `"layer"` for layer normalisation, `"rms"` for RMS normalisation.
+        sublayers: The sublayers and their order, as letters: `s` for self-attention, `c` for
+            cross-attention, `f` for feed-forward; None for `"scf"`. Stacks of blocks with only some
+            of them have other orders, such as the sandwich of Press et al.
         gated: Whether the feed-forward network has a gate, as in `FeedForward`.
         use_bias: Whether attention and feed-forward add biases.
-        num_key_value_heads: Heads of keys and values in self-attention, as in
+        num_key_value_heads: Number of key and value heads in self-attention, as in
             `MultiHeadAttention`; None for `num_heads`.
         rotary_base: Base of the rotary positions in self-attention, such as 10000; None for none.
-        feed_forward: A layer in place of the `FeedForward`, which then has `d_ff`, `activation`,
-            `gated` and `use_bias` of its own; it is called with `training` and, if it takes one,
-            `mask`.
+        feed_forward: A layer in place of `FeedForward`, to which `d_ff`, `activation`, `gated` and
+            `use_bias` then do not apply; it is called with `training` and, if it takes one, `mask`.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
         target: Float tensor `[batch, target_length, width]`.
         memory: Float tensor `[batch, memory_length, memory_width]`, or None.
-        target_mask, memory_mask: Boolean `[batch, length]`, true at real tokens; only those are
-            seen; those that the tensors carry when None.
+        target_mask, memory_mask: Boolean `[batch, target_length]` and `[batch, memory_length]`,
+            true at real tokens; only those are seen. When None, the masks that the tensors carry.
         return_attention_scores: Whether to return the weights of the cross-attention
             `[batch, num_heads, target_length, memory_length]` too.
         training: Whether dropout is on.
@@ -307,12 +309,13 @@ class DecoderBlock(_Block):
         `target_mask` is used, but not carried on.
 
     Raises:
-        ValueError: If `num_heads` does not divide the width, an argument is out of range, or a
-            block that was built with memory is called without, or the reverse.
+        ValueError: If `num_heads` does not divide the width, an argument is out of range, a block
+            that was built with memory is called without, or the reverse, or attention scores are
+            asked of a block without cross-attention.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.1
-        (https://arxiv.org/abs/1706.03762).
+        (https://arxiv.org/abs/1706.03762); variants: as in `EncoderBlock`.
 
     Example:
 
@@ -359,7 +362,7 @@ class DecoderBlock(_Block):
         memory_mask: Tensor | None = None,
         training: bool | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The block's outputs, and the weights that its attention gave, to look at.
+        """The block's outputs and its attention weights, for inspection.
 
         Args:
             target, memory, target_mask, memory_mask, training: As in a call; masks that the
@@ -367,8 +370,8 @@ class DecoderBlock(_Block):
 
         Returns:
             The outputs `[batch, target_length, width]`, and a dict of the weights
-            `[batch, num_heads, target_length, key_length]` of each attention that there is: `"s"`
-            over the target itself, `"c"` over the memory.
+            `[batch, num_heads, target_length, key_length]` of the attentions that the block has:
+            `"s"` over the target itself, `"c"` over the memory.
         """
         scores = {}
 
@@ -395,13 +398,14 @@ class DecoderBlock(_Block):
             raise ValueError(f"{self.name} was built {built} memory but is called {called} it.")
         if return_attention_scores and self.cross_attention is None:
             raise ValueError(
-                f"{self.name} has no memory or no cross-attention to return attention scores of."
+                f"{self.name} has no memory or no cross-attention: there are no attention scores "
+                "to return."
             )
 
     def start(
         self, batch_size: int | Tensor, memory: Tensor | None = None
     ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        """The cache for the first `step`, and the memory's keys and values for each.
+        """The cache for the first `step`, and the memory's keys and values for every step.
 
         Args:
             batch_size: Number of rows.
@@ -420,14 +424,15 @@ class DecoderBlock(_Block):
     def begin(
         self, target: Tensor, target_mask: Tensor | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """The block on a beginning that all hypotheses share, such as a prompt.
+        """Runs the block on a prefix that all hypotheses share, such as a prompt.
 
         Args:
-            target: Float tensor `[batch, length, width]`, at the positions from 0.
+            target: Float tensor `[batch, length, width]`, from position 0 on.
             target_mask: Boolean `[batch, length]`, true at real tokens.
 
         Returns:
-            The outputs `[batch, length, width]`, and the `beginning` for each `step`.
+            The outputs `[batch, length, width]`, and the `beginning` for each `step`; None for a
+            block without self-attention.
         """
         beginning = None
 
@@ -449,11 +454,11 @@ class DecoderBlock(_Block):
         positions: int | Tensor | None = None,
         beginning: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The block on new positions of the target, over the cache of those before.
+        """Runs the block on new positions of the target, with the cache of those before.
 
         Args:
-            target: Float tensor `[batch * new, width]`: usually one position, or the beams of one.
-            cache: What `start` or the step before returned.
+            target: Float tensor `[batch * new, width]`: usually one new position for each beam.
+            cache: What `start` or the previous step returned.
             mask: Boolean tensor that broadcasts to `[batch, new, length + new]`: which positions
                 of the cache, and of the new ones at its end, each new position sees. None: all.
             memory_cache: What `start` returned; the same for each step.

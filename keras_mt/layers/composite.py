@@ -1,4 +1,4 @@
-"""What layers and models that are made of Keras's layers share, so that they survive `quantize`."""
+"""How layers and models made of Keras's layers are saved and loaded after `quantize`."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ import keras
 
 
 class Composite(keras.layers.Layer):
-    """A layer made of layers; a file of it says which of them `quantize` has changed.
+    """A layer made of layers, whose saved config says which of them `quantize` has changed.
 
     `model.quantize("int8")` changes the `Dense` and embedding layers inside, and so the weights in
-    a file: what is loaded from it must be changed before its weights are.
+    a file: a layer loaded from it must be quantized before its weights are loaded.
     """
 
     def get_build_config(self) -> dict[str, Any] | None:
@@ -22,7 +22,7 @@ class Composite(keras.layers.Layer):
 
 
 def quantization(layer: keras.layers.Layer) -> dict[str, Any]:
-    """For a config: how each layer inside of a layer or model is quantized; {} where none is.
+    """How each layer inside a layer or model is quantized, for a config; {} where none is.
 
     Example:
 
@@ -40,7 +40,7 @@ def quantization(layer: keras.layers.Layer) -> dict[str, Any]:
 
 
 def quantize_again(layer: keras.layers.Layer, quantized: dict[str, Any]) -> None:
-    """Quantizes the layers inside of a built layer or model as `quantization` said.
+    """Quantizes the layers inside a built layer or model as `quantization` said.
 
     Example:
 
@@ -58,7 +58,7 @@ def quantize_again(layer: keras.layers.Layer, quantized: dict[str, Any]) -> None
 
 
 def inside(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
-    """The layers that a layer or model is made of, and those that they are made of."""
+    """All layers inside a layer or model, at any depth."""
     # As in Keras's own example for DTypePolicyMap.
     return layer._flatten_layers(include_self=False)
 

@@ -4,7 +4,7 @@ from types import ModuleType
 
 from keras_mt.layers.types import Tensor
 
-# keras_mt.translation.fused, which sets it: layers do not import TensorFlow.
+# keras_mt.translation.fused sets it to itself: layers do not import TensorFlow.
 fused: ModuleType | None = None
 
 

@@ -11,9 +11,9 @@ class Dropout(keras.layers.Dropout):
     """`keras.layers.Dropout` that draws a byte for each element instead of a float.
 
     With dropout on, `y = x * m / (1 - p)`, where each `m` is 0 with probability `p` and else 1.
-    On the TensorFlow backend `p` is the multiple of 1/256 nearest to `rate` (at least one of them,
-    unless `rate` is 0), and four elements share one draw of 32 bits: on a CPU a third of the time.
-    On other backends it is Keras's own.
+    On the TensorFlow backend `p` is the multiple of 1/256 nearest to `rate` (from 1/256 to 255/256,
+    unless `rate` is 0 or 1), and four elements share one draw of 32 bits, which takes a third of
+    the time on a CPU. On other backends it is Keras's own.
 
     Args:
         rate: The share of the elements that is set to 0, from 0 to 1.

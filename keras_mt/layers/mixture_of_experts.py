@@ -17,33 +17,34 @@ class MixtureOfExperts(keras.layers.Layer):
     """A mixture of feed-forward networks, of which each token goes through `top_k`.
 
     With the router's probabilities `p = softmax(x W_r)` over the experts, the output of a token is
-    `sum_e w_e FeedForward_e(x)` over the `top_k` experts of the highest `p_e`, whose weights `w_e`
-    are their `p_e` divided by the sum of them. With `top_k=1` the weight is `p_e` itself, so that
-    the router learns (Fedus et al.); a single expert has the weight 1 and is a `FeedForward`.
+    `sum_e w_e FeedForward_e(x)` over the `top_k` experts with the highest `p_e`, whose weights
+    `w_e` are their `p_e` divided by the sum of those `p_e`. With `top_k=1` the weight is `p_e`
+    itself, so that the router learns (Fedus et al.); a single expert has the weight 1 and is a
+    `FeedForward`.
 
-    In training an expert takes `ceil(capacity_factor * top_k * tokens / num_experts)` tokens: the
-    tokens' first choices before their second ones, each in the order of the tokens. What does not
-    fit is dropped: it adds nothing to the output, and the residual around the layer passes. The
+    In training an expert takes at most `ceil(capacity_factor * top_k * tokens / num_experts)`
+    tokens: first choices before second ones, each in the order of the tokens. What does not fit is
+    dropped: it adds nothing to the output, and only the residual around the layer passes. The
     metric `dropped`, `NAME_dropped` in the logs of `fit`, is the share of the choices that were
-    (not on JAX, where Keras has no metrics of layers). Elsewhere nothing is dropped, and a token's
-    output is its own whatever else is in the batch; every expert then computes every token, which
-    takes `num_experts / top_k` times what the chosen ones would.
+    dropped (not on JAX, where Keras has no metrics of layers). Outside training nothing is dropped,
+    and a token's output does not depend on the rest of the batch; every expert then computes every
+    token, which takes `num_experts / top_k` times what the chosen ones would.
 
     In training the layer adds the loss `balance_weight * num_experts * sum_e f_e P_e`, where `f_e`
     is the share of the tokens that have expert e among their choices, and `P_e` the mean of `p_e`
-    over the tokens. It is least when all experts are chosen alike: then it is
-    `balance_weight * top_k`. This is the loss of Fedus et al., with all choices in `f_e` rather
-    than the first alone, as in Mixtral.
+    over the tokens. When all experts are chosen equally often, it is `balance_weight * top_k`. This
+    is the loss of Fedus et al., with all choices in `f_e` rather than the first alone, as in
+    Mixtral.
 
-    Tokens that are masked go to no expert: they take no capacity, count nowhere, and their output
-    is 0. On several replicas each routes the tokens of its own, and the losses are averaged.
+    Masked tokens go to no expert: they take no capacity, count nowhere, and their output is 0. Each
+    of several replicas routes its own tokens, and the losses are averaged.
 
     Args:
         num_experts: Number of experts.
-        d_ff: Width of the inner layer of each.
+        d_ff: Width of the inner layer of each expert.
         top_k: Number of experts that each token goes through.
-        capacity_factor: How many tokens an expert takes in training, in shares of what all experts
-            would if they were chosen alike; at least 0.001.
+        capacity_factor: How many tokens an expert takes in training, as a multiple of what each
+            would take if all were chosen equally often; at least 0.001.
         activation: Activation of the inner layer: a function, or the name that Keras has for it.
         dropout: Rate of dropout on the inner layer, at least 0 and below 1.
         gated: Whether the experts are gated: `(activation(x W_g) * (x W_1)) W_2`.
@@ -54,7 +55,7 @@ class MixtureOfExperts(keras.layers.Layer):
 
     Call arguments:
         inputs: Float tensor `[..., width]`.
-        mask: Boolean `[...]`, true at real tokens; the one that the inputs carry when None.
+        mask: Boolean `[...]`, true at real tokens. When None, the mask that the inputs carry.
         training: Whether capacity, dropout and the load-balancing loss are on.
 
     Returns:
@@ -133,7 +134,7 @@ class MixtureOfExperts(keras.layers.Layer):
         self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
 
     def _kernels(self, name, fan_in, fan_out):
-        # Glorot's uniform initializer would take the experts for a kernel's positions.
+        # Glorot's uniform initializer would take the experts for positions of a convolution.
         limit = math.sqrt(6 / (fan_in + fan_out))
         return self.add_weight(
             (self.num_experts, fan_in, fan_out),
@@ -218,7 +219,7 @@ class MixtureOfExperts(keras.layers.Layer):
         fitting = chosen * ops.cast(rank <= ops.cast(capacity, "float32"), "float32")
         fits = ops.sum(fitting, axis=-1)
 
-        # Each expert has so many slots, and one more takes all that does not fit.
+        # Each expert has `size` slots; one more slot takes all that does not fit.
         size = self._capacity(count)
         slots = self.num_experts * size
         first = ops.cast(ops.arange(self.num_experts) * size, "float32")
@@ -239,7 +240,7 @@ class MixtureOfExperts(keras.layers.Layer):
         return ops.sum(ops.reshape(outputs, (self.top_k, count, width)), axis=0)
 
     def _capacity(self, tokens):
-        # In whole numbers, of a Python int or of a tensor. None is chosen by more than all.
+        # In whole numbers, of a Python int or of a tensor; at most all tokens.
         factor = Fraction(self.capacity_factor).limit_denominator(1000)
         share = min(factor * self.top_k / self.num_experts, Fraction(1))
         return -(-share.numerator * tokens // share.denominator)

@@ -1,4 +1,4 @@
-"""Layer normalisation as blocks have it."""
+"""The layer normalisation of the blocks."""
 
 import keras
 
@@ -8,7 +8,7 @@ from keras_mt.layers.types import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_mt")
 class LayerNormalization(keras.layers.LayerNormalization):
-    """Keras's own, which is one operation where the weights are constants of a graph."""
+    """Keras's own, but one operation where the weights are constants of a graph."""
 
     def call(self, inputs: Tensor) -> Tensor:
         gamma, beta = self.gamma.value, self.beta.value

@@ -29,7 +29,7 @@ def sinusoidal_positions(length: int, d_model: int) -> np.ndarray:
         Read-only float32 NumPy array `[length, d_model]`.
 
     Raises:
-        ValueError: If `d_model` is odd.
+        ValueError: If `d_model` is odd, or an argument is not a positive int.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.5
@@ -53,8 +53,8 @@ def sinusoidal_positions(length: int, d_model: int) -> np.ndarray:
 def target_mask(target: Tensor, padding_id: int = 0) -> Tensor:
     """The mask of a decoder's input: the tokens that are not padding, and always position 0.
 
-    In some models (Marian's) the start token, which stands at position 0, is the padding token. A
-    model hands this mask to the embedding of its target:
+    In some models (Marian's) the start token, at position 0, is the padding token. A model passes
+    this mask to the embedding of its target:
     `embedding(target, mask=target_mask(target, padding_id))`.
 
     Args:
@@ -89,21 +89,21 @@ class PositionalEmbedding(Composite):
         max_length: The greatest length of a sequence, in tokens.
         padding_id: The token that pads sequences; masked.
         tie_weights: Whether the output projection shares the embedding's weights.
-        encoding: `"sinusoidal"`, `"learned"`, or None for no positions, as where attention has
-            rotary ones or nothing depends on the order.
+        encoding: `"sinusoidal"`, `"learned"`, or None for no positions, for instance where
+            attention has rotary ones.
         scale: Whether the embeddings are multiplied by `sqrt(d_model)`.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: Integer tensor `[batch, length]`, or one of whole numbers in float32, such as Keras
-            builds models with; with `reverse`, float tensor `[batch, length, d_model]`.
+        inputs: Integer tensor `[batch, length]`, or whole numbers in float32, which Keras uses to
+            build models; with `reverse`, float tensor `[batch, length, d_model]`.
         reverse: Whether to project to logits.
         positions: Integer positions that broadcast to the shape of `inputs`, for decoding step by
             step; 0, 1, 2, ... when None.
         training: Whether dropout is on.
-        mask: Boolean `[batch, length]`, for the output to carry; by keyword. None for the one that
-            the inputs carry, else that of the tokens that are not padding. `target_mask` makes it
-            for a decoder's input.
+        mask: Boolean `[batch, length]`, for the output to carry; by keyword. When None, the mask
+            that the inputs carry, or else that of the tokens that are not padding. `target_mask`
+            makes the one for a decoder's input.
 
     Returns:
         Float tensor `[batch, length, d_model]`, or with `reverse` float32 logits
@@ -112,8 +112,8 @@ class PositionalEmbedding(Composite):
     Raises:
         ValueError: If `d_model` is odd for sinusoids, an argument is out of range, tokens come in
             half precision, or a sequence is longer than `max_length` and its length is static.
-            Where it is not, as in a `tf.function` of `[None, None]`, TensorFlow itself reports
-            incompatible shapes.
+            Where the length is not static, as in a `tf.function` of `[None, None]`, TensorFlow
+            itself reports incompatible shapes.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, sections 3.4 and 3.5
@@ -173,7 +173,7 @@ class PositionalEmbedding(Composite):
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
 
     def build(self, input_shape: Shape) -> None:
-        if not self.embedding.built:  # One that is shared may be.
+        if not self.embedding.built:  # A shared one may be built already.
             self.embedding.build()
         if self.encoding == "learned":
             self.position_embeddings = self.add_weight(
@@ -205,7 +205,7 @@ class PositionalEmbedding(Composite):
         return self.embedding(states, reverse=True)
 
     def _finished(self, hidden):
-        """What is dropped out from; a subclass may normalise it."""
+        """What dropout is applied to; a subclass may normalise it."""
         return hidden
 
     def _table(self):
@@ -225,7 +225,7 @@ class PositionalEmbedding(Composite):
         dtype = keras.backend.standardize_dtype(inputs.dtype)
         if dtype in ("float16", "bfloat16"):
             raise ValueError(
-                f"{self.name} takes integer tokens, such as of keras.Input((None,), "
+                f"{self.name} takes integer tokens, such as from keras.Input((None,), "
                 f'dtype="int32"): {dtype} rounds them.'
             )
 

@@ -11,7 +11,7 @@ from keras_mt.layers.validation import check_one_of
 def split_positions(
     positions: str | None, rotary_base: float = 10000.0
 ) -> tuple[str | None, float | None]:
-    """Where a model's `positions` go: the encoding of its embedding, and the base of its blocks.
+    """A model's `positions` as the `encoding` of its embedding and the `rotary_base` of its blocks.
 
     Raises:
         ValueError: Unless they are `"sinusoidal"`, `"learned"`, `"rotary"` or None.
@@ -30,14 +30,14 @@ def rotate_by_position(
 ) -> Tensor:
     """Rotates queries or keys by their positions, so that their products depend on the distance.
 
-    Of each head the numbers `x[i]` and `x[i + dim / 2]` are turned, as a point in the plane, by the
+    In each head the pair `x[i]` and `x[i + dim / 2]` is rotated, as a point in the plane, by the
     angle `position * base^(-2i / dim)`.
 
     Args:
         x: Float tensor `[batch, num_heads, length, dim]`; `dim` must be even.
         positions: An integer, or integers that broadcast to `[batch, length]`; 0, 1, 2, ... when
             None.
-        base: What the wavelengths grow by, over the width of a head, times 2 pi.
+        base: Base of the angles: the wavelengths grow from `2 pi` towards `2 pi * base`.
 
     Returns:
         Float tensor of the shape of `x`.

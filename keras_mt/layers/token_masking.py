@@ -15,18 +15,18 @@ from keras_mt.layers.validation import check_positive
 class TokenMasking(keras.layers.Layer):
     """Masks tokens for a masked language model to fill in: `tokens` to `(masked, labels)`.
 
-    Each real token is selected with probability `selection_rate`. Of those selected, a share
+    Each real token is selected with probability `selection_rate`. Of those selected, a share of
     `mask_rate` becomes the mask token, `random_rate` a random token, and the rest stays as it is.
     The labels are the tokens where they were selected and padding elsewhere, so that
     `keras_mt.losses.CrossEntropy` and the metrics count nothing else.
 
-    The pairs are what `fit` takes: `dataset.map(TokenMasking(...))` masks each epoch anew, with
-    Keras on TensorFlow; on any backend it can be called on arrays, as in a generator.
+    The pairs are what `fit` takes. With Keras on TensorFlow, `dataset.map(TokenMasking(...))` masks
+    anew in each epoch; on any backend the layer can be called on arrays, as in a generator.
 
     Args:
-        vocab_size: Number of tokens of the tokenizer, of which random ones are drawn.
-        mask_id: The mask token; None for `vocab_size`, which is one beyond the tokenizer's: the
-            model's vocabulary is then greater by one.
+        vocab_size: Number of tokens of the tokenizer, from which random ones are drawn.
+        mask_id: The mask token; None for `vocab_size`, the first id after the tokenizer's: the
+            model's vocabulary is then larger by one.
         selection_rate: The share of the real tokens that is selected.
         mask_rate: The share of the selected tokens that the mask token replaces.
         random_rate: The share of the selected tokens that a random token replaces.
@@ -42,8 +42,8 @@ class TokenMasking(keras.layers.Layer):
         Two int32 tensors of the shape of the inputs: the masked tokens and the labels.
 
     Raises:
-        ValueError: If a rate is not from 0 to 1, those of mask and random tokens add up to more
-            than 1, or all tokens are special.
+        ValueError: If `vocab_size` is not a positive int, a rate is not from 0 to 1, `mask_rate`
+            and `random_rate` add up to more than 1, or all tokens are special.
 
     Reference:
         Devlin et al. 2019, BERT, section 3.1 (https://arxiv.org/abs/1810.04805). There a fixed

@@ -43,11 +43,14 @@ def find_architecture(name: str | type) -> type:
     """The class of an architecture.
 
     Args:
-        name: A name of `ARCHITECTURES`; `MODULE:CLASS`, a class of your own, whose module is
+        name: A name in `ARCHITECTURES`; `MODULE:CLASS`, a class of your own, whose module is
             imported with the current folder on the path; or the class itself.
 
+    Returns:
+        The class.
+
     Raises:
-        ValueError: If there is no such class; the message says what there is.
+        ValueError: If there is no such class.
 
     Example:
 
@@ -77,7 +80,10 @@ def find_architecture(name: str | type) -> type:
 
 
 def architecture_name(architecture: str | type) -> str:
-    """The name by which `find_architecture` finds a class, or that name itself.
+    """The name by which `find_architecture` finds an architecture.
+
+    Args:
+        architecture: The class, or its name, which is returned as it is.
 
     Example:
 

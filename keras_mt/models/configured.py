@@ -1,4 +1,4 @@
-"""Models of known sizes, made again from their configs with the state of their layers."""
+"""Models with presets, made again from their configs with the state of their layers."""
 
 from typing import Any, ClassVar, Self
 
@@ -8,10 +8,10 @@ from keras_mt.layers.composite import quantization, quantize_again
 
 
 class Configured:
-    """A mixin for Keras models: presets, and files that keep what is frozen or quantized.
+    """A mixin for Keras models: presets, and configs that keep what is frozen or quantized.
 
     Attributes:
-        presets: Known sizes by name, the first the one that a training takes unless told: each
+        presets: Known sizes by name, of which training takes the first by default: each
             `{"model": arguments of the constructor, "training": options of the training}`.
     """
 
@@ -23,7 +23,7 @@ class Configured:
 
         Args:
             preset: Name of one of the class's `presets`.
-            **kwargs: `vocab_size`, and any argument of the constructor to set otherwise.
+            **kwargs: `vocab_size`, and any argument of the constructor that shall differ.
 
         Returns:
             An untrained model.
@@ -62,7 +62,13 @@ def layer_states(model: keras.Model) -> dict[str, Any]:
 
 
 def built(model: keras.Model) -> keras.Model:
-    """The model, with its weights: one that is built by its call is called.
+    """The model, with its weights: one that only a call builds is called once.
+
+    Args:
+        model: A model; if it is not built, it is called on one `source` and one `target`.
+
+    Returns:
+        The same model.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""A decoder-only Transformer: a language model, and a translator behind the same seam."""
+"""A decoder-only Transformer: a language model, and a translator with the same interface."""
 
 from typing import Any, ClassVar, Self
 
@@ -35,10 +35,11 @@ def _preset(size, training=_TRAINING, **model):
 class DecoderOnly(Seq2Seq, keras.Model):
     """A stack of causal blocks over source and target in one sequence.
 
-    As a translator it reads "source, start, target": the source, the start token as the separator,
-    and the target, each position seeing all before it. Called on the target alone,
-    `{"target": int32 [batch, length]}`, it is a language model. Output float32 logits
-    `[batch, target_length, vocab_size]`, at each position for the token that comes next.
+    As a translator, called on `{"source": int32 [batch, source_length], "target": int32 [batch,
+    target_length]}`, it reads the source, the start token as the separator, and the target, each
+    position seeing all before it. Called on the target alone, `{"target": int32 [batch, length]}`,
+    it is a language model. The output is float32 logits `[batch, target_length, vocab_size]`, at
+    each position for the token that comes next.
 
     By default the blocks are GPT-2's; the presets `"tiny"` and `"llama3"` have Llama's.
 
@@ -51,20 +52,20 @@ class DecoderOnly(Seq2Seq, keras.Model):
         dropout: Rate of dropout on the embeddings and on the output of each sublayer.
         activation: Activation of the feed-forward networks.
         norm: `"layer"` or `"rms"`, before each sublayer and at the end.
-        positions: `"learned"`, `"sinusoidal"`, `"rotary"`, or None for none. They go on from the
-            source to the target.
+        positions: `"learned"`, `"sinusoidal"`, `"rotary"`, or None for none. The target's follow
+            the source's.
         gated: Whether the feed-forward networks have gates.
         use_bias: Whether attention and feed-forward networks add biases.
-        num_key_value_heads: Heads of keys and values, each shared by as many heads of queries;
-            None for `num_heads`.
-        rotary_base: Base of the rotary positions.
+        num_key_value_heads: Number of key and value heads, each shared by the same number of query
+            heads; None for `num_heads`.
+        rotary_base: Base of the rotary positions, where there are such.
         tie_output: Whether the output projection shares the embedding's weights.
         max_length: The longest source or target, in tokens.
-        padding_id: The token that fills up both sides.
+        padding_id: The padding token of source and target.
         **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
 
     Raises:
-        ValueError: If an argument is impossible; the message names it.
+        ValueError: If an argument is invalid; the message names it.
 
     Reference:
         Radford et al. 2019, Language Models are Unsupervised Multitask Learners; Llama Team 2024,
@@ -198,7 +199,7 @@ class DecoderOnly(Seq2Seq, keras.Model):
         return self.embedding(self.final_norm(hidden), reverse=True)
 
     def _at_the_end(self, source):
-        """The source with its padding before it, so that the target follows; mask and lengths."""
+        """The source padded on the left, so that the target follows it; its mask and lengths."""
         mask = ops.not_equal(source, self.padding_id)
         lengths = ops.sum(ops.cast(mask, "int32"), axis=1)
         places = ops.arange(ops.shape(source)[1], dtype="int32")
@@ -207,7 +208,7 @@ class DecoderOnly(Seq2Seq, keras.Model):
         return ops.where(places < 0, self.padding_id, tokens), places >= 0, lengths
 
     def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> dict[str, Any]:
-        """See `Seq2Seq.start_decoding`: the source is the beginning, which hypotheses share."""
+        """See `Seq2Seq.start_decoding`: the source is a prefix that the hypotheses share."""
         tokens, mask, lengths = self._at_the_end(source)
         hidden = self.embedding(tokens, positions=_counted(mask), mask=mask)
         beginnings, empty = [], []
@@ -233,7 +234,7 @@ class DecoderOnly(Seq2Seq, keras.Model):
         mask = ops.concatenate([seen, mask], axis=-1)
         hidden = self.embedding(tokens, positions=cache["lengths"][:, None] + position)
         hidden = ops.reshape(hidden, (-1, self.d_model))
-        # Rotary positions count the padding before the source: it is the distances that matter.
+        # Rotary positions count the padding before the source: only distances matter to them.
         place, grown = source_length + position, []
         for block, *caches in zip(self.blocks, cache["target"], cache["source"], strict=True):
             hidden, block_cache = block.step(
@@ -255,5 +256,5 @@ class DecoderOnly(Seq2Seq, keras.Model):
 
 
 def _counted(mask):
-    """The position of each real token, 0, 1, 2, ..., after padding."""
+    """The position of each real token, 0, 1, 2, ..., not counting the padding before them."""
     return ops.maximum(ops.cumsum(ops.cast(mask, "int32"), axis=1) - 1, 0)

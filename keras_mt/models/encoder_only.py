@@ -1,4 +1,4 @@
-"""The encoder alone, which learns by filling in masked tokens: BERT."""
+"""The encoder alone, a masked language model: BERT."""
 
 import functools
 from typing import Any
@@ -13,7 +13,7 @@ from keras_mt.layers.types import Activation, DType, Shape, Tensor
 from keras_mt.layers.validation import check_divisible, check_positive
 from keras_mt.models.configured import Configured, layer_states
 
-# As of Transformer. base is BERT base of Devlin et al. 2019; tiny is for some ten thousand lines.
+# As in Transformer. base is BERT base of Devlin et al. 2019; tiny is for some ten thousand lines.
 PRESETS = {
     "tiny": {
         "model": {"num_layers": 4, "d_model": 128, "num_heads": 4, "d_ff": 512, "dropout": 0.1},
@@ -28,16 +28,16 @@ PRESETS = {
 class EncoderOnly(Configured, keras.Model):
     """A Transformer encoder that predicts masked tokens (BERT), a functional `keras.Model`.
 
-    Input int32 tokens `[batch, length]`; output float32 logits `[batch, length, vocab_size]`, at
-    each position for the token that stands there, or did before it was masked.
-    `keras_mt.layers.TokenMasking` masks tokens to train it with.
+    The input is int32 tokens `[batch, length]`, the output float32 logits
+    `[batch, length, vocab_size]`, at each position for the token there, as it was before masking.
+    `keras_mt.layers.TokenMasking` masks the tokens in training.
 
-    `encoder` is all of it but the head, a model of its own with the same weights: what a classifier
-    stands on. Unlike BERT it has no segments, which tell the sentences of a pair apart, no
-    prediction of the next sentence, and no dropout on the weights of attention.
+    `encoder` is the model without its head, with the same weights: what a classifier builds on.
+    Unlike BERT it has no segment embeddings, no next sentence prediction, and no dropout on the
+    attention weights.
 
     Args:
-        vocab_size: Number of tokens, with the mask token.
+        vocab_size: Number of tokens, including the mask token.
         num_layers: Number of encoder blocks.
         d_model: Width of the model.
         num_heads: Number of attention heads; must divide `d_model`.
@@ -48,11 +48,12 @@ class EncoderOnly(Configured, keras.Model):
         tie_output: Whether the output projection shares the embedding's weights.
         max_length: The longest sequence, in tokens.
         padding_id: The token that pads sequences; masked.
-        norm, positions, gated, num_key_value_heads: As in `Transformer`.
+        norm, positions, gated, num_key_value_heads: As in `Transformer`, but with learned positions
+            by default.
         **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
 
     Raises:
-        ValueError: If an argument is impossible; the message names it.
+        ValueError: If an argument is invalid; the message names it.
 
     Reference:
         Devlin et al. 2019, BERT: Pre-training of Deep Bidirectional Transformers for Language
@@ -131,7 +132,7 @@ class EncoderOnly(Configured, keras.Model):
         head = norm_layer(norm, policy, "head_norm")(head)
         logits = _Bias(dtype="float32", name="head_bias")(embedding(head, reverse=True))
         super().__init__(inputs=tokens, outputs=logits, **kwargs)
-        # Not before: torch wants its own constructor first.
+        # Only now: torch requires its own constructor to run first.
         self._hidden = hidden
         self.dtype_policy = policy
         self._config = {
@@ -168,7 +169,7 @@ class EncoderOnly(Configured, keras.Model):
 
 @keras.saving.register_keras_serializable(package="keras_mt")
 class _Bias(keras.layers.Layer):
-    """Adds a bias: the one of a projection that is tied."""
+    """Adds the bias of a tied output projection, which has none itself."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -16,27 +16,27 @@ from keras_mt.models.transformer import PRESETS, Transformer
 class MixtureOfExpertsTransformer(Transformer):
     """The `Transformer` with a `MixtureOfExperts` in place of every second feed-forward network.
 
-    Its parameters grow with the number of experts, and what a token costs in training with
-    `experts_per_token`. Capacity and the load-balancing loss are of training alone.
+    The number of parameters grows with `num_experts`, the cost of a token in training with
+    `experts_per_token`. Capacity and the load-balancing loss apply in training only.
 
     Args:
         vocab_size: Number of tokens of the joint vocabulary.
-        num_layers: As of `Transformer`, and so on.
-        d_model: Width of the model; must be even.
+        num_layers: Number of encoder blocks, and of decoder blocks, as in `Transformer`.
+        d_model: Width of the model; must be even for sinusoidal positions.
         num_heads: Number of attention heads; must divide `d_model`.
         d_ff: Inner width of the feed-forward networks, of each expert too.
         dropout: Rate of dropout on the embeddings and on the output of each sublayer.
         activation: Activation of the feed-forward networks.
         num_experts: Number of experts in each mixture.
         experts_per_token: Number of experts that a token goes through.
-        sparse_step: Every so many blocks, of the encoder and of the decoder, have experts: with 2
-            the second, the fourth and so on.
-        capacity_factor, balance_weight: As of `MixtureOfExperts`.
+        sparse_step: Which blocks of the encoder and of the decoder have experts: every
+            `sparse_step`-th, so with 2 the second, the fourth and so on.
+        capacity_factor, balance_weight: As in `MixtureOfExperts`.
         gated: Whether the feed-forward networks have gates.
         **kwargs: The other arguments of `Transformer`.
 
     Raises:
-        ValueError: If an argument is impossible; the message names it.
+        ValueError: If an argument is invalid; the message names it.
 
     Reference:
         Lepikhin et al. 2020, GShard (https://arxiv.org/abs/2006.16668), which has experts in every
@@ -141,8 +141,8 @@ class MixtureOfExpertsTransformer(Transformer):
             target: Integer tokens `[batch, target_length]`, from the start token on.
 
         Returns:
-            For the name of each mixture what its `expert_load` returns, float32 `[num_experts]`:
-            the share of the real tokens that go through each expert.
+            A dict from the name of each mixture to what its `expert_load` returns, float32
+            `[num_experts]`: the share of the real tokens that go through each expert.
 
         Example:
 

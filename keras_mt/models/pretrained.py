@@ -17,27 +17,28 @@ from keras_mt.models.transformer import Transformer
 
 @keras.saving.register_keras_serializable(package="keras_mt")
 class PretrainedTransformer(Transformer):
-    """A Transformer with the switches of MarianMT, M2M-100 and NLLB, for their weights.
+    """A Transformer with the options of MarianMT, M2M-100 and NLLB, for their weights.
 
     By default it is that of MarianMT. `keras-mt import` makes it from a folder of weights; it
     trains, decodes and is exported as a `Transformer` is, and has the same presets.
 
     Args:
-        vocab_size: Number of tokens of the source, and of the target unless that has its own.
+        vocab_size: Number of tokens of the source, and of the target unless `target_vocab_size`
+            says otherwise.
         num_layers, d_model, num_heads, d_ff, dropout, activation: As in `Transformer`.
         pre_norm: Whether to normalise before each sublayer rather than after.
         share_embeddings: Whether source and target embed with the same weights.
         tie_output: Whether the output projection shares the target's embedding weights.
         max_length: The longest source or target, in tokens.
-        padding_id: The token that fills up both sides.
+        padding_id: The padding token of source and target.
         num_encoder_layers, num_decoder_layers: Numbers of blocks; None for `num_layers`.
         dtype: A dtype or a policy.
         target_vocab_size: Number of tokens of the target; None for `vocab_size`.
         num_encoder_heads, num_decoder_heads: Numbers of heads; None for `num_heads`.
         encoder_d_ff, decoder_d_ff: Inner widths of the feed-forward networks; None for `d_ff`.
-        positions: Which sinusoids. `"marian"`: the paper's, first all sines and then all cosines.
-            `"fairseq"`: the same with the rates `10000^(-j / (d_model / 2 - 1))`, counted from
-            `padding_id + 1`.
+        positions: Which sinusoids. `"marian"`: the paper's, but first all sines and then all
+            cosines. `"fairseq"`: the same with the rates `10000^(-j / (d_model / 2 - 1))` and
+            positions that count from `padding_id + 1`.
         scale_embeddings: Whether embeddings are multiplied by `sqrt(d_model)`.
         normalize_embeddings: Whether the sum of embeddings and positions is normalised.
         final_norm: Whether both stacks end with a normalisation; None for `pre_norm`.
@@ -45,7 +46,7 @@ class PretrainedTransformer(Transformer):
         **kwargs: `name`.
 
     Raises:
-        ValueError: If an argument is impossible; the message names it.
+        ValueError: If an argument is invalid; the message names it.
 
     Reference:
         Junczys-Dowmunt et al. 2018, Marian: Fast Neural Machine Translation in C++
@@ -93,7 +94,7 @@ class PretrainedTransformer(Transformer):
         logits_bias: bool = True,
         **kwargs: Any,
     ):
-        # Those that the two stacks may have unlike each other, and what they have else.
+        # The arguments in which the two stacks may differ, and what they default to.
         sides = {
             "encoder": [
                 ("num_encoder_layers", num_encoder_layers, num_layers),
@@ -210,7 +211,7 @@ def _sinusoids(layout, length, d_model, padding_id):
 
 @keras.saving.register_keras_serializable(package="keras_mt")
 class _Embedding(PositionalEmbedding):
-    """A `PositionalEmbedding` with other sinusoids and what else pretrained models have in it."""
+    """A `PositionalEmbedding` with the sinusoids, norm and bias of pretrained models."""
 
     def __init__(
         self,

@@ -16,8 +16,8 @@ from keras_mt.models.seq2seq import Seq2Seq, copy_of, untied_copy_of
 CELLS = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}
 ATTENTIONS = ("additive", "dot", "bilinear", "none")
 
-# tiny is for corpora of some ten thousand pairs; luong has the sizes of Luong et al. 2015, whose
-# gradients are clipped at 5 too.
+# tiny is for corpora of some ten thousand pairs; luong has the sizes of Luong et al. 2015, who clip
+# gradients at 5 too.
 _TRAINING = {"label_smoothing": 0.1, "warmup_steps": 400, "batch_tokens": 4096, "clip_norm": 5.0}
 PRESETS = {
     "tiny": {
@@ -42,14 +42,15 @@ class Recurrent(Seq2Seq, keras.Model):
     """The recurrent encoder-decoder for translation: what came before the Transformer.
 
     Called on `{"source": int32 [batch, source_length], "target": int32 [batch, target_length]}`,
-    the target beginning with the start token, it gives float32 logits
+    the target beginning with the start token, it returns float32 logits
     `[batch, target_length, vocab_size]`, at each position for the token that comes next.
 
     The encoder is bidirectional in each of its layers, as in Chen et al. 2018 (and in the single
     layer of Bahdanau et al. 2015), each direction half as wide as the model. Each layer of the
-    decoder, which goes forward, starts from the last states of both directions of the encoder's
-    layer of the same height. With the decoder's states `h_i` and the encoder's `m_j`, both of the
-    last layer, and `W_h`, `W_m`, `W_c` and `v` to be learned:
+    decoder, which is unidirectional, starts from the last states of both directions of the
+    encoder's layer of the same depth. With the states `h_i` of the decoder's last layer, `m_j` of
+    the encoder's, the embeddings `E` of the output projection, and learned `W_h`, `W_m`, `W_c`,
+    `b` and `v`:
 
         e_ij = v . tanh(W_h h_i + W_m m_j)      additive
         e_ij = h_i . m_j                        dot
@@ -57,12 +58,12 @@ class Recurrent(Seq2Seq, keras.Model):
         c_i = sum_j softmax_j(e_ij) m_j
         logits_i = tanh(W_c [c_i; h_i] + b) E^T
 
-    With the attention `"none"` the logits are `h_i E^T`: the decoder knows of the source what it
-    starts from, vectors of a fixed size, and nothing else, as in Sutskever et al. 2014.
+    With the attention `"none"` the logits are `h_i E^T`: all that the decoder knows of the source
+    is the states that it starts from, of a fixed size, as in Sutskever et al. 2014.
 
-    The decoder attends with its own state at the same position, and what it attended to is not fed
-    to the next one (Luong et al. 2015 without input feeding), so that a whole target is read before
-    the attention and the logits of all positions are computed at once.
+    The decoder attends with its state at the same position, and the context is not fed to the next
+    position (Luong et al. 2015 without input feeding). So the recurrent layers read a whole target
+    first, and then attention and logits are computed for all positions at once.
 
     Args:
         vocab_size: Number of tokens of the joint vocabulary.
@@ -74,11 +75,11 @@ class Recurrent(Seq2Seq, keras.Model):
         share_embeddings: Whether source and target embed with the same weights.
         tie_output: Whether the output projection shares the target's embedding weights.
         max_length: The longest source or target, in tokens.
-        padding_id: The token that fills up both sides.
+        padding_id: The padding token of source and target.
         **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
 
     Raises:
-        ValueError: If an argument is impossible; the message names it.
+        ValueError: If an argument is invalid; the message names it.
 
     Reference:
         Sutskever et al. 2014, Sequence to Sequence Learning with Neural Networks
@@ -193,7 +194,7 @@ class Recurrent(Seq2Seq, keras.Model):
                 d_model, activation="tanh", dtype=policy, name="combination"
             )
         self.dropout_layer = Dropout(dropout, dtype=policy)
-        self.build()  # Every width is known: weights can be looked at and set from the beginning.
+        self.build()  # Every width is known: the weights are there from the start.
 
     def build(self, input_shape: Any = None) -> None:
         states = (None, None, self.d_model)
@@ -213,7 +214,7 @@ class Recurrent(Seq2Seq, keras.Model):
         return self._decode(inputs["source"], inputs["target"])[0]
 
     def _decode(self, source, target):
-        """The logits, and how much each target position looks at each source token."""
+        """The logits, and how much each target position attends to each source token."""
         memory, states = self._encode(source)
         hidden = self._embedded(self.target_embedding, target)
         for layer, state in zip(self.decoder_layers, states, strict=True):
@@ -224,7 +225,7 @@ class Recurrent(Seq2Seq, keras.Model):
         return embedding(tokens) * math.sqrt(self.d_model)
 
     def _encode(self, source):
-        """What is attended to, and the states that each layer of the decoder starts from."""
+        """What attention reads, and the states that each layer of the decoder starts from."""
         mask = ops.not_equal(source, self.padding_id)
         hidden, states = self._embedded(self.source_embedding, source), []
         for layer in self.encoder_layers:
@@ -294,15 +295,15 @@ class Recurrent(Seq2Seq, keras.Model):
         return {**cache, "states": keras.tree.map_structure(reordered, cache["states"])}
 
     def attention(self, source: Tensor, target: Tensor) -> Tensor | None:
-        """See `Seq2Seq.attention`; None of a model whose attention is `"none"`."""
+        """See `Seq2Seq.attention`; None for a model whose attention is `"none"`."""
         _, scores = self._decode(source, target)
         return None if scores is None else ops.cast(scores, "float32")
 
     def for_inference(self, dtype: str = "float32") -> Self:
         """A copy in another dtype, laid out for decoding.
 
-        Its output projection has a kernel of its own. On TensorFlow it does without cuDNN, whose
-        operations only a GPU has, and an export is for any machine.
+        Its output projection has a kernel of its own. On TensorFlow it does not use cuDNN, whose
+        operations only a GPU has: an export is for any machine.
         """
         if self._config["tie_output"]:
             copy = untied_copy_of(self, lambda model: model.target_embedding, dtype=dtype)

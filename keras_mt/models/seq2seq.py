@@ -1,4 +1,4 @@
-"""What a translator asks of a model."""
+"""The interface between a translator and its model."""
 
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
@@ -19,11 +19,11 @@ _Model = TypeVar("_Model", bound="Seq2Seq")
 class Seq2Seq(Configured):
     """A mixin for Keras models that a `keras_mt.Translator` can search, score and export.
 
-    `class MyModel(Seq2Seq, keras.Model)`. Called on `{"source": int32 [batch, source_length],
-    "target": int32 [batch, target_length]}`, where the target begins with the tokenizer's start
-    token, the model returns float logits `[batch, target_length, target_vocab_size]`, at each
-    position for the token that comes next. `start_decoding` and `decode_step` give the same logits
-    token by token, for many hypotheses of each source.
+    Derive a model from both: `class MyModel(Seq2Seq, keras.Model)`. Called on `{"source": int32
+    [batch, source_length], "target": int32 [batch, target_length]}`, where the target begins with
+    the tokenizer's start token, the model returns float logits `[batch, target_length,
+    target_vocab_size]`, at each position for the token that comes next. `start_decoding` and
+    `decode_step` give the same logits token by token, for many hypotheses of each source.
 
     It is a mixin and not a base class: Keras makes the bases of the first functional subclass
     functional too, and with them every other subclass.
@@ -31,9 +31,9 @@ class Seq2Seq(Configured):
     Attributes:
         source_vocab_size: Number of tokens that a source may have.
         target_vocab_size: Number of tokens that a target may have.
-        padding_id: The token that fills up both sides.
+        padding_id: The padding token of source and target.
         max_length: The longest source or target, in tokens.
-        d_model: The width that the paper's learning rate goes by; 512 unless the model says.
+        d_model: The width in the paper's learning rate; 512 unless the model sets it.
         presets: See `from_preset`.
 
     Example:
@@ -70,7 +70,7 @@ class Seq2Seq(Configured):
         if longest > self.max_length:
             raise ValueError(
                 f"The batches hold sentences of up to max_length={longest} tokens, and the model "
-                f"takes max_length={self.max_length}: make one of them like the other."
+                f"takes max_length={self.max_length}: give both the same max_length."
             )
 
     def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> Cache:
@@ -82,23 +82,23 @@ class Seq2Seq(Configured):
 
         Returns:
             The cache for the first `decode_step`: a nest of tensors. Axis 0 is the batch, of which
-            the search drops the rows that are done. What each hypothesis owns has `beams` as axis
-            1 from the start. Axes that grow begin at size 0.
+            the search drops the rows that are done. State that each hypothesis has to itself has
+            `beams` as axis 1 from the start. Axes that grow with the steps begin at size 0.
         """
         raise NotImplementedError(f"{type(self).__name__} has no start_decoding: see Seq2Seq.")
 
     def decode_step(
         self, tokens: Tensor, position: int | Tensor, cache: Cache, mask: Tensor | None = None
     ) -> tuple[Tensor, Cache]:
-        """Logits for the token after `tokens`, from the cache of the positions before.
+        """Logits for the token after `tokens`, with the cache of the positions before.
 
         Args:
             tokens: Integer tokens `[batch, beams]`.
             position: Their position in the target, from 0; an int or a scalar tensor.
-            cache: From `start_decoding` or the step before.
-            mask: Boolean `[batch, beams, (position + 1) * beams]`: which entries of what has grown
-                in the search, the new ones last, belong to each hypothesis. None for a single one.
-                A model that reorders its cache need not heed it.
+            cache: From `start_decoding` or the previous step.
+            mask: Boolean `[batch, beams, (position + 1) * beams]`: which entries of an axis that
+                grows by `beams` at each step, the new ones last, belong to each hypothesis. None
+                for a single hypothesis. A model that reorders its cache may ignore it.
 
         Returns:
             Float logits `[batch, beams, target_vocab_size]` and the cache for the next step.
@@ -106,47 +106,57 @@ class Seq2Seq(Configured):
         raise NotImplementedError(f"{type(self).__name__} has no decode_step: see Seq2Seq.")
 
     def reorder_cache(self, cache: Cache, parents: Tensor) -> Cache:
-        """The cache of the hypotheses that live on.
+        """The cache of the hypotheses that the search keeps.
 
-        Unless a model overrides it, the cache stays as it is, and costs nothing: the mask of
-        `decode_step` says what is whose.
+        Unless a model overrides this, the cache stays as it is, at no cost: the mask of
+        `decode_step` says which entries belong to which hypothesis.
 
         Args:
             cache: From `decode_step`.
             parents: int32 `[batch, beams]`: which of the hypotheses each new one continues.
+
+        Returns:
+            The cache for the next `decode_step`.
         """
         return cache
 
     def attention(self, source: Tensor, target: Tensor) -> Tensor | None:
-        """How much each target position looks at each source token, to predict what follows it.
+        """How much each target position attends to each source token, to predict the next token.
 
         Args:
             source: Integer tokens `[batch, source_length]`.
             target: Integer tokens `[batch, target_length]`, from the start token on.
 
         Returns:
-            Float tensor `[batch, target_length, source_length]` whose rows sum to 1, or None of a
-            model that has nothing of the kind.
+            Float tensor `[batch, target_length, source_length]` whose rows sum to 1, or None for a
+            model that has no such attention.
         """
         return None
 
     def for_inference(self, dtype: str = "float32") -> Self:
         """A copy that computes in another dtype, laid out for decoding.
 
-        The copy is made of the model's `get_config`, with `dtype` set, and its weights.
+        The copy is made from the model's `get_config`, with `dtype` set, and its weights.
 
         Args:
             dtype: Dtype of the weights and of the computation.
+
+        Returns:
+            The copy; the model itself stays as it is.
         """
         return copy_of(self, dtype=dtype)
 
 
 def copy_of(model: _Model, **config: Any) -> _Model:
-    """A model like another, with its weights; `config` sets constructor arguments otherwise.
+    """A copy of a model with its weights, and with some constructor arguments changed.
+
+    Args:
+        model: The model.
+        **config: Constructor arguments to change, such as `dtype`.
 
     Raises:
-        ValueError: If the copy has other weights, since the arguments change more than dtypes, or
-            the model is quantized.
+        ValueError: If the copy has weights of other shapes, since the arguments change more than
+            dtypes, or the model is quantized.
 
     Example:
 
@@ -163,14 +173,14 @@ def copy_of(model: _Model, **config: Any) -> _Model:
 def untied_copy_of(
     model: _Model, embedding: Callable[[_Model], keras.layers.ReversibleEmbedding], **config: Any
 ) -> _Model:
-    """As `copy_of`, of a model with `tie_output`: its output projection gets a kernel of its own.
+    """As `copy_of`, for a model with `tie_output`: its output projection gets a kernel of its own.
 
     The product with a transposed embedding takes TensorFlow 1.7 times as long, at each step.
 
     Args:
         model: The model.
         embedding: Finds the embedding that is tied, in the model and in its copy.
-        **config: Constructor arguments to set otherwise.
+        **config: Constructor arguments to change.
     """
     copy = like(model, **config, tie_output=False)
     weights, kernel = iter(built(model).weights), embedding(copy).reverse_embeddings
@@ -180,11 +190,11 @@ def untied_copy_of(
 
 
 def like(model: _Model, **config: Any) -> _Model:
-    """A model like another, with weights of its own; `config` as of `copy_of`."""
+    """A copy of a model with new weights; `config` as in `copy_of`."""
     if quantization(model):
         raise ValueError(
             f"{model.name} is quantized: its weights fit no copy of another dtype or layout. "
-            "Export it, or train on from it, before `quantize`."
+            "Export it, or go on training from it, before `quantize`."
         )
     return built(type(model).from_config({**model.get_config(), **config}))
 

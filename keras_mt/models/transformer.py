@@ -15,9 +15,9 @@ from keras_mt.layers.validation import check_divisible, check_positive
 from keras_mt.models.configured import layer_states
 from keras_mt.models.seq2seq import Seq2Seq, copy_of, untied_copy_of
 
-# `model`: arguments of Transformer. `training`: what the same source trains it with, and what
-# `keras-mt train` takes unless told otherwise. base and big are Vaswani et al. 2017, table 3;
-# tiny and small are for corpora of some ten and some hundred thousand pairs.
+# `model`: arguments of Transformer. `training`: the options of training of the same source, the
+# defaults of `keras-mt train`. base and big are Vaswani et al. 2017, table 3; tiny and small are
+# for corpora of some ten thousand and some hundred thousand pairs.
 PRESETS = {
     "tiny": {
         "model": {"num_layers": 4, "d_model": 128, "num_heads": 4, "d_ff": 256, "dropout": 0.3},
@@ -42,16 +42,16 @@ PRESETS = {
 class Transformer(Seq2Seq, keras.Model):
     """The encoder-decoder Transformer for translation, a functional `keras.Model`.
 
-    Inputs `{"source": int32 [batch, source_length], "target": int32 [batch, target_length]}`, the
-    target beginning with the start token; output float32 logits
+    The inputs are `{"source": int32 [batch, source_length], "target": int32 [batch,
+    target_length]}`, the target beginning with the start token; the output is float32 logits
     `[batch, target_length, vocab_size]`, at each position for the token that comes next.
 
     `encoder` and `decoder` are its halves, models of their own with the same weights.
 
     Args:
         vocab_size: Number of tokens of the joint vocabulary.
-        num_layers: Number of encoder blocks, and of decoder blocks, unless the next two say.
-        d_model: Width of the model; must be even.
+        num_layers: Number of encoder blocks, and of decoder blocks.
+        d_model: Width of the model; must be even for sinusoidal positions.
         num_heads: Number of attention heads; must divide `d_model`.
         d_ff: Inner width of the feed-forward networks.
         dropout: Rate of dropout on the embeddings and on the output of each sublayer.
@@ -60,23 +60,24 @@ class Transformer(Seq2Seq, keras.Model):
         share_embeddings: Whether source and target embed with the same weights.
         tie_output: Whether the output projection shares the target's embedding weights.
         max_length: The longest source or target, in tokens.
-        padding_id: The token that fills up both sides.
+        padding_id: The padding token of source and target.
         num_encoder_layers: Number of encoder blocks; None for `num_layers`.
         num_decoder_layers: Number of decoder blocks; None for `num_layers`.
-        norm: `"layer"` for layer normalisation, `"rms"` for that of the root mean square.
+        norm: `"layer"` for layer normalisation, `"rms"` for RMS normalisation.
         positions: `"sinusoidal"`, `"learned"`, `"rotary"` (in self-attention, with base 10000), or
             None for no positions.
         gated: Whether the feed-forward networks have gates: SwiGLU with the activation `"silu"`.
-        num_key_value_heads: Heads of keys and values in self-attention, each shared by as many
-            heads of queries; None for `num_heads`.
+        num_key_value_heads: Number of key and value heads in self-attention, each shared by the
+            same number of query heads; None for `num_heads`.
         encoder_sublayers: Another order of the encoder's sublayers, in place of a number of
             layers: a string of `s` (self-attention) and `f` (feed-forward). The sandwich of Press
-            et al. with 6 layers and a coefficient of 2 is `"ss" + "sf" * 4 + "ff"`.
-        decoder_sublayers: The same of the decoder, with `c` for cross-attention.
+            et al. with 6 layers and a coefficient of 2 is `"ss" + "sf" * 4 + "ff"`. None for the
+            usual order.
+        decoder_sublayers: The same for the decoder, with `c` for cross-attention.
         **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
 
     Raises:
-        ValueError: If an argument is impossible; the message names it.
+        ValueError: If an argument is invalid; the message names it.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need (https://arxiv.org/abs/1706.03762); orders of
@@ -209,7 +210,7 @@ class Transformer(Seq2Seq, keras.Model):
         )
 
     def _compose(self, config, embeddings, blocks, norms, policy, **kwargs):
-        """Makes the model of its layers, pairs of the encoder's and the decoder's."""
+        """Makes the model from its layers, pairs of the encoder's and the decoder's."""
         source = keras.Input((None,), dtype="int32", name="source")
         target = keras.Input((None,), dtype="int32", name="target")
         memory = _in_turn(source, embeddings[0], *blocks[0], norms[0])
@@ -218,7 +219,7 @@ class Transformer(Seq2Seq, keras.Model):
             hidden = decoder_block(hidden, memory)
         logits = embeddings[1](_in_turn(hidden, norms[1]), reverse=True)
         super().__init__(inputs={"source": source, "target": target}, outputs=logits, **kwargs)
-        # Not before: torch wants its own constructor first.
+        # Only now: torch requires its own constructor to run first.
         self.source_embedding, self.target_embedding = embeddings
         self.encoder_blocks, self.decoder_blocks = blocks
         self.encoder_norm, self.decoder_norm = norms
@@ -242,7 +243,7 @@ class Transformer(Seq2Seq, keras.Model):
     def decoder(self) -> keras.Model:
         """The decoder, a functional model from `target` and `memory` to logits.
 
-        It heeds the mask that the memory carries.
+        It uses the mask that the memory carries.
         """
         target = keras.Input((None,), dtype="int32", name="target")
         memory = keras.Input((None, self.d_model), dtype=self.compute_dtype, name="memory")
@@ -272,7 +273,8 @@ class Transformer(Seq2Seq, keras.Model):
     def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> dict[str, Any]:
         """See `Seq2Seq.start_decoding`.
 
-        The hypotheses of a source share its keys and values, and stand side by side in what grows.
+        The hypotheses of a source share its keys and values; in the axes that grow they are side by
+        side.
         """
         memory, rows = self.encode(source), ops.shape(source)[0]
         own, projected = zip(*(b.start(rows, memory) for b in self.decoder_blocks), strict=True)
@@ -291,7 +293,7 @@ class Transformer(Seq2Seq, keras.Model):
     ) -> tuple[Tensor, dict[str, Any]]:
         """See `Seq2Seq.decode_step`; the logits are float32."""
         hidden = self.target_embedding(tokens, positions=position)
-        # [batch * beams, d_model]: products of two dimensions take their bias and ReLU along.
+        # [batch * beams, d_model]: matrix products are fused with their bias and ReLU.
         hidden = ops.reshape(hidden, (-1, self.d_model))
         grown = []
         for block, *caches in zip(
@@ -318,7 +320,7 @@ class Transformer(Seq2Seq, keras.Model):
         return ops.mean(self.attention_scores(source, target)["cross"][-1], axis=1)
 
     def attention_scores(self, source: Tensor, target: Tensor) -> dict[str, list[Tensor]]:
-        """The weights of every attention in the model, of each block and head.
+        """The attention weights of every block and head.
 
         Args:
             source: Integer tokens `[batch, source_length]`.
@@ -373,7 +375,7 @@ class Transformer(Seq2Seq, keras.Model):
 
 
 def _orders(name, sublayers, block, num_layers):
-    """The sublayers of each block, such as `["s", "sf", "f"]` of `"ssff"`."""
+    """The sublayers of each block, such as `["s", "sf", "f"]` for `"ssff"`."""
     if sublayers is None:
         return [block] * num_layers
     if not sublayers or set(sublayers) - set(block) or (block[1:-1] not in sublayers):
@@ -390,7 +392,7 @@ def _orders(name, sublayers, block, num_layers):
 
 
 def _in_turn(x, *layers):
-    """The layers, those that are not None, one after another."""
+    """Applies the layers that are not None, one after another."""
     for layer in layers:
         if layer is not None:
             x = layer(x)

@@ -1,4 +1,4 @@
-"""Training a translator from a corpus into a run folder, and going on where it stopped."""
+"""Training a translator from a corpus into a run folder, and resuming where it stopped."""
 
 from keras_mt.options import TrainingOptions
 from keras_mt.training.callbacks import TranslationScores

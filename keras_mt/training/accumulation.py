@@ -1,4 +1,4 @@
-"""Adam whose update is of several batches, each of which counts by its real tokens."""
+"""Adam that accumulates the gradients of several batches, each weighted by its real tokens."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,13 +22,17 @@ class AccumulatedAdam(keras.optimizers.Adam):
     few tokens counts as much as one of many.
 
     The loss says how many tokens a batch has: compile with `CountedCrossEntropy(optimizer)`. All
-    that a run needs to go on between two updates is in `variables`. On several replicas the
+    that a run needs to resume between two updates is in `variables`. On several replicas the
     gradients of each batch are summed over them, so that all replicas hold the same.
 
     Args:
         learning_rate: A rate, or a schedule, which is given the number of updates.
         accumulate: Number of batches that make one update.
-        **kwargs: As of `keras.optimizers.Adam`.
+        **kwargs: As for `keras.optimizers.Adam`.
+
+    Raises:
+        ValueError: If `accumulate` is not a positive int, or the loss of the model is not a
+            `CountedCrossEntropy` of this optimizer.
 
     Example:
 
@@ -45,8 +49,8 @@ class AccumulatedAdam(keras.optimizers.Adam):
         super().__init__(learning_rate, **kwargs)
         check_positive(accumulate=accumulate)
         self.accumulate = accumulate
-        self.counted = False  # Whether a loss assigns the next variable.
-        # In a replica each assigns its own number, and all get the sum.
+        self.counted = False  # Whether a loss assigns `batch_tokens`.
+        # Each replica assigns its own number, and all get the sum.
         self.batch_tokens = self.add_variable((), aggregation="sum", name="batch_tokens")
         self._tokens = self.add_variable((), name="tokens")
         self._batches = self.add_variable((), dtype="int", name="batches")
@@ -59,10 +63,10 @@ class AccumulatedAdam(keras.optimizers.Adam):
     def apply(
         self, grads: Sequence[Tensor], trainable_variables: Sequence[keras.Variable] | None = None
     ) -> None:
-        """Adds the gradients of a batch, and makes the update when they are enough."""
+        """Adds the gradients of a batch; after `accumulate` batches makes the update."""
         if not self.counted:
             raise ValueError(
-                "AccumulatedAdam is not told how many tokens a batch has: compile the model with "
+                "AccumulatedAdam does not know how many tokens a batch has: compile the model with "
                 "loss=CountedCrossEntropy(optimizer)."
             )
         variables = list(trainable_variables or self._trainable_variables)
@@ -107,7 +111,7 @@ class AccumulatedAdam(keras.optimizers.Adam):
         tf.cond(tf.equal(batches, self.accumulate), update_weights, lambda: 0)
 
     def _update(self, sums, variables):
-        # Keras adds up the gradients of the replicas, and here each has the whole.
+        # Keras adds up the gradients of the replicas, but here each already has the sum.
         replicas = tf.distribute.get_replica_context().num_replicas_in_sync
         share = tf.math.divide_no_nan(1.0, self._tokens.value * replicas)
         super().apply([total * tf.cast(share, total.dtype) for total in sums], variables)
@@ -121,8 +125,8 @@ class CountedCrossEntropy(CrossEntropy):
     """`CrossEntropy` that tells an `AccumulatedAdam` what each mean was divided by.
 
     Args:
-        optimizer: The `AccumulatedAdam`; None, as where a saved model is loaded, for none.
-        **kwargs: As of `CrossEntropy`.
+        optimizer: The `AccumulatedAdam`; None for none, as when a saved model is loaded.
+        **kwargs: As for `CrossEntropy`.
     """
 
     def __init__(self, optimizer: AccumulatedAdam | None = None, **kwargs: Any):
@@ -141,7 +145,7 @@ class CountedCrossEntropy(CrossEntropy):
 
 
 class _Count(CrossEntropy):
-    """The sum of the weights of the labels, with Keras's masks and all."""
+    """The sum of the weights of the labels, with Keras's masks applied."""
 
     def call(self, y_true, y_pred):
         return ops.ones_like(y_true)

@@ -20,27 +20,32 @@ Logs = dict[str, Any] | None
 
 
 class Checkpoints(keras.callbacks.Callback):
-    """Saves all that training goes on from, every so many steps.
+    """Saves all that training resumes from, every so many steps.
 
     Weights, optimizer, dropout's random state and the step are kept, in TensorFlow's checkpoint
     format: a checkpoint that was being written when the process died is not listed, so the one
-    before it counts. A loss or a weight that is not finite stops the training before it is saved.
+    before it is used. A loss or a weight that is not finite stops training before it is saved.
 
-    What falls on the end of an epoch is saved by `end_epoch`, which shall be called after that
-    epoch was validated and logged, so that a process that dies meanwhile does so once more.
+    A checkpoint due at the end of an epoch is saved by `end_epoch`, which must be called after that
+    epoch was validated and logged: a process that dies in between validates and logs it again.
 
     Args:
         model: A compiled model.
         directory: Folder of the checkpoints.
         every: Number of steps from one checkpoint to the next.
         keep: Number of checkpoints to keep.
-        report: Function that is told of each checkpoint.
+        report: Function that is called with a message about each checkpoint.
         write: Whether to write; of several workers only the chief does.
-        adapters: What alone is trained, and kept; None for all of the model's weights.
+        adapters: The adapters, if they alone are trained and saved; None for all of the model's
+            weights.
 
     Attributes:
-        step: Number of steps made: batches, of which an optimizer that accumulates gradients makes
-            one update in several.
+        step: Number of steps made, that is of batches; an optimizer that accumulates gradients
+            makes one update in several steps.
+
+    Raises:
+        FloatingPointError: If the loss or a weight is not finite, in training.
+        OSError: If a checkpoint cannot be written, in training.
     """
 
     def __init__(
@@ -89,7 +94,7 @@ class Checkpoints(keras.callbacks.Callback):
         """Restores the last checkpoint that is whole, if there is one; returns its step, or 0.
 
         Raises:
-            ValueError: If none is whole, or one holds other variables than the run has now.
+            ValueError: If all are damaged, or one holds other variables than the run has now.
         """
         for path in reversed(self._manager.checkpoints):
             try:
@@ -155,13 +160,14 @@ class Checkpoints(keras.callbacks.Callback):
         last = f"step {self._saved}, in {self.directory}" if self._saved else "none"
         return FloatingPointError(
             f"{what} at step {self.step}; the last good checkpoint: {last}. Train into another "
-            "folder with a lower learning rate, a longer warm-up or clipped gradients; from that "
-            "checkpoint by way of `keras-mt average RUN_DIR NEW_DIR --last 1` and `--init NEW_DIR`."
+            "folder with a lower learning rate, a longer warm-up or clipped gradients. To begin "
+            "from that checkpoint: `keras-mt average RUN_DIR NEW_DIR --last 1`, then `--init "
+            "NEW_DIR`."
         )
 
 
 def _key(i):
-    # The name in a checkpoint of the variable i.
+    # The name of variable i in a checkpoint.
     return f"variables/{i}/.ATTRIBUTES/VARIABLE_VALUE"
 
 
@@ -174,15 +180,18 @@ def averaged(
         model: The model, or one like it.
         directory: Folder that `Checkpoints` wrote.
         count: Number of checkpoints.
-        adapters: The model's; the weights are then those without, into which they are merged.
+        adapters: The model's adapters, which are then merged into the weights; None for none.
 
     Raises:
-        ValueError: If there are fewer, or one cannot be read.
+        ValueError: If there are fewer checkpoints, or one cannot be read.
     """
     state = tf.train.get_checkpoint_state(str(directory))
     paths = list(state.all_model_checkpoint_paths) if state else []
     if not 1 <= count <= len(paths):
-        raise ValueError(f"{directory} has {len(paths)} checkpoints, not {count}.")
+        raise ValueError(
+            f"{directory} has {len(paths)} checkpoints, not {count}: average at least 1 and at "
+            "most that many."
+        )
     try:
         readers = [tf.train.load_checkpoint(path) for path in paths[-count:]]
         weights = model.weights if adapters is None else adapters.weights
@@ -200,10 +209,10 @@ def averaged(
 class TranslationScores(keras.callbacks.Callback):
     """Adds `val_bleu` and `val_chrf` to an epoch's logs: sacreBLEU of beam-searched translations.
 
-    It stands before the callbacks that are to see them, such as `keras.callbacks.EarlyStopping`.
+    Put it before the callbacks that use them, such as `keras.callbacks.EarlyStopping`.
 
     Args:
-        translator: A `Translator` of the model that is trained.
+        translator: A `Translator` with the model that is trained.
         pairs: `tf.data.Dataset` of pairs of strings, as `load_corpus` returns.
         every: Number of epochs from one measurement to the next.
         tokenize: sacreBLEU's tokenizer; `"none"` for text that is tokenized already.
@@ -242,14 +251,14 @@ class TranslationScores(keras.callbacks.Callback):
 class KeepBest(keras.callbacks.Callback):
     """Keeps the best weights, and stops when nothing better has come for a while.
 
-    Unlike `keras.callbacks.EarlyStopping` it goes on where it stopped, by what the log holds.
+    Unlike `keras.callbacks.EarlyStopping` it resumes where it stopped, from what the log holds.
 
     Args:
-        monitor: `"val_loss"` or `"val_bleu"`.
+        monitor: `"val_loss"`, of which the lowest is best, or `"val_bleu"`, the highest.
         path: The file of weights to write, ending in `.weights.h5`; None to keep none.
         patience: Number of measurements without a better one after which to stop; None for never.
         log: The rows of `log.csv` up to now, as dicts.
-        report: Function that is told of the stop.
+        report: Function that is called with a message when training stops.
     """
 
     def __init__(
@@ -270,14 +279,14 @@ class KeepBest(keras.callbacks.Callback):
 
     @property
     def stopped(self) -> bool:
-        """Whether the patience is at its end."""
+        """Whether there were `patience` measurements without a better one."""
         since = len(self._values) - self._best() - 1
         return self.patience is not None and bool(self._values) and since >= self.patience
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         if self.monitor not in logs:
             return
-        # As the log rounds it, so that a run that goes on decides alike.
+        # As the log rounds it, so that a resumed run decides alike.
         self._values.append(float(f"{logs[self.monitor]:.6g}"))
         if self.path is not None and self._best() == len(self._values) - 1:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -296,20 +305,20 @@ class KeepBest(keras.callbacks.Callback):
 class RunLog(keras.callbacks.Callback):
     """Writes `log.csv`: a row every so many steps, one at the end of each epoch, and events.
 
-    Losses and metrics of training are means over the steps since the row before: metrics over
-    their tokens, losses as Keras has them, over the batches by their rows. It also adds `tokens/s`,
-    real target tokens trained a second, to Keras's progress bar.
+    Losses and metrics of training are means since the row before: metrics over the tokens, losses
+    as in Keras over the batches, weighted by their rows. It also adds `tokens/s`, the real target
+    tokens trained per second, to Keras's progress bar.
 
     Args:
-        folder: The `RunFolder`. When a run goes on, rows after its step are taken out first.
-        checkpoints: The run's `Checkpoints`, which stand before it and count the steps.
+        folder: The `RunFolder`. When a run resumes, rows after its step are removed first.
+        checkpoints: The run's `Checkpoints`, a callback before this one, which counts the steps.
         every: Number of steps from one row to the next.
         write: Whether to write; of several workers only the chief does, but all have to read the
-            metrics, which belong to all.
+            metrics, which they share.
         tensorboard: Whether to write the values for TensorBoard too.
 
     Attributes:
-        rows: The rows that were there, dicts of strings.
+        rows: The rows from before this training, dicts of strings.
     """
 
     def __init__(
@@ -349,11 +358,11 @@ class RunLog(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         step = self._checkpoints.step
-        if batch == 0:  # In which Keras traces the model: not of the rate.
+        if batch == 0:  # Keras traces the model in it: it does not count for the rate.
             self._clock = time.monotonic(), self._totals()
         if step % self.every == 0:
             self._write(step, self._since_the_row_before())
-        elif batch + 1 == self.params["steps"]:  # Validation empties the metrics.
+        elif batch + 1 == self.params["steps"]:  # Validation resets the metrics.
             self._means = self._since_the_row_before()
         if self._rate:
             logs["tokens/s"] = self._rate

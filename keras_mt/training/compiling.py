@@ -1,4 +1,4 @@
-"""How a translator is compiled for training."""
+"""Compiling a translator for training."""
 
 import keras
 
@@ -17,32 +17,34 @@ def compile_for_translation(
     accumulate: int = 1,
     rdrop: float = 0.0,
 ) -> None:
-    """Compiles a model as the paper trains a Transformer.
+    """Compiles a model as Vaswani et al. 2017 train a Transformer.
 
-    Adam (0.9, 0.98, 1e-9) under the warm-up schedule, label-smoothed cross-entropy over the real
-    tokens, token accuracy and perplexity.
+    With Adam (0.9, 0.98, 1e-9) under the warm-up schedule, label-smoothed cross-entropy over the
+    real tokens, token accuracy and perplexity.
 
     With R-Drop the loss of a training step is `(loss + other_loss + rdrop * divergence) / 2`, where
-    the other logits come from the same batch under another dropout, and the divergence is the
-    symmetric one of both. That is half of what the paper adds up: on the scale of the loss.
+    the other logits come from the same batch under another dropout mask, and the divergence is the
+    symmetric one between both. That is half of the paper's sum, to stay on the scale of the loss.
 
     Args:
         model: A `keras_mt.Transformer`, or another model from source and target to logits. Its
             `d_model`, 512 where it has none, scales the schedule.
         label_smoothing: Share of the label that is spread over the vocabulary.
         warmup_steps: Number of updates over which the learning rate rises.
-        learning_rate: The rate that it rises to; None for the paper's.
-        clip_norm: The greatest norm of all gradients together; None for any.
+        learning_rate: The learning rate at the end of the warm-up; None for the paper's,
+            `(d_model * warmup_steps)^-0.5`.
+        clip_norm: The global norm to which gradients are clipped; None for no clipping.
         accumulate: Number of batches that make one update, as if they were one.
         rdrop: Weight of the R-Drop loss, for models with dropout; it costs a second forward pass.
             0 for none; Wu et al. 2021 use 5 for translation.
 
     Raises:
-        ValueError: If `rdrop` is below 0.
+        ValueError: If an argument is out of range.
 
     Reference:
-        Wu et al. 2021, R-Drop: Regularized Dropout for Neural Networks
-        (https://arxiv.org/abs/2106.14448).
+        Vaswani et al. 2017, Attention Is All You Need, section 5
+        (https://arxiv.org/abs/1706.03762); Wu et al. 2021, R-Drop: Regularized Dropout for Neural
+        Networks (https://arxiv.org/abs/2106.14448).
 
     Example:
 

@@ -1,7 +1,7 @@
-"""Which devices a run takes, and the bridge that Keras 3 needs to several replicas and workers.
+"""Which devices a run takes, and what Keras 3 needs to train on several replicas and workers.
 
-`PATCHES` is all that is touched of Keras. The replacements do something in replicas of which there
-are several, and are Keras's own functions elsewhere.
+`PATCHES` lists all that is replaced in Keras. With several replicas the replacements differ from
+Keras's own functions; elsewhere they call them.
 """
 
 import atexit
@@ -24,21 +24,22 @@ _KERAS = "3.15.1"
 
 
 def distribute(devices: int | None = None) -> tf.distribute.Strategy:
-    """Chooses the `tf.distribute.Strategy` of the machine, before anything else of TensorFlow runs.
+    """Chooses the machine's `tf.distribute.Strategy`; call it before anything else of TensorFlow.
 
-    A cluster, where the environment variable `TF_CONFIG` names one; a TPU, where `TPU_NAME` does;
-    all GPUs, where there are several; else the one device. With more than one replica it also makes
-    Keras's `fit` fit for it, from here on in this process, as `bridged` does for a while:
+    A cluster, if the environment variable `TF_CONFIG` names one; a TPU, if `TPU_NAME` does; all
+    GPUs, if there are several; else the one device. With more than one replica it also patches
+    Keras's `fit` for it, for the rest of this process:
 
     - A loss that is a mean over weighted samples, such as `CrossEntropy`'s over the real tokens, is
       the mean over the global batch. Keras takes the mean of the replicas' means, in which a
       replica's few tokens would count as much as another's many.
-    - What layers add to the loss, to balance experts say, is the mean over the replicas. Keras
-      finds that of one alone, once they have waited for each other.
-    - Each replica draws its own random numbers, of dropout say. Keras's seeds are alike on all.
+    - Losses that layers add, for example to balance experts, are averaged over the replicas. Keras
+      takes those of one replica only, once the replicas have waited for each other.
+    - Each replica draws its own random numbers, for example for dropout. Keras gives all the same
+      seeds.
     - Gradients are clipped by the norm of their sum over the replicas. Keras clips each one's part.
     - `fit` builds the model from a local batch, and with several workers shows a worker's own logs
-      while it trains. Keras fails at both; what it reports of an epoch is of all workers anyway.
+      while it trains. Keras fails at both; what it reports for an epoch is of all workers anyway.
 
     Args:
         devices: Number of devices of this machine; None for all.
@@ -47,10 +48,11 @@ def distribute(devices: int | None = None) -> tf.distribute.Strategy:
         The strategy: make and compile the model in its `scope()`.
 
     Raises:
-        ValueError: If there are fewer devices, or the environment names a cluster or a TPU,
-            which are taken whole.
-        RuntimeError: If there is more than one replica, and what Keras does with them cannot be
-            mended in its version.
+        ValueError: If the machine has fewer than `devices`, `devices` is given although the
+            environment names a cluster or a TPU, all of which is taken, or `TF_CONFIG` names
+            parameter servers.
+        RuntimeError: If there is more than one replica, and this version of Keras cannot be
+            patched.
 
     Example:
 
@@ -67,7 +69,9 @@ def choose_strategy(devices: int | None = None) -> tf.distribute.Strategy:
     """The strategy that `distribute` returns, with Keras left as it is."""
     cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
     if "ps" in cluster:
-        raise ValueError("TF_CONFIG names parameter servers; only workers are supported.")
+        raise ValueError(
+            "TF_CONFIG names parameter servers (ps); only chief and worker are supported."
+        )
     workers = sum(len(cluster.get(job, ())) for job in ("chief", "worker"))
     if devices is not None and (workers > 1 or os.environ.get("TPU_NAME")):
         raise ValueError(
@@ -83,7 +87,9 @@ def choose_strategy(devices: int | None = None) -> tf.distribute.Strategy:
     names = [device.name for device in tf.config.list_logical_devices("GPU")]
     count = max(len(names), 1)
     if devices is not None and not 1 <= devices <= count:
-        raise ValueError(f"devices must be from 1 to {count}, those here. Received: {devices=}")
+        raise ValueError(
+            f"devices must be from 1 to {count}, which this machine has. Received: {devices=}"
+        )
     if (devices or count) > 1:
         return tf.distribute.MirroredStrategy(names[:devices])
     return tf.distribute.get_strategy()
@@ -91,10 +97,10 @@ def choose_strategy(devices: int | None = None) -> tf.distribute.Strategy:
 
 @contextlib.contextmanager
 def bridged(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """What `distribute` does to Keras for several replicas, within a `with` block alone.
+    """Patches Keras for several replicas as `distribute` does, but only within a `with` block.
 
     Raises:
-        RuntimeError: If Keras cannot be mended in its version.
+        RuntimeError: If this version of Keras cannot be patched.
     """
     take_off = _put_on(strategy)
     try:
@@ -105,11 +111,11 @@ def bridged(strategy: tf.distribute.Strategy) -> Iterator[None]:
 
 @contextlib.contextmanager
 def leaving_together(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Lets no worker go on from the end of a `with` block before all are there.
+    """At the end of a `with` block every worker waits until all have reached it.
 
     The first worker's process holds the cluster's coordination service, which the others call
     every few seconds: it also waits at its exit, half a minute at most, until theirs have ended.
-    What fails within is raised at once.
+    An exception within the block is raised at once.
     """
     yield
     if not _several_workers(strategy):
@@ -124,7 +130,10 @@ def leaving_together(strategy: tf.distribute.Strategy) -> Iterator[None]:
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process is the one that writes files.
+    """Whether this process is the one that writes files: the chief, or the first worker.
+
+    Args:
+        strategy: What `distribute` returned.
 
     Example:
 
@@ -142,7 +151,15 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
 def distributed(
     strategy: tf.distribute.Strategy, make_dataset: Callable
 ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
-    """The dataset of all replicas, from a function that makes one for a shard as `Batches` does.
+    """The dataset of all replicas, from a function that makes that of a shard.
+
+    Args:
+        strategy: What `distribute` returned.
+        make_dataset: Function from a `shard`, as `keras_mt.data.Batches.stream` takes it, to a
+            `tf.data.Dataset`.
+
+    Returns:
+        A dataset for `fit`.
 
     Example:
 
@@ -168,7 +185,7 @@ def _several_workers(strategy):
 
 
 def _wait_until_closed(addresses, seconds=30):
-    """Waits until nobody listens there any more: until those processes have ended."""
+    """Waits until nothing listens at the addresses, since those processes have ended."""
     until = time.monotonic() + seconds
     for address in addresses:
         host, port = address.rsplit(":", 1)
@@ -181,7 +198,7 @@ def _wait_until_closed(addresses, seconds=30):
 
 
 def _several_replicas():
-    """The replica context of several; None elsewhere."""
+    """The replica context, if there are several replicas; else None."""
     context = tf.distribute.get_replica_context()
     return context if context is not None and context.num_replicas_in_sync > 1 else None
 
@@ -202,8 +219,8 @@ def _mend_added_losses(keras_compute_loss):
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if _several_replicas() is None or self._compile_loss is None:
             return keras_compute_loss(self, x, y, y_pred, sample_weight, training)
-        # Taken before the replicas wait for each other in the loss: they have their layers in
-        # common, and the next one's call puts its own losses in the place of these.
+        # Taken before the replicas wait for each other in the loss: they share the layers, and the
+        # next replica's call replaces these losses by its own.
         losses = [self._aggregate_additional_loss(loss) for loss in self.losses]
         return sum(losses, self._compile_loss(y, y_pred, sample_weight))
 
@@ -277,7 +294,7 @@ def _replica():
 
 
 def _loss_is_of_all(strategy):
-    """Replica i has the loss i + 1 twice, the first replica but once."""
+    """Replica i has the loss i + 1 twice, the first replica only once."""
     loss = keras.losses.MeanAbsoluteError(reduction="mean_with_sample_weight", name="probe")
 
     def part():
@@ -355,14 +372,14 @@ def _fit_ends(strategy):
 
 @dataclasses.dataclass(frozen=True)
 class Patch:
-    """Something of Keras that is replaced on several replicas.
+    """A function of Keras that is replaced on several replicas.
 
     Attributes:
         target: What is replaced, as `module:name`.
-        fault: What Keras's own does.
+        fault: What Keras's own does wrong.
         mend: Function from Keras's own to its replacement.
-        probe: Function of the strategy that raises unless the replacement does its work.
-        several_workers: Whether one process can do without.
+        probe: Function of the strategy that raises unless the replacement works.
+        several_workers: Whether only several workers need it.
     """
 
     target: str
@@ -381,7 +398,7 @@ PATCHES = (
     ),
     Patch(
         "keras.src.trainers.trainer:Trainer.compute_loss",
-        "finds one replica's added losses alone, once the replicas have waited for each other",
+        "takes one replica's added losses only, once the replicas have waited for each other",
         _mend_added_losses,
         _added_losses_are_of_all,
     ),

@@ -11,10 +11,10 @@ from keras_mt.layers.validation import check_positive
 
 
 class Adapters:
-    """Keras's LoRA on each dense layer of a model, all else of which is frozen.
+    """Keras's LoRA on each dense layer of a model; all its other weights are frozen.
 
-    A kernel `W` becomes `W + A B`, of which the thin `A` `[inputs, rank]` and `B` `[rank, units]`
-    are trained. `B` begins with zeros, and so the model as it was.
+    A kernel `W` becomes `W + A B`, of which only the thin `A` `[inputs, rank]` and `B`
+    `[rank, units]` are trained. `B` starts at zero, so that the model starts unchanged.
 
     Args:
         model: A built model, which is changed. Its layers that are frozen get no adapters.
@@ -24,7 +24,8 @@ class Adapters:
         weights: The variables that are trained: `A` and `B` of one layer after the other.
 
     Raises:
-        ValueError: If the rank is no positive integer, or the model has no dense layer.
+        ValueError: If the rank is not a positive integer, or the model has no dense layer that is
+            trainable.
 
     Reference:
         Hu et al. 2021, LoRA: Low-Rank Adaptation of Large Language Models
@@ -43,7 +44,9 @@ class Adapters:
                 self._layers[id(layer.kernel)] = layer
                 layer.enable_lora(rank)
         if not self._layers:
-            raise ValueError(f"{model.name} has no dense layer that an adapter could change.")
+            raise ValueError(
+                f"{model.name} has no trainable dense layer for an adapter: train it without lora."
+            )
         self.weights = [
             weight
             for layer in self._layers.values()
@@ -51,11 +54,11 @@ class Adapters:
         ]
 
     def merged(self, values: Sequence[Sequence[np.ndarray]] | None = None) -> list[np.ndarray]:
-        """The weights of the model without adapters that does what it does with them.
+        """The weights of an equivalent model without adapters.
 
         Args:
-            values: Values of `weights`, several times over: the mean of what they make is taken.
-                None for those that they have.
+            values: Several sets of values of `weights`, whose merged weights are averaged. None for
+                the current values.
         """
         values = [[weight.numpy() for weight in self.weights]] if values is None else values
         changes = {}
@@ -66,7 +69,7 @@ class Adapters:
 
 
 def digest(model: keras.Model) -> str:
-    """A hash of a model's weights."""
+    """The SHA-256 hash of a model's weights."""
     found = hashlib.sha256()
     for weight in model.weights:
         found.update(np.ascontiguousarray(weight.numpy()))

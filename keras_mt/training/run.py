@@ -64,34 +64,36 @@ def train(
     """Trains a translator with `model.fit` and writes a run folder.
 
     The folder holds `model.keras`, `tokenizer.model`, `config.json`, `log.csv`, `training.png` and
-    `checkpoints/`. Called again on the same folder with the same arguments, it goes on from the
-    last checkpoint; what does not make the run, such as `epochs` or `steps`, may then be other.
-    The corpus must hold the same pairs, but may lie elsewhere.
+    `checkpoints/`. Called again on the same folder with the same arguments, it resumes from the
+    last checkpoint; options that do not define the run, such as `epochs` or `steps`, may then
+    differ. The corpus must hold the same pairs, but may be elsewhere.
 
-    With `init` the model and the tokenizer are that run's, and so is its recipe, unless told
-    otherwise: its languages, dropout, label smoothing, R-Drop, the schedule (`warmup_steps`,
-    `learning_rate`, `clip_norm`), the size of an update (`batch_tokens`, `accumulate`) and
-    `max_length`. How the data are read, the seed, the dtype and what `model.keras` takes are of
-    each training. With `lora` that run must stay as it is for as long as this one is to go on.
+    With `init` the model and the tokenizer are that run's, and so is its recipe, unless given here:
+    its languages, dropout, label smoothing, R-Drop, the schedule (`warmup_steps`, `learning_rate`,
+    `clip_norm`), the size of an update (`batch_tokens`, `accumulate`) and `max_length`. How the
+    data are read, the seed, the dtype and which weights `model.keras` takes are not handed on. With
+    `lora` that run must not change for as long as this one is to be resumed.
 
     Args:
         data: `tfds:NAME`, a folder of `LANG.SPLIT.txt` or `SPLIT.LANG` files, a `.tsv` file, or
-            `phrasebook`; or a list of such, the first of which is also validated on.
+            `phrasebook`; or a list of these, of which the first is used for validation too.
         source: Language code of the source.
         target: Language code of the target.
         output: The run folder.
-        report: Function that is told what happens, a line at a time.
+        report: Function that is called with each line of progress.
         {options}
 
     Returns:
         The run folder's path.
 
     Raises:
-        TypeError: If there is no option of a name.
+        TypeError: If an option is unknown.
         ValueError: If an argument or the corpus is not usable, the folder holds another run or a
             model that would be overwritten, or the corpus has changed since the run began.
-        FloatingPointError: If the loss is not finite.
-        OSError: If a file cannot be written.
+        FloatingPointError: If the loss or a weight is not finite.
+        OSError: If a file is missing or cannot be written.
+        RuntimeError: If this version of Keras does not work on several replicas, or the first of
+            several workers has failed.
 
     Example:
 
@@ -105,9 +107,9 @@ def train(
 
         sacrebleu.BLEU(tokenize=options.bleu_tokenize)  # Some need packages of their own.
     if options.augment is not None:
-        augmentations(options.augment)  # Of an unknown one, before anything is read.
+        augmentations(options.augment)  # Refuses an unknown one before anything is read.
     _check_architecture(options)
-    # Before the workers meet, so that a mark which one of them finds later is of this start.
+    # Before the workers meet, so that a mark that one of them finds later is from this start.
     folder.failure_file.unlink(missing_ok=True)
     strategy = choose_strategy(options.devices)
     with bridged(strategy), leaving_together(strategy):
@@ -215,7 +217,8 @@ def _batches(folder, pairs, tokenizer, options, config, report):
     if not batches.counts.batches:
         raise ValueError(
             f"{', '.join(config.data)} has no pair of at most "
-            f"max_length={config.options['max_length']} tokens."
+            f"max_length={config.options['max_length']} tokens: raise max_length, or give another "
+            "corpus."
         )
     return batches
 
@@ -248,7 +251,8 @@ def average_run(
 
     Args:
         run_dir: The run folder; the run need not be at its end.
-        output: The new one. It has no checkpoints, so it cannot be trained on but by `init`.
+        output: The new folder. It has no checkpoints: training goes on from it only as `init` of
+            another run.
         last: Number of checkpoints.
         dtype: Dtype of the weights that are written: "float32", or "bfloat16", half as large. What
             loads the folder computes in float32 with either.
@@ -258,8 +262,10 @@ def average_run(
         The new folder's path.
 
     Raises:
-        ValueError: If there are fewer checkpoints, or the model's class is not known.
-        FileExistsError: If the new folder is there.
+        ValueError: If there are fewer checkpoints or one cannot be read, the model's class is not
+            known, or the weights under LoRA's adapters have changed.
+        FileNotFoundError: If `run_dir` is not a run folder with checkpoints.
+        FileExistsError: If the new folder exists already.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 6.1, with 5 checkpoints.
@@ -301,7 +307,9 @@ def _check_architecture(options):
     for name in ("dropout", "dtype"):
         given = getattr(options, name) != TrainingOptions.__dataclass_fields__[name].default
         if given and name not in takes:
-            raise ValueError(f"{architecture.__name__} takes no {name}: it has {', '.join(takes)}.")
+            raise ValueError(
+                f"{architecture.__name__} has no argument {name!r}: it has {', '.join(takes)}."
+            )
     for name in options.model or {}:
         if name in ("vocab_size", "padding_id"):
             raise ValueError(f"{name} is the tokenizer's: give vocab_size, or another tokenizer.")
@@ -316,7 +324,7 @@ def _is_built_in(architecture):
 
 
 def _constructor_arguments(architecture):
-    """The names that a class takes, with those that it hands on to a base class of ours."""
+    """The names that a class takes, with those that it passes on to a base class of ours."""
     names = {}
     for base in architecture.__mro__:
         if base.__module__.startswith("keras."):
@@ -343,7 +351,7 @@ def _preset(architecture, name):
 def _base(options, begun):
     """The model and the folder that a run begins from.
 
-    None where the run has begun, and knows its model and in its checkpoints all of the weights.
+    None where the run has begun, and its config has the model and its checkpoints all weights.
     """
     knows = begun is not None and begun.model is not None and options.lora is None
     if options.init is None or knows:
@@ -356,22 +364,24 @@ def _base(options, begun):
 
 
 def _check_base(begun, base):
-    """Refuses another model under adapters than they were trained on."""
+    """Refuses another model under the adapters than the one that they were trained on."""
     if begun.fingerprints["init"] != digest(base[1]):
         raise ValueError(
-            f"The weights of {base[0]} have changed since the run began, and its checkpoints hold "
-            "only what is added to them: put them back, or give another output folder."
+            f"The weights of {base[0]} have changed since the run began, and the run's checkpoints "
+            "hold only what is added to them: put them back, or give another output folder."
         )
 
 
 def _check_that_of_init(name, given, of_init):
     given = architecture_name(given)
     if given != of_init:
-        raise ValueError(f"{name} is that of init, {of_init!r}. Received: {name}={given!r}")
+        raise ValueError(
+            f"{name} is that of init, {of_init!r}: leave it out. Received: {name}={given!r}"
+        )
 
 
 def _kept_options(options, begun, base):
-    """The options that make the run, by their names in its configuration, all filled in."""
+    """The options that define the run, by their names in its configuration, all filled in."""
     given = {name: getattr(options, field.name) for name, field in KEPT.items()}
     if given["architecture"] is not None:
         given["architecture"] = architecture_name(given["architecture"])
@@ -410,9 +420,9 @@ def _check_same(folder, begun, config):
 
 
 def _fingerprinted(config, begun, base, batches, validation, report):
-    """The configuration with the corpora's fingerprints and what else is of the run that began.
+    """The configuration with the corpora's fingerprints and what the run had when it began.
 
-    Refuses other pairs than those that it began with.
+    Refuses other pairs than those that the run began with.
     """
     fingerprints = {
         "train": batches.fingerprints,
@@ -440,7 +450,7 @@ def _fingerprinted(config, begun, base, batches, validation, report):
         [*each["train"], *([each["validation"]] if each["validation"] else [])]
         for each in (begun.fingerprints, fingerprints)
     )
-    names = [*corpora, f"the split validation of {corpora[0]}"]
+    names = [*corpora, f"the validation split of {corpora[0]}"]
     if len(before) != len(now):
         raise ValueError(
             f"The run began with {len(before)} corpora, counting validation, and now there are "
@@ -460,7 +470,7 @@ def _fingerprinted(config, begun, base, batches, validation, report):
 
 
 def _builder(options, begun, config, base):
-    """A function from a tokenizer to the model that a run begins with, or goes on with."""
+    """A function from a tokenizer to the model that a run begins with, or is resumed with."""
     if base is not None:
         return lambda tokenizer: _tuned(base[1], config)
     if begun is not None and begun.model is not None:
@@ -473,11 +483,11 @@ def _builder(options, begun, config, base):
 
 
 def _given_architecture(options, begun):
-    """The class of a run's model: no file of a run causes anything to be imported."""
+    """The class of a run's model; a run's files alone never cause an import."""
     name = begun.options["architecture"]
     if options.architecture is None and not _is_built_in(name):
         raise ValueError(
-            f"The run's model is a {name!r}, which is none of keras_mt's: give that as "
+            f"The run's model is a {name!r}, which is none of keras_mt's own: give this class as "
             "--architecture (`architecture=` in Python)."
         )
     return find_architecture(options.architecture or name)
@@ -522,7 +532,7 @@ def _model_config(model):
         return json.loads(json.dumps(model.get_config()))
     except TypeError as error:
         raise ValueError(
-            f"{type(model).__name__}.get_config() must hold nothing that JSON has not: {error}"
+            f"{type(model).__name__}.get_config() must hold only what JSON can: {error}"
         ) from None
 
 
@@ -543,7 +553,7 @@ def _write_model(folder, model, checkpoints, adapters, options, report):
 
 @contextlib.contextmanager
 def _failure_marked(folder, others_wait):
-    """Leaves word of what fails within for `_wait_for_chief`, if other workers wait."""
+    """Writes down an exception within the block for `_wait_for_chief`, if other workers wait."""
     try:
         yield
     except BaseException as error:
@@ -565,13 +575,13 @@ def _wait_for_chief(folder):
             raise RuntimeError(f"The first worker has stopped: {why}")
         time.sleep(0.5)
     raise TimeoutError(
-        f"The first worker has not written {folder.tokenizer_path} within an hour: see its "
-        "messages."
+        f"The first worker has not written {folder.tokenizer_path} within an hour: see what it "
+        "printed, and whether all workers share that folder."
     )
 
 
 def _last_step(options, batches):
-    """The step that a run with so many batches an epoch ends at; refuses what would be missing."""
+    """The last step of a run; refuses it if BLEU or checkpoints would be missing."""
     bleu_epochs, checkpoint_steps = options.bleu_epochs, options.checkpoint_steps
     last_step = options.steps or (options.epochs or _DEFAULT_EPOCHS) * batches
     run_epochs = math.ceil(last_step / batches)
@@ -579,24 +589,27 @@ def _last_step(options, batches):
     if by_bleu and bleu_epochs > run_epochs:
         raise ValueError(
             f"keep_best has nothing to go by: with {bleu_epochs=} BLEU is never measured in "
-            f"{run_epochs} epochs."
+            f"{run_epochs} epochs. Lower bleu_epochs or train for more epochs."
         )
     average, saved = options.average, math.ceil(last_step / checkpoint_steps)
     if average > saved:
         raise ValueError(
             f"average={average} needs that many checkpoints, and with {checkpoint_steps=} a run "
-            f"of {last_step} steps has {saved}."
+            f"of {last_step} steps has {saved}: lower average or checkpoint_steps."
         )
     return last_step
 
 
 def _validation(options, config, tokenizer, report):
-    """The pairs of the first corpus's split validation and their batches; None without one."""
+    """The pairs of the first corpus's validation split and their batches; None without one."""
     corpus, max_length = config.data[0], config.options["max_length"]
     needed = options.keep_best or options.early_stopping
     if not has_split(corpus, config.source, config.target, "validation"):
         if needed or options.bleu_epochs:
-            raise ValueError(f"{corpus} has no split validation to measure on.")
+            raise ValueError(
+                f"{corpus} has no validation split, which keep_best, early_stopping and "
+                "bleu_epochs need."
+            )
         return None, None
     pairs = load_corpus(corpus, config.source, config.target, "validation")
     batches = Batches(
@@ -609,8 +622,8 @@ def _validation(options, config, tokenizer, report):
     report(f"validation: {batches.counts}")
     if needed and options.monitor == "val_loss" and not batches.counts.batches:
         raise ValueError(
-            f"{corpus} has no pair of at most max_length={max_length} tokens in its split "
-            "validation to measure on."
+            f"{corpus} has no pair of at most max_length={max_length} tokens in its validation "
+            "split, which keep_best and early_stopping need."
         )
     return pairs, batches
 
@@ -620,14 +633,17 @@ def _tokenizer(folder, options, base, pairs, report):
     if isinstance(given, (str, os.PathLike)):
         path = RunFolder(given).tokenizer_path if Path(given).is_dir() else Path(given)
         if not path.exists():
-            raise FileNotFoundError(f"There is no tokenizer at {path}.")
+            raise FileNotFoundError(
+                f"There is no tokenizer at {path}: give a tokenizer.model, or a run folder that "
+                "has one."
+            )
         given = Tokenizer.load(path)
     if folder.tokenizer_path.exists():
         tokenizer = folder.load_tokenizer(None if given is None else type(given))
         if given is not None and given.fingerprint != tokenizer.fingerprint:
             raise ValueError(
-                f"{folder} holds a run with another tokenizer: give it the same one, or none, to "
-                "go on with it, or another output folder."
+                f"{folder} holds a run with another tokenizer: give the same tokenizer, or none, "
+                "to resume it, or another output folder."
             )
         return tokenizer
     if given is not None:
@@ -662,7 +678,8 @@ def _fit(model, strategy, batches, validation, start, last_step, callbacks, best
 def _parts(start, last_step, epoch_steps):
     """The calls of `fit` from one step to another: first step, epoch, last epoch, steps an epoch.
 
-    Keras counts whole epochs, so what is left of a broken one, and a last broken one, go alone.
+    Keras counts whole epochs, so the rest of a partial first one, and a partial last one, get a
+    call each.
     """
     while start < last_step:
         epoch, offset = divmod(start, epoch_steps)

@@ -147,7 +147,7 @@ def test_the_same_corpus_may_lie_elsewhere_and_another_is_refused(corpus, copy, 
     assert config(copy)["data"] == str(corpus)
     for language, split, change, message in (
         ("pt", "train", swap, r"a0 has changed .* 300 pairs as before, but others"),
-        ("en", "validation", swap, r"the split validation of \S*a1 has changed"),
+        ("en", "validation", swap, r"the validation split of \S*a1 has changed"),
         ("en", "train", lambda lines: lines.__setitem__(7, "x"), r"a2 has changed since"),
     ):
         number = message.split(" has")[0][-1]

@@ -320,7 +320,7 @@ def test_a_validation_split_of_long_sentences_alone_is_not_measured(eager, corpu
         (folder / f"{language}.validation.txt").write_text("palavra " * 80 + "\n")
     for options in ({"keep_best": True}, {"early_stopping": 1}):
         with pytest.raises(
-            ValueError, match="at most max_length=64 tokens in its split validation"
+            ValueError, match="at most max_length=64 tokens in its validation split"
         ):
             train(folder, "pt", "en", tmp_path / "run", steps=1, **options, **SMALL)
     train(folder, "pt", "en", tmp_path / "run", steps=1, **SMALL)
