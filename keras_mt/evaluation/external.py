@@ -1,6 +1,7 @@
 """Metrics that are programs of their own, such as comet-score."""
 
 import json
+import math
 import os
 import re
 import shlex
@@ -8,7 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
-_SCORE = re.compile(r"score:?\s+([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*$")
+_SCORE = re.compile(r"score:?\s+([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*$")
 
 
 def external_scores(
@@ -107,4 +108,4 @@ def _scores(line):
 
 
 def _is_number(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -8,7 +8,7 @@ from typing import Any
 import sacrebleu
 from sacrebleu.significance import PairedTest
 
-from keras_mt.files import new_folder
+from keras_mt.files import check_new, new_folder
 
 # The metrics by their names in results, and as people write them.
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "chrfpp": "chrF++"}
@@ -177,12 +177,13 @@ def write_files(
         references: For each reference such a sequence.
 
     Raises:
-        OSError: If the folder exists and is not empty.
+        FileExistsError: If the folder exists.
 
     Example:
 
     >>> write_files("scored", ["Oi!"], [["Hi!"]], [["Hello!"]])  # doctest: +SKIP
     """
+    check_new(folder)
     columns = {"source": [sources], "hypothesis": hypotheses, "reference": references}
     with new_folder(folder) as temporary:
         for name, files in columns.items():

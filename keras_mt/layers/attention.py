@@ -614,7 +614,8 @@ class CrossAttention(MultiHeadAttention):
 
     Raises:
         ValueError: If `num_heads` does not divide the width and `key_dim` is None, an argument is
-            out of range, or target and memory differ in batch size, where it is known.
+            out of range, `rotary_base` is given, or target and memory differ in batch size, where
+            it is known.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.2.3
@@ -628,6 +629,11 @@ class CrossAttention(MultiHeadAttention):
     """
 
     def build(self, target_shape: Shape, memory_shape: Shape) -> None:
+        if self.rotary_base is not None:
+            raise ValueError(
+                "rotary_base must be None in cross-attention: target and memory have no distance. "
+                f"Received: rotary_base={self.rotary_base}"
+            )
         super().build(target_shape, memory_shape)
 
     def call(

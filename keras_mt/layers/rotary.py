@@ -42,6 +42,9 @@ def rotate_by_position(
     Returns:
         Float tensor of the shape of `x`.
 
+    Raises:
+        ValueError: If `dim` is odd.
+
     Reference:
         Su et al. 2021, RoFormer: Enhanced Transformer with Rotary Position Embedding
         (https://arxiv.org/abs/2104.09864), with the halves as pairs, as Llama has them.
@@ -52,6 +55,8 @@ def rotate_by_position(
     >>> [round(float(y), 3) for y in turned[0, 0, :, 0]]  # cos(i) - sin(i)
     [1.0, -0.301, -1.325]
     """
+    if x.shape[-1] % 2:
+        raise ValueError(f"The last axis of x must have an even size. Received: shape={x.shape}")
     half = x.shape[-1] // 2
     positions = ops.arange(ops.shape(x)[2]) if positions is None else positions
     rates = ops.exp(ops.arange(half, dtype="float32") * (-math.log(base) / half))

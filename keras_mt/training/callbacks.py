@@ -157,12 +157,16 @@ class Checkpoints(keras.callbacks.Callback):
         self.report(f"checkpoint at step {self.step}")
 
     def _not_finite(self, what):
-        last = f"step {self._saved}, in {self.directory}" if self._saved else "none"
+        last, instead = "none", ""
+        if self._saved:
+            last = f"step {self._saved}, in {self.directory}"
+            instead = (
+                " To begin from that checkpoint: `keras-mt average RUN_DIR NEW_DIR --last 1`, then "
+                "`--init NEW_DIR`."
+            )
         return FloatingPointError(
             f"{what} at step {self.step}; the last good checkpoint: {last}. Train into another "
-            "folder with a lower learning rate, a longer warm-up or clipped gradients. To begin "
-            "from that checkpoint: `keras-mt average RUN_DIR NEW_DIR --last 1`, then `--init "
-            "NEW_DIR`."
+            f"folder with a lower learning rate, a longer warm-up or clipped gradients.{instead}"
         )
 
 
@@ -187,6 +191,8 @@ def averaged(
     """
     state = tf.train.get_checkpoint_state(str(directory))
     paths = list(state.all_model_checkpoint_paths) if state else []
+    if not paths:
+        raise ValueError(f"{directory} has no checkpoints to average.")
     if not 1 <= count <= len(paths):
         raise ValueError(
             f"{directory} has {len(paths)} checkpoints, not {count}: average at least 1 and at "
@@ -234,6 +240,8 @@ class TranslationScores(keras.callbacks.Callback):
 
         super().__init__()
         texts = [[text.decode("utf-8") for text in pair] for pair in pairs.as_numpy_iterator()]
+        if not texts:
+            raise ValueError("pairs must have at least one pair of texts. Received: none")
         self.sources, self.references = map(list, zip(*texts, strict=True))
         self.translator = translator
         self.every = every

@@ -40,6 +40,8 @@ def prints(text):
         ("score: -1.5e-2\nPredictions saved.", {"comet": -0.015}),
         ('{"comet": 0.9, "model": "x", "kiwi": 0.7, "ok": true}', {"comet": 0.9, "kiwi": 0.7}),
         ("score: 1\nscore: 2", {"comet": 2.0}),
+        ("score: 0.5\nscore: ...", {"comet": 0.5}),
+        ('score: .5\n{"comet": NaN}', {"comet": 0.5}),
     ],
 )
 def test_the_last_scores_that_are_printed_count(printed, scores):

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from keras_mt.cli import main
-from keras_mt.evaluation import Scorer
+from keras_mt.evaluation import Scorer, write_files
 
 WIDE = ("--width", "2", "--format", "json")
 
@@ -106,6 +106,11 @@ def test_the_paired_tests_agree_with_sacrebleus_command(evaluated, corpus, tmp_p
         "source.txt", "reference.txt", "reference.2.txt",
         "hypothesis.txt", "hypothesis.2.txt", "hypothesis.3.txt",
     }  # fmt: skip
+
+
+def test_files_are_not_written_over(tmp_path):
+    with pytest.raises(FileExistsError, match="is not overwritten"):
+        write_files(tmp_path, ["a"], [["b"]], [["c"]])
 
 
 def test_an_interval_is_that_of_resampled_sentences():

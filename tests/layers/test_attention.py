@@ -299,6 +299,13 @@ def test_rotary_products_depend_on_the_distance_alone():
     np.testing.assert_allclose(by_row, np.repeat(turned, 2, axis=0), atol=1e-6)
 
 
+def test_positions_rotate_pairs_of_one_sequence():
+    with pytest.raises(ValueError, match=r"even size.*\(1, 1, 2, 3\)"):
+        rotate_by_position(normal(1, 1, 2, 3))
+    with pytest.raises(ValueError, match="rotary_base must be None in cross-attention"):
+        CrossAttention(2, rotary_base=10000.0)(normal(1, 3, 8), normal(1, 4, 8))
+
+
 @pytest.mark.parametrize(
     ("options", "match"),
     [

@@ -210,6 +210,12 @@ def test_a_death_in_validation_loses_no_measurement(eager, brief_corpus, tmp_pat
     assert measured == ["3"]
 
 
+def test_scores_need_a_text():
+    pairs = tf.data.Dataset.from_tensor_slices((["a"], ["b"])).take(0)
+    with pytest.raises(ValueError, match="at least one pair"):
+        TranslationScores(None, pairs)
+
+
 def test_a_measurement_that_is_not_finite_is_not_the_best():
     best = KeepBest("val_loss", log=[{"val_loss": x} for x in ("3", "nan", "2", "nan")])
     assert best._best() == 2
