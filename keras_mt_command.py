@@ -1,6 +1,6 @@
-"""The command `keras-mt`, which shows its help before keras and TensorFlow are imported.
+"""The command `keras-mt`, which shows its help without importing Keras and TensorFlow.
 
-It stands beside the package because importing the package imports keras.
+It lies outside the package because importing the package imports Keras.
 """
 
 import contextlib
@@ -10,9 +10,9 @@ import sys
 
 
 def main():
-    # The package's modules can be imported while the package itself has not run: the command's
-    # declaration needs neither keras nor TensorFlow, whose import takes seconds. Before a command's
-    # body runs, so does the package, as the same module, and registers its layers.
+    # The package's modules can be imported before its __init__ has run: declaring the command
+    # needs neither Keras nor TensorFlow, whose import takes seconds. Before the body of a command
+    # runs, the __init__ runs in the same module object, and registers the package's layers.
     spec = importlib.util.find_spec("keras_mt")
     package = importlib.util.module_from_spec(spec)
     sys.modules["keras_mt"] = package
@@ -20,14 +20,14 @@ def main():
     def run_package(of_export):
         if not os.environ.get("KERAS_MT_DEBUG"):
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-        if of_export:  # It needs no Keras, which TensorFlow imports too unless it is to be another.
+        if of_export:  # It needs no Keras; without this variable TensorFlow would import it.
             os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
         with _hushed():
             import tensorflow as tf
 
             tf.config.list_physical_devices()
             if not of_export:
-                import tensorflow_text  # noqa: F401 - prints too
+                import tensorflow_text  # noqa: F401 - prints messages too
         if not of_export:
             spec.loader.exec_module(package)
 
@@ -38,7 +38,7 @@ def main():
 
 @contextlib.contextmanager
 def _hushed():
-    """Standard error goes nowhere, native code's too; KERAS_MT_DEBUG=1 keeps it."""
+    """Discards standard error, native code's too; KERAS_MT_DEBUG=1 keeps it."""
     if os.environ.get("KERAS_MT_DEBUG"):
         yield
         return

@@ -1,4 +1,4 @@
-"""The command `keras-mt`: one thin door to training, evaluation, export and translation."""
+"""The command `keras-mt`: a thin layer over training, evaluation, export and translation."""
 
 import contextlib
 import dataclasses
@@ -23,17 +23,17 @@ from keras_mt.options import (
 )
 from keras_mt.version import __version__
 
-# Lines translated together, so that those of like length share a batch.
+# Lines translated together, so that lines of similar length share a batch.
 _BLOCK_LINES = 2048
 _CHUNK = 1 << 16  # Bytes read at once.
-# Sentences that are resampled unless asked for: sacreBLEU holds all resamples, 1 GB of so many.
+# The most sentences resampled by default: sacreBLEU holds all resamples, 1 GB at this size.
 _MOST_RESAMPLED = 10_000
-# How long, in seconds, a program that writes line after line may take for the next.
+# How long, in seconds, to wait for the next line of a program that writes line after line.
 _GRACE = 0.01
 
 
 def _mendable():
-    """The errors that name what the user can mend."""
+    """The errors whose message tells the user what to fix."""
     errors = (ValueError, OSError, FloatingPointError, RuntimeError)
     tensorflow = sys.modules.get("tensorflow")
     return errors if tensorflow is None else (*errors, tensorflow.errors.OpError)
@@ -41,7 +41,7 @@ def _mendable():
 
 @contextlib.contextmanager
 def _clear_errors():
-    """Turns the errors that name what the user can mend into a message and exit status 1."""
+    """Turns the errors that the user can fix into a message and exit status 1."""
     try:
         yield
     except BrokenPipeError:
@@ -50,8 +50,8 @@ def _clear_errors():
         if os.environ.get("KERAS_MT_DEBUG"):
             raise
         message = str(error)
-        if not isinstance(error, _mendable()[:4]):  # One of TensorFlow.
-            message = message.partition("\n")[0]  # Then comes where in the graph.
+        if not isinstance(error, _mendable()[:4]):  # One of TensorFlow's.
+            message = message.partition("\n")[0]  # The rest says where in the graph.
         raise click.ClickException(message) from error
 
 
@@ -59,7 +59,7 @@ class _Command(click.Command):
     def invoke(self, context):
         with _clear_errors():
             if context.obj is not None:
-                # What the body needs and the help does not: see keras_mt_command.
+                # The imports that the body needs and the help does not: see keras_mt_command.
                 context.obj(of_export=self is translate and _is_export(context.params["model"]))
             return super().invoke(context)
 
@@ -69,7 +69,10 @@ class _Group(click.Group):
 
 
 class _Checked(click.ParamType):
-    """The type of an option whose choices are only looked up for another than the default."""
+    """The type of an option whose choices are looked up only for a value that is not the default.
+
+    Listing the choices may need a slow import.
+    """
 
     def __init__(self, field):
         self.name, self.field = "text", field
@@ -82,21 +85,21 @@ class _Checked(click.ParamType):
 
 
 class _Setting(click.ParamType):
-    """KEY=VALUE: the value as JSON, or else as it stands."""
+    """KEY=VALUE: the value is parsed as JSON if it can be, else kept as a string."""
 
     name = "setting"
 
     def convert(self, value, param, ctx):
         key, equals, value = value.partition("=")
         if not key or not equals:
-            self.fail("it must be KEY=VALUE.", param, ctx)
+            self.fail("it must be KEY=VALUE, such as num_layers=2.", param, ctx)
         with contextlib.suppress(ValueError):
             value = json.loads(value)
         return key, value
 
 
 def _option(field, name=None):
-    """The command's option for a field of a dataclass of options; None unless it is given."""
+    """The click option for a field of a dataclass of options; its value is None unless given."""
     metadata, name = field.metadata, name or field.name
     flag = metadata["flag"] or "--" + name.replace("_", "-")
     shown = metadata["shown"] if field.default is None else field.default
@@ -122,7 +125,7 @@ def _option(field, name=None):
 
 
 def _options(cls):
-    """All options of a dataclass, as the command's."""
+    """A decorator that adds a click option for each field of a dataclass."""
 
     def decorate(function):
         for field in reversed(dataclasses.fields(cls)):
@@ -161,13 +164,13 @@ _ensemble_option = click.option(
     multiple=True,
     type=click.Path(exists=True),
     metavar="RUN_DIR",
-    help="Another run with the same tokenizer, to average with; may be given again.",
+    help="Another run with the same tokenizer, to average probabilities with; may be repeated.",
 )
 _architecture_option = click.option(
     "--architecture",
     multiple=True,
     metavar="MODULE:CLASS",
-    help="The model's class, where it is your own; may be given again.",
+    help="The model's class, if it is your own; may be repeated.",
 )
 
 
@@ -194,7 +197,7 @@ def main():
     required=True,
     multiple=True,
     help="tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG files, a .tsv file, or phrasebook "
-    "(the embedded corpus, pt and en); may be given again. The first is validated on.",
+    "(the embedded corpus, pt and en); may be repeated. The first one is used for validation.",
 )
 @_source_option
 @_target_option
@@ -204,8 +207,8 @@ def train(**options):
     """Train a translator from parallel text.
 
     Writes a run folder: model.keras, tokenizer.model, config.json, log.csv, training.png,
-    checkpoints/. A run that was stopped goes on when the same command is given again; with more
-    --epochs or --steps, so does one that had ended.
+    checkpoints/. Give the same command again to resume a run that was stopped; give it with more
+    --epochs or --steps to continue a run that has finished.
 
     \b
     keras-mt train --data my_corpus --source en --target de --preset tiny --output runs/en_de
@@ -220,7 +223,7 @@ def train(**options):
         train(**options, report=click.echo)
     except KeyboardInterrupt:
         raise click.ClickException(
-            "stopped; give the same command again to go on from the last checkpoint."
+            "stopped; give the same command again to resume from the last checkpoint."
         ) from None
 
 
@@ -232,7 +235,7 @@ _references_option = click.option(
     multiple=True,
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="Another reference beside the corpus's, a line for each sentence; may be given again.",
+    help="A further reference besides the corpus's, one line per sentence; may be repeated.",
 )
 
 
@@ -248,7 +251,7 @@ _references_option = click.option(
     multiple=True,
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="Score what another system wrote, a line for each sentence; may be given again.",
+    help="Another system's translations to score, one line per sentence; may be repeated.",
 )
 @click.option(
     "--paired",
@@ -266,15 +269,15 @@ _references_option = click.option(
     "--output",
     type=click.Path(),
     metavar="FOLDER",
-    help="Write source.txt, hypothesis.txt and reference.txt (hypothesis.2.txt and so on) for "
-    "other tools; the folder must be new.",
+    help="Write source.txt, hypothesis.txt and reference.txt (hypothesis.2.txt and so on) there "
+    "for other tools; the folder must not exist.",
 )
 @click.option(
     "--comet",
     metavar="COMMAND",
-    help="Run a metric of your own, such as another environment's comet-score, on each system's "
-    "files: `-s SOURCE -t HYPOTHESIS -r REFERENCE` is added, unless the command has {source}, "
-    "{hypothesis} or {reference}. Its last line must hold the score.",
+    help="Run an external metric, such as comet-score from another environment, on each system's "
+    "files: `-s SOURCE -t HYPOTHESIS -r REFERENCE` is appended, unless the command contains "
+    "{source}, {hypothesis} or {reference}. Its last line of output must hold the score.",
 )
 @_search_options
 @_option(TrainingOptions.__dataclass_fields__["bleu_tokenize"], "tokenize")
@@ -293,10 +296,10 @@ def evaluate(
     tokenize,
     **search,
 ):
-    """Score translations of a split with sacreBLEU's BLEU, chrF and chrF++.
+    """Score translations of a corpus split with sacreBLEU's BLEU, chrF and chrF++.
 
-    The last line of the output is a JSON object with bleu, chrf and their signatures; of several
-    systems, with `systems`, a list of such objects. A table to read goes to standard error.
+    The last line of the output is a JSON object with bleu, chrf and their signatures; for several
+    systems it holds `systems`, a list of such objects. A readable table goes to standard error.
 
     \b
     keras-mt evaluate runs/en_de --data my_corpus --source en --target de --split test
@@ -315,15 +318,15 @@ def evaluate(
     if twice := next((name for i, name in enumerate(names) if name in names[:i]), None):
         raise click.UsageError(f"{twice} is given twice.")
     if paired and len(names) < 2:
-        raise click.UsageError("--paired needs two systems at least.")
+        raise click.UsageError("--paired needs at least two systems.")
     if search["ensemble"] and len(models) != 1:
-        raise click.UsageError("--ensemble is of one model.")
+        raise click.UsageError("--ensemble goes with exactly one run folder.")
     if output:
         check_new(output)  # Before anything is translated.
     if comet is not None:
         command_words(comet)
     options = _given({"tokenize": tokenize})
-    sacrebleu.BLEU(**options)  # Likewise: some tokenizers need packages of their own.
+    sacrebleu.BLEU(**options)  # Likewise: some tokenizers need extra packages.
     sources, reference = _corpus(data, source, target, split)
     references = [reference, *(_aligned_file(path, len(sources)) for path in references)]
     if resamples is None:
@@ -367,21 +370,21 @@ def evaluate(
 @click.option(
     "--number",
     type=click.IntRange(min=0),
-    help="Sentences to show.  [default: 10, and 100 on a page]",
+    help="Sentences to show.  [default: 10; 100 with --html]",
 )
 @click.option(
     "--html",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Write a page, with the words marked in which the translations differ.",
+    help="Write an HTML page, with the words highlighted in which the translations differ.",
 )
 @_search_options
 def compare(first, second, data, source, target, split, number, html, **search):
     """Show where two systems differ: sentences, lengths, rare words, repetition.
 
-    A and B are run folders, SavedModels, or files with a translation of each sentence of the split,
-    a line each. Shown are the sentences whose chrF differs most; chrF by the length of the
-    reference; how well words are translated that are rare in the corpus's training split; and how
+    A and B are run folders, SavedModels, or text files with one translation per line, for each
+    sentence of the split. The report shows the sentences whose chrF differs most; chrF by reference
+    length; how well words that are rare in the corpus's training split are translated; and how
     often translations repeat themselves.
 
     \b
@@ -393,7 +396,10 @@ def compare(first, second, data, source, target, split, number, html, **search):
     from keras_mt.files import written_whole
 
     if search["ensemble"]:
-        raise click.UsageError("--ensemble is not of compare: write its translations to a file.")
+        raise click.UsageError(
+            "compare takes no --ensemble: write the ensemble's translations to a file, and compare "
+            "that."
+        )
     sources, references = _corpus(data, source, target, split)
     systems = {
         path: _aligned_file(path, len(sources)) for path in (first, second) if os.path.isfile(path)
@@ -423,18 +429,20 @@ def _colored(word, right):
 
 
 def _of_their_own(command, folder, number, system):
-    """The scores that a command gives the files of a system, so that no name is taken twice."""
+    """The scores that a command gives a system's files; a name that is taken is refused."""
     from keras_mt.evaluation import external_scores, file_name
 
     names = file_name("source", 1), file_name("hypothesis", number), file_name("reference", 1)
     scores = external_scores(command, *(os.path.join(folder, name) for name in names))
     if taken := [name for name in scores if name in system]:
-        raise ValueError(f"The command of --comet calls a score {taken[0]}, as evaluate does.")
+        raise ValueError(
+            f"The command of --comet calls a score {taken[0]}, as evaluate does: rename it."
+        )
     return scores
 
 
 def _corpus(data, source, target, split):
-    """The sources and the references of a corpus, a line each."""
+    """The sources and the references of a corpus, each text on one line."""
     from keras_mt.data import load_corpus
 
     pairs = list(load_corpus(data, source, target, split).as_numpy_iterator())
@@ -442,11 +450,13 @@ def _corpus(data, source, target, split):
 
 
 def _aligned_file(path, size):
-    """The lines of a file, which must be so many; they may be blank."""
+    """The lines of a file, which must have `size` of them; lines may be blank."""
     with open(path, "rb") as file:
         lines = file.read().removesuffix(b"\n").split(b"\n")
     if len(lines) != size:
-        raise ValueError(f"{path} has {len(lines):,} lines, and the split {size:,} sentences.")
+        raise ValueError(
+            f"{path} has {len(lines):,} lines, and the split {size:,} sentences: they must agree."
+        )
     (texts,), errors = _decoded([line.removesuffix(b"\r") for line in lines])
     for number, error in errors.items():
         raise ValueError(f"{path}:{number + 1} is {error}.")
@@ -454,9 +464,9 @@ def _aligned_file(path, size):
 
 
 def _timed_translations(path, search, sources, one_of_several=False):
-    """The best translations by a model, a line each, and what there is to say of it."""
+    """A model's best translations, each on one line, and a dict of how they were made."""
     translator, translations = _load_translator(path, search), []
-    translator.hypotheses(sources[:1])  # Traces the graph, which is no part of the time.
+    translator.hypotheses(sources[:1])  # Traces the graph, which is not timed.
     start = time.perf_counter()
     with _progress(len(sources)) as progress:
         for block in _blocks(translator.hypotheses, sources):
@@ -482,9 +492,9 @@ def import_(directory, run_dir):
     """Import a folder of MarianMT (OPUS-MT), M2M-100 or NLLB as a run folder.
 
     DIRECTORY is a folder as Hugging Face transformers writes it or, where huggingface_hub is
-    installed, the name of a model on the hub. Nothing in it is run. The run folder translates as
-    the folder's generation_config.json says, unless it is told otherwise; it can be evaluated,
-    exported, and trained on (`train --init RUN_DIR`).
+    installed, the name of a model on the hub. No code in it is run. By default the run folder
+    translates with the options of generation_config.json. It can be evaluated, exported, and
+    fine-tuned (`train --init RUN_DIR`).
 
     \b
     keras-mt import opus-mt-en-de runs/opus_en_de
@@ -504,11 +514,11 @@ def import_(directory, run_dir):
     type=click.Choice(["float32", "bfloat16"]),
     default="float32",
     show_default=True,
-    help="Of the weights that are written; computation is in float32 with either.",
+    help="Dtype of the weights that are written; computation is in float32 either way.",
 )
 @_architecture_option
 def average(run_dir, output, last, dtype, architecture):
-    """Average the last checkpoints of a run, ended or not, into a new run folder.
+    """Average the last checkpoints of a run, finished or not, into a new run folder.
 
     \b
     keras-mt average runs/en_de runs/en_de_averaged --last 10
@@ -532,12 +542,12 @@ def average(run_dir, output, last, dtype, architecture):
     default="saved_model",
     show_default=True,
     help="What to write: a SavedModel, a folder for CTranslate2, a MarianMT for transformers, or "
-    "a model of ids for LiteRT (with the search in it) or ONNX (encoder and decoder step).",
+    "a model from ids to ids for LiteRT (search included) or ONNX (encoder and decoder step).",
 )
 @click.option(
     "--quantization",
     type=click.Choice(QUANTIZATIONS),
-    help="How --format ctranslate2 keeps the weights; --format litert takes int8.  "
+    help="How --format ctranslate2 stores the weights; --format litert takes only int8.  "
     "[default: float32]",
 )
 @click.option(
@@ -545,29 +555,30 @@ def average(run_dir, output, last, dtype, architecture):
     type=click.Choice(["float32", "bfloat16"]),
     default="float32",
     show_default=True,
-    help="Of the weights and of the computation.",
+    help="Dtype of the weights and of the computation.",
 )
 @click.option(
     "--freeze",
     is_flag=True,
-    help="Weights as constants: faster, above all with bfloat16 and small batches; more memory.",
+    help="Write the weights as constants: faster, above all with bfloat16 and small batches, but "
+    "takes more memory.",
 )
 @click.option(
     "--confidence",
     is_flag=True,
-    help="Write a signature `confidence` too: translations with what there is to doubt of them.",
+    help="Also write a signature `confidence`: translations with measures of confidence.",
 )
 @click.option(
     "--card",
     type=click.File("r", encoding="utf-8"),
     metavar="FILE",
-    help="JSON object with fields for the model's card, such as license.",
+    help="JSON object with fields for the model card, such as license.",
 )
 @click.option(
     "--warmup-texts",
     type=click.File("r", encoding="utf-8"),
     metavar="FILE",
-    help="Sentences, a line each, for the warm-up requests.  [default: the tokenizer's words]",
+    help="Sentences, one per line, for the warm-up requests.  [default: the tokenizer's words]",
 )
 def export(
     run_dir,
@@ -583,8 +594,8 @@ def export(
 ):
     """Export a run as a SavedModel: strings in, beam-searched translations out.
 
-    SAVED_MODEL_DIR is a version folder, such as saved_models/en_de/1; one that exists is refused.
-    With another --format it is any folder.
+    SAVED_MODEL_DIR is a version folder, such as saved_models/en_de/1. With another --format it is
+    any folder. It must not exist yet.
 
     \b
     keras-mt export runs/en_de saved_models/en_de/1
@@ -594,12 +605,12 @@ def export(
     keras-mt export runs/en_de en_de_onnx --format onnx
     """
     if quantization and format_ not in ("ctranslate2", "litert"):
-        raise click.UsageError("--quantization is of --format ctranslate2 and litert.")
+        raise click.UsageError("--quantization goes with --format ctranslate2 or litert.")
     if format_ != "saved_model":
         if freeze or confidence or warmup_texts or card or dtype != "float32":
             raise click.UsageError(
-                "--dtype, --freeze, --confidence, --card and --warmup-texts are not of --format "
-                f"{format_}."
+                "--dtype, --freeze, --confidence, --card and --warmup-texts do not go with "
+                f"--format {format_}: leave them out."
             )
         from keras_mt import convert
         from keras_mt.files import check_new
@@ -634,44 +645,46 @@ def export(
     "--prefixes",
     type=click.File("rb"),
     metavar="FILE",
-    help="What each translation begins with: one line for each line of FILE.",
+    help="What each translation must begin with: one line for each line of the input.",
 )
 @click.option(
     "--json",
     "as_json",
     is_flag=True,
-    help="One JSON object a line, with scores, confidence and doubts.",
+    help="Write one JSON object per line, with scores, confidence and doubts.",
 )
-@click.option("--token-scores", is_flag=True, help="The log-probability of each token too.")
+@click.option(
+    "--token-scores", is_flag=True, help="With --json: also the log-probability of each token."
+)
 @click.option(
     "--confidence/--no-confidence",
     default=True,
-    help="Whether --json gives confidence and doubts, for which each translation is scored.  "
+    help="Whether --json gives confidence and doubts; each translation is then scored once more.  "
     "[default: yes]",
 )
 @click.option(
     "--retry-loops",
     is_flag=True,
-    help="Translate a line again where its translation loops, with --no-repeat-ngram-size 3.",
+    help="Where a translation loops, translate its line again with --no-repeat-ngram-size 3.",
 )
 def translate(model, text, prefixes, as_json, token_scores, confidence, retry_loops, **search):
     """Translate FILE, or standard input, line by line.
 
     Writes exactly one line for each line, in order. A line that is not UTF-8 gives an empty line
-    and a message on standard error. With --n-best above 1 the translations of a line stand side by
-    side, tabs between them.
+    and a message on standard error. With --n-best above 1 the translations of a line are separated
+    by tabs.
 
     With --json each translation has its score; the mean log-probability of its tokens, and the
-    worst of them; and doubts, a list that may hold "loop" (a sequence of tokens comes again and
-    again) and "length" (source and translation are of unlike lengths). A SavedModel gives them if
-    it was exported with --confidence.
+    least probable token; and doubts, a list that may hold "loop" (a sequence of tokens repeats over
+    and over) and "length" (source and translation differ too much in length). A SavedModel gives
+    confidence and doubts only if it was exported with --confidence.
 
     \b
     keras-mt translate runs/en_de < in.txt > out.txt
     echo "A man sleeps." | keras-mt translate runs/en_de --beam-size 8 --n-best 3 --json
     """
     if token_scores and not as_json:
-        raise click.UsageError("--token-scores are written with --json.")
+        raise click.UsageError("--token-scores needs --json.")
     files = [text] if prefixes is None else [text, prefixes]
     _check_standard_input(*files)
     translator = _load_translator(model, search)
@@ -711,13 +724,15 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, retry_lo
 @_ensemble_option
 @_architecture_option
 @_options(LanguageOptions)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, token by token.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Write one JSON object per line, with each token."
+)
 def score(run_dir, source, target, as_json, **search):
-    """Score given translations: how probable the model finds them.
+    """Score given translations: how probable they are under the model.
 
-    For each line of SOURCE and TARGET writes the log-probability of the target and the perplexity
-    of its tokens, a tab between them; at the end, on standard error, those of the whole. A line
-    that is refused gives an empty line and a message.
+    For each line of SOURCE and TARGET, writes the log-probability of the target and the perplexity
+    of its tokens, separated by a tab; at the end, on standard error, those of all lines together. A
+    line that is refused gives an empty line and a message.
 
     \b
     keras-mt score runs/en_de in.txt reference.txt > scores.tsv
@@ -758,9 +773,9 @@ def score(run_dir, source, target, as_json, **search):
 def align(run_dir, source, target, **search):
     """Show which source tokens each target token attends to.
 
-    For each line of SOURCE, and of TARGET or else of its translation, writes a JSON object with the
-    pieces of both and `attention`, a row for each target piece that sums to 1 over the source
-    pieces. A line that is refused gives an object with the error, and a message.
+    For each line of SOURCE, writes a JSON object with the pieces of both sides and `attention`: one
+    row per target piece, which sums to 1 over the source pieces. Without TARGET, the model's own
+    translation is aligned. A line that is refused gives an object with the error, and a message.
 
     \b
     keras-mt align runs/en_de in.txt > alignments.jsonl
@@ -788,12 +803,12 @@ def align(run_dir, source, target, **search):
 
 
 def _check_standard_input(*files):
-    """Refuses one stream given twice: what reads it would get every other block."""
+    """Refuses one stream given twice: each reader would get only a part of it."""
     streams = []
     for file in files:
         stream = None if file is None else _stream(file)
         if stream is not None and stream in streams:
-            raise click.UsageError(f"{_name(file)} is read once: give it for one file alone.")
+            raise click.UsageError(f"{_name(file)} is read once: give it for one argument only.")
         streams.append(stream)
 
 
@@ -802,28 +817,28 @@ def _name(file):
 
 
 def _stream(file):
-    """What two files share where reading one takes from the other; None where there is none."""
+    """An identity that two files share if reading one consumes the other."""
     try:
         number = file.fileno()
     except OSError:
         return id(file)
     status = os.fstat(number)
-    # A file that is opened twice has two places; a pipe or a terminal has but one.
+    # A regular file that is opened twice has two positions; a pipe or a terminal has only one.
     return number if stat.S_ISREG(status.st_mode) else (status.st_dev, status.st_ino)
 
 
 class _Lines:
-    """The lines of a binary file, without their ends, as they arrive; cut at newlines alone."""
+    """The lines of a binary file as they arrive, without line ends; split at newlines only."""
 
     def __init__(self, file):
         self.name = _name(file)
         self._file = file
         self._lines = []
-        self._rest = b""  # Of a line whose end has not arrived.
+        self._rest = b""  # The start of a line whose end has not arrived.
         self._ended = False
 
     def arrived(self, most):
-        """The next lines that are there, at least one unless the file is at its end."""
+        """The lines that have arrived, at most `most`; at least one unless the file has ended."""
         while len(self._lines) < most and not self._ended:
             if self._lines and not self._is_ready():
                 break
@@ -831,7 +846,7 @@ class _Lines:
         return self._take(most)
 
     def next(self, number):
-        """The next so many lines, fewer at the end of the file."""
+        """The next `number` lines; fewer at the end of the file."""
         while len(self._lines) < number and not self._ended:
             self._read()
         return self._take(number)
@@ -852,15 +867,15 @@ class _Lines:
     def _is_ready(self):
         try:
             return bool(select.select([self._file], [], [], _GRACE)[0])
-        except (OSError, ValueError):  # It is in memory.
+        except (OSError, ValueError):  # A file in memory.
             return True
 
 
 def _line_blocks(*files):
-    """The lines of files that run side by side, in blocks: the first line's number, then lists.
+    """Reads parallel files in blocks: yields the first line's number, then each file's lines.
 
-    A block has the lines that have arrived, so that a program that writes one and waits for its
-    answer gets it.
+    A block holds the lines that have arrived, so that a program that writes one line and waits for
+    the answer gets it.
 
     Raises:
         ValueError: If a file ends before the others.
@@ -875,7 +890,8 @@ def _line_blocks(*files):
         if min(lengths) != max(lengths):
             names = " and ".join(lines.name for lines in (first, *others))
             raise ValueError(
-                f"{names} must have as many lines: one ends after {number + min(lengths) - 1}."
+                f"{names} must have the same number of lines: one ends after "
+                f"{number + min(lengths) - 1}."
             )
         if not size:
             return
@@ -884,7 +900,7 @@ def _line_blocks(*files):
 
 
 def _decoded(*columns):
-    """Columns of str, and what is wrong by index; a line that is wrong is empty in all columns."""
+    """Columns of str, and errors by index; a line with an error is empty in all columns."""
     errors = {}
     for lines in columns:
         for i, line in enumerate(lines):
@@ -924,13 +940,13 @@ def _fields(hypothesis):
 
 
 def _without_loops(translator):
-    """A translator that never repeats three tokens in a row."""
+    """The translator, but never repeating a sequence of three tokens."""
     size = translator.options.no_repeat_ngram_size or 3
     return translator.with_options(no_repeat_ngram_size=min(size, 3))
 
 
 def _retry(again, texts, results, options):
-    """By their index, new translations of those texts whose translation loops."""
+    """New translations of the texts whose translation loops, by index."""
     chosen = [i for i, found in enumerate(results) if found and "loop" in found[0].doubts]
     if not chosen:
         return {}
@@ -939,7 +955,7 @@ def _retry(again, texts, results, options):
 
 
 def _json(value):
-    """JSON, in which a number that is not finite is null."""
+    """JSON; a number that is not finite becomes null."""
     return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
 
 
@@ -952,16 +968,16 @@ def _finite(value):
 
 
 def _one_line(text):
-    # A model may spell any byte; in a file of lines these would be taken for its structure.
+    # A model may generate any byte; in the output these would break lines and columns.
     return text.translate({ord(mark): " " for mark in "\n\r\t"})
 
 
 @main.command()
 @click.argument("saved_model", type=click.Path(exists=True))
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
-@click.option("--port", type=int, default=7860, show_default=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=int, default=7860, show_default=True, help="Port to listen on.")
 def demo(saved_model, host, port):
-    """Open a page where one types a text and sees translations, scores and alignments.
+    """Serve a web page to type a text into: it shows translations, scores and alignments.
 
     \b
     keras-mt demo saved_models/en_de
@@ -972,16 +988,16 @@ def demo(saved_model, host, port):
 
 
 def _load_run(path, ensemble=(), architecture=(), dtype="float32", **search):
-    """A translator from a run folder; the options are those of the command."""
+    """A translator from a run folder, with the command's options."""
     from keras_mt.translation import Translator
 
     return Translator.load([path, *ensemble], architecture, dtype, **_given(search))
 
 
 def _load_translator(path, search):
-    """A translator from a run folder or an export; the options are those of the command."""
-    # Batches run side by side, one for each core, and then a thread for each is best. So it is for
-    # a single line, whose products are small; variables that are set say otherwise.
+    """A translator from a run folder or an export, with the command's options."""
+    # Batches run side by side, one per core, so one thread each is best; also for a single line,
+    # whose matrix products are small. The environment variable overrides this.
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
     if not _is_export(path):
         if not is_run(path):
@@ -1004,13 +1020,13 @@ def _is_export(path):
 
 
 def _ready(translator):
-    """A translator, unless it has yet to be told a language."""
+    """The translator; raises ValueError if it still needs a language."""
     translator.hypotheses([])
     return translator
 
 
 def _splits_sentences(translator):
-    """Whether a translator, or an export by its card, translates each sentence by itself."""
+    """Whether a translator, or an export according to its card, splits lines into sentences."""
     if hasattr(translator, "split_sentences"):
         return translator.split_sentences
     return translator.card.get("options", {}).get("split_sentences", False)

@@ -1,17 +1,14 @@
-"""Packages that only some need, and what to say where one is missing."""
+"""Optional packages, and the error for one that is missing."""
 
 import importlib.util
 
 
 def require(module: str, extra: str, what: str) -> None:
-    """Refuses what needs a package that is not installed, and says how to install it.
-
-    The command that it names takes the extra from the keras_mt that is installed, be that from an
-    index or from a checkout.
+    """Raises ValueError, which says how to install it, if an optional package is missing.
 
     Args:
-        module: The package, as it is imported.
-        extra: The extra of keras_mt that brings it.
+        module: The package's import name.
+        extra: The extra of keras_mt that installs it.
         what: What needs it, as the beginning of a sentence.
 
     Raises:

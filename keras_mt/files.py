@@ -1,4 +1,4 @@
-"""Atomic writes: files that appear whole or not at all, after a power loss too."""
+"""Atomic writes: files that appear whole or not at all, even after a power loss."""
 
 import contextlib
 import os
@@ -8,16 +8,16 @@ from pathlib import Path
 
 
 def check_new(path: str | os.PathLike) -> None:
-    """Raises FileExistsError where a folder would be overwritten."""
+    """Raises FileExistsError if the path exists, so that nothing is overwritten."""
     if Path(path).exists():
         raise FileExistsError(f"{path} exists and is not overwritten: give a new folder.")
 
 
 @contextlib.contextmanager
 def written_whole(path: str | os.PathLike) -> Iterator[Path]:
-    """Gives a temporary name to write a file or folder to, and moves it to `path` at the end.
+    """A context manager for an atomic write: yields a temporary path, moved to `path` at the end.
 
-    It is on the disk, and not in the system's memory alone, before it has its name.
+    The file or folder is synced to disk before it gets its name.
 
     Example:
 
@@ -28,7 +28,7 @@ def written_whole(path: str | os.PathLike) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(
         prefix=f".{path.name}.", dir=path.parent, ignore_cleanup_errors=True
     ) as folder:
-        temporary = Path(folder) / path.name  # The same name: some writers go by its ending.
+        temporary = Path(folder) / path.name  # The same name: some writers look at its extension.
         yield temporary
         for written in [*temporary.rglob("*"), temporary]:
             _sync(written)
@@ -38,7 +38,7 @@ def written_whole(path: str | os.PathLike) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def new_folder(path: str | os.PathLike) -> Iterator[Path]:
-    """Gives a temporary folder to fill, and moves it to `path` at the end; its parents are made.
+    """As `written_whole`, for a folder, which is made together with the parents of `path`.
 
     Example:
 
@@ -53,7 +53,7 @@ def new_folder(path: str | os.PathLike) -> Iterator[Path]:
 
 
 def _sync(path):
-    if os.name == "nt" and path.is_dir():  # Windows opens no folders.
+    if os.name == "nt" and path.is_dir():  # Windows cannot open a folder.
         return
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -63,7 +63,7 @@ def _sync(path):
 
 
 def find_saved_model(directory: str | os.PathLike) -> Path | None:
-    """The SavedModel at a version folder, or the newest below a model's folder; None if neither.
+    """The SavedModel in a version folder, or the newest version in a model's folder; None if none.
 
     Example:
 
@@ -83,5 +83,5 @@ def find_saved_model(directory: str | os.PathLike) -> Path | None:
 
 
 def is_run(directory: str | os.PathLike) -> bool:
-    """Whether a folder is that of a run, finished or not."""
+    """Whether a folder holds a run, finished or not."""
     return any((Path(directory) / name).is_file() for name in ("config.json", "model.keras"))

@@ -1,4 +1,4 @@
-"""The options of training and of a search, each declared once: the command, Python, the docs.
+"""The options of training and of search, each declared once for the command, Python and the docs.
 
 This file imports neither keras nor tensorflow, so that the command's help appears at once.
 """
@@ -15,9 +15,9 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-# A long text's length to a higher power is more than float32 holds.
+# The length of a long text to a higher power overflows float32.
 MAX_LENGTH_PENALTY = 5.0
-# How CTranslate2 can keep weights, besides float32.
+# How CTranslate2 can store weights, besides float32.
 QUANTIZATIONS = ("int8", "int16", "float16", "bfloat16")
 
 _Thing = TypeVar("_Thing", bound=Callable)
@@ -43,18 +43,21 @@ def option(
     Args:
         default: Its value unless given.
         help: What it is, a sentence or two.
-        least: The least value.
-        above: What the value must be above.
-        below: What the value must be below.
-        most: The greatest value.
-        choices: The values there are, or a function that returns them, which is called only for
-            another value than the default.
-        shown: How the help names the default, where that is None.
-        kept: Its name in a run's config.json, of an option that makes the run and must stay the
-            same when the run goes on; None for one that may change.
-        recipe: Whether it belongs to the recipe that a run's `init` hands on.
-        flag: The command's name for it, where that is another.
-        metavar: The command's name for its value.
+        least: The least value allowed.
+        above: An exclusive lower bound.
+        below: An exclusive upper bound.
+        most: The greatest value allowed.
+        choices: The values allowed, or a function that returns them, which is called only for a
+            value other than the default.
+        shown: How the help describes the default, where that is None.
+        kept: Its name in a run's config.json, for an option that defines the run and must stay the
+            same when the run is resumed; None for one that may change.
+        recipe: Whether it belongs to the recipe that a run takes over from its `init`.
+        flag: The command's flag, where it is not made from the name.
+        metavar: The command's placeholder for its value.
+
+    Returns:
+        A `dataclasses.Field` with these arguments, but for `default`, as its `metadata`.
     """
     metadata = {name: value for name, value in locals().items() if name != "default"}
     return dataclasses.field(default=default, metadata=metadata)
@@ -68,7 +71,7 @@ def kind(field: dataclasses.Field) -> Any:
 
 
 def checked(field: dataclasses.Field, value: Any) -> Any:
-    """The value of an option as its type; ValueError by its name if it is not possible."""
+    """The value converted to the option's type; ValueError, which names it, if it is invalid."""
     name, checks = field.name, field.metadata
     if value is None and (field.default is None or types.NoneType in typing.get_args(field.type)):
         return None
@@ -100,7 +103,7 @@ def checked(field: dataclasses.Field, value: Any) -> Any:
 
 
 def as_integer(name: str, value: Any) -> int:
-    """An int, from an integer of any kind; of anything else ValueError by the name."""
+    """An int from an integer of any type; ValueError, which names it, for anything else."""
     try:
         return operator.index(value)
     except TypeError:
@@ -120,7 +123,7 @@ def _as_number(name, value):
 
 
 def documented(thing: _Thing, options: type | None = None) -> _Thing:
-    """Fills in `{options}` in a docstring: what each option is, as `Args` has it."""
+    """Fills in `{options}` in a docstring: one entry of `Args` for each option."""
     lines = []
     for field in dataclasses.fields(options or thing):
         shown = field.metadata["shown"]
@@ -152,7 +155,7 @@ def signature(function: Callable, options: type) -> inspect.Signature:
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """What an unknown name may have meant: `; did you mean ...?`, or the names there are."""
+    """A hint for an unknown name: `; did you mean ...?`, or the list of known names."""
     close = difflib.get_close_matches(name, names, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(names)}."
 
@@ -165,11 +168,11 @@ def _bleu_tokenizers():
 
 @dataclasses.dataclass(frozen=True)
 class LanguageOptions:
-    """Which of its languages a model of several translates between."""
+    """The languages that a multilingual model translates between."""
 
     source_language: str | None = option(
         None,
-        "The source's language, for a model of several: one of its codes, such as eng_Latn.",
+        "The source's language, for a multilingual model: one of its codes, such as eng_Latn.",
         shown="the run's, if it has one",
         kept="source_language",
         recipe=True,
@@ -188,14 +191,14 @@ class LanguageOptions:
 @documented
 @dataclasses.dataclass(frozen=True)
 class TrainingOptions(LanguageOptions):
-    """What a training can be asked for beside its corpus, its languages and its folder.
+    """The options of training, besides the corpus, the languages and the folder.
 
     Args:
         {options}
 
     Raises:
-        TypeError: If there is no option of a name.
-        ValueError: If an option is impossible, or two do not go together.
+        TypeError: If a name is not an option.
+        ValueError: If an option's value is invalid, or two options exclude each other.
 
     Example:
 
@@ -205,7 +208,7 @@ class TrainingOptions(LanguageOptions):
 
     weights: Sequence[int] | None = option(
         None,
-        "Times that an epoch goes through each corpus, in the order of data.",
+        "How many times an epoch goes through each corpus, in the order of data.",
         shown="once",
         kept="weights",
         flag="--weight",
@@ -213,15 +216,15 @@ class TrainingOptions(LanguageOptions):
     init: str | os.PathLike | None = option(
         None,
         "A run folder to begin from, for fine-tuning: its model, its tokenizer and its recipe "
-        "(the options that name it below).",
+        "(the options whose default below names init).",
         shown="none",
         kept="init",
         metavar="RUN_DIR",
     )
     lora: int | None = option(
         None,
-        "Train low-rank adapters of this rank on the dense layers of init's model, and "
-        "nothing else: less memory, and checkpoints of the adapters alone. model.keras has them "
+        "Train only low-rank adapters (LoRA) of this rank on the dense layers of init's model: "
+        "this takes less memory, and checkpoints hold only the adapters. model.keras has them "
         "merged.",
         least=1,
         shown="all weights are trained",
@@ -230,7 +233,7 @@ class TrainingOptions(LanguageOptions):
     )
     architecture: str | type | None = option(
         None,
-        "What the model is: transformer, recurrent, mixture_of_experts, decoder_only, or "
+        "The kind of model: transformer, recurrent, mixture_of_experts, decoder_only, or "
         "MODULE:CLASS of your own.",
         shown="transformer, or init's",
         kept="architecture",
@@ -238,14 +241,14 @@ class TrainingOptions(LanguageOptions):
     )
     preset: str | None = option(
         None,
-        "The model's size and recipe: tiny (4 layers, 128 wide: small corpora), base (6, 512) or "
-        "big (6, 1024); other architectures have others.",
+        "The model's size and recipe: tiny (4 layers, 128 wide, for small corpora), base (6, 512) "
+        "or big (6, 1024); other architectures have other presets.",
         shown="tiny, or init's",
         kept="preset",
     )
     model: Mapping[str, Any] | None = option(
         None,
-        "Other arguments of the model's constructor, by their names, such as num_layers.",
+        "Other arguments of the model's constructor, by name, such as num_layers.",
         shown="the preset's",
         kept="set",
         flag="--set",
@@ -253,7 +256,7 @@ class TrainingOptions(LanguageOptions):
     )
     tokenizer: str | os.PathLike | object | None = option(
         None,
-        "The tokenizer: a tokenizer.model, a run folder that has one, or in Python a Tokenizer.",
+        "The tokenizer: a tokenizer.model, a run folder that has one, or, in Python, a Tokenizer.",
         shown="one trained on the corpus",
         metavar="PATH",
     )
@@ -261,22 +264,22 @@ class TrainingOptions(LanguageOptions):
         None, "Passes over the corpus.", least=1, shown="20, unless steps is given"
     )
     steps: int | None = option(
-        None, "Batches to train on, instead of epochs.", least=1, shown="as epochs says"
+        None, "Batches to train on, instead of epochs.", least=1, shown="set by epochs"
     )
     seed: int = option(
         1,
-        "Seed of the weights, of dropout and of the order of the data.",
+        "Seed of the initial weights, of dropout and of the order of the data.",
         least=0,
         below=2**32,
         kept="seed",
     )
     vocab_size: int = option(
-        8000, "Pieces of the joint vocabulary that is trained, at most.", kept="vocab_size"
+        8000, "The most pieces of the joint vocabulary that is trained.", kept="vocab_size"
     )
     max_length: int | None = option(
         None,
         "The longest sentence, in tokens with the end: longer pairs are left out of training and "
-        "counted, and the trained model takes none longer.",
+        "counted, and the trained model takes no longer ones.",
         shown="256, or init's",
         kept="max_length",
         recipe=True,
@@ -290,28 +293,30 @@ class TrainingOptions(LanguageOptions):
     )
     deduplicate: bool = option(
         False,
-        "Leave out each pair that repeats an earlier pair of its corpus.",
+        "Leave out every pair that repeats an earlier pair of its corpus.",
         kept="deduplicate",
     )
     subword_sampling: float | None = option(
         None,
-        "Draw other segmentations in each epoch: 1 as the tokenizer's model says, 0 evenly.",
+        "Draw new subword segmentations in each epoch: 1 draws with the unigram model's "
+        "probabilities, 0 uniformly.",
         least=0,
-        shown="the most probable ones",
+        shown="always the most probable one",
         kept="subword_sampling",
     )
     augment: str | None = option(
         None,
-        "Change sources into what users type: caps (all capitals), title (Title Case), punctuation "
-        "(no final point, doubled spaces, other quotes), with commas between them. Each changes a "
-        "tenth of the pairs in an epoch, others in the next; targets stay as they are.",
-        shown="the corpus's sources alone",
+        "Change sources to resemble what users type: caps (all capitals), title (Title Case), "
+        "punctuation (no final period, doubled spaces, other quotes), separated by commas. Each "
+        "kind changes a tenth of the pairs in an epoch, other pairs in the next; targets stay as "
+        "they are.",
+        shown="sources stay as they are",
         kept="augment",
         metavar="KINDS",
     )
     batch_tokens: int | None = option(
         None,
-        "Tokens of a batch on each side, padding included.",
+        "The most tokens of a batch on each side, padding included.",
         least=1,
         shown="the preset's, or init's",
         kept="batch_tokens",
@@ -319,7 +324,7 @@ class TrainingOptions(LanguageOptions):
     )
     accumulate: int | None = option(
         None,
-        "Batches whose gradients make one update.",
+        "Number of batches whose gradients make one update.",
         least=1,
         shown="1, or init's",
         kept="accumulate",
@@ -327,7 +332,7 @@ class TrainingOptions(LanguageOptions):
     )
     dropout: float | None = option(
         None,
-        "Rate of dropout.",
+        "Dropout rate.",
         least=0,
         below=1,
         shown="the preset's, or init's",
@@ -336,7 +341,7 @@ class TrainingOptions(LanguageOptions):
     )
     label_smoothing: float | None = option(
         None,
-        "Share of the label that is spread over the vocabulary.",
+        "Label smoothing: the share of the label that is spread over the vocabulary.",
         least=0,
         below=1,
         shown="the preset's, or init's",
@@ -345,7 +350,7 @@ class TrainingOptions(LanguageOptions):
     )
     rdrop: float | None = option(
         None,
-        "Weight of the R-Drop loss, such as 5: two forward passes are made to agree.",
+        "Weight of the R-Drop loss, such as 5: it makes two forward passes agree.",
         least=0,
         shown="0, or init's",
         kept="rdrop",
@@ -353,7 +358,7 @@ class TrainingOptions(LanguageOptions):
     )
     warmup_steps: int | None = option(
         None,
-        "Updates over which the learning rate rises.",
+        "Updates over which the learning rate rises to its peak.",
         least=1,
         shown="the preset's, or init's",
         kept="warmup_steps",
@@ -361,7 +366,7 @@ class TrainingOptions(LanguageOptions):
     )
     learning_rate: float | None = option(
         None,
-        "The rate that it rises to.",
+        "The peak learning rate.",
         above=0,
         shown="the paper's, (d_model * warmup_steps) ** -0.5, or init's",
         kept="learning_rate",
@@ -369,9 +374,9 @@ class TrainingOptions(LanguageOptions):
     )
     clip_norm: float | None = option(
         None,
-        "Clip the gradients, all of them together, to this norm.",
+        "Clip the gradients to this global norm.",
         above=0,
-        shown="any, or init's",
+        shown="no clipping, or init's",
         kept="clip_norm",
         recipe=True,
     )
@@ -388,13 +393,13 @@ class TrainingOptions(LanguageOptions):
     keep: int = option(5, "Number of last checkpoints to keep.", least=1)
     average: int = option(
         1,
-        "Write the mean of this many last checkpoints, at most keep, into model.keras, as "
-        "Vaswani et al. 2017 do with 5.",
+        "Write the average of the last checkpoints, this many and at most keep, into model.keras, "
+        "as Vaswani et al. 2017 do with 5.",
         least=1,
     )
     bleu_epochs: int = option(
         0,
-        "Measure BLEU and chrF of the validation split every so many epochs; 0 for none.",
+        "Measure BLEU and chrF on the validation split every so many epochs; 0 for never.",
         least=0,
     )
     bleu_tokenize: str = option(
@@ -404,25 +409,25 @@ class TrainingOptions(LanguageOptions):
     )
     monitor: str = option(
         "val_loss",
-        "What keep_best and early_stopping go by.",
+        "The metric that keep_best and early_stopping watch.",
         choices=("val_loss", "val_bleu"),
         kept="monitor",
     )
     keep_best: bool = option(
-        False, "Write the best weights into model.keras, not the last.", kept="keep_best"
+        False, "Write the best weights into model.keras, not the last ones.", kept="keep_best"
     )
     early_stopping: int | None = option(
-        None, "Stop after this many measurements without an improvement.", least=1, shown="never"
+        None, "Stop after this many measurements without improvement.", least=1, shown="never"
     )
     tensorboard: bool = option(
         False,
-        "Write the values of log.csv for TensorBoard too, into tensorboard/, which comes with pip "
-        "install 'keras_mt[tensorboard]'.",
+        "Also write the values of log.csv for TensorBoard, into tensorboard/; needs pip install "
+        "'keras_mt[tensorboard]'.",
     )
 
     @classmethod
     def of(cls, caller: str, options: Mapping[str, Any]) -> "TrainingOptions":
-        """The options that were given to a function, which the error for an unknown one names."""
+        """The options given to the function `caller`, which the error for an unknown one names."""
         names = [field.name for field in dataclasses.fields(cls)]
         for name in options:
             if name not in names:
@@ -441,22 +446,24 @@ class TrainingOptions(LanguageOptions):
                 f"keep={self.keep}"
             )
         if self.keep_best and self.average > 1:
-            raise ValueError("keep_best takes the weights of one checkpoint: leave average at 1.")
+            raise ValueError(
+                "keep_best writes the weights of a single checkpoint: leave average at 1."
+            )
         if self.monitor == "val_bleu" and not self.bleu_epochs:
-            raise ValueError("monitor=val_bleu needs bleu_epochs, how often to measure it.")
+            raise ValueError("monitor=val_bleu needs bleu_epochs: how often to measure BLEU.")
         if self.init is not None and self.tokenizer is not None:
             raise ValueError("Give init or tokenizer, not both: init brings its own tokenizer.")
         if self.lora is not None and self.init is None:
             raise ValueError(
-                "lora needs init, the run whose model the adapters are of. "
+                "lora needs init, the run whose model gets the adapters. "
                 f"Received: lora={self.lora}"
             )
         if self.init is not None and self.model:
-            raise ValueError("Give init or model (--set), not both: the model is that of init.")
+            raise ValueError("Give init or model (--set), not both: init brings its own model.")
         self._take_from_model()
 
     def _take_from_model(self):
-        """Moves what stands in `model` but has an option of its own to that option."""
+        """Moves arguments in `model` that have an option of their own to that option."""
         model = dict(self.model or {})
         for field in dataclasses.fields(self):
             if field.name not in ("max_length", "dropout", "dtype") or field.name not in model:
@@ -473,14 +480,16 @@ class TrainingOptions(LanguageOptions):
 @documented
 @dataclasses.dataclass(frozen=True)
 class SearchOptions:
-    """Options of `beam_search`, and of all that translates.
+    """Options of `beam_search`, and of everything that translates.
 
     Args:
         {options}
 
     Raises:
-        ValueError: If an option is out of range, or not an integer where its type is int, or
-            `top_k` or `top_p` is given without `temperature`.
+        ValueError: If an option is out of range, or not an integer where its type is int; if
+            `n_best` is above `beam_size`; or if options exclude each other: `beam_size` goes
+            without `temperature`, `top_k` and `top_p` go with it, and `patience` goes with
+            `early_stopping=True`.
 
     Reference:
         Early stopping: as in transformers' `generate`; patience: Kasai et al. 2022, A Call for
@@ -501,42 +510,45 @@ class SearchOptions:
 
     beam_size: int | None = option(
         None,
-        "Live hypotheses; 1 is greedy search. Not with a temperature, which samples n_best.",
+        "Number of live hypotheses; 1 is greedy search. Not with a temperature, which samples "
+        "n_best.",
         least=1,
         shown="4",
     )
     n_best: int = option(
-        1, "Hypotheses to return, at most beam_size; with a temperature, samples.", least=1
+        1,
+        "Number of hypotheses to return, at most beam_size; with a temperature, of samples.",
+        least=1,
     )
     length_penalty: float = option(
         1.0,
         "Exponent of the length in the score, log_prob / length ** length_penalty, from 0 to 5. "
-        "The log-probability is that with the repetition penalty.",
+        "The log-probability includes the repetition penalty.",
         least=0,
         most=MAX_LENGTH_PENALTY,
     )
     min_length: int = option(0, "The fewest tokens to generate, with the end.", least=0)
     early_stopping: str | bool = option(
         "never",
-        "When a search is over. never: not until nothing better can come; true: when beam_size "
-        "hypotheses have ended; false: when that many have, and no live one would be better than "
-        "the worst of them if it ended now. A sampled hypothesis goes on to its end.",
+        "When the search for a sentence stops. never: only when nothing better can come; true: "
+        "when beam_size hypotheses have ended; false: when that many have ended and no live one "
+        "would beat the worst of them if it ended now. A sampled hypothesis goes on to its end.",
         choices=(True, False, "never"),
     )
     patience: float = option(
         1.0,
-        "With early_stopping true, how many times beam_size hypotheses must have ended.",
+        "With early_stopping true, stop when patience * beam_size hypotheses have ended.",
         above=0,
     )
     force_end: bool = option(
         False,
-        "Give a hypothesis that reaches its greatest length the end there, at no cost.",
+        "Make the end the last token of a hypothesis that reaches max_length, at no cost.",
         flag="--force-end/--no-force-end",  # The run may say otherwise.
     )
     repetition_penalty: float = option(
         1.0,
-        "Factor on the log-probability of tokens that the hypothesis has already, at least 1; 1 "
-        "is none.",
+        "Factor on the log-probability of tokens that the hypothesis already has, at least 1; 1 "
+        "means no penalty.",
         least=1,
     )
     no_repeat_ngram_size: int = option(
@@ -544,23 +556,23 @@ class SearchOptions:
     )
     renormalize: bool = option(
         False,
-        "Leave tokens that may not come next out of the probabilities, which then sum to 1 without "
-        "them.",
+        "Normalize the probabilities over the tokens that are allowed next, so that these sum to "
+        "1.",
     )
     temperature: float | None = option(
         None,
-        "Divisor of the logits to sample from, above 0.",
+        "Sample, with the logits divided by this, which must be above 0.",
         above=0,
-        shown="the best are searched for",
+        shown="beam search",
     )
     top_k: int = option(0, "Sample from this many most probable tokens; 0 means all.", least=0)
     top_p: float = option(
         1.0,
-        "Sample from the fewest tokens whose probabilities sum to this; 1 means all.",
+        "Sample from the fewest tokens whose probabilities sum to at least this; 1 means all.",
         above=0,
         most=1,
     )
-    seed: int = option(0, "Seed of the samples, an int32.", least=-(2**31), most=2**31 - 1)
+    seed: int = option(0, "Seed of the sampling, an int32.", least=-(2**31), most=2**31 - 1)
 
     def __post_init__(self) -> None:
         def set_to(name, value):
@@ -582,7 +594,7 @@ class SearchOptions:
                 )
         if self.patience != 1 and self.early_stopping is not True:
             raise ValueError(
-                "patience goes with early_stopping=True alone. "
+                "patience goes with early_stopping=True only. "
                 f"Received: patience={self.patience}, early_stopping={self.early_stopping!r}"
             )
         if not self.samples and (self.top_k or self.top_p < 1):
@@ -592,35 +604,35 @@ class SearchOptions:
 
     @property
     def beams(self) -> int:
-        """Number of hypotheses side by side."""
+        """Number of hypotheses searched side by side."""
         return self.n_best if self.samples else self.beam_size
 
     @property
     def samples(self) -> bool:
-        """Whether hypotheses are drawn."""
+        """Whether hypotheses are sampled."""
         return self.temperature is not None
 
     @property
     def exhaustive(self) -> bool:
-        """Whether a search goes on as long as something better can come."""
+        """Whether the search goes on as long as something better can come."""
         return self.samples or self.early_stopping == "never"
 
     @property
     def finished(self) -> int:
-        """Number of finished hypotheses that decide whether a search is over."""
+        """Number of finished hypotheses that decide whether the search is over."""
         if self.exhaustive:
             return self.n_best
         return max(self.n_best, math.floor(self.beam_size * self.patience + 0.5))
 
     @property
     def alters(self) -> bool:
-        """Whether an option needs all log-probabilities, and not the best alone."""
+        """Whether an option needs all log-probabilities, not only the best ones."""
         return self.samples or self.repetition_penalty != 1 or self.no_repeat_ngram_size > 0
 
 
 @dataclasses.dataclass(frozen=True)
 class TranslationOptions(LanguageOptions, SearchOptions):
-    """What a `Translator` can be asked for: a search's options, and how texts are taken."""
+    """The options of a `Translator`: those of the search, and how texts are split."""
 
     max_length: int | None = option(
         None,
@@ -629,26 +641,27 @@ class TranslationOptions(LanguageOptions, SearchOptions):
     )
     split_sentences: bool | None = option(
         None,
-        "Translate each sentence of a line by itself, and join them; lines always are.",
-        shown="yes; for an export, as it was made",
+        "Translate each sentence of a line by itself, and join the translations. Lines are always "
+        "translated one by one.",
+        shown="yes; for an export, as it was exported",
     )
 
 
 def check_language(name: str, code: str | None, languages: Sequence[str]) -> None:
-    """Raises ValueError, by the name of the argument, for a code that is not of the languages.
+    """Raises ValueError, which names the argument, for a code that is not among the languages.
 
-    None is refused where there are languages.
+    None is refused if there are languages.
     """
     if not languages:
         if code is not None:
             raise ValueError(
-                f"{name} is for models of several languages, which this is not: leave it out. "
+                f"{name} is for models of several languages, which this one is not: leave it out. "
                 f"Received: {name}={code!r}"
             )
     elif code is None:
         raise ValueError(
-            f"{name} must be given (--{name.replace('_', '-')} on the command line), as the model "
-            f"is of several languages: one of its codes, such as {languages[0]}."
+            f"{name} must be given (--{name.replace('_', '-')} on the command line), since the "
+            f"model has several languages: give one of its codes, such as {languages[0]}."
         )
     elif code not in languages:
         raise ValueError(

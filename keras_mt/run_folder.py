@@ -41,7 +41,7 @@ LOG_COLUMNS = (
 
 _SCHEMA = 2
 _WEIGHTS = "model.weights.h5"  # In model.keras.
-# What a run did before there was an option for it: folders without a schema may lack these.
+# What runs did before these options existed: folders without a schema may lack them.
 _BEFORE_SCHEMAS = {
     "weights": None,
     "init": None,
@@ -69,20 +69,20 @@ KEPT = {
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
-    """What makes a run, as its config.json holds it.
+    """What defines a run, as its config.json holds it.
 
     Attributes:
         data: The corpora, a list of str.
         source, target: Language codes.
         options: The options of training that must stay the same, by their names in config.json,
-            with what the preset says filled in.
-        license: That of an imported model, and of what is trained from it; None if unknown.
-        model: The `get_config` of the model; None before it was built.
-        fingerprints: Those of the corpora, `{"train": [...], "validation": ...}`, as
-            `Batches.fingerprints` has them, and with adapters `"init"`, that of the weights under
-            them; None in a folder from before they were kept.
-        generation: Options of a `Translator`, by their names, that `Translator.load` takes where it
-            is not given others: how an imported model says to decode. None for none.
+            with the preset's values filled in.
+        license: The license of an imported model, and of models trained from it; None if unknown.
+        model: The `get_config` of the model; None before it is built.
+        fingerprints: The fingerprints of the corpora, `{"train": [...], "validation": ...}`, as
+            `Batches.fingerprints` has them, and with LoRA adapters `"init"`, that of the weights
+            they are added to; None in folders written before there were fingerprints.
+        generation: Default options of `Translator.load`, by name: the decoding options of an
+            imported model. None if there are none.
         versions: The versions of `keras_mt` and `keras` that began the run, as far as known.
     """
 
@@ -103,7 +103,7 @@ class RunConfig:
         """Reads a config.json of this version or an older one.
 
         Raises:
-            ValueError: If it is no configuration of a run, or of a later version.
+            ValueError: If it is not the configuration of a run, or was written by a later version.
         """
         values = json.loads(text)
         if not isinstance(values, dict) or not {"data", "source", "target"} <= set(values):
@@ -111,8 +111,8 @@ class RunConfig:
         schema = values.get("schema", 1)
         if schema > _SCHEMA:
             raise ValueError(
-                f"it was written by keras_mt {values.get('keras_mt')}, which is later than this, "
-                f"{__version__}: upgrade keras_mt"
+                f"it was written by keras_mt {values.get('keras_mt')}, which is later than the "
+                f"installed {__version__}: upgrade keras_mt"
             )
         if schema < 2:
             values = {**_BEFORE_SCHEMAS, **values}
@@ -149,7 +149,7 @@ class RunConfig:
         return json.dumps(values, indent=2) + "\n"
 
     def changes(self, now: "RunConfig") -> list[str]:
-        """What another configuration has otherwise; the corpora go by their fingerprints."""
+        """What differs in another configuration; corpora are compared by their fingerprints."""
         pairs = {name: (getattr(self, name), getattr(now, name)) for name in ("source", "target")}
         for name, field in KEPT.items():
             pairs[field.name] = self.options[name], now.options[name]
@@ -161,11 +161,11 @@ class RunConfig:
 
 
 class RunFolder:
-    """The folder of a run, whose files nothing else knows by name.
+    """The folder of a run; only this class knows the names of its files.
 
-    A finished one holds `model.keras` and a tokenizer, `tokenizer.model` or, where it takes several
-    files, `tokenizer/`; one that was trained here also `config.json`, `log.csv`, `training.png`,
-    `checkpoints/` and, where asked for, `tensorboard/`.
+    A finished run holds `model.keras` and a tokenizer: `tokenizer.model` or, for a tokenizer of
+    several files, `tokenizer/`. A run that was trained by keras_mt also holds `config.json`,
+    `log.csv`, `training.png`, `checkpoints/` and, on request, `tensorboard/`.
 
     Args:
         path: The folder, which need not exist.
@@ -184,7 +184,7 @@ class RunFolder:
         self.checkpoints = self.path / "checkpoints"
         self.best_weights = self.checkpoints / "best.weights.h5"
         self.tensorboard = self.path / "tensorboard"
-        # Why the first worker stopped while the others waited.
+        # Why the chief worker stopped while the others waited.
         self.failure_file = self.path / ".failure"
         self._config_file = self.path / "config.json"
 
@@ -204,11 +204,11 @@ class RunFolder:
 
     @property
     def is_finished(self) -> bool:
-        """Whether there is a model to translate with."""
+        """Whether there are a model and a tokenizer to translate with."""
         return self.model_file.is_file() and self.tokenizer_path.exists()
 
     def check_finished(self) -> None:
-        """Raises FileNotFoundError, which says what is missing, where there is no model."""
+        """Raises FileNotFoundError, which names the file, if the model or tokenizer is missing."""
         for path in (self.model_file, self.tokenizer_path):
             if not path.exists():
                 raise FileNotFoundError(
@@ -217,7 +217,7 @@ class RunFolder:
                 )
 
     def check_usable(self) -> None:
-        """Makes the folder, or sees that the one that is there can be trained into.
+        """Makes the folder, or checks that an existing one can be trained into.
 
         Raises:
             ValueError: If it holds something else, or a model that training would overwrite.
@@ -231,9 +231,9 @@ class RunFolder:
         elif self.model_file.exists() and self.last_checkpoint is None:
             raise ValueError(
                 f"{self.path} holds a trained model and no checkpoint to go on from: training "
-                f"would overwrite {self.model_file.name} and {self.log_file.name}. To train that "
-                f"model further, give `--init {self.path}` and another output folder; else put "
-                f"its {self.checkpoints.name}/ back."
+                f"would overwrite {self.model_file.name} and {self.log_file.name}. To fine-tune "
+                f"that model, give `--init {self.path}` and another output folder; to resume its "
+                f"training, put its {self.checkpoints.name}/ back."
             )
 
     @property
@@ -267,14 +267,17 @@ class RunFolder:
         """The model.
 
         Args:
-            architecture: Its class, or `MODULE:CLASS`, where it is none of keras_mt's own: no file
-                of a run makes anything be imported. A list may name several.
-            dtype: Of the computation and of the weights; None for that of the file. A model whose
-                `get_config` has no dtype has its own.
+            architecture: Its class, or `MODULE:CLASS`, if it is not one of keras_mt's own: a run's
+                files never cause an import. A list may name several.
+            dtype: Dtype of the computation and of the weights; None for that of the file. Ignored
+                for a model whose `get_config` has no dtype.
+
+        Returns:
+            The Keras model, built, with its weights, and not compiled.
 
         Raises:
             FileNotFoundError: If there is no model.
-            ValueError: If it is of a class that was not given, or the file is damaged.
+            ValueError: If its class is neither keras_mt's own nor given, or the file is damaged.
         """
         self.check_finished()
         several = isinstance(architecture, (list, tuple))
@@ -293,14 +296,15 @@ class RunFolder:
             known = f"; given: {', '.join(map(architecture_name, given))}" if given else ""
             raise ValueError(
                 f"{self.model_file} holds a model of the class {saved['class_name']!r}, which is "
-                "none of keras_mt's: give its class as --architecture MODULE:CLASS "
+                "not one of keras_mt's: give its class as --architecture MODULE:CLASS "
                 f"(`architecture=` in Python){known}."
             )
         saved["compile_config"] = None
         if dtype is not None and "dtype" in saved["config"]:
             saved["config"]["dtype"] = dtype
         model = built(keras.saving.deserialize_keras_object(saved, custom_objects=classes))
-        # load_model would hold all of the file, and a copy of the model in another dtype both.
+        # keras.saving.load_model would hold the whole file in memory, and converting the dtype
+        # afterwards would hold two models.
         with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(self.model_file) as archive:
             model.load_weights(archive.extract(_WEIGHTS, folder))
         return model
@@ -308,7 +312,7 @@ class RunFolder:
     def save_model(
         self, model: keras.Model, weights: Sequence[np.ndarray], dtype: str = "float32"
     ) -> None:
-        """Writes a model with other weights and of another dtype: not compiled, atomically."""
+        """Atomically writes a copy of the model with these weights and dtype, not compiled."""
         copy = like(model, **({"dtype": dtype} if "dtype" in model.get_config() else {}))
         copy.set_weights(weights)
         with written_whole(self.model_file) as temporary:
@@ -318,8 +322,8 @@ class RunFolder:
         """The tokenizer.
 
         Args:
-            kind: Its class, where it is none of keras_mt's own. `Tokenizer` is a file, others are a
-                folder.
+            kind: Its class, if it is not one of keras_mt's own. A `Tokenizer` is a file, all others
+                are a folder.
 
         Raises:
             ValueError: If it is of another kind, or damaged.
@@ -327,13 +331,13 @@ class RunFolder:
         kind = kind or self._tokenizer_kind()
         if self.tokenizer_path.is_dir() == issubclass(kind, Tokenizer):
             raise ValueError(
-                f"{self.tokenizer_path} is of another kind than {kind.__name__}: load it by its "
-                "own class, and give it to `Translator(model, tokenizer)`."
+                f"{self.tokenizer_path} is of another kind than {kind.__name__}: load it with its "
+                "own class, and pass it to `Translator(model, tokenizer)`."
             )
         return kind.load(self.tokenizer_path)
 
     def _tokenizer_kind(self):
-        """The class of the tokenizer, one of ours, by what its folder says that it is."""
+        """The class of the tokenizer, one of keras_mt's own, as its tokenizer.json says."""
         settings = self.tokenizer_path / "tokenizer.json"
         if settings.is_file():
             try:
@@ -353,7 +357,7 @@ class RunFolder:
             tokenizer.save(folder)
 
     def copy_to(self, other: "RunFolder") -> None:
-        """Copies all but the model, the checkpoints and the pictures."""
+        """Copies the configuration, the log and the tokenizer into another run folder."""
         for path in (self._config_file, self.log_file, self.tokenizer_path):
             if path.is_dir():
                 shutil.copytree(path, other.path / path.name)
@@ -365,7 +369,7 @@ class RunFolder:
         return read_log(self.log_file)
 
     def begin_log(self, rows: Iterable[dict[str, Any]] = ()) -> None:
-        """Writes the log anew, with these rows."""
+        """Starts a new log with these rows, in place of the old one."""
         with (
             written_whole(self.log_file) as temporary,
             open(temporary, "w", encoding="utf-8", newline="") as file,
@@ -380,11 +384,11 @@ class RunFolder:
             csv.DictWriter(file, LOG_COLUMNS).writerow(row)
 
     def card(self) -> dict[str, Any]:
-        """What there is to say of the model: languages, data by name, the last measured BLEU.
+        """The fields of the model card: languages, data by name, license, last measured BLEU.
 
         Returns:
-            A dict with those of `source`, `target`, `data` (a str, or a list of them) and
-            `validation` (`bleu` and `chrf`) that are known. No path is in it.
+            A dict with those of `source`, `target`, `data` (a str, or a list of them), `license`
+            and `validation` (`bleu` and `chrf`) that are known. It holds no paths.
         """
         config, card = self.config, {}
         if config is not None:
@@ -402,7 +406,7 @@ class RunFolder:
 def read_log(path: Path) -> list[dict[str, str]]:
     """The rows of a `log.csv`, dicts of strings; none if there is no file.
 
-    A row that a dying process wrote in part is left out.
+    An incomplete row, as of a process that was killed, is left out.
     """
     if not path.exists():
         return []

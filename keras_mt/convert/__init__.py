@@ -1,4 +1,4 @@
-"""Other formats: transformers' folders in and out; models of CTranslate2, LiteRT and ONNX out."""
+"""Other formats: transformers' folders, in and out; exports to CTranslate2, LiteRT and ONNX."""
 
 from keras_mt.convert.huggingface import from_huggingface, import_huggingface
 from keras_mt.convert.to_ctranslate2 import to_ctranslate2

@@ -1,7 +1,7 @@
-"""Folders of transformers' MarianMT, M2M-100 and NLLB, as models and tokenizers of ours.
+"""Import of transformers' MarianMT, M2M-100 and NLLB as keras_mt models and tokenizers.
 
-A folder is foreign: nothing that is in it is run, and what is not understood is refused by the name
-of the file or the field.
+The folder is not trusted: no code in it is run, and what is not understood is refused with an error
+that names the file or the field.
 """
 
 import importlib.util
@@ -23,7 +23,7 @@ from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import PretrainedTokenizer
 from keras_mt.translation import Translator
 
-# What is not in config.json has transformers' default.
+# transformers' defaults for fields that config.json does not have.
 _DEFAULTS = {
     "max_position_embeddings": 1024,
     "encoder_layers": 12,
@@ -37,7 +37,7 @@ _DEFAULTS = {
     "share_encoder_decoder_embeddings": True,
     "tie_word_embeddings": True,
 }
-# Arguments of PretrainedTransformer by the fields of config.json that they are equal to.
+# Fields of config.json and the arguments of PretrainedTransformer that they give.
 ARGUMENTS = {
     "vocab_size": "vocab_size",
     "d_model": "d_model",
@@ -58,7 +58,7 @@ ARGUMENTS = {
 _ACTIVATIONS = ("relu", "gelu", "silu", "swish")
 _MOST_POSITIONS = 2**16
 
-# Names of weights by ours. Of a block:
+# Our names of weights, and theirs. In a block:
 _BLOCK = {
     "self_attention/query": "self_attn.q_proj",
     "self_attention/key": "self_attn.k_proj",
@@ -74,7 +74,7 @@ _BLOCK = {
     "feed_forward/output": "fc2",
     "feed_forward_norm": "final_layer_norm",
 }
-# Of all else, the first that is there: of weights that are tied a file may hold any.
+# Outside the blocks, the first one found: of tied weights a file may hold any.
 _SHARED = ("shared", "decoder.embed_tokens", "encoder.embed_tokens", "lm_head")
 _OUTSIDE = {
     "embedding/embedding/embeddings": _SHARED,
@@ -85,7 +85,7 @@ _OUTSIDE = {
     "encoder_norm": ("encoder.layer_norm",),
     "decoder_norm": ("decoder.layer_norm",),
 }
-# Last names: ours, PyTorch's and those of tf_model.h5.
+# Last parts of names: ours, PyTorch's and those of tf_model.h5.
 _LAST = {
     "kernel": ("weight", "kernel"),
     "bias": ("bias", "bias"),
@@ -94,12 +94,12 @@ _LAST = {
     "embeddings": ("weight", "embeddings"),
     "reverse_embeddings": ("weight", "weight"),
 }
-# They are computed, or the same as another that they are tied to.
+# Weights that need no reading: they are computed, or tied to another.
 _SPARE = re.compile(
     r"(encoder|decoder)\.embed_positions\..*|((encoder|decoder)\.embed_tokens|shared|lm_head)\..*"
 )
 
-# Fields of generation_config.json that are options of a Translator, under another name or not.
+# Fields of generation_config.json and the options of a Translator that they give.
 _GENERATION = {
     "num_beams": "beam_size",
     "length_penalty": "length_penalty",
@@ -109,7 +109,7 @@ _GENERATION = {
     "no_repeat_ngram_size": "no_repeat_ngram_size",
     "renormalize_logits": "renormalize",
 }
-# Fields that would change what is generated and are not supported, unless they are such.
+# Fields that are not supported, and the values at which they have no effect.
 _NEUTRAL = {
     "do_sample": (False,),
     "num_beam_groups": (1,),
@@ -130,14 +130,14 @@ _NEUTRAL = {
 
 
 class _Folder:
-    """The files of a folder by name, and what they say."""
+    """A folder's files by name, and its configuration."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.config = self.json("config.json")
         self.tokenizer = self.json("tokenizer_config.json", optional=True)
         generation = self.json("generation_config.json", optional=True)
-        # Older folders have it all in one file; what is null is not there.
+        # Older folders have all of it in config.json; null means absent.
         ids = ("eos_token_id", "decoder_start_token_id")
         more = {n: self.config.get(n) for n in ids} if generation else self.config
         self.generation = {n: x for n, x in {**more, **generation}.items() if x is not None}
@@ -169,7 +169,7 @@ class _Folder:
         )
 
     def id(self, field: str) -> int:
-        """A token id that generation goes by."""
+        """A token id of the generation config."""
         value = self.generation.get(field)
         if isinstance(value, list) and len(value) == 1:
             value = value[0]
@@ -200,16 +200,17 @@ class _Imported(NamedTuple):
 
 
 def from_huggingface(directory: str | os.PathLike) -> Translator:
-    """A translator from a folder of MarianMT, M2M-100 or NLLB, as transformers writes them.
+    """Loads a translator from a MarianMT, M2M-100 or NLLB folder, as transformers writes it.
 
-    It decodes as the folder's generation_config.json says, and takes each line whole, as
-    transformers does. `keras_mt.Translator(translator.models, translator.tokenizer,
-    split_sentences=True)` goes sentence by sentence.
+    It decodes with the options of the folder's generation_config.json, and translates each line as
+    a whole, as transformers does. `translator.with_options(split_sentences=True)` translates
+    sentence by sentence.
 
     Args:
-        directory: The folder, with config.json, the weights (model.safetensors, also in shards,
-            pytorch_model.bin or tf_model.h5) and the tokenizer's files; or, where huggingface_hub
-            is installed, the name of a model on the hub, such as `Helsinki-NLP/opus-mt-en-de`.
+        directory: The folder, with config.json, the weights (model.safetensors, which may be
+            sharded, pytorch_model.bin or tf_model.h5) and the tokenizer's files; or, if
+            huggingface_hub is installed, the name of a model on the hub, such as
+            `Helsinki-NLP/opus-mt-en-de`.
 
     Returns:
         A `keras_mt.Translator`, which computes in float32.
@@ -231,16 +232,16 @@ def from_huggingface(directory: str | os.PathLike) -> Translator:
 
 
 def import_huggingface(directory: str | os.PathLike, run_dir: str | os.PathLike) -> None:
-    """Writes a folder of MarianMT, M2M-100 or NLLB as a run folder; `keras-mt import` is this.
+    """Imports a MarianMT, M2M-100 or NLLB folder as a run folder, as `keras-mt import` does.
 
-    Weights in half precision stay so on the disk.
+    Weights in half precision are stored in half precision.
 
     Args:
         directory: As in `from_huggingface`.
-        run_dir: The run folder to write; it appears whole.
+        run_dir: The run folder to write; the write is atomic.
 
     Raises:
-        FileExistsError: If the run folder is there.
+        FileExistsError: If the run folder exists.
         FileNotFoundError, ValueError: As in `from_huggingface`.
 
     Example:
@@ -292,8 +293,8 @@ def _local(directory):
         return path
     if importlib.util.find_spec("huggingface_hub") is None:
         raise FileNotFoundError(
-            f"There is no folder {path}. If it is a model's name on the hub, "
-            "pip install 'keras_mt[hub]' to have it fetched."
+            f"There is no folder {path}. If it is the name of a model on the hub, "
+            "pip install 'keras_mt[hub]' to download it."
         )
     import huggingface_hub
 
@@ -343,7 +344,7 @@ def _arguments(folder, fixed):
 
 
 def _check_sizes(folder, arguments, weights):
-    """Holds what the sizes follow from against the weights, before memory is taken for them."""
+    """Checks the sizes in config.json against the weights, before memory is allocated."""
     sizes = {
         "vocab_size": (("shared", "encoder.embed_tokens", "lm_head"), 0, "vocab_size"),
         "d_model": (("shared", "encoder.embed_tokens", "lm_head"), 1, "d_model"),
@@ -357,7 +358,7 @@ def _check_sizes(folder, arguments, weights):
         shape = _tensor(weights, names, "bias" if "fc1" in names[0] else "embeddings")[0].shape
         if len(shape) <= axis or shape[axis] != arguments[argument]:
             raise folder.refuse(
-                field, arguments[argument], f"as {names[0]} has it, of the shape {tuple(shape)}"
+                field, arguments[argument], f"that of {names[0]}, whose shape is {tuple(shape)}"
             )
     for side in ("encoder", "decoder"):
         layers = {n.split(".")[2] for n in weights if n.startswith(f"{side}.layers.")}
@@ -366,7 +367,7 @@ def _check_sizes(folder, arguments, weights):
 
 
 def _dtype(weights):
-    """That of the weights, where it is half precision; else float32."""
+    """The dtype of the weights if that is half precision; else float32."""
     dtypes = {str(x.dtype) for name, x in weights.items() if len(x.shape) > 1 and not _spare(name)}
     dtype = dtypes.pop() if len(dtypes) == 1 else "float32"
     return dtype if dtype in ("float16", "bfloat16") else "float32"
@@ -398,7 +399,7 @@ def _model(folder, arguments, weights, dtype):
 
 
 def _tensor_of(folder, weights, variable, used):
-    """The tensor of a variable, and whether it is transposed; None for a bias that is not there."""
+    """The tensor of a variable, and whether it is transposed; None for a missing logits bias."""
     names, last = names_of(variable.path)
     if not last and names[0] not in weights:
         return None, False
@@ -408,20 +409,21 @@ def _tensor_of(folder, weights, variable, used):
     shape = tuple(tensor.shape)[::-1] if transposed else tuple(tensor.shape)
     if shape != tuple(variable.shape) and (last or shape != (1, *variable.shape)):
         raise ValueError(
-            f"{folder.path}: {name} must be of the shape {tuple(variable.shape)}, as config.json "
-            f"says. It is {shape}."
+            f"{folder.path}: {name} must have the shape {tuple(variable.shape)}, to agree with "
+            f"config.json. It has the shape {shape}."
         )
     return tensor, transposed
 
 
 def names_of(path: str) -> tuple[Sequence[str], str]:
-    """The names that a weight of ours may have in transformers, and the last part of ours.
+    """The names that one of our weights may have in transformers, and the last part of our name.
 
     Args:
-        path: That of a variable, such as `encoder_0/self_attention/query/kernel`.
+        path: The path of a variable, such as `encoder_0/self_attention/query/kernel`.
 
     Returns:
-        The names without their last part, and that part, which `final_logits_bias` has not.
+        The names without their last part, and the last part of our name, "" for
+        `final_logits_bias`.
 
     Example:
 
@@ -439,7 +441,7 @@ def names_of(path: str) -> tuple[Sequence[str], str]:
 
 
 def _tensor(weights, names, last):
-    """The first tensor that is there, and its name."""
+    """The first tensor found, and its name."""
     lasts = [f".{each}" for each in dict.fromkeys((*_LAST[last], "weight"))] if last else [""]
     for name in names:
         for each in lasts:
@@ -457,7 +459,7 @@ def _spare(name):
 
 
 def _generation(folder, arguments):
-    """What generation_config.json says, as options of a `keras_mt.Translator`."""
+    """The options of a `keras_mt.Translator` from generation_config.json."""
     given = folder.generation
     for field, neutral in _NEUTRAL.items():
         if given.get(field) is not None and given[field] not in neutral:
@@ -466,7 +468,7 @@ def _generation(folder, arguments):
             )
     found = {ours: given[field] for field, ours in _GENERATION.items() if field in given}
     options = {"beam_size": 1, "early_stopping": False, **found, "split_sentences": False}
-    # It counts the start too.
+    # transformers' max_length counts the start token too.
     longest = given.get("max_new_tokens") or given.get("max_length", 0) - 1
     if longest > 0:
         options["max_length"] = min(longest, arguments["max_length"])
@@ -478,7 +480,7 @@ def _generation(folder, arguments):
 
 
 def _forbidden(folder):
-    """The tokens that generation_config.json forbids."""
+    """The token ids that generation_config.json forbids."""
     words = folder.generation.get("bad_words_ids", [])
     suppressed = folder.generation.get("suppress_tokens", [])
     tokens = {token for word in words if len(word) == 1 for token in word} | {*suppressed}
@@ -490,7 +492,7 @@ def _forbidden(folder):
 
 
 def _card(folder):
-    """What there is to say of the model: its languages, where it is from, its licence."""
+    """The fields of the model card: source and target language, and the licence if known."""
     sides = [
         folder.tokenizer.get(f"{side}_lang") or folder.tokenizer.get(f"{short}_lang") or ""
         for side, short in (("source", "src"), ("target", "tgt"))
@@ -536,7 +538,7 @@ def _marian_tokenizer(folder, arguments):
 
 
 def _multilingual_tokenizer(folder, arguments):
-    """M2M-100's, or NLLB's, which has no vocab.json."""
+    """The tokenizer of M2M-100, or of NLLB, which has no vocab.json."""
     kind = folder.tokenizer.get("tokenizer_class") or folder.config.get("tokenizer_class")
     if kind not in (None, "M2M100Tokenizer", "NllbTokenizer", "NllbTokenizerFast"):
         raise folder.refuse(
@@ -590,7 +592,8 @@ def _nllb_vocabulary(folder, model):
     if (processor.unk_id(), processor.bos_id(), processor.eos_id()) != (0, 1, 2):
         raise ValueError(
             f"{folder.path / 'sentencepiece.bpe.model'} must have the ids 0, 1, 2 for unknown, "
-            "start and end."
+            f"start and end. It has {processor.unk_id()}, {processor.bos_id()}, "
+            f"{processor.eos_id()}."
         )
     number = processor.get_piece_size()
     special = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
@@ -599,7 +602,7 @@ def _nllb_vocabulary(folder, model):
 
 
 def _nllb_languages(folder, first):
-    """The ids of the languages, by whichever file says them; else as NLLB-200 has them."""
+    """The ids of the languages, from whichever file lists them; else those of NLLB-200."""
     added = folder.tokenizer.get("added_tokens_decoder", {})
     found = {entry["content"]: int(id) for id, entry in added.items()}
     found |= folder.json("added_tokens.json", optional=True)
@@ -626,7 +629,7 @@ def _check_special(folder, vocabulary, arguments):
 
 
 def _by_id(folder, vocabulary, size):
-    """The pieces in the order of their ids, an empty one where there is none."""
+    """The pieces in the order of their ids, with "" for ids without a piece."""
     pieces = [""] * size
     for piece, id in vocabulary.items():
         if id >= size:
@@ -635,8 +638,8 @@ def _by_id(folder, vocabulary, size):
     return pieces
 
 
-# For each model_type: what config.json has unless it says, fields that must be so, arguments of the
-# model; and a function that makes the tokenizer and more options of a Translator.
+# For each model_type: defaults of config.json, fields that must have these values, arguments of the
+# model; and a function that returns the tokenizer and more options of a Translator.
 _FAMILIES: dict[str, tuple[dict[str, dict], Callable]] = {
     "marian": (
         {

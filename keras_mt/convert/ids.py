@@ -1,4 +1,4 @@
-"""What stands beside a model that takes and gives ids: the tokenizer, and what the ids mean."""
+"""The files next to a model from ids to ids: the tokenizer, and the meaning of the special ids."""
 
 import json
 from pathlib import Path
@@ -15,10 +15,10 @@ _FILE = "ids.json"
 
 
 def single_model(translator: Translator, name: str) -> Seq2Seq:
-    """The translator's model, once it is known that a format of this name can hold it.
+    """The translator's only model, for an export format that takes one model and one language pair.
 
     Raises:
-        ValueError: If there are several models, or a language is not given.
+        ValueError: If there are several models, or a language is missing.
     """
     if len(translator.models) > 1:
         raise ValueError(f"{name} takes one model, no ensemble: {len(translator.models)} are given")
@@ -28,13 +28,13 @@ def single_model(translator: Translator, name: str) -> Seq2Seq:
 
 
 def special_ids(translator: Translator) -> dict[str, Any]:
-    """The ids with a meaning, between the translator's languages where it has several.
+    """The special ids; for a model of several languages, those of the translator's pair.
 
     Returns:
         A dict of ints and of lists of int: `padding`; `start`, which a target begins with; `end`;
-        `forbidden`, which a translation never holds; `before_source` and `after_source`, what
-        stands around a source's pieces; `forced`, what a translation begins with at no cost; and
-        `max_length`, the longest source or target, with these.
+        `forbidden`, which a translation never holds; `before_source` and `after_source`, which go
+        around the pieces of a source; `forced`, which a translation begins with at no cost; and
+        `max_length`, the length of the longest source or target, special ids included.
     """
     tokenizer = translator.tokenizer
     codes = [translator.source_language, translator.target_language]
@@ -58,6 +58,6 @@ def special_ids(translator: Translator) -> dict[str, Any]:
 
 
 def write_ids(folder: Path, translator: Translator, ids: dict[str, Any]) -> None:
-    """Writes the tokenizer and what `special_ids` returned, as `ids.json`."""
+    """Writes the tokenizer, and the dict that `special_ids` returned as `ids.json`."""
     RunFolder(folder).save_tokenizer(translator.tokenizer)
     (folder / _FILE).write_text(json.dumps(ids, indent=2) + "\n", encoding="utf-8")

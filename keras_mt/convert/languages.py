@@ -1,6 +1,6 @@
-"""The languages of multilingual models, in the order of their ids, with spaces between."""
+"""The language codes of multilingual models, in the order of their ids, separated by spaces."""
 
-# M2M-100 has them by the `language_codes` of its tokenizer.
+# M2M-100 has one of these two, as `language_codes` of its tokenizer says.
 M2M100 = """
 af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he
 hi hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl

@@ -1,4 +1,4 @@
-"""Models of ours in CTranslate2's format."""
+"""Export to CTranslate2."""
 
 import os
 
@@ -15,22 +15,23 @@ from keras_mt.translation import Translator
 def to_ctranslate2(
     translator: Translator, directory: str | os.PathLike, quantization: str | None = None
 ) -> None:
-    """Writes a model that `ctranslate2.Translator(directory)` loads, and the tokenizer beside it.
+    """Writes a folder that `ctranslate2.Translator(directory)` loads, with the tokenizer in it.
 
-    CTranslate2 takes and gives pieces, and adds the end to a source itself; the start, the padding
-    and the unknown token are to be suppressed by the caller. With `patience` above 1 its search
-    goes on nearly as long as ours.
+    CTranslate2 takes and returns pieces, and appends the end to a source itself, unless the model
+    has several languages: then the caller adds the end and the language. The caller must suppress
+    the start, the padding and the unknown token. With `patience` above 1, its search goes on nearly
+    as long as that of keras_mt.
 
     Args:
         translator: A `Translator` of one `Transformer`, or of an imported model.
         directory: The folder to write.
-        quantization: How weights are kept: `"int8"`, `"int16"`, `"float16"` or `"bfloat16"`; None
+        quantization: How weights are stored: `"int8"`, `"int16"`, `"float16"` or `"bfloat16"`; None
             for float32.
 
     Raises:
         FileExistsError: If the folder exists.
-        ValueError: If ctranslate2 is not installed, or the model has what CTranslate2 has not; the
-            message names it.
+        ValueError: If ctranslate2 is not installed, `quantization` is unknown, the translator is an
+            ensemble, or CTranslate2 does not support something in the model; the message names it.
 
     Example:
 
@@ -54,7 +55,7 @@ def to_ctranslate2(
         getattr(spec, f"register_{side}_vocabulary")(names)
     spec.config.decoder_start_token = spec.config.bos_token = names[tokenizer.bos_id]
     spec.config.eos_token = names[tokenizer.eos_id]
-    spec.config.add_source_eos = not tokenizer.languages  # Else it is the caller's, with them.
+    spec.config.add_source_eos = not tokenizer.languages  # Otherwise the caller adds the end.
     spec.validate()
     spec.optimize(quantization=quantization)
     with new_folder(directory) as temporary:
@@ -63,13 +64,13 @@ def to_ctranslate2(
 
 
 def _pieces(id_to_string, size):
-    """The pieces of a vocabulary; those without a name get one, since no two may be the same."""
+    """The pieces of a vocabulary; empty ones get a name, since all must be different."""
     pieces = [piece.decode("utf-8") for piece in id_to_string(range(size)).numpy()]
     return [piece or f"<unused{i}>" for i, piece in enumerate(pieces)]
 
 
 def _spec(model):
-    """The layers and weights as CTranslate2 declares them."""
+    """CTranslate2's specification of the layers, with the weights."""
     from ctranslate2.specs import common_spec, transformer_spec
 
     config = model.get_config() if isinstance(model, Transformer) else {}
@@ -88,9 +89,9 @@ def _spec(model):
     }.items():
         if not config or config.get(name) not in known:
             what = f"{name}={config[name]!r}" if config else type(model).__name__
-            raise ValueError(f"CTranslate2's format has no place for a model with {what}.")
+            raise ValueError(f"CTranslate2 does not support a model with {what}.")
     embeddings = model.source_embedding, model.target_embedding
-    # Once, where they are shared: they may be most of the weights.
+    # Shared embeddings are converted once: they may be most of the weights.
     tables = {id(each.embedding): _array(each.embedding.embeddings) for each in embeddings}
     rotary = config["positions"] == "rotary"
     options = {
@@ -148,7 +149,7 @@ def _spec(model):
 
 
 def _linear(spec, *layers):
-    """Dense layers on the same input, as one."""
+    """Dense layers on the same input, fused into one."""
     from ctranslate2.converters import utils
     from ctranslate2.specs import common_spec
 

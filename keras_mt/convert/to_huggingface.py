@@ -1,4 +1,4 @@
-"""Transformers of ours as folders that transformers loads as MarianMT."""
+"""Export of a Transformer as a folder that transformers loads as MarianMT."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from keras_mt.models import Transformer
 from keras_mt.text import Tokenizer
 from keras_mt.translation import Translator
 
-# What MarianMT has no switch for, and how it is.
+# Options that MarianMT has no switch for, and the only values that it knows.
 _FIXED = {
     "pre_norm": False,
     "norm": "layer",
@@ -28,9 +28,10 @@ _FIXED = {
 def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None:
     """Writes a folder that `transformers.MarianMTModel` and `MarianTokenizer` load.
 
-    The channels of the model change places, since Marian's sinusoids stand in another order; what
-    it computes stays the same. The generation config says how the translator searches, but that
-    there a translation has at most `max_length` tokens, however short its source.
+    The model's channels are permuted, since Marian's sinusoids come in another order; what it
+    computes stays the same. Of the search, the generation config holds `beam_size`,
+    `early_stopping`, `length_penalty` and the forbidden ids. Its `max_length` is that of the model,
+    however short the source.
 
     Args:
         translator: A `Translator` of one `Transformer` with a `Tokenizer`.
@@ -38,7 +39,8 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
 
     Raises:
         FileExistsError: If the folder exists.
-        ValueError: If MarianMT has no place for the model; the message says for what of it.
+        ValueError: If MarianMT does not support something in the model, which the message names, or
+            the translator is an ensemble.
 
     Example:
 
@@ -126,7 +128,7 @@ def _generation(translator, tokenizer):
 
 
 def _weights(model):
-    """The weights by transformers' names, with the sines before the cosines."""
+    """The weights by transformers' names, permuted so that sines come before cosines."""
     width = model.d_model
     order = np.concatenate([np.arange(0, width, 2), np.arange(1, width, 2)])
     tensors = {
@@ -137,7 +139,7 @@ def _weights(model):
         values = keras.ops.convert_to_numpy(keras.ops.cast(variable, "float32"))
         inward = place.endswith(("query", "key", "value", "inner"))
         if not (inward and last == "bias"):
-            # Of kernels that lead into the model's width, and of embeddings, the columns.
+            # The columns of embeddings and of kernels whose output is d_model wide; else the rows.
             axis = 0 if inward or values.ndim == 1 or last == "reverse_embeddings" else 1
             values = values.take(order, axis)
         if last in ("kernel", "reverse_embeddings"):

@@ -1,4 +1,4 @@
-"""Models of ours in LiteRT's format (TensorFlow Lite's), with the search inside."""
+"""Export to LiteRT (TensorFlow Lite), with the search in the model."""
 
 import os
 import re
@@ -15,25 +15,27 @@ from keras_mt.translation.graph import TranslationGraph
 def to_litert(
     translator: Translator, directory: str | os.PathLike, quantization: str | None = None
 ) -> None:
-    """Writes a model that LiteRT's interpreter runs: ids in, the ids of translations out.
+    """Writes a model that LiteRT's interpreter runs: ids of a source in, ids of translations out.
 
-    `model.tflite` has the translator's own search in it, of LiteRT's own operations alone. Its
-    signature takes one `source`, int32 `[1, length]`, with the special ids around the pieces that
-    `ids.json` says, and gives what `Hypotheses` holds, best first: `tokens`, int32
-    `[1, n_best, length]`, padded, their `lengths`, int32, and `scores`, float32 `[1, n_best]`. The
-    tokenizer stands beside it.
+    `model.tflite` includes the translator's search, and uses only LiteRT's builtin operations. Its
+    signature takes one `source`, int32 `[1, length]`: the pieces, with the special ids around them
+    that `ids.json` gives. It returns the fields of `Hypotheses`, best first: `tokens`, int32
+    `[1, n_best, length]`, padded; `lengths`, int32 `[1, n_best]`; and `scores`, float32
+    `[1, n_best]`. The tokenizer is written next to it.
 
     Args:
-        translator: A `Translator` of one model; of several languages, with both of them given,
-            which the file then translates between.
+        translator: A `Translator` of one model, without `temperature`. For a model of several
+            languages it must have a source and a target language; the file translates between
+            these.
         directory: The folder to write.
-        quantization: `"int8"` keeps the weights of products in 8 bits and computes their inputs
-            in 8 bits as they come; None for float32.
+        quantization: `"int8"` stores the weights of matrix products in 8 bits and quantizes their
+            inputs at run time (dynamic range quantization); None for float32.
 
     Raises:
         FileExistsError: If the folder exists.
-        ValueError: If the model or an option of the search needs what LiteRT has not; the message
-            names it.
+        ValueError: If the model or an option of the search needs operations that LiteRT does not
+            have, which the message names; if the translator is an ensemble, samples, or lacks a
+            language; or if `quantization` is unknown.
 
     Example:
 
@@ -54,7 +56,7 @@ def to_litert(
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     try:
         converted = converter.convert()
-    except Exception as error:  # The converter has one of its own, which derives from nothing else.
+    except Exception as error:  # The converter's own exception has no more specific base class.
         foreign = re.search(r"(?:Select|Custom) ops: (.*)", str(error))
         if foreign is None:
             raise
@@ -68,9 +70,9 @@ def to_litert(
 
 
 def _search(translator, model, ids):
-    """The search for sources of ids, with the weights as constants.
+    """The search as a `tf.function` of a source of ids, with the weights as constants.
 
-    The converter makes nothing of variables in the body of a loop.
+    The converter cannot handle variables in the body of a loop.
     """
     graph = TranslationGraph(
         [model],
@@ -90,10 +92,10 @@ def _search(translator, model, ids):
             forced["forced_length"] = tf.constant([len(ids["forced"])])
         with scope:
             found = graph.search(source, lengths, lengths <= 0, **forced)
-        # The interpreter in Python gives no empty tensors back, as of an empty source.
+        # LiteRT's Python interpreter cannot return an empty tensor, as for an empty source.
         tokens = tf.pad(found.tokens, ((0, 0), (0, 0), (0, 1)), constant_values=ids["padding"])
         return {**found._asdict(), "tokens": tokens}
 
-    # One row: the converter wants to know the shape of what a recurrent layer's loop collects.
+    # One row: for recurrent layers, the converter needs the static shape of what a loop collects.
     source = tf.TensorSpec([1, None], tf.int32, name="source")
     return tf.function(search, autograph=False, input_signature=[source])

@@ -1,4 +1,4 @@
-"""Models of ours as ONNX files: the encoder, and one step of the decoder."""
+"""Export to ONNX: the encoder, and one step of the decoder."""
 
 import logging
 import os
@@ -17,31 +17,34 @@ _OPSET = 18
 
 
 def to_onnx(translator: Translator, directory: str | os.PathLike) -> None:
-    """Writes the encoder and one step of the decoder, for a search of one's own.
+    """Writes the encoder and one decoder step as ONNX files, for use with your own search.
 
-    `encoder.onnx` takes `source`, int32 `[batch, length]`, padded, with the special ids around the
-    pieces that `ids.json` says, and `beams`, int32, the number of hypotheses of each; it gives the
-    cache, `cache.*`. `decoder.onnx` takes
+    `encoder.onnx` takes `source`, int32 `[batch, length]`, padded: the pieces, with the special ids
+    around them that `ids.json` gives; and `beams`, an int32 scalar, the number of hypotheses per
+    row. It returns the cache, `cache.*`. `decoder.onnx` takes
 
-    - `tokens`, int32 `[batch, beams]`: the last of each hypothesis, at first the start;
-    - `position`, int32: theirs, from 0;
-    - `mask`, boolean `[batch, beams, (position + 1) * beams]`: which entries of what has grown are
-      each hypothesis's own, for each position the beams side by side; true for a single one;
+    - `tokens`, int32 `[batch, beams]`: the last token of each hypothesis, at first the start;
+    - `position`, an int32 scalar: the position of these tokens, from 0;
+    - `mask`, boolean `[batch, beams, (position + 1) * beams]`: which cache entries belong to each
+      hypothesis; the entries of a position lie side by side, one per beam. All true for one beam;
     - `parents`, int32 `[batch, beams]`: which hypothesis of the step before each one continues, at
       first 0, 1, 2, ...;
     - the cache;
 
-    and gives `logits`, float32 `[batch, beams, vocab_size]`, and of the cache what has changed, as
-    `next.cache.*`. Every row goes on to the last step. The tokenizer stands beside the files.
+    and returns `logits`, float32 `[batch, beams, vocab_size]`, and those entries of the cache that
+    have changed, as `next.cache.*`. No row leaves the batch before the last step. The tokenizer is
+    written next to the files.
 
     Args:
-        translator: A `Translator` of one model; of several languages, with both of them given.
+        translator: A `Translator` of one model. For a model of several languages it must have a
+            source and a target language.
         directory: The folder to write.
 
     Raises:
         FileExistsError: If the folder exists.
-        ValueError: If tf2onnx is not installed, or the model needs what ONNX has not; the message
-            names it.
+        ValueError: If tf2onnx is not installed, the translator is an ensemble or lacks a language,
+            the model is too large, or it needs operations that ONNX does not have, which the
+            message names.
 
     Example:
 
@@ -59,7 +62,7 @@ def to_onnx(translator: Translator, directory: str | os.PathLike) -> None:
 
 
 def _functions(model):
-    """`start_decoding` and `decode_step`, from and to dicts of tensors by their names."""
+    """`start_decoding` and `decode_step` as `tf.function`s that return tensors by name."""
     cache = names = None
 
     def encoder(source, beams):
@@ -84,9 +87,9 @@ def _functions(model):
         return tf.function(python_function, autograph=False, input_signature=specs)
 
     encoder = function(encoder, spec(2, "source"), spec(0, "beams"))
-    encoder.get_concrete_function()  # Then there is a cache.
+    encoder.get_concrete_function()  # Tracing it sets `cache` and `names`.
     fixed = spec(2, "tokens"), spec(0, "position"), spec(3, "mask", tf.bool), spec(2, "parents")
-    tensors = [  # Axes that grow begin at 0.
+    tensors = [  # Axes of size 0 grow.
         tf.TensorSpec([None, *(size or None for size in x.shape[1:])], x.dtype, name=name)
         for name, x in zip(names, keras.tree.flatten(cache), strict=True)
     ]
@@ -100,7 +103,7 @@ def _converted(name, function):
 
     logger = logging.getLogger("tf2onnx")
     level = logger.level
-    logger.setLevel(logging.CRITICAL)  # It prints tracebacks, where the error below will do.
+    logger.setLevel(logging.CRITICAL)  # It prints tracebacks; the error below is enough.
     try:
         model, _ = tf2onnx.convert.from_function(
             function,
@@ -127,14 +130,14 @@ def _converted(name, function):
 
 
 def _bitcast(graph, node, name, args):
-    """Floats that are transposed as the integers of their bits are transposed as floats."""
+    """Removes a Bitcast around a Transpose: ONNX can transpose the floats themselves."""
     around = [node.inputs[0], *graph.find_output_consumers(node.output[0])]
     if any(other.type == "Transpose" for other in around):
         node.type = "Identity"
 
 
 def _erfc(graph, node, name, args):
-    """`1 - erf(x)`, of which GELU is made."""
+    """Erfc as `1 - erf(x)`; GELU uses it."""
     graph.remove_node(name)
     erf = graph.make_node("Erf", node.input).output[0]
     one = graph.make_const(f"{name}_one", np.array(1, "float32")).output[0]

@@ -1,6 +1,6 @@
-"""Weights in the files of others, by their names, without running anything that is in a file.
+"""Reads weights from safetensors, PyTorch and HDF5 files, without running any code in them.
 
-No tensor is read before it is asked for: what a file says of sizes is held against the file's own.
+Tensors are read lazily. The sizes that a file declares are checked against the size of the file.
 """
 
 import collections
@@ -18,7 +18,7 @@ import h5py
 import ml_dtypes
 import numpy as np
 
-_MOST_HEADER = 2**26  # Bytes of a header or a pickle: names and shapes.
+_MOST_HEADER = 2**26  # The most bytes of a header or a pickle, which holds names and shapes.
 _SAFETENSORS = {
     "F64": np.float64,
     "F32": np.float32,
@@ -31,24 +31,25 @@ _STORAGES = {
     "HalfStorage": np.float16,
     "BFloat16Storage": ml_dtypes.bfloat16,
 }
-_LEGACY = 0x1950A86A20F9469CFC6C  # What torch.save began its files with before they were archives.
+_LEGACY = 0x1950A86A20F9469CFC6C  # The magic number of torch.save's files before zip archives.
 
 
 def read_weights(directory: Path) -> dict[str, Any]:
-    """The tensors of a folder: `model.safetensors`, in shards too, `pytorch_model.bin` or
-    `tf_model.h5`, the first that is there.
+    """The tensors of a folder, from the first file found.
+
+    The files are `model.safetensors`, sharded or not, `pytorch_model.bin` and `tf_model.h5`.
 
     Args:
         directory: The folder.
 
     Returns:
-        By their names, without what stands before `encoder`, `decoder`, `shared`, `lm_head` or
-        `final_logits_bias`, tensors with `shape` and `dtype`, which `np.asarray` reads. Those of
-        `tf_model.h5` have Keras's last names, such as `kernel`.
+        A dict of tensors by name. Names begin at `encoder`, `decoder`, `shared`, `lm_head` or
+        `final_logits_bias`; those from `tf_model.h5` end as in Keras, such as `kernel`. The tensors
+        have `shape` and `dtype`, and `np.asarray` reads them.
 
     Raises:
         FileNotFoundError: If there is none of these files.
-        ValueError: If a file is damaged, or is not of tensors alone.
+        ValueError: If a file is damaged, or holds anything but tensors.
     """
     for name, read in _READERS.items():
         path = directory / name
@@ -58,7 +59,7 @@ def read_weights(directory: Path) -> dict[str, Any]:
 
 
 def write_safetensors(path: str | os.PathLike, tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes float32 arrays as a file of safetensors.
+    """Writes float32 arrays as a safetensors file.
 
     Args:
         path: The file.
@@ -70,7 +71,7 @@ def write_safetensors(path: str | os.PathLike, tensors: Mapping[str, np.ndarray]
         shape = list(tensor.shape)
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
     text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)  # The numbers begin at a multiple of their size.
+    text += b" " * (-len(text) % 8)  # Aligns the data.
     with open(path, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for tensor in tensors.values():
@@ -131,7 +132,7 @@ def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
 def _read_index(path: Path) -> dict[str, np.ndarray]:
     tensors = {}
     for name in sorted(set(_json(path)["weight_map"].values())):
-        # A name and no path: nothing outside of the folder is read.
+        # A file name without a path: nothing outside the folder is read.
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise ValueError(f"{name!r} is not the name of a shard")
         tensors.update(_reading(path.parent / name, _read_safetensors))
@@ -158,7 +159,7 @@ def _read_h5(path: Path) -> dict[str, h5py.Dataset]:
 
 
 def _read_torch(path: Path) -> Mapping[str, np.ndarray]:
-    """The tensors of a file of `torch.save`, an archive, or a stream as it was before."""
+    """The tensors of a file of `torch.save`: a zip archive, or the older stream format."""
     if not zipfile.is_zipfile(path):
         return _read_legacy_torch(path)
     with zipfile.ZipFile(path) as archive:
@@ -183,7 +184,7 @@ def _read_legacy_torch(path: Path) -> Mapping[str, np.ndarray]:
     with open(path, "rb") as file:
         if _Tensors(file).load() != _LEGACY:
             raise ValueError("it was not written by torch.save")
-        for _ in range(2):  # The protocol, and of what machine it is.
+        for _ in range(2):  # The protocol version, and the machine's sizes and byte order.
             _Tensors(file).load()
         state = _Tensors(file).load()
         keys = _Tensors(file).load()
@@ -212,7 +213,7 @@ def _views(path, state, starts):
         start += tensor.offset * dtype.itemsize
         last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True))
         size = (last + 1) * dtype.itemsize if math.prod(tensor.shape) else 0
-        # A tensor that is larger than its bytes repeats them.
+        # A tensor with more elements than its bytes hold would repeat them.
         if start + size > len(data) or math.prod(tensor.shape) > last + 1:
             raise ValueError(f"{name} is said to lie outside of the file")
         views[name] = np.lib.stride_tricks.as_strided(
@@ -224,12 +225,12 @@ def _views(path, state, starts):
     return views
 
 
-# A tuple and no class of its own, as a pickle may change what an object holds.
+# A tuple, since a pickle can change the attributes of an ordinary object.
 _Tensor = collections.namedtuple("_Tensor", "dtype key offset shape strides")
 
 
 class _Tensors(pickle.Unpickler):
-    """Reads a pickle of tensors; whatever else it names, to call or to make, is refused."""
+    """Reads a pickle of tensors; any other function or class that it names is refused."""
 
     def find_class(self, module: str, name: str) -> Any:
         known = {

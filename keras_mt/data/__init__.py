@@ -1,4 +1,4 @@
-"""Parallel text: where it comes from, how it is cut into pieces and batched."""
+"""Parallel text: corpora, tokenization and batching."""
 
 from keras_mt.data import phrasebook
 from keras_mt.data.batching import Batches, CorpusCounts

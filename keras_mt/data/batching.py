@@ -1,4 +1,4 @@
-"""Batches of like length under a token budget."""
+"""Batches of pairs of similar length under a token budget."""
 
 import atexit
 import dataclasses
@@ -18,11 +18,11 @@ from keras_mt.data.encoded import EncodedPairs
 from keras_mt.options import check_language
 from keras_mt.text import BaseTokenizer
 
-_WIDTH = 2  # Widths are multiples of it, so that there are fewer shapes.
+_WIDTH = 2  # Batch widths are multiples of this, so that there are fewer shapes.
 _PREFETCHED = 8  # Batches.
 _IDS = tf.TensorSpec((None, None), tf.int32)
 
-# Which part of each batch, or which parts, and of how many.
+# The index of the part of each batch, or a list of several, and the number of parts.
 Shard = tuple[int | Sequence[int], int]
 
 _making, _ending = threading.Lock(), threading.Event()
@@ -30,27 +30,28 @@ _making, _ending = threading.Lock(), threading.Event()
 
 @atexit.register
 def _end():
-    """Stops the pipelines: a thread of theirs that is in Python at its end never comes back."""
+    """Stops the pipelines: a thread that still runs Python code at interpreter exit would hang."""
     _ending.set()
     with _making:
         pass
-    time.sleep(0.1)  # For those that ask for one more batch.
+    time.sleep(0.1)  # For pipelines that ask for one more batch.
 
 
 @dataclasses.dataclass(frozen=True)
 class CorpusCounts:
-    """What an epoch of `Batches` holds, and what was left out of it.
+    """Counts of what an epoch of `Batches` holds, and of what was left out.
 
     Attributes:
         pairs: Number of pairs trained on.
         too_long: Number of pairs left out because a side has more than `max_length` tokens.
         blank: Number of pairs left out because a side has no token.
-        unlike: Number of pairs left out because a side is over `max_ratio` times the other.
+        unlike: Number of pairs left out because one side has more than `max_ratio` times as many
+            tokens as the other.
         duplicates: Number of pairs left out because they repeat an earlier pair of their corpus.
         batches: Number of batches.
         source_tokens, target_tokens: Numbers of tokens, with the ends, without padding.
-        padding: Share of padding in the batches.
-        max_length: The longest side allowed.
+        padding: Share of padding in the batches, from 0 to 1.
+        max_length: The most tokens of a side.
 
     Example:
 
@@ -81,43 +82,48 @@ class CorpusCounts:
 
 
 class Batches:
-    """Batches for `model.fit` from sentence pairs.
+    """Makes batches for `model.fit` from sentence pairs.
 
-    Each is `({"source": int32 [rows, source_length], "target": int32 [rows, target_length]},
-    labels int32 [rows, target_length])`: the source with its end, the target after the start, the
-    target with its end, padded with the tokenizer's `padding_id`. A batch's pairs are of one
-    bucket, by their longer side, and of like source length; the bucket's length times the rows
-    stays within `tokens_per_batch`.
+    Each batch is `({"source": int32 [rows, source_length], "target": int32 [rows, target_length]},
+    labels int32 [rows, target_length])`: `source` is the source with its end, `labels` the target
+    with its end, and `target` the labels shifted right behind the start (teacher forcing). All are
+    padded with the tokenizer's `padding_id`. The pairs of a batch are in the same bucket, by the
+    length of their longer side, and have similar source lengths; the bucket's length times the
+    number of rows is at most `tokens_per_batch`.
 
-    The pairs are tokenized once, into temporary files, and shuffled as a whole in each epoch: what
-    a step sees depends on the seed and the step alone, so that `stream` begins at any.
+    The pairs are tokenized once, into temporary files, and all of them are shuffled in each epoch.
+    What a step sees depends only on the seed and the step, so `stream` can begin at any step.
 
     Args:
         pairs: `tf.data.Dataset` of pairs of strings, as `load_corpus` returns, or a list of such,
             one for each corpus.
         tokenizer: A `Tokenizer`, or another `BaseTokenizer`.
-        tokens_per_batch: Tokens of a batch on each side, padding included.
+        tokens_per_batch: The most tokens of a batch on each side, padding included.
         max_length: The most tokens of a side, with its end; pairs with more are left out and
             counted in `counts`.
-        seed: Seed of the order, another in each epoch; None always gives the same.
-        subword_sampling: The `alpha` of `Tokenizer.sample`, to draw other segmentations of each
-            pair in each epoch, or None for the most probable one. A batch holds the pairs that it
-            would hold without, so that it may become wider.
-        weights: How often an epoch sees each corpus, a list of integers; None for once.
-        max_ratio: Pairs with one side more than this many times as long as the other are left out,
-            and counted; None for none.
-        deduplicate: Whether pairs that repeat an earlier pair of their corpus are left out, and
-            counted.
-        directory: Folder for the temporary files, which have no name.
-        source_language, target_language: Of a tokenizer with `languages`, the codes of the pairs'.
-        augment: Kinds of changes to make sources like what users type, such as
-            `"caps,title,punctuation"`, or None. Each changes a tenth of the sources in an epoch,
-            others in the next; targets stay as they are, and so does a source that would become
-            longer than `max_length`. See `keras_mt.augmentation`.
+        seed: Seed of the order, which differs in each epoch; None for the same order, not shuffled,
+            in every epoch.
+        subword_sampling: The `alpha` of `Tokenizer.sample`, to sample new segmentations of each
+            pair in each epoch, or None for the most probable one. The choice of the pairs of a
+            batch does not depend on it, so that a batch may exceed `tokens_per_batch`.
+        weights: How many times an epoch goes through each corpus, a list of integers; None for
+            once.
+        max_ratio: Pairs with one side more than this many times as long as the other, in tokens,
+            are left out and counted; None leaves none out.
+        deduplicate: Whether to leave out, and count, pairs that repeat an earlier pair of their
+            corpus.
+        directory: Folder for the temporary files, which have no name; None for the system's
+            temporary folder.
+        source_language, target_language: For a tokenizer with `languages`, the codes of the pairs'
+            languages.
+        augment: Kinds of changes that make sources resemble what users type, such as
+            `"caps,title,punctuation"`, or None. Each kind changes a tenth of the sources in an
+            epoch, other ones in the next; targets stay as they are, and so does a source that would
+            become longer than `max_length`. See `keras_mt.augmentation`.
 
     Raises:
-        ValueError: If a sentence of `max_length` would not fit into a batch, or another argument is
-            not usable.
+        ValueError: If `max_length` is below 2 or above `tokens_per_batch`, or another argument is
+            invalid.
 
     Example:
 
@@ -179,21 +185,22 @@ class Batches:
 
     @functools.cached_property
     def counts(self) -> CorpusCounts:
-        """`CorpusCounts` of an epoch."""
+        """The `CorpusCounts` of an epoch. The first use tokenizes the corpus."""
         return self._selected[1]
 
     @property
     def fingerprints(self) -> list[dict]:
-        """Of each corpus its number of `pairs`, and a `sha256` of them all in their order."""
+        """For each corpus a dict of its number of `pairs` and the `sha256` of them in order."""
         return self._encoded.fingerprints
 
     def epoch(self, number: int, shard: Shard = (0, 1)) -> tf.data.Dataset:
-        """The batches of one epoch: `tf.data.Dataset` of `counts.batches` elements.
+        """The batches of one epoch, a `tf.data.Dataset` of `counts.batches` elements.
 
         Args:
             number: The epoch, from 0.
-            shard: `(i, n)`: of each batch, the rows i, i + n, i + 2n, ..., and as many as the other
-                shards have, by padding. With a list of several i, these parts follow each other.
+            shard: `(i, n)`: of each batch, the rows i, i + n, i + 2n, ..., with rows of padding
+                added so that all shards have as many. With a list of several i, each batch becomes
+                several elements, one for each i.
         """
         size = self.counts.batches
         dataset = self._dataset(number * size, (number + 1) * size, shard)
@@ -203,7 +210,15 @@ class Batches:
         return dataset
 
     def stream(self, start_step: int = 0, shard: Shard = (0, 1)) -> tf.data.Dataset:
-        """The batches of all epochs without end, from a given step on; `shard` as in `epoch`."""
+        """The batches of all epochs, from a given step on, as an endless `tf.data.Dataset`.
+
+        Args:
+            start_step: The step to begin at, from 0; each epoch has `counts.batches` steps.
+            shard: As in `epoch`.
+
+        Raises:
+            ValueError: If there are no pairs to batch.
+        """
         if not self.counts.batches:
             raise ValueError(f"There is nothing to batch: {self.counts}.")
         return self._dataset(start_step, None, shard)
@@ -234,7 +249,7 @@ class Batches:
         index = np.flatnonzero(kept)
         times = np.array(self.weights)[self._encoded.corpus[index]]
         index = np.repeat(index, times).astype(np.int32)
-        # As many batches in each epoch, whatever the changed sources' lengths.
+        # The same number of batches in each epoch, whatever the lengths of the changed sources.
         epochs = range(CYCLE if self.kinds else 1)
         cuts = (self._cut(self._lengths(index, epoch))[1] for epoch in epochs)
         batches = max(map(len, cuts)) + 1 if len(index) else 0
@@ -265,7 +280,7 @@ class Batches:
         return np.array([phase(seed, i) for i in range(len(self._encoded))], np.int8)
 
     def _sources(self, index, epoch):
-        """Which side of the encoded pairs each pair's source is: 0, or one that is changed."""
+        """The side of the encoded pairs to use as source: 0, or that of a changed source."""
         if not self.kinds:
             return np.zeros_like(index)
         sides = np.zeros(CYCLE, int)
@@ -281,9 +296,9 @@ class Batches:
         return self._encoded.lengths[index[:, None], sides]
 
     def _cut(self, lengths, batches=0):
-        """The order of pairs in batches, and where to cut it: the same places for any order.
+        """The order of the pairs in batches, and where to cut it; the cuts depend on lengths only.
 
-        The largest batches are halved until there are so many.
+        The largest batches are halved until there are at least `batches`.
         """
         buckets = np.array(_bucket_lengths(self.max_length))
         bucket = np.searchsorted(buckets, lengths.max(axis=1)).astype(np.int16)
@@ -341,7 +356,7 @@ class Batches:
         part = index[shard::count]
         sides = [self._encoded.side(side, part) for side in (self._sources(part, epoch), 1)]
         if self.subword_sampling is not None:
-            # Drawn for all shards alike, so that a pair's does not depend on their number.
+            # Drawn for all shards alike, so that a pair's do not depend on the number of shards.
             longest = self._encoded.lengths[index].max()
             random = np.random.default_rng((self.seed or 0, epoch, place))
             uniform = random.random((2, len(index), longest))[:, shard::count]
@@ -356,7 +371,7 @@ class Batches:
         return self.tokenizer.sample(texts, self.subword_sampling, uniform, self.max_length)
 
     def _padded(self, rows, count):
-        """Lists of ids as int32 `[count, width]`, with padding where there is none."""
+        """Lists of ids as int32 `[count, width]`, padded, with rows of padding up to `count`."""
         width = self._round_up(max(map(len, rows), default=1))
         padded = np.full((count, width), self.tokenizer.padding_id, np.int32)
         for row, ids in zip(padded, rows, strict=False):

@@ -1,4 +1,4 @@
-"""Parallel text from wherever it lies: TFDS, a folder, a file, or the embedded phrasebook."""
+"""Parallel text from TensorFlow Datasets, a folder, a file, or the embedded phrasebook."""
 
 import codecs
 import itertools
@@ -34,11 +34,11 @@ def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -
 
             - `tfds:NAME`: a translation dataset of TensorFlow Datasets, such as
               `tfds:ted_hrlr_translate/pt_to_en`.
-            - A folder of `LANG.SPLIT.txt` or `SPLIT.LANG` files, a sentence a line, aligned.
-            - A `.tsv` file. If its first line names both languages, it is a header, whose column
-              `split`, if any, says each row's split, blank for `train`; otherwise its first two
-              columns are source and target. Without a column `split` the file is whatever split is
-              asked for.
+            - A folder of `LANG.SPLIT.txt` or `SPLIT.LANG` files, one sentence per line, aligned.
+            - A `.tsv` file. If its first line names both languages, it is a header; a column
+              `split`, if there is one, gives each row's split, blank for `train`. Otherwise its
+              first two columns are source and target. Without a column `split`, all rows are in
+              whatever split is asked for.
             - `phrasebook`: the embedded corpus, `pt` and `en`.
 
         source: Language code of the source.
@@ -46,12 +46,14 @@ def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -
         split: Name of the split, such as `train`, `validation` or `test`.
 
     Returns:
-        A `tf.data.Dataset` of pairs of string scalars, in the corpus's order. Files are split on
-        newline bytes alone and checked, but never held, whole.
+        A `tf.data.Dataset` of pairs of string scalars, in the corpus's order. Files are split at
+        newline bytes only. They are checked as a whole at once, but never held in memory.
 
     Raises:
-        CorpusError: If there is no such corpus, language or split, or a file is malformed: sides
-            that do not align, a line that is blank or not UTF-8.
+        CorpusError: If there is no such corpus, language or split; if source and target are the
+            same; or if a file is malformed: the sides differ in length, or a line is blank or not
+            UTF-8.
+        ValueError: If `tfds:` is asked for and tensorflow_datasets is not installed.
 
     Example:
 
@@ -61,12 +63,14 @@ def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -
     """
     data = str(data)
     if source == target:
-        raise CorpusError(f"Source and target must differ. Received: {source!r} for both")
+        raise CorpusError(f"source and target must differ. Received: {source!r} for both")
     return _reader(data)(data, source, target, split)
 
 
 def has_split(data: str | os.PathLike, source: str, target: str, split: str) -> bool:
-    """Whether the corpus has a split; a `.tsv` file without a column `split` is all `train`.
+    """Whether the corpus has a split.
+
+    A `.tsv` file without a column `split` counts as `train` only.
 
     Example:
 
@@ -129,7 +133,7 @@ def _tfds(data, source, target, split):
 
 
 def _tfds_splits(data, source, target):
-    """The splits of a prepared dataset; of another, those that datasets usually have."""
+    """The splits of a prepared dataset; for one that is not prepared, the usual ones."""
     import tensorflow_datasets as tfds
 
     splits = tfds.builder(data.removeprefix("tfds:")).info.splits
@@ -209,7 +213,7 @@ def _tsv_splits(data, source, target):
 
 
 def _rows(data, source, target):
-    """The rows of a `.tsv` file: source, target, and the split, None without such a column."""
+    """The rows of a `.tsv` file: source, target, and the split (None without such a column)."""
     header = next(_lines(data), b"").decode().split("\t")
     if (source in header) != (target in header):
         missing = target if source in header else source
@@ -237,7 +241,7 @@ def _rows(data, source, target):
 
 
 def _lines(path):
-    """The lines of a file, checked, without their ends; split on newline bytes alone.
+    """The lines of a file, checked, without line ends; split at newline bytes only.
 
     `tf.data.TextLineDataset` would also drop each carriage return inside a line.
     """
@@ -251,7 +255,7 @@ def _lines(path):
 
 
 def _dataset(pairs):
-    """A dataset of the pairs that a function's iterator gives."""
+    """A dataset of the pairs from the iterator that a function returns."""
 
     def chunks():  # Each step from Python to TensorFlow costs far more than a pair.
         iterator = iter(pairs())
@@ -266,9 +270,10 @@ def _dataset(pairs):
 
 
 def untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """The dataset without tf.data's tuner.
+    """The dataset without tf.data's autotuning.
 
-    An iterator that is tuned ends only when the tuner looks next, up to 10 s after 10 s of work.
+    With it, an iterator ends only when the tuner wakes up again: up to 10 s late after 10 s of
+    work.
     """
     options = tf.data.Options()
     options.autotune.enabled = False
@@ -280,10 +285,11 @@ def _check_text(line, path, number):
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise CorpusError(
-            f"{path}:{number} is not UTF-8 (byte {error.start + 1} of the line): convert the file."
+            f"{path}:{number} is not UTF-8 (byte {error.start + 1} of the line): convert the file "
+            "to UTF-8."
         ) from None
     if not text or text.isspace():
-        raise CorpusError(f"{path}:{number} is blank: take the pair out of both sides.")
+        raise CorpusError(f"{path}:{number} is blank: remove this pair from both sides.")
 
 
 def _check_languages(data, languages, source, target):

@@ -17,25 +17,26 @@ _CHUNK = 1024  # Pairs tokenized by one call.
 
 
 class EncodedPairs:
-    """Sentence pairs, tokenized once into temporary files; any of them are at hand, in any order.
+    """Sentence pairs, tokenized once into temporary files, for random access.
 
-    Memory holds but some 30 bytes a pair, however long it is, and 12 more for each kind of change.
+    Memory holds only some 30 bytes per pair, however long it is, and 12 more for each kind of
+    change.
 
     Args:
         pairs: `tf.data.Dataset` of pairs of strings, or a list of them.
         tokenizer: A `Tokenizer`, or another `BaseTokenizer`.
-        directory: Folder for the files, which have no name and go with the object; None for the
-            system's temporary folder.
-        languages: Of a tokenizer with languages, the codes of the source's and the target's.
-        kinds: Kinds of changes that sources are kept with too, as `augmented` has them.
+        directory: Folder for the files, which have no name and are deleted with the object; None
+            for the system's temporary folder.
+        languages: For a tokenizer with languages, the codes of the source's and the target's.
+        kinds: Kinds of changes, as in `augmented`; a changed source of each kind is stored too.
         seed: Seed of these changes.
 
     Attributes:
-        lengths: int32 `[pairs, 2 + kinds]`: the tokens of source, target and each changed source,
-            special ones too.
-        blank: Boolean, likewise: where a side has nothing but special tokens.
-        corpus: `[pairs]`: which of the datasets each pair is from.
-        keys: int64 `[pairs]`: the same number for the same pair.
+        lengths: int32 `[pairs, 2 + kinds]`: the numbers of tokens of source, target and each
+            changed source, special tokens included.
+        blank: Boolean `[pairs, 2 + kinds]`: whether a side has nothing but special tokens.
+        corpus: int16 `[pairs]`: the index of the dataset that each pair is from.
+        keys: int64 `[pairs]`: a hash of each pair.
     """
 
     def __init__(
@@ -110,18 +111,18 @@ class EncodedPairs:
 
     @property
     def fingerprints(self) -> list[dict]:
-        """Of each dataset its number of `pairs`, and `sha256` of them all in their order."""
+        """For each dataset a dict of its number of `pairs` and the `sha256` of them in order."""
         return [
             {"pairs": len(keys), "sha256": hashlib.sha256(keys.astype("<i8").tobytes()).hexdigest()}
             for keys in np.split(self.keys, np.cumsum(self._sizes)[:-1])
         ]
 
     def side(self, side: int | np.ndarray, index: np.ndarray) -> list[np.ndarray]:
-        """The ids of one side of some pairs, a list of int32 arrays.
+        """The ids of one side of the pairs at `index`, a list of int32 arrays.
 
         Args:
-            side: 0 for the source, 1 for the target, from 2 on for the changed sources; or an array
-                of such, one for each of the pairs.
+            side: 0 for the source, 1 for the target, from 2 on for the changed sources; or an
+                array with one such number for each of the pairs.
             index: Indices of pairs.
         """
         side = np.broadcast_to(side, index.shape)
@@ -134,7 +135,7 @@ class EncodedPairs:
 
 
 def _augmented(sources, kind, seed, first):
-    """Byte strings, of which the first is the source of pair `first`, changed."""
+    """Applies a kind of change to byte strings; `first` is the index of the first one's pair."""
     texts = (source.decode("utf-8", "surrogateescape") for source in sources)
     changed = (augmented(text, kind, seed, i) for i, text in enumerate(texts, start=first))
     return [text.encode("utf-8", "surrogateescape") for text in changed]

@@ -1,9 +1,9 @@
-"""Beam search and sampling over any step function; greedy search is a beam of one.
+"""Beam search and sampling over any step function; greedy search is beam search with one beam.
 
-The cache of a step function need not be reordered. At each position the beams stand side by side in
-it, and a table of which beam each hypothesis descends from says, as an attention mask, which
-entries are its own. Only that table and the tokens are reordered when beams are chosen; and what a
-step function wants reordered too, by a function of its own.
+The cache of a step function need not be reordered. At each position it holds the entries of all
+beams side by side. A table of each hypothesis's ancestors becomes an attention mask that selects
+the entries of that hypothesis. Only this table and the tokens are reordered when beams are chosen.
+A step function whose cache must be reordered too gives a function `reorder`.
 """
 
 from collections.abc import Callable
@@ -13,20 +13,20 @@ import tensorflow as tf
 
 from keras_mt.options import SearchOptions
 
-# The log-probability of what is impossible, and the score where there is no hypothesis: finite, so
-# that no arithmetic on it gives NaN.
+# The log-probability of an impossible token, and the score where there is no hypothesis. It is
+# finite, so that arithmetic on it never gives NaN.
 NO_HYPOTHESIS = -1e9
 
 
 class Hypotheses(NamedTuple):
-    """What a search found, best first.
+    """The hypotheses that a search found, best first.
 
     Attributes:
         tokens: int32 `[batch, n_best, length]`: the generated tokens, with the end where there is
             one, then padding.
-        scores: float32 `[batch, n_best]`: log-probability divided by length ** length_penalty,
-            where repetitions count with their penalty; `NO_HYPOTHESIS` where there are fewer than
-            n_best hypotheses.
+        scores: float32 `[batch, n_best]`: log_prob / length ** length_penalty, where the
+            log-probability includes the repetition penalty; `NO_HYPOTHESIS` where there are fewer
+            than `n_best` hypotheses.
         lengths: int32 `[batch, n_best]`: number of tokens, with the end where there is one.
 
     Example:
@@ -42,19 +42,19 @@ class Hypotheses(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """The sentences still searched; `length` tokens of each have been generated.
+    """The sentences that are still searched; `length` tokens of each have been generated.
 
-    A field in brackets may be (), where it was not asked for.
+    An optional field is a tuple of one element, or () where it is not used.
     """
 
     index: tf.Tensor  # [rows]: the sentence's place in the batch
     max_length: tf.Tensor  # [rows]
     prefix: tuple  # ([rows, prefix_length], [rows]): tokens to begin with, and how many
     forced: tuple  # ([rows],): how many of the prefix's tokens cost nothing
-    own: tuple  # (dict of [rows],): options that are each row's own
+    own: tuple  # (dict of [rows],): each row's own options
     seeds: tuple  # ([rows],)
     tokens: tf.Tensor  # [rows, beams, length]
-    ancestors: tf.Tensor  # [rows, beams, length]: whose cache entry at each position is its own
+    ancestors: tf.Tensor  # [rows, beams, length]: the beam whose cache entry it uses at a position
     log_probs: tf.Tensor  # [rows, beams]
     finished: Hypotheses  # [rows, n_best, length], [rows, n_best], [rows, n_best]
     done: tf.Tensor  # [rows]
@@ -62,7 +62,7 @@ class _Rows(NamedTuple):
 
 
 class _Continuations(NamedTuple):
-    """Hypotheses that are a token longer, best first."""
+    """Hypotheses extended by one token, best first."""
 
     log_probs: tf.Tensor  # [rows, count]
     parents: tf.Tensor  # [rows, count]: the beam that each continues
@@ -70,7 +70,7 @@ class _Continuations(NamedTuple):
 
 
 class _Ids(NamedTuple):
-    """Tokens with a meaning."""
+    """The ids of special tokens."""
 
     bos: int
     eos: int
@@ -96,60 +96,69 @@ def beam_search(
     observe: Callable | None = None,
     **options: Any,
 ) -> Hypotheses:
-    """Finds the most probable token sequences, or samples some.
+    """Finds the most probable token sequences by beam search, or samples sequences.
 
-    At each step the beams' best continuations are ranked together. Those among the first
-    `beam_size` that end are set aside with their score, `log_prob / length ** length_penalty`,
-    where the length counts the end; the first `beam_size` that do not end live on. A sequence that
-    reaches its maximum length is set aside as it is. A row is done when no live hypothesis can
-    still beat the worst of the `n_best` kept, whatever it grows into, or before that as
-    `early_stopping` says; done rows leave the batch as soon as they are a quarter of it.
+    At each step the best continuations of all beams of a row are ranked together. Of the first
+    `beam_size`, those that end are set aside as finished, with the score
+    `log_prob / length ** length_penalty`, where the length counts the end. The first `beam_size`
+    continuations that do not end live on. A sequence that reaches its maximum length is set aside
+    as it is. A row is done when no live hypothesis can still beat the worst of the `n_best` kept,
+    however it continues, or earlier if `early_stopping` says so. Done rows are removed from the
+    batch as soon as they are a quarter of it.
 
-    With a `temperature` each of `n_best` hypotheses draws its own continuation instead. What a row
-    draws depends on the options' seed and its own, and not on the rest of the batch; scores are of
-    the model's own probabilities.
+    With a `temperature`, each of `n_best` hypotheses samples its own continuation instead. What a
+    row samples depends on the options' `seed` and the row's own seed, not on the rest of the batch.
+    Scores are computed from the model's probabilities, without the temperature.
 
     Args:
-        step: Function `(tokens, position, cache, mask) -> (logits, cache)`: from int32 tokens
+        step: Function `(tokens, position, cache, mask) -> (logits, cache)`. It takes int32 tokens
             `[rows, beams]` at `position`, the cache of the positions before, and a boolean mask
-            `[rows, beams, (position + 1) * beams]` (None for one beam) of the cache entries, the
-            new ones last, that belong to each beam, to float logits `[rows, beams, vocab_size]`
-            and the cache with `beams` entries more. A logit of -inf is of an impossible token.
+            `[rows, beams, (position + 1) * beams]` (None for one beam), which is true for the cache
+            entries that belong to each beam; the entries of this step come last. It returns float
+            logits `[rows, beams, vocab_size]` and the cache with `beams` more entries. A logit of
+            -inf marks an impossible token.
         cache: The cache before the first step: any nest of tensors whose first axis is the batch.
-            Axes that grow must be of size 0. Or a function from the number of beams to it.
-        max_length: Integers `[batch]`: the most tokens to generate, with the end. 0: nothing.
+            Axes that grow must be of size 0. Or a function from the number of beams to such a
+            cache.
+        max_length: Integers `[batch]`: the most tokens to generate, with the end; 0 generates
+            nothing.
         prefix: The tokens that each hypothesis begins with, which count in its length and its
             log-probability: ragged integers `[batch, (length)]`, or integers `[batch, length]`.
-        forced_length: Integers `[batch]`: how many tokens of the prefix cost nothing; they count in
-            the length all the same. None for none.
+            None for none.
+        forced_length: Integers `[batch]`: how many tokens of the prefix have log-probability 0;
+            they count in the length all the same. None for none.
         row_options: A dict of the rows' own `beam_size` and `n_best`, integers `[batch]`, and
-            `length_penalty`, floats `[batch]`; None where all have those of `options`, which else
-            are the greatest. There are as many beams as the widest row has.
-        row_seeds: Integers `[batch]`, to sample with; None for each row's place in the batch.
-        reorder: Function `(cache, parents) -> cache`, with parents int32 `[rows, beams]`: the cache
-            of the hypotheses that live on, each of which continues its parent; None where the step
-            function goes by its mask.
-        normalize: Whether `step` returns logits; False for log-probabilities.
+            `length_penalty`, floats `[batch]`; the `beam_size` and `n_best` of `options` are then
+            upper bounds. None if all rows have those of `options`. There are as many beams as the
+            widest row has.
+        row_seeds: Integers `[batch]`, the rows' seeds for sampling; None for each row's index in
+            the batch.
+        reorder: Function `(cache, parents) -> cache`, with parents int32 `[rows, beams]`: returns
+            the cache of the hypotheses that live on, each of which continues its parent. None if
+            the step function uses its mask instead.
+        normalize: Whether `step` returns logits; False if it returns log-probabilities.
         bos_id: The token before the first.
         eos_id: The token that ends a hypothesis.
-        padding_id: The token that fills up `Hypotheses.tokens`.
-        forbidden_ids: Tokens never to generate; None means the padding and the start, but not the
-            end.
-        observe: Function `(continuations, live) -> None` that is told of each step, outside of a
-            `tf.function` alone: of the `log_probs`, `parents` and `tokens` `[rows, count]` that
-            were ranked, and of those `[rows, beams]` that live on. `search_tree` is made of them.
+        padding_id: The token that pads `Hypotheses.tokens`.
+        forbidden_ids: Tokens never to generate; None means the padding and the start, unless one of
+            them is the end.
+        observe: Function `(continuations, live) -> None` that is called after each step, only
+            outside of a `tf.function`. Both arguments have `log_probs`, `parents` and `tokens`:
+            `[rows, count]` for the continuations that were ranked, `[rows, beams]` for those that
+            live on. `search_tree` is built on it.
         **options: The fields of `SearchOptions`: `beam_size`, `n_best`, ...
 
     Returns:
-        `Hypotheses`.
+        `Hypotheses`, with as many per row as `n_best`.
 
     Raises:
-        ValueError: If an option is out of range, `max_length`, `prefix` or `row_options` are not
-            integers of their rank, or the end is forbidden.
+        ValueError: If an option is out of range, if `max_length`, `prefix`, `forced_length`,
+            `row_seeds` or an integer of `row_options` has another dtype or rank, or if `eos_id` is
+            forbidden.
 
     Reference:
-        Finished hypotheses, the ranking and the ends of a search are as in transformers' beam
-        search; the length penalty is Marian's and fairseq's.
+        Finished hypotheses, the ranking and the stopping criteria are as in transformers' beam
+        search; the length penalty is that of Marian and fairseq.
 
     Example:
 
@@ -209,7 +218,7 @@ def beam_search(
         return 4 * live > 3 * tf.size(rows.done)
 
     def advance(length, rows):
-        """Every hypothesis grows by a token."""
+        """Extends every hypothesis by a token."""
         ancestors = _with_themselves(rows.ancestors)
         single = isinstance(beams, int) and beams == 1
         logits, cache = step(
@@ -219,7 +228,7 @@ def beam_search(
             None if single else _ancestry_mask(ancestors),
         )
         rows = rows._replace(ancestors=ancestors, cache=cache)
-        # TensorFlow would cast once for each reshape that follows: this one it leaves in its place.
+        # Without ensure_shape, TensorFlow would move the cast behind each of the reshapes.
         logits = tf.ensure_shape(tf.cast(logits, tf.float32), (None, None, logits.shape[-1]))
         continuations = _continuations(logits, length, rows, beams, options, normalize, ids)
         rows, parents = _choose(rows, continuations, length + 1, beams, options, ids)
@@ -230,7 +239,7 @@ def beam_search(
         return length + 1, rows
 
     def search_on(length, rows, found):
-        """Searches until a quarter of the rows are done, and takes those out."""
+        """Searches until a quarter of the rows are done, and removes those."""
         length, rows = _while(enough_live, advance, (length, rows))
         found = _collect(found, rows, ids.padding)
         live = tf.where(~rows.done)[:, 0]
@@ -252,7 +261,7 @@ def beam_search(
 
 
 def _integers(name, values, rank):
-    """An int32 tensor of a list, an array or a tensor of integers."""
+    """An int32 tensor from a list, an array or a tensor of integers."""
     values = tf.convert_to_tensor(values)
     empty = values.shape.num_elements() == 0  # An empty list becomes floats.
     if values.shape.rank not in (rank, None) or not (values.dtype.is_integer or empty):
@@ -278,7 +287,7 @@ def _empty(batch, beams):
 
 def _first_log_probs(batch, beams, options):
     log_probs = tf.zeros((batch, beams))
-    if not options.samples:  # All beams begin alike: one will do.
+    if not options.samples:  # All beams begin alike: only the first may continue.
         log_probs += tf.one_hot(0, beams, on_value=0.0, off_value=NO_HYPOTHESIS)
     return log_probs
 
@@ -293,7 +302,7 @@ def _no_hypotheses(batch, n_best):
 
 def _continuations(logits, length, rows, beams, options, normalize, ids):
     """The continuations to choose from, `[rows, count]`."""
-    # Else the best ones', and the prefix's, will do.
+    # Otherwise only the best tokens, and those of the prefix, are normalized.
     if options.alters or (options.renormalize and rows.prefix):
         logits, normalize = tf.nn.log_softmax(logits) if normalize else logits, False
     values = _penalize_repetitions(logits, rows.tokens, options.repetition_penalty)
@@ -308,7 +317,7 @@ def _continuations(logits, length, rows, beams, options, normalize, ids):
     if options.samples:
         found = _samples(values, rows, beams, banned, length, options)
     else:
-        # Twice the beams are enough, since at most one continuation of a beam ends.
+        # Twice the beams are enough, since at most one continuation per beam ends.
         most = 2 * options.beams + banned.shape[0]
         found, normalizer = _best_continuations(
             values, rows.log_probs, banned, beams, most, normalize
@@ -322,10 +331,10 @@ def _continuations(logits, length, rows, beams, options, normalize, ids):
 
 
 def _choose(rows, continuations, length, beams, options, ids):
-    """Sets aside the continuations that end, and lets the best others live on.
+    """Sets aside the continuations that end; the best of the others live on.
 
     Returns:
-        The rows, and which beam each of theirs continues, int32 `[rows, beams]`.
+        The rows, and the parent beam of each of their hypotheses, int32 `[rows, beams]`.
     """
     log_probs, parents, last = continuations
     tokens = tf.gather(rows.tokens, parents, batch_dims=1)
@@ -357,7 +366,7 @@ def _choose(rows, continuations, length, beams, options, ids):
 
 
 def _is_over(best, finished, length, penalty, rows, options):
-    """Which rows are done by their finished scores and the best log-probability that lives on."""
+    """Which rows are done, given their finished scores and the best live log-probability."""
     worst = finished[:, -1]
     if rows.own:
         deciding = own = rows.own[0]["n_best"]
@@ -367,7 +376,7 @@ def _is_over(best, finished, length, penalty, rows, options):
         worst = tf.gather(finished, deciding - 1, batch_dims=1)
     if options.early_stopping is True and not options.exhaustive:
         return worst > NO_HYPOTHESIS / 2
-    # The best that a live hypothesis can still reach: nothing more lost, at the greatest length.
+    # The best score that a live hypothesis can reach: at the greatest length, at no further cost.
     longest = tf.cast(rows.max_length if options.exhaustive else length, tf.float32)
     return worst >= best / longest**penalty
 
@@ -382,13 +391,13 @@ def _alive(log_probs, rows, options):
 
 
 def _last_tokens(tokens, bos_id):
-    # [rows, beams, length] -> [rows, beams]; the start where there is none yet
+    # [rows, beams, length] -> [rows, beams]; the start token before the first step
     start = tf.fill(tf.concat([tf.shape(tokens)[:2], [1]], 0), bos_id)
     return tf.concat([start, tokens], axis=-1)[..., -1]
 
 
 def _with_themselves(ancestors):
-    # [rows, beams, length] -> [rows, beams, length + 1]: at the new position each beam is its own
+    # [rows, beams, length] -> [rows, beams, length + 1]: each beam uses its own new cache entry
     shape = tf.shape(ancestors)
     themselves = tf.broadcast_to(tf.range(shape[1])[None, :, None], (shape[0], shape[1], 1))
     return tf.concat([ancestors, themselves], axis=-1)
@@ -402,11 +411,13 @@ def _ancestry_mask(ancestors):
 
 
 def _best_continuations(values, log_probs, banned, beams, most, normalize):
-    """The best continuations of all beams, twice as many as there are beams, and what makes
-    log-probabilities of the values, to be taken from them: `[rows, beams, 1]`, or 0.
+    """The best continuations of all beams, twice as many as there are beams, and the normalizer.
 
-    The best of each beam are taken first, since the vocabulary is wide and the beams are few.
-    `banned` tokens are struck out after that, so a few more are taken: `most` with the most beams.
+    The normalizer, `[rows, beams, 1]` or 0, is subtracted from the values to get log-probabilities.
+
+    The best of each beam are taken first, since the vocabulary is large and the beams are few.
+    `banned` tokens are struck out afterwards, so a few more are taken: `most`, which is enough for
+    the greatest number of beams.
     """
     rows, vocab_size = tf.shape(values)[0], values.shape[-1]
     count, each = 2 * beams, min(most, vocab_size)
@@ -427,16 +438,16 @@ def _best_continuations(values, log_probs, banned, beams, most, normalize):
 
 
 def _possible(log_probs):
-    # NaN is of a beam all of whose logits are -inf, or of a model that has gone wrong.
+    # NaN comes from a beam all of whose logits are -inf, or from a model that has diverged.
     return tf.where(log_probs > NO_HYPOTHESIS, log_probs, NO_HYPOTHESIS)
 
 
 def _top_k(values, count, longest=64):
-    """`tf.math.top_k`, by way of the chunks of the last axis with the greatest maxima.
+    """`tf.math.top_k`, computed only in the chunks of the last axis with the greatest maxima.
 
-    No other chunk can hold one of the best, and most of a vocabulary is passed over at the speed of
-    a maximum; then most of those chunks, by shorter ones. Of values of -inf another place may be
-    returned, and the dtype's least value.
+    No other chunk can hold one of the best values, so most of the vocabulary costs no more than a
+    maximum. Within those chunks the same is done with shorter ones. For values of -inf, another
+    index and the dtype's least value may be returned.
     """
     size = values.shape[-1]
     chunk = next((c for c in range(longest, longest // 2, -1) if size % c == 0), longest)
@@ -455,25 +466,25 @@ def _top_k(values, count, longest=64):
     best, place = _top_k(values, count, longest // 8)
     chosen = tf.gather(chosen, place // chunk, batch_dims=2)
     place = chosen * chunk + place % chunk
-    if size % chunk:  # The padding is better than -inf.
+    if size % chunk:  # The padding is greater than -inf.
         place = tf.minimum(place, size - 1)
     return best, place
 
 
 def _log_normalizer(logits, best, tokens):
-    """`logsumexp(logits)`, `[rows, beams, 1]`, by way of the probability of the best token.
+    """`logsumexp(logits)`, `[rows, beams, 1]`, from the probability of the best token.
 
-    oneDNN has softmax as one wide operation; the exponentials and sums of logsumexp are narrow.
+    oneDNN computes softmax as one vectorized operation, which is faster than logsumexp.
     """
     probability = tf.gather(tf.nn.softmax(logits), tokens[..., :1], batch_dims=2)
     return best[..., :1] - tf.math.log(probability)
 
 
 def _samples(log_probs, rows, beams, banned, length, options):
-    """A continuation of each beam, drawn: the Gumbel-max trick on the kept log-probabilities."""
+    """Samples a continuation of each beam, by the Gumbel-max trick on the log-probabilities."""
     vocab_size = log_probs.shape[-1]
     is_banned = tf.reduce_any(tf.range(vocab_size)[:, None] == banned, axis=-1)
-    # Below whatever a temperature makes of a log-probability.
+    # Below any log-probability, whatever the temperature.
     lowest = log_probs.dtype.min
     values = tf.where(is_banned, lowest, log_probs / options.temperature)
     if options.top_k:
@@ -488,7 +499,7 @@ def _samples(log_probs, rows, beams, banned, length, options):
     uniform = _uniform(options.seed, rows.seeds[0], length, beams, vocab_size)
     chosen = tf.argmax(values - tf.math.log(-tf.math.log(uniform)), axis=-1, output_type=tf.int32)
     drawn = tf.gather(log_probs, chosen, batch_dims=2) + rows.log_probs
-    # All that is not banned may be impossible.
+    # It may be that all tokens that are not banned are impossible.
     drawn = tf.where(tf.gather(values, chosen, batch_dims=2) > lowest, drawn, NO_HYPOTHESIS)
     return _Continuations(drawn, _own_beams(drawn), chosen)
 
@@ -498,10 +509,11 @@ def _keep(values, worst):
 
 
 def _uniform(seed, row_seeds, length, beams, vocab_size):
-    """Random numbers in (0, 1), `[rows, beams, vocab_size]`, of each row's own seed.
+    """Random numbers in (0, 1), `[rows, beams, vocab_size]`, from each row's own seed.
 
-    TensorFlow's stateless generators take one seed for a whole tensor, in which a row's numbers
-    would depend on its place. These are a hash of the two seeds, the position, beam and token.
+    TensorFlow's stateless generators take one seed for a whole tensor, so that a row's numbers
+    would depend on its place in the batch. These are a hash of both seeds, the position, the beam
+    and the token.
     """
     state = _hash(tf.constant(seed), row_seeds)  # [rows]
     state = _hash(_hash(state, length)[:, None], tf.range(beams))
@@ -511,7 +523,7 @@ def _uniform(seed, row_seeds, length, beams, vocab_size):
 
 
 def _hash(state, number):
-    """Mixes int32 numbers into a state of 32 bits, by Wellons's lowbias32, twice."""
+    """Mixes int32 numbers into a 32-bit state, with Wellons's lowbias32 applied twice."""
     state, number = (
         x if x.dtype == tf.uint32 else tf.bitcast(tf.cast(x, tf.int32), tf.uint32)
         for x in (state, number)
@@ -533,7 +545,7 @@ def _own_beams(log_probs):
 
 
 def _with_prefix(continuations, logits, normalizer, rows, beams, length):
-    """The continuations, but where the prefix goes on, its token after each beam."""
+    """The continuations; within the prefix, each beam continues with the prefix's token instead."""
     prefix, prefix_length = rows.prefix
     token = tf.pad(prefix, ((0, 0), (0, 1)))  # [rows, prefix_length + 1]
     token = tf.gather(token, tf.minimum(length, tf.shape(prefix)[1]), axis=1)  # [rows]
@@ -546,7 +558,7 @@ def _with_prefix(continuations, logits, normalizer, rows, beams, length):
 
 
 def _instead(continuations, log_probs, tokens, chosen, beams):
-    """The continuations, but in the `chosen` rows each beam's token of `[rows, beams]` alone."""
+    """The continuations; in the `chosen` rows, each beam only with its one token in `tokens`."""
     missing = ((0, 0), (0, tf.shape(continuations.tokens)[1] - beams))
     given = _Continuations(
         tf.pad(log_probs, missing, constant_values=NO_HYPOTHESIS),
@@ -560,7 +572,7 @@ def _instead(continuations, log_probs, tokens, chosen, beams):
 
 
 def _penalize_repetitions(log_probs, tokens, penalty):
-    """Log-probabilities of tokens that a hypothesis has already, times the penalty."""
+    """Multiplies the log-probabilities of tokens that a hypothesis already has by the penalty."""
     if penalty == 1.0:
         return log_probs
     penalized = tf.gather(log_probs, tokens, batch_dims=2) * penalty
@@ -568,18 +580,18 @@ def _penalize_repetitions(log_probs, tokens, penalty):
 
 
 def _forbid_repeats(log_probs, tokens, size):
-    """Strikes out the tokens that would repeat `size` tokens in a row."""
+    """Strikes out the tokens that would repeat a sequence of `size` tokens."""
     if not size:
         return log_probs
     length = tf.shape(tokens)[2]
     before = size - 1
-    windows = tf.maximum(length - before, 0)  # Places where so many tokens, and one more, stand.
+    windows = tf.maximum(length - before, 0)  # Number of windows of `size` tokens.
     last = tokens[..., tf.maximum(length - before, 0) :]
     repeated = tf.ones_like(tokens[..., :windows], tf.bool)
     for i in range(before):
         repeated &= tokens[..., i : i + windows] == last[..., i : i + 1]
     followers = tokens[..., before : before + windows]
-    # A token may follow here and there: the least of its values holds.
+    # A token may follow several windows: the least of its values holds.
     values = tf.where(repeated, NO_HYPOTHESIS, log_probs.dtype.max)
     return tf.tensor_scatter_nd_min(log_probs, _places(followers), values)
 
@@ -593,7 +605,7 @@ def _places(tokens):
 
 
 def _set_aside(finished, padding_id, tokens, scores, ended):
-    """The best of the finished hypotheses and of those new ones that ended."""
+    """The best of the finished hypotheses and of the new ones that ended."""
     length = tf.fill(tf.shape(scores), tf.shape(tokens)[2])
     kept = tf.pad(finished.tokens, ((0, 0), (0, 0), (0, 1)), constant_values=padding_id)
     scores = tf.concat([finished.scores, tf.where(ended, scores, NO_HYPOTHESIS)], axis=1)
@@ -606,7 +618,7 @@ def _set_aside(finished, padding_id, tokens, scores, ended):
 
 
 def _collect(found, rows, padding_id):
-    """What was found for the whole batch, with the rows' at their places."""
+    """The hypotheses found for the whole batch, updated with those of these rows."""
     longer = tf.shape(rows.finished.tokens)[2] - tf.shape(found.tokens)[2]
     longer = tf.pad(found.tokens, ((0, 0), (0, 0), (0, longer)), constant_values=padding_id)
     # By a gather: LiteRT has no dynamic_stitch, and tokens without a length cannot be scattered.
@@ -618,7 +630,7 @@ def _collect(found, rows, padding_id):
         found._replace(tokens=longer),
         rows.finished,
     )
-    # What is no hypothesis has the tokens of one that did not end.
+    # A place without a hypothesis holds the tokens of one that did not end.
     there = found.scores > NO_HYPOTHESIS
     return Hypotheses(
         tf.where(there[..., None], found.tokens, padding_id),

@@ -1,4 +1,4 @@
-"""What a search looked at: the tree of its hypotheses, those that it gave up among them."""
+"""The tree of all hypotheses that a search considered, including those that it pruned."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,16 +10,17 @@ from keras_mt.options import SearchOptions
 
 
 class SearchNode(NamedTuple):
-    """A hypothesis that a search looked at.
+    """A hypothesis that a search considered.
 
     Attributes:
-        token: Its last token; of a translator's search the piece, a str.
-        parent: The place in the list of the hypothesis that it continues; None at the beginning.
+        token: Its last token, an int; in the tree of a `Translator` the piece, a str.
+        parent: The index in the list of the hypothesis that it continues; None for the first
+            token.
         length: Its number of tokens, with the end where there is one.
-        log_prob: That of all its tokens.
+        log_prob: The log-probability of all its tokens.
         fate: `"kept"`: it was among those that live on; `"finished"`: it was set aside with its
-            score; `"pruned"`: it was among the best continuations, and others were better.
-        score: Of a finished one, log_prob / length ** length_penalty; else None.
+            score; `"pruned"`: it was among the best continuations, but others were better.
+        score: log_prob / length ** length_penalty of a finished one; else None.
 
     Example:
 
@@ -39,24 +40,24 @@ class SearchNode(NamedTuple):
 def search_tree(
     step: Callable, cache: Any, max_length: Any, *, eos_id: int = 3, **arguments: Any
 ) -> list[SearchNode]:
-    """What a beam search for one sequence kept, finished and pruned at each step.
+    """Runs a beam search for one sequence and records what it kept, finished and pruned.
 
-    It is the search of `beam_search`, looked at: the finished node with the best score is what that
-    returns. At each step it ranks twice as many continuations as there are beams, and these are
-    the nodes.
+    The search is that of `beam_search`: the finished node with the best score is the hypothesis
+    that it returns. At each step it ranks twice as many continuations as there are beams, and these
+    are the nodes.
 
     Args:
         step: As in `beam_search`; called eagerly.
         cache: As in `beam_search`, of a batch of one.
-        max_length: Integers `[1]`.
+        max_length: Integers `[1]`: the most tokens to generate, with the end.
         eos_id: The token that ends a hypothesis.
-        **arguments: The others of `beam_search`, `row_options` excepted.
+        **arguments: The other arguments of `beam_search`, but for `row_options` and `observe`.
 
     Returns:
-        A list of `SearchNode`, the shorter before the longer, those of a length best first.
+        A list of `SearchNode`, sorted by length; nodes of the same length come best first.
 
     Raises:
-        ValueError: If the batch is not of one, or the call is inside of a `tf.function`.
+        ValueError: If the batch size is not 1, or the call is inside a `tf.function`.
 
     Example:
 
@@ -69,10 +70,11 @@ def search_tree(
     """
     max_length = tf.convert_to_tensor(max_length)
     if tf.inside_function():
-        raise ValueError("search_tree looks at values: call it outside of a tf.function.")
+        raise ValueError("search_tree needs tensor values: call it outside of a tf.function.")
     if max_length.shape != (1,):
         raise ValueError(
-            f"search_tree takes a batch of one. Received: max_length of shape {max_length.shape}"
+            "search_tree takes a batch of one, with max_length of shape (1,). "
+            f"Received: max_length of shape {max_length.shape}"
         )
     names = SearchOptions.__dataclass_fields__
     options = SearchOptions(**{n: value for n, value in arguments.items() if n in names})

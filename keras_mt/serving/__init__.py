@@ -1,4 +1,4 @@
-"""SavedModels for a server, and read back as a server reads them."""
+"""SavedModels for TensorFlow Serving, and a translator that runs them in Python."""
 
 from keras_mt.serving.saved_model import ExportedTranslator, find_saved_model
 

@@ -1,4 +1,4 @@
-"""A page to try an exported model on."""
+"""A web page to try out an exported model."""
 
 import os
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _MOST_CHARACTERS = 2000
 
 
 def page(directory: str | os.PathLike) -> Any:
-    """A Gradio page: a text, its best translations with their scores, and their alignments.
+    """A Gradio page: a text box, the best translations with their scores, and their alignments.
 
     `page(...).launch()` opens it. The address `?text=...` translates that text at once.
 
@@ -28,6 +28,7 @@ def page(directory: str | os.PathLike) -> Any:
         A `gradio.Blocks`.
 
     Raises:
+        FileNotFoundError: If there is no export at `directory`.
         ValueError: If Gradio is not installed.
     """
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
@@ -41,14 +42,14 @@ def page(directory: str | os.PathLike) -> Any:
         for name in ("source_language", "target_language")
         if exported.languages
     ]
-    translations(exported, "", codes)  # Nobody waits for a first run.
+    translations(exported, "", codes)  # So that the first user does not wait for the first run.
     if aligns:
         alignment(exported, "", "", codes)
     languages = [exported.card.get(side, side) for side in ("source", "target")]
     title = f"{exported.card.get('name', directory)}: {' to '.join(languages)}"
 
     def translate(text, *codes):
-        """The choices of the list, with the best chosen."""
+        """The list of translations, with the best one selected."""
         if len(text) > _MOST_CHARACTERS:
             raise gradio.Error(f"The text has more than {_MOST_CHARACTERS:,} characters.")
         found = translations(exported, text, codes) if text.strip() else []
@@ -95,12 +96,15 @@ def page(directory: str | os.PathLike) -> Any:
 def translations(
     exported: ExportedTranslator, text: str, codes: Sequence[str] = ()
 ) -> list[Hypothesis]:
-    """The best translations of a text, `Hypothesis`es of different texts; none where there is none.
+    """The best translations of a text, without duplicates; an empty list if there are none.
 
     Args:
         exported: An `ExportedTranslator`.
         text: A str.
-        codes: The source's and the target's language, of a model of several.
+        codes: The source's and the target's language code, for a model of several languages.
+
+    Returns:
+        A list of `Hypothesis`, best first.
     """
     tunable = exported.signatures["tunable"]
     beam_size = min(_BEAM_SIZE, tunable.structured_outputs["scores"].shape[1])
@@ -114,7 +118,7 @@ def translations(
     )
     found = as_hypotheses({name: tensor[0].numpy() for name, tensor in outputs.items()})
     best = {}
-    for hypothesis in found or []:  # Pieces of other kinds may make up the same text.
+    for hypothesis in found or []:  # Different pieces may make up the same text.
         best.setdefault(hypothesis.text, hypothesis)
     return list(best.values())
 
@@ -125,8 +129,8 @@ def alignment(
     """Words of a text and of its translation, and the attention between them.
 
     Returns:
-        Two lists of str and a float array `[target_words, source_words]`; nothing where the text
-        is over the model's limit.
+        Two lists of str and a float array `[target_words, source_words]`; all empty if the text is
+        over the model's limit.
     """
     outputs = exported.signatures["align"](
         text=tf.constant([text]), target=tf.constant([translation]), **_languages(codes)
@@ -147,8 +151,8 @@ def _languages(codes):
 
 
 def _words(pieces):
-    """Words, and which pieces each has, `[words, pieces]`; the last piece of all ends no word."""
-    end = pieces[-1] if pieces else None  # Where there are lines, each has one.
+    """Words, and which pieces each has, `[words, pieces]`; the end token belongs to no word."""
+    end = pieces[-1] if pieces else None  # If there are several lines, each has one.
     begins = [
         i == 0 or piece.startswith("▁") or end in pieces[i - 1 : i + 1]
         for i, piece in enumerate(pieces)

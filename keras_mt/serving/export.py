@@ -1,4 +1,4 @@
-"""Writes a translator as a SavedModel that TensorFlow Serving takes as it is."""
+"""Exports a translator as a SavedModel that stock TensorFlow Serving can load."""
 
 import dataclasses
 import functools
@@ -16,7 +16,7 @@ from keras_mt.translation import Translator
 from keras_mt.translation.frozen import Frozen
 from keras_mt.translation.graph import TranslationGraph
 
-# What stock TensorFlow Serving links of tensorflow_text; everything of TensorFlow itself it has.
+# The tensorflow_text ops in stock TensorFlow Serving, which has all ops of TensorFlow itself.
 _TEXT_OPS = {
     "SentencepieceDetokenizeOp",
     "SentencepieceIdToStringOp",
@@ -35,31 +35,31 @@ def export(
     warmup_texts: list[str] | None = None,
     confidence: bool = False,
 ) -> None:
-    """Writes a SavedModel of a translator; see `Translator.export` for what it holds.
+    """Exports a translator as a SavedModel; see `Translator.export` for its signatures.
 
-    Where the directory's name is a number, it is a version, and a server's configuration files are
-    written beside it unless they are there.
+    If the directory's name is a number, it is a version, and configuration files for a server are
+    written next to it unless they exist.
 
     Args:
         translator: The `Translator`.
         directory: The version folder to write, such as `saved_models/pt_en/1`.
         dtype: Dtype of the weights and of the computation: "float32", "bfloat16" or "float16".
         freeze: Whether to write the weights into the graph of `serving_default` as constants,
-            which TensorFlow packs for its products once instead of at each step. Faster, above all
-            in bfloat16 and in small batches, for several times the memory.
+            which TensorFlow packs for matrix products once instead of at each step. This is faster,
+            above all in bfloat16 and for small batches, but takes several times the memory.
         max_beam_size: The greatest `beam_size` and `n_best` that a request to `tunable` may ask
-            for; at least the translator's own.
-        card: Fields for the model's card, a dict: `license`, say.
-        warmup_texts: List of str for the requests that a server warms the model up with, of which
-            the first 64 are used; texts made of the tokenizer's words when None.
+            for; raised to the translator's own if that is greater.
+        card: Fields for the model card, a dict, such as `license`.
+        warmup_texts: List of str for the warm-up requests of a server, of which the first 64 are
+            used; None for texts made of the tokenizer's words.
         confidence: Whether to write a signature `confidence` too: `serving_default` with
             `mean_log_probs`, `worst_log_probs` (float32), `worst_tokens` (string), `loops` and
             `disproportionate` (boolean), `[batch, n_best]` each.
 
     Raises:
-        FileExistsError: If the directory is there already.
+        FileExistsError: If the directory exists.
         ValueError: If the graph has an op that TensorFlow Serving does not have, or the weights are
-            too large to be frozen.
+            too large to freeze.
     """
     check_absent(directory)
     directory = Path(directory).absolute()
@@ -75,7 +75,7 @@ def export(
     }
     if translator.languages:
         options |= {n: getattr(translator, n) for n in ("source_language", "target_language")}
-    # Before the work: it looks up what may not be there.
+    # Before the work, since it may fail on what is missing.
     card = {**server.card(translator, directory), "options": options, **(card or {})}
     models = [model.for_inference(dtype) for model in translator.models]
     variables = [variable for model in models for variable in model.variables]
@@ -86,7 +86,7 @@ def export(
     module.variables_ = [variable.value for variable in variables]
     module.tokenizer = translator.tokenizer
     directory.parent.mkdir(parents=True, exist_ok=True)
-    # Under a name that is no number, so that a server that watches the folder passes it over.
+    # The temporary name is not a number, so a server that watches the folder ignores it.
     with written_whole(directory) as temporary:
         tf.saved_model.save(module, temporary, signatures=functions)
         _check_ops(temporary)
@@ -103,7 +103,7 @@ def export(
 
 
 def check_absent(directory: str | os.PathLike) -> None:
-    """Raises FileExistsError, with a name that is free, where an export would be overwritten."""
+    """Raises FileExistsError, which suggests a free name, if an export would be overwritten."""
     directory = Path(directory)
     if directory.exists():
         raise FileExistsError(
@@ -172,7 +172,7 @@ def _signatures(translator, models, max_beam_size, with_confidence):
     def signature(function, **dtypes):
         if translator.languages:
             dtypes |= {"source_language": tf.string, "target_language": tf.string}
-        # Nothing in them is for AutoGraph, which would take most of the time that tracing takes.
+        # Nothing in them needs AutoGraph, which would take most of the tracing time.
         specs = [tf.TensorSpec([None], dtype, name=name) for name, dtype in dtypes.items()]
         return tf.function(function, autograph=False, input_signature=specs)
 
@@ -214,7 +214,7 @@ def _check_ops(directory):
     saved_model = saved_model_pb2.SavedModel.FromString((directory / "saved_model.pb").read_bytes())
     ops = set()
     for graph in (meta_graph.graph_def for meta_graph in saved_model.meta_graphs):
-        functions = graph.library.function  # The list of ops in the file leaves out some of theirs.
+        functions = graph.library.function  # The file's list of ops lacks some of the functions'.
         nodes = [*graph.node, *(node for function in functions for node in function.node_def)]
         ops |= {node.op for node in nodes} - {function.signature.name for function in functions}
     foreign = sorted(ops - _TEXT_OPS - set(dir(tf.raw_ops)))

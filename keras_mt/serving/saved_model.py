@@ -1,4 +1,4 @@
-"""A SavedModel that `Translator.export` wrote, used from Python."""
+"""Translation in Python with a SavedModel that `Translator.export` wrote."""
 
 import functools
 import importlib.util
@@ -27,27 +27,29 @@ __all__ = ["ExportedTranslator", "find_saved_model"]
 
 
 class ExportedTranslator(BaseTranslator):
-    """Translates with an exported SavedModel alone; its options were fixed at the export.
+    """Translates with an exported SavedModel; its options were fixed at export.
 
     Args:
-        directory: A version folder, such as `saved_models/pt_en/1`, or the folder above it, which
-            means its newest version.
-        source_language, target_language: As of a `Translator`, in place of the export's.
+        directory: A version folder, such as `saved_models/pt_en/1`, or the folder above it, for
+            its newest version.
+        source_language, target_language: As for a `Translator`, in place of the export's.
 
     Attributes:
-        card: The model's card, a dict with the export's `options` among others.
+        card: The model card, a dict; its `options` are those of the export.
 
     Call arguments:
         texts: A str, a list of str, or a string tensor `[batch]`.
-        source_language, target_language: As of a `Translator`.
+        source_language, target_language: As for a `Translator`.
 
     Returns:
-        What a `Translator` returns: for a str a str, for a list a list of str (lists of them, of an
-        export with `n_best` above 1), for a tensor a string tensor `[batch, n_best]`.
+        As a `Translator`: for a str a str, for a list a list of str; for an export with `n_best`
+        above 1 a list of str and a list of lists of str. For a tensor a string tensor
+        `[batch, n_best]`.
 
     Raises:
         FileNotFoundError: If there is no SavedModel.
-        ValueError: If a language is unknown or not given, or the card that names them is missing.
+        ValueError: If a language is unknown or missing, or the card that lists them is missing; or
+            if prefixes are given, which an export does not take.
 
     Example:
 
@@ -92,7 +94,7 @@ class ExportedTranslator(BaseTranslator):
 
     @property
     def signatures(self) -> Mapping[str, Callable]:
-        """The functions of tensors by name."""
+        """The signatures by name: functions of tensors."""
         return self._model.signatures
 
     @functools.cached_property
@@ -125,19 +127,23 @@ class ExportedTranslator(BaseTranslator):
         target_language: Codes = None,
         confidence: bool = False,
     ) -> list[list[Hypothesis | AssessedHypothesis] | None]:
-        """As `Translator.hypotheses`; an export has neither prefixes nor token scores.
+        """As `Translator.hypotheses`, without prefixes and token scores.
 
-        A confidence it gives if it was exported with one.
+        `confidence` needs an export that was made with `confidence=True`.
+
+        Raises:
+            ValueError: As in `Translator.hypotheses`; or if prefixes, token scores or a confidence
+                are asked for that the export does not have.
         """
         _check_plain(prefixes, token_scores)
         if confidence and not self.gives_confidence:
             raise ValueError(
                 "This export gives no confidence: make it with `keras-mt export --confidence`, or "
-                "use the run."
+                "use the run folder."
             )
         texts = as_list("texts", texts)
         languages = self._languages(len(texts), source_language, target_language)
-        # Functions that are there already need no session beside them.
+        # If the signatures are loaded already, no session is needed besides.
         loaded = confidence or "_model" in self.__dict__
         name = "confidence" if confidence else "serving_default"
         signature = self.signatures[name] if loaded else texts and self._session
@@ -150,11 +156,13 @@ class ExportedTranslator(BaseTranslator):
 
 def _check_plain(prefixes, token_scores=False):
     if prefixes is not None or token_scores:
-        raise ValueError("An export takes no prefixes and gives no token scores: use the run.")
+        raise ValueError(
+            "An export takes no prefixes and gives no token scores: use the run folder."
+        )
 
 
 class _Session:
-    """`serving_default` in a session: the other functions are not read, and none is made Python's.
+    """Runs `serving_default` in a session, without loading any function into Python.
 
     Args:
         version: The version folder.
@@ -181,7 +189,7 @@ class _Session:
         with graph.as_default():
             tf.graph_util.import_graph_def(graph_def, name="")
         config = tf.compat.v1.ConfigProto()
-        # A second pass over the graph takes a second, and makes it no faster.
+        # A second pass of the graph optimizer takes a second, and makes the graph no faster.
         config.graph_options.rewrite_options.meta_optimizer_iterations = (
             rewriter_config_pb2.RewriterConfig.ONE
         )
@@ -190,7 +198,7 @@ class _Session:
         for name in begin:
             operation = graph.get_operation_by_name(name.partition(":")[0])
             self._session.run(operation, files if name == saver.restore_op_name else {})
-        # Batches that come side by side would each optimize the graph, in as much memory again.
+        # Otherwise concurrent first batches would each optimize the graph, in as much memory again.
         self(**{name: tf.constant([], tf.string) for name in self._inputs})
 
     def __call__(self, **inputs: tf.Tensor) -> dict[str, np.ndarray]:
@@ -199,7 +207,7 @@ class _Session:
 
 
 def _needed(graph_def, names):
-    """The nodes of a graph that these, and what they are made of, are."""
+    """The nodes of these names, and all nodes that they depend on."""
     nodes = {node.name: node for node in graph_def.node}
     names, found = list(names), {}
     while names:
@@ -211,7 +219,7 @@ def _needed(graph_def, names):
 
 
 def _functions(nodes, library):
-    """The functions that nodes call, and those that these call."""
+    """The functions that the nodes call, directly or through other functions."""
     functions = {function.signature.name: function for function in library.function}
     nodes, found = list(nodes), {}
     while nodes:
@@ -226,7 +234,7 @@ def _functions(nodes, library):
 
 
 def _load_text_ops():
-    """Registers SentencePiece's ops, without tensorflow_text's Python, which imports Keras."""
+    """Registers SentencePiece's ops without tensorflow_text's Python code, which imports Keras."""
     if "tensorflow_text" in sys.modules:
         return
     spec = importlib.util.find_spec("tensorflow_text")

@@ -1,4 +1,4 @@
-"""What a model server has beside the graph: warm-up requests, a model card, configurations."""
+"""The files of an export besides the graph: warm-up requests, model card, server configuration."""
 
 import importlib.metadata
 import json
@@ -13,7 +13,7 @@ from keras_mt.files import written_whole
 from keras_mt.text import BaseTokenizer
 from keras_mt.translation import Translator
 
-# The batches that the warm-up requests have, up to what batching.config lets a server put together.
+# The batch sizes of the warm-up requests, up to the max_batch_size of batching.config.
 _BATCH_SIZES = (1, 8, 64)
 
 _PACKAGES = ("keras_mt", "keras", "tensorflow", "tensorflow-text")
@@ -38,8 +38,8 @@ num_batch_threads {{ value: 2 }}
 _README = """\
 # {name}
 
-A translator for TensorFlow Serving, written by keras_mt. Each folder with a number is a version; a
-server that watches this folder serves the greatest.
+A translator for TensorFlow Serving, written by keras_mt. Each numbered folder is a version; a
+server that watches this folder serves the highest number.
 
 ```sh
 docker run -p 8500:8500 -p 8501:8501 -v "$PWD:/models/{name}" tensorflow/serving \\
@@ -47,26 +47,27 @@ docker run -p 8500:8500 -p 8501:8501 -v "$PWD:/models/{name}" tensorflow/serving
   --enable_batching --batching_parameters_file=/models/{name}/batching.config
 ```
 
-`models.config` names the model and its folder inside the container. To serve more models, give it
-more `config` blocks.
+`models.config` names the model and its folder inside the container. To serve more models, add more
+`config` blocks.
 
 `batching.config` lets the server put requests that arrive together into one batch:
 
-- `max_batch_size`: the most rows of such a batch, {batch}. A request that has more by itself is
-  refused (INVALID_ARGUMENT): raise it if yours do.
+- `max_batch_size`: the most rows of such a batch, {batch}. A single request with more rows is
+  refused (INVALID_ARGUMENT): raise the limit if yours have more.
 - `batch_timeout_micros`: how long a request waits for others, in microseconds. 0 is best when calls
-  come one at a time; up to some ten thousand when throughput counts.
-- `max_enqueued_batches`: full batches that wait before the server answers UNAVAILABLE.
-- `num_batch_threads`: batches that run side by side: as many as the processor has cores.
+  come one at a time; use up to about ten thousand when throughput counts.
+- `max_enqueued_batches`: how many full batches may wait before the server answers UNAVAILABLE.
+- `num_batch_threads`: how many batches run side by side. Set it to the number of cores.
 
-The products of a decoding step are small: a second batch beside the first uses a core better than
-more threads inside an operation. So start the server with `--tensorflow_intra_op_parallelism=1` and
-`--tensorflow_inter_op_parallelism` at the number of cores.
+The matrix products of a decoding step are small: a second core is better used for a second batch
+than for more threads inside an operation. So start the server with
+`--tensorflow_intra_op_parallelism=1` and `--tensorflow_inter_op_parallelism` set to the number of
+cores.
 
-`VERSION/assets.extra/` holds `tf_serving_warmup_requests`, which the server replays as it loads the
-version, so that no user waits for the first run of the graph; and `model_card.json`.
+`VERSION/assets.extra/` holds `tf_serving_warmup_requests`, which the server replays when it loads
+the version, so that no user waits for the first run of the graph; and `model_card.json`.
 
-These files are written once. Change them as you like: a later export leaves them alone.
+These files are written once. Change them as you like: later exports do not overwrite them.
 """
 
 
@@ -84,9 +85,9 @@ def write_assets(
         folder: The version folder.
         signatures: The `tf.function`s by name.
         texts: Sentences for the warm-up requests.
-        languages: The codes that the signatures take, if they take any.
-        max_beam_size: The greatest that `tunable` takes.
-        card: The model's card, a dict.
+        languages: The language codes that the signatures take; empty if they take none.
+        max_beam_size: The greatest `beam_size` that `tunable` takes.
+        card: The model card, a dict.
     """
     from tensorflow_serving.apis import prediction_log_pb2
 
@@ -106,12 +107,12 @@ def write_assets(
 
 
 def _request(name, function, texts, languages, beam_size):
-    """A PredictRequest to a signature, with options that it takes."""
+    """A PredictRequest to a signature, with the inputs that it takes."""
     from tensorflow_serving.apis import predict_pb2
 
     values = {
         "text": texts,
-        # An empty one asks `align` for the translation too.
+        # For an empty target, `align` translates the text first.
         "target": ["" if i % 2 == 0 else text for i, text in enumerate(texts)],
         "beam_size": [beam_size] * len(texts),
         "n_best": [1] * len(texts),
@@ -129,7 +130,7 @@ def _request(name, function, texts, languages, beam_size):
 
 
 def write_configurations(folder: Path) -> None:
-    """Writes a server's configuration into the folder of the versions, unless it is there."""
+    """Writes configuration files into the folder of the versions; existing files are kept."""
     texts = {
         "models.config": _MODELS.format(name=folder.name),
         "batching.config": _BATCHING,
@@ -142,7 +143,7 @@ def write_configurations(folder: Path) -> None:
 
 
 def sample_texts(tokenizer: BaseTokenizer, number: int = _BATCH_SIZES[-1]) -> list[str]:
-    """Texts of 3 to 20 words of the tokenizer's, for warm-up requests."""
+    """Texts of 3 to 20 words from the tokenizer's vocabulary, for warm-up requests."""
     begins = np.flatnonzero(tokenizer.begins_word)
     found = tokenizer.text(tf.RaggedTensor.from_tensor(tf.constant(begins, tf.int32)[:, None]))
     words = [word.decode("utf-8", "replace") for word in found.numpy()]
@@ -156,7 +157,7 @@ def sample_texts(tokenizer: BaseTokenizer, number: int = _BATCH_SIZES[-1]) -> li
 
 
 def card(translator: Translator, directory: Path) -> dict[str, Any]:
-    """What there is to know of an exported model; its language, data and quality from the run."""
+    """The model card of an export; languages, data and quality come from the run."""
     config = translator.models[0].get_config()
     tokenizer = translator.tokenizer
     return {
@@ -181,7 +182,7 @@ def card(translator: Translator, directory: Path) -> dict[str, Any]:
 
 
 def _version(name):
-    """A package's name and version; that of tensorflow-cpu, say, where it gives `tensorflow`."""
+    """A package's name and version; `tensorflow` may be installed as tensorflow-cpu, say."""
     if name == "tensorflow":
         return name, tf.__version__
     try:

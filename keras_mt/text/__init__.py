@@ -1,4 +1,4 @@
-"""Text to ids and back, and into sentences: all of it runs in the graph."""
+"""Tokenizers and sentence splitting, all of which run inside the graph."""
 
 from keras_mt.text.base import BaseTokenizer
 from keras_mt.text.pretrained import PretrainedTokenizer

@@ -1,4 +1,4 @@
-"""What a translator asks of a tokenizer."""
+"""The base class of tokenizers: what a translator needs of one."""
 
 import abc
 import os
@@ -12,33 +12,33 @@ import tensorflow as tf
 class BaseTokenizer(abc.ABC):
     """A tokenizer that a `keras_mt.Translator` can translate, score and export with.
 
-    What works on tensors is made of TensorFlow ops, as it becomes a part of the graph. Ids may
-    coincide: the start may be the padding or the end, and the end may be 0. They are told apart by
-    where they stand, and lengths are carried along.
+    Methods on tensors must use TensorFlow ops only, since they become part of the graph. Special
+    ids may coincide: the start may be the padding or the end, and the end may be 0. They are told
+    apart by their position, and lengths are passed along.
 
     Attributes:
-        padding_id: The id that fills up rows.
+        padding_id: The id that pads rows.
         bos_id: The id that a target begins with, before its first token.
         eos_id: The id that ends a target.
-        forbidden_ids: Ids that a translation never holds: the padding and the start, unless that is
-            the end too.
-        source_vocab_size, target_vocab_size: Numbers of ids; both are `vocab_size` unless a
-            tokenizer says otherwise.
-        languages: The codes of the languages that a request may name, such as `eng_Latn`; empty
-            where there is nothing to name. Where there are some, both sides are always named, and
-            by these alone; whatever they are, as many special ids are added.
-        description: What it is, in a few words, for the card of a model.
+        forbidden_ids: Ids that a translation never holds: by default the padding and the start,
+            unless one of them is the end.
+        source_vocab_size, target_vocab_size: Numbers of ids of the two sides; both are `vocab_size`
+            by default.
+        languages: The language codes that a request may name, such as `eng_Latn`; empty if there is
+            no choice. Otherwise every request names one for each side, and the number of special
+            ids must be the same for all languages.
+        description: A few words about the tokenizer, for the model card.
 
     Example:
 
-    >>> class Letters(BaseTokenizer):  # Each byte is a token.
-    ...     padding_id, bos_id, eos_id, vocab_size = 0, 1, 2, 256
+    >>> class Characters(BaseTokenizer):  # Each character is a token; some methods are left out.
+    ...     padding_id, bos_id, eos_id, vocab_size = 0, 1, 2, 0x110000
     ...     def pieces(self, strings):
-    ...         return tf.cast(tf.strings.bytes_split(strings).to_tensor(), tf.int32)
+    ...         return tf.strings.unicode_decode(strings, "UTF-8")
     ...     def text(self, ids):
-    ...         return tf.strings.reduce_join(self.id_to_string(ids), axis=-1)
+    ...         return tf.strings.unicode_encode(tf.ragged.boolean_mask(ids, ids > 2), "UTF-8")
     ...     def id_to_string(self, ids):
-    ...         return tf.gather([bytes([i]) for i in range(256)], ids)
+    ...         return tf.strings.unicode_encode(ids[..., tf.newaxis], "UTF-8")
     """
 
     padding_id: int = 0
@@ -68,7 +68,7 @@ class BaseTokenizer(abc.ABC):
 
     @abc.abstractmethod
     def pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
-        """Ids without special ones: what is counted against limits, and cut.
+        """The ids of texts without special ids: these are counted against limits, and cut.
 
         Args:
             strings: String tensor `[batch]`, UTF-8.
@@ -78,20 +78,20 @@ class BaseTokenizer(abc.ABC):
         """
 
     def target_pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
-        """The `pieces` of targets, where those of the two sides are not the same."""
+        """The `pieces` of targets; override it if the two sides have different vocabularies."""
         return self.pieces(strings)
 
     def marks(self, strings: tf.Tensor) -> tf.RaggedTensor | None:
-        """The piece that a source begins with, if it holds for all of it, as `>>fra<<` does.
+        """The mark that a source begins with and that applies to all of it, such as `>>fra<<`.
 
-        Each segment of the source then begins with it.
+        Every segment of the source is then given the mark.
 
         Args:
             strings: String tensor `[batch]`.
 
         Returns:
-            Ragged int32 `[batch, (tokens)]`, at most one in a row; None where there are no such
-            pieces.
+            Ragged int32 `[batch, (tokens)]`, at most one in a row; None if the tokenizer has no
+            marks.
         """
         return None
 
@@ -101,22 +101,22 @@ class BaseTokenizer(abc.ABC):
         source_language: tf.Tensor | None = None,
         target_language: tf.Tensor | None = None,
     ) -> tf.RaggedTensor:
-        """What the model reads: here, the pieces and the end.
+        """The ids that the model reads: by default, the pieces and the end.
 
         Args:
             pieces: Ragged int32 `[batch, (tokens)]`, from `pieces`.
-            source_language, target_language: Strings `[batch]`, codes of `languages`; None where
-                there are none.
+            source_language, target_language: Strings `[batch]`, codes of `languages`; None if there
+                are none.
 
         Returns:
-            Ragged int32 `[batch, (tokens)]`, as many more in each row.
+            Ragged int32 `[batch, (tokens)]`; every row gets the same number of special ids.
         """
         return with_end(pieces, self.eos_id)
 
     def target_ids(
         self, pieces: tf.RaggedTensor, target_language: tf.Tensor | None = None
     ) -> tf.RaggedTensor:
-        """What the model shall write after `bos_id`: what is forced, the pieces, and the end."""
+        """The ids that the model generates after `bos_id`: forced ids, the pieces, and the end."""
         forced = self.forced_ids(target_language)
         ids = with_end(pieces, self.eos_id)
         if forced is None:
@@ -125,20 +125,19 @@ class BaseTokenizer(abc.ABC):
         return tf.concat([forced, ids], axis=1)
 
     def forced_ids(self, target_language: tf.Tensor | None = None) -> tf.Tensor | None:
-        """What every translation begins with, int32 `[batch, forced]`, or None for nothing.
+        """The ids that every translation begins with, int32 `[batch, forced]`, or None for none.
 
-        One row where it is the same for all.
-
-        It counts in a hypothesis's length and costs nothing.
+        One row if they are the same for all. They count in a hypothesis's length, at no cost in its
+        log-probability.
         """
         return None
 
     @abc.abstractmethod
     def text(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Text from ids, whose special ones are left out.
+        """Text from ids; special ids are left out.
 
         Args:
-            ids: Ragged int32 `[batch, (tokens)]`: what a translation holds, without padding.
+            ids: Ragged int32 `[batch, (tokens)]`: the ids of translations, without padding.
 
         Returns:
             String tensor `[batch]`.
@@ -151,10 +150,10 @@ class BaseTokenizer(abc.ABC):
 
     @abc.abstractmethod
     def id_to_string(self, ids: tf.Tensor) -> tf.Tensor:
-        """The pieces as strings, of the shape of the ids; `▁` stands for a space."""
+        """The pieces as strings, in the shape of the ids; `▁` stands for a space."""
 
     def source_id_to_string(self, ids: tf.Tensor) -> tf.Tensor:
-        """The `id_to_string` of sources, where the two sides have vocabularies of their own."""
+        """The `id_to_string` of sources; override it for separate vocabularies."""
         return self.id_to_string(ids)
 
     def sample(
@@ -164,23 +163,26 @@ class BaseTokenizer(abc.ABC):
         uniform: np.ndarray,
         max_length: int | None = None,
     ) -> list[list[int]]:
-        """Other segmentations of texts, for `Batches(subword_sampling=...)`.
+        """Samples other segmentations of texts, for `Batches(subword_sampling=...)`.
 
         See `Tokenizer.sample`.
 
         Raises:
-            ValueError: If the tokenizer knows of one segmentation alone, as this one does.
+            ValueError: If the tokenizer has only one segmentation of a text, as by default.
         """
-        raise ValueError(f"{type(self).__name__} knows only one segmentation of a text.")
+        raise ValueError(
+            f"{type(self).__name__} knows only one segmentation of a text: leave subword_sampling "
+            "out."
+        )
 
     @property
     @abc.abstractmethod
     def fingerprint(self) -> str:
-        """The same string for tokenizers that do the same, and no others: a hash of the files."""
+        """A hash of the files: equal for tokenizers that behave the same, and only for these."""
 
     @abc.abstractmethod
     def save(self, path: str | os.PathLike) -> None:
-        """Writes the tokenizer's files into a folder that is there."""
+        """Writes the tokenizer's files into an existing folder."""
 
     @classmethod
     @abc.abstractmethod
@@ -189,6 +191,6 @@ class BaseTokenizer(abc.ABC):
 
 
 def with_end(ids: tf.RaggedTensor, eos_id: int) -> tf.RaggedTensor:
-    """Ragged ids `[batch, (tokens)]` with the end after each row."""
+    """Ragged ids `[batch, (tokens)]` with the end appended to each row."""
     end = tf.fill((ids.nrows(), 1), eos_id)
     return tf.concat([ids, tf.cast(end, ids.dtype)], axis=1)

@@ -1,4 +1,4 @@
-"""SentencePiece whose pieces have other ids: the tokenizer of MarianMT, M2M-100 and NLLB."""
+"""SentencePiece with a separate table of ids: the tokenizer of MarianMT, M2M-100 and NLLB."""
 
 import hashlib
 import json
@@ -20,29 +20,31 @@ _MODELS = {"source": "source.model", "target": "target.model"}
 
 
 class PretrainedTokenizer(tf.Module, BaseTokenizer):
-    """SentencePiece, and a table of the ids of its pieces, one or both for each side.
+    """SentencePiece with a table of the ids of its pieces; each may be shared by both sides.
 
-    Text is normalised as the SentencePiece model says, and in no other way. A piece that the table
-    does not have is unknown. What looks like a special token, such as `</s>`, is text as any other;
-    but a source may begin with a mark of the table, such as `>>fra<<`, right at its beginning.
+    Text is normalised only as the SentencePiece model says. A piece that is not in the table is
+    unknown. What looks like a special token, such as `</s>`, is treated as plain text; but a source
+    may begin with one of the `marks`, such as `>>fra<<`.
 
     Args:
-        models: Serialised SentencePiece models, bytes: the source's and the target's, or one.
-        pieces: The pieces by their ids, lists of str: the source's and the target's, or one. An
-            id without a piece has an empty one.
-        special: Pieces that are no text, such as `</s>`; the first stands for what is unknown.
+        models: Serialised SentencePiece models, bytes: the source's and the target's, or one for
+            both.
+        pieces: The pieces in the order of their ids, lists of str: the source's and the target's,
+            or one for both. An id without a piece has "".
+        special: Pieces that are not text, such as `</s>`; the first is the unknown token.
         padding_id, bos_id, eos_id: See `BaseTokenizer`.
-        source_eos_id: The end of a source; None for `eos_id`.
+        source_eos_id: The id that ends a source; None for `eos_id`.
         forbidden_ids: Ids that a translation never holds, besides the padding.
-        languages: The ids of languages by their codes. A source then has its language's id, and
-            a target is forced to begin with its own.
-        language_first: Whether a source begins with its language's id, or else ends with it.
+        languages: The ids of languages by their codes. Each source then has the id of its language,
+            and each target is forced to begin with that of its own.
+        language_first: Whether a source begins with the id of its language; if not, it ends with
+            it, after the end.
         marks: The ids of marks, such as `{">>fra<<": 7}`.
-        forced: Ids that every target is forced to begin with, where there are no languages.
-        description: What it is, in a few words.
+        forced: Ids that every target is forced to begin with, if there are no languages.
+        description: A few words about the tokenizer, for the model card.
 
     Raises:
-        ValueError: If a model is none of SentencePiece's, or an argument is impossible.
+        ValueError: If a model is not a SentencePiece model, or an argument is invalid.
 
     Example:
 
@@ -109,7 +111,7 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
         return self._description
 
     def pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
-        """See `BaseTokenizer.pieces`; of a source, whose mark is a piece too."""
+        """See `BaseTokenizer.pieces`; for sources, whose mark is a piece too."""
         if not self._marks.codes:
             return self._sides[0].ids(strings)
         mark, text = self._without_mark(strings)
@@ -122,7 +124,7 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
         return self._sides[-1].ids(strings)
 
     def _without_mark(self, strings):
-        """The id of the mark that each text begins with, ragged, and the text after it."""
+        """The id of the mark that each text begins with, ragged, and the rest of the text."""
         mark = tf.strings.regex_replace(strings, r"(?s)^(>>.*?<<).*$", r"\1", replace_global=False)
         ids, known = self._marks.ids(mark)
         length = tf.where(known, tf.strings.length(mark), 0)
@@ -137,7 +139,7 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
     ) -> tf.RaggedTensor:
         parts = [pieces, tf.fill((pieces.nrows(), 1), self._source_eos_id)]
         if self.languages:
-            if source_language is None:  # How many there are is the same of any.
+            if source_language is None:  # To count ids: their number is the same for any language.
                 source_language = tf.fill((pieces.nrows(),), self.languages[0])
             language = self._languages.ids(source_language)[0][:, None]
             parts.insert(0 if self._language_first else 2, language)
@@ -174,7 +176,7 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
         return found.hexdigest()
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes the models and a JSON file of all else into a folder that is there."""
+        """Writes the models, and a JSON file of all other settings, into an existing folder."""
         for name, model in zip(_MODELS.values(), self.models, strict=False):
             (Path(path) / name).write_bytes(model)
         (Path(path) / _SETTINGS).write_text(self._json, encoding="utf-8")
@@ -184,6 +186,7 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
         """Reads what `save` wrote.
 
         Raises:
+            FileNotFoundError: If there is no tokenizer.json.
             ValueError: If a file is damaged.
         """
         path = Path(path)
@@ -197,7 +200,7 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
 
 
 class _SentencePiece(sentencepiece_tokenizer.SentencepieceTokenizer):
-    """From text to pieces, which are strings, and back."""
+    """SentencePiece from text to pieces as strings, and back."""
 
     def __init__(self, model: bytes) -> None:
         super().__init__(model, tf.string)
@@ -205,10 +208,10 @@ class _SentencePiece(sentencepiece_tokenizer.SentencepieceTokenizer):
 
 
 class _Side(tf.Module):
-    """The text of one side: SentencePiece and the table of ids, as constants of the graph.
+    """One side's SentencePiece model and table of ids, as constants of the graph.
 
-    Strings are looked up by their hashes, which stand in order: a hash table would be one more
-    thing for a server to set up.
+    Strings are looked up by binary search of their hashes: a hash table would be one more resource
+    for a server to initialize.
     """
 
     def __init__(
@@ -258,14 +261,14 @@ class _Side(tf.Module):
 
 
 class _Codes:
-    """Strings that stand for an id each."""
+    """Strings that each stand for one id."""
 
     def __init__(self, ids: Mapping[str, int]) -> None:
         self.codes = tuple(ids)
         self._ids = tf.constant([*ids.values(), 0], tf.int32)
 
     def ids(self, strings):
-        """Their ids `[batch]`, 0 of an unknown one, and which are known."""
+        """The ids `[batch]`, 0 for an unknown string, and which strings are known."""
         rest = tf.ones_like(strings[:, None], tf.bool)
         known = tf.concat([strings[:, None] == self.codes, rest], axis=1)
         place = tf.argmax(tf.cast(known, tf.int32), axis=1)  # The first, or else the last.

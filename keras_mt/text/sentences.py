@@ -1,24 +1,25 @@
-"""Texts of any length cut into what a model translates at once, inside the graph."""
+"""Cuts texts of any length into segments that a model can translate, inside the graph."""
 
 import tensorflow as tf
 
-# Marks, of which no text has one: a cut, a line's end to keep, a point that ends no sentence.
+# Control characters that no text contains: a cut, a line end to keep, a period within a sentence.
 _CUT, _LINE, _POINT = "\x1f", "\x1e", "\x1d"
 _SPACE = r"[\s\p{Z}]"  # RE2's \s is ASCII's alone.
 _CLOSERS = r""""'”’»)\]」』）"""
 _OPENING = r"""["'“‘„«(\[¿¡]*[\p{Lu}\p{Lt}\p{Lo}]"""
-_END = -1  # No token's id.
+_END = -1  # Not the id of any token.
 _ABBREVIATION = r"Mrs?|Ms|Mme|Drs?|Profs?|Sra?|St|Hr|Fr|Nr|No|vs|\pN{1,2}|(?:\pL\.)*\pL"
 
 
 def split_text(
     text: tf.Tensor, sentences: bool | tf.Tensor = True
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Cuts texts at line ends, and after sentences.
+    """Cuts texts at line ends and after sentences.
 
-    A sentence ends at `.`, `!`, `?` or `…` where white space follows, and then an upper-case letter
-    or one of a script without case (not at the point of single letters, a small number or a title,
-    such as `U.S.`, `3.` or `Dr.`); and at `。`, `！` or `？` where no quotation or bracket closes.
+    A sentence ends at `.`, `!`, `?` or `…` if white space follows, and then an upper-case letter or
+    a letter of a script without case; but not at the period of single letters, a number of up to
+    two digits or a common abbreviation, such as `U.S.`, `3.` or `Dr.`. It also ends at `。`, `！`
+    or `？`, unless a closing quotation mark or bracket follows.
 
     Args:
         text: String `[batch]`, UTF-8.
@@ -26,8 +27,8 @@ def split_text(
 
     Returns:
         Two ragged string tensors `[batch, (segments)]`: the segments, and the glue before each,
-        which is empty before a text's first, else a space, a line end or two. A text that is
-        empty has one empty segment.
+        which is empty before a text's first segment, else a space or one or two line ends. An empty
+        text has one empty segment.
     """
     text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
     text = _replaced(
@@ -60,7 +61,7 @@ def _replaced(text, *rewrites):
 
 
 def cut(ids: tf.RaggedTensor, begins: tf.Tensor, limit: int) -> tuple[tf.RaggedTensor, tf.Tensor]:
-    """Cuts rows of ids that are longer than the limit, between words where it can.
+    """Cuts rows of ids that are longer than the limit, between words where possible.
 
     Args:
         ids: Ragged int32 `[rows, (tokens)]`.
@@ -68,17 +69,18 @@ def cut(ids: tf.RaggedTensor, begins: tf.Tensor, limit: int) -> tuple[tf.RaggedT
         limit: The most tokens of a part, at least 1.
 
     Returns:
-        The parts, ragged int32 `[parts, (tokens)]`, and int32 `[parts]`, the row that each is of.
-        Each row has a part, if an empty one.
+        The parts, ragged int32 `[parts, (tokens)]`, and int32 `[parts]`, the row that each belongs
+        to. Every row has at least one part, which may be empty.
     """
-    # A mark of each row's end goes along, so that no row is empty.
+    # An end mark is appended to each row, so that no row is empty.
     end = tf.fill((ids.nrows(), 1), _END)
     ids = tf.concat([ids, end], axis=1)
     is_end = ids.flat_values == _END
     row = tf.cast(ids.value_rowids(), tf.int32)
     place = tf.range(tf.size(ids.flat_values))
     first = tf.gather(tf.cast(ids.row_starts(), tf.int32), row)
-    # A word of half the limit and more is cut too. What begins in the first half goes together.
+    # A word longer than half the limit is cut too. Units that begin in the same half-limit window
+    # go into one part, which thus stays within the limit.
     half = max(1, limit // 2)
     begins = tf.gather(begins, tf.maximum(ids.flat_values, 0)) & ~is_end
     starts = begins | (place == first)

@@ -1,4 +1,4 @@
-"""SentencePiece, trained on a corpus and run by tensorflow_text's ops."""
+"""SentencePiece, trained on a corpus and run with tensorflow_text's ops."""
 
 import bisect
 import functools
@@ -19,19 +19,20 @@ from tensorflow_text.python.ops import sentencepiece_tokenizer
 from keras_mt.files import written_whole
 from keras_mt.text.base import BaseTokenizer
 
-_CANDIDATES = 16  # Segmentations of a word to draw from.
-_REMEMBERED = 50_000  # Words whose segmentations are kept.
+_CANDIDATES = 16  # Number of segmentations of a word to sample from.
+_REMEMBERED = 50_000  # Number of words whose segmentations are cached.
 
 
 class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
-    """A SentencePiece tokenizer with byte fallback: nothing is ever unknown.
+    """A SentencePiece tokenizer with byte fallback: no character is ever unknown.
 
     It is a `tensorflow_text.SentencepieceTokenizer`, so it runs eagerly, in `tf.data`, in a
     `tf.function` and in a SavedModel. Ids: 0 padding, 1 unknown, 2 start, 3 end.
 
-    Text is normalised to NFKC. Runs of white space, control characters, marks of direction and
-    bytes that are not UTF-8 become one space, none at the ends. A typed `▁`, SentencePiece's own
-    mark of a space, becomes `_`; what looks like a piece, such as `</s>`, is text as any other.
+    Text is normalised to NFKC. A run of white space, control characters, direction marks and bytes
+    that are not UTF-8 becomes one space, or nothing at either end of the text. `▁`, which
+    SentencePiece uses for a space, becomes `_` in the input. What looks like a special token, such
+    as `</s>`, is treated as plain text.
 
     Args:
         model: A serialised SentencePiece model, bytes; also an attribute. `Tokenizer.train` and
@@ -72,17 +73,22 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
         """Trains a SentencePiece model.
 
         Args:
-            texts: Iterable of str or bytes, read once; no more than `sample` are held.
-            vocab_size: The most pieces; a corpus that supports fewer gets fewer.
+            texts: Iterable of str or bytes, read once; at most `sample` of them are held in memory.
+            vocab_size: The most pieces; a small corpus may get fewer.
             model_type: `"unigram"` or `"bpe"`.
-            seed: Seed of the sample; without effect on a corpus that needs none.
-            sample: The most texts to train on, drawn evenly from all.
+            seed: Seed of the sampling of texts; it has no effect on a corpus of at most `sample`
+                texts.
+            sample: The most texts to train on, drawn uniformly from all.
 
         Returns:
             A `Tokenizer`.
 
         Raises:
-            ValueError: If there is no text, or it needs more pieces than `vocab_size`.
+            ValueError: If there is no text, it needs more pieces than `vocab_size`, or `model_type`
+                is unknown.
+
+        Reference:
+            Kudo and Richardson 2018, SentencePiece (https://arxiv.org/abs/1808.06226).
         """
         if model_type not in ("unigram", "bpe"):
             raise ValueError(f"model_type must be 'unigram' or 'bpe'. Received: {model_type!r}")
@@ -102,7 +108,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
                 unk_id=cls.unknown_id,
                 bos_id=cls.bos_id,
                 eos_id=cls.eos_id,
-                num_threads=4,  # The pieces depend on it, so it is not the machine's.
+                num_threads=4,  # Fixed, since the pieces depend on it.
                 minloglevel=3,
             )
         except (RuntimeError, OSError) as error:
@@ -114,7 +120,8 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
         """Reads a SentencePiece model from a file.
 
         Raises:
-            ValueError: If the file is not a SentencePiece model with the ids of this class.
+            FileNotFoundError: If there is no such file.
+            ValueError: If the file is not a SentencePiece model with the special ids of this class.
         """
         model = Path(path).read_bytes()
         try:
@@ -169,21 +176,23 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
         uniform: np.ndarray,
         max_length: int | None = None,
     ) -> list[list[int]]:
-        """Other segmentations of tokenized texts, which keep a model from learning one by heart.
+        """Samples other segmentations of tokenized texts: subword regularization.
 
-        A segmentation is drawn with a probability that goes with `probability ** alpha`. No piece
-        spans two words, so each word draws its own, among its 16 most probable ones. (The draws of
-        SentencePiece's own sampler differ from one process to the next, whatever its seed.)
+        A segmentation is drawn with a probability proportional to `probability ** alpha`. Since no
+        piece spans two words, each word is sampled by itself, among its 16 most probable
+        segmentations. (The samples of SentencePiece's own sampler differ between processes,
+        whatever the seed.)
 
         Args:
-            ids: List of lists of int; the end stays where it is.
-            alpha: 1 samples as the unigram model says, 0 evenly.
-            uniform: Random numbers in [0, 1), `[texts, words]`, for at least as many words as a
-                text has tokens.
-            max_length: The most tokens of a segmentation; a longer one is not taken.
+            ids: List of lists of int, the texts' ids; the end token stays in place.
+            alpha: 1 samples with the unigram model's probabilities, 0 uniformly.
+            uniform: Random numbers in [0, 1), `[texts, words]`; `words` must be at least the number
+                of tokens of the longest text.
+            max_length: The most tokens of a text; if the sample has more, the text keeps its
+                segmentation. None for no limit.
 
         Returns:
-            A list of lists of int.
+            A list of lists of int, the ids of the sampled segmentations.
 
         Raises:
             ValueError: If the model is not a unigram model.
@@ -204,7 +213,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
         return sampled
 
     def _find_segmentations(self, word, alpha):
-        """The segmentations of a word's ids, and for each the share of those up to it."""
+        """The segmentations of a word, and their cumulative probabilities but for the last, 1."""
         if word == (self.eos_id,):
             return [list(word)], []
         try:
@@ -213,8 +222,8 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
             )
         except RuntimeError:
             raise ValueError(
-                "Only a unigram model knows a text's most probable segmentations: train the "
-                "tokenizer with model_type='unigram'."
+                "Only a unigram model can sample segmentations: train the tokenizer with "
+                "model_type='unigram', or leave subword_sampling out."
             ) from None
         found = found or [list(word)]
         log_probs = np.array([sum(self._log_probs[piece] for piece in row) for row in found])
@@ -227,8 +236,8 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
         """Text from ids.
 
         Args:
-            ids: Integers `[batch, length]`: a tensor, dense or ragged, or a list of lists; or
-                those of one text, `[length]`. Padding, start and end are left out.
+            ids: Integers `[batch, length]`: a tensor, dense or ragged, or a list of lists; or the
+                ids of one text, `[length]`. Padding, start and end are left out.
 
         Returns:
             String tensor `[batch]`, or `[]` for one text.
@@ -255,7 +264,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
 
 
 def _as_text(strings):
-    """Strings without what SentencePiece takes for its own, or drops."""
+    """Strings with characters replaced that SentencePiece would drop or take for its space mark."""
     strings = tf.strings.unicode_transcode(
         strings, "UTF-8", "UTF-8", replacement_char=ord(" "), replace_control_characters=True
     )
@@ -264,10 +273,10 @@ def _as_text(strings):
 
 
 class NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):
-    """The model's resource, owned by its name.
+    """The model's resource, shared by name.
 
-    tensorflow_text's own belongs to a cached kernel, and dies when TensorFlow empties that cache,
-    which `keras.utils.set_random_seed` makes it do.
+    tensorflow_text's own resource belongs to a cached kernel, and is deleted when TensorFlow clears
+    its kernel cache, as `keras.utils.set_random_seed` causes it to do.
     """
 
     def _create_resource(self):
@@ -277,7 +286,7 @@ class NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):
 
 
 def _sample(texts, size, seed):
-    """At most `size` texts, drawn evenly: SentencePiece's own sampler takes no seed."""
+    """At most `size` texts, drawn uniformly: SentencePiece's own sampler takes no seed."""
     random, kept = Random(seed), []
     for number, text in enumerate(texts):
         if number < size:
@@ -288,7 +297,7 @@ def _sample(texts, size, seed):
 
 
 def _explain(error, vocab_size):
-    """What SentencePiece's message means for the user."""
+    """A message for the user from SentencePiece's message."""
     if needed := re.search(r"smaller than required_chars\. \d+ vs (\d+)", error):
         return (
             f"vocab_size={vocab_size} is too small for this corpus, whose characters need "

@@ -10,7 +10,7 @@ __all__ = ["AssessedHypothesis", "Hypothesis", "Score", "Translator"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'keras_mt.translation' has no attribute {name!r}")
-    # They import Keras, which what reads an export does without.
+    # These import Keras, which running an export does not need.
     from keras_mt.translation import translator
 
     return getattr(translator, name)

@@ -1,6 +1,6 @@
-"""What every translator of strings to strings does, and how a list of texts is run in batches.
+"""The base class of all translators from strings to strings, and batching of lists of texts.
 
-It does without Keras, whose import takes seconds, for the command that runs an export.
+It does not import Keras, which takes seconds: the command that runs an export needs none.
 """
 
 import abc
@@ -16,13 +16,13 @@ import tensorflow as tf
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.options import check_language
 
-# Texts handed over at once, and the bytes of their longest times their number.
+# The most texts of a batch, and the most bytes: those of its longest text times their number.
 _BATCH_TEXTS = 256
 _BATCH_BYTES = 64 * 512
-_LEAST_BATCH = 32  # Texts of a batch that others run beside.
+_LEAST_BATCH = 32  # The fewest texts of a batch when several run side by side.
 _LONG_LIST = 1024  # Texts for which a notebook shows a progress bar.
 
-# The codes of a text's and of its translation's language, or of all: None for the default.
+# A language code for all texts, or one code per text; None for the default.
 Codes = str | Iterable[str] | None
 
 
@@ -31,9 +31,9 @@ class Hypothesis(NamedTuple):
 
     Attributes:
         text: The translation, str.
-        score: Its log-probability / length ** length_penalty, where repetitions count with the
+        score: log_prob / length ** length_penalty, where the log-probability includes the
             `repetition_penalty`.
-        tokens: Its pieces with the end, each with its log-probability, where asked for.
+        tokens: Its pieces with the end, each with its log-probability, if asked for; else None.
 
     Example:
 
@@ -47,21 +47,22 @@ class Hypothesis(NamedTuple):
 
 
 class AssessedHypothesis(NamedTuple):
-    """A translation, and what there is to doubt of it.
+    """A translation with measures of confidence.
 
-    None of it says how good the translation is: a model may be sure of what is wrong.
+    They do not say how good the translation is: a model may be confident and wrong.
 
     Attributes:
         text: The translation, str.
-        score: As of a `Hypothesis`.
-        tokens: As of a `Hypothesis`.
-        mean_log_prob: The mean log-probability of its tokens with the end, whatever the score's
-            length penalty.
-        worst_token: The least probable piece, and its log-probability; None of an empty one.
-        doubts: "loop" where a sequence of tokens comes again and again, right after itself, and no
-            sequence of the source does; "length" where the longer of source and translation has
-            over twice the tokens of the other plus five. Each line, and each sentence that is
-            translated by itself, is looked at by itself.
+        score: As in `Hypothesis`.
+        tokens: As in `Hypothesis`.
+        mean_log_prob: The mean log-probability of its tokens with the end, whatever the length
+            penalty of the score.
+        worst_token: The least probable piece and its log-probability; None for an empty
+            translation.
+        doubts: A tuple that may hold "loop", if a sequence of tokens repeats over and over, and
+            none in the source does; and "length", if the longer of source and translation has more
+            than twice the tokens of the shorter plus five. Each line, and each sentence that is
+            translated by itself, is checked by itself.
 
     Example:
 
@@ -78,12 +79,12 @@ class AssessedHypothesis(NamedTuple):
 
 
 class BaseTranslator(abc.ABC):
-    """What is called on a str, a list of str or a string tensor.
+    """A translator: callable on a str, a list of str or a string tensor.
 
     Attributes:
-        languages: The codes of the languages that it translates between; empty where there is no
+        languages: The codes of the languages that it translates between; empty if there is no
             choice.
-        source_language, target_language: Those of texts that name none, or None.
+        source_language, target_language: The default languages, or None.
     """
 
     languages: Sequence[str] = ()
@@ -92,7 +93,7 @@ class BaseTranslator(abc.ABC):
 
     @property
     def gives_confidence(self) -> bool:
-        """Whether `hypotheses` can be asked for a confidence."""
+        """Whether `hypotheses` accepts `confidence=True`."""
         return True
 
     @overload
@@ -171,7 +172,7 @@ class BaseTranslator(abc.ABC):
     def _translations(self, texts, prefixes=None, **languages): ...
 
     def _set_languages(self, languages, source_language, target_language):
-        """Sets the languages that there are, and the default ones, which must be among them."""
+        """Sets the known languages, and the default ones, which must be among them."""
         self.languages = languages
         for name, code in (
             ("source_language", source_language), ("target_language", target_language),
@@ -181,10 +182,10 @@ class BaseTranslator(abc.ABC):
             setattr(self, name, code)
 
     def _languages(self, number, source_language, target_language) -> dict[str, list[str]]:
-        """The codes of each of so many texts, by their names in the graph; none without a choice.
+        """The codes of `number` texts, by their names in the graph; {} if there is no choice.
 
         Raises:
-            ValueError: If there is none, one too many, or one that is unknown.
+            ValueError: If a code is missing or unknown, or there are too many or too few.
         """
         columns = {"source_language": source_language, "target_language": target_language}
         for name, given in columns.items():
@@ -196,7 +197,7 @@ class BaseTranslator(abc.ABC):
             codes = columns[name] = [code or default for code in as_list(name, given)]
             if len(codes) != number:
                 raise ValueError(
-                    f"{name} must be a code, or a list of one for each text. "
+                    f"{name} must be a code, or a list with one code for each text. "
                     f"Received: {len(codes)} for {number} texts"
                 )
             for code in codes:
@@ -204,7 +205,7 @@ class BaseTranslator(abc.ABC):
         return columns if self.languages else {}
 
     def _language_tensors(self, texts, source_language, target_language) -> dict[str, tf.Tensor]:
-        """As `_languages`, for a tensor of texts; where these come as tensors, rows are refused."""
+        """As `_languages`, for a tensor of texts; tensors of codes are checked in the graph."""
         columns = {"source_language": source_language, "target_language": target_language}
         tensors = {n: x for n, x in columns.items() if isinstance(x, tf.Tensor)}
         _check_string_tensors(texts, **tensors)
@@ -219,22 +220,22 @@ class BaseTranslator(abc.ABC):
 def run_in_batches(
     function: Callable[..., dict[str, tf.Tensor]], **columns: Iterable[str]
 ) -> list[dict[str, Any]]:
-    """Runs a function of string tensors `[batch]` over lists of str of any lengths.
+    """Runs a function of string tensors `[batch]` over lists of str of any length.
 
-    Texts of like length go together, and their outputs come back in order. As many batches run side
-    by side as there are cores: the products of a step are small, and threads inside them gain
-    little.
+    Texts of similar length are batched together, and outputs come back in the order of the texts.
+    As many batches run side by side as there are cores: the matrix products of a decoding step are
+    too small to gain much from several threads.
 
     Args:
-        function: From string tensors `[batch]`, one of each column, to a dict of tensors or arrays
-            `[batch, ...]`.
-        **columns: Lists of str, equally many in each, by their names in messages.
+        function: Function from string tensors `[batch]`, one for each column, to a dict of tensors
+            or arrays `[batch, ...]`.
+        **columns: Lists of str of the same length, under the names that messages use.
 
     Returns:
-        For each text a dict of what the function returned for it, as NumPy arrays.
+        For each text, a dict of its rows of the function's outputs, as NumPy arrays.
 
     Raises:
-        ValueError: If a column is not a list of str that UTF-8 can encode, or they differ in
+        ValueError: If a column is not a list of str that UTF-8 can encode, or the columns differ in
             length.
     """
     names = " and ".join(columns)
@@ -253,7 +254,7 @@ def run_in_batches(
         order = order[size:]
     traced = isinstance(function, tf.types.experimental.PolymorphicFunction)
     if batches and traced and not tf.config.functions_run_eagerly():
-        function = function.get_concrete_function()  # Here: Keras keeps its settings by thread.
+        function = function.get_concrete_function()  # In this thread: Keras's settings are local.
 
     def run(batch):
         outputs = function(*(tf.constant([texts[i] for i in batch]) for texts in columns))
@@ -280,9 +281,9 @@ def _cores():
 
 
 def as_hypotheses(row: Mapping[str, Any]) -> list[Hypothesis | AssessedHypothesis] | None:
-    """What a search returned for one text as a list of `Hypothesis`; None if there is none.
+    """A list of `Hypothesis` from the outputs of a search for one text; None if it found none.
 
-    With the outputs of a confidence they are `AssessedHypothesis`es.
+    If the outputs include a confidence, a list of `AssessedHypothesis`.
     """
     if row["scores"][0] <= NO_HYPOTHESIS:
         return None
@@ -312,7 +313,7 @@ def _encoded(name, texts):
 
 
 def utf8(name: str, text: str) -> bytes:
-    """A text in UTF-8; ValueError, by its name, where it has none."""
+    """A text encoded as UTF-8; ValueError, which names it, if it cannot be."""
     if not isinstance(text, str):
         raise ValueError(f"{name} must be a str. Received: {type(text).__name__}")
     try:
@@ -337,15 +338,15 @@ def _check_string_tensors(texts, **columns):
 
 
 def as_list(name: str, texts: Iterable[str]) -> list[str]:
-    """A list of an iterable of texts; of anything else ValueError by the name."""
-    # A str or a tensor would be taken apart.
+    """A list from an iterable of texts; ValueError, which names it, for anything else."""
+    # A str or a tensor would be split into its elements.
     if isinstance(texts, (str, bytes, tf.Tensor)) or not isinstance(texts, Iterable):
         raise ValueError(f"{name} must be a list of str. Received: {type(texts).__name__}")
     return list(texts)
 
 
 def _progress(total):
-    """A bar in notebooks, for long lists; the command has its own."""
+    """A progress bar for long lists, in notebooks only; the command has its own."""
     from tqdm.auto import tqdm
 
     shown = total >= _LONG_LIST and "ipykernel" in sys.modules

@@ -1,20 +1,20 @@
-"""What makes a translation doubtful, by its tokens alone."""
+"""Signs of a doubtful translation, from its tokens alone."""
 
 import tensorflow as tf
 
-# The longest sequence of tokens whose repetition is looked for.
+# The longest sequence of tokens that is checked for repetition.
 _LONGEST = 16
 
 
 def repeats(ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """Which rows have a sequence of tokens that comes again and again, right after itself.
+    """Which rows have a sequence of tokens that repeats over and over, right after itself.
 
-    A single token must stand four times in a row, two or three tokens three times, more of them
-    twice.
+    A single token must occur four times in a row, a sequence of two or three tokens three times, a
+    longer one of up to 16 tokens twice.
 
     Args:
         ids: Integers `[rows, length]`.
-        lengths: int32 `[rows]`: how many of each row count.
+        lengths: int32 `[rows]`: the number of tokens of each row; the rest is padding.
 
     Returns:
         Boolean `[rows]`.
@@ -26,7 +26,7 @@ def repeats(ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     """
     found = tf.zeros_like(lengths, tf.bool)
     for period in range(1, _LONGEST + 1):
-        again = {1: 3, 2: 4, 3: 6}.get(period, period)  # Tokens like those a period before.
+        again = {1: 3, 2: 4, 3: 6}.get(period, period)  # Tokens equal to the one a period before.
         same = ids[:, period:] == ids[:, :-period]
         same &= tf.sequence_mask(lengths - period, tf.shape(same)[1])
         counts = tf.pad(tf.cumsum(tf.cast(same, tf.int32), axis=1), ((0, 0), (1, 0)))
@@ -35,11 +35,14 @@ def repeats(ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
 
 
 def out_of_proportion(source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-    """Which lengths differ by more than twice the shorter one plus five tokens.
+    """Whether the longer of two lengths is more than twice the shorter plus five tokens.
 
     Args:
         source: int32, the number of the source's tokens without the end.
-        target: int32 of a shape that goes with it, likewise.
+        target: int32 of a shape that broadcasts with it, that of the target's.
+
+    Returns:
+        Boolean, of their shape.
 
     Example:
 

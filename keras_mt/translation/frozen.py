@@ -1,4 +1,4 @@
-"""Weights as constants of a graph."""
+"""Freezing: weights as constants of a graph."""
 
 from collections.abc import Sequence
 
@@ -10,20 +10,21 @@ from keras_mt.translation import fused
 
 constants.fused = fused
 
-# Protobuf takes 2 GB; what is not weights needs some of it.
+# Protobuf's limit of 2 GB, less some for all that is not weights.
 _MOST_FROZEN = 2**31 - 2**26
 
 
 class Frozen(keras.StatelessScope):
-    """In its scope a variable reads as a constant of the graph that is being traced.
+    """A scope in which a Keras variable reads as a constant of the graph that is being traced.
 
-    A constant of an outer graph would come into a loop's body as an argument, and not be packed.
+    Each graph gets its own constants: a constant of an outer graph would become an argument of a
+    loop's body, and oneDNN would not pack it.
 
     Args:
-        variables, what, instead: As of `check_size`.
+        variables, what, instead: As in `check_size`.
 
     Raises:
-        ValueError: If they are too large, or become so since several graphs hold a weight each.
+        ValueError: If they are too large, or become so because several graphs hold copies.
     """
 
     def __init__(self, variables: Sequence[keras.Variable], what: str, instead: str):
@@ -45,7 +46,7 @@ class Frozen(keras.StatelessScope):
 
 
 def check_size(variables: Sequence[keras.Variable], what: str, instead: str) -> None:
-    """Refuses to freeze more than a graph can hold, before it takes minutes to find out.
+    """Refuses to freeze more than a graph's file can hold, before minutes are spent on it.
 
     Args:
         variables: The Keras variables.

@@ -1,4 +1,4 @@
-"""The operations of layers on weights that are constants of a graph, as TensorFlow fuses them."""
+"""Layer operations on frozen weights, written so that TensorFlow fuses them."""
 
 import math
 from collections.abc import Sequence
@@ -10,22 +10,31 @@ import tensorflow as tf
 from keras_mt.layers.constants import are_constants
 from keras_mt.layers.types import Tensor
 
-# That of TensorFlow's fused normalisation, whatever the graph that it takes the place of has.
+# The epsilon of TensorFlow's fused normalisation, whatever the epsilon of the graph it replaces.
 _FUSED_EPSILON = 1e-3
 
 
 def normalize(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
-    """Layer normalisation of the last axis in float32 or bfloat16, which becomes one operation.
+    """Layer normalisation over the last axis, in float32 or bfloat16, fused into one kernel.
 
-    TensorFlow's graph optimizer puts a kernel in the place of these ten operations if they stand in
-    this order, the axis is counted from the front, and scale and offset are constants. The kernel
-    takes bfloat16 and computes in float32; its epsilon is 0.001, whatever theirs was. Scaled inputs
-    make any other of it: `x / sqrt(var(x) + epsilon)` is `cx / sqrt(var(cx) + c^2 epsilon)`.
+    TensorFlow's graph optimizer replaces these ten operations by one kernel if they come in this
+    order, the axis is counted from the front, and scale and offset are constants. The kernel also
+    takes bfloat16, and computes in float32. Its epsilon is always 0.001, so the inputs are scaled
+    to get any other: `x / sqrt(var(x) + epsilon)` is `cx / sqrt(var(cx) + c^2 epsilon)`.
+
+    Args:
+        x: Float `[..., width]`.
+        gamma, beta: Scale and offset, `[width]`, constants.
+        epsilon: Added to the variance, above 0. In bfloat16 it is rounded, by less than a factor of
+            2, so that the scaling is exact.
+
+    Returns:
+        A tensor of the shape and dtype of `x`.
 
     Reference:
         FindMklLayerNorm in tensorflow/core/grappler/optimizers/remapper.cc
     """
-    # Not by Keras's operations, which take bfloat16 to float32 and back.
+    # Not with Keras's operations, which cast bfloat16 to float32 and back.
     scale = math.sqrt(_FUSED_EPSILON / epsilon)
     if x.dtype != tf.float32:
         scale = 2.0 ** round(math.log2(scale))  # Exact; epsilon is less than twice or half itself.
@@ -37,21 +46,21 @@ def normalize(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
 
 
 def multiply(x: Tensor, kernel: Tensor) -> Tensor:
-    """The product of two matrices with a bias that rounds away: such a kernel is packed only once.
+    """A matrix product with a negligible bias, so that the kernel is packed only once.
 
-    oneDNN's products with a bias keep a constant kernel in the layout that they want; those without
-    one read it as it is.
+    oneDNN's products with a bias keep a constant kernel in their own packed layout; products
+    without a bias read it as it is each time.
     """
     return tf.nn.bias_add(tf.matmul(x, kernel), tf.constant(1e-30, x.dtype, kernel.shape[1:]))
 
 
 def dense_together(x: Tensor, denses: Sequence[keras.layers.Dense]) -> Tensor | None:
-    """The outputs of dense layers on the same inputs, side by side, by one product.
+    """The concatenated outputs of dense layers on the same inputs, as one matrix product.
 
-    None where their kernels are no constants: to join them at each step would take longer.
+    None if their kernels are not constants: concatenating them at each step would take longer.
     """
     if any(dense.lora_enabled or dense.quantization_mode for dense in denses):
-        return None  # Their kernels are made anew each time.
+        return None  # Their kernels are computed anew each time.
     kernels = [dense.kernel.value for dense in denses]
     if not are_constants(*kernels):
         return None

@@ -1,4 +1,4 @@
-"""What a translator does with tensors of strings, all of it in the graph."""
+"""Translation, scoring and alignment of string tensors, all of it inside the graph."""
 
 import dataclasses
 import functools
@@ -20,12 +20,12 @@ from keras_mt.text import BaseTokenizer
 from keras_mt.text.sentences import cut, split_text
 from keras_mt.translation.confidence import out_of_proportion, repeats
 
-# Segments translated at once, and the tokens of their longest times their number.
+# The most segments of a batch, and the most tokens: its longest segment's times their number.
 _BATCH_SEGMENTS = 256
 _BATCH_TOKENS = 64 * 256
-# Logits held at once when given tokens are scored, of at least one row.
+# The most logits held at once when given translations are scored, but at least one row's.
 _BATCH_LOGITS = 2**26
-# What a confidence is made of, of each segment and of each text.
+# What the confidence is computed from, for each segment and for each text.
 _CONFIDENCE = {
     "log_prob_sums": tf.float32,
     "counts": tf.int32,
@@ -37,22 +37,22 @@ _CONFIDENCE = {
 
 
 class _Ids(NamedTuple):
-    """Rows of ids, padded, and how many of each there are."""
+    """Padded rows of ids, and their lengths."""
 
     ids: tf.Tensor  # [rows, length]
     lengths: tf.Tensor  # [rows]
 
 
 class _Segments(NamedTuple):
-    """What is translated at once, in the order of the texts."""
+    """The segments that texts are cut into for translation, in the order of the texts."""
 
     pieces: tf.RaggedTensor  # [segments, (tokens)]
-    row: tf.Tensor  # [segments]: the text that each is of
-    glue: tf.Tensor  # [segments]: what stands between it and the one before
+    row: tf.Tensor  # [segments]: the index of the text that each belongs to
+    glue: tf.Tensor  # [segments]: the string between it and the segment before
 
 
 class TranslationGraph:
-    """Functions of string tensors, to be traced: `translate`, `score`, `align`.
+    """Functions of string tensors, to be traced by `tf.function`: `translate`, `score`, `align`.
 
     Args:
         models: List of `Seq2Seq` models with one vocabulary, whose log-probabilities are averaged.
@@ -60,16 +60,16 @@ class TranslationGraph:
         options: `SearchOptions`.
         max_length: The most tokens to generate, or None.
         split_sentences: Whether to translate each sentence of a line by itself.
-        languages: The codes of the source's and the target's language of rows that name none.
+        languages: The default codes of the source's and the target's language.
 
-    Where the tokenizer has languages, each function takes the rows' `languages`: a tuple of strings
-    `[batch]`, the codes of the source's and of the target's, "" for the default. A row without one,
-    or with an unknown one, is refused.
+    If the tokenizer has languages, each function takes the rows' `languages`: a tuple of two string
+    tensors `[batch]`, the codes of the source's and of the target's language, "" for the default. A
+    row whose code is missing or unknown is refused.
 
     Attributes:
-        limit: The models' greatest length.
-        source_limit: The most pieces of a source.
-        target_limit: The most pieces of a target.
+        limit: The models' maximum length, in tokens, special ones included.
+        source_limit: The most pieces of a source, without special tokens.
+        target_limit: The most pieces of a target, without special tokens.
     """
 
     def __init__(
@@ -98,11 +98,11 @@ class TranslationGraph:
             )
         ]
         self.source_limit, self.target_limit = (self.limit - more for more in added)
-        self._forced = added[1] - 1  # But for the end.
+        self._forced = added[1] - 1  # All but the end.
 
     @functools.cached_property
     def aligns(self) -> bool:
-        """Whether a model has an attention to align by."""
+        """Whether any of the models has attention weights to align by."""
         tokens = tf.fill((1, 2), self.tokenizer.eos_id)
         return any(model.attention(tokens, tokens) is not None for model in self.models)
 
@@ -115,22 +115,26 @@ class TranslationGraph:
         confidence: bool = False,
         languages: tuple[tf.Tensor, ...] = (),
     ) -> dict[str, tf.Tensor]:
-        """Translations `[batch, n_best]`, their scores, which rows were `refused`, token scores.
+        """Translates texts.
 
         Args:
             text: String `[batch]`.
             prefix: String `[batch]`, what each translation begins with, or None.
-            own: None, or the rows' own options, tensors `[batch]`: `beam_size`, `n_best` and
-                `length_penalty`, in which the translator's are the greatest, and `max_length`, 0
-                for the translator's. A row whose options are impossible is refused.
-            token_scores: Whether to return `tokens`, `log_probs` `[batch, n_best, length]`, padded,
-                and `lengths` `[batch, n_best]`.
-            confidence: Whether to return, `[batch, n_best]` each: `mean_log_probs` of the tokens
-                with the end; the least of them, `worst_log_probs`, and its token, `worst_tokens`;
-                and, true or false, `loops` (a sequence of tokens comes again and again, which those
-                of the source do not) and `disproportionate` (a length that does not go with the
-                source's).
-            languages: Those of the rows.
+            own: None, or the rows' own options, tensors `[batch]`: `beam_size` and `n_best`, at
+                most the translator's; `length_penalty`; and `max_length`, 0 for the translator's. A
+                row with an invalid option is refused.
+            token_scores: Whether to return `tokens` and `log_probs`.
+            confidence: Whether to return a confidence.
+            languages: The rows' languages: see the class.
+
+        Returns:
+            A dict of `translations` and `scores`, `[batch, n_best]`, and `refused`, boolean
+            `[batch]`. With `token_scores` also `tokens` and `log_probs` `[batch, n_best, length]`,
+            padded, and `lengths` `[batch, n_best]`. With `confidence` also, `[batch, n_best]` each:
+            `mean_log_probs` of the tokens with the end; `worst_log_probs`, the least of them, and
+            `worst_tokens`, its token; and the booleans `loops` (a sequence of tokens repeats over
+            and over, and none in the source does) and `disproportionate` (source and translation
+            differ too much in length).
         """
         languages, unknown = self._known(languages)
         refused = tf.zeros_like(text, tf.bool) if unknown is None else unknown
@@ -154,7 +158,7 @@ class TranslationGraph:
         if prefix is not None:
             prefix = self.tokenizer.target_pieces(prefix)
             refused |= prefix.row_lengths() > self.target_limit
-            # Of the first segment of its text.
+            # Only the first segment of a text gets its prefix.
             counts = tf.where(_is_first(segments.row), self.target_limit, 0)
             prefix = tf.gather(prefix, segments.row)
             counts = tf.minimum(tf.cast(prefix.row_lengths(), tf.int32), counts)
@@ -183,13 +187,14 @@ class TranslationGraph:
     def score(
         self, text: tf.Tensor, target: tf.Tensor, languages: tuple[tf.Tensor, ...] = ()
     ) -> dict[str, tf.Tensor]:
-        """Log-probabilities of given translations.
+        """Scores given translations: the log-probabilities of their tokens.
 
-        Lines are scored apart where both sides have as many.
+        If both sides have the same number of lines, each line is scored separately.
 
         Returns:
-            A dict of the targets' `tokens` and their `log_probs`, `[batch, length]`, padded, their
-            `lengths`, and which rows are `refused`, since a side is over the limit; with none.
+            A dict of the targets' `tokens` and their `log_probs`, `[batch, length]`, padded; their
+            `lengths` `[batch]`; and `refused`, boolean `[batch]`, for rows with a side over the
+            limit or a missing or unknown language. A refused row has no tokens.
         """
         languages, unknown = self._known(languages)
         source, target, row, refused = self._given(text, target, unknown)
@@ -216,11 +221,18 @@ class TranslationGraph:
     def align(
         self, text: tf.Tensor, target: tf.Tensor, languages: tuple[tf.Tensor, ...] = ()
     ) -> dict[str, tf.Tensor]:
-        """The attention of each row's target over its source.
+        """Aligns targets with their sources: the attention of each row's target over its source.
 
-        Where the target is empty it is the translator's own, and then the text is cut as
-        `translate` cuts it. Segments attend to their own source alone. The outputs are padded with
-        empty strings and zeros to the longest row's lengths; those of a refused row are 0.
+        Where the target is empty, the text's own translation is aligned, and the text is cut into
+        segments as by `translate`. Each segment attends only to its own source. The outputs are
+        padded with empty strings and zeros to the longest row's lengths; the lengths of a refused
+        row are 0.
+
+        Returns:
+            A dict of `translations` and `refused`, `[batch]`; `attention`, float32
+            `[batch, target_tokens, source_tokens]`; and, for each side, `source_tokens` and
+            `target_tokens`, strings `[batch, tokens]`, and `source_lengths` and `target_lengths`,
+            int32 `[batch]`.
         """
         tokenizer, batch = self.tokenizer, tf.shape(text)[0]
         languages, unknown = self._known(languages)
@@ -229,7 +241,7 @@ class TranslationGraph:
             own &= ~unknown
         target = tf.strings.unicode_transcode(target, "UTF-8", "UTF-8", errors="replace")
         segments = self._segments(text)
-        # Those of rows whose target is given are nothing to translate.
+        # Rows whose target is given need no translation.
         segments = _where(segments, tf.gather(own, segments.row))
         columns = {
             "refused": tf.zeros_like(segments.row, tf.bool),
@@ -276,7 +288,7 @@ class TranslationGraph:
         return outputs
 
     def _known(self, languages):
-        """The rows' languages, known codes alone, and which rows named others; None for no row."""
+        """The rows' languages, unknown ones replaced, and which rows had one (None without any)."""
         if not languages:
             return (), None
         some, *_ = codes = list(self.tokenizer.languages)
@@ -289,7 +301,7 @@ class TranslationGraph:
         return tuple(tf.where(known, given, some) for given in filled), ~known
 
     def _segments(self, text):
-        """The lines of string `[batch]`, cut after sentences where asked for or too long."""
+        """The segments of string `[batch]`: lines, cut into sentences if asked for or too long."""
         lines, line_glue = split_text(text, sentences=False)
         row = tf.cast(lines.value_rowids(), tf.int32)
         lines, line_glue = lines.flat_values, line_glue.flat_values
@@ -307,7 +319,7 @@ class TranslationGraph:
         )
         glue = tf.where(_is_first(sentence), tf.gather(glue, sentence), " ")
         line = tf.gather(line, sentence)
-        if marks is not None:  # The first segment of a line has its own.
+        if marks is not None:  # The first segment of a line already has its mark.
             marks = tf.gather(marks, line)
             again = tf.repeat(~_is_first(line), marks.row_lengths())
             marks = tf.ragged.boolean_mask(marks, marks.with_values(again))
@@ -315,12 +327,12 @@ class TranslationGraph:
         return _Segments(pieces, tf.gather(row, line), glue)
 
     def _given(self, text, target, unknown):
-        """Pieces of both sides of given pairs, line by line where both sides have as many.
+        """Pieces of both sides of given pairs, line by line if both sides have as many lines.
 
         Returns:
             Ragged pieces of the source and of the target, `[pairs, (tokens)]`; the row that each
-            pair is of; and which rows are refused, these or since a side is over the limit: they
-            have none.
+            pair belongs to; and which rows are refused: the `unknown` ones, and those with a side
+            over the limit. These have no pairs.
         """
         lines = [split_text(side, sentences=False)[0] for side in (text, target)]
         apart = lines[0].row_lengths() == lines[1].row_lengths()
@@ -347,15 +359,15 @@ class TranslationGraph:
         return _Ids(padded, tf.cast(ids.row_lengths(), tf.int32))
 
     def _translate_segments(self, pieces, columns, token_scores=False, confidence=False):
-        """Translates pieces, ragged `[segments, (tokens)]`, those of like length together.
+        """Translates pieces, ragged `[segments, (tokens)]`, in batches of similar length.
 
         Args:
             pieces: The pieces.
-            columns: What is of each segment: whether it is `refused`, its `languages`, its
-                `prefix`, its `own`.
-            token_scores: Whether `tokens` and `log_probs` `[segments, n_best, length]` are asked
-                for.
-            confidence: Whether what a confidence is made of is.
+            columns: What belongs to each segment: whether it is `refused`, its `languages`, its
+                `prefix`, its `own` options.
+            token_scores: Whether to return `tokens` and `log_probs` too,
+                `[segments, n_best, length]`.
+            confidence: Whether to return what `_CONFIDENCE` names too.
 
         Returns:
             A dict of `translations`, `scores` and `lengths`, `[segments, n_best]`.
@@ -404,7 +416,7 @@ class TranslationGraph:
         self, pieces, token_scores, confidence, refused, languages, prefix=None, own=None
     ):
         empty = pieces.row_lengths() == 0
-        if prefix is not None:  # Of a language model it is all there is.
+        if prefix is not None:  # A decoder-only model may have nothing but the prefix.
             empty &= prefix.lengths == 0
         found = self._search(pieces, refused | empty, languages, prefix, own)
         rows, n_best, length = tf.unstack(tf.shape(found.tokens))
@@ -430,8 +442,8 @@ class TranslationGraph:
         return outputs
 
     def _confidence_parts(self, source, target, log_probs):
-        """What `_CONFIDENCE` names, of rows of `n_best` targets `[rows * n_best, length]` each."""
-        more = ((0, 0), (0, 1))  # There may be no column, but a worst there must be.
+        """What `_CONFIDENCE` names, for `n_best` targets per row, `[rows * n_best, length]`."""
+        more = ((0, 0), (0, 1))  # argmin needs at least one column.
         ids = tf.pad(target.ids[:, self._forced :], more)
         lengths = tf.maximum(target.lengths - self._forced, 0)
         log_probs = tf.pad(log_probs[:, self._forced :], more)
@@ -457,17 +469,17 @@ class TranslationGraph:
     def search_tree(
         self, text: tf.Tensor, languages: tuple[tf.Tensor, ...] = ()
     ) -> list[SearchNode]:
-        """What the search for the translation of string `[1]`, a single segment, looked at."""
+        """The search tree for the translation of string `[1]`, which must be a single segment."""
         pieces = self._segments(text).pieces
         if pieces.nrows() != 1:
             raise ValueError(
                 "The text must be one sentence, within the model's limit. "
-                f"Received: {pieces.nrows()} to translate"
+                f"Received: {pieces.nrows()} segments"
             )
         return self._search(pieces, pieces.row_lengths() == 0, languages, search=search_tree)
 
     def _search(self, pieces, skipped, languages, prefix=None, own=None, search=beam_search):
-        """Hypotheses for ragged pieces `[rows, (tokens)]`, none where `skipped`."""
+        """Hypotheses for ragged pieces `[rows, (tokens)]`; none for rows that are `skipped`."""
         source = self.tokenizer.source_ids(pieces, *languages)
         prefix, forced = self._begun(pieces.nrows(), prefix, languages)
         return self.search(
@@ -492,14 +504,18 @@ class TranslationGraph:
         row_seeds: tf.Tensor | None = None,
         search: Callable = beam_search,
     ) -> Any:
-        """What `beam_search`, or another `search`, returns for sources of ids.
+        """Runs `beam_search`, or another `search`, for sources given as ids.
 
         Args:
-            source: int32 `[rows, length]`, padded, as the model reads them.
-            lengths: int32 `[rows]`: their pieces, without special ones.
-            skipped: Boolean `[rows]`: which are not to be searched for.
+            source: int32 `[rows, length]`, padded, special ids included, as the model reads them.
+            lengths: int32 `[rows]`: their numbers of pieces, without special ids.
+            skipped: Boolean `[rows]`: which rows not to search for.
             prefix, forced_length, row_seeds: As in `beam_search`.
             own: As in `translate`.
+            search: Function with the arguments of `beam_search`.
+
+        Returns:
+            What `search` returns: `Hypotheses` for `beam_search`.
         """
         if self.max_length is None:
             max_length = tf.maximum(2 * lengths + 10, self.options.min_length)
@@ -534,7 +550,7 @@ class TranslationGraph:
         )
 
     def _begun(self, rows, prefix, languages):
-        """What each translation begins with, ragged, and how many of it are forced; or Nones."""
+        """The ids that translations begin with, ragged, and how many are forced; or Nones."""
         forced = self.tokenizer.forced_ids(*languages[1:])
         if prefix is not None:
             prefix = tf.RaggedTensor.from_tensor(*prefix)
@@ -547,7 +563,7 @@ class TranslationGraph:
         return begun, tf.fill((rows,), self._forced)
 
     def _step(self, tokens, position, caches, mask):
-        """The models' next logits or, of several, the mean of their log-probabilities."""
+        """The model's next logits; for an ensemble, the mean of the models' log-probabilities."""
         steps = [
             model.decode_step(tokens, position, cache, mask)
             for model, cache in zip(self.models, caches, strict=True)
@@ -565,7 +581,7 @@ class TranslationGraph:
         ]
 
     def _attention(self, source, target):
-        """The mean of the models' attention, of those that have one; 0 where there is no token."""
+        """The mean attention of the models that have attention; 0 where there is no token."""
         inputs = source.ids, self._shifted(target.ids)
         found = [model.attention(*inputs) for model in self.models]
         found = [tf.cast(attention, tf.float32) for attention in found if attention is not None]
@@ -574,7 +590,7 @@ class TranslationGraph:
     def _token_log_probs(self, source, target):
         """Log-probabilities of the target's tokens `[rows, length]`; 0 for padding.
 
-        The logits of some rows at a time are held, since a vocabulary is wide.
+        The rows are scored a few at a time, since the logits over a vocabulary take much memory.
         """
         rows, length = tf.unstack(tf.shape(target.ids))
         logits = tf.maximum(length, 1) * self.models[0].target_vocab_size
@@ -596,7 +612,7 @@ class TranslationGraph:
         return tf.where(tf.sequence_mask(target.lengths, length), found, 0.0)
 
     def _shifted(self, target):
-        # [rows, length]: the start, and all but the last token.
+        # [rows, length]: the start, then all tokens but the last.
         start = tf.fill((tf.shape(target)[0], 1), self.tokenizer.bos_id)
         return tf.concat([start, target], axis=1)[:, :-1]
 
@@ -607,7 +623,7 @@ def _chosen_log_probs(logits, tokens):
 
 
 def _of_rows(languages, row):
-    """Those of each segment, from those of the text that it is of."""
+    """The languages of each segment: those of its text."""
     return tuple(tf.gather(codes, row) for codes in languages)
 
 
@@ -618,7 +634,7 @@ def _where(segments, kept):
 
 
 def _fingerprints(ids):
-    """An int32 of each row of ragged ids, which depends on them alone."""
+    """An int32 hash of each row of ragged ids."""
     strings = tf.strings.as_string(ids.flat_values)
     joined = tf.strings.unsorted_segment_join(
         strings, ids.value_rowids(), ids.nrows(), separator=" "
@@ -627,17 +643,17 @@ def _fingerprints(ids):
 
 
 def _block_diagonal(attention, target, source, row, batch):
-    """Attention `[batch, target_tokens, source_tokens]` of texts from that of their segments.
+    """The attention of texts `[batch, target_tokens, source_tokens]`, from that of their segments.
 
     Args:
         attention: Float `[segments, target_length, source_length]`.
         target, source: Ragged ids `[segments, (tokens)]`.
-        row: int32 `[segments]`: the text that each is of, in order.
+        row: int32 `[segments]`: the text that each belongs to, in ascending order.
         batch: Number of texts.
     """
     lengths = [tf.cast(side.row_lengths(), tf.int32) for side in (target, source)]
     totals = [tf.math.unsorted_segment_sum(length, row, batch) for length in lengths]
-    starts = [  # Of each segment in its text.
+    starts = [  # Where each segment starts in its text.
         tf.cumsum(length, exclusive=True) - tf.gather(tf.cumsum(total, exclusive=True), row)
         for length, total in zip(lengths, totals, strict=True)
     ]
@@ -657,7 +673,7 @@ def _block_diagonal(attention, target, source, row, batch):
 
 
 def _joined(found, segments, batch, length_penalty):
-    """The translations of texts from those of their segments: the first of each, the second, ...
+    """Joins the translations of segments into those of texts: all first ones, all second ones, ...
 
     Args:
         found: Dict of tensors `[segments, n_best, ...]`.
@@ -666,17 +682,17 @@ def _joined(found, segments, batch, length_penalty):
         length_penalty: A number, or float32 `[batch, 1]`.
 
     Returns:
-        A dict of `translations`, `scores`, what else was found, and `place`, int32
-        `[batch, n_best]`: which of its segments' translations each is made of.
+        A dict of `translations`, `scores`, whatever else was found, and `place`, int32
+        `[batch, n_best]`: the rank of the segments' translations that each is joined from.
     """
     n_best, row = found["scores"].shape[1], segments.row
     places = tf.range(n_best)[None]
     counts = tf.math.count_nonzero(found["scores"] > NO_HYPOTHESIS, axis=1, dtype=tf.int32)
-    # A segment with fewer hypotheses than another of its text gives its last one again.
+    # A segment with fewer hypotheses than others of its text repeats its last one.
     place = tf.minimum(places, tf.maximum(counts - 1, 0)[:, None])
     found = {name: tf.gather(tensor, place, batch_dims=1) for name, tensor in found.items()}
     there = tf.math.unsorted_segment_max(counts, row, batch)
-    # Where one segment has none, neither has its text.
+    # If a segment has none, its text has none.
     there = tf.where(tf.math.unsorted_segment_min(counts, row, batch) > 0, there, 0)
     there = places < there[:, None]
     glued = tf.strings.join([tf.repeat(segments.glue[:, None], n_best, 1), found["translations"]])
@@ -710,13 +726,13 @@ def _joined(found, segments, batch, length_penalty):
         for name in ("loops", "disproportionate"):
             any_of = tf.math.unsorted_segment_max(tf.cast(found[name], tf.int32), row, batch)
             outputs[name] = any_of > 0
-    # A sum of second best may have the better score, since long segments weigh more.
+    # Second-best translations may sum to the better score, since long segments weigh more.
     order = tf.argsort(outputs["scores"], direction="DESCENDING", stable=True)
     return {name: tf.gather(tensor, order, batch_dims=1) for name, tensor in outputs.items()}
 
 
 def _concatenated(values, lengths, row, batch):
-    """Values `[segments, n_best, length]` of each text behind one another, padded with zeros."""
+    """Values `[segments, n_best, length]`, concatenated for each text and padded with zeros."""
     n_best = values.shape[1]
     real = tf.sequence_mask(lengths, tf.shape(values)[2])  # [segments, n_best, length]
     by_place = tf.transpose(real, (1, 0, 2))
@@ -729,7 +745,7 @@ def _concatenated(values, lengths, row, batch):
 
 
 def _stacked(found, more, padding):
-    """Tensors `[rows, n_best]`, or `[rows, n_best, length]` padded, below one another."""
+    """Concatenates `[rows, n_best]`, or padded `[rows, n_best, length]`, along the rows."""
     if found.shape.rank == 3:
         length = tf.maximum(tf.shape(found)[2], tf.shape(more)[2])
         found, more = (
@@ -740,5 +756,5 @@ def _stacked(found, more, padding):
 
 
 def _is_first(numbers):
-    # [n]: where sorted numbers differ from the one before
+    # [n]: whether each of the sorted numbers differs from the one before
     return tf.not_equal(numbers, tf.concat([[-1], numbers[:-1]], 0))

@@ -29,10 +29,10 @@ from keras_mt.translation.graph import TranslationGraph
 
 
 class Score(NamedTuple):
-    """How probable a given translation is.
+    """How probable a given translation is under the model.
 
     Attributes:
-        log_prob: Its log-probability.
+        log_prob: Its log-probability, the sum of those of its tokens.
         tokens: Its pieces with the end, each with its log-probability.
 
     Example:
@@ -47,15 +47,16 @@ class Score(NamedTuple):
 
     @property
     def perplexity(self) -> float:
-        """That of the translation's tokens, the end among them."""
+        """Perplexity per token, the end included: exp(-log_prob / number of tokens)."""
         return math.exp(-self.log_prob / len(self.tokens))
 
 
 class Translator(BaseTranslator):
     """Translates strings with beam search.
 
-    A text of more tokens than the model's limit is translated in pieces, cut after sentences or, if
-    it must be, between words, and given back as one. Its score is that of all its tokens together.
+    A text of more tokens than the model's limit is translated in parts, cut after sentences or, if
+    need be, between words, and the translations are joined. The score is that of all tokens
+    together.
 
     Args:
         model: A `keras_mt.Transformer` or another `keras_mt.models.Seq2Seq`; or a list of them, of
@@ -63,45 +64,48 @@ class Translator(BaseTranslator):
             averaged.
         tokenizer: The `keras_mt.Tokenizer`, or another `keras_mt.text.BaseTokenizer`, that the
             model was trained with.
-        beam_size: Number of live hypotheses, 4 if None; 1 is greedy search. Not for sampling.
-        n_best: Number of translations of each sentence, at most `beam_size`; of samples, with a
-            `temperature`.
-        length_penalty: Exponent of the length in the score: a hypothesis's score is its
-            log-probability / length ** length_penalty, where the length counts the generated
-            tokens with the end, and the log-probability is that with the `repetition_penalty`.
+        beam_size: Number of live hypotheses; None means 4, and 1 is greedy search. It must be None
+            with a `temperature`.
+        n_best: Number of translations of each text, at most `beam_size`; with a `temperature`,
+            number of samples.
+        length_penalty: Exponent of the length in the score: the score of a hypothesis is
+            log_prob / length ** length_penalty, where the length counts the generated tokens with
+            the end, and the log-probability includes the `repetition_penalty`. From 0 to 5.
         min_length: The fewest tokens to generate, with the end.
-        max_length: The most tokens to generate, with the end; None means twice the source's tokens
-            plus 10, and never more than the model's own limit.
-        split_sentences: Whether to translate each sentence of a line by itself, as most models
-            were trained to. Lines always are, and line ends stay where they are.
-        source_language, target_language: For a model of several languages, the codes of those that
-            texts are taken to be in, and are translated into, where a call names none; also
-            attributes. The tokenizer's `languages` are the codes that there are.
+        max_length: The most tokens to generate, with the end, at most the model's own limit; None
+            means twice the source's tokens plus 10, but no more than that limit.
+        split_sentences: Whether to translate each sentence of a line by itself, since most models
+            are trained on single sentences. Lines are always translated one by one, and line ends
+            stay where they are.
+        source_language, target_language: For a model of several languages, the default codes of
+            the languages to translate from and into, for calls that give none; also attributes.
+            The tokenizer's `languages` lists the codes.
         **options: The other fields of `keras_mt.decoding.SearchOptions`: `early_stopping`,
-            `patience` and `force_end`; `repetition_penalty` and `no_repeat_ngram_size`;
-            `temperature`, `top_k`, `top_p` and `seed` for sampling.
+            `patience` and `force_end`; `repetition_penalty`, `no_repeat_ngram_size` and
+            `renormalize`; `temperature`, `top_k`, `top_p` and `seed` for sampling.
 
     Attributes:
-        card: What there is to say of the model in its exports, a dict; `load` fills it from the
-            run's configuration and its last measurement of BLEU.
+        card: Fields for the model card of exports, a dict; `load` fills it from the run's
+            configuration and its last measurement of BLEU.
 
     Call arguments:
         texts: A str, a list of str, or a string tensor `[batch]`.
-        prefixes: What each translation begins with, of the same type, or None.
-        source_language, target_language: For a model of several languages: a code for all texts, or
-            one for each, a list (a string tensor `[batch]` for a tensor). None, or "", for the
-            translator's.
+        prefixes: What each translation must begin with, of the same type as `texts`, or None.
+        source_language, target_language: For a model of several languages: one code for all texts,
+            or a list with one for each (for a tensor of texts, a string tensor `[batch]`). None, or
+            "", means the translator's default.
 
     Returns:
-        For a str a str, for a list a list of str (with `n_best` > 1 a list, and a list of lists,
-        best first), for a tensor a string tensor `[batch, n_best]`. The translation of an empty
-        string is empty.
+        For a str a str, for a list a list of str; with `n_best` > 1 a list of str and a list of
+        lists of str, best first. For a tensor a string tensor `[batch, n_best]`. The translation of
+        an empty string is empty.
 
     Raises:
-        ValueError: If an option is out of range, model and tokenizer do not fit, an argument is of
-            another type, a language is unknown or not given, or a text has no translation, since
-            its prefix is longer than the model's limit or the model's probabilities are not finite
-            (its row of a tensor is empty instead, as where its language comes in a tensor).
+        ValueError: If an option is out of range, if model and tokenizer do not match, if an
+            argument has the wrong type, if a language is unknown or missing, or if a text has no
+            translation because its prefix is longer than the model's limit or the model's
+            probabilities are not finite. In a tensor, the row of a text without a translation, or
+            whose language in a tensor is unknown, is empty instead.
 
     Example:
 
@@ -153,7 +157,7 @@ class Translator(BaseTranslator):
                 f"max_length must be at least 1, at least min_length={min_length} and at most the "
                 f"model's {limit}. Received: max_length={max_length}"
             )
-        # By whether there are prefixes, and token scores are asked for.
+        # Keyed by whether there are prefixes, and whether token scores are asked for.
         self._translate, self._assess = (
             {
                 (prefixes, token_scores): self._function(
@@ -171,13 +175,13 @@ class Translator(BaseTranslator):
         self._align = self._function(self._graph.align, 2)
 
     def _function(self, method, number):
-        """A function of so many columns of strings and, where there is a choice, of languages."""
+        """A `tf.function` of `number` columns of strings and, if there are any, of languages."""
 
         def run(*columns):
             return method(*columns[:number], languages=columns[number:])
 
         specs = [tf.TensorSpec([None], tf.string)] * (number + 2 * bool(self.languages))
-        # Nothing in it is for AutoGraph, which would take most of the time that tracing takes.
+        # Nothing in it needs AutoGraph, which would take most of the tracing time.
         return tf.function(run, autograph=False, input_signature=specs)
 
     @classmethod
@@ -188,17 +192,17 @@ class Translator(BaseTranslator):
         dtype: str | None = "float32",
         **options: Any,
     ) -> Self:
-        """A translator from the run folder that `keras-mt train` wrote.
+        """Loads a translator from a run folder that `keras-mt train` wrote.
 
-        What its config.json says of decoding, and of languages, holds where nothing else is given.
+        The decoding options and languages in its config.json are the defaults of `options`.
 
         Args:
             run_dir: Folder with `model.keras` and `tokenizer.model`; or a list of folders whose
                 tokenizers are the same, an ensemble.
-            architecture: `MODULE:CLASS`, or the class, of a model that is none of keras_mt's own;
-                or a list of such.
-            dtype: Of the weights and of the computation, such as "bfloat16"; None for that of the
-                file, in which a model that is only to be exported takes the least memory.
+            architecture: `MODULE:CLASS`, or the class, of a model that is not one of keras_mt's
+                own; or a list of such.
+            dtype: Dtype of the weights and of the computation, such as "bfloat16"; None for that of
+                the file, which takes the least memory if the model is only exported.
             **options: `beam_size` and the other options of the constructor.
 
         Returns:
@@ -206,7 +210,8 @@ class Translator(BaseTranslator):
 
         Raises:
             FileNotFoundError: If a file is missing; the message says which.
-            ValueError: If the tokenizers differ, or a model's class is not known.
+            ValueError: If the tokenizers differ, a model's class is unknown, or an option is
+                invalid.
         """
         run_dirs = run_dir if isinstance(run_dir, (list, tuple)) else [run_dir]
         folders = [RunFolder(each) for each in run_dirs]
@@ -227,7 +232,7 @@ class Translator(BaseTranslator):
 
     @property
     def aligns(self) -> bool:
-        """Whether the model has an attention for `align` to show."""
+        """Whether the model has attention weights for `align`."""
         return self._graph.aligns
 
     @property
@@ -260,19 +265,23 @@ class Translator(BaseTranslator):
 
         Args:
             texts: List of str.
-            prefixes: List of str, what each translation begins with, or None.
+            prefixes: List of str, what each translation must begin with, or None.
             token_scores: Whether to fill in the hypotheses' `tokens`.
             source_language, target_language: As in a call.
-            confidence: Whether to give `AssessedHypothesis`es.
+            confidence: Whether to return `AssessedHypothesis`es.
 
         Returns:
-            For each text a list of `Hypothesis`, best first (fewer than `n_best` where there are
-            no more), or None where the prefix is longer than the model's limit, or the model's
+            For each text a list of `Hypothesis`, best first (fewer than `n_best` if the search
+            finds no more), or None if the prefix is longer than the model's limit or the model's
             probabilities are not finite.
 
         Raises:
             ValueError: If an argument is not a list of str, the lists differ in length, or a
-                language is unknown or not given.
+                language is unknown or missing.
+
+        Example:
+
+        >>> translator.hypotheses(["O livro."], token_scores=True)[0][0].tokens  # doctest: +SKIP
         """
         texts = as_list("texts", texts)
         columns = {} if prefixes is None else {"prefixes": prefixes}
@@ -283,10 +292,10 @@ class Translator(BaseTranslator):
         return [self._with_tokens(as_hypotheses(row), row) for row in rows]
 
     def with_options(self, **options: Any) -> "Translator":
-        """A translator of the same models with other options.
+        """A translator with the same models and other options.
 
         Args:
-            **options: Those of the constructor; what is not given stays as it is.
+            **options: Options of the constructor; those not given stay as they are.
 
         Example:
 
@@ -310,9 +319,10 @@ class Translator(BaseTranslator):
         source_language: Codes = None,
         target_language: Codes = None,
     ) -> list[Score | None]:
-        """How probable the model finds given translations.
+        """Scores given translations: how probable they are under the model.
 
-        Lines are scored apart, and added up, where both sides have as many.
+        If both sides have the same number of lines, the lines are scored separately and the
+        log-probabilities are added up.
 
         Args:
             sources: List of str.
@@ -320,11 +330,11 @@ class Translator(BaseTranslator):
             source_language, target_language: As in a call.
 
         Returns:
-            List of `Score`; None where a line is longer than the model's limit.
+            List of `Score`; None for a text with a line longer than the model's limit.
 
         Raises:
             ValueError: If an argument is not a list of str, the lists differ in length, or a
-                language is unknown or not given.
+                language is unknown or missing.
 
         Example:
 
@@ -351,22 +361,27 @@ class Translator(BaseTranslator):
     ) -> tuple[list[str], list[str], np.ndarray]:
         """The attention of each token of a translation over the tokens of its source.
 
-        The cross-attention of the last decoder block, averaged over its heads. Without a target,
-        the source is translated in segments as by a call; lines are aligned apart where both sides
-        have as many. Each segment and line ends with an end, and attends to its own source alone.
+        For a Transformer, it is the cross-attention of the last decoder block, averaged over its
+        heads. Without a target, the source is translated in segments, as by a call. If both sides
+        have the same number of lines, they are aligned line by line. Each segment or line ends with
+        the end token, and attends only to its own source.
 
         Args:
             source: A str.
-            target: A str, its translation; the translator's own when None or empty.
+            target: A str, its translation; None or "" for the translator's own translation.
             source_language, target_language: As in a call.
 
         Returns:
-            The pieces of the source and of the target, lists of str, each with the end at its
-            end, and a float32 NumPy array `[target_pieces, source_pieces]` whose rows sum to 1.
+            The pieces of the source and of the target, two lists of str, each with the end token
+            last, and a float32 NumPy array `[target_pieces, source_pieces]` whose rows sum to 1.
 
         Raises:
             ValueError: If an argument is not a str, a line is longer than the model's limit, the
-                model has no attention, or a language is unknown or not given.
+                model has no attention, or a language is unknown or missing.
+
+        Example:
+
+        >>> pieces, target_pieces, attention = translator.align("O livro.")  # doctest: +SKIP
         """
         if not self.aligns:
             raise ValueError("The model has no attention to align by.")
@@ -388,9 +403,9 @@ class Translator(BaseTranslator):
     def search_tree(
         self, text: str, source_language: str | None = None, target_language: str | None = None
     ) -> list[SearchNode]:
-        """What the search for a translation kept, finished and pruned at each step.
+        """The search tree of a translation: what was kept, finished and pruned at each step.
 
-        It runs op by op, for one text to be looked at: `keras_mt.plots.plot_search` draws it.
+        The search runs eagerly, for a single text. `keras_mt.plots.plot_search` draws the tree.
 
         Args:
             text: A str, one sentence.
@@ -401,8 +416,8 @@ class Translator(BaseTranslator):
             the best score is the translation.
 
         Raises:
-            ValueError: If the text is not a str, has several sentences, or is longer than the
-                model's limit, or a language is unknown or not given.
+            ValueError: If the text is not a str, has several sentences or is longer than the
+                model's limit, or if a language is unknown or missing.
         """
         languages = self._languages(1, source_language, target_language)
         languages = tuple(map(tf.constant, languages.values()))
@@ -424,48 +439,54 @@ class Translator(BaseTranslator):
         ]
 
     def _pieces(self, ids, log_probs, length):
-        """The pieces of ids before the padding, each with its log-probability."""
+        """The pieces of the first `length` ids, each with its log-probability."""
         pieces = self.tokenizer.id_to_string(tf.constant(ids[:length], tf.int32)).numpy()
         pieces = [piece.decode("utf-8") for piece in pieces]
         return list(zip(pieces, map(float, log_probs[:length]), strict=True))
 
     def export(self, directory: str | os.PathLike, dtype: str = "float32", **options: Any) -> None:
-        """Writes a SavedModel that TensorFlow Serving loads: strings in, translations out.
+        """Exports a SavedModel that TensorFlow Serving loads: strings in, translations out.
 
         Its signature `serving_default` takes `text`, string `[batch]`, and returns `translations`,
         string `[batch, n_best]`, best first, and `scores`, float32 `[batch, n_best]`. There are
-        also `greedy`, a beam of 1; `tunable`, in which each row brings its own options; `score`,
-        log-probabilities of given translations; and `align`, soft alignments. It needs
-        tensorflow and tensorflow_text, and not keras_mt. The write is atomic.
+        also `greedy`, greedy search; `tunable`, which takes options for each row; `score`,
+        log-probabilities of given translations; and `align`, soft alignments, if the model has
+        attention. To run, it needs tensorflow and tensorflow_text, but not keras_mt. The write is
+        atomic.
 
-        Where the model is of several languages, each signature also takes `source_language` and
-        `target_language`, string `[batch]`: codes, or "" for the translator's. A row without one,
-        or with an unknown one, has no translation: it is empty, with the score -1e9.
+        For a model of several languages, each signature also takes `source_language` and
+        `target_language`, string `[batch]`: codes, or "" for the translator's default. A row whose
+        code is missing or unknown has no translation: it is empty, with the score -1e9.
 
         Args:
             directory: The version folder to write, such as `saved_models/pt_en/1`.
             dtype: Dtype of the weights and of the computation: "float32", "bfloat16" or "float16".
-            **options: The others of `keras_mt.serving.export.export`: `freeze`, `max_beam_size`,
-                `card`, `warmup_texts` and `confidence`.
+            **options: The other arguments of `keras_mt.serving.export.export`: `freeze`,
+                `max_beam_size`, `card`, `warmup_texts` and `confidence`.
 
         Raises:
-            FileExistsError: If the directory is there already.
+            FileExistsError: If the directory exists.
+            ValueError: As in `keras_mt.serving.export.export`.
+
+        Example:
+
+        >>> translator.export("saved_models/pt_en/1", dtype="bfloat16")  # doctest: +SKIP
         """
-        from keras_mt.serving.export import export  # It stands above: this is a short cut to it.
+        from keras_mt.serving.export import export  # Here, since it imports this module.
 
         export(self, directory, dtype, **options)
 
 
 def _defaults(config, limit, given):
-    """What a run's configuration says of decoding and of languages, beside what is given."""
+    """The decoding options and languages of a run's configuration, adjusted to those given."""
     if config is None:
         return {}
     languages = {n: config.options[n] for n in ("source_language", "target_language")}
     languages = {name: code for name, code in languages.items() if code is not None}
     options = {**(config.generation or {}), **languages}
     if given.get("temperature") is not None:
-        options.pop("beam_size", None)  # It is of a search for the best.
-    if options.get("max_length") is not None:  # Fine-tuning may have made the limit less.
+        options.pop("beam_size", None)  # Sampling takes none.
+    if options.get("max_length") is not None:  # Fine-tuning may have lowered the limit.
         options["max_length"] = min(as_integer("max_length", options["max_length"]), limit)
     return options
 
@@ -481,7 +502,7 @@ def _check_fits(model, tokenizer):
     if model.padding_id != tokenizer.padding_id:
         raise ValueError(
             f"The model's padding_id is {model.padding_id} and the tokenizer's "
-            f"{tokenizer.padding_id}: make the model with the tokenizer's."
+            f"{tokenizer.padding_id}: build the model with the tokenizer's padding_id."
         )
 
 

@@ -133,7 +133,7 @@ def test_an_interval_is_that_of_resampled_sentences():
         (("RUN", "--references", "SHORT"), "short.txt has 2 lines"),
         (("--hypotheses", "BYTES"), "bytes.txt:3 is not UTF-8 at byte 2"),
         (("RUN", "--output", "CORPUS"), "exists and is not overwritten"),
-        (("RUN", "BYTES", "--ensemble", "RUN"), "--ensemble is of one model"),
+        (("RUN", "BYTES", "--ensemble", "RUN"), "--ensemble goes with exactly one run folder"),
     ],
 )
 def test_what_cannot_be_scored_is_refused_before_the_work(

@@ -1,8 +1,8 @@
 """The embedded corpus: a small grammar of Brazilian Portuguese and English, written for keras_mt.
 
-The test set holds out whole combinations of a word and a construction (`HELD_OUT`): each test
+The test set consists of held-out combinations of a word and a construction (`HELD_OUT`): each test
 sentence has one, no sentence of training or validation has any, and both the word and the
-construction are well represented in training with others.
+construction occur often in training, in other combinations.
 """
 
 import functools
@@ -18,8 +18,8 @@ LANGUAGES = ("pt", "en")
 SPLITS = ("train", "validation", "test")
 SIZES = {"train": 19_000, "validation": 500, "test": 800}
 
-# Held out whatever the rule says, for the two lecture sentences that open the test set; and what
-# these sentences must find in training.
+# Always held out, for the two lecture sentences that open the test set; and the combinations of
+# these sentences that training must keep.
 LECTURE_HELD_OUT = (("Rio", "trip"), ("livro", "located"))
 LECTURE_KEPT = {("Lucas", "trip"), ("Dezembro", "trip"), ("viajar", "trip"), ("mesa", "located")}
 LECTURE = (
@@ -37,9 +37,9 @@ LECTURE = (
     ),
 )
 PEOPLE = {*MEN, *WOMEN}
-# How often a word form has to occur in training before a test sentence may have it.
+# How often a word form must occur in training for a test sentence to have it.
 FAMILIAR = 10
-# Candidates for the test set that each construction draws at least.
+# The fewest candidates for the test set that are drawn from each construction.
 TESTED = 20
 
 
@@ -63,9 +63,9 @@ def _draw(rng: Random, name: str) -> Example:
 def held_out() -> frozenset[tuple[str, str]]:
     """The combinations of a word and a construction that only the test set has.
 
-    Two for each construction, among the words that are common enough in it to leave a mark, not so
-    common that it would be lost without them, and at home in several other constructions. Names
-    of people would be too easy.
+    There are two for each construction, with words that are common enough in it to matter, not so
+    common that it would be rare without them, and that occur in several other constructions. Names
+    of people are left out: they would be too easy.
     """
     rng = Random(20)
     counts = {
@@ -97,7 +97,10 @@ def examples(seed: int = 0) -> dict[str, list[Example]]:
     held-out combinations.
 
     Args:
-        seed: Draws other sentences of the same grammar, and holds out the same combinations.
+        seed: Seed of the sentences; the held-out combinations are the same for every seed.
+
+    Returns:
+        A dict from split to a list of `Example`.
     """
     rng = Random(seed)
     greetings = [Example(pt, en, "greeting", ()) for pt, en in GREETINGS]
@@ -118,7 +121,7 @@ def examples(seed: int = 0) -> dict[str, list[Example]]:
 
 
 def _pools(rng: Random, fixed: list[Example]) -> tuple[list[Example], list[Example]]:
-    """Draws from every construction: what training may have, and what only the test set may."""
+    """Draws from every construction: sentences for training, and those only for the test set."""
     held = held_out()
     seen = {text for example in fixed for text in example[:2]}
     total = sum(weight for _, weight in CONSTRUCTIONS.values())
@@ -144,7 +147,7 @@ def _pools(rng: Random, fixed: list[Example]) -> tuple[list[Example], list[Examp
 
 
 def _in_turns(rng: Random, novel: list[Example]) -> list[Example]:
-    """Examples reordered so that every held-out combination has its turn."""
+    """Examples reordered so that the held-out combinations take turns."""
     held = held_out()
     queues: dict[tuple[str, str], list[Example]] = {}
     for example in novel:
@@ -168,6 +171,9 @@ def pairs(split: str, seed: int = 0) -> Iterator[tuple[str, str]]:
     Args:
         split: One of `SPLITS`.
         seed: See `examples`.
+
+    Raises:
+        ValueError: If there is no such split.
     """
     if split not in SPLITS:
         raise ValueError(f"phrasebook has the splits {', '.join(SPLITS)}, not {split!r}")
