@@ -38,7 +38,7 @@ from keras_mt.serving import ExportedTranslator
 from keras_mt.training import train
 
 HERE = Path(__file__).parent
-# Each training pair is seen alone and, once, in a line of 2, 3 or 4 pairs; tests have more.
+# Each training pair is seen alone and, once, in a line of 2, 3 or 4 pairs; tests go up to 8.
 TRAINED_LINES, TEST_LINES = (2, 3, 4), (1, 2, 3, 4, 6, 8)
 SANDWICH = {
     "encoder_sublayers": "ss" + "sf" * 2 + "ff",
