@@ -33,7 +33,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=5_000_000)
     parser.add_argument("--vocab-size", type=int, default=4000)
     parser.add_argument("--batch-tokens", type=int, default=4096)
-    parser.add_argument("--folder", type=Path, help="Of the corpus; one that is there is used.")
+    parser.add_argument("--folder", type=Path, help="Of the corpus; reused if there.")
     parser.add_argument("--output", type=Path, help="File to append the JSON lines to.")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:

@@ -185,7 +185,7 @@ def main():
     )
     parser.add_argument("saved_model", type=Path)
     parser.add_argument("--requests", type=int, default=100_000)
-    parser.add_argument("--seconds", type=float, default=math.inf, help="Stop after these.")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="Time limit.")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path, help="File to append the JSON line to.")
     arguments = parser.parse_args()

@@ -1,10 +1,10 @@
 """Step 2: the recurrent encoder-decoder, and what is hard for it.
 
-The encoder reads one word at a time, `h_j = f(h_{j-1}, x_j)`. The decoder starts from its last
-state and writes one word at a time, `s_i = f(s_{i-1}, y_{i-1})`, `p(y_i) = softmax(E s_i)`. All it
-knows of the source is one vector, of the same size for 3 words and for 30. What a word far back
-should have been is learned only through every step in between: its gradient is a product of as
-many factors, and vanishes. Nor can two steps be computed in parallel.
+The encoder reads one word at a time, `h_j = f(h_{j-1}, x_j)`. The decoder starts from the last of
+these states and writes one word at a time, `s_i = f(s_{i-1}, y_{i-1})`, `p(y_i) = softmax(E s_i)`.
+All that it knows of the source is one vector, of the same size for 3 words and for 30. What a word
+far back should have been is learned only through every step in between: its gradient is a product
+of as many factors, and vanishes. Nor can two steps be computed in parallel.
 """
 
 import keras
