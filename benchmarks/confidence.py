@@ -1,11 +1,11 @@
-"""What a confidence is worth: how it goes with the sentence chrF of a run's translations.
+"""How much a confidence tells: its correlation with sentence chrF on a run's translations.
 
 usage: python benchmarks/confidence.py RUN_DIR DATA SOURCE TARGET [SPLIT]
 
 Prints the rank correlation of mean and worst log-probability with sentence chrF, the mean chrF of
-each quarter of the sentences by their mean log-probability, what is doubted, what becomes of loops
-that are translated again, and how many translations by people, of the training split, would be
-doubted.
+each quarter of the sentences by mean log-probability, what is doubted, the scores of looping
+translations after they are made again, and how many human translations, of the training split,
+would be doubted.
 """
 
 import os
@@ -33,7 +33,7 @@ def load(data, source, target, split):
 
 
 def doubted(tokenizer, *sides):
-    """How many pairs of given texts loop, and how many are of unlike lengths."""
+    """How many targets of given pairs loop, and how many pairs are out of proportion in length."""
     sides = [tokenizer.pieces(tf.constant(side)) for side in sides]
     lengths = [tf.cast(side.row_lengths(), tf.int32) for side in sides]
     source, target = (repeats(s.to_tensor(), n) for s, n in zip(sides, lengths, strict=True))

@@ -1,20 +1,20 @@
-"""Beam-search speed of keras_mt's exports beside what else a user could pick.
+"""Beam-search speed of keras_mt's exports next to other systems.
 
 usage: python benchmarks/decode.py [--rounds N] [--workloads NAME,...] [--run RUN_DIR --text FILE]
 
 base-b32, base-b1: Transformer-base with random weights, 20 source tokens, beam 4, exactly 40 target
-tokens, batches of 32 and 1. base-b32-160: the same to 160 tokens. tiny-text: a trained run folder
-and a file of sentences, strings in to strings out; CTranslate2 has the same weights and
-SentencePiece model, searches on as we do (patience 1.5), and nothing is printed unless 99% of its
-translations are the same. tiny-text-early: the same by CTranslate2's default rule, which is over
-when as many hypotheses have ended as there are beams.
+tokens, batches of 32 and 1. base-b32-160: the same with 160 target tokens. tiny-text: a trained run
+folder and a file of sentences, strings in and strings out; CTranslate2 has the same weights and
+SentencePiece model, and searches on as keras_mt does (patience 1.5). Nothing is printed unless 99%
+of its translations are the same. tiny-text-early: the same by CTranslate2's default rule, which
+stops when as many hypotheses have ended as there are beams.
 
 Each system is PEER-PRECISION, in each precision that it has on this processor. Each is tried on one
-thread, on all, and with a caller on one thread for each core; the best of the three take turns for
-so many rounds, and `threads` says which it was. On a processor with AMX all is measured again
-without. Prints a table, and a JSON line for each system: `value` is the median of the rounds; the
-line best/best has the ratio of our best to the best of all peers. The peers come with
-`pip install .[peers]`; those that are not there are named and left out.
+thread, on all, and with one single-threaded caller for each core. The systems then take turns for N
+rounds, each in the best of the three layouts, which `threads` names. On a processor with AMX
+everything is measured again without it. Prints a table, and a JSON line for each system, whose
+`value` is the median of the rounds; the line best/best has the ratio of our best to the best of all
+peers. `pip install .[peers]` installs the peers; missing ones are named and left out.
 """
 
 import argparse
@@ -35,7 +35,7 @@ WORKLOADS = {  # batch, target length
     "tiny-text": None,
     "tiny-text-early": None,
 }
-# By the package that each needs: the precisions, and the workloads that it runs; None: all.
+# By peer: the package it needs, its precisions, and the workloads that it runs; None means all.
 PEERS = {
     "keras_mt": ("keras_mt", ("float32", "bfloat16"), None),
     "ctranslate2": ("ctranslate2", None, None),
@@ -56,7 +56,7 @@ def systems(workload):
 
 
 def ctranslate2_precisions():
-    """What it has on this processor; "int8_float32" is what "int8" means for our weights."""
+    """Its precisions on this processor; "int8_float32" is what "int8" means for our weights."""
     if not harness.installed("ctranslate2"):
         return ["float32"]  # To be named and left out.
     import ctranslate2
@@ -70,10 +70,10 @@ def main():
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
-    parser.add_argument("--peers", default=",".join(PEERS), help="Of these alone.")
+    parser.add_argument("--peers", default=",".join(PEERS), help="Only these, separated by commas.")
     parser.add_argument("--run", type=Path, help="Trained run folder, for tiny-text.")
     parser.add_argument("--text", type=Path, help="File of sentences, for tiny-text.")
-    parser.add_argument("--output", type=Path, help="File that the JSON lines are added to.")
+    parser.add_argument("--output", type=Path, help="File to append the JSON lines to.")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
@@ -116,7 +116,7 @@ def measure(workload, folder, arguments, variables):
         commands[system] = [sys.executable, __file__, "--worker", system, workload, str(folder)]
         if WORKLOADS[workload] is None:
             commands[system] += ["--text", str(arguments.text.resolve())]
-    # Python's lock would hold PyTorch's callers up.
+    # In one process, Python's lock would block PyTorch's callers.
     apart = [system for system in commands if system.startswith("transformers")]
     return harness.take_turns(commands, arguments.rounds, apart=apart, **variables)
 
@@ -129,7 +129,7 @@ def report(workload, results, output, instructions="all"):
         agreement = statistics.mean(same)
         print(f"{workload}: {agreement:.1%} of the translations are CTranslate2's", file=sys.stderr)
         if agreement < 0.99:
-            sys.exit(f"{workload}: the two do not do the same work; no figures.")
+            sys.exit(f"{workload}: the two do not do the same work: no figures.")
     packages = ("tensorflow", "keras", "ctranslate2", "transformers", "torch", "keras-hub")
     harness.report("decode", workload, results, "sentences/s", packages, output, instructions)
 
@@ -153,7 +153,7 @@ def write_models(workload, folder, run):
         tokenizer, words = random_tokenizer()
         model = keras_mt.Transformer(VOCAB_SIZE, **BASE, dropout=0.0, max_length=256)
         for weight in model.weights:
-            if len(weight.shape) == 1:  # Biases and norms that nothing can fold away.
+            if len(weight.shape) == 1:  # Biases and norms that no optimizer can fold away.
                 weight.assign_add(0.05 * keras.random.normal(weight.shape))
         sources = [" ".join(words[32 * j + i] for j in range(SOURCE_LENGTH - 1)) for i in range(32)]
         (folder / "text").write_text("\n".join(sources), encoding="utf-8")
@@ -209,7 +209,7 @@ def load_keras_mt(folder, workload, precision, sentences, length):
     meta_graph = tf.saved_model.load(session, ["serve"], str(folder / workload / precision))
     signature = meta_graph.signature_def["serving_default"]
     text, translations = signature.inputs["text"].name, signature.outputs["translations"].name
-    session.run(translations, {text: []})  # Callers side by side would each optimize the graph.
+    session.run(translations, {text: []})  # Parallel callers would each optimize the graph.
 
     def translate():
         found = {}
@@ -237,7 +237,7 @@ def load_ctranslate2(folder, workload, precision, sentences, length):
     options["suppress_sequences"] = [["<pad>"], ["<unk>"], ["<s>"]]
     if length:
         options.update(min_decoding_length=length, max_decoding_length=length)
-    elif workload == "tiny-text":  # By default 3% of its translations are others.
+    elif workload == "tiny-text":  # By default 3% of its translations differ.
         options["patience"] = 1.5
 
     def translate():
@@ -352,7 +352,7 @@ def load_kerashub(folder, workload, precision, sentences, length):
 
 
 def batches(sentences):
-    """Indices of sentences of like length."""
+    """Indices of sentences, in batches of similar length."""
     order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
     return [order[i : i + TEXT_BATCH] for i in range(0, len(order), TEXT_BATCH)]
 

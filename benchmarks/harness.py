@@ -1,4 +1,4 @@
-"""What the benchmarks share: systems in processes of their own that take turns, and their lines."""
+"""What the benchmarks share: systems in processes that take turns, and their JSON lines."""
 
 import datetime
 import json
@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 CORES = len(os.sched_getaffinity(0))
-# Callers that work side by side, and the threads inside the operations of each.
+# Callers that work in parallel, and the threads inside the operations of each.
 LAYOUTS = {f"{CORES}x1": (CORES, 1), "1": (1, 1), f"{CORES}": (1, CORES)}
 ENVIRONMENT = {
     **os.environ,
@@ -38,12 +38,12 @@ def instructions():
 
 
 def own_layout():
-    """In a worker's process: how many callers there are, and the threads of each."""
+    """In a worker's process: the number of callers, and the threads of each."""
     return int(os.environ["BENCHMARK_CALLERS"]), int(os.environ["OMP_NUM_THREADS"])
 
 
 class _Workers:
-    """A system's process with all its callers or, where they hold each other up, one for each."""
+    """A system's process with all its callers or, if they block each other, a process for each."""
 
     def __init__(self, command, layout, apart, variables):
         callers, threads = layout
@@ -68,7 +68,7 @@ class _Workers:
         ]
 
     def ask(self):
-        """One result; None where the system failed."""
+        """One result; None if the system failed."""
         for process in self._processes:
             if process.poll() is None:
                 process.stdin.write("run\n")
@@ -91,20 +91,21 @@ class _Workers:
 
 
 def take_turns(commands, rounds, layouts=LAYOUTS, apart=(), **variables):
-    """Each system at its best: every layout is tried alone, and then the best ones take turns.
+    """Measures each system at its best: each layout is tried alone, then the best ones take turns.
 
-    A system that its first layout shows at less than half of the best so far has that trial alone.
+    A layout below half of the best rate so far ends the trials of its system. A system whose best
+    is below half of the best rate takes no turns, and has its trial alone.
 
     Args:
         commands: Command lines by system; each process calls `serve`.
         rounds: Number of rounds.
         layouts: Callers and threads, by name.
-        apart: Systems whose callers want a process each.
-        **variables: Of the environment.
+        apart: Systems whose callers need a process each.
+        **variables: Environment variables of the workers.
 
     Returns:
-        The results of each system, lists of dicts, with its layout as `threads`, and as `tried`
-        the rate of each.
+        For each system the results of its rounds, a list of dicts, with its layout as `threads`
+        and, as `tried`, the rate of each layout.
     """
 
     def start(system, name):
@@ -136,7 +137,7 @@ def take_turns(commands, rounds, layouts=LAYOUTS, apart=(), **variables):
         for system, each in workers.items():
             results[system].append({**each.ask(), "threads": results[system][0]["threads"]})
     for system, each in workers.items():
-        del results[system][0]  # It was measured at another time than those that took turns.
+        del results[system][0]  # The trial was not measured in turn with the others.
         each.end()
     return {
         system: [{**result, "tried": tried[system]} for result in found]
@@ -149,10 +150,10 @@ def rate(result):
 
 
 def serve(run):
-    """In a worker's process: for each line asked for, calls `run` in each caller's thread.
+    """In a worker's process: for each line on standard input, calls `run` in each caller's thread.
 
     Args:
-        run: Function that does the work once and returns a dict, of which `amount` is the work.
+        run: Function that does the work once and returns a dict, whose `amount` is the work done.
     """
     callers, _ = own_layout()
     with ThreadPoolExecutor(callers) as pool:
@@ -223,7 +224,7 @@ def write_line(line, output=None):
 
 
 def present(systems):
-    """The systems whose package is installed; the others are named."""
+    """The systems whose package is installed; the others are named on standard error."""
     found = []
     for system, package in systems.items():
         if package == "keras_mt" or installed(package):

@@ -1,11 +1,11 @@
-"""How the input pipeline holds up on a corpus of millions of pairs.
+"""How the input pipeline copes with a corpus of millions of pairs.
 
 usage: python benchmarks/input.py [--pairs N] [--vocab-size N] [--folder FOLDER]
 
-Writes a corpus of so many pairs, of one to three phrasebook sentences each, trains a tokenizer on
-it, and then, as `keras-mt train --preset tiny` would, encodes it and trains. Prints the seconds
-until the first step, the memory, how far an epoch moves a pair, and how many times as many tokens
-the pipeline alone gives as a training step takes; and a JSON line for each.
+Writes a corpus of N pairs, each of one to three phrasebook sentences, trains a tokenizer on it, and
+then, as `keras-mt train --preset tiny` would, encodes it and trains. Prints the seconds until the
+first step, the memory, how far an epoch moves a pair, and the pipeline's tokens a second over those
+of a training step; and a JSON line for each.
 """
 
 import argparse
@@ -33,8 +33,8 @@ def main():
     parser.add_argument("--pairs", type=int, default=5_000_000)
     parser.add_argument("--vocab-size", type=int, default=4000)
     parser.add_argument("--batch-tokens", type=int, default=4096)
-    parser.add_argument("--folder", type=Path, help="For the corpus; one that is there is used.")
-    parser.add_argument("--output", type=Path, help="File that the JSON lines are added to.")
+    parser.add_argument("--folder", type=Path, help="Of the corpus; reused if there.")
+    parser.add_argument("--output", type=Path, help="File to append the JSON lines to.")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)

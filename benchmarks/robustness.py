@@ -1,12 +1,13 @@
-"""Wild requests to every signature of an export: none may crash it, or get a malformed answer.
+"""Wild requests to every signature of an export: none may crash it or get a malformed answer.
 
 usage: python benchmarks/robustness.py SAVED_MODEL [--requests N] [--seconds S] [--seed N]
 
 Half of the requests are made by Hypothesis, half by mutating real text and a list of nasty strings:
 every Unicode plane, combining marks, bidirectional and control characters, bytes that are not
 UTF-8, SentencePiece's own symbols, texts of none to 100,000 characters, batches of 0 to 256 rows.
-Of each answer it is checked that it has the request's rows, valid UTF-8 and finite numbers. Prints
-the requests, the slowest, and the memory; exits with 1 and the request at the first wrong answer.
+Each answer must have as many rows as the request, valid UTF-8 and finite numbers. Prints the number
+of requests, the slowest one, and the memory. At the first wrong answer it prints the request and
+exits with 1.
 """
 
 import argparse
@@ -45,7 +46,7 @@ SIGNATURES = ("serving_default", "greedy", "tunable", "score", "align")
 
 
 def wild_text(choose):
-    """A text, bytes that need not be UTF-8; most are short, one in some thousands is very long."""
+    """A text, bytes that need not be UTF-8. Most are short; one in some thousands is very long."""
     length = min(int(choose.paretovariate(1.2)) - 1, 100_000)
     kind = choose.randrange(5)
     if kind == 0:
@@ -87,7 +88,7 @@ def batch_size(choose):
 
 
 def options(choose, rows):
-    """Options for `tunable`, those of one row in ten impossible."""
+    """Options for `tunable`; those of one row in ten are out of range."""
     impossible = {
         "beam_size": [-1, 0, 9, 2**31 - 1],
         "n_best": [-5, 0, 100],
@@ -130,7 +131,7 @@ def wrong(inputs, outputs):
 
 
 def requests(seed):
-    """Endless requests: (signature, inputs) pairs of our own making."""
+    """Endless requests of our own making: (signature, inputs) pairs."""
     choose = random.Random(seed)
     while True:
         rows = range(batch_size(choose))
@@ -148,7 +149,7 @@ def request(signature, texts, targets, choose):
 
 
 def ask_with_hypothesis(ask, count, seed):
-    """Asks for so many requests that Hypothesis makes."""
+    """Sends `count` requests that Hypothesis makes."""
     import hypothesis
     from hypothesis import strategies as st
 
@@ -158,7 +159,7 @@ def ask_with_hypothesis(ask, count, seed):
         st.text(st.sampled_from("▁ </s>pad\n.!?aB\x00\u0301\u202e"), max_size=20).map(str.encode),
     )
 
-    # Hypothesis remembers all that a run has made: short runs keep that out of the memory measured.
+    # Hypothesis keeps all examples of a run: short runs keep them out of the measured memory.
     for first in range(0, count, 1000):
 
         @hypothesis.seed(f"{seed} {first}")
@@ -184,9 +185,9 @@ def main():
     )
     parser.add_argument("saved_model", type=Path)
     parser.add_argument("--requests", type=int, default=100_000)
-    parser.add_argument("--seconds", type=float, default=math.inf, help="Stop after so long.")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="Time limit.")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--output", type=Path, help="File that the JSON line is added to.")
+    parser.add_argument("--output", type=Path, help="File to append the JSON line to.")
     arguments = parser.parse_args()
     result = run(arguments.saved_model, arguments.requests, arguments.seconds, arguments.seed)
     line = {
@@ -200,7 +201,7 @@ def main():
 
 
 def run(saved_model, count, seconds=math.inf, seed=1):
-    """Asks; returns what there is to report, or exits at the first wrong answer."""
+    """Sends the requests; returns the report, or exits at the first wrong answer."""
     import tensorflow as tf
     import tensorflow_text  # noqa: F401 - registers the tokenizer's ops
 

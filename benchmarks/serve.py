@@ -3,14 +3,14 @@
 usage: python benchmarks/serve.py SAVED_MODEL --text FILE [--workloads NAME,...] [--minutes M]
 
 Workloads:
-    first         The first request of a fresh session, warm-up requests replayed or not.
-    load          So many callers (--callers) for so many minutes, one text a call, each answer held
-                  to the one that the text gets alone.
-    load-batched  The same through TensorFlow's batch op, which puts calls that come together into
+    first         The first request of a fresh session, with warm-up requests and without.
+    load          --callers callers for --minutes minutes, one text a call; each answer is compared
+                  with the one that the text gets alone.
+    load-batched  The same through TensorFlow's batch op, which puts simultaneous calls into
                   one batch, by the scheduler that TensorFlow Serving uses.
-    swap          Versions are copied in and loaded while callers ask, the old ones let go. Memory
-                  is measured before and after the C library's allocator, which keeps what is
-                  freed, is told to return it.
+    swap          Versions are copied in and loaded while callers ask, and old ones closed. Memory
+                  is measured before and after the C library's allocator, which keeps freed memory,
+                  is told to return it.
 
 FILE has a text a line. Prints a table, and a JSON line for each workload. The variables
 TF_NUM_INTRAOP_THREADS and TF_NUM_INTEROP_THREADS set the server's threads.
@@ -48,10 +48,10 @@ def main():
     parser.add_argument("saved_model", type=Path)
     parser.add_argument("--text", type=Path, required=True)
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
-    parser.add_argument("--minutes", type=float, default=10, help="Of each load.")
+    parser.add_argument("--minutes", type=float, default=10, help="Duration of each load.")
     parser.add_argument("--callers", type=int, default=64)
     parser.add_argument("--swaps", type=int, default=4)
-    parser.add_argument("--output", type=Path, help="File that the JSON lines are added to.")
+    parser.add_argument("--output", type=Path, help="File to append the JSON lines to.")
     parser.add_argument("--worker", choices=["warm", "cold"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     texts = [line for line in arguments.text.read_text(encoding="utf-8").split("\n") if line]
@@ -81,7 +81,7 @@ def main():
 
 
 class Session:
-    """An export as a server holds it: a graph and a session; may be let go."""
+    """An export as a server holds it, a graph and a session, which can be closed."""
 
     def __init__(self, saved_model):
         import tensorflow as tf
@@ -112,7 +112,7 @@ class Session:
 
 
 def first_requests(options):
-    """Median seconds of the first request, warm and cold, of processes in turns."""
+    """Median seconds of the first request, warm and cold, from processes in turn."""
     seconds = {"warm": [], "cold": []}
     for _ in range(ROUNDS):
         for kind, found in seconds.items():
@@ -142,7 +142,7 @@ def load(arguments, texts, batched):
     import tensorflow as tf
     import tensorflow_text  # noqa: F401 - registers the tokenizer's ops
 
-    loaded = tf.saved_model.load(str(arguments.saved_model))  # It holds the variables.
+    loaded = tf.saved_model.load(str(arguments.saved_model))  # Kept, since it holds the variables.
     signature = loaded.signatures["serving_default"]
 
     def translate(text):
@@ -180,7 +180,7 @@ def load(arguments, texts, batched):
     time.sleep(6 * arguments.minutes)  # A tenth, to warm up.
     settled = memory()
     time.sleep(max(0, ends - time.perf_counter() - 1))
-    at_the_end = memory()  # Threads that have ended give theirs back.
+    at_the_end = memory()  # Before callers end: ended threads return their memory.
     for caller in callers:
         caller.join()
     for other in others[:3]:
@@ -206,7 +206,7 @@ def swap(arguments, texts):
         served = [None]  # The version that callers find.
 
         def bring_in(number):
-            """A version is copied under another name, moved, loaded and warmed, and then served."""
+            """Copies a version under another name, renames, loads, warms up and serves it."""
             version = Path(folder) / str(number)
             shutil.copytree(arguments.saved_model, version.with_name(f".{number}"))
             version.with_name(f".{number}").rename(version)
@@ -255,7 +255,7 @@ def swap(arguments, texts):
 
 
 def trimmed_memory():
-    """Resident memory, MB, once glibc has given what is free back to the system."""
+    """Resident memory, MB, after glibc has returned free memory to the system."""
     ctypes.CDLL(None).malloc_trim(0)
     return memory()
 

@@ -1,9 +1,9 @@
-"""Makes the tables of docs/performance.md of the lines that the benchmarks wrote.
+"""Makes the tables of docs/performance.md from the lines that the benchmarks wrote.
 
 usage: python benchmarks/tables.py LINES.jsonl [--into docs/performance.md]
 
-Of each workload and system the last line counts. With --into, the tables take the place of what
-stands there between `<!-- tables -->` and `<!-- end of tables -->`; without, they are printed.
+The last line of each workload and system counts. With --into, the tables replace what is between
+`<!-- tables -->` and `<!-- end of tables -->` in the file; without it, they are printed.
 """
 
 import argparse

@@ -1,19 +1,19 @@
-"""Training speed of keras_mt beside what else a user could pick.
+"""Training speed of keras_mt next to other systems.
 
 usage: python benchmarks/train.py [--rounds N] [--workloads NAME,...] [--data FOLDER]
 
-tiny, base: 64 x 32 tokens a side, vocabulary 8000, dropout 0.1, label smoothing 0.1, Adam; Keras
-models through `fit`. multi30k: `tiny` on keras_mt's own batches of 4096 tokens, from a folder of en
-and de such as Multi30k; it also says the share of padding, and how many times as fast the input
-pipeline alone is.
+tiny, base: 64 x 32 tokens on each side, vocabulary 8000, dropout 0.1, label smoothing 0.1, Adam;
+Keras models through `fit`. multi30k: `tiny` on keras_mt's own batches of 4096 tokens, from a folder
+of en and de such as Multi30k; it also reports the share of padding, and how many times as fast the
+input pipeline alone is.
 
 Each system is PEER-PRECISION, in each precision that it has; KerasHub is compiled by XLA. Each is
-tried on one thread and on all, and the best of the two take turns for so many rounds; `threads`
-says which it was. On a processor with AMX all is measured again without. Prints a table, and a JSON
-line for each system: `value` is the median of the rounds; the line best/best has the ratio of our
-best to the best of all peers. For base it also prints what part of the machine's rate of matrix
-products the training step reaches. The peers come with `pip install .[peers]`; those that are not
-there are named and left out.
+tried on one thread and on all. The systems then take turns for N rounds, each in the better of the
+two layouts, which `threads` names. On a processor with AMX everything is measured again without it.
+Prints a table, and a JSON line for each system, whose `value` is the median of the rounds; the line
+best/best has the ratio of our best to the best of all peers. For base it also prints what share of
+the machine's matrix-product rate the training step reaches. `pip install .[peers]` installs the
+peers; missing ones are named and left out.
 """
 
 import argparse
@@ -38,7 +38,7 @@ SYSTEMS = {
     "transformers-float32": "transformers",
     "transformers-bfloat16": "transformers",
 }
-# Several workers would train as many models.
+# Several callers would train several models.
 LAYOUTS = {name: each for name, each in harness.LAYOUTS.items() if each[0] == 1}
 
 
@@ -49,7 +49,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--workloads", default="tiny,base,multi30k")
     parser.add_argument("--data", type=Path, help="Folder of en and de, for multi30k.")
-    parser.add_argument("--output", type=Path, help="File that the JSON lines are added to.")
+    parser.add_argument("--output", type=Path, help="File to append the JSON lines to.")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
@@ -69,7 +69,7 @@ def main():
             + (["--data", str(arguments.data.resolve())] if arguments.data else [])
             for system in harness.present(systems)
         }
-        # A training step has many small operations that can go side by side.
+        # A training step has many small operations that can run in parallel.
         pools = {"TF_NUM_INTEROP_THREADS": str(harness.CORES)}
         for name, variables in harness.instructions():
             results = harness.take_turns(commands, arguments.rounds, LAYOUTS, **pools, **variables)
@@ -250,7 +250,7 @@ def transformers(workload, precision, data):
 
 
 def products_per_token(num_layers, d_model, num_heads, d_ff):
-    """Multiplications of matrix products a target token, with as many source tokens."""
+    """Multiplications in matrix products for each target token, with as many source tokens."""
     encoder = 4 * d_model**2 + 2 * d_model * d_ff + 2 * LENGTH * d_model
     decoder = 8 * d_model**2 + 2 * d_model * d_ff + 4 * LENGTH * d_model
     return num_layers * (encoder + decoder) + d_model * VOCAB_SIZE

@@ -1,4 +1,4 @@
-"""Reuses two layers in a model of one's own: which language is a sentence in, seen as bytes?
+"""Reuses two layers in a model of your own, which tells the language of a sentence from its bytes.
 
 usage: python examples/classify_with_a_layer.py [EPOCHS]
 """

@@ -14,7 +14,7 @@ from keras_mt.training import compile_for_translation
 
 parser = argparse.ArgumentParser(description="Trains a language model and continues prompts.")
 parser.add_argument("prompts", nargs="*", default=["The book", "In December,", "Where is"])
-parser.add_argument("--text", help="a file, a sentence a line; else the phrasebook's English")
+parser.add_argument("--text", help="a file, a sentence a line; default: the phrasebook's English")
 parser.add_argument("--epochs", type=int, default=4)
 arguments = parser.parse_args()
 
@@ -31,7 +31,7 @@ tokenizer = keras_mt.Tokenizer.train(train.as_numpy_iterator(), vocab_size=2000)
 
 
 def batch(texts):
-    """The source holds the end alone, as that of an empty text does; the target is the line."""
+    """Each source is only the end token, as for an empty text; the target is the line."""
     labels = tokenizer.target_ids(tokenizer.pieces(texts)).to_tensor()[:, :64]
     ends = tf.fill((tf.size(texts), 1), tokenizer.eos_id)
     target = tf.concat([tf.fill(tf.shape(ends), tokenizer.bos_id), labels[:, :-1]], axis=1)

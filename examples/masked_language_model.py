@@ -1,11 +1,11 @@
-"""Pretrains an encoder on raw text; then it learns from 100 labels who does it.
+"""Pretrains an encoder on raw text, then fine-tunes it on 100 labels to tell who does what to whom.
 
 usage: python examples/masked_language_model.py [--text FILE] [--epochs N] [--seeds N] ...
 
-`Ontem, o gato viu a médica.` is the cat's deed, `Ontem, a médica viu o gato.` is not: the same
-words, so that no single word tells. The same network learns it from the same sentences twice, from
-scratch and on the pretrained encoder; a bag of words, which knows no order, shows what single words
-are good for.
+The cat is the subject of `Ontem, o gato viu a médica.`, but not of `Ontem, a médica viu o gato.`:
+they have the same words, so no single word tells. The same network learns it from the same
+sentences twice, from scratch and on the pretrained encoder. A bag of words, which knows no order,
+shows what single words are worth.
 """
 
 import argparse
@@ -31,9 +31,9 @@ LENGTH = 32  # The most tokens of a sentence, with its start and end.
 
 
 def twins(rng):
-    """An animal and somebody at work, each doing the same to the other: is it the animal's deed?
+    """An animal and a person with a job, each doing the same to the other: is it the animal's deed?
 
-    The time stands first, so that both sentences have the same words, down to the capitals.
+    The time comes first, so that both sentences have the same words, capitals included.
     """
     animal, human = (
         g.noun_phrase(rng, rng.choice(g.BY_CLASS[kind]), ("the", "this", "that"), plurals=0)
@@ -68,7 +68,7 @@ def tokens_of(tokenizer, texts):
 
 
 def pretrain(model, tokens, epochs):
-    """Learns to fill in masked tokens, other ones in each epoch."""
+    """Trains the model to fill in masked tokens, different ones in each epoch."""
     data = tf.data.Dataset.from_tensor_slices(tokens).shuffle(tokens.nrows(), seed=1)
     data = data.ragged_batch(64).map(lambda rows: rows.to_tensor())
     data = data.map(TokenMasking(model.vocab_size - 1, seed=1)).prefetch(2)
@@ -86,13 +86,13 @@ def pretrain(model, tokens, epochs):
 
 
 def words(vocab_size):
-    """What knows each token by itself, in the place of an encoder."""
+    """An embedding of each token by itself, in place of an encoder."""
     tokens = keras.Input((None,), dtype="int32")
     return keras.Model(tokens, keras.layers.Embedding(vocab_size, 128)(tokens))
 
 
 def classify(encoder, train, test, epochs):
-    """The accuracy of a classifier on an encoder; both learn."""
+    """The accuracy of a classifier on top of an encoder; both are trained."""
     real = keras.ops.not_equal(encoder.input, 0)[..., None]
     greatest = keras.ops.max(keras.ops.where(real, encoder.output, -1e4), axis=1)
     classifier = keras.Model(encoder.input, keras.layers.Dense(1, activation="sigmoid")(greatest))
@@ -104,7 +104,7 @@ def classify(encoder, train, test, epochs):
 
 def main():
     parser = argparse.ArgumentParser(description="Pretrains an encoder and classifies with it.")
-    parser.add_argument("--text", help="a file of lines; else the phrasebook's Portuguese")
+    parser.add_argument("--text", help="a file, a sentence a line; default: the phrasebook's")
     parser.add_argument("--lines", type=int, help="the most lines to read")
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--epochs", type=int, default=4, help="of the pretraining")
@@ -120,7 +120,7 @@ def main():
         lines = [portuguese for portuguese, _ in phrasebook.pairs("train")]
     lines = [line for line in lines if line.strip()][: options.lines]
     tokenizer = keras_mt.Tokenizer.train(lines, vocab_size=1000)
-    vocab_size = tokenizer.vocab_size + 1  # The mask is one token more.
+    vocab_size = tokenizer.vocab_size + 1  # The mask token is one more.
     sizes = {"num_layers": options.layers, "vocab_size": vocab_size, "max_length": LENGTH}
     keras.utils.set_random_seed(1)
     model = keras_mt.models.EncoderOnly.from_preset("tiny", **sizes)
@@ -145,7 +145,7 @@ def main():
             found = classify(encoder, train, arrays(test_texts, test_labels), options.label_epochs)
             accuracies[name].append(found)
             print(f"seed {seed}, {name}: {found:.1%}", flush=True)
-    print(f"\naccuracy on {len(test_texts)} sentences, mean of {options.seeds} seeds (deviation)")
+    print(f"\naccuracy on {len(test_texts)} sentences, mean (std) of {options.seeds} seeds")
     for name, found in accuracies.items():
         print(f"{name:14} {np.mean(found):6.1%} ({np.std(found, ddof=len(found) > 1):.1%})")
     gain = np.mean(accuracies["pretrained"]) - np.mean(accuracies["from scratch"])

@@ -1,4 +1,4 @@
-"""A translator of one's own, GRUs with dot attention: python examples/own_model.py [EPOCHS]"""
+"""A translator of your own, GRUs with dot attention: python examples/own_model.py [EPOCHS]"""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""How good a run on the phrasebook is: BLEU beside two baselines, and its pictures.
+"""How good a run on the phrasebook is: its BLEU next to two baselines, and its pictures.
 
 usage: python examples/phrasebook_report.py RUN_DIR
 """

@@ -1,4 +1,4 @@
-"""Draws the learning rate of the warm-up schedule for the three presets.
+"""Draws the learning rate of the warm-up schedule for the presets tiny, base and big.
 
 usage: python examples/plot_schedule.py PICTURE
 """

@@ -1,4 +1,4 @@
-"""Translates sentences with an exported SavedModel: TensorFlow alone, without keras_mt.
+"""Translates sentences with an exported SavedModel, in plain TensorFlow, without keras_mt.
 
 usage: python examples/translate_with_tensorflow.py SAVED_MODEL SENTENCE...
 """

@@ -3,11 +3,10 @@
 usage: python examples/architectures/compare.py phrasebook|multi30k [ROW ...]
            [--output FOLDER] [--steps N]
 
-Without names of rows it is all of them. A row that is in results/ is not trained again, and a
-training that was broken off goes on: give the same command again. multi30k is the folder
-multi30k_en_de below the one that the environment variable KERAS_MT_DATA names. With --steps, for
-trying, each row is trained for so many steps and measured on 8 sentences, and all that is written
-lies below FOLDER.
+Without ROW it is all of them. A row that is in results/ is not trained again, and an interrupted
+training resumes: give the same command again. multi30k is the folder multi30k_en_de inside the one
+that the environment variable KERAS_MT_DATA names. --steps N is for a trial: each row is trained for
+N steps and measured on 8 sentences, and everything is written below FOLDER/trial.
 """
 
 import argparse
@@ -39,7 +38,7 @@ from keras_mt.serving import ExportedTranslator
 from keras_mt.training import train
 
 HERE = Path(__file__).parent
-# Each training pair is seen alone and, once, in a line of so many; tests go beyond.
+# Each training pair is seen alone and, once, in a line of 2, 3 or 4 pairs; tests go up to 8.
 TRAINED_LINES, TEST_LINES = (2, 3, 4), (1, 2, 3, 4, 6, 8)
 SANDWICH = {
     "encoder_sublayers": "ss" + "sf" * 2 + "ff",
@@ -226,7 +225,7 @@ def measure(corpus, row, folder, steps):
         "parameters": translator.models[0].count_params(),
         "steps": steps_of(run),
         "minutes": round(float(log[-1]["seconds"]) / 60, 1),
-        # Of this process: None where another had trained it all.
+        # Of this process: None if another had already trained it all.
         "training_tokens_per_second": {
             "processor": round(tokens / seconds) if tokens else None,
             "wall": round(statistics.median(rates or [0])),
@@ -245,7 +244,7 @@ def measure(corpus, row, folder, steps):
 
 
 def expert_load(translator, pairs):
-    """The share of the first test pairs' tokens that each expert sees, by mixture; None of others.
+    """Each expert's share of the first test pairs' tokens, by mixture; None for other models.
 
     The decoder is given the references.
     """
@@ -266,7 +265,7 @@ def steps_of(run):
 
 
 def texts(data, source, target, split):
-    """The pairs of a split as str, in an order of chance: neighbours may be alike."""
+    """The pairs of a split as str, shuffled, since neighbours may be alike."""
     pairs = load_corpus(data, source, target, split).as_numpy_iterator()
     pairs = [tuple(side.decode("utf-8").replace("\t", " ") for side in pair) for pair in pairs]
     random.Random(1).shuffle(pairs)
@@ -274,7 +273,7 @@ def texts(data, source, target, split):
 
 
 def joined(pairs, sizes):
-    """All pairs, so many in a line as the sizes say in turn."""
+    """All pairs, joined into lines whose numbers of pairs are `sizes`, in turn."""
     pairs, sizes = iter(pairs), itertools.cycle(sizes)
     while part := list(itertools.islice(pairs, next(sizes))):
         yield tuple(map(" ".join, zip(*part, strict=True)))
@@ -310,7 +309,7 @@ def table(rows):
 
 
 def put(readme, corpus, text):
-    """Puts a table between its marks in the README."""
+    """Puts a table between its markers in the README."""
     begin, end = f"<!-- {corpus} -->\n", "<!-- end -->"
     before = readme.read_text(encoding="utf-8")
     after = re.sub(f"{begin}.*?{end}", f"{begin}\n{text}\n{end}", before, flags=re.DOTALL)
@@ -318,7 +317,7 @@ def put(readme, corpus, text):
         temporary.write_text(after, encoding="utf-8")
 
 
-# Okabe and Ito's colours, which the colour-blind tell apart: one for each kind, marks within it.
+# Okabe and Ito's colours, which the colour-blind can tell apart: one for each kind of model.
 STYLES = {
     "fixed_vector": ("#D55E00", "o"),
     "additive": ("#E69F00", "s"),

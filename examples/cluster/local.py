@@ -1,9 +1,9 @@
-"""Trains as a cluster does, with several processes on this machine.
+"""Trains like a cluster, with several processes on this machine.
 
 usage: python examples/cluster/local.py WORKERS [ARGUMENTS OF keras-mt train]
 
-Each process gets the environment variable TF_CONFIG, as each worker of a real cluster does. When
-one fails, the others are ended.
+Each process gets the environment variable TF_CONFIG, like a worker of a real cluster. If
+one fails, the others are killed.
 """
 
 import json
@@ -26,7 +26,7 @@ def free_addresses(count):
 
 
 def main(workers, arguments):
-    ended = []  # Noted, and not raised: no worker must be lost while it is started.
+    ended = []  # Noted, not raised: no worker may be orphaned while it is being started.
     signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
     addresses = free_addresses(workers)
     processes = []

@@ -8,16 +8,16 @@ usage: python examples/distil/distil.py translate TEACHER FOLDER --data DATA --s
            --output RESULTS.jsonl [--picture PICTURE] [--systems NAME,...] [--beam-size N]
            [--tokenize NAME] [--rounds N] [--source-language CODE] [--target-language CODE]
 
-translate has the teacher, a run folder, translate the training split into FOLDER, shard by shard.
-Broken off, the same command goes on. Processes and machines that see FOLDER share the work by
+translate makes the teacher, a run folder, translate the training split into FOLDER, shard by shard.
+If interrupted, the same command resumes. Processes and machines that see FOLDER share the work by
 --part 1/2 and --part 2/2. --set is any option of a Translator, such as beam_size=5 or
 target_language=deu_Latn.
 
-filter leaves out the worst by the teacher's score, and those far longer or shorter than usual, and
-writes a corpus whose validation split is the original one.
+filter leaves out the worst translations by the teacher's score, and those far longer or shorter
+than usual, and writes a corpus whose validation split is the original one.
 
 compare measures BLEU, chrF, speed and size of each run, as it is deployed, and of the same run in
-CTranslate2 where that is installed. The languages are for runs of several.
+CTranslate2 where that is installed. The languages are for multilingual runs.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def main():
 
 
 def arguments_of(line=None):
-    """The function of a command line, and its arguments."""
+    """The function for a command line, and its arguments."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -136,7 +136,7 @@ def systems(text):
 def translate(teacher, folder, data, source, target, part, shard_lines, set):
     """The teacher's translations of the training split: FOLDER/work.json and FOLDER/shard-*.jsonl.
 
-    A shard is a run of lines of the corpus, and is there whole or not at all.
+    A shard holds consecutive lines of the corpus, and is written atomically.
     """
     if shard_lines < 1:
         raise ValueError(f"--shard-lines must be at least 1. Received: {shard_lines}")
@@ -162,7 +162,7 @@ def translate(teacher, folder, data, source, target, part, shard_lines, set):
             translator = Translator.load(teacher, **work["options"])
         start = time.perf_counter()
         lines = [[side.decode("utf-8") for side in pair] for pair in lines]
-        # It sorts them by length, and translates those of like length together.
+        # This sorts them by length, and translates those of similar length together.
         found = translator.hypotheses([line[0] for line in lines])
         with written_whole(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
             for (text, reference), hypotheses in zip(lines, found, strict=True):
@@ -177,7 +177,7 @@ def translate(teacher, folder, data, source, target, part, shard_lines, set):
 
 
 def begin(folder, work):
-    """Writes what the shards are of, or checks that those that are there are of the same."""
+    """Writes what the shards are made from, or checks that the existing ones are from the same."""
     path = folder / "work.json"
     if not path.exists():
         with written_whole(path) as temporary:
@@ -187,7 +187,7 @@ def begin(folder, work):
     if other:
         raise ValueError(
             f"{folder} holds translations with another {' and '.join(other)}: give a new folder, "
-            "or what they were begun with."
+            "or the command that they were begun with."
         )
 
 
@@ -210,7 +210,7 @@ def corpus_digest(pairs):
 
 
 def filter_(folder, output, keep, most_ratio):
-    """The pairs of source and translation that are kept, as a corpus in one file."""
+    """Writes the pairs of source and translation that are kept, as a corpus in one file."""
     if not 0 < keep <= 1:
         raise ValueError(f"--keep must be above 0 and at most 1. Received: {keep}")
     if most_ratio < 1:
@@ -227,7 +227,7 @@ def filter_(folder, output, keep, most_ratio):
             f"{folder} lacks {len(missing)} of {len(paths)} shards, {missing[0]} first: give the "
             "command that translates again."
         )
-    # Twice through the files: the lengths and the scores alone are held.
+    # The files are read twice: only lengths and scores are held in memory.
     columns = np.fromiter(map(measures, rows(paths)), np.dtype((float, 3))).T
     kept, counts = choose(*columns, keep, most_ratio)
     corpus = work["data"], work["source"], work["target"]
@@ -256,12 +256,12 @@ def measures(row):
 
 
 def choose(source_lengths, target_lengths, scores, keep, most_ratio):
-    """Which translations are kept: a Boolean array, and why others are not, a dict of numbers.
+    """Which translations are kept, a Boolean array, and why others are not, a dict of counts.
 
-    A translation's ratio is that of its length to its source's, in characters, over the median of
-    these: so what is usual between the two languages is 1. It must be from 1 / most_ratio to
-    most_ratio. Of those that are not empty the share `keep` with the best scores is kept, of equal
-    ones the first.
+    A translation's ratio is its length over its source's, in characters, divided by the median of
+    these, so that 1 is usual between the two languages. It must be from 1 / most_ratio to
+    most_ratio. Of those that are not empty, the share `keep` with the best scores is kept; of equal
+    scores the first.
     """
     there = (source_lengths > 0) & (target_lengths > 0) & np.isfinite(scores)
     if not there.any():
@@ -287,7 +287,7 @@ def in_a_column(text):
     return " ".join(text.split())
 
 
-# What each run is measured as: its package, and its precision. Each takes one thread.
+# What each run is measured in: package and precision. Each takes one thread.
 SYSTEMS = {
     "keras_mt-float32": {},
     "keras_mt-bfloat16": {"dtype": "bfloat16", "freeze": True},
@@ -302,14 +302,14 @@ def compare(
     """Writes a JSON line for each run in each system, prints the table, and draws the picture.
 
     Each system is in a process of its own, on one core and one thread. All load first and then take
-    turns for so many rounds, after one to warm up.
+    turns for `rounds` rounds, after one to warm up.
     """
     metrics = {"bleu": sacrebleu.BLEU(tokenize=tokenize), "chrf": sacrebleu.CHRF()}
     pairs = list(load_corpus(data, source, target, split).as_numpy_iterator())
     sources, references = ([pair[side].decode("utf-8") for pair in pairs] for side in (0, 1))
     names = {Path(run).name for run in runs}
     if len(names) < len(runs):
-        raise ValueError("The run folders must have names of their own: the table shows them.")
+        raise ValueError("The run folders must have different names, which the table shows.")
     with tempfile.TemporaryDirectory() as folder:
         loaded = [
             each
@@ -343,7 +343,7 @@ def compare(
 
 
 class Worker:
-    """A process that loads a system, and translates once for each time that it is asked.
+    """A process that loads a system, and translates once each time that it is asked.
 
     Args:
         load: Function that returns the one that translates.
@@ -382,11 +382,11 @@ def serve(pipe, load, *arguments):
 
 
 def load_systems(run, folder, sources, systems, beam_size, **languages):
-    """For each system that can have the run: what there is to say of it, a Worker that translates
-    the sources, and what makes str of that."""
+    """For each system that can run it: what is known of it, a Worker that translates
+    the sources, and a function that makes strings of the result."""
     if not RunFolder(run).load_tokenizer().languages:
         languages = {}
-    # CTranslate2 knows this stopping rule alone, and takes lines whole.
+    # CTranslate2 has only this stopping rule, and takes lines whole.
     search = {"beam_size": beam_size, "early_stopping": True, "split_sentences": False}
     search |= {name: code for name, code in languages.items() if code is not None}
     translator = Translator.load(run, **search)
@@ -436,7 +436,7 @@ def load_ours(directory, sources):
 
 
 def load_theirs(directory, pieces, options):
-    """CTranslate2, which takes pieces and gives them: our tokenizer is no part of its time."""
+    """CTranslate2, which takes and gives pieces: its time is without our tokenizer."""
     import ctranslate2
 
     model = ctranslate2.Translator(str(directory), intra_threads=1, inter_threads=1)
@@ -448,7 +448,7 @@ def load_theirs(directory, pieces, options):
 
 
 def theirs(translator, sources):
-    """The pieces of the sources, the options of the search, and what makes str of pieces."""
+    """The pieces of the sources, the search options, and what makes strings of pieces."""
     tokenizer, beam_size = translator.tokenizer, translator.options.beam_size
     codes = (translator.source_language, translator.target_language)
     names = as_strings(tokenizer.id_to_string(tf.range(tokenizer.target_vocab_size)))
@@ -508,7 +508,7 @@ def table(lines):
     return "".join(f"| {' | '.join(line)} |\n" for line in found)
 
 
-# Okabe and Ito's colours, which the colour-blind tell apart.
+# Okabe and Ito's colours, which the colour-blind can tell apart.
 STYLES = {
     "keras_mt-float32": ("#0072B2", "o"),
     "keras_mt-bfloat16": ("#56B4E9", "s"),

@@ -1,8 +1,8 @@
 """Step 1: the task. A corpus is pairs of sentences; the model is a function from one to the other.
 
-What is to be learned is `p(y | x)`: how probable a sentence y of one language is as the translation
-of a sentence x of another. Words change their order, their number and, with the words around them,
-their meaning, so that looking each of them up in a dictionary does not do.
+The task is to learn `p(y | x)`: how probable a sentence y of one language is as the translation
+of a sentence x of another. Words change their order, their number and, depending on the words
+around them, their meaning, so looking each of them up in a dictionary is not enough.
 """
 
 import walk
@@ -12,19 +12,19 @@ from keras_mt.data import phrasebook
 from keras_mt.data.phrasebook import baselines
 
 ENGLISH = "Lucas is travelling to Rio in December ."
-ORDERS = {  # Which word of the English each word of the Portuguese goes with.
+ORDERS = {  # Which English words each Portuguese word goes with.
     "Lucas irá viajar ao Rio em Dezembro .": [[0], [1], [2], [3], [4], [5], [6], [7]],
     "Em Dezembro , Lucas irá viajar ao Rio .": [[5], [6], [], [0], [1], [2], [3], [4], [7]],
 }
 
 arguments = walk.options(__doc__)
 pairs = {split: list(phrasebook.pairs(split)) for split in ("train", "test")}
-print(f"The corpus in this package, a grammar's: {len(pairs['train']):,} pairs to learn from.")
+print(f"The corpus in this package, made by a grammar: {len(pairs['train']):,} training pairs.")
 for source, target in pairs["test"][:8]:
     print(f"\n  x           {source}\n  y           {target}")
     print(f"  dictionary  {baselines.word_for_word(source)}")
 right = sum(baselines.word_for_word(source) == target for source, target in pairs["test"])
-print(f"\nThe dictionary has {right} of {len(pairs['test'])} unseen sentences right.")
+print(f"\nThe dictionary gets {right} of {len(pairs['test'])} unseen sentences right.")
 
 figure = Figure(figsize=(9, 4), layout="constrained")
 for axes, (source, links) in zip(figure.subplots(2, 1), ORDERS.items(), strict=True):

@@ -1,10 +1,10 @@
 """Step 2: the recurrent encoder-decoder, and what is hard for it.
 
-The encoder reads a word at a time, `h_j = f(h_{j-1}, x_j)`; the decoder starts from the last state
-and writes a word at a time, `s_i = f(s_{i-1}, y_{i-1})`, `p(y_i) = softmax(E s_i)`. All that it
-knows of the source is one vector, of the same size for 3 words and for 30. And what a word far back
-ought to have been is told to it through every step between: the gradient that arrives is a product
-of as many factors, and vanishes. Nor can two steps be computed at once.
+The encoder reads one word at a time, `h_j = f(h_{j-1}, x_j)`. The decoder starts from the last of
+these states and writes one word at a time, `s_i = f(s_{i-1}, y_{i-1})`, `p(y_i) = softmax(E s_i)`.
+All that it knows of the source is one vector, of the same size for 3 words and for 30. What a word
+far back should have been is learned only through every step in between: its gradient is a product
+of as many factors, and vanishes. Nor can two steps be computed in parallel.
 """
 
 import keras
@@ -21,7 +21,7 @@ keras.utils.set_random_seed(1)
 
 
 def gradients(layer):
-    """How much the last state would change with each input, from the first to the last."""
+    """How much the last state changes with each input, from the first to the last."""
     inputs = tf.random.normal((32, LENGTH, WIDTH))
     with tf.GradientTape() as tape:
         tape.watch(inputs)
@@ -30,7 +30,7 @@ def gradients(layer):
 
 
 def attention(inputs):
-    """What comes at step 4: the last position looks at all at once."""
+    """Self-attention, of step 4: the last position looks at all others directly."""
     return CausalSelfAttention(num_heads=1)(inputs)[:, -1]
 
 
@@ -47,7 +47,7 @@ cells = {
 norms = {name: gradients(layer) for name, (layer, _) in cells.items()}
 distances = np.arange(LENGTH)[::-1]
 walk.table(
-    "The gradient of the last state by an input so many steps back (nothing trained)",
+    "Gradient of the last state with respect to an input so many steps back (untrained)",
     [each[[-1, -6, -11, -21, -40]] for each in norms.values()],
     norms,
     [0, 5, 10, 20, 39],
@@ -83,7 +83,7 @@ unrolled.set_axis_off()
 for name, (_, colour) in cells.items():
     axes.semilogy(distances, norms[name], color=colour, label=name)
 axes.set_xlabel("steps between the input and the last state")
-axes.set_ylabel("gradient's norm")
+axes.set_ylabel("norm of the gradient")
 axes.set_ylim(1e-9, 30)
 axes.legend(frameon=False, loc="lower left")
 walk.plain(axes)

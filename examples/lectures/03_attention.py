@@ -1,16 +1,16 @@
-"""Step 3: attention in the decoder. At each word it writes, it looks back at all that it read.
+"""Step 3: attention in the decoder. For each word it writes, it looks back at the whole source.
 
-For the decoder's state s_i a score against each of the encoder's states h_j, a softmax over them,
-and the mean of the h_j with these weights beside s_i to predict from:
+The decoder's state s_i gets a score against each of the encoder's states h_j. A softmax turns the
+scores into weights, and the mean of the h_j with these weights joins s_i to predict the word:
 
     e_ij = s_i . h_j                        dot product, without parameters
     e_ij = s_i . W h_j                      bilinear
     e_ij = v . tanh(W_1 s_i + W_2 h_j)      additive
     alpha_i = softmax(e_i)    c_i = sum_j alpha_ij h_j    p(y_i) from [c_i; s_i]
 
-To take the best alone is hard attention: its gradient is zero nearly everywhere, so nothing could
-be learned through it. The softmax is the same choice made soft; the smaller the scores are divided
-by, the harder it gets.
+Taking only the best h_j is hard attention: its gradient is zero nearly everywhere, so nothing could
+be learned through it. The softmax is a soft version of the same choice: the smaller the number that
+the scores are divided by, the harder it gets.
 """
 
 import numpy as np
@@ -36,7 +36,7 @@ for name, e in scores.items():
 alpha = np.array(ops.softmax(scores["dot product"]))
 walk.table("context c_i: the encoder's states, averaged with these weights", alpha @ h, target)
 hard = np.eye(4)[alpha.argmax(1)]
-print("\nhow far the weights are from hard attention, the scores divided by")
+print("\ndistance of the weights from hard attention, by what the scores are divided by")
 for temperature in (1, 0.5, 0.1):
     softer = np.array(ops.softmax(scores["dot product"] / temperature))
     print(f"  {temperature}: {np.abs(softer - hard).max():.4f}")

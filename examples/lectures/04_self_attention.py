@@ -1,11 +1,12 @@
-"""Step 4: self-attention. A sentence looks at itself, and nothing needs to be learned for that.
+"""Step 4: self-attention. A sentence attends to itself, and this alone needs no learned weights.
 
-Each output is a mean of all inputs, weighted by how alike they are:
+Each output is a mean of all inputs, weighted by how similar they are:
 
     w_ij = softmax_j(x_i . x_j)    y_i = sum_j w_ij x_j
 
-With vectors of some width a word is most like itself, so the diagonal is largest. And the order
-plays no part: shuffle the words, and the same outputs come out shuffled (permutation equivariance).
+In a space of some dimensions a word is usually most similar to itself, so the diagonal is largest.
+And the order plays no part: shuffle the words, and the same outputs come out shuffled (permutation
+equivariance).
 """
 
 import numpy as np
@@ -23,7 +24,7 @@ x = np.array([embeddings[word] for word in words], "float32")
 
 
 def attend(x):
-    """The layers' own function, on a batch of one with one head; it divides by sqrt(width)."""
+    """The layers' own function, on a batch of one, with one head; it divides by sqrt(width)."""
     outputs, weights = scaled_dot_product_attention(*[x[None, None]] * 3)
     return ops.convert_to_numpy(outputs)[0, 0], ops.convert_to_numpy(weights)[0, 0]
 
@@ -32,10 +33,10 @@ outputs, weights = attend(x)
 walk.table("How much each word looks at each", weights, words, words)
 print(f"\nrows sum to {weights.sum(1).round(4)}")
 print(f"largest on the diagonal: {bool((weights.max(1) == weights.diagonal()).all())}")
-print("the two cats are one vector, and so one output, wherever they stand")
+print("both cats have the same vector, and so the same output, wherever they stand")
 order = random.permutation(6)
 difference = np.abs(attend(x[order])[0] - outputs[order]).max()
-print(f"\nshuffled to “{' '.join(words[i] for i in order)}”, the outputs are shuffled alike:")
+print(f"\nshuffled to “{' '.join(words[i] for i in order)}”, the outputs are shuffled likewise:")
 print(f"they differ by {difference:.1e}")
 
 figure = Figure(figsize=(5.4, 4.4), layout="constrained")

@@ -1,13 +1,13 @@
-"""Step 6: queries, keys and values. A word asks, all words answer, and what they tell is mixed.
+"""Step 5: queries, keys and values. Each word's query is compared with all keys, to mix the values.
 
-It is a look-up that gives a mean: a table has keys and values, a query is held against each key,
-and the better they agree, the more of that key's value is in the answer. All three are made of the
-words by matrices that are learned, `q_i = W_q x_i`, `k_j = W_k x_j`, `v_j = W_v x_j`:
+Attention is a soft look-up: a table has keys and values, a query is compared with each key, and the
+better they agree, the more of that key's value is in the answer. All three are computed from the
+words by learned matrices, `q_i = W_q x_i`, `k_j = W_k x_j`, `v_j = W_v x_j`:
 
     Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V
 
 The dot product of two vectors of d_k random numbers of variance 1 has variance d_k. Without the
-root the softmax of a wide model would be hard from the start, and hardly learn.
+square root the softmax of a wide model would be hard from the start, and hardly learn.
 """
 
 import numpy as np
@@ -34,7 +34,7 @@ weights = ops.convert_to_numpy(weights)[0, 0]
 walk.table("softmax(Q K^T / sqrt(3))", weights, words, words)
 walk.table("times V", ops.convert_to_numpy(outputs)[0, 0], words)
 
-# The slides round these scores to the rows below. Is there a number to divide by that gives them?
+# The lectures' slide has the rows below. Is there a divisor of the scores that gives them?
 SLIDE = np.array([[0.6, 0.2, 0.2], [0.1, 0.7, 0.2], [0.2, 0.4, 0.4]])
 scales = np.arange(1, 40, 0.1)
 softmaxes = [np.array(ops.softmax(scores / scale)) for scale in scales]
@@ -42,7 +42,7 @@ errors = [np.abs(each - SLIDE).sum() for each in softmaxes]
 nearest = scales[np.argmin(errors)]
 walk.table("The lectures' slide", SLIDE, words, words, digits=1)
 walk.table("softmax(Q K^T / 8), the paper's d_k = 64", ops.softmax(scores / 8), words, words)
-walk.table(f"The nearest, divided by {nearest:.1f}", softmaxes[np.argmin(errors)], words, words)
+walk.table(f"Nearest, scores divided by {nearest:.1f}", softmaxes[np.argmin(errors)], words, words)
 found = [bool((each.round(1) == SLIDE).all()) for each in softmaxes]
 print(f"any divisor from 1 to 40 that gives the slide's rows: {any(found)}; they are a sketch")
 

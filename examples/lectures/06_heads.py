@@ -1,13 +1,13 @@
-"""Steps 5 and 7: what a word needs to look at, and several heads to look with.
+"""Step 6: several heads, since a word needs to look at several others.
 
 A pronoun needs the noun that it stands for, a verb its subject, an ambiguous word its context; a
-softmax is peaked and looks at one of them. So there are several, each with matrices of its own, and
-what they found stands side by side:
+softmax is peaked and mostly looks at one word. So there are several heads, each with matrices of
+its own, and their outputs are concatenated:
 
     MultiHead(x) = Concat(head_1, ..., head_h) W_O    head_i = Attention(x W_Q_i, x W_K_i, x W_V_i)
 
-The pictures are of a trained model's encoder, by default the English-German one of this repository:
-every head of every block over a sentence, and the heads that look furthest from one word.
+The pictures show a trained model's encoder, by default that of this repository's English-German
+model: every head of every block for one sentence, and the heads that look furthest from one word.
 """
 
 import keras
@@ -36,7 +36,7 @@ print(f"  attention, a matrix for each head {tuple(scores.shape)}")
 
 folder = RunFolder(arguments.run)
 if not folder.is_finished:
-    raise SystemExit(f"{folder} is no trained run: train one with `make demo`, or give --run.")
+    raise SystemExit(f"{folder} is not a trained run: train one with `make demo`, or give --run.")
 model, tokenizer = folder.load_model(), folder.load_tokenizer()
 source = tokenizer.source_ids(tokenizer.pieces(tf.constant([arguments.sentence]))).to_tensor()
 target = tf.constant([[tokenizer.bos_id]])

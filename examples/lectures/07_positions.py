@@ -1,13 +1,13 @@
-"""Step 8: positions. Attention does not see the order of the words, so it is written into them.
+"""Step 7: positions. Attention does not see the order of words: encodings of positions are added.
 
-To each embedding the encoding of its place i is added, a wave for each dimension, each slower than
-the one before:
+The encoding of position i is added to the embedding there: waves over the positions, each pair of
+dimensions slower than the one before:
 
     p[i, 2j] = sin(i / 10000^(2j / d))    p[i, 2j + 1] = cos(i / 10000^(2j / d))
 
-They are computed once, for any length, and nothing is learned. Places that are near one another
-have a large dot product, which depends on their distance alone: the sum of cos((i - k) w_j). That a
-one-hot encoding does not say, nor a learned one before it is trained.
+The encodings are computed once, for any length, and nothing is learned. Those of nearby positions
+have a large dot product, which depends on their distance alone: the sum of cos((i - k) w_j). A
+one-hot encoding does not have this property, nor does a learned one before it is trained.
 """
 
 import numpy as np
@@ -18,14 +18,14 @@ from keras_mt.layers import sinusoidal_positions
 
 arguments = walk.options(__doc__)
 words = ["Lucas", "is", "visiting", "Rio", "in", "December"]
-walk.table("The encodings of 6 places, d = 4", sinusoidal_positions(6, 4), words)
+walk.table("The encodings of 6 positions, d = 4", sinusoidal_positions(6, 4), words)
 small = sinusoidal_positions(6, 4)
 walk.table("Their dot products", small @ small.T, words, words)
 positions = sinusoidal_positions(100, 64)
 products = positions @ positions.T
-walk.table("d = 64: the dot product of places so far apart", products[50, 50:61], None, range(11))
+walk.table("d = 64: dot products of positions so far apart", products[50, 50:61], None, range(11))
 band = [products.diagonal(distance).std() for distance in range(50)]
-print(f"\nfor one distance they differ by {max(band):.1e} from place to place")
+print(f"\nfor one distance they differ by {max(band):.1e} from position to position")
 
 figure = Figure(figsize=(11, 6.6), layout="constrained")
 grid = figure.add_gridspec(2, 6)

@@ -1,12 +1,12 @@
-"""Step 9: the encoder block: attention, then a feed-forward network, each inside the same frame.
+"""Step 8: the encoder block: attention and a feed-forward network, each with residual and norm.
 
     x = LayerNorm(x + MultiHead(x))    x = LayerNorm(x + max(0, x W_1 + b_1) W_2 + b_2)
 
-The network sees each position alone, as a convolution of width 1 does. The sum with what came in
-leaves the gradient a way past every sublayer, so that it arrives at the bottom of a deep stack;
-the normalisation keeps it from growing on the way. Layer normalisation gives each position the mean
-0 and the variance 1, whatever else is in the batch; batch normalisation does so to each feature,
-over the batch.
+The network sees each position by itself, as a convolution of width 1 does. The residual sum gives
+the gradient a way past every sublayer, so that it arrives at the bottom of a deep stack;
+the normalisation keeps it from growing on the way. Layer normalisation gives each position mean 0
+and variance 1, whatever else is in the batch; batch normalisation does this for each feature, over
+the batch.
 """
 
 import keras
@@ -59,7 +59,7 @@ frames = {
     "LayerNorm(x + f(x))": (lambda x, f: keras.layers.LayerNormalization()(x + f(x)), walk.GREEN),
 }
 norms = {name: gradients(frame) for name, (frame, _) in frames.items()}
-walk.table(f"The gradient at the bottom of {DEPTH} sublayers, of that at the top",
+walk.table(f"The gradient at the bottom of {DEPTH} sublayers, relative to that at the top",
            [[each[0] for each in norms.values()]], None, norms, digits=7)  # fmt: skip
 
 figure = Figure(figsize=(11, 3.4), layout="constrained")
@@ -73,7 +73,7 @@ for panel, values, name in zip(
 for name, (_, colour) in frames.items():
     axes.semilogy(range(DEPTH + 1), norms[name], color=colour, label=name)
 axes.set_xlabel("sublayer, from the bottom")
-axes.set_title("gradient's norm; 1 at the top")
+axes.set_title("norm of the gradient; 1 at the top")
 axes.legend(frameon=False)
 walk.plain(axes)
 walk.save(figure, arguments.output, "08_encoder_block.png")

@@ -1,8 +1,8 @@
-"""Step 10: the decoder block, and the mask that hides from a position what it has to predict.
+"""Step 9: the decoder block, and the mask that hides from a position what it has to predict.
 
-In training the whole target goes through at once. So 0 is added to the scores of the positions up
-to one's own, and minus infinity to those after it, which the softmax makes 0. Then the decoder
-looks at the source: queries of its own, keys and values of the encoder's output.
+In training the whole target goes through at once. So each position's scores of itself and of those
+before it get 0 added, and those of later ones minus infinity, which the softmax turns into weight
+0. Then the decoder attends to the source: its own queries, keys and values of the encoder's output.
 
     x = LayerNorm(x + Masked(x))    x = LayerNorm(x + Cross(x, memory))    x = LayerNorm(x + FFN(x))
 """
@@ -19,15 +19,15 @@ from keras_mt.layers.attention import causal_mask
 arguments = walk.options(__doc__)
 keras.utils.set_random_seed(1)
 words = ["Lucas", "will", "travel"]
-scores = np.array([[31, 27, 22], [27, 42, 31], [22, 31, 37]])  # Of step 6.
+scores = np.array([[31, 27, 22], [27, 42, 31], [22, 31, 37]])  # Of step 5.
 mask = np.where(causal_mask(3, 3), 0, -np.inf)
 walk.table("Q K^T", scores, words, words, digits=0)
 walk.table("the mask", mask, words, words, digits=0)
 for name, scale in {"sqrt(3)": 3**0.5, "8": 8, "22": 22}.items():
     rows = ops.softmax((scores + mask) / scale)
     walk.table(f"softmax((Q K^T + mask) / {name})", rows, words, words)
-# The nearest to the slides' rows is a divisor of about 22; .1 in their first row is a slip, since
-# a position that sees itself alone gives itself all of its weight.
+# A divisor of about 22 comes nearest to the slide. (It has .1 in its first row, which is a slip:
+# a position that sees only itself gives itself all of its weight.)
 SLIDE = np.array([[1, 0, 0], [0.3, 0.7, 0], [0.3, 0.3, 0.4]])
 walk.table("The lectures' slide", SLIDE, words, words, digits=1)
 

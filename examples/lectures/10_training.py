@@ -1,13 +1,13 @@
-"""Step 11: training. All words of the target in one pass, each given the true ones before it.
+"""Step 10: training. The whole target in one pass, each word given the true ones before it.
 
-The decoder reads the target behind a start token and predicts the same target with the end token
-(teacher forcing). The loss is the cross-entropy against a distribution that leaves a little to the
-other tokens (label smoothing), averaged over the tokens that are not padding:
+The decoder reads the target after a start token and predicts the same target followed by the end
+token (teacher forcing). The loss is the cross-entropy against a distribution that leaves a little
+to the other tokens (label smoothing), averaged over the tokens that are not padding:
 
     L = -sum_k q_k log p_k    q = (1 - eps) onehot + eps / V
 
-Adam's rate rises for some thousand steps, since a fresh post-norm stack has steep gradients and
-Adam's estimates have seen little, and then falls with the inverse square root of the step n:
+The learning rate rises for some thousand steps, since a fresh post-norm stack has steep gradients
+and Adam's moments have seen little, and then falls with the inverse square root of the step n:
 
     rate = d_model^-0.5 min(n^-0.5, n warmup_steps^-1.5)
 """
@@ -28,7 +28,7 @@ print("\nsees        to predict")
 for i in range(4):
     print(f"{' '.join(words[j] for j in inputs[: i + 1]):27} {words[target[i]]}")
 
-probabilities = np.full((1, 6, 6), 0.02, "float32")  # Two places of padding stand behind.
+probabilities = np.full((1, 6, 6), 0.02, "float32")  # The last two positions are padding.
 probabilities[0, range(4), target] = 0.9
 labels = np.array([[*target, 0, 0]])
 for smoothing in (0.0, 0.1):
@@ -41,7 +41,7 @@ print(f"\nby hand, over the four real tokens: {by_hand:.4f}")
 steps = np.arange(1, 20_001)
 figure = Figure(figsize=(11, 3.4), layout="constrained")
 left, right = figure.subplots(1, 2, width_ratios=(1, 1.5))
-walk.heat(left, q, [words[j] for j in target], words, "what is to be predicted, smoothed by 0.1")
+walk.heat(left, q, [words[j] for j in target], words, "the target distribution, smoothed by 0.1")
 left.set_xticks(range(6), words, rotation=30)
 for name, d_model in {"base": 512, "big": 1024}.items():
     rate = keras.ops.convert_to_numpy(WarmupInverseSquareRoot(d_model, 4000)(steps - 1))

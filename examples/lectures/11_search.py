@@ -1,12 +1,12 @@
-"""Step 12: inference. A token at a time, and several beginnings kept in mind.
+"""Step 11: inference. One token at a time, with several hypotheses kept.
 
-The encoder runs once. At each step the decoder gives the distribution of the next token; greedy
-search takes the best, and cannot go back on it. Beam search keeps the B most probable beginnings,
+The encoder runs once. At each step the decoder gives the distribution of the next token. Greedy
+search takes the best token, and cannot undo it. Beam search keeps the B most probable hypotheses,
 
     log p(y_1 ... y_i | x) = sum_j log p(y_j | y_1 ... y_{j-1}, x)
 
-puts aside those that end, with a score of log p / length, which takes the disadvantage from the
-longer ones, and stops when no beginning can beat them. The picture shows all that it looked at.
+puts aside those that have ended, with the score log p / length, which offsets the disadvantage of
+longer ones, and stops when no live hypothesis can beat them. The picture shows all that it tried.
 """
 
 import walk
@@ -21,7 +21,7 @@ arguments = walk.options(
     beam_size=3,
 )
 if not RunFolder(arguments.run).is_finished:
-    raise SystemExit(f"{arguments.run} is no trained run: train one with `make demo`.")
+    raise SystemExit(f"{arguments.run} is not a trained run: run `make demo`, or give --run.")
 
 
 def searched(beam_size):
@@ -38,7 +38,7 @@ def searched(beam_size):
 
 print(f"\n{arguments.sentence}")
 _, best, pieces = searched(1)
-print("\ngreedy, a token a step")
+print("\ngreedy, one token at each step")
 for length in range(1, len(pieces) + 1):
     print(f"  {' '.join(pieces[:length])}")
 print(f"  score {best.score:.3f}")

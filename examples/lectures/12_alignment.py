@@ -1,11 +1,11 @@
-"""Step 3 again, with trained models: which words of the source each word of the target looks at.
+"""Step 12: alignment, as of step 3, in trained models: which source words a target word looks at.
 
-A recurrent model with additive attention and a Transformer, trained on the same pairs. Nobody told
-them which words belong together: they found it out, since it helps to predict. The recurrent one
-has a single attention; of the Transformer it is the mean over the heads of the last block.
+A recurrent model with additive attention and a Transformer are trained on the same pairs. Nobody
+told them which words belong together: they learned it because it helps to predict. The recurrent
+model has one attention; for the Transformer it is the mean over the heads of the last block.
 
-`make demo` trains the Transformer. The recurrent model is trained here, the first time, for some
-minutes; stopped, it goes on where it was.
+`make demo` trains the Transformer. This script trains the recurrent model the first time, which
+takes some minutes; if stopped, it resumes where it was.
 """
 
 import numpy as np
@@ -24,10 +24,10 @@ arguments = walk.options(
 )
 if not RunFolder(arguments.run).is_finished:
     raise SystemExit(
-        f"{arguments.run} is no trained run: train it with `make demo`, or give --run."
+        f"{arguments.run} is not a trained run: train it with `make demo`, or give --run."
     )
 if not RunFolder(arguments.recurrent_run).is_finished:
-    print(f"{arguments.recurrent_run} is not there yet: a recurrent model is trained, for minutes.")
+    print(f"{arguments.recurrent_run} is not there yet: training a recurrent model takes minutes.")
     keras_mt.training.train(
         "phrasebook", "pt", "en", arguments.recurrent_run, architecture="recurrent",
         model={"num_layers": 1, "d_model": 128}, tokenizer=arguments.run, epochs=arguments.epochs,

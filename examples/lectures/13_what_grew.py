@@ -1,9 +1,9 @@
-"""Step 13: what grew out of it. Other stacks of the same sublayers, and other rules who sees whom.
+"""Step 13: what grew out of it. Other stacks of the same sublayers, and other attention masks.
 
-Encoder-only (BERT): all see all; words are hidden, and predicted from both sides. Decoder-only
-(GPT, Llama): each sees what came before; one sequence holds the task and its answer. In between
-lies the encoder-decoder. A sandwich puts the attention first and the feed-forward networks last;
-a mixture of experts chooses, for each token, a few of many feed-forward networks.
+Encoder-only (BERT): every position sees all; words are masked, and predicted from both sides.
+Decoder-only (GPT, Llama): each position sees those before it; one sequence holds the task and its
+answer. The encoder-decoder lies in between. A sandwich puts attention first and feed-forward
+networks last; a mixture of experts chooses a few of many feed-forward networks for each token.
 """
 
 import keras

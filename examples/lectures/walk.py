@@ -1,10 +1,10 @@
-"""What the scripts of the walk share: their options, and how they print and draw."""
+"""What the lectures' scripts share: their options, and how they print and draw."""
 
 import argparse
 import os
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # Before TensorFlow comes in.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # Before TensorFlow is imported.
 
 import numpy as np
 
@@ -57,7 +57,7 @@ def heat(axes, values, rows, columns, title, digits=2, **kwargs):
 
 
 def plain(*many):
-    """Takes the frame away above and on the right."""
+    """Removes the frame at the top and on the right."""
     for axes in many:
         axes.spines[["top", "right"]].set_visible(False)
 

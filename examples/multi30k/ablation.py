@@ -1,12 +1,12 @@
-"""What each part of the recipe is worth, at an equal short budget of time.
+"""How much each part of the recipe gains, in an equally short time.
 
 usage: python examples/multi30k/ablation.py FOLDER RUN OUTPUT [--minutes M]
 
-FOLDER is the tokenized Multi30k and RUN what train.sh made of it, or is making. Trains each variant
-for so many minutes, start-up included, from the weights of RUN_forward, and measures BLEU on the
+FOLDER is the tokenized Multi30k, and RUN what train.sh made, or is making, from it. Trains each
+variant for M minutes, start-up included, from the weights of RUN_forward, and measures BLEU on the
 validation split, with the weights of the last checkpoint and with the mean of the last 5. Prints a
 Markdown table, and writes it to OUTPUT/ablation.md. A variant whose result is there is not trained
-again; one that was broken off begins anew.
+again; one that was interrupted starts anew.
 """
 
 import argparse
@@ -70,7 +70,7 @@ def main():
 def measure(corpus, folder, options, minutes):
     run, command = folder / "run", [sys.executable, "-m", "keras_mt"]
     train = ["train", "--data", corpus, *LANGUAGES, "--output", run, *COMMON.split(), *options]
-    with contextlib.suppress(subprocess.TimeoutExpired):  # Killed: what it has kept is measured.
+    with contextlib.suppress(subprocess.TimeoutExpired):  # Killed: its checkpoints are measured.
         subprocess.run([*command, *train], timeout=60 * minutes, check=True)
     with open(run / "log.csv", encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["tokens_per_second"]]

@@ -3,21 +3,21 @@
 usage: python examples/multi30k/on_gpu.py OUTPUT FOLDER TOKENIZER [FOLDER TOKENIZER ...]
            [--epochs FIRST SECOND STUDENTS] [--students NAME ...]
 
-Each FOLDER holds LANG.SPLIT.txt of en and de; where its name ends in _tokenized, BLEU is measured
-without sacreBLEU's tokenizer, and the sources are not changed as users type them. Two parts:
+Each FOLDER holds LANG.SPLIT.txt files of en and de. If its name ends in _tokenized, BLEU is
+measured without sacreBLEU's tokenizer, and the sources are not augmented. Three parts:
 
-1. Of each folder two translators from English to German and one the other way, by R-Drop (Liang et
-   al. 2021) on the captions.
-2. Both go on, on the captions, on their translations by both together (distillation, Kim and Rush
-   2016), and on the German captions translated back, with the captions and with a translation as
-   their target (data diversification, Nguyen et al. 2020).
+1. For each folder, two translators from English to German and one the other way are trained on the
+   captions, with R-Drop (Liang et al. 2021).
+2. The two go on with the captions, with their translations by both together (distillation, Kim and
+   Rush 2016), and with the German captions translated back, whose targets are the captions and a
+   translation (data diversification, Nguyen et al. 2020).
 3. --students tiny_1 small_2 ...: smaller translators, named by preset and layers of the decoder, on
-   the captions and on translations by the best of the second part; and the same students on the
-   captions alone, NAME_alone, in as many steps, to compare.
+   the captions and on translations by the best of the second part; and, for comparison, the same
+   students on the captions alone, NAME_alone, in as many steps.
 
-A small model leaves a GPU idle between its kernels: so all models of a part are trained at once,
-one program mapped over their stacked weights. What is done lies in OUTPUT and is not done again; a
-part that was broken off begins anew. OUTPUT/NAME/run is a run folder of keras_mt with the best
+A small model leaves a GPU idle between its kernels, so all models of a part are trained at once,
+one program mapped over their stacked weights. What is already in OUTPUT is not done again; a part
+that was interrupted starts anew. OUTPUT/NAME/run is a run folder of keras_mt with the best
 translator, by BLEU on the validation captions; those of students are OUTPUT/NAME/students/*.
 """
 
@@ -140,10 +140,10 @@ class Job:
     """A model to be trained, and its batches.
 
     Args:
-        direction: Names of the texts of validation, source and target.
-        texts: Pairs of names of texts to be trained on.
-        init: The name of the model to begin with; None begins anew.
-        run: The name of the run folder, which has the best of those that share it; or None.
+        direction: Names of the validation texts, source and target.
+        texts: Pairs of names of the texts to train on.
+        init: The name of the model to start from; None for new weights.
+        run: The name of the run folder, which holds the best of the models that share it; or None.
     """
 
     def __init__(self, corpus, name, direction, texts, seed, init=None, run=None):
@@ -211,7 +211,7 @@ class Job:
 
 
 class Trainer:
-    """Trains models of a preset, with other options where given."""
+    """Trains models of a preset; `options` override its arguments."""
 
     def __init__(self, preset, **options):
         keras.utils.set_random_seed(1)
@@ -308,7 +308,7 @@ class Trainer:
         (folder / "log.csv").write_text(text)
 
     def _initial(self, job):
-        """Weights, those of the job's seed or file; the state of dropout; that of the optimizer."""
+        """Weights, from the job's seed or file; the state of dropout; that of the optimizer."""
         keras.utils.set_random_seed(job.seed)
         fresh = self._model.from_config(self._model.get_config())
         trainable = [v.value for v in fresh.trainable_variables]
@@ -354,7 +354,7 @@ class Trainer:
         return [" ".join(text.split()) for text in texts]
 
     def _search(self, weights, other, source, length):
-        """A beam search without a cache, so that few shapes are compiled; several models vote."""
+        """Beam search without a cache, so that few shapes are compiled; averages the models."""
         rows, model = len(source), self._model
         variables = [*model.trainable_variables, *model.non_trainable_variables]
         mask = jnp.repeat(source != 0, BEAMS, axis=0)
@@ -379,7 +379,7 @@ class Trainer:
                 total += jax.nn.softmax(logits[:, 0].astype("float32"))
             log_p = jnp.log(total / len(weights) + 1e-30).reshape(rows, BEAMS, VOCAB_SIZE)
             log_p = log_p.at[:, :, jnp.array([0, 1, START])].set(-1e9)
-            # A hypothesis that has ended goes on as itself, with padding.
+            # A hypothesis that has ended continues with padding, at no cost.
             stays = jnp.full((VOCAB_SIZE,), -1e9).at[0].set(0.0)
             log_p = jnp.where(ended[..., None], stays, log_p)
             scores, best = jax.lax.top_k((scores[..., None] + log_p).reshape(rows, -1), BEAMS)

@@ -3,9 +3,9 @@
 usage: python examples/multi30k/robust.py RUN_DIR_OR_SAVED_MODEL DATA [--source en] [--target de]
            [--split test] [--tokenize 13a] [--beam-size 5]
 
-The references stay as they are. For each change prints the BLEU of the whole split, then the number
-of sentences that it changes and BLEU on these alone, as they were and as they are typed. The last
-line is a JSON object. The changes are made here, not by the code of `keras-mt train --augment`.
+The references stay as they are. For each change it prints BLEU of the whole split, the number of
+sentences that it changes, and BLEU of these alone, from the plain and from the changed sources.
+The last line is a JSON object. The changes are made here, not by `keras-mt train --augment`.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def titled(word):
 
 
 def entity(word):
-    """What a word begins with of the sort of `&apos;`, and the rest."""
+    """A word's leading entity, such as `&apos;`, and the rest."""
     name, mark, rest = word.partition(";")
     return (name, mark, rest) if mark and name.startswith("&") else ("", "", word)
 
@@ -81,7 +81,7 @@ def main():
     parser.add_argument("--target", default="de")
     parser.add_argument("--split", default="test")
     parser.add_argument("--tokenize", default="13a")
-    parser.add_argument("--beam-size", type=int, help="Of a run; an export has its own.")
+    parser.add_argument("--beam-size", type=int, help="For a run folder; an export has its own.")
     arguments = parser.parse_args()
     pairs = load_corpus(arguments.data, arguments.source, arguments.target, arguments.split)
     pairs = [[text.decode() for text in pair] for pair in pairs.as_numpy_iterator()]

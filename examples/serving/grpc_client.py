@@ -1,9 +1,9 @@
-"""Translates with TensorFlow Serving over gRPC. Needs tensorflow-serving-api.
+"""Translates with TensorFlow Serving over gRPC. Needs the package tensorflow-serving-api.
 
 usage: python grpc_client.py [--address HOST:PORT] [--model NAME] [--timeout SECONDS] [--n-best N]
                              SENTENCE...
 
-A model of several languages takes --source-language CODE and --target-language CODE.
+A multilingual model takes --source-language CODE and --target-language CODE.
 """
 
 import argparse
@@ -32,13 +32,13 @@ RETRIES = {
         }
     ]
 }
-NO_HYPOTHESIS = -1e9  # The score of a place in the list for which there is none.
+NO_HYPOTHESIS = -1e9  # The score of a place in the n-best list that has no hypothesis.
 
 
 def translate(sentences, address, model, timeout, n_best, **languages):
     """The `n_best` translations of each sentence with their scores, best first; none if refused.
 
-    A model of several languages takes the codes `source_language` and `target_language`.
+    A multilingual model takes the codes `source_language` and `target_language`.
 
     Raises:
         grpc.RpcError: If the server cannot be reached or refuses, with what it says.
@@ -73,7 +73,7 @@ def main():
     parser.add_argument("--model", default="en_de")
     parser.add_argument("--timeout", type=float, default=30, help="in seconds")
     parser.add_argument("--n-best", type=int, default=1)
-    # Absent unless given; "" is the export's own.
+    # Left out unless given; "" stands for the export's default.
     parser.add_argument("--source-language", default=argparse.SUPPRESS)
     parser.add_argument("--target-language", default=argparse.SUPPRESS)
     options = vars(parser.parse_args())
@@ -85,7 +85,7 @@ def main():
         )
     for sentence, hypotheses in zip(options["sentences"], found, strict=True):
         if not hypotheses:
-            sys.exit(f"{sentence!r} is refused: --n-best is not within what the export allows")
+            sys.exit(f"{sentence!r} is refused: --n-best or a language is not one of the export's")
         for translation, score in hypotheses:
             print(f"{score:.3f}\t{translation}")
 

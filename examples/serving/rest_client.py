@@ -1,8 +1,8 @@
-"""Translates with TensorFlow Serving over REST. Needs requests alone.
+"""Translates with TensorFlow Serving over REST. Needs only the package requests.
 
 usage: python rest_client.py [--url URL] [--model NAME] [--timeout SECONDS] SENTENCE...
 
-A model of several languages takes --source-language CODE and --target-language CODE.
+A multilingual model takes --source-language CODE and --target-language CODE.
 """
 
 import argparse
@@ -12,15 +12,15 @@ import time
 
 import requests
 
-# Seconds from one attempt to the next; the last one stands.
+# Seconds between attempts; after the last attempt its error is raised.
 PAUSES = (0.5, 1, 2, 4, math.inf)
-NO_HYPOTHESIS = -1e9  # The score of a place in the list for which there is none.
+NO_HYPOTHESIS = -1e9  # The score of a place in the n-best list that has no hypothesis.
 
 
 def translate(sentences, url, model, timeout, **languages):
     """The translations of each sentence with their scores, best first; none if it was refused.
 
-    A model of several languages takes the codes `source_language` and `target_language`; each
+    A multilingual model takes the codes `source_language` and `target_language`; each
     sentence could have its own.
 
     Raises:
@@ -48,7 +48,7 @@ def ask(url, body, timeout):
             )
         except (requests.ConnectionError, requests.HTTPError) as error:
             # While the server starts, or has too many requests waiting, it cannot be reached or
-            # answers 503: try again. Not after a timeout: it may still be busy with the first.
+            # answers 503: try again. Not after a timeout: it may still be busy with the request.
             refused = error.response is not None and error.response.status_code != 503
             if refused or time.monotonic() + pause >= end:
                 raise
@@ -61,7 +61,7 @@ def main():
     parser.add_argument("--url", default="http://localhost:8501")
     parser.add_argument("--model", default="en_de")
     parser.add_argument("--timeout", type=float, default=30, help="in seconds")
-    # Absent unless given; "" is the export's own.
+    # Left out unless given; "" stands for the export's default.
     parser.add_argument("--source-language", default=argparse.SUPPRESS)
     parser.add_argument("--target-language", default=argparse.SUPPRESS)
     options = vars(parser.parse_args())
