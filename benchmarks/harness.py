@@ -93,8 +93,9 @@ class _Workers:
 def take_turns(commands, rounds, layouts=LAYOUTS, apart=(), **variables):
     """Measures each system at its best: each layout is tried alone, then the best ones take turns.
 
-    A layout below half of the best rate so far ends the trials of its system. A system whose best
-    is below half of the best rate takes no turns, and has its trial alone.
+    A layout that the cores it leaves idle could not bring to half of the best rate so far ends the
+    trials of its system. A system whose best is below half of the best rate takes no turns, and
+    has its trials alone.
 
     Args:
         commands: Command lines by system; each process calls `serve`.
@@ -117,12 +118,12 @@ def take_turns(commands, rounds, layouts=LAYOUTS, apart=(), **variables):
     results, tried, most = {}, {}, 0
     for system in commands:
         trials = {}
-        for name in layouts:
+        for name, (callers, threads) in layouts.items():
             workers = start(system, name)
             trials[name] = workers.ask()
             workers.end()
             print(f"tried {system}, {name}: {rate(trials[name]):.2f}", file=sys.stderr)
-            if rate(trials[name]) < most / 2:
+            if rate(trials[name]) * CORES / (callers * threads) < most / 2:
                 break
         best = max(trials, key=lambda name: rate(trials[name]))
         tried[system] = {name: round(rate(trial), 3) for name, trial in trials.items()}

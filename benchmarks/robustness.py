@@ -1,4 +1,4 @@
-"""Wild requests to every signature of an export: none may crash it or get a malformed answer.
+"""Wild requests to the signatures of an export: none may crash it or get a malformed answer.
 
 usage: python benchmarks/robustness.py SAVED_MODEL [--requests N] [--seconds S] [--seed N]
 

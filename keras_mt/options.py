@@ -233,16 +233,16 @@ class TrainingOptions(LanguageOptions):
     )
     architecture: str | type | None = option(
         None,
-        "The kind of model: transformer, recurrent, mixture_of_experts, decoder_only, or "
-        "MODULE:CLASS of your own.",
+        "The kind of model: transformer, recurrent, mixture_of_experts, decoder_only, pretrained, "
+        "or MODULE:CLASS of your own.",
         shown="transformer, or init's",
         kept="architecture",
         metavar="NAME",
     )
     preset: str | None = option(
         None,
-        "The model's size and recipe: tiny (4 layers, 128 wide, for small corpora), base (6, 512) "
-        "or big (6, 1024); other architectures have other presets.",
+        "The model's size and recipe: tiny (4 layers, 128 wide) or small (4, 256), for small "
+        "corpora, base (6, 512) or big (6, 1024); other architectures have other presets.",
         shown="tiny, or init's",
         kept="preset",
     )

@@ -69,7 +69,9 @@ def main():
         found = translate(**options)
     except requests.RequestException as error:
         sys.exit(f"no translation from {options['url']}: {error}")
-    for hypotheses in found:
+    for sentence, hypotheses in zip(options["sentences"], found, strict=True):
+        if not hypotheses:
+            sys.exit(f"{sentence!r} is refused: a language is not one of the export's")
         for translation, score in hypotheses:
             print(f"{score:.3f}\t{translation}")
 

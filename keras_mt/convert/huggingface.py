@@ -100,8 +100,9 @@ _SPARE = re.compile(
 )
 
 # Fields of generation_config.json and the options of a Translator that they give.
-_GENERATION = {
+GENERATION = {
     "num_beams": "beam_size",
+    "num_return_sequences": "n_best",
     "length_penalty": "length_penalty",
     "early_stopping": "early_stopping",
     "min_length": "min_length",
@@ -140,6 +141,7 @@ class _Folder:
         # Older folders have all of it in config.json; null means absent.
         ids = ("eos_token_id", "decoder_start_token_id")
         more = {n: self.config.get(n) for n in ids} if generation else self.config
+        self._generated = {*generation}
         self.generation = {n: x for n, x in {**more, **generation}.items() if x is not None}
 
     def json(self, name: str, optional: bool = False) -> dict[str, Any]:
@@ -164,9 +166,15 @@ class _Folder:
     def refuse(
         self, field: str, value: Any, expected: str, file: str = "config.json"
     ) -> ValueError:
+        """The error that names the file and field."""
         return ValueError(
             f"{self.path / file}: {field} must be {expected}. Received: {field}={value!r}"
         )
+
+    def refuse_generation(self, field: str, value: Any, expected: str) -> ValueError:
+        """As `refuse`, of a field of the generation config, which may be from config.json."""
+        file = "generation_config.json" if field in self._generated else "config.json"
+        return self.refuse(field, value, expected, file)
 
     def id(self, field: str) -> int:
         """A token id of the generation config."""
@@ -174,7 +182,7 @@ class _Folder:
         if isinstance(value, list) and len(value) == 1:
             value = value[0]
         if type(value) is not int or value < 0:
-            raise self.refuse(field, value, "a token id")
+            raise self.refuse_generation(field, value, "a token id")
         return value
 
     def vocabulary(self, name: str) -> dict[str, int]:
@@ -301,7 +309,8 @@ def _local(directory):
     patterns = ["*.json", "*.spm", "sentencepiece.bpe.model", "README.md"]
     names = huggingface_hub.list_repo_files(str(directory))
     for weights in ("model.safetensors", "pytorch_model.bin", "tf_model.h5"):
-        if weights in names or f"{weights}.index.json" in names:
+        # Of shards those of safetensors alone are read.
+        if weights in names or "model.safetensors.index.json" in names:
             patterns.append(f"{weights.partition('.')[0]}*.{weights.partition('.')[2]}")
             break
     return Path(huggingface_hub.snapshot_download(str(directory), allow_patterns=patterns))
@@ -327,7 +336,8 @@ def _arguments(folder, fixed):
             if type(value) not in (int, float) or not 0 <= value < 1:
                 raise folder.refuse(field, value, "at least 0 and below 1")
         elif type(value) is not int or value < (name != "padding_id"):
-            raise folder.refuse(field, value, "a positive integer")
+            least = "an integer of at least 0" if name == "padding_id" else "a positive integer"
+            raise folder.refuse(field, value, least)
     for side in ("encoder", "decoder"):
         if arguments["d_model"] % (heads := arguments[f"num_{side}_heads"]):
             raise folder.refuse(f"{side}_attention_heads", heads, "a divisor of d_model")
@@ -463,10 +473,8 @@ def _generation(folder, arguments):
     given = folder.generation
     for field, neutral in _NEUTRAL.items():
         if given.get(field) is not None and given[field] not in neutral:
-            raise folder.refuse(
-                field, given[field], "left out: it is not supported", "generation_config.json"
-            )
-    found = {ours: given[field] for field, ours in _GENERATION.items() if field in given}
+            raise folder.refuse_generation(field, given[field], "left out: it is not supported")
+    found = {ours: given[field] for field, ours in GENERATION.items() if field in given}
     options = {"beam_size": 1, "early_stopping": False, **found, "split_sentences": False}
     # transformers' max_length counts the start token too.
     longest = given.get("max_new_tokens") or given.get("max_length", 0) - 1
@@ -474,7 +482,9 @@ def _generation(folder, arguments):
         options["max_length"] = min(longest, arguments["max_length"])
     if "forced_eos_token_id" in given:
         if folder.id("forced_eos_token_id") != folder.id("eos_token_id"):
-            raise folder.refuse("forced_eos_token_id", given["forced_eos_token_id"], "eos_token_id")
+            raise folder.refuse_generation(
+                "forced_eos_token_id", given["forced_eos_token_id"], "eos_token_id"
+            )
         options["force_end"] = True
     return options
 
@@ -483,12 +493,11 @@ def _forbidden(folder):
     """The token ids that generation_config.json forbids."""
     words = folder.generation.get("bad_words_ids", [])
     suppressed = folder.generation.get("suppress_tokens", [])
-    tokens = {token for word in words if len(word) == 1 for token in word} | {*suppressed}
-    if any(len(word) != 1 for word in words) or not all(type(token) is int for token in tokens):
-        raise folder.refuse(
-            "bad_words_ids", words, "single tokens, each in a list", "generation_config.json"
-        )
-    return sorted(tokens)
+    if any(len(word) != 1 or type(word[0]) is not int for word in words):
+        raise folder.refuse_generation("bad_words_ids", words, "single tokens, each in a list")
+    if any(type(token) is not int for token in suppressed):
+        raise folder.refuse_generation("suppress_tokens", suppressed, "a list of token ids")
+    return sorted({*suppressed, *(token for (token,) in words)})
 
 
 def _card(folder):

@@ -6,7 +6,7 @@ import os
 import keras
 import numpy as np
 
-from keras_mt.convert.huggingface import ARGUMENTS, names_of
+from keras_mt.convert.huggingface import ARGUMENTS, GENERATION, names_of
 from keras_mt.convert.weights import write_safetensors
 from keras_mt.files import check_new, new_folder
 from keras_mt.models import Transformer
@@ -29,9 +29,8 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
     """Writes a folder that `transformers.MarianMTModel` and `MarianTokenizer` load.
 
     The model's channels are permuted, since Marian's sinusoids come in another order; what it
-    computes stays the same. Of the search, the generation config holds `beam_size`,
-    `early_stopping`, `length_penalty` and the forbidden ids. Its `max_length` is that of the model,
-    however short the source.
+    computes stays the same. The generation config has the options of the search and the forbidden
+    ids; its `max_length` is that of the model, however short the source.
 
     Args:
         translator: A `Translator` of one `Transformer` with a `Tokenizer`.
@@ -39,8 +38,8 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
 
     Raises:
         FileExistsError: If the folder exists.
-        ValueError: If MarianMT does not support something in the model, which the message names, or
-            the translator is an ensemble.
+        ValueError: If MarianMT does not support something in the model or in the search, which the
+            message names, or the translator is an ensemble.
 
     Example:
 
@@ -55,6 +54,13 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
             "Only a Transformer with a Tokenizer can be written as a MarianMT. "
             f"Received: {type(model).__name__} and {type(tokenizer).__name__}"
         )
+    options = translator.options
+    for name, value in {"temperature": None, "patience": 1}.items():
+        if getattr(options, name) != value:
+            raise ValueError(
+                f"A MarianMT folder's generation config knows only {name}={value}. "
+                f"Received: {getattr(options, name)}"
+            )
     config = model.get_config()
     for name, value in _FIXED.items():
         if config[name] != value:
@@ -119,9 +125,8 @@ def _generation(translator, tokenizer):
     options = translator.options
     return {
         **_ids(tokenizer),
-        "num_beams": options.beams,
-        "early_stopping": options.early_stopping,
-        "length_penalty": options.length_penalty,
+        **{field: getattr(options, ours) for field, ours in GENERATION.items()},
+        **({"forced_eos_token_id": tokenizer.eos_id} if options.force_end else {}),
         "max_length": translator.models[0].max_length,
         "bad_words_ids": [[i] for i in tokenizer.forbidden_ids],
     }

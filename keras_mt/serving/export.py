@@ -11,6 +11,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions
 from keras_mt.files import written_whole
+from keras_mt.layers.validation import check_positive
 from keras_mt.serving import server
 from keras_mt.translation import Translator
 from keras_mt.translation.frozen import Frozen
@@ -58,11 +59,12 @@ def export(
 
     Raises:
         FileExistsError: If the directory exists.
-        ValueError: If the graph has an op that TensorFlow Serving does not have, or the weights are
-            too large to freeze.
+        ValueError: If `max_beam_size` is not a positive int, the graph has an op that TensorFlow
+            Serving does not have, or the weights are too large to freeze.
     """
     check_absent(directory)
     directory = Path(directory).absolute()
+    check_positive(max_beam_size=max_beam_size)
     max_beam_size = max(max_beam_size, translator.options.beams)
     options = {
         **dataclasses.asdict(translator.options),

@@ -62,6 +62,18 @@ def test_whatever_marian_has_a_switch_for(options, load, tmp_path):
     np.testing.assert_allclose(back(inputs), model(inputs), atol=1e-4)
 
 
+def test_the_options_of_the_search_go_out_and_come_back(load, tmp_path):
+    given = load(
+        beam_size=3, n_best=2, length_penalty=0.5, early_stopping=True, min_length=2,
+        repetition_penalty=1.5, no_repeat_ngram_size=3, renormalize=True, force_end=True,
+    )  # fmt: skip
+    to_huggingface(given, tmp_path / "marian")
+    assert from_huggingface(tmp_path / "marian").options == given.options
+    for options in ({"temperature": 0.5}, {"early_stopping": True, "patience": 2.0}):
+        with pytest.raises(ValueError, match=[*options][-1]):
+            to_huggingface(load(**options), tmp_path / "other")
+
+
 @pytest.mark.parametrize("options", [{"pre_norm": True}, {"norm": "rms"}, {"positions": "rotary"}])
 def test_what_marian_has_not_is_refused_by_name(options, load, tmp_path):
     (name,) = options
