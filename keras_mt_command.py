@@ -4,6 +4,7 @@ It lies outside the package because importing the package imports Keras.
 """
 
 import contextlib
+import gc
 import importlib.util
 import os
 import sys
@@ -22,6 +23,7 @@ def main():
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         if of_export:  # It needs no Keras; without this variable TensorFlow would import it.
             os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+        gc.disable()  # What is imported stays: to look for garbage in it takes a second.
         with _hushed():
             import tensorflow as tf
 
@@ -30,6 +32,8 @@ def main():
                 import tensorflow_text  # noqa: F401 - prints messages too
         if not of_export:
             spec.loader.exec_module(package)
+        gc.freeze()
+        gc.enable()
 
     from keras_mt.cli import main
 

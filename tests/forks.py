@@ -9,6 +9,7 @@ and end; where it is killed, so is what was forked.
 """
 
 import contextlib
+import gc
 import json
 import os
 import runpy
@@ -40,6 +41,7 @@ def request():
     import tensorflow_text  # noqa: F401
     from tensorflow_serving.apis import prediction_service_pb2_grpc  # noqa: F401
 
+    gc.freeze()  # Nor is what was imported looked through for garbage again, and so copied.
     listening, parent = socket.socket(fileno=0), os.getppid()
     listening.settimeout(1)
     while os.getppid() == parent:

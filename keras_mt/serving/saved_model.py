@@ -69,15 +69,11 @@ class ExportedTranslator(BaseTranslator):
             raise FileNotFoundError(f"There is no SavedModel at {directory}, nor a version in it.")
         _load_text_ops()
         self._version = version
-        data = (version / "saved_model.pb").read_bytes()
-        self._graph = saved_model_pb2.SavedModel.FromString(data).meta_graphs[0]
+        self._signatures = _signatures(version)
         card = version / "assets.extra" / "model_card.json"
         self.card = json.loads(card.read_text(encoding="utf-8")) if card.exists() else {}
         languages, own = [], {"source_language": None, "target_language": None}
-        if any(
-            own.keys() <= signature.inputs.keys()
-            for signature in self._graph.signature_def.values()
-        ):
+        if any(own.keys() <= signature.inputs.keys() for signature in self._signatures.values()):
             try:
                 languages = self.card["tokenizer"]["languages"]
                 own = {name: self.card["options"][name] for name in own}
@@ -103,15 +99,15 @@ class ExportedTranslator(BaseTranslator):
 
     @functools.cached_property
     def _session(self):
-        return _Session(self._version, self._graph)
+        return _Session(self._version)
 
     @property
     def gives_confidence(self) -> bool:
-        return "confidence" in self._graph.signature_def
+        return "confidence" in self._signatures
 
     @property
     def _n_best(self):
-        outputs = self._graph.signature_def["serving_default"].outputs
+        outputs = self._signatures["serving_default"].outputs
         return outputs["translations"].tensor_shape.dim[1].size
 
     def _translations(self, texts, prefixes=None, **languages):
@@ -161,49 +157,64 @@ def _check_plain(prefixes, token_scores=False):
         )
 
 
+def _meta_graph(version):
+    data = (version / "saved_model.pb").read_bytes()
+    return saved_model_pb2.SavedModel.FromString(data).meta_graphs[0]
+
+
+def _signatures(version):
+    """The signatures' inputs and outputs by name, without the graph that they were read with."""
+    signatures = meta_graph_pb2.MetaGraphDef()
+    signatures.signature_def.MergeFrom(_meta_graph(version).signature_def)
+    return signatures.signature_def
+
+
 class _Session:
     """Runs `serving_default` in a session, without loading any function into Python.
 
     Args:
         version: The version folder.
-        meta_graph: Its `MetaGraphDef`.
     """
 
-    def __init__(self, version: Path, meta_graph: meta_graph_pb2.MetaGraphDef) -> None:
-        signature = meta_graph.signature_def["serving_default"]
-        self._inputs, self._outputs = (
-            {name: info.name for name, info in infos.items()}
-            for infos in (signature.inputs, signature.outputs)
-        )
-        saver, begin = meta_graph.saver_def, []
-        nodes = _needed(meta_graph.graph_def, self._outputs.values())
-        if any(node.op == "VarHandleOp" for node in nodes):  # A frozen function has none.
-            begin.append(saver.restore_op_name)
-        prepared = meta_graph.signature_def["__saved_model_init_op"].outputs.values()
-        begin += [info.name for info in prepared]
-        graph_def = tf.compat.v1.GraphDef(versions=meta_graph.graph_def.versions)
-        graph_def.node.extend(_needed(meta_graph.graph_def, [*self._outputs.values(), *begin]))
-        functions = _functions(graph_def.node, meta_graph.graph_def.library)
-        graph_def.library.function.extend(functions)
-        graph = tf.Graph()
-        with graph.as_default():
-            tf.graph_util.import_graph_def(graph_def, name="")
+    def __init__(self, version: Path) -> None:
         config = tf.compat.v1.ConfigProto()
-        # A second pass of the graph optimizer takes a second, and makes the graph no faster.
-        config.graph_options.rewrite_options.meta_optimizer_iterations = (
-            rewriter_config_pb2.RewriterConfig.ONE
-        )
-        self._session = tf.compat.v1.Session(graph=graph, config=config)
-        files = {saver.filename_tensor_name: str(version / "variables" / "variables")}
-        for name in begin:
-            operation = graph.get_operation_by_name(name.partition(":")[0])
-            self._session.run(operation, files if name == saver.restore_op_name else {})
+        # A second pass of the graph optimizer takes a second, and makes the graph no faster. Its
+        # memory optimizer, which is for GPUs, takes as long, and copies a frozen graph's weights.
+        rewriting = config.graph_options.rewrite_options
+        rewriting.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
+        rewriting.memory_optimization = rewriter_config_pb2.RewriterConfig.NO_MEM_OPT
+        self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
+        self._inputs, self._outputs = _import(version, self._session)
         # Otherwise concurrent first batches would each optimize the graph, in as much memory again.
         self(**{name: tf.constant([], tf.string) for name in self._inputs})
 
     def __call__(self, **inputs: tf.Tensor) -> dict[str, np.ndarray]:
         inputs = {self._inputs[name]: value.numpy() for name, value in inputs.items()}
         return self._session.run(self._outputs, inputs)
+
+
+def _import(version, session):
+    """Makes a session ready for `serving_default`; returns its inputs' and outputs' names."""
+    meta_graph = _meta_graph(version)
+    signature = meta_graph.signature_def["serving_default"]
+    inputs, outputs = (
+        {name: info.name for name, info in infos.items()}
+        for infos in (signature.inputs, signature.outputs)
+    )
+    prepared = meta_graph.signature_def["__saved_model_init_op"].outputs.values()
+    begin, files = [info.name.partition(":")[0] for info in prepared], {}
+    nodes = _needed(meta_graph.graph_def, outputs.values())
+    if any(node.op == "VarHandleOp" for node in nodes):  # A frozen function has none.
+        begin.append(meta_graph.saver_def.restore_op_name)
+        variables = str(version / "variables" / "variables")
+        files[meta_graph.saver_def.filename_tensor_name] = variables
+    graph_def = tf.compat.v1.GraphDef(versions=meta_graph.graph_def.versions)
+    graph_def.node.extend(_needed(meta_graph.graph_def, [*outputs.values(), *begin]))
+    graph_def.library.function.extend(_functions(graph_def.node, meta_graph.graph_def.library))
+    with session.graph.as_default():
+        tf.graph_util.import_graph_def(graph_def, name="")
+    session.run([session.graph.get_operation_by_name(name) for name in begin], files)
+    return inputs, outputs
 
 
 def _needed(graph_def, names):
