@@ -552,7 +552,7 @@ def average(run_dir, output, last, dtype, architecture):
 )
 @click.option(
     "--dtype",
-    type=click.Choice(["float32", "bfloat16"]),
+    type=click.Choice(["float32", "bfloat16", "float16"]),
     default="float32",
     show_default=True,
     help="Dtype of the weights and of the computation.",

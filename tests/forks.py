@@ -41,7 +41,9 @@ def request():
     import tensorflow_text  # noqa: F401
     from tensorflow_serving.apis import prediction_service_pb2_grpc  # noqa: F401
 
-    gc.freeze()  # Nor is what was imported looked through for garbage again, and so copied.
+    # As in conftest.py; and what is looked through for garbage is copied by each process.
+    gc.freeze()
+    gc.set_threshold(50_000, 10, 2)
     listening, parent = socket.socket(fileno=0), os.getppid()
     listening.settimeout(1)
     while os.getppid() == parent:
