@@ -280,9 +280,11 @@ def test_train_takes_corpora_and_options_and_average_follows(corpus, micro, tmp_
 
 def test_export_takes_options(run_dir, sources, tmp_path):
     directory = tmp_path / "pt_en" / "1"
-    keras_mt("export", run_dir, directory, "--beam-size", 1, "--max-length", 3)
+    search = ("--beam-size", 1, "--max-length", 3)
+    keras_mt("export", run_dir, directory, *search, "--dtype", "float16")
     options = json.loads((directory / "assets.extra" / "model_card.json").read_text())["options"]
     assert (options["beam_size"], options["n_best"], options["max_length"]) == (1, 1, 3)
+    assert options["dtype"] == "float16"
     assert len(list(directory.parent.glob("*.config"))) == 2
 
 
