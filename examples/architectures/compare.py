@@ -347,7 +347,7 @@ def draw(measured, path):
         seen = sizes.index(TRAINED_LINES[-1])
         axes.axvspan((tokens[seen] + tokens[seen + 1]) / 2, tokens[-1] * 1.05, color="0.93")
         axes.set_xlim(0, tokens[-1] * 1.05)
-        axes.set_ylim(0, 100)
+        axes.set_ylim(0)  # Each corpus has its own scale.
         axes.set_title(f"{corpus}, {' to '.join(CORPORA[corpus]['languages'])}", loc="left")
         axes.text(0.99, 0.99, "longer than in training", transform=axes.transAxes, **LABEL)
         axes.set_xlabel("tokens of the source (mean)")
