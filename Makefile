@@ -35,7 +35,8 @@ demo: $(VENV)/installed
 test: $(VENV)/installed-test
 	$(BIN)/python -m pytest -m "not $(if $(ALL),exhaustive,long)"
 
-# Kills, clusters, the documentation's blocks and notebooks, training on other backends.
+# Kills, clusters, the documentation's blocks and notebooks, other backends and formats, languages,
+# adapters, clients.
 test-long: $(VENV)/installed-test
 	$(BIN)/python -m pytest -m long
 

@@ -15,6 +15,8 @@ from keras_mt.cli import main
 from keras_mt.convert import from_huggingface, to_huggingface
 from keras_mt.data import phrasebook
 
+pytestmark = pytest.mark.long
+
 SMALL = {"num_layers": 2, "d_model": 32, "num_heads": 4, "d_ff": 48, "max_length": 64}
 
 

@@ -16,6 +16,8 @@ from keras_mt.convert import from_huggingface, to_litert
 from keras_mt.data import phrasebook
 from keras_mt.models import ARCHITECTURES
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def sources():

@@ -19,6 +19,8 @@ from keras_mt.convert.to_onnx import _converted
 from keras_mt.data import phrasebook
 from keras_mt.models import ARCHITECTURES
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def sources():

@@ -14,6 +14,8 @@ import yaml
 from conftest import ROOT
 from stand_in import Servable, grpc_door, rest_answer, rest_door
 
+pytestmark = pytest.mark.long
+
 SERVING = ROOT / "examples" / "serving"
 DOORS = [("rest_client.py", "--url", rest_door), ("grpc_client.py", "--address", grpc_door)]
 

@@ -7,6 +7,8 @@ import tensorflow as tf
 from keras_mt.serving import ExportedTranslator
 from keras_mt.serving.demo import alignment, page, translations
 
+pytestmark = pytest.mark.long
+
 CHROMIUM = shutil.which("chromium")
 
 

@@ -15,6 +15,8 @@ from keras_mt.run_folder import RunFolder
 from keras_mt.training import average_run, compile_for_translation, train
 from keras_mt.training.lora import Adapters
 
+pytestmark = pytest.mark.long
+
 LORA = {
     "lora": 2, "max_length": 64, "batch_tokens": 512, "learning_rate": 1e-2, "warmup_steps": 2,
     "checkpoint_steps": 1,

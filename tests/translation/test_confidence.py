@@ -13,6 +13,8 @@ from keras_mt.models import Seq2Seq
 from keras_mt.serving import ExportedTranslator
 from keras_mt.translation.confidence import repeats
 
+pytestmark = pytest.mark.long
+
 RETRY = ("--retry-loops",)
 
 

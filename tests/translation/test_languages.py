@@ -21,7 +21,8 @@ from keras_mt.serving import ExportedTranslator
 from keras_mt.serving import export as export_module
 from keras_mt.serving.demo import alignment, page, translations
 
-pytestmark = pytest.mark.usefixtures("eager")  # Exports are traced all the same.
+# Exports are traced all the same.
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("eager")]
 
 PAIRS = [("xx", "yy"), ("yy", "xx"), ("yy", "zz"), ("zz", "yy")]
 TEXTS = ["bad", "cab\nda", "abc" * 13, ""]  # Of the third each line is over the model's limit.

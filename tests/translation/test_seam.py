@@ -136,6 +136,7 @@ def test_score_and_align_leave_out_what_is_forced(translator):
     np.testing.assert_allclose(attention.sum(axis=1), 1, atol=1e-5)
 
 
+@pytest.mark.long
 def test_its_export_is_its_eager_search(translator, tmp_path, signatures_alone):
     signatures_alone("serving_default", "score", "align")
     small = Translator(translator.models, translator.tokenizer, beam_size=3, n_best=2)
