@@ -55,7 +55,7 @@ def quick():
     TensorFlow runs graphs as they are traced, since most are run once, and optimizing takes longer;
     the processes that tests start optimize theirs.
     """
-    import keras  # noqa: F401
+    import keras  # noqa: F401 - for what it imports to be there, and be frozen
 
     gc.freeze()
     gc.set_threshold(50_000, 10, 2)
@@ -129,7 +129,7 @@ def quantizing():
         yield
     gc.unfreeze()
     gc.collect()
-    gc.freeze()
+    gc.freeze()  # As `quick` left it.
 
 
 @pytest.fixture(scope="session")

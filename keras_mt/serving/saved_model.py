@@ -163,7 +163,10 @@ def _meta_graph(version):
 
 
 def _signatures(version):
-    """The signatures' inputs and outputs by name, without the graph that they were read with."""
+    """The signatures' inputs and outputs by name, without the graph, which a session reads again.
+
+    A frozen one is too large to be kept.
+    """
     signatures = meta_graph_pb2.MetaGraphDef()
     signatures.signature_def.MergeFrom(_meta_graph(version).signature_def)
     return signatures.signature_def
@@ -179,7 +182,7 @@ class _Session:
     def __init__(self, version: Path) -> None:
         config = tf.compat.v1.ConfigProto()
         # A second pass of the graph optimizer takes a second, and makes the graph no faster. Its
-        # memory optimizer, which is for GPUs, takes as long, and copies a frozen graph's weights.
+        # memory optimizer, which is for GPUs, takes half a second, and copies frozen weights.
         rewriting = config.graph_options.rewrite_options
         rewriting.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
         rewriting.memory_optimization = rewriter_config_pb2.RewriterConfig.NO_MEM_OPT

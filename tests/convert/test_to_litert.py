@@ -48,7 +48,6 @@ def test_it_translates_as_ours_does(load, run_dir, sources, tmp_path):
     assert size > 4 * ours.models[0].count_params()
 
 
-@pytest.mark.long
 @pytest.mark.exhaustive
 def test_in_8_bits_it_translates_almost_the_same(load, sources, tmp_path):
     ours = load(beam_size=1, split_sentences=False)
@@ -57,7 +56,6 @@ def test_in_8_bits_it_translates_almost_the_same(load, sources, tmp_path):
     assert sacrebleu.corpus_bleu(found, [ours(sources)]).score > 95
 
 
-@pytest.mark.long
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_whatever_the_architecture(name, load, sources, tmp_path):
@@ -70,7 +68,6 @@ def test_whatever_the_architecture(name, load, sources, tmp_path):
     assert translations(tmp_path / "litert", tokenizer, sources[:20]) == ours
 
 
-@pytest.mark.long
 @pytest.mark.exhaustive
 def test_of_several_languages_it_is_between_two(golden, sources, tmp_path):
     translator = from_huggingface(golden / "m2m_100")
@@ -84,7 +81,6 @@ def test_of_several_languages_it_is_between_two(golden, sources, tmp_path):
     assert translations(tmp_path / "litert", translator.tokenizer, sources[:30]) == ours
 
 
-@pytest.mark.long
 def test_an_operation_that_litert_has_not_is_named(load, tmp_path):
     with pytest.raises(ValueError, match="none of the operations TensorScatterMin"):
         to_litert(load(no_repeat_ngram_size=2), tmp_path / "litert")

@@ -135,7 +135,6 @@ def test_a_search_over_them_finds_what_ours_finds(load, run_dir, sources, tmp_pa
     assert (tmp_path / "onnx" / "tokenizer.model").read_bytes() == tokenizer.model
 
 
-@pytest.mark.long
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_hypotheses_that_change_places_have_the_logits_of_whole_sequences(name, load, tmp_path):

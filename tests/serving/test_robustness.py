@@ -16,7 +16,6 @@ def robustness():
         yield importlib.import_module("robustness")
 
 
-@pytest.mark.long
 def test_wild_requests_get_well_formed_answers(robustness, exported):
     result = robustness.run(exported, 120, seed=5)
     assert result["requests"] == 120 and all(result["by_signature"].values())

@@ -18,7 +18,6 @@ OPTIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("release", ["release", "before"])
 def test_a_run_folder_of_a_release_goes_on_to_the_same_weights(release, tmp_path, monkeypatch):
     small = {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16}

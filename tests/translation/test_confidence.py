@@ -139,7 +139,6 @@ def test_other_options_leave_the_rest_as_it_is(looping):
     assert (other.max_length, other.split_sentences, other.models) == (7, False, one.models)
 
 
-@pytest.mark.long
 def test_an_export_gives_a_confidence_where_it_was_asked_for(
     eager, load, sources, tmp_path, signatures_alone, monkeypatch
 ):

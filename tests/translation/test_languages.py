@@ -262,7 +262,6 @@ def test_its_card_and_its_warm_up_know_the_languages(exported, export):
     assert len(seen) == 3 and set().union(*seen) == {b"xx", b"yy", b"zz"}
 
 
-@pytest.mark.long
 def test_on_its_page_one_chooses_the_languages(export, pairs):
     gradio = pytest.importorskip("gradio")
     blocks = page(export)
