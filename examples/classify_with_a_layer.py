@@ -23,7 +23,7 @@ def load(split):
 inputs = keras.Input((64,), dtype="int32")
 hidden = PositionalEmbedding(vocab_size=256, d_model=32, max_length=64)(inputs)
 hidden = EncoderBlock(num_heads=4, d_ff=64, dropout=0.1)(hidden)
-hidden = keras.layers.GlobalAveragePooling1D()(hidden)  # The mask of the padding came along.
+hidden = keras.layers.GlobalAveragePooling1D()(hidden)  # Leaves the padding out.
 classifier = keras.Model(inputs, keras.layers.Dense(1, activation="sigmoid")(hidden))
 
 classifier.compile("adam", "binary_crossentropy", metrics=["accuracy"])

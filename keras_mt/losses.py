@@ -100,7 +100,7 @@ class SymmetricDivergence(keras.losses.Loss):
         A scalar in nats, or `[batch, length]` with the reduction `"none"`.
 
     Reference:
-        Wu et al. 2021, R-Drop: Regularized Dropout for Neural Networks
+        Liang et al. 2021, R-Drop: Regularized Dropout for Neural Networks
         (https://arxiv.org/abs/2106.14448).
 
     Example:

@@ -274,12 +274,14 @@ class TrainingOptions(LanguageOptions):
         kept="seed",
     )
     vocab_size: int = option(
-        8000, "The most pieces of the joint vocabulary that is trained.", kept="vocab_size"
+        8000,
+        "The maximum size, in pieces, of the joint vocabulary that is trained.",
+        kept="vocab_size",
     )
     max_length: int | None = option(
         None,
-        "The longest sentence, in tokens with the end: longer pairs are left out of training and "
-        "counted, and the trained model takes no longer ones.",
+        "The longest sentence, in tokens, including the end token: longer pairs are left out of "
+        "training and counted, and the trained model takes no longer ones.",
         shown="256, or init's",
         kept="max_length",
         recipe=True,
@@ -316,7 +318,7 @@ class TrainingOptions(LanguageOptions):
     )
     batch_tokens: int | None = option(
         None,
-        "The most tokens of a batch on each side, padding included.",
+        "The maximum number of tokens of a batch on each side, including padding.",
         least=1,
         shown="the preset's, or init's",
         kept="batch_tokens",
@@ -393,7 +395,7 @@ class TrainingOptions(LanguageOptions):
     keep: int = option(5, "Number of last checkpoints to keep.", least=1)
     average: int = option(
         1,
-        "Write the average of the last checkpoints, this many and at most keep, into model.keras, "
+        "Write the average of this many last checkpoints, at most keep, into model.keras, "
         "as Vaswani et al. 2017 do with 5.",
         least=1,
     )
@@ -513,7 +515,7 @@ class SearchOptions:
         "Number of live hypotheses; 1 is greedy search. Not with a temperature, which samples "
         "n_best.",
         least=1,
-        shown="4",
+        shown="4, or an imported run's",
     )
     n_best: int = option(
         1,
@@ -527,7 +529,9 @@ class SearchOptions:
         least=0,
         most=MAX_LENGTH_PENALTY,
     )
-    min_length: int = option(0, "The fewest tokens to generate, with the end.", least=0)
+    min_length: int = option(
+        0, "The minimum number of tokens to generate, including the end token.", least=0
+    )
     early_stopping: str | bool = option(
         "never",
         "When the search for a sentence stops. never: only when nothing better can come; true: "
@@ -636,14 +640,14 @@ class TranslationOptions(LanguageOptions, SearchOptions):
 
     max_length: int | None = option(
         None,
-        "The most tokens to generate, with the end.",
+        "The maximum number of tokens to generate, including the end token.",
         shown="twice the source's plus 10",
     )
     split_sentences: bool | None = option(
         None,
         "Translate each sentence of a line by itself, and join the translations. Lines are always "
         "translated one by one.",
-        shown="yes; for an export, as it was exported",
+        shown="yes; no for an imported run; for an export, as it was exported",
     )
 
 

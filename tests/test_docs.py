@@ -114,7 +114,7 @@ def test_other_shell_is_parsed(python, block):
 
     subprocess.run(["bash", "-nc", block], check=True)
     for line in block.replace("\\\n", "").splitlines():
-        words = shlex.split(line.split(" < ")[0].split(" > ")[0])
+        words = shlex.split(line.split(" | ")[-1].split(" < ")[0].split(" > ")[0])
         assert words[0] in ("make", "docker", "curl", "keras-mt", "pip", "python")
         if words[0] == "python":
             assert (ROOT / words[1]).is_file()

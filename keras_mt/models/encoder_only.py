@@ -13,7 +13,8 @@ from keras_mt.layers.types import Activation, DType, Shape, Tensor
 from keras_mt.layers.validation import check_divisible, check_positive
 from keras_mt.models.configured import Configured, layer_states
 
-# As in Transformer. base is BERT base of Devlin et al. 2019; tiny is for some ten thousand lines.
+# As in Transformer. base is BERT base of Devlin et al. 2019; tiny is for tens of thousands of
+# lines.
 PRESETS = {
     "tiny": {
         "model": {"num_layers": 4, "d_model": 128, "num_heads": 4, "d_ff": 512, "dropout": 0.1},

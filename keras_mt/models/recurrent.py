@@ -16,8 +16,8 @@ from keras_mt.models.seq2seq import Seq2Seq, copy_of, untied_copy_of
 CELLS = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}
 ATTENTIONS = ("additive", "dot", "bilinear", "none")
 
-# tiny is for corpora of some ten thousand pairs; luong has the sizes of Luong et al. 2015, who clip
-# gradients at 5 too.
+# tiny is for corpora of tens of thousands of pairs; luong has the sizes of Luong et al. 2015, who
+# clip gradients at 5 too.
 _TRAINING = {"label_smoothing": 0.1, "warmup_steps": 400, "batch_tokens": 4096, "clip_norm": 5.0}
 PRESETS = {
     "tiny": {

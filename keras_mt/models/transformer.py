@@ -17,7 +17,7 @@ from keras_mt.models.seq2seq import Seq2Seq, copy_of, untied_copy_of
 
 # `model`: arguments of Transformer. `training`: the options of training of the same source, the
 # defaults of `keras-mt train`. base and big are Vaswani et al. 2017, table 3; tiny and small are
-# for corpora of some ten thousand and some hundred thousand pairs.
+# for corpora of tens and of hundreds of thousands of pairs.
 PRESETS = {
     "tiny": {
         "model": {"num_layers": 4, "d_model": 128, "num_heads": 4, "d_ff": 256, "dropout": 0.3},

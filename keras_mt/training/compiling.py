@@ -36,15 +36,15 @@ def compile_for_translation(
         clip_norm: The global norm to which gradients are clipped; None for no clipping.
         accumulate: Number of batches that make one update, as if they were one.
         rdrop: Weight of the R-Drop loss, for models with dropout; it costs a second forward pass.
-            0 for none; Wu et al. 2021 use 5 for translation.
+            0 for none; Liang et al. 2021 use 5 for translation.
 
     Raises:
         ValueError: If an argument is out of range.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 5
-        (https://arxiv.org/abs/1706.03762); Wu et al. 2021, R-Drop: Regularized Dropout for Neural
-        Networks (https://arxiv.org/abs/2106.14448).
+        (https://arxiv.org/abs/1706.03762); Liang et al. 2021, R-Drop: Regularized Dropout for
+        Neural Networks (https://arxiv.org/abs/2106.14448).
 
     Example:
 

@@ -178,6 +178,12 @@ def _train(strategy, folder, corpora, source, target, options, report):
         f"model: {name}, {parameters}, vocabulary "
         f"{tokenizer.vocab_size:,}; {last_step:,} steps, {batches.counts.batches:,} an epoch"
     )
+    updates = last_step // kept["accumulate"]
+    if kept["warmup_steps"] >= updates:
+        report(
+            f"the learning rate rises until the end: the run has {updates:,} updates, and "
+            f"warmup_steps={kept['warmup_steps']}. A tenth of the updates is a good start."
+        )
     if start:
         report(f"resumed at step {start} from {folder.checkpoints}")
     log = RunLog(folder, checkpoints, write=chief, tensorboard=options.tensorboard)
