@@ -51,8 +51,16 @@ def _clear_errors():
             raise
         message = str(error)
         if not isinstance(error, _mendable()[:4]):  # One of TensorFlow's.
-            message = message.partition("\n")[0]  # The rest says where in the graph.
+            message = _cause(message)
         raise click.ClickException(message) from error
+
+
+def _cause(message):
+    """The line of TensorFlow's message that says what happened; the others say where."""
+    lines = [line.strip() for line in message.splitlines()]
+    where = ("Graph execution error", "Detected at node", "File ", "Node:", "<stack traces")
+    causes = [line for line in lines if line and not line.startswith(where)]
+    return (causes or lines)[0]
 
 
 class _Command(click.Command):
@@ -705,7 +713,7 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, retry_lo
                 error = errors.get(i)
                 if error is None and found is None:
                     error = "it has no translation: its prefix is longer than the model's limit, "
-                    error += "or the model's probabilities are not finite"
+                    error += "or has several sentences, or the model's probabilities are not finite"
                 elif error is None and texts[0][i].strip() and found[0][:2] == ("", 0):
                     error = "nothing in it to translate"  # The tokenizer dropped all of it.
                 if error:

@@ -231,7 +231,12 @@ def test_nor_do_tensorflows_own_messages_show(tmp_path):
 
 
 def test_tensorflows_errors_are_one_line():
-    error = tf.errors.DataLossError(None, None, "the file is damaged\n\tin a graph")
+    where = (
+        "Graph execution error:\n\nDetected at node Gather defined at (most recent call last):\n"
+    )
+    error = tf.errors.DataLossError(
+        None, None, f"{where}the file is damaged\n\t [[{{node Gather}}]]"
+    )
     with pytest.raises(click.ClickException, match=r"^the file is damaged$"), _clear_errors():
         raise error
 

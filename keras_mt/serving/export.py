@@ -176,7 +176,17 @@ def _signatures(translator, models, max_beam_size, with_confidence):
             dtypes |= {"source_language": tf.string, "target_language": tf.string}
         # Nothing in them needs AutoGraph, which would take most of the tracing time.
         specs = [tf.TensorSpec([None], dtype, name=name) for name, dtype in dtypes.items()]
-        return tf.function(function, autograph=False, input_signature=specs)
+
+        def checked(*columns):
+            for column in columns[1:]:
+                tf.debugging.assert_equal(
+                    tf.size(column),
+                    tf.size(columns[0]),
+                    f"{', '.join(dtypes)} must have the same number of rows.",
+                )
+            return function(*columns)
+
+        return tf.function(checked, autograph=False, input_signature=specs)
 
     signatures = {
         "serving_default": signature(serving_default, text=tf.string),

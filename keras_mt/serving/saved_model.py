@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import meta_graph_pb2, rewriter_config_pb2, saved_model_pb2
 
 from keras_mt.files import find_saved_model
@@ -71,7 +72,10 @@ class ExportedTranslator(BaseTranslator):
         self._version = version
         self._signatures = _signatures(version)
         card = version / "assets.extra" / "model_card.json"
-        self.card = json.loads(card.read_text(encoding="utf-8")) if card.exists() else {}
+        try:
+            self.card = json.loads(card.read_text(encoding="utf-8")) if card.exists() else {}
+        except ValueError as error:
+            raise ValueError(f"{card} is not JSON, as the export wrote it: {error}") from None
         languages, own = [], {"source_language": None, "target_language": None}
         if any(own.keys() <= signature.inputs.keys() for signature in self._signatures.values()):
             try:
@@ -158,8 +162,18 @@ def _check_plain(prefixes, token_scores=False):
 
 
 def _meta_graph(version):
-    data = (version / "saved_model.pb").read_bytes()
-    return saved_model_pb2.SavedModel.FromString(data).meta_graphs[0]
+    path = version / "saved_model.pb"
+    try:
+        (meta_graph,) = saved_model_pb2.SavedModel.FromString(path.read_bytes()).meta_graphs
+    except (DecodeError, ValueError):
+        raise ValueError(f"{path} is damaged: export the run again.") from None
+    signature = meta_graph.signature_def["serving_default"]
+    if "text" not in signature.inputs or not {"translations", "scores"} <= {*signature.outputs}:
+        raise ValueError(
+            f"{path} is not an export of keras_mt: serving_default must take text and give "
+            "translations and scores."
+        )
+    return meta_graph
 
 
 def _signatures(version):

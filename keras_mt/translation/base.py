@@ -34,6 +34,8 @@ class Hypothesis(NamedTuple):
         score: log_prob / length ** length_penalty, where the log-probability includes the
             `repetition_penalty`.
         tokens: Its pieces with the end, each with its log-probability, if asked for; else None.
+            Tokens that were forced (a language, the end by `force_end`) have theirs too, which the
+            score leaves out.
 
     Example:
 

@@ -119,7 +119,8 @@ class TranslationGraph:
 
         Args:
             text: String `[batch]`.
-            prefix: String `[batch]`, what each translation begins with, or None.
+            prefix: String `[batch]`, what each translation begins with, or None. A row is refused
+                whose text and prefix both have several segments: which belong together is unknown.
             own: None, or the rows' own options, tensors `[batch]`: `beam_size` and `n_best`, at
                 most the translator's; `length_penalty`; and `max_length`, 0 for the translator's. A
                 row with an invalid option is refused.
@@ -156,6 +157,11 @@ class TranslationGraph:
         if own is not None:
             columns["own"] = {n: tf.gather(x, segments.row) for n, x in own.items()}
         if prefix is not None:
+            parts = split_text(prefix, self.split_sentences)[0].row_lengths()
+            segments_of = tf.math.unsorted_segment_sum(
+                tf.ones_like(segments.row), segments.row, tf.shape(text)[0]
+            )
+            refused |= (parts > 1) & (segments_of > 1)
             prefix = self.tokenizer.target_pieces(prefix)
             refused |= prefix.row_lengths() > self.target_limit
             # Only the first segment of a text gets its prefix.
@@ -311,7 +317,7 @@ class TranslationGraph:
         sentences, glue = split_text(lines, where)
         line = tf.cast(sentences.value_rowids(), tf.int32)
         glue = tf.where(_is_first(line), tf.gather(line_glue, line), glue.flat_values)
-        marks = self.tokenizer.marks(lines)
+        marks, marked = self._marks(text, lines, row)
         pieces, sentence = cut(
             self.tokenizer.pieces(sentences.flat_values),
             tf.constant(self.tokenizer.begins_word),
@@ -319,12 +325,19 @@ class TranslationGraph:
         )
         glue = tf.where(_is_first(sentence), tf.gather(glue, sentence), " ")
         line = tf.gather(line, sentence)
-        if marks is not None:  # The first segment of a line already has its mark.
-            marks = tf.gather(marks, line)
-            again = tf.repeat(~_is_first(line), marks.row_lengths())
-            marks = tf.ragged.boolean_mask(marks, marks.with_values(again))
-            pieces = tf.concat([marks, pieces], axis=1)
+        if marks is not None:  # The first segment of a line may already have its mark.
+            missing = ~(_is_first(line) & tf.gather(marked, line))
+            pieces = tf.concat([_kept(tf.gather(marks, line), missing), pieces], axis=1)
         return _Segments(pieces, tf.gather(row, line), glue)
+
+    def _marks(self, text, lines, row):
+        """The mark of each line, ragged: its own, else its text's; and which have their own."""
+        own = self.tokenizer.marks(lines)
+        if own is None:
+            return None, None
+        marked = own.row_lengths() > 0
+        inherited = _kept(tf.gather(self.tokenizer.marks(text), row), ~marked)
+        return tf.concat([own, inherited], axis=1), marked
 
     def _given(self, text, target, unknown):
         """Pieces of both sides of given pairs, line by line if both sides have as many lines.
@@ -344,6 +357,9 @@ class TranslationGraph:
         ]
         row = tf.cast(lines[0].value_rowids(), tf.int32)
         source = self.tokenizer.pieces(lines[0].flat_values)
+        marks, marked = self._marks(text, lines[0].flat_values, row)
+        if marks is not None:
+            source = tf.concat([_kept(marks, ~marked), source], axis=1)
         target = self.tokenizer.target_pieces(lines[1].flat_values)
         long = source.row_lengths() > self.source_limit
         long |= target.row_lengths() > self.target_limit
@@ -625,6 +641,12 @@ def _chosen_log_probs(logits, tokens):
 def _of_rows(languages, row):
     """The languages of each segment: those of its text."""
     return tuple(tf.gather(codes, row) for codes in languages)
+
+
+def _kept(ragged, kept):
+    """Ragged rows, of which those that are not kept are empty."""
+    kept = tf.repeat(kept, ragged.row_lengths())
+    return tf.ragged.boolean_mask(ragged, ragged.with_values(kept))
 
 
 def _where(segments, kept):

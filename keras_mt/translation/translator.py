@@ -15,6 +15,7 @@ from keras_mt.models import Seq2Seq, built
 from keras_mt.options import as_integer
 from keras_mt.run_folder import RunFolder
 from keras_mt.text import BaseTokenizer
+from keras_mt.text.sentences import split_text
 from keras_mt.translation.base import (
     AssessedHypothesis,
     BaseTranslator,
@@ -249,7 +250,14 @@ class Translator(BaseTranslator):
         if prefixes is not None:
             pieces = self.tokenizer.target_pieces(tf.constant([utf8("prefix", prefixes[i])]))
             if int(pieces.row_lengths()[0]) > limit:
-                return _too_long(f"Prefix {i}", limit)
+                return f"Prefix {i} has more than {limit} tokens, the model's limit: shorten it."
+            parts = int(split_text([prefixes[i]], self.split_sentences)[0].row_lengths()[0])
+            if parts > 1:
+                return (
+                    f"Prefix {i} and its text have several lines or sentences, which are "
+                    "translated one by one: give what the first begins with, and translate the "
+                    "others by themselves."
+                )
         return super()._why_none(i, prefixes)
 
     def hypotheses(
@@ -265,15 +273,17 @@ class Translator(BaseTranslator):
 
         Args:
             texts: List of str.
-            prefixes: List of str, what each translation must begin with, or None.
+            prefixes: List of str, what each translation must begin with, or None. A text that is
+                translated in parts (lines, sentences) takes that of its first part.
             token_scores: Whether to fill in the hypotheses' `tokens`.
             source_language, target_language: As in a call.
             confidence: Whether to return `AssessedHypothesis`es.
 
         Returns:
             For each text a list of `Hypothesis`, best first (fewer than `n_best` if the search
-            finds no more), or None if the prefix is longer than the model's limit or the model's
-            probabilities are not finite.
+            finds no more), or None if the prefix is longer than the model's limit, if both it and
+            the text have several lines or sentences, or if the model's probabilities are not
+            finite.
 
         Raises:
             ValueError: If an argument is not a list of str, the lists differ in length, or a
@@ -308,6 +318,8 @@ class Translator(BaseTranslator):
             "source_language": self.source_language,
             "target_language": self.target_language,
         }
+        if options.get("temperature") is not None:
+            own["beam_size"] = None  # Sampling takes none.
         translator = Translator(self.models, self.tokenizer, **{**own, **options})
         translator.card = self.card
         return translator

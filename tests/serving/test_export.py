@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -241,6 +242,33 @@ def test_an_export_never_overwrites_and_leaves_nothing_half_done(translator, tmp
     with pytest.raises(OSError, match="disk full"):
         translator.export(tmp_path / "2")
     assert [path.name for path in tmp_path.iterdir()] == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda pb: pb.write_bytes(pb.read_bytes()[:-1000]), "saved_model.pb is damaged"),
+        (lambda pb: pb.write_bytes(b""), "saved_model.pb is damaged"),
+        (lambda pb: tf.saved_model.save(tf.Module(), str(pb.parent)), "is not an export of keras"),
+        (
+            lambda pb: (pb.parent / "assets.extra" / "model_card.json").write_text("{"),
+            r"model_card.json is not JSON",
+        ),
+    ],
+)
+def test_a_folder_that_is_no_export_is_refused(exported, tmp_path, damage, message):
+    folder = tmp_path / "1"
+    (folder / "assets.extra").mkdir(parents=True)
+    shutil.copy(exported / "saved_model.pb", folder)
+    damage(folder / "saved_model.pb")
+    with pytest.raises(ValueError, match=message):
+        ExportedTranslator(tmp_path)
+
+
+def test_columns_of_unlike_length_are_refused(signatures):
+    one, two = tf.constant(["O livro."]), tf.constant(["The book.", "A book."])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="text, target must have the same"):
+        signatures["score"](text=one, target=two)
 
 
 def test_a_sampling_export_is_seeded(eager, run_dir, load, sources, tmp_path, signatures_alone):

@@ -15,6 +15,7 @@ from test_seam import MAX_LENGTH, by_brute_force, sharpened, transformer
 
 from keras_mt import Translator
 from keras_mt.cli import main
+from keras_mt.convert import from_huggingface
 from keras_mt.data import Batches
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.serving import ExportedTranslator
@@ -378,3 +379,14 @@ def test_fine_tuning_keeps_its_languages_and_how_to_decode(run_dir, tmp_path):
     alone = Translator(translator.models, Tongue("yy", "xx"), beam_size=3, max_length=4)
     assert translator("ba") == alone("ba")
     assert Translator.load(output, target_language="zz").target_language == "zz"
+
+
+def test_a_mark_holds_for_all_lines_that_have_none(golden):
+    translator = from_huggingface(golden / "marian_marks").with_options(beam_size=1, max_length=6)
+    first, second, other = translator([">>por<< O livro.", ">>por<< A mesa.", ">>eng<< A mesa."])
+    assert second != other
+    text = ">>por<< O livro.\nA mesa.\n>>eng<< A mesa.\nA mesa."
+    assert translator(text).split("\n") == [first, second, other, second]
+    (together,) = translator.score([">>por<< O livro.\nA mesa."], ["x y\nz"])
+    apart = translator.score([">>por<< O livro.", ">>por<< A mesa."], ["x y", "z"])
+    assert together.log_prob == pytest.approx(sum(score.log_prob for score in apart), abs=1e-3)

@@ -127,6 +127,17 @@ def test_a_translation_begins_with_its_prefix(translator, sources):
         translator(["Olá!", "Olá!"], ["A"])
 
 
+def test_a_prefix_of_several_sentences_needs_a_text_that_is_translated_whole(load, sources):
+    two, prefix = f"{sources[1]} {sources[0]}", "The book is on the table. Lucas"
+    for parts in (prefix, prefix.replace(". ", ".\n")):
+        with pytest.raises(ValueError, match="several lines or sentences"):
+            load()(two, parts)
+    first, second = load()([sources[1], sources[0]])
+    assert load()(two, "The book is") == f"{first} {second}"
+    assert load()(sources[1], prefix).startswith(prefix)
+    assert load(split_sentences=False)(two, prefix).startswith(prefix)
+
+
 def test_a_score_is_the_models_log_probability(translator, sources):
     target = "The book is on the table."
     score = translator.score(sources, [target] * len(sources))[3]
@@ -395,6 +406,13 @@ def test_a_model_without_finite_probabilities_is_told_from_a_prefix_too_long(
     with pytest.raises(ValueError, match="Prefix 0 has more than 63 tokens"):
         diverged(sources[0], "word " * 500)
     assert diverged.hypotheses(["", sources[0]]) == [[("", 0.0, None)], None]
+
+
+def test_a_beam_search_becomes_sampling(translator, sources):
+    sampled = translator.with_options(temperature=1.0, seed=3)
+    assert sampled(sources[:2]) == Translator(
+        translator.models[0], translator.tokenizer, temperature=1.0, seed=3, n_best=2
+    )(sources[:2])
 
 
 def test_a_model_of_two_tokens_translates_token_by_token(eager, translator, sources):
