@@ -75,12 +75,12 @@ class Comparison:
 
     Attributes:
         chrf: Both systems' chrF.
-        differences: `Difference`s, sorted from the greatest difference in sentence chrF down.
-        lengths: `Bucket`s of sentences by the number of words in the reference; chrF.
-        frequencies: `Bucket`s of the references' words by how often they occur in the training
-            text; F1 of the words, in percent.
-        repetitions: `Bucket`s of texts by the share of their word bigrams that repeat an earlier
-            one; `size` counts the references, `values` the systems' translations.
+        differences: A list of `Difference`, the greatest difference in sentence chrF first.
+        lengths: A list of `Bucket`, of sentences by the number of words in the reference; chrF.
+        frequencies: A list of `Bucket`, of the references' words by how often they occur in the
+            training text; F1 of the words, in percent.
+        repetitions: A list of `Bucket`, of texts by the share of their word bigrams that repeat an
+            earlier one; `size` counts the references, `values` the systems' translations.
 
     Raises:
         ValueError: If the sequences differ in length, or are empty.

@@ -277,7 +277,7 @@ class Translator(BaseTranslator):
                 translated in parts (lines, sentences) takes that of its first part.
             token_scores: Whether to fill in the hypotheses' `tokens`.
             source_language, target_language: As in a call.
-            confidence: Whether to return `AssessedHypothesis`es.
+            confidence: Whether to return each as an `AssessedHypothesis`.
 
         Returns:
             For each text a list of `Hypothesis`, best first (fewer than `n_best` if the search
