@@ -179,7 +179,7 @@ def beam_search(
         )
     max_length = _integers("max_length", max_length, rank=1)
     batch = tf.shape(max_length)[0]
-    beams = options.beams
+    beams, widths = options.beams, None
     if row_options is not None:
         row_options = {
             **{
@@ -202,7 +202,7 @@ def beam_search(
         seeds=seeds,
         tokens=_empty(batch, beams),
         ancestors=_empty(batch, beams),
-        log_probs=_first_log_probs(batch, beams, options),
+        log_probs=_first_log_probs(batch, beams, widths, options),
         finished=_no_hypotheses(batch, options.finished),
         done=max_length <= 0,
         cache=tf.nest.map_structure(
@@ -285,10 +285,12 @@ def _empty(batch, beams):
     return tf.zeros((batch, beams, 0), tf.int32)
 
 
-def _first_log_probs(batch, beams, options):
+def _first_log_probs(batch, beams, widths, options):
     log_probs = tf.zeros((batch, beams))
     if not options.samples:  # All beams begin alike: only the first may continue.
         log_probs += tf.one_hot(0, beams, on_value=0.0, off_value=NO_HYPOTHESIS)
+    elif widths is not None:  # A row's own beams alone: of more, it would keep the most probable.
+        log_probs = tf.where(tf.range(beams) < widths[:, None], log_probs, NO_HYPOTHESIS)
     return log_probs
 
 

@@ -12,7 +12,7 @@ from keras_mt.layers.composite import Composite
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.rotary import rotate_by_position
 from keras_mt.layers.types import Initializer, Shape, Tensor
-from keras_mt.layers.validation import check_positive, check_rate
+from keras_mt.layers.validation import check_positive, check_rate, check_sequences
 
 
 def scaled_dot_product_attention(
@@ -76,6 +76,8 @@ def _grouped_attention(query, key, value, mask, dropout, training, groups):
     def stacked(x):
         return ops.reshape(x, (batch, heads // groups, groups * length, ops.shape(x)[-1]))
 
+    if mask is not None:
+        mask = ops.expand_dims(mask, tuple(range(4 - len(mask.shape))))
     if mask is not None and mask.shape[1] != 1:
         mask = stacked(ops.broadcast_to(mask, (batch, heads, length, ops.shape(key)[2])))
     elif mask is not None and mask.shape[2] != 1:
@@ -160,8 +162,8 @@ class MultiHeadAttention(Composite):
 
     Raises:
         ValueError: If `num_heads` does not divide the width and `key_dim` is None, an argument is
-            out of range, the heads have an odd width but rotary positions, or query and value
-            differ in batch size, where it is known.
+            out of range, the heads have an odd width but rotary positions, query or value have no
+            axes for batch, length and width, or they differ in batch size, where it is known.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.2.2
@@ -219,6 +221,7 @@ class MultiHeadAttention(Composite):
         self.supports_masking = True
 
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
+        check_sequences(self.name, query_shape, value_shape)
         width = query_shape[-1]
         if self.key_dim is None and width % self.num_heads:
             raise ValueError(
@@ -276,7 +279,7 @@ class MultiHeadAttention(Composite):
         training: bool | None = None,
         use_causal_mask: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        self._check_batches(query, value)
+        self._check_shapes(query, value)
         keys, values = self.project(value, key)
         keys = self._rotate(keys)
         mask = None  # Broadcasts to [batch, num_heads, query_length, key_length].
@@ -351,7 +354,8 @@ class MultiHeadAttention(Composite):
         outputs = ops.reshape(swap(outputs), (*shape, value_units))
         return self.output_dense(outputs), scores
 
-    def _check_batches(self, query, value):
+    def _check_shapes(self, query, value):
+        check_sequences(self.name, query.shape, value.shape)
         sizes = {x.shape[0] for x in (query, value)} - {None}
         if len(sizes) > 1:
             raise ValueError(
@@ -386,7 +390,7 @@ class MultiHeadAttention(Composite):
         return_attention_scores: bool = False,
         **kwargs: Any,
     ) -> keras.KerasTensor | tuple[keras.KerasTensor, keras.KerasTensor]:
-        self._check_batches(query, value)
+        self._check_shapes(query, value)
         output = keras.KerasTensor(query.shape, dtype=self.compute_dtype)
         if not return_attention_scores:
             return output

@@ -42,6 +42,11 @@ class _RMSNormalization(keras.layers.RMSNormalization):
         self.supports_masking = True
 
 
+def _own_or_carried(mask, tensor):
+    # Before any sublayer: the sum of a sublayer and its residual carries no mask.
+    return getattr(tensor, "_keras_mask", None) if mask is None else mask
+
+
 class _Block(Composite):
     """What encoder and decoder blocks share: arguments, and the residual and norm of sublayers."""
 
@@ -244,13 +249,13 @@ class EncoderBlock(_Block):
         """The block's outputs and its attention weights, for inspection.
 
         Args:
-            inputs, mask, training: As in a call; a mask that the inputs carry has no effect here.
+            inputs, mask, training: As in a call.
 
         Returns:
             The outputs `[batch, length, width]`, and `{"s": [batch, num_heads, length, length]}`,
             empty for a block without self-attention.
         """
-        scores = {}
+        scores, mask = {}, _own_or_carried(mask, inputs)
 
         def attend(x):
             outputs, scores["s"] = self.self_attention(
@@ -365,8 +370,7 @@ class DecoderBlock(_Block):
         """The block's outputs and its attention weights, for inspection.
 
         Args:
-            target, memory, target_mask, memory_mask, training: As in a call; masks that the
-                tensors carry have no effect here.
+            target, memory, target_mask, memory_mask, training: As in a call.
 
         Returns:
             The outputs `[batch, target_length, width]`, and a dict of the weights
@@ -374,6 +378,8 @@ class DecoderBlock(_Block):
             `"s"` over the target itself, `"c"` over the memory.
         """
         scores = {}
+        target_mask = _own_or_carried(target_mask, target)
+        memory_mask = _own_or_carried(memory_mask, memory)
 
         def attend_to_self(x):
             outputs, scores["s"] = self.self_attention(

@@ -111,9 +111,9 @@ class PositionalEmbedding(Composite):
 
     Raises:
         ValueError: If `d_model` is odd for sinusoids, an argument is out of range, tokens come in
-            half precision, or a sequence is longer than `max_length` and its length is static.
-            Where the length is not static, as in a `tf.function` of `[None, None]`, TensorFlow
-            itself reports incompatible shapes.
+            half precision, tokens whose positions are counted are not of rank 2, or a sequence is
+            longer than `max_length` and its length is static. Where the length is not static, as in
+            a `tf.function` of `[None, None]`, TensorFlow itself reports incompatible shapes.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, sections 3.4 and 3.5
@@ -157,6 +157,7 @@ class PositionalEmbedding(Composite):
         self.encoding = encoding
         self.scale = scale
         self.supports_masking = True
+        self._in_reverse = False  # The latest call.
         self.autocast = False  # Half precision would round the tokens.
         self.embedding = _embedding or keras.layers.ReversibleEmbedding(
             vocab_size,
@@ -188,6 +189,7 @@ class PositionalEmbedding(Composite):
         training: bool | None = None,
         mask: Tensor | None = None,
     ) -> Tensor:
+        self._in_reverse = reverse
         if reverse:
             return ops.cast(self._logits(inputs), "float32")
         self._check_tokens(inputs)
@@ -230,15 +232,23 @@ class PositionalEmbedding(Composite):
             )
 
     def _check_length(self, inputs):
-        if self.encoding is not None and (inputs.shape[1] or 0) > self.max_length:
+        if self.encoding is None:
+            return
+        if len(inputs.shape) != 2:
+            raise ValueError(
+                f"{self.name} takes tokens [batch, length]. Received: shape {tuple(inputs.shape)}"
+            )
+        if (inputs.shape[1] or 0) > self.max_length:
             raise ValueError(
                 f"{self.name} takes sequences of at most max_length={self.max_length} "
                 f"tokens. Received: {inputs.shape[1]} tokens"
             )
 
     def compute_mask(self, inputs: Tensor, previous_mask: Tensor | None = None) -> Tensor | None:
-        # Keras does not tell whether the call was in reverse: states have one axis more.
-        states = len(inputs.shape) > 2 and keras.backend.is_float_dtype(inputs.dtype)
+        # Keras does not tell whether the call was in reverse. States have one axis more than
+        # tokens, but states of no length look like tokens in float32.
+        in_reverse = len(inputs.shape) > 2 or self._in_reverse
+        states = in_reverse and keras.backend.is_float_dtype(inputs.dtype)
         if states or previous_mask is not None:
             return previous_mask
         return ops.not_equal(inputs, self.padding_id)
@@ -256,6 +266,7 @@ class PositionalEmbedding(Composite):
         training: bool | None = None,
         mask: Tensor | None = None,
     ) -> keras.KerasTensor:
+        self._in_reverse = reverse
         if not reverse:
             self._check_tokens(inputs)
             if positions is None:

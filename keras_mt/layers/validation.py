@@ -1,6 +1,8 @@
-"""Checks of constructor arguments, with messages that name the argument."""
+"""Checks of constructor arguments and shapes, with messages that name the argument or the layer."""
 
 from typing import Any
+
+from keras_mt.layers.types import Shape
 
 
 def check_positive(**arguments: int) -> None:
@@ -33,3 +35,13 @@ def check_one_of(allowed: tuple, **arguments: Any) -> None:
         if value not in allowed:
             listed = ", ".join(map(repr, allowed))
             raise ValueError(f"{name} must be one of {listed}. Received: {name}={value!r}")
+
+
+def check_sequences(layer: str, *shapes: Shape) -> None:
+    """Raises ValueError unless every shape has axes for batch, length and width."""
+    for shape in shapes:
+        # Without the batch, each position would pass for a sequence of its own.
+        if len(shape) < 3:
+            raise ValueError(
+                f"{layer} takes [batch, length, width]. Received: shape {tuple(shape)}"
+            )

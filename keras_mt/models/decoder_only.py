@@ -199,13 +199,16 @@ class DecoderOnly(Seq2Seq, keras.Model):
         return self.embedding(self.final_norm(hidden), reverse=True)
 
     def _at_the_end(self, source):
-        """The source padded on the left, so that the target follows it; its mask and lengths."""
-        mask = ops.not_equal(source, self.padding_id)
-        lengths = ops.sum(ops.cast(mask, "int32"), axis=1)
-        places = ops.arange(ops.shape(source)[1], dtype="int32")
-        places = places - (ops.shape(source)[1] - ops.expand_dims(lengths, 1))
-        tokens = ops.take_along_axis(source, ops.maximum(places, 0), axis=1)
-        return ops.where(places < 0, self.padding_id, tokens), places >= 0, lengths
+        """The source with all padding on its left, so that the target follows the real tokens.
+
+        Returns it, its mask, and the number of real tokens of each row.
+        """
+        real = ops.cast(ops.not_equal(source, self.padding_id), "int32")
+        length = ops.shape(source)[1]
+        # Unlike keys: padding first, and otherwise in the order that there was.
+        order = ops.argsort(real * length + ops.arange(length, dtype="int32"), axis=1)
+        tokens = ops.take_along_axis(source, order, axis=1)
+        return tokens, ops.not_equal(tokens, self.padding_id), ops.sum(real, axis=1)
 
     def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> dict[str, Any]:
         """See `Seq2Seq.start_decoding`: the source is a prefix that the hypotheses share."""

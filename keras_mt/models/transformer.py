@@ -248,7 +248,9 @@ class Transformer(Seq2Seq, keras.Model):
         target = keras.Input((None,), dtype="int32", name="target")
         memory = keras.Input((None, self.d_model), dtype=self.compute_dtype, name="memory")
         inputs = {"target": target, "memory": memory}
-        return keras.Model(inputs, self._logits(target, memory), name="decoder")
+        decoder = keras.Model(inputs, self._logits(target, memory), name="decoder")
+        decoder.supports_masking = True  # Else Keras warns about the memory's mask.
+        return decoder
 
     def encode(self, source: Tensor) -> Tensor:
         """The encoder's output, which the decoder attends to.

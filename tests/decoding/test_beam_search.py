@@ -562,6 +562,35 @@ def test_samples_depend_on_the_seed_and_not_on_the_batch():
     assert [tokens for _, tokens in other] != [tokens for _, tokens in together]
 
 
+def sampled_in_rows(n_best, seed):
+    """The samples of rows with so many each, from one distribution over the tokens 3 to 7."""
+    logits = tf.constant([-9.0, -9, -9, -9, 3, 2, 1, 0])
+    found = beam_search(
+        lambda t, p, c, m: (tf.broadcast_to(logits, (*t.shape, 8)), c),
+        (),
+        np.full(len(n_best), 3),
+        row_options={
+            "beam_size": np.ones_like(n_best),
+            "n_best": np.array(n_best),
+            "length_penalty": np.ones(len(n_best), "float32"),
+        },
+        temperature=1.0,
+        n_best=4,
+        seed=seed,
+    )
+    return [found.tokens[i, :n].numpy().tolist() for i, n in enumerate(n_best)]
+
+
+def test_samples_of_a_row_do_not_depend_on_how_many_another_has():
+    n_best = [1] * 200 + [2] * 20
+    alone = sampled_in_rows(n_best, seed=5)
+    assert sampled_in_rows([*n_best, 4], seed=5)[:-1] == alone
+    likely = np.exp(3) / np.exp([3, 2, 1, 0]).sum()
+    share = np.mean([found[0][0] == 4 for found in alone[:200]])
+    assert share == pytest.approx(likely, abs=4 * np.sqrt(likely * (1 - likely) / 200))
+    assert len(sampled_in_rows([1, 4], seed=5)[1]) == 4  # The wider row has all of its own.
+
+
 def test_rows_that_are_done_leave_the_batch():
     sizes = []
 

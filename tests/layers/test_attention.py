@@ -1,4 +1,5 @@
 import json
+import re
 
 import keras
 import numpy as np
@@ -262,6 +263,29 @@ def test_batches_of_other_sizes_are_refused(layer):
         layer(keras.Input(batch_shape=(4, 3, 8)), keras.Input(batch_shape=(2, 3, 8)))
 
 
+@pytest.mark.parametrize("layer_class", [MultiHeadAttention, CausalSelfAttention, CrossAttention])
+@pytest.mark.parametrize("built", [False, True])
+def test_sequences_without_a_batch_are_refused(layer_class, built):
+    layer, count = layer_class(2), 1 if layer_class is CausalSelfAttention else 2
+    if built:
+        layer(*[normal(1, 5, 8)] * count)
+    message = re.escape(f"{layer.name} takes [batch, length, width]. Received: shape (5, 8)")
+    for place in range(count):
+        inputs = [normal(5, 5, 8)] * count
+        inputs[place] = normal(5, 8)
+        with pytest.raises(ValueError, match=message):
+            layer(*inputs)
+        with pytest.raises(ValueError, match=message):
+            layer(*(keras.Input(batch_shape=x.shape) for x in inputs))
+
+
+def test_attention_over_two_axes_equals_keras_on_the_same_weights():
+    x = normal(2, 3, 4, 8)
+    layer = MultiHeadAttention(2)
+    layer(x, x)
+    np.testing.assert_allclose(layer(x, x), keras_twin(layer, (x, x), 4)(x, x), atol=1e-5)
+
+
 @pytest.mark.parametrize("heads", [1, 2])
 @pytest.mark.parametrize("masked", ["no", "each query", "each head"])
 def test_grouped_queries_are_attention_with_repeated_keys(heads, masked):
@@ -276,6 +300,18 @@ def test_grouped_queries_are_attention_with_repeated_keys(heads, masked):
     found = scaled_dot_product_attention(query, key, value, mask)
     repeated = (np.repeat(x, 4 // heads, axis=1) for x in (key, value))
     expected = scaled_dot_product_attention(query, *repeated, mask)
+    for mine, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, other, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(3,), (5, 3), (1, 3), (5, 1), (4, 1, 3), (1, 5, 3), (4, 5, 1)])
+def test_grouped_queries_take_every_mask_that_broadcasts(shape):
+    query, key, value = normal(2, 4, 5, 6), normal(2, 2, 3, 6), normal(2, 2, 3, 6)
+    mask = np.random.default_rng(len(shape)).random(shape) < 0.5
+    found = scaled_dot_product_attention(query, key, value, mask)
+    whole = np.broadcast_to(mask, (2, 4, 5, 3))
+    repeated = (np.repeat(x, 2, axis=1) for x in (key, value))
+    expected = scaled_dot_product_attention(query, *repeated, whole)
     for mine, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(mine, other, atol=1e-5)
 

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import keras
@@ -201,3 +202,50 @@ def test_a_beginning_and_steps_equal_the_whole_sequence(rotary_base):
     if rotary_base:
         with pytest.raises(ValueError, match="positions"):
             block.step(x[:, 0], block.start(2)[0])
+
+
+def test_sequences_without_a_batch_are_refused():
+    message = re.escape("takes [batch, length, width]. Received: shape (5, 8)")
+    x, unbatched = normal(1, 5, 8), normal(5, 8)
+    for block, batched, inputs in [
+        (EncoderBlock(2, 12), [x], [unbatched]),
+        (DecoderBlock(2, 12), [x], [unbatched]),
+        (DecoderBlock(2, 12, sublayers="cf"), [x, x], [x, unbatched]),
+    ]:
+        for _ in range(2):  # Before it is built, and after.
+            with pytest.raises(ValueError, match=message):
+                block(*inputs)
+            block(*batched)
+    with pytest.raises(ValueError, match=message):
+        EncoderBlock(2, 12)(keras.Input(batch_shape=(5, 8)))
+
+
+@pytest.mark.parametrize("order", ["sf", "fs"])
+@pytest.mark.parametrize("pre_norm", [False, True])
+def test_scores_are_of_the_mask_that_the_inputs_carry(order, pre_norm):
+    mask = np.array([[True] * 5, [True] * 3 + [False] * 2])
+    x = normal(2, 5, 8)
+    carries = keras.layers.Masking()(x * mask[..., None])
+    plain = keras.ops.convert_to_tensor(x * mask[..., None])
+    encoder = EncoderBlock(2, 12, pre_norm=pre_norm, sublayers=order)
+    language = DecoderBlock(2, 12, pre_norm=pre_norm, sublayers=order)
+    decoder = DecoderBlock(2, 12, pre_norm=pre_norm, sublayers=f"c{order}")
+    for block, inputs in (
+        (encoder, [(carries, plain)]),
+        (language, [(carries, plain)]),
+        (decoder, [(carries, plain)] * 2),
+    ):
+        carrying, others = zip(*inputs, strict=True)
+        called = block(*carrying)
+        outputs, scores = block.with_scores(*carrying)
+        np.testing.assert_allclose(outputs, called, atol=1e-6)
+        for letter, each in scores.items():
+            hidden = np.array(each)[1, ..., 3:]
+            assert np.all(hidden == 0), letter
+        name = "mask" if block is encoder else "target_mask"
+        masks = {name: mask} | ({"memory_mask": mask} if block is decoder else {})
+        np.testing.assert_allclose(outputs, block.with_scores(*others, **masks)[0], atol=1e-6)
+        # A mask that is given holds in place of the carried one.
+        given = {name: np.ones_like(mask) for name in masks}
+        expected, _ = block.with_scores(*others)
+        np.testing.assert_allclose(block.with_scores(*carrying, **given)[0], expected, atol=1e-6)

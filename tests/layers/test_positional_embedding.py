@@ -1,4 +1,5 @@
 import math
+import re
 
 import keras
 import numpy as np
@@ -112,3 +113,39 @@ def test_odd_widths_and_long_sequences_are_refused():
         PositionalEmbedding(10, 6, max_length=4)(np.ones((1, 5), int))
     with pytest.raises(ValueError, match=r"max_length=4.*5 tokens"):
         PositionalEmbedding(10, 6, max_length=4)(keras.Input((5,), dtype="int32"))
+
+
+def test_tokens_of_another_rank_are_refused_unless_their_positions_are_given():
+    layer = PositionalEmbedding(10, 6)
+    for wrong in (np.ones((2, 1, 3), int), np.ones(3, int)):
+        message = re.escape(f"takes tokens [batch, length]. Received: shape {wrong.shape}")
+        with pytest.raises(ValueError, match=message):
+            layer(wrong)
+        with pytest.raises(ValueError, match=message):
+            layer(keras.Input(batch_shape=wrong.shape, dtype="int32"))
+    tokens = np.array([[[3, 9, 5]]])
+    found = layer(tokens, positions=np.arange(3))
+    np.testing.assert_array_equal(found[:, 0], layer(tokens[:, 0]))
+    table = np.array(layer.embedding.embeddings)
+    np.testing.assert_allclose(layer(table[:3], reverse=True), table[:3] @ table.T, atol=1e-6)
+
+
+def test_states_without_a_length_are_projected_without_a_mask(tmp_path):
+    """A classifier over the vocabulary: Keras's own loss takes its logits."""
+    embedding, dense = PositionalEmbedding(10, 6), keras.layers.Dense(6)
+    inputs = keras.Input((None,), dtype="int32")
+    pooled = keras.layers.GlobalAveragePooling1D()(embedding(inputs))
+    model = keras.Model(inputs, embedding(dense(pooled), reverse=True))
+    tokens, labels = np.array([[3, 9, 0], [4, 0, 0]]), np.array([7, 5])
+    states = [np.array(embedding(row[row > 0][None])).mean(1) for row in tokens]
+    states = np.array(dense(np.concatenate(states)))
+    logits = states @ np.array(embedding.embedding.embeddings).T
+    log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    expected = -log_probs[[0, 1], labels].mean()
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.save(tmp_path / "model.keras")
+    for each in (model, keras.models.load_model(tmp_path / "model.keras")):
+        assert each.evaluate(tokens, labels, verbose=0) == pytest.approx(expected, rel=1e-5)
+    assert getattr(embedding(states, reverse=True), "_keras_mask", None) is None
+    found = embedding(tokens.astype("float32"))  # Tokens again, after a call in reverse.
+    np.testing.assert_array_equal(found._keras_mask, tokens != 0)

@@ -141,6 +141,19 @@ def test_neither_padding_nor_the_future_matters(name):
 
 
 @variants
+def test_padding_of_the_source_may_stand_anywhere(name):
+    model = small(name)
+    p = model.padding_id
+    source = np.array([[p, p, 5, 6], [5, p, 6, p], [5, 6, p, p], [p, 5, p, 6]])
+    target = np.array([[2, 7, 9]] * 4)
+    expected = array(model({"source": np.array([[5, 6]]), "target": target[:1]}))
+    logits = array(model({"source": source, "target": target}))
+    np.testing.assert_allclose(logits, np.repeat(expected, 4, axis=0), atol=1e-5)
+    step, _ = model.decode_step(target[:, :1], 0, model.start_decoding(source))
+    np.testing.assert_allclose(array(step)[:, 0], logits[:, 0], atol=1e-5)
+
+
+@variants
 def test_step_by_step_equals_the_whole_sequence(name):
     model = small(name)
     inputs = batch(model)

@@ -202,6 +202,18 @@ def test_attention_scores_are_the_softmax_of_every_block_and_head():
     np.testing.assert_allclose(model.attention(**inputs), np.array(cross).mean(1), atol=1e-6)
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_halves_after_each_other_are_the_model_and_warn_of_nothing(variant, recwarn):
+    model, inputs = Transformer(**SMALL, **variant), batch()
+    memory = model.encoder(inputs["source"])
+    target = keras.ops.convert_to_tensor(inputs["target"])
+    logits = model.decoder({"target": target, "memory": memory})
+    assert not [w for w in recwarn if "mask" in str(w.message)]
+    np.testing.assert_allclose(logits, model(inputs), atol=1e-5)
+    np.testing.assert_array_equal(memory._keras_mask, inputs["source"] != 0)
+    np.testing.assert_array_equal(logits._keras_mask, inputs["target"] != 0)
+
+
 def test_attention_scores_are_of_the_sublayers_that_there_are():
     model = Transformer(**SMALL, encoder_sublayers="ssfsff", decoder_sublayers="cscff")
     found = model.attention_scores(**batch())
