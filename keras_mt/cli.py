@@ -620,6 +620,13 @@ def export(
                 "--dtype, --freeze, --confidence, --card and --warmup-texts do not go with "
                 f"--format {format_}: leave them out."
             )
+        kept = ("ensemble", "architecture", "source_language", "target_language")
+        given = [f"--{n.replace('_', '-')}" for n in _given(search) if n not in kept]
+        if format_ in ("ctranslate2", "onnx") and given:
+            raise click.UsageError(
+                f"--format {format_} has no search inside: leave {', '.join(given)} out, and give "
+                "them to what searches."
+            )
         from keras_mt import convert
         from keras_mt.files import check_new
 

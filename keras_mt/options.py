@@ -115,7 +115,7 @@ def _as_number(name, value):
         if isinstance(value, str):
             raise TypeError
         number = float(value)
-    except TypeError:
+    except (TypeError, OverflowError):
         raise ValueError(f"{name} must be a number. Received: {name}={value!r}") from None
     if not math.isfinite(number):
         raise ValueError(f"{name} must be finite. Received: {name}={value}")

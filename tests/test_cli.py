@@ -197,6 +197,14 @@ def test_evaluate_prints_sacrebleus_scores_last(run_dir, load, corpus, exported)
     assert set(others) == set(scores) and 50 < others["bleu"] != scores["bleu"]
 
 
+@pytest.mark.parametrize("other", ["ctranslate2", "onnx"])
+def test_a_format_without_a_search_takes_no_options_of_it(other, run_dir, tmp_path):
+    options = ["--n-best", 3, "--max-length", 5]
+    result = keras_mt("export", run_dir, tmp_path / "out", "--format", other, *options, check=False)
+    assert result.exit_code == 2 and "leave --n-best, --max-length out" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_options_fixed_at_the_export_are_refused(exported):
     result = keras_mt("translate", exported, "--beam-size", 3, stdin=b"x", check=False)
     assert result.exit_code == 1

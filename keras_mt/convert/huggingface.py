@@ -19,6 +19,7 @@ from keras_mt.convert import languages
 from keras_mt.convert.weights import read_weights
 from keras_mt.files import check_new, new_folder
 from keras_mt.models import PretrainedTransformer, built
+from keras_mt.options import TranslationOptions
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import PretrainedTokenizer
 from keras_mt.translation import Translator
@@ -128,6 +129,42 @@ _NEUTRAL = {
     "watermarking_config": (),
     "forced_decoder_ids": (),
 }
+# The types of fields that nothing below checks by their values.
+_DECODING = {
+    "max_length": int,
+    "max_new_tokens": int,
+    "bad_words_ids": list,
+    "suppress_tokens": list,
+}
+_TYPES = {
+    "config.json": {
+        "model_type": str,
+        "tokenizer_class": str,
+        "decoder_vocab_size": int,
+        "normalize_embedding": bool,
+        "add_final_layer_norm": bool,
+        **_DECODING,
+    },
+    "generation_config.json": _DECODING,
+    "tokenizer_config.json": {
+        "tokenizer_class": str,
+        "source_lang": str,
+        "target_lang": str,
+        "src_lang": str,
+        "tgt_lang": str,
+        "language_codes": str,
+        "separate_vocabs": bool,
+        "legacy_behaviour": bool,
+        "added_tokens_decoder": dict,
+    },
+}
+_WORDS = {
+    str: "a string",
+    int: "an integer",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+}
 
 
 class _Folder:
@@ -136,7 +173,8 @@ class _Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.config = self.json("config.json")
-        self.tokenizer = self.json("tokenizer_config.json", optional=True)
+        tokenizer = self.json("tokenizer_config.json", optional=True)
+        self.tokenizer = {n: x for n, x in tokenizer.items() if x is not None}
         generation = self.json("generation_config.json", optional=True)
         # Older folders have all of it in config.json; null means absent.
         ids = ("eos_token_id", "decoder_start_token_id")
@@ -153,6 +191,9 @@ class _Folder:
             raise ValueError(f"{self.path / name} is not JSON: {error}") from None
         if not isinstance(value, dict):
             raise ValueError(f"{self.path / name} must hold a JSON object.")
+        for field, kind in _TYPES.get(name, {}).items():
+            if value.get(field) is not None and type(value[field]) is not kind:
+                raise self.refuse(field, value[field], _WORDS[kind], name)
         return value
 
     def read(self, name: str) -> bytes:
@@ -171,22 +212,25 @@ class _Folder:
             f"{self.path / file}: {field} must be {expected}. Received: {field}={value!r}"
         )
 
+    def generation_file(self, field: str) -> str:
+        """The file that has a field of the generation config."""
+        return "generation_config.json" if field in self._generated else "config.json"
+
     def refuse_generation(self, field: str, value: Any, expected: str) -> ValueError:
         """As `refuse`, of a field of the generation config, which may be from config.json."""
-        file = "generation_config.json" if field in self._generated else "config.json"
-        return self.refuse(field, value, expected, file)
+        return self.refuse(field, value, expected, self.generation_file(field))
 
-    def id(self, field: str) -> int:
-        """A token id of the generation config."""
+    def id(self, field: str, size: int) -> int:
+        """A token id of the generation config, of a vocabulary of so many tokens."""
         value = self.generation.get(field)
         if isinstance(value, list) and len(value) == 1:
             value = value[0]
-        if type(value) is not int or value < 0:
-            raise self.refuse_generation(field, value, "a token id")
+        if not _is_id(value, size):
+            raise self.refuse_generation(field, value, f"a token id, below {size}")
         return value
 
-    def vocabulary(self, name: str) -> dict[str, int]:
-        ids = self.json(name)
+    def vocabulary(self, name: str, optional: bool = False) -> dict[str, int]:
+        ids = self.json(name, optional)
         if not all(type(i) is int and i >= 0 for i in ids.values()):
             raise ValueError(f"{self.path / name} must give each piece its id, an integer.")
         return ids
@@ -288,8 +332,8 @@ def _read(directory, dtype=None):
     weights = read_weights(folder.path)
     _check_sizes(folder, arguments, weights)
     tokenizer, more = read_tokenizer(folder, arguments)
-    model = _model(folder, arguments, weights, dtype or _dtype(weights))
     generation = {**_generation(folder, arguments), **more}
+    model = _model(folder, arguments, weights, dtype or _dtype(weights))
     return _Imported(model, tokenizer, generation, _card(folder))
 
 
@@ -347,24 +391,28 @@ def _arguments(folder, fixed):
         )
     if not arguments["share_embeddings"]:
         size = config.get("decoder_vocab_size") or arguments["vocab_size"]
-        if type(size) is not int or size < 1:
+        if size < 1:
             raise folder.refuse("decoder_vocab_size", size, "a positive integer")
         arguments["target_vocab_size"] = size
+        if arguments["padding_id"] >= size:
+            raise folder.refuse("pad_token_id", arguments["padding_id"], f"below {size}")
     return {**arguments, **fixed["arguments"]}
 
 
 def _check_sizes(folder, arguments, weights):
-    """Checks the sizes in config.json against the weights, before memory is allocated."""
-    sizes = {
-        "vocab_size": (("shared", "encoder.embed_tokens", "lm_head"), 0, "vocab_size"),
-        "d_model": (("shared", "encoder.embed_tokens", "lm_head"), 1, "d_model"),
-        "encoder_ffn_dim": (("encoder.layers.0.fc1",), 0, "encoder_d_ff"),
-        "decoder_ffn_dim": (("decoder.layers.0.fc1",), 0, "decoder_d_ff"),
-    }
+    """Checks config.json against the shapes of the weights, before memory is allocated."""
+    names = ("shared", "encoder.embed_tokens", "lm_head")
+    sizes = [
+        ("vocab_size", names, 0, "vocab_size"),
+        ("d_model", names, 1, "d_model"),
+        ("encoder_ffn_dim", ("encoder.layers.0.fc1",), 0, "encoder_d_ff"),
+        ("decoder_ffn_dim", ("decoder.layers.0.fc1",), 0, "decoder_d_ff"),
+    ]
     if not arguments["share_embeddings"]:
         names = ("decoder.embed_tokens", "shared", "lm_head")
-        sizes["decoder_vocab_size"] = (names, 0, "target_vocab_size")
-    for field, (names, axis, argument) in sizes.items():
+        sizes.append(("decoder_vocab_size", names, 0, "target_vocab_size"))
+        sizes.append(("d_model", names, 1, "d_model"))
+    for field, names, axis, argument in sizes:
         shape = _tensor(weights, names, "bias" if "fc1" in names[0] else "embeddings")[0].shape
         if len(shape) <= axis or shape[axis] != arguments[argument]:
             raise folder.refuse(
@@ -374,6 +422,23 @@ def _check_sizes(folder, arguments, weights):
         layers = {n.split(".")[2] for n in weights if n.startswith(f"{side}.layers.")}
         if len(layers) != (number := arguments[f"num_{side}_layers"]):
             raise folder.refuse(f"{side}_layers", number, f"{len(layers)}, as the weights have")
+        for path, shape in _block_shapes(arguments["d_model"], arguments[f"{side}_d_ff"]).items():
+            for i in range(number):
+                if side == "decoder" or not path.startswith("cross_attention"):
+                    _tensor_of(folder, weights, f"{side}_{i}/{path}", shape)
+
+
+def _block_shapes(d_model, d_ff):
+    """The shapes of the weights of a block, by our names."""
+    shapes = {}
+    for place in _BLOCK:
+        if place.endswith("_norm"):
+            shapes |= {f"{place}/gamma": (d_model,), f"{place}/beta": (d_model,)}
+            continue
+        rows = d_ff if place == "feed_forward/output" else d_model
+        columns = d_ff if place == "feed_forward/inner" else d_model
+        shapes |= {f"{place}/kernel": (rows, columns), f"{place}/bias": (columns,)}
+    return shapes
 
 
 def _dtype(weights):
@@ -397,10 +462,11 @@ def _model(folder, arguments, weights, dtype):
     for variable in model.variables:
         if "seed_generator" in variable.path:
             continue
-        tensor, transposed = _tensor_of(folder, weights, variable, used)
-        if tensor is None:
+        name, transposed = _tensor_of(folder, weights, variable.path, tuple(variable.shape))
+        if name is None:
             continue
-        values = np.asarray(tensor)
+        used.add(name)
+        values = np.asarray(weights[name])
         values = (values.T if transposed else values).reshape(variable.shape)
         variable.assign(values)
     if unknown := sorted(name for name in weights if name not in used and not _spare(name)):
@@ -408,21 +474,20 @@ def _model(folder, arguments, weights, dtype):
     return model
 
 
-def _tensor_of(folder, weights, variable, used):
-    """The tensor of a variable, and whether it is transposed; None for a missing logits bias."""
-    names, last = names_of(variable.path)
+def _tensor_of(folder, weights, path, expected):
+    """The name of a variable's tensor, None for a missing logits bias; and if it is transposed."""
+    names, last = names_of(path)
     if not last and names[0] not in weights:
         return None, False
     tensor, name = _tensor(weights, names, last)
-    used.add(name)
     transposed = last == "reverse_embeddings" or (last == "kernel" and name.endswith(".weight"))
     shape = tuple(tensor.shape)[::-1] if transposed else tuple(tensor.shape)
-    if shape != tuple(variable.shape) and (last or shape != (1, *variable.shape)):
+    if shape != expected and (last or shape != (1, *expected)):
         raise ValueError(
-            f"{folder.path}: {name} must have the shape {tuple(variable.shape)}, to agree with "
-            f"config.json. It has the shape {shape}."
+            f"{folder.path}: {name} must have the shape {expected}, to agree with config.json. "
+            f"It has the shape {shape}."
         )
-    return tensor, transposed
+    return name, transposed
 
 
 def names_of(path: str) -> tuple[Sequence[str], str]:
@@ -480,8 +545,19 @@ def _generation(folder, arguments):
     longest = given.get("max_new_tokens") or given.get("max_length", 0) - 1
     if longest > 0:
         options["max_length"] = min(longest, arguments["max_length"])
+    try:
+        checked = TranslationOptions(**options)
+    except ValueError as error:
+        fields = [f for f, ours in GENERATION.items() if f in given and ours in str(error)]
+        file = folder.path / folder.generation_file(fields[0])
+        raise ValueError(f"{file}: {', '.join(fields)}: {error}") from None
+    longest = checked.max_length or arguments["max_length"]
+    if checked.min_length > longest:
+        expected = f"at most {longest}, the tokens that max_length allows"
+        raise folder.refuse_generation("min_length", checked.min_length, expected)
     if "forced_eos_token_id" in given:
-        if folder.id("forced_eos_token_id") != folder.id("eos_token_id"):
+        size = arguments.get("target_vocab_size", arguments["vocab_size"])
+        if folder.id("forced_eos_token_id", size) != folder.id("eos_token_id", size):
             raise folder.refuse_generation(
                 "forced_eos_token_id", given["forced_eos_token_id"], "eos_token_id"
             )
@@ -489,14 +565,20 @@ def _generation(folder, arguments):
     return options
 
 
-def _forbidden(folder):
-    """The token ids that generation_config.json forbids."""
+def _is_id(value, size):
+    return type(value) is int and 0 <= value < size
+
+
+def _forbidden(folder, size):
+    """The token ids that generation_config.json forbids, of a vocabulary of so many tokens."""
     words = folder.generation.get("bad_words_ids", [])
     suppressed = folder.generation.get("suppress_tokens", [])
-    if any(len(word) != 1 or type(word[0]) is not int for word in words):
-        raise folder.refuse_generation("bad_words_ids", words, "single tokens, each in a list")
-    if any(type(token) is not int for token in suppressed):
-        raise folder.refuse_generation("suppress_tokens", suppressed, "a list of token ids")
+    if not all(isinstance(w, list) and len(w) == 1 and _is_id(w[0], size) for w in words):
+        expected = f"single token ids below {size}, each in a list"
+        raise folder.refuse_generation("bad_words_ids", words, expected)
+    if not all(_is_id(token, size) for token in suppressed):
+        expected = f"a list of token ids below {size}"
+        raise folder.refuse_generation("suppress_tokens", suppressed, expected)
     return sorted({*suppressed, *(token for (token,) in words)})
 
 
@@ -522,11 +604,9 @@ def _marian_tokenizer(folder, arguments):
         vocabularies.append(folder.vocabulary("target_vocab.json"))
     marks = {p: i for p, i in vocabularies[0].items() if p.startswith(">>") and p.endswith("<<")}
     _check_special(folder, vocabularies[0], arguments)
-    forced = (
-        [folder.id("forced_bos_token_id")] if "forced_bos_token_id" in folder.generation else []
-    )
     models = [folder.sentencepiece(f"{side}.spm") for side in ("source", "target")]
     sizes = [arguments["vocab_size"], arguments.get("target_vocab_size", arguments["vocab_size"])]
+    forced = "forced_bos_token_id"
     tokenizer = PretrainedTokenizer(
         models if models[0] != models[1] else models[:1],
         [
@@ -535,12 +615,12 @@ def _marian_tokenizer(folder, arguments):
         ],
         special=["<unk>", "</s>", "<pad>"],
         padding_id=arguments["padding_id"],
-        bos_id=folder.id("decoder_start_token_id"),
-        eos_id=folder.id("eos_token_id"),
+        bos_id=folder.id("decoder_start_token_id", sizes[1]),
+        eos_id=folder.id("eos_token_id", sizes[1]),
         source_eos_id=_special(folder, vocabularies[0], "</s>"),
-        forbidden_ids=_forbidden(folder),
+        forbidden_ids=_forbidden(folder, sizes[1]),
         marks=marks,
-        forced=forced,
+        forced=[folder.id(forced, sizes[1])] if forced in folder.generation else [],
         description="MarianMT's: SentencePiece with vocab.json",
     )
     return tokenizer, {}
@@ -561,25 +641,25 @@ def _multilingual_tokenizer(folder, arguments):
         name, token = "NLLB", "{}"
         vocabulary, codes = _nllb_vocabulary(folder, model)
     size = arguments["vocab_size"]
-    codes = {code: id for code, id in codes.items() if id < size}
+    codes = {code: id for code, id in codes.items() if _is_id(id, size)}
     _check_special(folder, vocabulary, arguments)
-    if not codes or folder.id("eos_token_id") != vocabulary["</s>"]:
+    if not codes or folder.id("eos_token_id", size) != vocabulary["</s>"]:
         raise folder.refuse("vocab_size", size, "such that the languages have ids")
     defaults = {
         "source_language": folder.tokenizer.get("src_lang"),
         "target_language": folder.tokenizer.get("tgt_lang"),
     }
     if "forced_bos_token_id" in folder.generation:
-        forced = folder.id("forced_bos_token_id")
+        forced = folder.id("forced_bos_token_id", size)
         defaults["target_language"] = next((c for c, id in codes.items() if id == forced), None)
     tokenizer = PretrainedTokenizer(
         [model],
         [_by_id(folder, vocabulary | {token.format(c): id for c, id in codes.items()}, size)],
         special=["<unk>", "<s>", "<pad>", "</s>"],
         padding_id=arguments["padding_id"],
-        bos_id=folder.id("decoder_start_token_id"),
-        eos_id=folder.id("eos_token_id"),
-        forbidden_ids=_forbidden(folder),
+        bos_id=folder.id("decoder_start_token_id", size),
+        eos_id=folder.id("eos_token_id", size),
+        forbidden_ids=_forbidden(folder, size),
         languages=codes,
         language_first=not folder.tokenizer.get("legacy_behaviour", False),
         description=f"{name}'s: SentencePiece and languages",
@@ -612,12 +692,17 @@ def _nllb_vocabulary(folder, model):
 
 def _nllb_languages(folder, first):
     """The ids of the languages, from whichever file lists them; else those of NLLB-200."""
-    added = folder.tokenizer.get("added_tokens_decoder", {})
-    found = {entry["content"]: int(id) for id, entry in added.items()}
-    found |= folder.json("added_tokens.json", optional=True)
-    if not found:
-        added = folder.json("tokenizer.json", optional=True).get("added_tokens", [])
-        found = {entry["content"]: entry["id"] for entry in added}
+    file, field = "tokenizer_config.json", "added_tokens_decoder"
+    added = folder.tokenizer.get(field, {})
+    listed = folder.vocabulary("added_tokens.json", optional=True)
+    if not added and not listed:
+        file, field = "tokenizer.json", "added_tokens"
+        added = folder.json(file, optional=True).get(field, [])
+    try:
+        entries = added.items() if isinstance(added, dict) else [(e["id"], e) for e in added]
+        found = {str(entry["content"]): int(str(id)) for id, entry in entries} | listed
+    except (KeyError, TypeError, ValueError):
+        raise folder.refuse(field, added, "the ids and contents of tokens", file) from None
     found = {code: id for code, id in found.items() if re.fullmatch("[a-z]{3}_[A-Z][a-z]{3}", code)}
     return found or {code: first + i for i, code in enumerate(languages.NLLB.split())}
 

@@ -18,13 +18,23 @@ def single_model(translator: Translator, name: str) -> Seq2Seq:
     """The translator's only model, for an export format that takes one model and one language pair.
 
     Raises:
-        ValueError: If there are several models, or a language is missing.
+        ValueError: If there are several models, a language is missing, or the translator samples.
     """
     if len(translator.models) > 1:
         raise ValueError(f"{name} takes one model, no ensemble: {len(translator.models)} are given")
     for side in ("source_language", "target_language"):
         check_language(side, getattr(translator, side), translator.languages)
+    check_search(translator, name)
     return translator.models[0]
+
+
+def check_search(translator: Translator, name: str) -> None:
+    """Raises ValueError if the translator samples, which an export format has no place for."""
+    if translator.options.samples:
+        raise ValueError(
+            f"An export to {name} does not sample: leave temperature out. "
+            f"Received: temperature={translator.options.temperature}"
+        )
 
 
 def special_ids(translator: Translator) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import os
 
 import keras
 
+from keras_mt.convert.ids import check_search
 from keras_mt.extras import require
 from keras_mt.files import check_new, new_folder
 from keras_mt.models import Transformer
@@ -23,7 +24,8 @@ def to_ctranslate2(
     as long as that of keras_mt.
 
     Args:
-        translator: A `Translator` of one `Transformer`, or of an imported model.
+        translator: A `Translator` of one `Transformer`, or of an imported model, without
+            `temperature`.
         directory: The folder to write.
         quantization: How weights are stored: `"int8"`, `"int16"`, `"float16"` or `"bfloat16"`; None
             for float32.
@@ -31,7 +33,8 @@ def to_ctranslate2(
     Raises:
         FileExistsError: If the folder exists.
         ValueError: If ctranslate2 is not installed, `quantization` is unknown, the translator is an
-            ensemble, or CTranslate2 does not support something in the model; the message names it.
+            ensemble or samples, or CTranslate2 does not support something in the model; the message
+            names it.
 
     Example:
 
@@ -46,6 +49,7 @@ def to_ctranslate2(
     require("ctranslate2", "ctranslate2", "Export to CTranslate2")
     if len(translator.models) > 1:
         raise ValueError(f"CTranslate2 has no ensembles. Received: {len(translator.models)} models")
+    check_search(translator, "CTranslate2")
     spec = _spec(translator.models[0])
     tokenizer = translator.tokenizer
     for side, names in (

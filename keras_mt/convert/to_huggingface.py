@@ -30,7 +30,8 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
 
     The model's channels are permuted, since Marian's sinusoids come in another order; what it
     computes stays the same. The generation config has the options of the search and the forbidden
-    ids; its `max_length` is that of the model, however short the source.
+    ids; its `max_length` is that of the translator, or else of the model, however short the source,
+    and one more, since transformers counts the start token too.
 
     Args:
         translator: A `Translator` of one `Transformer` with a `Tokenizer`.
@@ -127,7 +128,8 @@ def _generation(translator, tokenizer):
         **_ids(tokenizer),
         **{field: getattr(options, ours) for field, ours in GENERATION.items()},
         **({"forced_eos_token_id": tokenizer.eos_id} if options.force_end else {}),
-        "max_length": translator.models[0].max_length,
+        # transformers counts the start token too.
+        "max_length": (translator.max_length or translator.models[0].max_length) + 1,
         "bad_words_ids": [[i] for i in tokenizer.forbidden_ids],
     }
 

@@ -45,8 +45,6 @@ def to_litert(
         raise ValueError(f"quantization must be int8. Received: quantization={quantization!r}")
     check_new(directory)
     model = single_model(translator, "LiteRT")
-    if translator.options.samples:
-        raise ValueError("LiteRT has no operations to sample with: leave temperature out.")
     model = model.for_inference()
     ids = special_ids(translator)
     converter = tf.lite.TFLiteConverter.from_concrete_functions(

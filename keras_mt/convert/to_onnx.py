@@ -36,15 +36,15 @@ def to_onnx(translator: Translator, directory: str | os.PathLike) -> None:
     written next to the files.
 
     Args:
-        translator: A `Translator` of one model. For a model of several languages it must have a
-            source and a target language.
+        translator: A `Translator` of one model, without `temperature`. For a model of several
+            languages it must have a source and a target language.
         directory: The folder to write.
 
     Raises:
         FileExistsError: If the folder exists.
-        ValueError: If tf2onnx is not installed, the translator is an ensemble or lacks a language,
-            the model is too large, or it needs operations that ONNX does not have, which the
-            message names.
+        ValueError: If tf2onnx is not installed, the translator is an ensemble, samples or lacks a
+            language, the model is too large, or it needs operations that ONNX does not have, which
+            the message names.
 
     Example:
 

@@ -16,8 +16,8 @@ from click.testing import CliRunner
 
 from keras_mt import Translator
 from keras_mt.cli import main
-from keras_mt.convert import from_huggingface, import_huggingface
-from keras_mt.convert.weights import read_weights
+from keras_mt.convert import from_huggingface, huggingface, import_huggingface
+from keras_mt.convert.weights import read_weights, write_safetensors
 from keras_mt.run_folder import RunFolder
 
 NAMES = (
@@ -255,6 +255,9 @@ def test_config_json_says_how_to_decode_where_there_is_no_file_of_its_own(copied
         ("generation_config.json", {"do_sample": True}, "do_sample"),
         ("generation_config.json", {"bad_words_ids": [[1, 2]]}, "bad_words_ids"),
         ("generation_config.json", {"eos_token_id": [0, 5]}, "eos_token_id"),
+        ("generation_config.json", {"bad_words_ids": [[806]]}, "bad_words_ids"),
+        ("generation_config.json", {"suppress_tokens": [-1]}, "suppress_tokens"),
+        ("generation_config.json", {"min_length": 40}, "generation_config.json: min_length"),
         ("vocab.json", {"▁x": 10**9}, "vocab_size"),
         ("vocab.json", {"▁x": "1"}, "vocab.json"),
     ],
@@ -262,6 +265,99 @@ def test_config_json_says_how_to_decode_where_there_is_no_file_of_its_own(copied
 def test_what_is_not_understood_is_refused_by_its_name(copied, file, fields, message):
     folder = copied("marian", file, **fields)
     with pytest.raises(ValueError, match=message):
+        from_huggingface(folder)
+
+
+@pytest.mark.parametrize(
+    "fields, names",
+    [
+        ({"repetition_penalty": 0.9}, "repetition_penalty"),
+        ({"length_penalty": -1.0}, "length_penalty"),
+        ({"num_beams": 2, "num_return_sequences": 3}, "num_beams, num_return_sequences"),
+        ({"early_stopping": "soon"}, "early_stopping"),
+        ({"renormalize_logits": "x"}, "renormalize_logits"),
+    ],
+)
+def test_options_that_no_search_takes_are_refused_by_file_and_field(copied, fields, names):
+    folder = copied("marian", "generation_config.json", **fields)
+    with pytest.raises(ValueError, match=f"generation_config.json: {names}: "):
+        import_huggingface(folder, folder / "run")
+    assert not (folder / "run").exists()
+
+
+@pytest.mark.parametrize("field", ["decoder_start_token_id", "eos_token_id", "forced_bos_token_id"])
+@pytest.mark.parametrize("name, size", [("marian", 806), ("m2m_100", 700)])
+def test_a_special_id_outside_of_the_vocabulary_is_refused(copied, name, size, field):
+    folder = copied(name, "generation_config.json", **{field: size})
+    with pytest.raises(ValueError, match=f"generation_config.json: {field} .* below {size}"):
+        from_huggingface(folder)
+
+
+def test_the_padding_is_in_the_target_vocabulary(copied):
+    folder = copied("marian_apart", "config.json", pad_token_id=450)
+    with pytest.raises(ValueError, match="pad_token_id must be below 450"):
+        from_huggingface(folder)
+
+
+FIELDS = {
+    "config.json": [
+        "model_type", "tokenizer_class", "decoder_vocab_size", "normalize_embedding",
+        "add_final_layer_norm", "normalize_before", "static_position_embeddings",
+        *huggingface.ARGUMENTS,
+    ],
+    "generation_config.json": [
+        "max_length", "max_new_tokens", "bad_words_ids", "suppress_tokens", "eos_token_id",
+        "decoder_start_token_id", "forced_bos_token_id", "forced_eos_token_id", "do_sample",
+        "num_beam_groups", "begin_suppress_tokens", "forced_decoder_ids", *huggingface.GENERATION,
+    ],
+    "tokenizer_config.json": [
+        "source_lang", "target_lang", "src_lang", "tgt_lang", "tokenizer_class", "separate_vocabs",
+        "language_codes", "legacy_behaviour", "added_tokens_decoder",
+    ],
+}  # fmt: skip
+WRONG = (True, -1, 1.5, "x", [], [806], {"1": 2})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("file", FIELDS)
+@pytest.mark.parametrize("name", ["marian", "m2m_100", "nllb"])
+def test_a_field_of_another_type_is_refused_or_does_no_harm(copied, name, file):
+    folder = copied(name)
+    values, refused = json.loads((folder / file).read_text()), 0
+    for field in FIELDS[file]:
+        for value in WRONG:
+            (folder / file).write_text(json.dumps(values | {field: value}))
+            try:
+                from_huggingface(folder)
+            except ValueError as error:
+                assert file in str(error) or field in str(error), (field, value)
+                refused += 1
+    assert refused > 3 * len(FIELDS[file])
+
+
+@pytest.mark.parametrize(
+    "config, tensor, shape, message",
+    [
+        ({"decoder_ffn_dim": 500_000}, "decoder.layers.0.fc1.bias", [500_000], "0.fc1.weight"),
+        ({"encoder_ffn_dim": 500_000}, "encoder.layers.0.fc1.bias", [500_000], "0.fc1.weight"),
+        ({"d_model": 4096}, "shared.weight", [806, 4096], "0.self_attn.q_proj.weight"),
+        ({}, "decoder.layers.1.fc2.weight", [64, 127], "layers.1.fc2.weight"),
+        ({}, "encoder.layers.1.final_layer_norm.bias", [65], "1.final_layer_norm.bias"),
+    ],
+)
+def test_sizes_are_checked_before_the_model_is_built(
+    copied, config, tensor, shape, message, monkeypatch
+):
+    folder = copied("marian", "config.json", **config)
+    tensors = {name: np.asarray(x, "float32") for name, x in read_weights(folder).items()}
+    assert tensor in tensors
+    write_safetensors(folder / "model.safetensors", tensors | {tensor: np.zeros(shape, "float32")})
+
+    def build(*args, **kwargs):
+        raise AssertionError("The model is built.")
+
+    monkeypatch.setattr(huggingface, "PretrainedTransformer", build)
+    with pytest.raises(ValueError, match=f"{message} must have the shape"):
         from_huggingface(folder)
 
 

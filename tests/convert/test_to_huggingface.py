@@ -71,6 +71,12 @@ def test_the_options_of_the_search_go_out_and_come_back(load, tmp_path):
     )  # fmt: skip
     to_huggingface(given, tmp_path / "marian")
     assert from_huggingface(tmp_path / "marian").options == given.options
+    generation = json.loads((tmp_path / "marian" / "generation_config.json").read_text())
+    assert generation["max_length"] == 65  # The start token, and as many as the model takes.
+    to_huggingface(load(max_length=12), tmp_path / "short")
+    generation = json.loads((tmp_path / "short" / "generation_config.json").read_text())
+    assert generation["max_length"] == 13
+    assert from_huggingface(tmp_path / "short").max_length == 12
     for options in ({"temperature": 0.5}, {"early_stopping": True, "patience": 2.0}):
         with pytest.raises(ValueError, match=[*options][-1]):
             to_huggingface(load(**options), tmp_path / "other")
