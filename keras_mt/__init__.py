@@ -6,6 +6,7 @@ from typing import Any
 import keras
 
 from keras_mt import layers, losses, metrics, models, schedules
+from keras_mt.extras import require_backend
 from keras_mt.models import Transformer
 from keras_mt.schedules import WarmupInverseSquareRoot
 from keras_mt.version import __version__
@@ -42,11 +43,7 @@ if keras.backend.backend() == "tensorflow":
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'keras_mt' has no attribute {name!r}")
-    if keras.backend.backend() != "tensorflow":
-        raise ImportError(
-            f"keras_mt.{name} needs Keras on its tensorflow backend, and the backend is "
-            f"{keras.backend.backend()}: set the environment variable KERAS_BACKEND=tensorflow."
-        )
+    require_backend(f"keras_mt.{name}")
     home = _LAZY[name]
     if home is None:
         return importlib.import_module(f"keras_mt.{name}")

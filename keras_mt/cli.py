@@ -1,5 +1,6 @@
 """The command `keras-mt`: a thin layer over training, evaluation, export and translation."""
 
+import codecs
 import contextlib
 import dataclasses
 import json
@@ -358,16 +359,25 @@ def evaluate(
             own = p_values[system["system"]]
             system.update({f"{name}_p": value for name, value in own.items()})
         results["paired"] = {"test": paired, "against": names[0], "signatures": signatures}
+    failure = None
     with tempfile.TemporaryDirectory() as temporary:
         folder = output or os.path.join(temporary, "files")
         if output or comet:
             write_files(folder, sources, list(texts.values()), references)
         if comet:
-            results["comet_command"] = comet
-            for number, system in enumerate(systems, start=1):
-                system.update(_of_their_own(comet, folder, number, system))
+            try:
+                found = [_of_their_own(comet, folder, *each) for each in enumerate(systems, 1)]
+            except ValueError as error:  # The translations may have taken hours.
+                failure = error
+            else:
+                results["comet_command"] = comet
+                for system, scores in zip(systems, found, strict=True):
+                    system.update(scores)
     click.echo(table(systems, signatures), err=True)
     click.echo(_json(results))
+    if failure:
+        again = f" --hypotheses scores the files in {output} again." if output else ""
+        raise ValueError(f"{failure} The other scores are above.{again}")
 
 
 @main.command()
@@ -460,7 +470,8 @@ def _corpus(data, source, target, split):
 def _aligned_file(path, size):
     """The lines of a file, which must have `size` of them; lines may be blank."""
     with open(path, "rb") as file:
-        lines = file.read().removesuffix(b"\n").split(b"\n")
+        text = file.read().removeprefix(codecs.BOM_UTF8)
+    lines = text.removesuffix(b"\n").split(b"\n")
     if len(lines) != size:
         raise ValueError(
             f"{path} has {len(lines):,} lines, and the split {size:,} sentences: they must agree."
@@ -1020,8 +1031,9 @@ def _load_translator(path, search):
         return _ready(_load_run(path, **search))
     from keras_mt.serving import ExportedTranslator
 
-    languages = {n: search.pop(n) for n in ("source_language", "target_language")}
-    if search := _given(search):
+    names = "source_language", "target_language"
+    languages = {name: search[name] for name in names}
+    if search := {n: x for n, x in _given(search).items() if n not in languages}:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in search)
         raise ValueError(
             f"{find_saved_model(path)} was exported with fixed options: give {names} to "

@@ -1,4 +1,4 @@
-"""Optional packages, and the error for one that is missing."""
+"""What only some need, and the errors where it is missing."""
 
 import importlib.util
 
@@ -25,4 +25,26 @@ def require(module: str, extra: str, what: str) -> None:
     if importlib.util.find_spec(module) is None:
         raise ValueError(
             f"{what} needs {module}, which is not installed: pip install 'keras_mt[{extra}]'"
+        )
+
+
+def require_backend(what: str) -> None:
+    """Raises ImportError, which says what to do, unless Keras is on its tensorflow backend.
+
+    Args:
+        what: What needs it, as the beginning of a sentence.
+
+    Raises:
+        ImportError: If Keras is on another backend.
+
+    Example:
+
+    >>> require_backend("keras_mt.training")
+    """
+    import keras
+
+    if keras.backend.backend() != "tensorflow":
+        raise ImportError(
+            f"{what} needs Keras on its tensorflow backend, and the backend is "
+            f"{keras.backend.backend()}: set the environment variable KERAS_BACKEND=tensorflow."
         )

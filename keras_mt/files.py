@@ -24,7 +24,7 @@ def written_whole(path: str | os.PathLike) -> Iterator[Path]:
     >>> with written_whole("notes.txt") as temporary:
     ...     temporary.write_text("all or nothing")  # doctest: +SKIP
     """
-    path = Path(path)
+    path = Path(path).resolve()  # What a link leads to is written, not the link.
     with tempfile.TemporaryDirectory(
         prefix=f".{path.name}.", dir=path.parent, ignore_cleanup_errors=True
     ) as folder:

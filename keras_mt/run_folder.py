@@ -109,6 +109,8 @@ class RunConfig:
         if not isinstance(values, dict) or not {"data", "source", "target"} <= set(values):
             raise ValueError("it has no data, source and target")
         schema = values.get("schema", 1)
+        if type(schema) is not int:
+            raise ValueError(f"its schema must be an integer, not {schema!r}")
         if schema > _SCHEMA:
             raise ValueError(
                 f"it was written by keras_mt {values.get('keras_mt')}, which is later than the "
@@ -228,6 +230,12 @@ class RunFolder:
                     f"{self.path} is not empty and holds no run: give another output folder."
                 )
             self.path.mkdir(parents=True, exist_ok=True)
+        elif self.last_checkpoint is None and (lost := sorted(self.checkpoints.glob("*.index"))):
+            raise ValueError(
+                f"{self.checkpoints} holds {lost[-1].stem}, but the file checkpoint, which names "
+                "the last one, is missing or damaged: put it back, or remove the folder to train "
+                "from the beginning."
+            )
         elif self.model_file.exists() and self.last_checkpoint is None:
             raise ValueError(
                 f"{self.path} holds a trained model and no checkpoint to go on from: training "
@@ -257,7 +265,10 @@ class RunFolder:
     @property
     def last_checkpoint(self) -> str | None:
         """The name of the last checkpoint; None if there is none."""
-        return tf.train.latest_checkpoint(str(self.checkpoints))
+        try:
+            return tf.train.latest_checkpoint(str(self.checkpoints))
+        except ValueError:  # The file that names it is damaged.
+            return None
 
     def load_model(
         self,
@@ -306,7 +317,11 @@ class RunFolder:
         # keras.saving.load_model would hold the whole file in memory, and converting the dtype
         # afterwards would hold two models.
         with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(self.model_file) as archive:
-            model.load_weights(archive.extract(_WEIGHTS, folder))
+            try:
+                weights = archive.extract(_WEIGHTS, folder)
+            except zipfile.BadZipFile as error:
+                raise ValueError(f"{self.model_file} cannot be read: {error}.") from None
+            model.load_weights(weights)
         return model
 
     def save_model(

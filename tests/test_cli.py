@@ -178,6 +178,14 @@ def test_evaluate_takes_an_ensemble(eager, run_dir, corpus):
     assert alone == twice and alone["bleu"] > 50
 
 
+def test_two_exports_are_evaluated_together(exported, corpus, tmp_path):
+    (tmp_path / "other").symlink_to(exported)
+    data = ["--data", corpus, "--source", "pt", "--target", "en", "--split", "validation"]
+    result = keras_mt("evaluate", exported, tmp_path / "other", *data, "--resamples", 0)
+    first, second = json.loads(result.stdout.splitlines()[-1])["systems"]
+    assert first["bleu"] == second["bleu"] > 50
+
+
 def test_evaluate_prints_sacrebleus_scores_last(run_dir, load, corpus, exported):
     arguments = ("--data", corpus, "--source", "pt", "--target", "en")
     scores = json.loads(keras_mt("evaluate", run_dir, *arguments).stdout.splitlines()[-1])

@@ -208,3 +208,13 @@ def test_evaluate_says_whether_sentences_are_split(eager, run_dir, corpus, expor
     ):
         line = CliRunner().invoke(cli.main, [*map(str, ["evaluate", model, *arguments, *options])])
         assert strict(line.stdout.splitlines()[-1])["split_sentences"] is splits
+
+
+@pytest.mark.long
+def test_the_command_runs_whatever_backend_scripts_are_on(run_dir):
+    result = subprocess.run(
+        [sys.executable, "keras_mt_command.py", "translate", run_dir, "--beam-size", "1"],
+        cwd=ROOT, env={**os.environ, "KERAS_BACKEND": "numpy"}, input="O livro é novo.\n",
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert result.stdout == "The book is new.\n"

@@ -15,6 +15,16 @@ def test_what_was_written_replaces_what_was_there(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]
 
 
+def test_what_a_link_leads_to_is_written(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real" / "page")
+    for text in ("first", "second"):
+        with written_whole(tmp_path / "link") as temporary:
+            temporary.write_text(text)
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "real" / "page").read_text() == text
+
+
 def test_a_failed_write_leaves_what_was_there(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")

@@ -6,8 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import keras
 import pytest
 from conftest import ROOT
+
+from keras_mt import Translator
+from keras_mt.training import train
 
 LAYERS_ALONE = """
 import keras_mt, sys
@@ -148,3 +152,14 @@ def test_docstring_examples_run(tmp_path, monkeypatch):
     assert attempted > 100
     for page in (ROOT / "docs" / "api").glob("*.md"):
         assert not doctest.testfile(str(page), module_relative=False).failed, page
+
+
+def test_what_needs_tensorflow_says_so_on_another_backend(monkeypatch, tmp_path, run_dir):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    for needy in (
+        lambda: train("phrasebook", "pt", "en", tmp_path / "run"),
+        lambda: Translator.load(run_dir),
+    ):
+        with pytest.raises(ImportError, match=r"is jax: set .*KERAS_BACKEND=tensorflow"):
+            needy()
+    assert not list(tmp_path.iterdir())

@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -12,6 +13,7 @@ from conftest import ROOT
 from keras_mt import Transformer
 from keras_mt.models import architecture_name, find_architecture
 from keras_mt.run_folder import LOG_COLUMNS, RunConfig, RunFolder
+from keras_mt.training import train
 
 CASED = ROOT / "tests" / "fixture" / "cased_0.1"  # config.json as keras_mt 0.1 wrote it.
 
@@ -67,6 +69,34 @@ def test_the_card_names_the_data_without_its_path(data, name, tmp_path):
     folder.append_log({"step": 2, "val_bleu": 4.5, "val_chrf": 21})
     folder.append_log({"step": 3})
     assert folder.card()["validation"] == {"bleu": 4.5, "chrf": 21.0}
+
+
+@pytest.mark.parametrize("named", [None, "", "garbage"])
+def test_checkpoints_that_no_file_names_are_not_trained_over(named, tmp_path):
+    folder = RunFolder(tmp_path)
+    shutil.copy(CASED / "config.json", tmp_path)
+    folder.check_usable()
+    folder.checkpoints.mkdir()
+    (folder.checkpoints / "step-50.index").touch()
+    if named is not None:
+        (folder.checkpoints / "checkpoint").write_text(named)
+    with pytest.raises(ValueError, match="holds step-50, but the file checkpoint"):
+        folder.check_usable()
+
+
+def test_a_file_is_no_output_folder(tmp_path):
+    (tmp_path / "run").touch()
+    with pytest.raises(ValueError, match="run is a file: give a folder"):
+        train("phrasebook", "pt", "en", tmp_path / "run")
+
+
+def test_a_damaged_model_is_refused_by_name(tmp_path):
+    shutil.copytree(ROOT / "tests" / "fixture" / "pt_en", tmp_path, dirs_exist_ok=True)
+    damaged = bytearray((tmp_path / "model.keras").read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    (tmp_path / "model.keras").write_bytes(damaged)
+    with pytest.raises(ValueError, match=r"model.keras cannot be read: Bad CRC-32"):
+        RunFolder(tmp_path).load_model()
 
 
 def test_a_row_that_was_written_in_part_is_left_out(tmp_path):

@@ -17,6 +17,7 @@ import keras
 
 from keras_mt.augmentation import augmentations
 from keras_mt.data import Batches, Tokenizer, has_split, load_corpus
+from keras_mt.extras import require_backend
 from keras_mt.files import check_new, new_folder, written_whole
 from keras_mt.models import architecture_name, built, copy_of, find_architecture
 from keras_mt.options import TrainingOptions, documented, signature
@@ -99,9 +100,12 @@ def train(
 
     >>> train("phrasebook", "pt", "en", "runs/pt_en", epochs=10)  # doctest: +SKIP
     """
+    require_backend("keras_mt.training")
     options = TrainingOptions.of("train", options)
     corpora = [str(name) for name in (data if isinstance(data, (list, tuple)) else [data])]
     folder = RunFolder(output)
+    if folder.path.is_file():
+        raise ValueError(f"{folder} is a file: give a folder for the run.")
     if options.bleu_epochs:
         import sacrebleu
 
@@ -637,13 +641,14 @@ def _validation(options, config, tokenizer, report):
 def _tokenizer(folder, options, base, pairs, report):
     given = options.tokenizer
     if isinstance(given, (str, os.PathLike)):
-        path = RunFolder(given).tokenizer_path if Path(given).is_dir() else Path(given)
+        of_run = Path(given).is_dir()
+        path = RunFolder(given).tokenizer_path if of_run else Path(given)
         if not path.exists():
             raise FileNotFoundError(
                 f"There is no tokenizer at {path}: give a tokenizer.model, or a run folder that "
                 "has one."
             )
-        given = Tokenizer.load(path)
+        given = RunFolder(given).load_tokenizer() if of_run else Tokenizer.load(path)
     if folder.tokenizer_path.exists():
         tokenizer = folder.load_tokenizer(None if given is None else type(given))
         if given is not None and given.fingerprint != tokenizer.fingerprint:

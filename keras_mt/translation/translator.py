@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.decoding import SearchNode, SearchOptions
+from keras_mt.extras import require_backend
 from keras_mt.models import Seq2Seq, built
 from keras_mt.options import as_integer
 from keras_mt.run_folder import RunFolder
@@ -129,6 +130,7 @@ class Translator(BaseTranslator):
         target_language: str | None = None,
         **options: Any,
     ):
+        require_backend("keras_mt.Translator")
         self.options = SearchOptions(beam_size, n_best, length_penalty, min_length, **options)
         self.models = list(model) if isinstance(model, (list, tuple)) else [model]
         self.tokenizer = tokenizer

@@ -81,7 +81,7 @@ def test_what_gives_no_score_is_refused(command, message):
 
 def test_evaluate_takes_the_scores_of_a_command_into_table_and_json(corpus, tmp_path):
     lines = (corpus / "en.test.txt").read_text(encoding="utf-8").splitlines()
-    (tmp_path / "a.txt").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "a.txt").write_text("\n".join(lines), encoding="utf-8-sig")
     (tmp_path / "b.txt").write_text("\n".join([*lines[:15], *"vwxyz"]), encoding="utf-8")
     (tmp_path / "metric.py").write_text(STAND_IN)
     command = shlex.join([sys.executable, str(tmp_path / "metric.py"), "--quiet"])
@@ -91,9 +91,14 @@ def test_evaluate_takes_the_scores_of_a_command_into_table_and_json(corpus, tmp_
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout.splitlines()[-1])
     assert [system["comet"] for system in found["systems"]] == [1.0, 0.75]
+    assert found["systems"][0]["bleu"] == 100  # A byte-order mark is no part of the first line.
     assert found["comet_command"] == command
     head, *rows = result.stderr.splitlines()[:3]
     assert head.split()[-1] == "comet" and [row.split()[-1] for row in rows] == ["1.0", "0.75"]
+    result = CliRunner().invoke(main, ["evaluate", *files, *data, "--comet", "false"])
+    assert result.exit_code == 1 and "failed with status 1" in result.stderr
+    rest = json.loads(result.stdout.splitlines()[-1])  # What was already known is not lost.
+    assert [system["bleu"] for system in rest["systems"]] == [s["bleu"] for s in found["systems"]]
     own = f"""{shlex.quote(sys.executable)} -c 'print("{{\\"bleu\\": 1}}")'"""
     result = CliRunner().invoke(main, ["evaluate", *files, *data, "--comet", own])
     assert result.exit_code == 1 and "calls a score bleu, as evaluate does" in result.stderr
