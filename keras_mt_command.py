@@ -11,6 +11,9 @@ import sys
 
 
 def main():
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # Some daemons start programs with these closed.
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
     # The package's modules can be imported before its __init__ has run: declaring the command
     # needs neither Keras nor TensorFlow, whose import takes seconds. Before the body of a command
     # runs, the __init__ runs in the same module object, and registers the package's layers.

@@ -1,5 +1,6 @@
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -218,3 +219,12 @@ def test_the_command_runs_whatever_backend_scripts_are_on(run_dir):
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert result.stdout == "The book is new.\n"
+
+
+def test_standard_input_and_output_may_be_closed(tmp_path):
+    command = shlex.join([sys.executable, str(ROOT / "keras_mt_command.py"), "translate", "."])
+    result = subprocess.run(
+        ["bash", "-c", f"exec {command} <&- >&-"],
+        cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    assert result.stderr == "Error: . is neither a run folder nor a SavedModel.\n"
