@@ -271,6 +271,7 @@ def test_columns_of_unlike_length_are_refused(signatures):
         signatures["score"](text=one, target=two)
 
 
+@pytest.mark.long
 def test_a_sampling_export_is_seeded(eager, run_dir, load, sources, tmp_path, signatures_alone):
     signatures_alone("serving_default", "greedy", "tunable")
     options = {"n_best": 3, "temperature": 1.5, "top_k": 20, "top_p": 0.9}

@@ -88,12 +88,14 @@ def session(python, exported, calls, warm_up_logs, tmp_path_factory):
     return responses[: len(logs)], responses[len(logs) :]
 
 
+@pytest.mark.long
 def test_a_session_answers_as_python_does(session, calls, answers):
     for response, name in zip(session[0], calls, strict=True):
         found = {n: tf.make_ndarray(proto) for n, proto in response.outputs.items()}
         assert_same(found, answers[name])
 
 
+@pytest.mark.long
 def test_the_warm_up_requests_replay(session, warm_up_logs):
     seen = set()
     for log, response in zip(warm_up_logs, session[1], strict=True):
