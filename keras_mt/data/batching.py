@@ -158,6 +158,9 @@ class Batches:
                 "subword_sampling must be at least 0. "
                 f"Received: subword_sampling={subword_sampling}"
             )
+        if subword_sampling is not None:  # A tokenizer that cannot is refused now, not in `fit`.
+            ids = tokenizer.pieces(tf.constant(["a"])).to_list()
+            tokenizer.sample(ids, subword_sampling, np.zeros((1, 9)))
         if max_ratio is not None and not max_ratio >= 1:
             raise ValueError(f"max_ratio must be at least 1. Received: max_ratio={max_ratio}")
         languages = {"source_language": source_language, "target_language": target_language}

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tensorflow.python.saved_model import loader_impl
 
 from keras_mt import Tokenizer
+from keras_mt.data import Batches
 from keras_mt.text.tokenizer import _sample
 
 SPECIAL = Tokenizer.padding_id, Tokenizer.unknown_id, Tokenizer.bos_id, Tokenizer.eos_id
@@ -339,3 +340,6 @@ def test_sampling_needs_a_unigram_model():
     tokenizer = Tokenizer.train(["the cat and the dog"] * 20, vocab_size=290, model_type="bpe")
     with pytest.raises(ValueError, match="unigram"):
         tokenizer.sample(tokenizer.tokenize(["the dog"]).to_list(), 0.5, np.zeros((1, 9)))
+    pairs = tf.data.Dataset.from_tensors(("the cat", "the dog"))
+    with pytest.raises(ValueError, match="unigram"):  # Before `train` writes anything.
+        Batches(pairs, tokenizer, tokens_per_batch=64, max_length=16, subword_sampling=0.5)
