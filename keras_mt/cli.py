@@ -59,9 +59,9 @@ def _clear_errors():
 def _cause(message):
     """The line of TensorFlow's message that says what happened; the others say where."""
     lines = [line.strip() for line in message.splitlines()]
-    where = ("Graph execution error", "Detected at node", "File ", "Node:", "<stack traces")
+    where = ("Graph execution error", "Detected at node", 'File "', "Node:", "<stack traces")
     causes = [line for line in lines if line and not line.startswith(where)]
-    return (causes or lines)[0]
+    return [*causes, *lines, message][0]
 
 
 class _Command(click.Command):

@@ -167,11 +167,13 @@ def _meta_graph(version):
         (meta_graph,) = saved_model_pb2.SavedModel.FromString(path.read_bytes()).meta_graphs
     except (DecodeError, ValueError):
         raise ValueError(f"{path} is damaged: export the run again.") from None
-    signature = meta_graph.signature_def["serving_default"]
-    if "text" not in signature.inputs or not {"translations", "scores"} <= {*signature.outputs}:
+    if not any(
+        "text" in signature.inputs and {"translations", "scores"} <= {*signature.outputs}
+        for signature in meta_graph.signature_def.values()
+    ):
         raise ValueError(
-            f"{path} is not an export of keras_mt: serving_default must take text and give "
-            "translations and scores."
+            f"{path} is not an export of keras_mt: no signature takes text and gives translations "
+            "and scores."
         )
     return meta_graph
 

@@ -384,7 +384,7 @@ def test_fine_tuning_keeps_its_languages_and_how_to_decode(run_dir, tmp_path):
 def test_a_mark_holds_for_all_lines_that_have_none(golden):
     translator = from_huggingface(golden / "marian_marks").with_options(beam_size=1, max_length=6)
     first, second, other = translator([">>por<< O livro.", ">>por<< A mesa.", ">>eng<< A mesa."])
-    assert second != other
+    assert second != translator("A mesa.")
     text = ">>por<< O livro.\nA mesa.\n>>eng<< A mesa.\nA mesa."
     assert translator(text).split("\n") == [first, second, other, second]
     (together,) = translator.score([">>por<< O livro.\nA mesa."], ["x y\nz"])
