@@ -632,11 +632,10 @@ def export(
                 f"--format {format_}: leave them out."
             )
         kept = ("ensemble", "architecture", "source_language", "target_language")
-        given = [f"--{n.replace('_', '-')}" for n in _given(search) if n not in kept]
-        if format_ in ("ctranslate2", "onnx") and given:
+        if format_ in ("ctranslate2", "onnx") and (given := _flags(search, kept)):
             raise click.UsageError(
-                f"--format {format_} has no search inside: leave {', '.join(given)} out, and give "
-                "them to what searches."
+                f"--format {format_} has no search inside: leave {given} out, and give them to "
+                "what searches."
             )
         from keras_mt import convert
         from keras_mt.files import check_new
@@ -1031,12 +1030,10 @@ def _load_translator(path, search):
         return _ready(_load_run(path, **search))
     from keras_mt.serving import ExportedTranslator
 
-    names = "source_language", "target_language"
-    languages = {name: search[name] for name in names}
-    if search := {n: x for n, x in _given(search).items() if n not in languages}:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in search)
+    languages = {name: search[name] for name in ("source_language", "target_language")}
+    if fixed := _flags(search, languages):
         raise ValueError(
-            f"{find_saved_model(path)} was exported with fixed options: give {names} to "
+            f"{find_saved_model(path)} was exported with fixed options: give {fixed} to "
             "`keras-mt export`, or use the run folder."
         )
     return _ready(ExportedTranslator(path, **languages))
@@ -1071,6 +1068,11 @@ def _json_object(file):
 
 def _given(options):
     return {name: value for name, value in options.items() if value not in (None, ())}
+
+
+def _flags(options, kept):
+    """The flags of the options that are given, but for those that are kept, as a message says."""
+    return ", ".join(f"--{n.replace('_', '-')}" for n in _given(options) if n not in kept)
 
 
 def _blocks(function, items):

@@ -230,19 +230,20 @@ class RunFolder:
                     f"{self.path} is not empty and holds no run: give another output folder."
                 )
             self.path.mkdir(parents=True, exist_ok=True)
-        elif self.last_checkpoint is None and (lost := sorted(self.checkpoints.glob("*.index"))):
-            raise ValueError(
-                f"{self.checkpoints} holds {lost[-1].stem}, but the file checkpoint, which names "
-                "the last one, is missing or damaged: put it back, or remove the folder to train "
-                "from the beginning."
-            )
-        elif self.model_file.exists() and self.last_checkpoint is None:
-            raise ValueError(
-                f"{self.path} holds a trained model and no checkpoint to go on from: training "
-                f"would overwrite {self.model_file.name} and {self.log_file.name}. To fine-tune "
-                f"that model, give `--init {self.path}` and another output folder; to resume its "
-                f"training, put its {self.checkpoints.name}/ back."
-            )
+        elif self.last_checkpoint is None:
+            if lost := sorted(self.checkpoints.glob("*.index")):
+                raise ValueError(
+                    f"{self.checkpoints} holds {lost[-1].stem}, but the file checkpoint, which "
+                    "names the last one, is missing or damaged: put it back, or remove the folder "
+                    "to train from the beginning."
+                )
+            if self.model_file.exists():
+                raise ValueError(
+                    f"{self.path} holds a trained model and no checkpoint to go on from: training "
+                    f"would overwrite {self.model_file.name} and {self.log_file.name}. To "
+                    f"fine-tune that model, give `--init {self.path}` and another output folder; "
+                    f"to resume its training, put its {self.checkpoints.name}/ back."
+                )
 
     @property
     def config(self) -> RunConfig | None:
