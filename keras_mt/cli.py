@@ -470,16 +470,22 @@ def _corpus(data, source, target, split):
 def _aligned_file(path, size):
     """The lines of a file, which must have `size` of them; lines may be blank."""
     with open(path, "rb") as file:
-        text = file.read().removeprefix(codecs.BOM_UTF8)
-    lines = text.removesuffix(b"\n").split(b"\n")
+        lines = _lines_of(file)
     if len(lines) != size:
         raise ValueError(
             f"{path} has {len(lines):,} lines, and the split {size:,} sentences: they must agree."
         )
+    return [_one_line(line) for line in lines]
+
+
+def _lines_of(file):
+    """The lines of a binary file, as str; ValueError, which names the line, if one is not UTF-8."""
+    text = file.read().removeprefix(codecs.BOM_UTF8)
+    lines = text.removesuffix(b"\n").split(b"\n") if text else []
     (texts,), errors = _decoded([line.removesuffix(b"\r") for line in lines])
     for number, error in errors.items():
-        raise ValueError(f"{path}:{number + 1} is {error}.")
-    return [_one_line(text) for text in texts]
+        raise ValueError(f"{file.name}:{number + 1} is {error}.")
+    return texts
 
 
 def _timed_translations(path, search, sources, one_of_several=False):
@@ -595,7 +601,7 @@ def average(run_dir, output, last, dtype, architecture):
 )
 @click.option(
     "--warmup-texts",
-    type=click.File("r", encoding="utf-8"),
+    type=click.File("rb"),
     metavar="FILE",
     help="Sentences, one per line, for the warm-up requests.  [default: the tokenizer's words]",
 )
@@ -650,14 +656,16 @@ def export(
 
     _check_standard_input(card, warmup_texts)
     check_absent(saved_model_dir)  # Before anything is loaded.
+    card = _json_object(card) if card else None
+    warmup_texts = _lines_of(warmup_texts) if warmup_texts else None
     translator = _load_run(run_dir, dtype=None, **search)
     translator.export(
         saved_model_dir,
         dtype=dtype,
         freeze=freeze,
         confidence=confidence,
-        card=_json_object(card) if card else None,
-        warmup_texts=warmup_texts.read().splitlines() if warmup_texts else None,
+        card=card,
+        warmup_texts=warmup_texts,
     )
     click.echo(f"exported {saved_model_dir}")
 

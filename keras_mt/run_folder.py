@@ -122,11 +122,14 @@ class RunConfig:
         known = {field.name for field in dataclasses.fields(TranslationOptions)}
         if generation is not None and not (isinstance(generation, dict) and {*generation} <= known):
             raise ValueError(f"its generation must hold options of a translator, not {generation}")
+        options = {name: values.get(name) for name in KEPT}
+        if isinstance(options["init"], str):  # Without a slash at its end, for one.
+            options["init"] = str(Path(options["init"]))
         return cls(
             data=data if isinstance(data, list) else [data],
             source=values["source"],
             target=values["target"],
-            options={name: values.get(name) for name in KEPT},
+            options=options,
             license=values.get("license"),
             model=values.get("model"),
             fingerprints=values.get("fingerprints"),

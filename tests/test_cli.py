@@ -167,6 +167,24 @@ def test_align_writes_the_attention_of_each_pair(run_dir, load, corpus, tmp_path
     assert first["target"][-1] == "</s>" and second["source"].count("</s>") > 5
 
 
+def test_scores_and_alignments_are_as_the_chapter_shows(eager, tmp_path):
+    chapter = (ROOT / "docs" / "decoding.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```json\n(.*?)^```$", chapter, flags=re.MULTILINE | re.DOTALL)
+    for name, text in (("source", "A man sleeps."), ("target", "Ein Mann schläft.")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    run, files = (
+        ROOT / "examples" / "multi30k" / "cased",
+        (tmp_path / "source", tmp_path / "target"),
+    )
+    answers = (keras_mt("score", run, *files, "--json"), keras_mt("align", run, files[0]))
+    number = r"-?\d+\.\d+"
+    for block, answer in zip(shown, answers, strict=True):
+        one, other = (json.dumps(json.loads(text)) for text in (block, answer.stdout))
+        assert re.sub(number, "", one) == re.sub(number, "", other)
+        one, other = ([float(each) for each in re.findall(number, text)] for text in (one, other))
+        assert one == pytest.approx(other, abs=1e-3)
+
+
 def test_evaluate_takes_an_ensemble(eager, run_dir, corpus):
     arguments = ("--data", corpus, "--source", "pt", "--target", "en", "--beam-size", 2)
     alone, twice = (
@@ -307,6 +325,18 @@ def test_export_takes_options(run_dir, sources, tmp_path):
     assert (options["beam_size"], options["n_best"], options["max_length"]) == (1, 1, 3)
     assert options["dtype"] == "float16"
     assert len(list(directory.parent.glob("*.config"))) == 2
+
+
+def test_export_names_the_file_that_it_cannot_read(run_dir, tmp_path):
+    (tmp_path / "texts").write_bytes(b"Ol\xc3\xa1!\n\xff\n")
+    (tmp_path / "card").write_text("{")
+    for option, name, why in (
+        ("--warmup-texts", "texts", ":2 is not UTF-8"),
+        ("--card", "card", " is"),
+    ):
+        result = keras_mt("export", run_dir, tmp_path / "out", option, tmp_path / name, check=False)
+        assert result.exit_code == 1 and f"{tmp_path / name}{why}" in result.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_export_refuses_a_version_that_exists(run_dir, exported):

@@ -193,6 +193,7 @@ def test_no_file_of_a_run_makes_anything_be_imported(tmp_path, monkeypatch):
         ("no_such_module:Model", "has no module 'no_such_module'"),
         ("json:Model", "'json' has no class 'Model'"),
         ("json:loads", "'json' has no class 'loads'"),
+        ("json:JSONDecoder", "'json:JSONDecoder' is not a model: derive it from Seq2Seq"),
     ],
 )
 def test_an_unknown_architecture_is_refused(name, message):

@@ -5,6 +5,8 @@ import importlib
 import os
 import sys
 
+import keras
+
 from keras_mt.models.configured import built
 from keras_mt.models.decoder_only import DecoderOnly
 from keras_mt.models.encoder_only import EncoderOnly
@@ -50,7 +52,7 @@ def find_architecture(name: str | type) -> type:
         The class.
 
     Raises:
-        ValueError: If there is no such class.
+        ValueError: If there is no such class, or it is not a Keras model.
 
     Example:
 
@@ -76,6 +78,8 @@ def find_architecture(name: str | type) -> type:
             raise ValueError(f"The architecture {name!r} has no module {module!r}.") from None
     if not isinstance(found, type):
         raise ValueError(f"The module {module!r} has no class {class_name!r}.")
+    if not issubclass(found, keras.Model):
+        raise ValueError(f"{name!r} is not a model: derive it from Seq2Seq and keras.Model.")
     return found
 
 

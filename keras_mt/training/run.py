@@ -395,7 +395,7 @@ def _kept_options(options, begun, base):
     given = {name: getattr(options, field.name) for name, field in KEPT.items()}
     if given["architecture"] is not None:
         given["architecture"] = architecture_name(given["architecture"])
-    given["init"] = None if options.init is None else str(options.init)
+    given["init"] = None if options.init is None else str(Path(options.init))
     if options.init is None:
         architecture = find_architecture(options.architecture or "transformer")
         name, preset = _preset(architecture, options.preset)
@@ -415,6 +415,11 @@ def _kept_options(options, begun, base):
         if given[name] is None and handed_on:
             of_init = others.get(name)  # An imported one has no recipe.
             given[name] = _RECIPE.get(name) if of_init is None else of_init
+    if given["batch_tokens"] < given["max_length"]:
+        raise ValueError(
+            "batch_tokens must be at least max_length, since a batch holds at least one pair. "
+            f"Received: batch_tokens={given['batch_tokens']}, max_length={given['max_length']}"
+        )
     if given["rdrop"] and given["dropout"] == 0:
         raise ValueError(f"rdrop needs dropout. Received: rdrop={given['rdrop']}, dropout=0")
     return json.loads(json.dumps(given))  # As the file gives it back.
@@ -657,10 +662,15 @@ def _tokenizer(folder, options, base, pairs, report):
                 "to resume it, or another output folder."
             )
         return tokenizer
+    if given is None and base is not None:
+        given = base[0].load_tokenizer()
     if given is not None:
+        if options.vocab_size not in (TrainingOptions.vocab_size, given.vocab_size):
+            report(
+                f"vocab_size={options.vocab_size} is ignored: the tokenizer brings its own, "
+                f"{given.vocab_size:,}"
+            )
         return given
-    if base is not None:
-        return base[0].load_tokenizer()
     report(f"training the tokenizer, at most {options.vocab_size:,} pieces")
     texts = (t for corpus in pairs for pair in corpus.as_numpy_iterator() for t in pair)
     return Tokenizer.train(texts, options.vocab_size, seed=options.seed)

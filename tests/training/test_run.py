@@ -348,9 +348,10 @@ def test_bleu_is_that_of_the_translations(corpus, run_dir, tmp_path):
 def test_fine_tuning_begins_with_another_runs_model_and_tokenizer(eager, corpus, run_dir, tmp_path):
     base, tuned, messages = tmp_path / "base", tmp_path / "run", []
     shutil.copytree(run_dir, base)
-    options = {**TUNED, "init": base, "learning_rate": 1e-9}
+    options = {**TUNED, "init": base, "learning_rate": 1e-9, "vocab_size": 700}
     train(corpus, "pt", "en", tuned, steps=1, report=messages.append, **options)
     assert any(f"model: that of {base}, " in message for message in messages)
+    assert any("vocab_size=700 is ignored" in message for message in messages)
     assert (tuned / "tokenizer.model").read_bytes() == (run_dir / "tokenizer.model").read_bytes()
     for a, b in zip(weights(tuned), weights(run_dir), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
@@ -364,6 +365,7 @@ def test_fine_tuning_begins_with_another_runs_model_and_tokenizer(eager, corpus,
     for name in ("of_old", "averaged"):
         for a, b in zip(weights(tuned), weights(tmp_path / name), strict=True):
             np.testing.assert_array_equal(a, b)
+    options["init"] = f"{base}/"
     train(corpus, "pt", "en", tuned, steps=2, report=messages.append, **options)
     assert any("resumed at step 1" in message for message in messages)
 
@@ -448,6 +450,7 @@ def test_a_folder_with_nothing_but_hidden_names_is_taken(tmp_path):
         ({"average": 6}, "average=6"),
         ({"steps": 1, "max_length": 3}, "max_length=3"),
         ({"steps": 1, "vocab_size": 50}, "vocab_size=50 is too small"),
+        ({"batch_tokens": 60, "max_length": 64}, "batch_tokens=60, max_length=64"),
         ({"steps": 9, "checkpoint_steps": 5, "average": 3}, "a run of 9 steps has 2"),
         ({"bleu_epochs": -1}, "bleu_epochs=-1"),
         ({"warmup_steps": 0}, "warmup_steps=0"),
