@@ -247,5 +247,8 @@ def machine():
     model = platform.processor()
     if Path("/proc/cpuinfo").exists():
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next((x.split(": ")[1] for x in lines if x.startswith("model name")), model)
+        fields = dict(reversed([map(str.strip, x.split(":", 1)) for x in lines if ":" in x]))
+        model = fields.get("model name", model)
+        if "cpu family" in fields:  # A virtual machine may name no model.
+            model += f" (family {fields['cpu family']}, model {fields['model']})"
     return f"{os.cpu_count()} cores, {model}"

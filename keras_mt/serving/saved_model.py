@@ -1,5 +1,7 @@
 """Translation in Python with a SavedModel that `Translator.export` wrote."""
 
+import contextlib
+import ctypes
 import functools
 import importlib.util
 import json
@@ -202,10 +204,13 @@ class _Session:
         rewriting = config.graph_options.rewrite_options
         rewriting.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
         rewriting.memory_optimization = rewriter_config_pb2.RewriterConfig.NO_MEM_OPT
+        config.experimental.disable_output_partition_graphs = True  # Copies that nobody reads.
         self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
         self._inputs, self._outputs = _import(version, self._session)
         # Otherwise concurrent first batches would each optimize the graph, in as much memory again.
         self(**{name: tf.constant([], tf.string) for name in self._inputs})
+        with contextlib.suppress(OSError, AttributeError):  # Where the C library is not glibc.
+            ctypes.CDLL(None).malloc_trim(0)  # It keeps what loading has freed, a gigabyte.
 
     def __call__(self, **inputs: tf.Tensor) -> dict[str, np.ndarray]:
         inputs = {self._inputs[name]: value.numpy() for name, value in inputs.items()}
@@ -232,6 +237,7 @@ def _import(version, session):
     graph_def.library.function.extend(_functions(graph_def.node, meta_graph.graph_def.library))
     with session.graph.as_default():
         tf.graph_util.import_graph_def(graph_def, name="")
+    del meta_graph, graph_def, nodes  # Each has the weights of a frozen function.
     session.run([session.graph.get_operation_by_name(name) for name in begin], files)
     return inputs, outputs
 
