@@ -595,7 +595,7 @@ def average(run_dir, output, last, dtype, architecture):
 )
 @click.option(
     "--card",
-    type=click.File("r", encoding="utf-8"),
+    type=click.File("rb"),
     metavar="FILE",
     help="JSON object with fields for the model card, such as license.",
 )
