@@ -7,7 +7,8 @@ its own, and their outputs are concatenated:
     MultiHead(x) = Concat(head_1, ..., head_h) W_O    head_i = Attention(x W_Q_i, x W_K_i, x W_V_i)
 
 The pictures show a trained model's encoder, by default that of this repository's English-German
-model: every head of every block for one sentence, and the heads that look furthest from one word.
+model: every head of every block for one sentence, and the heads that look furthest from one word
+at others.
 """
 
 import keras
@@ -51,7 +52,9 @@ print(f"\npicture: {arguments.output / '06_heads.png'}")
 
 query = labels.index(arguments.word)
 places = np.arange(len(labels))
-distances = (found[:, :, query] * np.abs(places - query)).sum(-1)
+# Not at the end of the sentence, where heads rest that have nothing to look for.
+is_word = [label != "</s>" and any(map(str.isalnum, label)) for label in labels]
+distances = (found[:, :, query] * np.abs(places - query) * is_word).sum(-1)
 chosen = np.argsort(-distances, axis=None)[:3]
 figure = Figure(figsize=(10, 1.7 * len(chosen)), layout="constrained")
 panels = figure.subplots(len(chosen), 1, squeeze=False)[:, 0]
