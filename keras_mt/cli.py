@@ -175,6 +175,13 @@ _ensemble_option = click.option(
     metavar="RUN_DIR",
     help="Another run with the same tokenizer, to average probabilities with; may be repeated.",
 )
+_shortlist_option = click.option(
+    "--shortlist",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Compute logits only for the tokens that `keras-mt shortlist` found for the source's: "
+    "faster with a large vocabulary.",
+)
 _architecture_option = click.option(
     "--architecture",
     multiple=True,
@@ -184,7 +191,9 @@ _architecture_option = click.option(
 
 
 def _search_options(function):
-    return _options(TranslationOptions)(_ensemble_option(_architecture_option(function)))
+    for option in (_architecture_option, _ensemble_option, _shortlist_option):
+        function = option(function)
+    return _options(TranslationOptions)(function)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -533,6 +542,49 @@ def import_(directory, run_dir):
 @main.command()
 @click.argument("run_dir", type=click.Path(exists=True))
 @click.argument("output", type=click.Path())
+@_data_options
+@click.option(
+    "--size",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="Number of target tokens for each source token, the most probable ones.",
+)
+@click.option(
+    "--frequent",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    help="Number of the most frequent target tokens, which are always there.",
+)
+@_architecture_option
+@_options(LanguageOptions)
+def shortlist(run_dir, output, data, source, target, size, frequent, architecture, **languages):
+    """Learn which target tokens each source token may become, from a corpus.
+
+    It is learned by word alignment from the training split, and written to the file OUTPUT. With
+    `--shortlist OUTPUT` a search computes only the logits of these tokens.
+
+    \b
+    keras-mt shortlist runs/en_de en_de.shortlist --data my_corpus --source en --target de
+    keras-mt export runs/en_de saved_models/en_de/1 --shortlist en_de.shortlist
+    """
+    from keras_mt.data import load_corpus
+    from keras_mt.files import check_new
+    from keras_mt.translation import Shortlist
+
+    check_new(output)
+    translator = _ready(_load_run(run_dir, architecture=architecture, dtype=None, **languages))
+    pairs = load_corpus(data, source, target, "train")
+    codes = translator.source_language, translator.target_language
+    codes = codes if translator.languages else ()
+    Shortlist.learn(pairs, translator.tokenizer, size, frequent, codes).save(output)
+    click.echo(f"wrote {output}")
+
+
+@main.command()
+@click.argument("run_dir", type=click.Path(exists=True))
+@click.argument("output", type=click.Path())
 @click.option("--last", type=int, default=5, show_default=True, help="Number of checkpoints.")
 @click.option(
     "--dtype",
@@ -637,7 +689,9 @@ def export(
                 "--dtype, --freeze, --confidence, --card and --warmup-texts do not go with "
                 f"--format {format_}: leave them out."
             )
-        kept = ("ensemble", "architecture", "source_language", "target_language")
+        if search["shortlist"] and format_ != "ctranslate2":
+            raise click.UsageError(f"--format {format_} takes no --shortlist.")
+        kept = ("ensemble", "architecture", "shortlist", "source_language", "target_language")
         if format_ in ("ctranslate2", "onnx") and (given := _flags(search, kept)):
             raise click.UsageError(
                 f"--format {format_} has no search inside: leave {given} out, and give them to "
@@ -1020,10 +1074,12 @@ def demo(saved_model, host, port):
     page(saved_model).launch(server_name=host, server_port=port)
 
 
-def _load_run(path, ensemble=(), architecture=(), dtype="float32", **search):
+def _load_run(path, ensemble=(), architecture=(), dtype="float32", shortlist=None, **search):
     """A translator from a run folder, with the command's options."""
-    from keras_mt.translation import Translator
+    from keras_mt.translation import Shortlist, Translator
 
+    if shortlist:
+        search["shortlist"] = Shortlist.load(shortlist)
     return Translator.load([path, *ensemble], architecture, dtype, **_given(search))
 
 

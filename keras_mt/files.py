@@ -10,7 +10,7 @@ from pathlib import Path
 def check_new(path: str | os.PathLike) -> None:
     """Raises FileExistsError if the path exists, so that nothing is overwritten."""
     if Path(path).exists():
-        raise FileExistsError(f"{path} exists and is not overwritten: give a new folder.")
+        raise FileExistsError(f"{path} exists and is not overwritten: give a new name.")
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ def to_ctranslate2(
     CTranslate2 takes and returns pieces, and appends the end to a source itself, unless the model
     has several languages: then the caller adds the end and the language. The caller must suppress
     the start, the padding and the unknown token. With `patience` above 1, its search goes on nearly
-    as long as that of keras_mt.
+    as long as that of keras_mt. A shortlist becomes the vocabulary map that `use_vmap=True` reads.
 
     Args:
         translator: A `Translator` of one `Transformer`, or of an imported model, without
@@ -52,11 +52,10 @@ def to_ctranslate2(
     check_search(translator, "CTranslate2")
     spec = _spec(translator.models[0])
     tokenizer = translator.tokenizer
-    for side, names in (
-        ("source", _pieces(tokenizer.source_id_to_string, tokenizer.source_vocab_size)),
-        ("target", _pieces(tokenizer.id_to_string, tokenizer.target_vocab_size)),
-    ):
-        getattr(spec, f"register_{side}_vocabulary")(names)
+    sources = _pieces(tokenizer.source_id_to_string, tokenizer.source_vocab_size)
+    names = _pieces(tokenizer.id_to_string, tokenizer.target_vocab_size)
+    spec.register_source_vocabulary(sources)
+    spec.register_target_vocabulary(names)
     spec.config.decoder_start_token = spec.config.bos_token = names[tokenizer.bos_id]
     spec.config.eos_token = names[tokenizer.eos_id]
     spec.config.add_source_eos = not tokenizer.languages  # Otherwise the caller adds the end.
@@ -65,6 +64,19 @@ def to_ctranslate2(
     with new_folder(directory) as temporary:
         spec.save(str(temporary))
         RunFolder(temporary).save_tokenizer(tokenizer)
+        if translator.shortlist is not None:
+            lines = _vocabulary_map(translator, sources, names)
+            (temporary / "vmap.txt").write_text(lines, encoding="utf-8")
+
+
+def _vocabulary_map(translator, sources, names):
+    """The shortlist as CTranslate2 reads it; what is always there belongs to an empty source."""
+    shortlist, tokenizer = translator.shortlist, translator.tokenizer
+    always = [tokenizer.padding_id, *tokenizer.forbidden_ids, *shortlist.always]
+    rows = zip(["", *sources], [always, *shortlist.table], strict=True)
+    return "".join(
+        f"{source}\t{' '.join(names[i] for i in targets if i >= 0)}\n" for source, targets in rows
+    )
 
 
 def _pieces(id_to_string, size):

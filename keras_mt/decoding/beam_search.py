@@ -312,8 +312,8 @@ def _continuations(logits, length, rows, beams, options, normalize, ids):
     banned = tf.constant([*ids.forbidden, ids.eos], tf.int32)
     banned = tf.where(length + 1 < options.min_length, banned, tf.concat([banned[:-1], [-1]], 0))
     if options.renormalize:
-        vocab_size = values.shape[-1]
-        struck_out = tf.reduce_max(tf.one_hot(banned, vocab_size, dtype=tf.float32), axis=0)
+        struck_out = tf.one_hot(banned, _vocab_size(values), dtype=tf.float32)
+        struck_out = tf.reduce_max(struck_out, axis=0)
         values, normalize = tf.nn.log_softmax(values + NO_HYPOTHESIS * struck_out), False
     normalizer = 0.0
     if options.samples:
@@ -421,8 +421,8 @@ def _best_continuations(values, log_probs, banned, beams, most, normalize):
     `banned` tokens are struck out afterwards, so a few more are taken: `most`, which is enough for
     the greatest number of beams.
     """
-    rows, vocab_size = tf.shape(values)[0], values.shape[-1]
-    count, each = 2 * beams, min(most, vocab_size)
+    rows, count = tf.shape(values)[0], 2 * beams
+    each = most if values.shape[-1] is None else min(most, values.shape[-1])
     best, tokens = _top_k(values, each)  # [rows, beams, each]
     normalizer = _log_normalizer(values, best, tokens) if normalize else 0.0
     best -= normalizer
@@ -448,15 +448,18 @@ def _top_k(values, count, longest=64):
     """`tf.math.top_k`, computed only in the chunks of the last axis with the greatest maxima.
 
     No other chunk can hold one of the best values, so most of the vocabulary costs no more than a
-    maximum. Within those chunks the same is done with shorter ones. For values of -inf, another
-    index and the dtype's least value may be returned.
+    maximum. Within those chunks the same is done with shorter ones. For values of -inf, and if
+    there are fewer than `count`, another index and the dtype's least value may be returned.
     """
-    size = values.shape[-1]
-    chunk = next((c for c in range(longest, longest // 2, -1) if size % c == 0), longest)
-    chunks = -(-size // chunk)
-    if chunk == 1 or chunks < 2 * count:
-        return tf.math.top_k(values, count)
-    if size % chunk:
+    size, uneven = _vocab_size(values), True
+    if isinstance(size, int):
+        chunk = next((c for c in range(longest, longest // 2, -1) if size % c == 0), longest)
+        chunks, uneven = -(-size // chunk), size % chunk > 0
+        if chunk == 1 or chunks < 2 * count:
+            return tf.math.top_k(values, count)
+    else:
+        chunk, chunks = longest, tf.maximum(-(-size // longest), count)
+    if uneven:
         missing = chunks * chunk - size
         lowest = values.dtype.min
         values = tf.pad(values, ((0, 0), (0, 0), (0, missing)), constant_values=lowest)
@@ -468,9 +471,14 @@ def _top_k(values, count, longest=64):
     best, place = _top_k(values, count, longest // 8)
     chosen = tf.gather(chosen, place // chunk, batch_dims=2)
     place = chosen * chunk + place % chunk
-    if size % chunk:  # The padding is greater than -inf.
+    if uneven:  # The padding is greater than -inf.
         place = tf.minimum(place, size - 1)
     return best, place
+
+
+def _vocab_size(values):
+    """The size of the last axis: an int, or a scalar tensor if it is not static."""
+    return tf.shape(values)[-1] if values.shape[-1] is None else values.shape[-1]
 
 
 def _log_normalizer(logits, best, tokens):
@@ -484,13 +492,15 @@ def _log_normalizer(logits, best, tokens):
 
 def _samples(log_probs, rows, beams, banned, length, options):
     """Samples a continuation of each beam, by the Gumbel-max trick on the log-probabilities."""
-    vocab_size = log_probs.shape[-1]
+    vocab_size = _vocab_size(log_probs)
     is_banned = tf.reduce_any(tf.range(vocab_size)[:, None] == banned, axis=-1)
     # Below any log-probability, whatever the temperature.
     lowest = log_probs.dtype.min
     values = tf.where(is_banned, lowest, log_probs / options.temperature)
     if options.top_k:
-        values = _keep(values, tf.math.top_k(values, min(options.top_k, vocab_size))[0][..., -1:])
+        values = _keep(
+            values, tf.math.top_k(values, tf.minimum(options.top_k, vocab_size))[0][..., -1:]
+        )
     if options.top_p < 1:
         ranked = tf.math.top_k(values, vocab_size)[0]
         before = tf.cumsum(tf.nn.softmax(ranked), axis=-1, exclusive=True)

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -191,7 +192,7 @@ class PositionalEmbedding(Composite):
     ) -> Tensor:
         self._in_reverse = reverse
         if reverse:
-            return ops.cast(self._logits(inputs), "float32")
+            return self._biased(ops.cast(self._logits(inputs), "float32"))
         self._check_tokens(inputs)
         hidden = self.embedding(inputs)
         if self.scale:
@@ -205,6 +206,34 @@ class PositionalEmbedding(Composite):
         if constants.are_constants(kernel) and len(states.shape) == 2:
             return constants.fused.multiply(states, kernel)
         return self.embedding(states, reverse=True)
+
+    def projection(self, tokens: Tensor) -> Callable[[Tensor], Tensor]:
+        """The output projection to some tokens alone, whose weights are selected once.
+
+        Args:
+            tokens: Integer tokens `[count]`.
+
+        Returns:
+            A function from states `[n, d_model]` to float32 logits `[n, count]`.
+        """
+        embedding = self.embedding
+        if embedding.quantization_mode:
+            return lambda states: ops.take(self(states, reverse=True), tokens, axis=-1)
+        if embedding.tie_weights:
+            kernel = ops.transpose(ops.take(embedding.embeddings, tokens, axis=0))
+        else:
+            kernel = ops.take(embedding.reverse_embeddings, tokens, axis=1)
+        kernel = ops.cast(kernel, self.compute_dtype)
+
+        def project(states):
+            logits = ops.matmul(ops.cast(states, self.compute_dtype), kernel)
+            return self._biased(ops.cast(logits, "float32"), tokens)
+
+        return project
+
+    def _biased(self, logits, tokens=None):
+        """The logits of `tokens`, or of all; a subclass may add a bias."""
+        return logits
 
     def _finished(self, hidden):
         """What dropout is applied to; a subclass may normalise it."""

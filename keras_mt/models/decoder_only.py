@@ -1,5 +1,7 @@
 """A decoder-only Transformer: a language model, and a translator with the same interface."""
 
+import functools
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import keras
@@ -227,8 +229,9 @@ class DecoderOnly(Seq2Seq, keras.Model):
         position: int | Tensor,
         cache: dict[str, Any],
         mask: Tensor | None = None,
+        project: Callable | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """See `Seq2Seq.decode_step`; the logits are float32."""
+        """See `Seq2Seq.decode_step`; the logits are float32, and `project` is for `shortlisted`."""
         rows, beams = ops.shape(tokens)
         source_length = ops.shape(cache["mask"])[1]
         if mask is None:
@@ -244,9 +247,16 @@ class DecoderOnly(Seq2Seq, keras.Model):
                 hidden, caches[0], mask, positions=place, beginning=caches[1]
             )
             grown.append(block_cache)
-        logits = self.embedding(self.final_norm(hidden), reverse=True)
-        logits = ops.reshape(logits, (rows, beams, self.vocab_size))
+        logits = (project or self._project)(self.final_norm(hidden))
+        logits = ops.reshape(logits, (rows, beams, logits.shape[-1] or -1))
         return logits, {**cache, "target": grown}
+
+    def _project(self, states):
+        return self.embedding(states, reverse=True)
+
+    def shortlisted(self, tokens: Tensor) -> Callable[..., tuple[Tensor, dict[str, Any]]]:
+        """See `Seq2Seq.shortlisted`; the weights of the tokens are selected once."""
+        return functools.partial(self.decode_step, project=self.embedding.projection(tokens))
 
     def for_inference(self, dtype: str = "float32") -> Self:
         """A copy in another dtype, whose output projection has a kernel of its own."""

@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_mt.layers import DecoderBlock, EncoderBlock, PositionalEmbedding, sinusoidal_positions
 from keras_mt.layers.blocks import norm_layer
-from keras_mt.layers.types import Activation, DType, Shape, Tensor
+from keras_mt.layers.types import Activation, DType, Shape
 from keras_mt.layers.validation import check_divisible, check_one_of, check_positive
 from keras_mt.models.transformer import Transformer
 
@@ -239,18 +239,11 @@ class _Embedding(PositionalEmbedding):
                 (self.vocab_size,), "zeros", trainable=False, name="logits_bias"
             )
 
-    def call(
-        self,
-        inputs: Tensor,
-        reverse: bool = False,
-        positions: Tensor | None = None,
-        training: bool | None = None,
-        mask: Tensor | None = None,
-    ) -> Tensor:
-        outputs = super().call(inputs, reverse, positions, training, mask)
-        if reverse and self.has_logits_bias:
-            outputs = outputs + ops.cast(self.logits_bias, outputs.dtype)
-        return outputs
+    def _biased(self, logits, tokens=None):
+        if not self.has_logits_bias:
+            return logits
+        bias = self.logits_bias if tokens is None else ops.take(self.logits_bias, tokens)
+        return logits + ops.cast(bias, logits.dtype)
 
     def _table(self):
         return _sinusoids(self.sinusoids, self.max_length, self.d_model, self.padding_id)

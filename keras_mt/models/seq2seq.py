@@ -105,6 +105,24 @@ class Seq2Seq(Configured):
         """
         raise NotImplementedError(f"{type(self).__name__} has no decode_step: see Seq2Seq.")
 
+    def shortlisted(self, tokens: Tensor) -> Callable[..., tuple[Tensor, Cache]]:
+        """A `decode_step` whose logits are those of some tokens alone.
+
+        This one computes all logits and selects from them. A model overrides it to save the others.
+
+        Args:
+            tokens: Integer tokens `[count]`.
+
+        Returns:
+            A function like `decode_step`, with logits `[batch, beams, count]`.
+        """
+
+        def step(*arguments):
+            logits, cache = self.decode_step(*arguments)
+            return ops.take(logits, tokens, axis=-1), cache
+
+        return step
+
     def reorder_cache(self, cache: Cache, parents: Tensor) -> Cache:
         """The cache of the hypotheses that the search keeps.
 

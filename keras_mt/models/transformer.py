@@ -270,7 +270,7 @@ class Transformer(Seq2Seq, keras.Model):
         hidden = self._embedded(target)
         for block in self.decoder_blocks:
             hidden = block(hidden, memory)
-        return self.target_embedding(_in_turn(hidden, self.decoder_norm), reverse=True)
+        return self._project(_in_turn(hidden, self.decoder_norm))
 
     def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> dict[str, Any]:
         """See `Seq2Seq.start_decoding`.
@@ -292,8 +292,9 @@ class Transformer(Seq2Seq, keras.Model):
         position: int | Tensor,
         cache: dict[str, Any],
         mask: Tensor | None = None,
+        project: Callable | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """See `Seq2Seq.decode_step`; the logits are float32."""
+        """See `Seq2Seq.decode_step`; the logits are float32, and `project` is for `shortlisted`."""
         hidden = self.target_embedding(tokens, positions=position)
         # [batch * beams, d_model]: matrix products are fused with their bias and ReLU.
         hidden = ops.reshape(hidden, (-1, self.d_model))
@@ -305,9 +306,16 @@ class Transformer(Seq2Seq, keras.Model):
                 hidden, caches[0], mask, caches[1], cache["memory_mask"], position
             )
             grown.append(block_cache)
-        logits = self.target_embedding(_in_turn(hidden, self.decoder_norm), reverse=True)
-        logits = ops.reshape(logits, (*ops.shape(tokens), self.target_vocab_size))
+        logits = (project or self._project)(_in_turn(hidden, self.decoder_norm))
+        logits = ops.reshape(logits, (*ops.shape(tokens), logits.shape[-1] or -1))
         return logits, {**cache, "target": grown}
+
+    def _project(self, states):
+        return self.target_embedding(states, reverse=True)
+
+    def shortlisted(self, tokens: Tensor) -> Callable[..., tuple[Tensor, dict[str, Any]]]:
+        """See `Seq2Seq.shortlisted`; the weights of the tokens are selected once."""
+        return functools.partial(self.decode_step, project=self.target_embedding.projection(tokens))
 
     def attention(self, source: Tensor, target: Tensor) -> Tensor:
         """The cross-attention of the last decoder block that has one, averaged over its heads.

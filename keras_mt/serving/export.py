@@ -74,6 +74,7 @@ def export(
         "dtype": dtype,
         "freeze": freeze,
         "confidence": confidence,
+        "shortlist": translator.shortlist is not None,
     }
     if translator.languages:
         options |= {n: getattr(translator, n) for n in ("source_language", "target_language")}
@@ -87,6 +88,7 @@ def export(
     module = tf.Module()
     module.variables_ = [variable.value for variable in variables]
     module.tokenizer = translator.tokenizer
+    module.shortlist_ = translator.shortlist and translator.shortlist.variables
     directory.parent.mkdir(parents=True, exist_ok=True)
     # The temporary name is not a number, so a server that watches the folder ignores it.
     with written_whole(directory) as temporary:
@@ -126,6 +128,7 @@ def _signatures(translator, models, max_beam_size, with_confidence):
             translator.max_length,
             translator.split_sentences,
             (translator.source_language, translator.target_language),
+            translator.shortlist,
         )
 
     plain = graph()

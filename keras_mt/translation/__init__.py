@@ -1,16 +1,16 @@
 """Strings to strings, from a model and a tokenizer; scores and alignments of given translations."""
 
+import importlib
 from typing import Any
 
 from keras_mt.translation.base import AssessedHypothesis, Hypothesis
 
-__all__ = ["AssessedHypothesis", "Hypothesis", "Score", "Translator"]
+# These import Keras, which running an export does not need.
+_LAZY = {"Score": "translator", "Shortlist": "shortlist", "Translator": "translator"}
+__all__ = ["AssessedHypothesis", "Hypothesis", "Score", "Shortlist", "Translator"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in _LAZY:
         raise AttributeError(f"module 'keras_mt.translation' has no attribute {name!r}")
-    # These import Keras, which running an export does not need.
-    from keras_mt.translation import translator
-
-    return getattr(translator, name)
+    return getattr(importlib.import_module(f"keras_mt.translation.{_LAZY[name]}"), name)

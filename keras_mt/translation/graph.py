@@ -19,6 +19,7 @@ from keras_mt.models import Seq2Seq
 from keras_mt.text import BaseTokenizer
 from keras_mt.text.sentences import cut, split_text
 from keras_mt.translation.confidence import out_of_proportion, repeats
+from keras_mt.translation.shortlist import Shortlist
 
 # The most segments of a batch, and the most tokens: its longest segment's times their number.
 _BATCH_SEGMENTS = 256
@@ -61,6 +62,7 @@ class TranslationGraph:
         max_length: The most tokens to generate, or None.
         split_sentences: Whether to translate each sentence of a line by itself.
         languages: The default codes of the source's and the target's language.
+        shortlist: The `Shortlist` of the tokens that a search may generate, or None for all.
 
     If the tokenizer has languages, each function takes the rows' `languages`: a tuple of two string
     tensors `[batch]`, the codes of the source's and of the target's language, "" for the default. A
@@ -80,12 +82,14 @@ class TranslationGraph:
         max_length: int | None,
         split_sentences: bool,
         languages: tuple[str | None, str | None] = (None, None),
+        shortlist: Shortlist | None = None,
     ):
         self.models = models
         self.tokenizer = tokenizer
         self.options = options
         self.max_length = max_length
         self.split_sentences = split_sentences
+        self.shortlist = shortlist
         self.limit = min(model.max_length for model in models)
         self._defaults = [code or "" for code in languages]
         nothing = tokenizer.pieces(tf.constant([""]))
@@ -548,22 +552,45 @@ class TranslationGraph:
             max_length = tf.maximum(max_length, tf.minimum(longer + 1, self.limit))
         if own is not None:
             own = {name: own[name] for name in ("beam_size", "n_best", "length_penalty")}
-        return search(
-            self._step,
-            lambda beams: [model.start_decoding(source, beams) for model in self.models],
-            tf.where(skipped, 0, max_length),
-            prefix=prefix,
+        special = {n: getattr(self.tokenizer, n) for n in ("bos_id", "eos_id", "padding_id")}
+        search = functools.partial(
+            search,
+            cache=lambda beams: [model.start_decoding(source, beams) for model in self.models],
+            max_length=tf.where(skipped, 0, max_length),
             forced_length=forced_length,
             row_options=own,
             row_seeds=row_seeds,
             reorder=self._reorder,
             normalize=len(self.models) == 1,
-            bos_id=self.tokenizer.bos_id,
-            eos_id=self.tokenizer.eos_id,
-            padding_id=self.tokenizer.padding_id,
-            forbidden_ids=self.tokenizer.forbidden_ids,
             **dataclasses.asdict(self.options),
         )
+        forbidden = self.tokenizer.forbidden_ids
+        if self.shortlist is None:
+            step = functools.partial(self._step, [model.decode_step for model in self.models])
+            return search(step, prefix=prefix, forbidden_ids=forbidden, **special)
+        return self._search_shortlisted(search, source, prefix, special, forbidden)
+
+    def _search_shortlisted(self, search, source, prefix, special, forbidden):
+        """Searches among the tokens of the batch's shortlist, by their indices in it."""
+        ids = sorted({*special.values(), *forbidden})
+        tokens = prefix.flat_values if isinstance(prefix, tf.RaggedTensor) else prefix
+        vocabulary = self.shortlist.vocabulary(
+            source, ids, self.models[0].target_vocab_size, tokens
+        )
+        steps = [model.shortlisted(vocabulary.ids) for model in self.models]
+        if prefix is not None:
+            tokens = tf.gather(vocabulary.indices, tokens)
+            ragged = isinstance(prefix, tf.RaggedTensor)
+            prefix = prefix.with_flat_values(tokens) if ragged else tokens
+        found = search(
+            lambda tokens, *rest: self._step(steps, tf.gather(vocabulary.ids, tokens), *rest),
+            prefix=prefix,
+            forbidden_ids=[ids.index(i) for i in forbidden],
+            **{name: ids.index(i) for name, i in special.items()},
+        )
+        if isinstance(found, list):  # A search tree.
+            return [node._replace(token=int(vocabulary.ids[node.token])) for node in found]
+        return found._replace(tokens=tf.gather(vocabulary.ids, found.tokens))
 
     def _begun(self, rows, prefix, languages):
         """The ids that translations begin with, ragged, and how many are forced; or Nones."""
@@ -578,13 +605,12 @@ class TranslationGraph:
             begun = tf.concat([begun, prefix], axis=1)
         return begun, tf.fill((rows,), self._forced)
 
-    def _step(self, tokens, position, caches, mask):
+    def _step(self, steps, tokens, position, caches, mask):
         """The model's next logits; for an ensemble, the mean of the models' log-probabilities."""
-        steps = [
-            model.decode_step(tokens, position, cache, mask)
-            for model, cache in zip(self.models, caches, strict=True)
+        found = [
+            step(tokens, position, cache, mask) for step, cache in zip(steps, caches, strict=True)
         ]
-        logits, caches = zip(*steps, strict=True)
+        logits, caches = zip(*found, strict=True)
         if len(logits) == 1:
             return logits[0], list(caches)
         log_probs = [tf.nn.log_softmax(tf.cast(x, tf.float32)) for x in logits]

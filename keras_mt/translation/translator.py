@@ -28,6 +28,7 @@ from keras_mt.translation.base import (
     utf8,
 )
 from keras_mt.translation.graph import TranslationGraph
+from keras_mt.translation.shortlist import Shortlist
 
 
 class Score(NamedTuple):
@@ -82,6 +83,9 @@ class Translator(BaseTranslator):
         source_language, target_language: For a model of several languages, the default codes of
             the languages to translate from and into, for calls that give none; also attributes.
             The tokenizer's `languages` lists the codes.
+        shortlist: A `Shortlist` of the tokens that translations may hold, which saves the logits of
+            all others; None for no such limit. Scores and alignments of given translations are
+            computed without it.
         **options: The other fields of `keras_mt.decoding.SearchOptions`: `early_stopping`,
             `patience` and `force_end`; `repetition_penalty`, `no_repeat_ngram_size` and
             `renormalize`; `temperature`, `top_k`, `top_p` and `seed` for sampling.
@@ -128,6 +132,7 @@ class Translator(BaseTranslator):
         split_sentences: bool = True,
         source_language: str | None = None,
         target_language: str | None = None,
+        shortlist: Shortlist | None = None,
         **options: Any,
     ):
         require_backend("keras_mt.Translator")
@@ -136,6 +141,9 @@ class Translator(BaseTranslator):
         self.tokenizer = tokenizer
         self.max_length = None if max_length is None else as_integer("max_length", max_length)
         self.split_sentences = bool(split_sentences)
+        self.shortlist = shortlist
+        if shortlist is not None:
+            shortlist.check_fits(tokenizer)
         for model in self.models:
             _check_fits(built(model), tokenizer)
         self.card: dict[str, Any] = {}
@@ -147,6 +155,7 @@ class Translator(BaseTranslator):
             self.max_length,
             self.split_sentences,
             (source_language, target_language),
+            shortlist,
         )
         limit = self._graph.limit
         if min(self._graph.source_limit, self._graph.target_limit) < 1:
@@ -319,6 +328,7 @@ class Translator(BaseTranslator):
             "split_sentences": self.split_sentences,
             "source_language": self.source_language,
             "target_language": self.target_language,
+            "shortlist": self.shortlist,
         }
         if options.get("temperature") is not None:
             own["beam_size"] = None  # Sampling takes none.

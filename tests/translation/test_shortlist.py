@@ -1,0 +1,214 @@
+"""Shortlists: what is learned, what a search may then generate, and what stays as it was."""
+
+import itertools
+
+import ctranslate2
+import numpy as np
+import pytest
+import tensorflow as tf
+from click.testing import CliRunner
+from letters import Letters, Marked
+from test_seam import MAKERS, MAX_LENGTH, by_brute_force, decoder_only, sharpened
+
+from keras_mt import Translator
+from keras_mt.cli import main
+from keras_mt.convert import to_ctranslate2
+from keras_mt.data import load_corpus, phrasebook
+from keras_mt.serving import ExportedTranslator
+from keras_mt.translation import Shortlist
+
+A, B, C, D = 1, 2, 3, 4
+
+
+@pytest.fixture(scope="module")
+def learned(load):
+    pairs = load_corpus("phrasebook", "pt", "en", "train")
+    return Shortlist.learn(pairs, load().tokenizer, size=30, frequent=50)
+
+
+def allowed(*rows):
+    """A shortlist of `Letters`: target letters for the end, a, b, c, d and the padding."""
+    table = [[*row, *[-1] * (3 - len(row))] for row in rows]
+    return Shortlist(table, [], Letters().fingerprint)
+
+
+ONLY = allowed([], [A, C], [B], [A], [D, B], [])  # a: a or c, b: b, c: a, d: d or b
+
+
+@pytest.mark.parametrize("name", ["variants", "recurrent", "decoder_only"])
+@pytest.mark.parametrize("tokenizer", [Letters(), Marked()], ids=["letters", "marked"])
+def test_it_is_brute_force_over_the_tokens_that_are_allowed(name, tokenizer, eager):
+    """The probabilities are those of a model whose other logits are -inf."""
+    if name == "decoder_only" and isinstance(tokenizer, Marked):
+        return
+    model = sharpened({**MAKERS, "decoder_only": decoder_only}[name](tokenizer), tokenizer)
+    wide = {"beam_size": 4**MAX_LENGTH, "n_best": 3, "max_length": MAX_LENGTH}
+    translator = Translator(model, tokenizer, **wide, shortlist=ONLY)
+    forced = [B] if isinstance(tokenizer, Marked) else []
+
+    def possible(targets):
+        """The model, with the logits of the other tokens struck out."""
+        special = {tokenizer.eos_id, tokenizer.padding_id, *forced}
+        struck = np.array([i not in {*targets, *special} for i in range(tokenizer.vocab_size)])
+        return lambda inputs: tf.where(struck, -np.inf, model(inputs))
+
+    for text, targets in (("a", [A, C]), ("bad", [A, B, C, D]), ("cc", [A])):
+        (found,) = translator.hypotheses([text])
+        expected = by_brute_force(possible(targets), tokenizer, text)[: len(found)]
+        np.testing.assert_allclose([h.score for h in found], [s for s, _ in expected], atol=1e-4)
+        letters = [tokenizer.text(tf.ragged.constant([t])).numpy()[0].decode() for _, t in expected]
+        assert [h.text for h in found] == letters
+
+
+def test_a_shortlist_of_everything_changes_nothing(eager):
+    tokenizer = Letters()
+    everything = Shortlist([[A, B, C, D]] * 6, [], tokenizer.fingerprint)
+    models = [sharpened(MAKERS[name](tokenizer), tokenizer) for name in ("variants", "recurrent")]
+    texts = ["a", "bad", "", "cab"]
+    for options in (
+        {"beam_size": 3, "n_best": 2},
+        {"beam_size": 3, "repetition_penalty": 1.5, "no_repeat_ngram_size": 2, "min_length": 3},
+        {"beam_size": 3, "renormalize": True, "force_end": True},
+        {"beam_size": None, "temperature": 1.0, "n_best": 3, "top_k": 2, "seed": 3},
+        {"beam_size": None, "temperature": 1.0, "n_best": 3, "top_p": 0.7, "seed": 3},
+    ):
+        plain = Translator(models, tokenizer, **options, max_length=6)
+        short = plain.with_options(shortlist=everything)
+        if options.get("temperature"):  # Other indices, so other random numbers.
+            assert all(len(found) == 3 for found in short.hypotheses(texts[:2]))
+            continue
+        for given in (None, ["b", "", "", "cc"]):
+            for own, expected in zip(
+                short.hypotheses(texts, given), plain.hypotheses(texts, given), strict=True
+            ):
+                assert [h.text for h in own] == [h.text for h in expected]
+                scores = [h.score for h in own], [h.score for h in expected]
+                np.testing.assert_allclose(*scores, atol=1e-5)
+
+
+def test_a_prefix_is_there_whatever_the_shortlist_says(eager):
+    tokenizer = Letters()
+    model = sharpened(MAKERS["variants"](tokenizer), tokenizer)
+    translator = Translator(model, tokenizer, max_length=8, shortlist=ONLY)
+    assert translator("b", "dcd").startswith("dcd")
+    assert set(translator("b", "dcd")[3:]) <= set("bdc")
+
+
+def test_the_search_tree_has_the_tokens_of_the_translation(eager):
+    tokenizer = Letters()
+    model = sharpened(MAKERS["variants"](tokenizer), tokenizer)
+    translator = Translator(model, tokenizer, max_length=6, shortlist=ONLY)
+    nodes = translator.search_tree("ab")
+    assert {node.token for node in nodes} <= {"a", "b", "c", "</s>"}
+    best = max(node.score for node in nodes if node.fate == "finished")
+    assert best == pytest.approx(translator.hypotheses(["ab"])[0][0].score, abs=1e-5)
+
+
+def test_model_1_finds_a_dictionary():
+    """A word is mostly beside its translation, in any order, and the table ranks it first."""
+    random = np.random.default_rng(0)
+    words = dict(zip("abcd", "dcba", strict=True))
+    lines = ["".join(random.permutation(list("abcd"))[: random.integers(1, 4)]) for _ in range(200)]
+    pairs = [(line, "".join(words[c] for c in random.permutation(list(line)))) for line in lines]
+    pairs = tf.data.Dataset.from_tensor_slices(tuple(map(list, zip(*pairs, strict=True))))
+    found = Shortlist.learn(pairs, Letters(), size=2, frequent=1)
+    assert found.table[1:5].tolist() == [[A, D], [B, C], [C, B], [D, A]]  # Itself, and its word.
+    assert found.always.tolist() == [0]
+
+
+def test_model_1_is_the_textbook_s():
+    """Against the sums of Brown et al. written out, over all alignments of each sentence."""
+    pairs = [("ab", "cd"), ("a", "c"), ("bd", "da"), ("d", "a")]
+    dataset = tf.data.Dataset.from_tensor_slices(tuple(map(list, zip(*pairs, strict=True))))
+    found = Shortlist.learn(dataset, Letters(), size=6, frequent=1)
+    sentences = [([*map(" abcd".index, s), 0], [*map(" abcd".index, t), 0]) for s, t in pairs]
+    t = {(s, e): 1.0 for source, target in sentences for s in source for e in target}
+    for _ in range(5):
+        counts = dict.fromkeys(t, 0.0)
+        for source, target in sentences:
+            alignments = list(itertools.product(range(len(source)), repeat=len(target)))
+            weights = [
+                np.prod([t[source[i], e] for i, e in zip(alignment, target, strict=True)])
+                for alignment in alignments
+            ]
+            for alignment, weight in zip(alignments, weights, strict=True):
+                for i, e in zip(alignment, target, strict=True):
+                    counts[source[i], e] += weight / sum(weights)
+        totals = {s: sum(c for (x, _), c in counts.items() if x == s) for s, _ in t}
+        t = {(s, e): c / totals[s] for (s, e), c in counts.items()}
+    for s in range(5):
+        own = [e for e in found.table[s, 1:] if e >= 0]
+        assert sorted(own) == sorted(e for x, e in t if x == s)
+        np.testing.assert_allclose(
+            [t[s, e] for e in own], sorted((t[s, e] for e in own), reverse=True), atol=1e-5
+        )
+
+
+def test_most_translations_stay_and_the_export_gives_the_same(
+    load, learned, sources, tmp_path, signatures_alone
+):
+    signatures_alone("serving_default")
+    plain = load(beam_size=3, n_best=2)
+    short = plain.with_options(shortlist=learned)
+    same = [a[0] == b[0] for a, b in zip(short(sources), plain(sources), strict=True)]
+    assert np.mean(same) > 0.8
+    for freeze in (False, True):
+        short.export(tmp_path / f"{freeze:d}", freeze=freeze)
+        exported = ExportedTranslator(tmp_path / f"{freeze:d}")
+        assert exported(sources) == short(sources)
+        assert exported.card["options"]["shortlist"] is True
+
+
+def test_ctranslate2_finds_the_same_with_it(load, learned, tmp_path):
+    texts = list(dict.fromkeys(pair[0] for pair in phrasebook.pairs("test")))[:20]
+    short = load(beam_size=4, early_stopping=True).with_options(shortlist=learned)
+    to_ctranslate2(short, tmp_path / "ct2")
+    theirs = ctranslate2.Translator(str(tmp_path / "ct2"), intra_threads=1)
+
+    def pieces(texts):
+        ids = short.tokenizer.pieces(tf.constant(texts))
+        ids = short.tokenizer.id_to_string(ids).to_list()
+        return [[piece.decode() for piece in row] for row in ids]
+
+    found = theirs.translate_batch(
+        pieces(texts),
+        beam_size=4,
+        use_vmap=True,
+        max_batch_size=1,  # So that each has a list of its own.
+        suppress_sequences=[["<pad>"], ["<unk>"], ["<s>"]],
+    )
+    for row, text in zip(found, texts, strict=True):
+        assert row.hypotheses[0] == pieces([short(text)])[0]
+
+
+def test_a_file_of_another_tokenizer_or_kind_is_refused(learned, load, run_dir, tmp_path):
+    path = tmp_path / "short"
+    learned.save(path)
+    again = Shortlist.load(path)
+    np.testing.assert_array_equal(again.table, learned.table)
+    np.testing.assert_array_equal(again.always, learned.always)
+    other = sharpened(MAKERS["variants"](Letters()), Letters())
+    with pytest.raises(ValueError, match="another tokenizer"):
+        Translator(other, Letters(), shortlist=again)
+    path.write_bytes(path.read_bytes()[:-100])
+    arguments = ["translate", str(run_dir), "--shortlist", str(path)]
+    result = CliRunner().invoke(main, arguments, input="O livro.")
+    assert result.exit_code and "short is not a shortlist" in result.output
+
+
+def test_the_command_learns_one_and_the_others_take_it(run_dir, load, tmp_path):
+    path, pairs = str(tmp_path / "short"), ["--data", "phrasebook", "--source", "pt"]
+    arguments = ["shortlist", str(run_dir), path, *pairs, "--target", "en", "--size", "30"]
+    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    found = Shortlist.load(path)
+    assert found.table.shape == (load().tokenizer.vocab_size, 30) and len(found.always) == 200
+    result = CliRunner().invoke(main, arguments)
+    assert "exists and is not overwritten" in result.output
+    arguments = ["translate", str(run_dir), "--shortlist", path]
+    result = CliRunner().invoke(main, arguments, input="O livro está aqui.\n")
+    expected = load().with_options(shortlist=found)("O livro está aqui.")
+    assert result.output.splitlines()[-1] == expected
+    arguments = ["export", str(run_dir), str(tmp_path / "x"), "--shortlist", path]
+    result = CliRunner().invoke(main, [*arguments, "--format", "onnx"])
+    assert "--format onnx takes no --shortlist" in result.output
