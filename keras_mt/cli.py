@@ -386,7 +386,7 @@ def evaluate(
     click.echo(_json(results))
     if failure:
         again = f" --hypotheses scores the files in {output} again." if output else ""
-        raise ValueError(f"{failure} The other scores are above.{again}")
+        raise ValueError(f"{failure}\nThe other scores are above.{again}")
 
 
 @main.command()

@@ -9,7 +9,8 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
-_SCORE = re.compile(r"score:?\s+([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*$")
+_NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
+_SCORE = re.compile(rf"(?:^|score:?\s)\s*([-+]?(?:{_NUMBER}|(?i:nan|inf)))\s*$")
 
 
 def external_scores(
@@ -34,8 +35,8 @@ def external_scores(
         Scores by their names.
 
     Raises:
-        ValueError: If the program fails or prints no score, or the command is empty or not quoted
-            as in a shell.
+        ValueError: If the program fails, or prints no score or one that is not finite, or the
+            command is empty or not quoted as in a shell.
         FileNotFoundError: If there is no such program.
 
     Example:
@@ -54,9 +55,13 @@ def external_scores(
     result = subprocess.run(words, stdout=subprocess.PIPE, encoding="utf-8", check=False)
     shown = "\n".join(result.stdout.splitlines()[-5:])
     if result.returncode:
-        raise ValueError(f"{shlex.join(words)} failed with status {result.returncode}.\n{shown}")
+        failed = f"{shlex.join(words)} failed with status {result.returncode}.\n{shown}"
+        raise ValueError(failed.rstrip())
     for line in reversed(result.stdout.splitlines()):
         if found := _scores(line):
+            # The line above it may be a sentence's score, which is not the system's.
+            if not all(map(math.isfinite, found.values())):
+                raise ValueError(f"{shlex.join(words)} gave a score that is not finite.\n{shown}")
             return found
     raise ValueError(
         f"{shlex.join(words)} printed no score: its last line should be a JSON object of numbers, "
@@ -108,4 +113,4 @@ def _scores(line):
 
 
 def _is_number(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -10,6 +10,23 @@ from keras_mt.evaluation import external_scores
 
 FILES = ("in.txt", "out.txt", "ref.txt")
 
+# What comet-score of unbabel-comet 2.2.7 printed of three sentences, with --to_json out.json and
+# --print_cache_info; and, with no such options, of a model whose scores overflow float16.
+COMET = (
+    "out.txt\tSegment 0\tscore: 2.2227\n"
+    "out.txt\tSegment 1\tscore: 1.6465\n"
+    "out.txt\tSegment 2\tscore: 1.5303\n"
+    "out.txt\tscore: 1.7998\n"
+    "Predictions saved in: out.json.\n"
+    "CacheInfo(hits=0, misses=3, maxsize=1024, currsize=3)"
+)
+OVERFLOW = (
+    "out.txt\tSegment 0\tscore: inf\n"
+    "out.txt\tSegment 1\tscore: 45824.0000\n"
+    "out.txt\tSegment 2\tscore: 41216.0000\n"
+    "out.txt\tscore: inf"
+)
+
 # Takes what comet-score takes, and prints what it prints.
 STAND_IN = """
 import argparse, sys
@@ -20,11 +37,11 @@ args = parser.parse_args()
 columns = [open(path, encoding="utf-8").read().splitlines() for path in (args.s, args.t, args.r)]
 assert len({len(column) for column in columns}) == 1 and len(columns[0]) == 20
 right = sum(a == b for a, b in zip(columns[1], columns[2]))
-print("loading a model", file=sys.stderr)
+print("Seed set to 1", file=sys.stderr)
 for i in range(20):
-    print(f"{args.t}\\tSegment {i}\\tscore: 9.9")
+    print(f"{args.t}\\tSegment {i}\\tscore: 9.9000")
 print(f"{args.t}\\tscore: {right / 20:.4f}")
-print("Predictions saved in: nowhere.")
+print("Predictions saved in: out.json.")
 """
 
 
@@ -35,13 +52,14 @@ def prints(text):
 @pytest.mark.parametrize(
     ("printed", "scores"),
     [
-        ("out.txt\tscore: 0.8412", {"comet": 0.8412}),
+        (COMET, {"comet": 1.7998}),
         ("0.5", {"comet": 0.5}),
         ("score: -1.5e-2\nPredictions saved.", {"comet": -0.015}),
         ('{"comet": 0.9, "model": "x", "kiwi": 0.7, "ok": true}', {"comet": 0.9, "kiwi": 0.7}),
         ("score: 1\nscore: 2", {"comet": 2.0}),
         ("score: 0.5\nscore: ...", {"comet": 0.5}),
-        ('score: .5\n{"comet": NaN}', {"comet": 0.5}),
+        (".5", {"comet": 0.5}),
+        ('score: .5\n{"comet": null}', {"comet": 0.5}),
     ],
 )
 def test_the_last_scores_that_are_printed_count(printed, scores):
@@ -72,10 +90,17 @@ def test_files_stand_where_the_command_has_their_names(tmp_path):
             [sys.executable, "-c", "print('why'); raise SystemExit(3)"],
             r"failed with status 3.\nwhy",
         ),
+        # The score of the last sentence that has one is not the system's.
+        (prints(OVERFLOW), r"gave a score that is not finite.*score: inf$"),
+        (prints("score: 0.5\nnan"), "not finite"),
+        (prints('score: 0.5\n{"comet": NaN, "kiwi": 0.7}'), "not finite"),
     ],
 )
 def test_what_gives_no_score_is_refused(command, message):
-    with pytest.raises((ValueError, OSError), match=message):
+    # The files are named by a word of their own: -s, -t and -r would end the last line.
+    if isinstance(command, list):
+        command = [*command[:2], command[2].replace(", *sys.argv[1:]", "") + " # {source}"]
+    with pytest.raises((ValueError, OSError), match=f"(?s){message}"):
         external_scores(command, *FILES)
 
 
@@ -96,7 +121,7 @@ def test_evaluate_takes_the_scores_of_a_command_into_table_and_json(corpus, tmp_
     head, *rows = result.stderr.splitlines()[:3]
     assert head.split()[-1] == "comet" and [row.split()[-1] for row in rows] == ["1.0", "0.75"]
     result = CliRunner().invoke(main, ["evaluate", *files, *data, "--comet", "false"])
-    assert result.exit_code == 1 and "failed with status 1" in result.stderr
+    assert result.exit_code == 1 and "failed with status 1.\nThe other" in result.stderr
     rest = json.loads(result.stdout.splitlines()[-1])  # What was already known is not lost.
     assert [system["bleu"] for system in rest["systems"]] == [s["bleu"] for s in found["systems"]]
     own = f"""{shlex.quote(sys.executable)} -c 'print("{{\\"bleu\\": 1}}")'"""
