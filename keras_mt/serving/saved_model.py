@@ -237,8 +237,11 @@ def _import(version, session):
     graph_def.library.function.extend(_functions(graph_def.node, meta_graph.graph_def.library))
     with session.graph.as_default():
         tf.graph_util.import_graph_def(graph_def, name="")
+    functions = [function.signature.name for function in graph_def.library.function]
     del meta_graph, graph_def, nodes  # Each has the weights of a frozen function.
     session.run([session.graph.get_operation_by_name(name) for name in begin], files)
+    for name in functions:  # The session has its own by now; Python's are copies of the weights.
+        session.graph._remove_function(name)
     return inputs, outputs
 
 
