@@ -50,6 +50,7 @@ def measure(vocab_size, rounds):
     from keras_mt.models import Transformer
     from keras_mt.translation import Shortlist
     from keras_mt.translation.frozen import Frozen
+    from keras_mt.translation.shortlist import ShortlistedModel
 
     random = np.random.default_rng(0)
     ranks = np.arange(4, vocab_size)
@@ -65,13 +66,13 @@ def measure(vocab_size, rounds):
 
     def function(short):
         def search(source):
-            step = model.decode_step
+            searched = model
             if short:
-                found = shortlist.vocabulary(source, [0, 1, 2, 3], vocab_size)
-                step = model.shortlisted(found.ids)
+                vocabulary = shortlist.vocabulary(source, [0, 1, 2, 3], vocab_size)
+                searched = ShortlistedModel(model, vocabulary)
             return beam_search(
-                step,
-                lambda beams: model.start_decoding(source, beams),
+                searched.decode_step,
+                lambda beams: searched.start_decoding(source, beams),
                 tf.fill((tf.shape(source)[0],), TARGET_LENGTH),
                 beam_size=BEAM_SIZE,
                 min_length=TARGET_LENGTH,

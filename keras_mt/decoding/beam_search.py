@@ -492,15 +492,13 @@ def _log_normalizer(logits, best, tokens):
 
 def _samples(log_probs, rows, beams, banned, length, options):
     """Samples a continuation of each beam, by the Gumbel-max trick on the log-probabilities."""
-    vocab_size = _vocab_size(log_probs)
+    vocab_size = log_probs.shape[-1]
     is_banned = tf.reduce_any(tf.range(vocab_size)[:, None] == banned, axis=-1)
     # Below any log-probability, whatever the temperature.
     lowest = log_probs.dtype.min
     values = tf.where(is_banned, lowest, log_probs / options.temperature)
     if options.top_k:
-        values = _keep(
-            values, tf.math.top_k(values, tf.minimum(options.top_k, vocab_size))[0][..., -1:]
-        )
+        values = _keep(values, tf.math.top_k(values, min(options.top_k, vocab_size))[0][..., -1:])
     if options.top_p < 1:
         ranked = tf.math.top_k(values, vocab_size)[0]
         before = tf.cumsum(tf.nn.softmax(ranked), axis=-1, exclusive=True)

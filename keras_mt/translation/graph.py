@@ -19,7 +19,7 @@ from keras_mt.models import Seq2Seq
 from keras_mt.text import BaseTokenizer
 from keras_mt.text.sentences import cut, split_text
 from keras_mt.translation.confidence import out_of_proportion, repeats
-from keras_mt.translation.shortlist import Shortlist
+from keras_mt.translation.shortlist import Shortlist, ShortlistedModel
 
 # The most segments of a batch, and the most tokens: its longest segment's times their number.
 _BATCH_SEGMENTS = 256
@@ -553,38 +553,33 @@ class TranslationGraph:
         if own is not None:
             own = {name: own[name] for name in ("beam_size", "n_best", "length_penalty")}
         special = {n: getattr(self.tokenizer, n) for n in ("bos_id", "eos_id", "padding_id")}
-        search = functools.partial(
-            search,
-            cache=lambda beams: [model.start_decoding(source, beams) for model in self.models],
-            max_length=tf.where(skipped, 0, max_length),
-            forced_length=forced_length,
-            row_options=own,
-            row_seeds=row_seeds,
-            reorder=self._reorder,
-            normalize=len(self.models) == 1,
-            **dataclasses.asdict(self.options),
-        )
         forbidden = self.tokenizer.forbidden_ids
-        if self.shortlist is None:
-            step = functools.partial(self._step, [model.decode_step for model in self.models])
-            return search(step, prefix=prefix, forbidden_ids=forbidden, **special)
-        return self._search_shortlisted(search, source, prefix, special, forbidden)
 
-    def _search_shortlisted(self, search, source, prefix, special, forbidden):
-        """Searches among the tokens of the batch's shortlist, by their indices in it."""
+        def run(models, **arguments):
+            return search(
+                functools.partial(_step, models),
+                lambda beams: [model.start_decoding(source, beams) for model in models],
+                tf.where(skipped, 0, max_length),
+                forced_length=forced_length,
+                row_options=own,
+                row_seeds=row_seeds,
+                reorder=functools.partial(_reorder, models),
+                normalize=len(models) == 1,
+                **dataclasses.asdict(self.options),
+                **arguments,
+            )
+
+        if self.shortlist is None:
+            return run(self.models, prefix=prefix, forbidden_ids=forbidden, **special)
+        # The search is over indices in the vocabulary of the batch.
         ids = sorted({*special.values(), *forbidden})
-        tokens = prefix.flat_values if isinstance(prefix, tf.RaggedTensor) else prefix
-        vocabulary = self.shortlist.vocabulary(
-            source, ids, self.models[0].target_vocab_size, tokens
-        )
-        steps = [model.shortlisted(vocabulary.ids) for model in self.models]
-        if prefix is not None:
-            tokens = tf.gather(vocabulary.indices, tokens)
-            ragged = isinstance(prefix, tf.RaggedTensor)
-            prefix = prefix.with_flat_values(tokens) if ragged else tokens
-        found = search(
-            lambda tokens, *rest: self._step(steps, tf.gather(vocabulary.ids, tokens), *rest),
-            prefix=prefix,
+        more = prefix
+        if isinstance(prefix, tf.RaggedTensor):
+            more = prefix.to_tensor(self.tokenizer.padding_id)
+        vocabulary = self.shortlist.vocabulary(source, ids, self.models[0].target_vocab_size, more)
+        found = run(
+            [ShortlistedModel(model, vocabulary) for model in self.models],
+            prefix=None if prefix is None else tf.gather(vocabulary.indices, prefix),
             forbidden_ids=[ids.index(i) for i in forbidden],
             **{name: ids.index(i) for name, i in special.items()},
         )
@@ -604,23 +599,6 @@ class TranslationGraph:
         if prefix is not None:
             begun = tf.concat([begun, prefix], axis=1)
         return begun, tf.fill((rows,), self._forced)
-
-    def _step(self, steps, tokens, position, caches, mask):
-        """The model's next logits; for an ensemble, the mean of the models' log-probabilities."""
-        found = [
-            step(tokens, position, cache, mask) for step, cache in zip(steps, caches, strict=True)
-        ]
-        logits, caches = zip(*found, strict=True)
-        if len(logits) == 1:
-            return logits[0], list(caches)
-        log_probs = [tf.nn.log_softmax(tf.cast(x, tf.float32)) for x in logits]
-        return tf.add_n(log_probs) / len(logits), list(caches)
-
-    def _reorder(self, caches, parents):
-        return [
-            model.reorder_cache(cache, parents)
-            for model, cache in zip(self.models, caches, strict=True)
-        ]
 
     def _attention(self, source, target):
         """The mean attention of the models that have attention; 0 where there is no token."""
@@ -657,6 +635,25 @@ class TranslationGraph:
         # [rows, length]: the start, then all tokens but the last.
         start = tf.fill((tf.shape(target)[0], 1), self.tokenizer.bos_id)
         return tf.concat([start, target], axis=1)[:, :-1]
+
+
+def _step(models, tokens, position, caches, mask):
+    """The model's next logits; for an ensemble, the mean of the models' log-probabilities."""
+    steps = [
+        model.decode_step(tokens, position, cache, mask)
+        for model, cache in zip(models, caches, strict=True)
+    ]
+    logits, caches = zip(*steps, strict=True)
+    if len(logits) == 1:
+        return logits[0], list(caches)
+    log_probs = [tf.nn.log_softmax(tf.cast(x, tf.float32)) for x in logits]
+    return tf.add_n(log_probs) / len(logits), list(caches)
+
+
+def _reorder(models, caches, parents):
+    return [
+        model.reorder_cache(cache, parents) for model, cache in zip(models, caches, strict=True)
+    ]
 
 
 def _chosen_log_probs(logits, tokens):

@@ -1,8 +1,9 @@
 """Vocabulary shortlists: the target tokens that a source's translation may need."""
 
+import math
 import os
 from collections.abc import Sequence
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import tensorflow as tf
@@ -10,6 +11,7 @@ import tensorflow as tf
 from keras_mt.data.encoded import EncodedPairs
 from keras_mt.files import written_whole
 from keras_mt.layers.validation import check_positive
+from keras_mt.models import Seq2Seq
 from keras_mt.text import BaseTokenizer
 
 # The most pairs of a source and a target token, in all sentences, that a table is learned from: a
@@ -24,19 +26,48 @@ class Vocabulary(NamedTuple):
     Attributes:
         ids: int32 `[count]`: the id at each index.
         indices: int32 `[target_vocab_size]`: the index of each id; 0 for one that is not there.
+        allowed: Boolean `[rows, count]`: which tokens each row may generate.
     """
 
     ids: tf.Tensor
     indices: tf.Tensor
+    allowed: tf.Tensor
+
+
+class ShortlistedModel:
+    """What a search asks of a model, with indices in a batch's `Vocabulary` for tokens.
+
+    A row's probabilities are over its own tokens, so that they do not depend on the other rows.
+    """
+
+    def __init__(self, model: Seq2Seq, vocabulary: Vocabulary):
+        self._model, self._vocabulary = model, vocabulary
+        self._step = model.shortlisted(vocabulary.ids)
+
+    def start_decoding(self, source: tf.Tensor, beams: int | tf.Tensor) -> Any:
+        return self._model.start_decoding(source, beams), self._vocabulary.allowed
+
+    def decode_step(
+        self, tokens: tf.Tensor, position: tf.Tensor, cache: Any, mask: tf.Tensor | None
+    ) -> tuple[tf.Tensor, Any]:
+        cache, allowed = cache
+        tokens = tf.gather(self._vocabulary.ids, tokens)
+        logits, cache = self._step(tokens, position, cache, mask)
+        logits = tf.where(allowed[:, None], logits, tf.constant(-math.inf, logits.dtype))
+        return logits, (cache, allowed)
+
+    def reorder_cache(self, cache: Any, parents: tf.Tensor) -> Any:
+        cache, allowed = cache
+        return self._model.reorder_cache(cache, parents), allowed
 
 
 class Shortlist:
     """The target tokens that each source token may be translated to.
 
     With a shortlist a translator computes logits only for the tokens that the sources of a batch
-    may need: those of the table's rows, and those that are always there. Probabilities are over
-    these tokens alone, so scores are a little greater. It pays where the product with the
-    vocabulary is a large part of a decoding step.
+    may need: those of the table's rows, and those that are always there. A translation holds tokens
+    of its own source alone, and probabilities are over these, so scores are a little greater. It
+    pays where the product with the vocabulary is a large part of a decoding step.
 
     Args:
         table: Integers `[source_vocab_size, count]`: target ids for each source id; -1 for none.
@@ -149,20 +180,30 @@ class Shortlist:
 
         Args:
             source: int32 `[rows, length]`.
-            special: Ids that come first, in this order.
+            special: Ids that come first, in this order, and that every row may generate.
             size: Number of all target tokens.
-            more: int32, of any shape: further ids, such as a prefix's.
+            more: int32 `[rows, n]`: further ids of each row, such as a prefix's.
         """
-        tokens, _ = tf.unique(tf.reshape(source, (-1,)))
-        chosen = [tf.reshape(tf.gather(self._table, tokens), (-1,)), self._always]
-        chosen += [] if more is None else [tf.reshape(more, (-1,))]
-        chosen = tf.concat(chosen, axis=0)
-        there = tf.scatter_nd(tf.maximum(chosen, 0)[:, None], chosen >= 0, (size,))
+        rows = tf.shape(source)[0]
+        chosen = tf.gather(self._table, source)
+        chosen = tf.reshape(chosen, (rows, -1))
+        chosen = chosen if more is None else tf.concat([chosen, more], axis=1)
+        chosen = tf.where(chosen < 0, special[0], chosen)
+        common = tf.concat([special, self._always], axis=0)
+        tokens, _ = tf.unique(tf.concat([tf.reshape(chosen, (-1,)), common], axis=0))
+        there = tf.scatter_nd(tokens[:, None], tf.ones_like(tokens, tf.bool), (size,))
         there = tf.tensor_scatter_nd_update(
             there, [[i] for i in special], tf.zeros(len(special), tf.bool)
         )
         ids = tf.concat([special, tf.cast(tf.where(there)[:, 0], tf.int32)], axis=0)
-        return Vocabulary(ids, tf.scatter_nd(ids[:, None], tf.range(tf.size(ids)), (size,)))
+        count = tf.size(ids)
+        indices = tf.scatter_nd(ids[:, None], tf.range(count), (size,))
+        row = tf.broadcast_to(tf.range(rows)[:, None], tf.shape(chosen))
+        places = tf.reshape(tf.stack([row, tf.gather(indices, chosen)], axis=-1), (-1, 2))
+        own = tf.scatter_nd(places, tf.ones_like(places[:, 0], tf.bool), (rows, count))
+        common = tf.gather(indices, common)[:, None]
+        common = tf.scatter_nd(common, tf.ones_like(common[:, 0], tf.bool), (count,))
+        return Vocabulary(ids, indices, own | common)
 
 
 def _model_1(sources, targets, target_vocab_size):

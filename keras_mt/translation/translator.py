@@ -85,7 +85,7 @@ class Translator(BaseTranslator):
             The tokenizer's `languages` lists the codes.
         shortlist: A `Shortlist` of the tokens that translations may hold, which saves the logits of
             all others; None for no such limit. Scores and alignments of given translations are
-            computed without it.
+            computed without it. It does not go with a `temperature`.
         **options: The other fields of `keras_mt.decoding.SearchOptions`: `early_stopping`,
             `patience` and `force_end`; `repetition_penalty`, `no_repeat_ngram_size` and
             `renormalize`; `temperature`, `top_k`, `top_p` and `seed` for sampling.
@@ -144,6 +144,11 @@ class Translator(BaseTranslator):
         self.shortlist = shortlist
         if shortlist is not None:
             shortlist.check_fits(tokenizer)
+            if self.options.samples:
+                raise ValueError(
+                    "A shortlist does not go with sampling: leave temperature out. "
+                    f"Received: temperature={self.options.temperature}"
+                )
         for model in self.models:
             _check_fits(built(model), tokenizer)
         self.card: dict[str, Any] = {}
