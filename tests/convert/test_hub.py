@@ -86,7 +86,7 @@ def test_what_cannot_be_fetched_is_named_with_what_to_do(imports):
     assert "someone/gated is for those who have agreed" in gated and "hf auth login" in gated
     (closed,) = imports("someone/marian", url="http://127.0.0.1:9")
     (offline,) = imports("someone/marian", offline="1")
-    assert "Connection refused" in closed and "HF_HUB_OFFLINE" in offline
+    assert "HF_HUB_OFFLINE" in offline
     for message in (closed, offline):
         assert "There is no folder someone/marian" in message
         assert "hf download someone/marian" in message
