@@ -38,6 +38,13 @@ _DEFAULTS = {
     "share_encoder_decoder_embeddings": True,
     "tie_word_embeddings": True,
 }
+# What is read of a model on the hub: these files, and the first of the weights that it has.
+_FILES = (
+    "README.md", "added_tokens.json", "config.json", "generation_config.json",
+    "model.safetensors.index.json", "sentencepiece.bpe.model", "source.spm", "target.spm",
+    "target_vocab.json", "tokenizer.json", "tokenizer_config.json", "vocab.json",
+)  # fmt: skip
+_WEIGHTS = ("model.safetensors", "model-*.safetensors", "pytorch_model.bin", "tf_model.h5")
 # Fields of config.json and the arguments of PretrainedTransformer that they give.
 ARGUMENTS = {
     "vocab_size": "vocab_size",
@@ -269,6 +276,7 @@ def from_huggingface(directory: str | os.PathLike) -> Translator:
 
     Raises:
         FileNotFoundError: If a file is missing; the message says which.
+        OSError: If a model cannot be fetched from the hub; the message says why.
         ValueError: If the folder is not understood; the message names the file or the field.
 
     Example:
@@ -294,7 +302,7 @@ def import_huggingface(directory: str | os.PathLike, run_dir: str | os.PathLike)
 
     Raises:
         FileExistsError: If the run folder exists.
-        FileNotFoundError, ValueError: As in `from_huggingface`.
+        OSError, ValueError: As in `from_huggingface`.
 
     Example:
 
@@ -339,25 +347,51 @@ def _read(directory, dtype=None):
 
 def _local(directory):
     path = Path(directory)
-    if path.is_dir() or not re.fullmatch(r"[\w.-]+/[\w.-]+", str(directory)):
-        if not path.is_dir():
-            raise FileNotFoundError(f"There is no folder {path}.")
+    if path.is_dir():
         return path
+    if path.exists() or not re.fullmatch(r"[\w.-]+/[\w.-]+", str(directory)):
+        raise FileNotFoundError(
+            f"There is no folder {path}, nor is that a name on the hub, which is OWNER/NAME."
+        )
     if importlib.util.find_spec("huggingface_hub") is None:
         raise FileNotFoundError(
             f"There is no folder {path}. If it is the name of a model on the hub, "
             "pip install 'keras_mt[hub]' to download it."
         )
-    import huggingface_hub
+    return _downloaded(str(directory))
 
-    patterns = ["*.json", "*.spm", "sentencepiece.bpe.model", "README.md"]
-    names = huggingface_hub.list_repo_files(str(directory))
-    for weights in ("model.safetensors", "pytorch_model.bin", "tf_model.h5"):
-        # Of shards those of safetensors alone are read.
-        if weights in names or "model.safetensors.index.json" in names:
-            patterns.append(f"{weights.partition('.')[0]}*.{weights.partition('.')[2]}")
-            break
-    return Path(huggingface_hub.snapshot_download(str(directory), allow_patterns=patterns))
+
+def _downloaded(name):
+    """The folder of a model of the hub, in the cache of huggingface_hub."""
+    import huggingface_hub
+    from huggingface_hub import errors
+
+    try:
+        # One kind of weights after the other: what there is cannot be asked for without a network,
+        # and then huggingface_hub gives what its cache has.
+        for weights in _WEIGHTS:
+            patterns = [*_FILES, weights]
+            folder = Path(huggingface_hub.snapshot_download(name, allow_patterns=patterns))
+            if any(folder.glob(weights)):
+                break
+        return folder
+    except errors.GatedRepoError:
+        raise PermissionError(
+            f"{name} is for those who have agreed to its terms: agree to them on the hub's page of "
+            "the model, then `hf auth login`, or set HF_TOKEN."
+        ) from None
+    except errors.RepositoryNotFoundError:
+        raise FileNotFoundError(
+            f"There is neither a folder {name} nor a model of this name on the hub. If it is "
+            "private, `hf auth login` first, or set HF_TOKEN."
+        ) from None
+    except Exception as error:  # Those of a broken connection are of another package.
+        reason = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
+        raise OSError(
+            f"There is no folder {name}, and it cannot be fetched from the hub: {reason}. Try "
+            f"again, or run `hf download {name}` where there is a network: give the path of the "
+            "folder that it prints."
+        ) from error
 
 
 def _arguments(folder, fixed):

@@ -3,6 +3,7 @@
 import os
 
 import keras
+import ml_dtypes
 
 from keras_mt.convert.ids import check_search
 from keras_mt.extras import require
@@ -60,7 +61,11 @@ def to_ctranslate2(
     spec.config.eos_token = names[tokenizer.eos_id]
     spec.config.add_source_eos = not tokenizer.languages  # Otherwise the caller adds the end.
     spec.validate()
-    spec.optimize(quantization=quantization)
+    if quantization == "bfloat16":  # CTranslate2 itself needs PyTorch for it.
+        for variable in spec.variables().values():
+            if getattr(variable, "dtype", None) in ("float32", "float16") and variable.shape:
+                variable.array = variable.array.astype(ml_dtypes.bfloat16)
+    spec.optimize(quantization=quantization or "float32")
     with new_folder(directory) as temporary:
         spec.save(str(temporary))
         RunFolder(temporary).save_tokenizer(tokenizer)
@@ -108,7 +113,7 @@ def _spec(model):
             raise ValueError(f"CTranslate2 does not support a model with {what}.")
     embeddings = model.source_embedding, model.target_embedding
     # Shared embeddings are converted once: they may be most of the weights.
-    tables = {id(each.embedding): _array(each.embedding.embeddings) for each in embeddings}
+    tables = {id(each.embedding): _matrix(each.embedding.embeddings) for each in embeddings}
     rotary = config["positions"] == "rotary"
     options = {
         "pre_norm": config["pre_norm"],
@@ -157,7 +162,7 @@ def _spec(model):
         sides.append(side)
     output = embeddings[1].embedding
     sides[1].projection.weight = (
-        tables[id(output)] if output.tie_weights else _array(output.reverse_embeddings).T.copy()
+        tables[id(output)] if output.tie_weights else _matrix(output.reverse_embeddings).T.copy()
     )
     if getattr(embeddings[1], "has_logits_bias", False):
         sides[1].projection.bias = _array(embeddings[1].logits_bias)
@@ -171,12 +176,17 @@ def _linear(spec, *layers):
 
     parts = [common_spec.LinearSpec() for _ in layers]
     for part, layer in zip(parts, layers, strict=True):
-        part.weight, part.bias = _array(layer.kernel).T.copy(), _array(layer.bias)
+        part.weight, part.bias = _matrix(layer.kernel).T.copy(), _array(layer.bias)
     utils.fuse_linear(spec, parts)
 
 
 def _norm(spec, layer):
     spec.gamma, spec.beta = _array(layer.gamma), _array(layer.beta)
+
+
+def _matrix(weight):
+    """In its own dtype: CTranslate2 converts one after the other, so half precision stays small."""
+    return keras.ops.convert_to_numpy(weight)
 
 
 def _array(weight):

@@ -81,6 +81,21 @@ def test_int8_is_a_quarter_of_the_size(load, tmp_path):
     assert config["add_source_eos"] and config["decoder_start_token"] == "<s>"
 
 
+@pytest.mark.parametrize("quantization", [None, "int8", "float16", "bfloat16"])
+def test_weights_held_in_half_precision_give_the_same_file(quantization, load, sources, tmp_path):
+    """Those of the run are exact in bfloat16."""
+    files = []
+    for dtype in ("float32", "bfloat16"):
+        to_ctranslate2(load(dtype=dtype), tmp_path / dtype, quantization)
+        files.append((tmp_path / dtype / "model.bin").read_bytes())
+    assert files[0] == files[1]
+    theirs = ctranslate2.Translator(str(tmp_path / "float32"), intra_threads=1)
+    found = theirs.score_batch(*2 * [pieces(load().tokenizer, sources[:8])])
+    for row, score in zip(found, load().score(sources[:8], sources[:8]), strict=True):
+        ours = [log_prob for _, log_prob in score.tokens]
+        np.testing.assert_allclose(row.log_probs, ours, atol=0.4)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
