@@ -18,14 +18,22 @@ def single_model(translator: Translator, name: str) -> Seq2Seq:
     """The translator's only model, for an export format that takes one model and one language pair.
 
     Raises:
-        ValueError: If there are several models, a language is missing, or the translator samples.
+        ValueError: If there are several models, a language is missing, or the translator samples
+            or has a shortlist.
     """
     if len(translator.models) > 1:
         raise ValueError(f"{name} takes one model, no ensemble: {len(translator.models)} are given")
     for side in ("source_language", "target_language"):
         check_language(side, getattr(translator, side), translator.languages)
     check_search(translator, name)
+    check_no_shortlist(translator, name)
     return translator.models[0]
+
+
+def check_no_shortlist(translator: Translator, name: str) -> None:
+    """Raises ValueError if the translator has a shortlist, which an export format cannot hold."""
+    if translator.shortlist is not None:
+        raise ValueError(f"An export to {name} takes no shortlist: leave it out.")
 
 
 def check_search(translator: Translator, name: str) -> None:

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from keras_mt.convert.huggingface import ARGUMENTS, GENERATION, names_of
+from keras_mt.convert.ids import check_no_shortlist
 from keras_mt.convert.weights import write_safetensors
 from keras_mt.files import check_new, new_folder
 from keras_mt.models import Transformer
@@ -40,7 +41,7 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
     Raises:
         FileExistsError: If the folder exists.
         ValueError: If MarianMT does not support something in the model or in the search, which the
-            message names, or the translator is an ensemble.
+            message names, or the translator is an ensemble or has a shortlist.
 
     Example:
 
@@ -55,6 +56,7 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
             "Only a Transformer with a Tokenizer can be written as a MarianMT. "
             f"Received: {type(model).__name__} and {type(tokenizer).__name__}"
         )
+    check_no_shortlist(translator, "MarianMT")
     options = translator.options
     for name, value in {"temperature": None, "patience": 1}.items():
         if getattr(options, name) != value:

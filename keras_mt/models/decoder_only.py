@@ -229,9 +229,11 @@ class DecoderOnly(Seq2Seq, keras.Model):
         position: int | Tensor,
         cache: dict[str, Any],
         mask: Tensor | None = None,
-        project: Callable | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """See `Seq2Seq.decode_step`; the logits are float32, and `project` is for `shortlisted`."""
+        """See `Seq2Seq.decode_step`; the logits are float32."""
+        return self._step(tokens, position, cache, mask, project=self._project)
+
+    def _step(self, tokens, position, cache, mask=None, *, project):
         rows, beams = ops.shape(tokens)
         source_length = ops.shape(cache["mask"])[1]
         if mask is None:
@@ -247,7 +249,7 @@ class DecoderOnly(Seq2Seq, keras.Model):
                 hidden, caches[0], mask, positions=place, beginning=caches[1]
             )
             grown.append(block_cache)
-        logits = (project or self._project)(self.final_norm(hidden))
+        logits = project(self.final_norm(hidden))
         logits = ops.reshape(logits, (rows, beams, logits.shape[-1] or -1))
         return logits, {**cache, "target": grown}
 
@@ -255,8 +257,13 @@ class DecoderOnly(Seq2Seq, keras.Model):
         return self.embedding(states, reverse=True)
 
     def shortlisted(self, tokens: Tensor) -> Callable[..., tuple[Tensor, dict[str, Any]]]:
-        """See `Seq2Seq.shortlisted`; the weights of the tokens are selected once."""
-        return functools.partial(self.decode_step, project=self.embedding.projection(tokens))
+        """See `Seq2Seq.shortlisted`; the weights of the tokens are selected once.
+
+        Not so in a subclass with a `decode_step` of its own, which is selected from.
+        """
+        if type(self).decode_step is not DecoderOnly.decode_step:
+            return super().shortlisted(tokens)
+        return functools.partial(self._step, project=self.embedding.projection(tokens))
 
     def for_inference(self, dtype: str = "float32") -> Self:
         """A copy in another dtype, whose output projection has a kernel of its own."""

@@ -117,8 +117,8 @@ class Seq2Seq(Configured):
             A function like `decode_step`, with logits `[batch, beams, count]`.
         """
 
-        def step(*arguments):
-            logits, cache = self.decode_step(*arguments)
+        def step(last, position, cache, mask=None):
+            logits, cache = self.decode_step(last, position, cache, mask)
             return ops.take(logits, tokens, axis=-1), cache
 
         return step

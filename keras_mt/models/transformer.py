@@ -292,9 +292,11 @@ class Transformer(Seq2Seq, keras.Model):
         position: int | Tensor,
         cache: dict[str, Any],
         mask: Tensor | None = None,
-        project: Callable | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """See `Seq2Seq.decode_step`; the logits are float32, and `project` is for `shortlisted`."""
+        """See `Seq2Seq.decode_step`; the logits are float32."""
+        return self._step(tokens, position, cache, mask, project=self._project)
+
+    def _step(self, tokens, position, cache, mask=None, *, project):
         hidden = self.target_embedding(tokens, positions=position)
         # [batch * beams, d_model]: matrix products are fused with their bias and ReLU.
         hidden = ops.reshape(hidden, (-1, self.d_model))
@@ -306,7 +308,7 @@ class Transformer(Seq2Seq, keras.Model):
                 hidden, caches[0], mask, caches[1], cache["memory_mask"], position
             )
             grown.append(block_cache)
-        logits = (project or self._project)(_in_turn(hidden, self.decoder_norm))
+        logits = project(_in_turn(hidden, self.decoder_norm))
         logits = ops.reshape(logits, (*ops.shape(tokens), logits.shape[-1] or -1))
         return logits, {**cache, "target": grown}
 
@@ -314,8 +316,13 @@ class Transformer(Seq2Seq, keras.Model):
         return self.target_embedding(states, reverse=True)
 
     def shortlisted(self, tokens: Tensor) -> Callable[..., tuple[Tensor, dict[str, Any]]]:
-        """See `Seq2Seq.shortlisted`; the weights of the tokens are selected once."""
-        return functools.partial(self.decode_step, project=self.target_embedding.projection(tokens))
+        """See `Seq2Seq.shortlisted`; the weights of the tokens are selected once.
+
+        Not so in a subclass with a `decode_step` of its own, which is selected from.
+        """
+        if type(self).decode_step is not Transformer.decode_step:
+            return super().shortlisted(tokens)
+        return functools.partial(self._step, project=self.target_embedding.projection(tokens))
 
     def attention(self, source: Tensor, target: Tensor) -> Tensor:
         """The cross-attention of the last decoder block that has one, averaged over its heads.

@@ -82,13 +82,14 @@ def export(
     card = {**server.card(translator, directory), "options": options, **(card or {})}
     models = [model.for_inference(dtype) for model in translator.models]
     variables = [variable for model in models for variable in model.variables]
+    if translator.shortlist is not None:
+        variables += translator.shortlist.variables
     functions = _signatures(translator, models, max_beam_size, confidence)
     if freeze:
         functions["serving_default"] = _frozen(functions["serving_default"], variables)
     module = tf.Module()
     module.variables_ = [variable.value for variable in variables]
     module.tokenizer = translator.tokenizer
-    module.shortlist_ = translator.shortlist and translator.shortlist.variables
     directory.parent.mkdir(parents=True, exist_ok=True)
     # The temporary name is not a number, so a server that watches the folder ignores it.
     with written_whole(directory) as temporary:

@@ -301,14 +301,21 @@ class TranslationGraph:
         """The rows' languages, unknown ones replaced, and which rows had one (None without any)."""
         if not languages:
             return (), None
-        some, *_ = codes = list(self.tokenizer.languages)
+        sides = [list(self.tokenizer.languages)] * 2
+        if self.shortlist is not None:
+            sides = [[code] for code in self.shortlist.languages]
         filled = [
             tf.where(given == "", default, given)
             for given, default in zip(languages, self._defaults, strict=True)
         ]
-        known = [tf.reduce_any(given[:, None] == codes, axis=1) for given in filled]
+        known = [
+            tf.reduce_any(given[:, None] == codes, axis=1)
+            for given, codes in zip(filled, sides, strict=True)
+        ]
         known = known[0] & known[1]
-        return tuple(tf.where(known, given, some) for given in filled), ~known
+        some = [codes[0] for codes in sides]
+        filled = [tf.where(known, *each) for each in zip(filled, some, strict=True)]
+        return tuple(filled), ~known
 
     def _segments(self, text):
         """The segments of string `[batch]`: lines, cut into sentences if asked for or too long."""

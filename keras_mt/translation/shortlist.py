@@ -4,7 +4,9 @@ import math
 import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
+from zipfile import BadZipFile
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -12,11 +14,12 @@ from keras_mt.data.encoded import EncodedPairs
 from keras_mt.files import written_whole
 from keras_mt.layers.validation import check_positive
 from keras_mt.models import Seq2Seq
+from keras_mt.options import check_language
 from keras_mt.text import BaseTokenizer
 
-# The most pairs of a source and a target token, in all sentences, that a table is learned from: a
-# gigabyte of memory.
-_MOST_CELLS = 2**25
+# A table is learned from no more sentence pairs, of no longer sides, and no more pairs of a source
+# and a target token: a gigabyte of memory.
+_MOST_PAIRS, _LONGEST, _MOST_CELLS = 200_000, 256, 2**24
 _ITERATIONS = 5
 
 
@@ -26,7 +29,7 @@ class Vocabulary(NamedTuple):
     Attributes:
         ids: int32 `[count]`: the id at each index.
         indices: int32 `[target_vocab_size]`: the index of each id; 0 for one that is not there.
-        allowed: Boolean `[rows, count]`: which tokens each row may generate.
+        allowed: Boolean `[rows, count]`: which tokens each row's probabilities are over.
     """
 
     ids: tf.Tensor
@@ -38,6 +41,10 @@ class ShortlistedModel:
     """What a search asks of a model, with indices in a batch's `Vocabulary` for tokens.
 
     A row's probabilities are over its own tokens, so that they do not depend on the other rows.
+
+    Args:
+        model: The model.
+        vocabulary: The `Vocabulary` of the batch that is searched.
     """
 
     def __init__(self, model: Seq2Seq, vocabulary: Vocabulary):
@@ -73,6 +80,15 @@ class Shortlist:
         table: Integers `[source_vocab_size, count]`: target ids for each source id; -1 for none.
         always: Integers `[n]`: target ids for all sources.
         fingerprint: The `fingerprint` of the tokenizer that the ids belong to.
+        languages: The codes of the source's and the target's language, for a tokenizer with
+            languages; else empty.
+
+    Attributes:
+        table, always, fingerprint, languages: The arguments, as NumPy arrays, str and tuple.
+        variables: The Keras variables that hold table and `always` in a graph.
+
+    Raises:
+        ValueError: If the arrays are not integers of these ranks, or `always` has a negative id.
 
     Reference:
         Jean et al. 2015, On Using Very Large Target Vocabulary for Neural Machine Translation,
@@ -80,22 +96,33 @@ class Shortlist:
 
     Example:
 
-    >>> pairs = keras_mt.data.load_corpus("phrasebook", "pt", "en", "train")
-    >>> tokenizer = keras_mt.Tokenizer.train(pairs.take(500), vocab_size=500)
-    >>> shortlist = Shortlist.learn(pairs.take(500), tokenizer, size=20)
+    >>> from keras_mt.data import load_corpus
+    >>> from keras_mt.text import Tokenizer
+    >>> pairs = load_corpus("phrasebook", "pt", "en", "train").take(500)
+    >>> texts = [text for pair in pairs.as_numpy_iterator() for text in pair]
+    >>> shortlist = Shortlist.learn(pairs, Tokenizer.train(texts, vocab_size=400), size=20)
     >>> shortlist.table.shape
-    (500, 20)
+    (400, 21)
     """
 
-    def __init__(self, table: np.ndarray, always: np.ndarray, fingerprint: str):
-        self.table = np.asarray(table, np.int32)
-        self.always = np.asarray(always, np.int32)
+    def __init__(
+        self,
+        table: np.ndarray,
+        always: np.ndarray,
+        fingerprint: str,
+        languages: Sequence[str] = (),
+    ):
+        self.table = _integers("table", table, rank=2)
+        self.always = _integers("always", always, rank=1)
+        if self.always.size and self.always.min() < 0:
+            raise ValueError("always must hold ids, at least 0. Received: a negative one")
         self.fingerprint = str(fingerprint)
-        # Variables, so that the signatures of an export share them.
-        with tf.init_scope():
-            self._table = tf.Variable(self.table, trainable=False, name="shortlist")
-            self._always = tf.Variable(self.always, trainable=False, name="shortlist_always")
-        self.variables = [self._table, self._always]
+        self.languages = tuple(map(str, languages))
+        # The signatures of an export share variables, and `freeze` makes constants of them.
+        self._table, self._always = self.variables = [
+            keras.Variable(values, trainable=False, dtype="int32", name=f"shortlist_{name}")
+            for name, values in (("table", self.table), ("always", self.always))
+        ]
 
     @classmethod
     def learn(
@@ -112,44 +139,56 @@ class Shortlist:
         iterations. A source token that is also a target token may always be copied.
 
         Args:
-            pairs: `tf.data.Dataset` of pairs of strings. Of a long one, as many of its first pairs
-                are used as fit into a gigabyte: some 80,000 of 20 tokens a side.
+            pairs: `tf.data.Dataset` of pairs of strings. Of a long one, its first pairs are used
+                that fit into a gigabyte of memory: some 40,000 of 20 tokens a side. Pairs with a
+                side of more than 256 tokens are left out.
             tokenizer: The model's tokenizer.
-            size: Number of target tokens for each source token, the most probable ones.
+            size: Number of learned target tokens for each source token, the most probable ones.
             frequent: Number of the most frequent target tokens, which are always there.
             languages: For a tokenizer with languages, the codes of the source's and the target's.
 
-        Raises:
-            ValueError: If a number is not a positive int, or there are no pairs.
+        Returns:
+            A `Shortlist` whose table has `1 + size` columns; the first is the copy.
 
-        Reference:
-            Brown et al. 1993, The Mathematics of Statistical Machine Translation, section 4
-            (https://aclanthology.org/J93-2003).
+        Raises:
+            ValueError: If a number is not a positive int, a language is unknown or missing, or
+                there are no pairs.
         """
         check_positive(size=size, frequent=frequent)
-        encoded = EncodedPairs(pairs, tokenizer, languages=languages)
-        cells = np.cumsum(np.prod(encoded.lengths.astype(np.int64), axis=1))
-        index = np.arange(max(np.searchsorted(cells, _MOST_CELLS), min(len(encoded), 1)))
+        for name, code in zip(
+            ("source_language", "target_language"), languages or (None, None), strict=True
+        ):
+            check_language(name, code, tokenizer.languages)
+        encoded = EncodedPairs(pairs.take(_MOST_PAIRS), tokenizer, languages=languages)
+        index = np.flatnonzero(encoded.lengths.max(axis=1, initial=0) <= _LONGEST)
+        cells = np.cumsum(np.prod(encoded.lengths[index], axis=1, dtype=np.int64))
+        index = index[cells <= _MOST_CELLS]
         if not len(index):
             raise ValueError("A shortlist is learned from sentence pairs. Received: none")
         sources, targets = (encoded.side(side, index) for side in (0, 1))
-        table = np.full((tokenizer.source_vocab_size, size), -1, np.int32)
-        _fill(table[:, 1:], *_model_1(sources, targets, tokenizer.target_vocab_size))
+        table = np.full((tokenizer.source_vocab_size, 1 + size), -1, np.int32)
         table[:, 0] = _copies(tokenizer)
+        _fill(table[:, 1:], *_model_1(sources, targets, tokenizer.target_vocab_size))
         counts = np.bincount(np.concatenate(targets), minlength=tokenizer.target_vocab_size)
         always = np.argsort(-counts, kind="stable")[:frequent]
-        return cls(table, always[counts[always] > 0], tokenizer.fingerprint)
+        return cls(table, always[counts[always] > 0], tokenizer.fingerprint, languages)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes a `.npz` file."""
+        """Writes a file in NumPy's `.npz` format, whatever its name.
+
+        Args:
+            path: The file.
+        """
+        names = "table", "always", "fingerprint", "languages"
         with written_whole(path) as temporary, open(temporary, "wb") as file:
-            np.savez_compressed(
-                file, table=self.table, always=self.always, fingerprint=self.fingerprint
-            )
+            np.savez_compressed(file, **{name: getattr(self, name) for name in names})
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Self:
         """Reads what `save` wrote.
+
+        Args:
+            path: The file.
 
         Raises:
             FileNotFoundError: If the file is missing.
@@ -157,20 +196,44 @@ class Shortlist:
         """
         try:
             with np.load(path, allow_pickle=False) as file:
-                return cls(*(file[name] for name in ("table", "always", "fingerprint")))
+                names = "table", "always", "fingerprint", "languages"
+                return cls(*(file[name] for name in names))
         except FileNotFoundError:
             raise
-        except Exception as error:
+        except (ValueError, TypeError, AttributeError, KeyError, OSError, EOFError, BadZipFile):
             raise ValueError(
-                f"{path} is not a shortlist, which `keras-mt shortlist` writes: {error}"
+                f"{path} is not a shortlist, or damaged: write one with `keras-mt shortlist`."
             ) from None
 
-    def check_fits(self, tokenizer: BaseTokenizer) -> None:
-        """Raises ValueError if the shortlist was learned with another tokenizer."""
-        if self.fingerprint != tokenizer.fingerprint:
+    def check_fits(
+        self,
+        tokenizer: BaseTokenizer,
+        source_language: str | None = None,
+        target_language: str | None = None,
+    ) -> None:
+        """Raises ValueError if the shortlist is of another tokenizer or other languages.
+
+        Args:
+            tokenizer: The translator's tokenizer.
+            source_language, target_language: The codes of the languages that it is used for.
+        """
+        given = [code for code in (source_language, target_language) if code is not None]
+        sizes = tokenizer.source_vocab_size, tokenizer.target_vocab_size
+        most = max(self.table.max(initial=0), self.always.max(initial=0))
+        if self.fingerprint != tokenizer.fingerprint or len(self.table) != sizes[0]:
             raise ValueError(
                 "The shortlist was learned with another tokenizer: learn it anew with "
                 "`keras-mt shortlist`."
+            )
+        if most >= sizes[1]:
+            raise ValueError(
+                f"The shortlist's ids must be below {sizes[1]}, the target's vocabulary. "
+                f"Received: {most}"
+            )
+        if list(self.languages) != given:
+            raise ValueError(
+                f"The shortlist was learned for {' to '.join(self.languages) or 'no languages'}, "
+                f"and not for {' to '.join(given) or 'none'}: learn one with `keras-mt shortlist`."
             )
 
     def vocabulary(
@@ -179,19 +242,23 @@ class Shortlist:
         """The tokens that the translations of a batch may hold.
 
         Args:
-            source: int32 `[rows, length]`.
-            special: Ids that come first, in this order, and that every row may generate.
+            source: int32 `[rows, length]`; padding of a row adds nothing to it if the table has
+                nothing for the padding but itself, as a learned one.
+            special: Ids that come first, in this order, and count in every row's probabilities.
             size: Number of all target tokens.
             more: int32 `[rows, n]`: further ids of each row, such as a prefix's.
+
+        Returns:
+            A `Vocabulary`.
         """
         rows = tf.shape(source)[0]
-        chosen = tf.gather(self._table, source)
-        chosen = tf.reshape(chosen, (rows, -1))
+        table, always = (variable.value for variable in self.variables)
+        chosen = tf.reshape(tf.gather(table, source), (rows, -1))
         chosen = chosen if more is None else tf.concat([chosen, more], axis=1)
         chosen = tf.where(chosen < 0, special[0], chosen)
-        common = tf.concat([special, self._always], axis=0)
-        tokens, _ = tf.unique(tf.concat([tf.reshape(chosen, (-1,)), common], axis=0))
-        there = tf.scatter_nd(tokens[:, None], tf.ones_like(tokens, tf.bool), (size,))
+        common = tf.concat([special, always], axis=0)
+        tokens = tf.concat([tf.reshape(chosen, (-1,)), common], axis=0)
+        there = _marked(tokens[:, None], (size,))
         there = tf.tensor_scatter_nd_update(
             there, [[i] for i in special], tf.zeros(len(special), tf.bool)
         )
@@ -200,10 +267,25 @@ class Shortlist:
         indices = tf.scatter_nd(ids[:, None], tf.range(count), (size,))
         row = tf.broadcast_to(tf.range(rows)[:, None], tf.shape(chosen))
         places = tf.reshape(tf.stack([row, tf.gather(indices, chosen)], axis=-1), (-1, 2))
-        own = tf.scatter_nd(places, tf.ones_like(places[:, 0], tf.bool), (rows, count))
-        common = tf.gather(indices, common)[:, None]
-        common = tf.scatter_nd(common, tf.ones_like(common[:, 0], tf.bool), (count,))
-        return Vocabulary(ids, indices, own | common)
+        own = _marked(places, (rows, count))
+        return Vocabulary(
+            ids, indices, own | _marked(tf.gather(indices, common)[:, None], (count,))
+        )
+
+
+def _integers(name, values, rank):
+    values = np.asarray(values)
+    if values.ndim != rank or not (values.dtype.kind in "iu" or values.size == 0):
+        raise ValueError(
+            f"{name} must be integers of rank {rank}. "
+            f"Received: {values.dtype} of shape {values.shape}"
+        )
+    return values.astype(np.int32)
+
+
+def _marked(places, shape):
+    """Booleans of a shape, true at the places `[n, rank]`."""
+    return tf.scatter_nd(places, tf.ones_like(places[:, 0], tf.bool), shape)
 
 
 def _model_1(sources, targets, target_vocab_size):
@@ -211,6 +293,10 @@ def _model_1(sources, targets, target_vocab_size):
 
     Returns:
         Arrays of the source tokens, in ascending order, the target tokens, and the probabilities.
+
+    Reference:
+        Brown et al. 1993, The Mathematics of Statistical Machine Translation, section 4
+        (https://aclanthology.org/J93-2003).
     """
     # A cell is a target's token with one of its source's tokens; a token's cells are adjacent.
     keys = [

@@ -85,7 +85,8 @@ class Translator(BaseTranslator):
             The tokenizer's `languages` lists the codes.
         shortlist: A `Shortlist` of the tokens that translations may hold, which saves the logits of
             all others; None for no such limit. Scores and alignments of given translations are
-            computed without it. It does not go with a `temperature`.
+            computed without it. It does not go with a `temperature`, and leaves a model of
+            several languages only the pair that it was learned for.
         **options: The other fields of `keras_mt.decoding.SearchOptions`: `early_stopping`,
             `patience` and `force_end`; `repetition_penalty`, `no_repeat_ngram_size` and
             `renormalize`; `temperature`, `top_k`, `top_p` and `seed` for sampling.
@@ -143,7 +144,12 @@ class Translator(BaseTranslator):
         self.split_sentences = bool(split_sentences)
         self.shortlist = shortlist
         if shortlist is not None:
-            shortlist.check_fits(tokenizer)
+            if not isinstance(shortlist, Shortlist):
+                raise ValueError(
+                    "shortlist must be a Shortlist, such as from Shortlist.load. "
+                    f"Received: {shortlist!r}"
+                )
+            shortlist.check_fits(tokenizer, source_language, target_language)
             if self.options.samples:
                 raise ValueError(
                     "A shortlist does not go with sampling: leave temperature out. "
@@ -152,7 +158,8 @@ class Translator(BaseTranslator):
         for model in self.models:
             _check_fits(built(model), tokenizer)
         self.card: dict[str, Any] = {}
-        self._set_languages(tokenizer.languages, source_language, target_language)
+        codes = tokenizer.languages if shortlist is None else shortlist.languages
+        self._set_languages(codes, source_language, target_language)
         self._graph = TranslationGraph(
             self.models,
             tokenizer,
@@ -274,7 +281,12 @@ class Translator(BaseTranslator):
                     "translated one by one: give what the first begins with, and translate the "
                     "others by themselves."
                 )
-        return super()._why_none(i, prefixes)
+        why = super()._why_none(i, prefixes)
+        if self.shortlist is not None:
+            why += (
+                " Or does its shortlist leave nothing to go on with? Learn one of a greater size."
+            )
+        return why
 
     def hypotheses(
         self,

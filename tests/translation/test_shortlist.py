@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from click.testing import CliRunner
-from letters import Letters, Marked
-from test_seam import MAKERS, MAX_LENGTH, by_brute_force, decoder_only, sharpened
+from letters import Letters, Marked, Tongues
+from test_seam import MAKERS, MAX_LENGTH, by_brute_force, decoder_only, sharpened, transformer
 
-from keras_mt import Translator
+from keras_mt import Transformer, Translator
 from keras_mt.cli import main
-from keras_mt.convert import to_ctranslate2
+from keras_mt.convert import to_ctranslate2, to_huggingface
 from keras_mt.data import load_corpus, phrasebook
 from keras_mt.serving import ExportedTranslator
 from keras_mt.translation import Shortlist
@@ -35,12 +35,18 @@ def allowed(*rows):
 ONLY = allowed([], [A, C], [B], [A], [D, B], [])  # a: a or c, b: b, c: a, d: d or b
 
 
-@pytest.mark.parametrize("name", ["variants", "recurrent", "decoder_only"])
-@pytest.mark.parametrize("tokenizer", [Letters(), Marked()], ids=["letters", "marked"])
+@pytest.mark.parametrize(
+    ("name", "tokenizer"),
+    [
+        ("variants", Letters()),
+        ("variants", Marked()),
+        ("recurrent", Marked()),
+        ("decoder_only", Letters()),
+    ],
+    ids=["variants", "forced", "recurrent", "decoder-only"],
+)
 def test_it_is_brute_force_over_the_tokens_that_are_allowed(name, tokenizer, eager):
     """The probabilities are those of a model whose other logits are -inf."""
-    if name == "decoder_only" and isinstance(tokenizer, Marked):
-        return
     model = sharpened({**MAKERS, "decoder_only": decoder_only}[name](tokenizer), tokenizer)
     wide = {"beam_size": 4**MAX_LENGTH, "n_best": 3, "max_length": MAX_LENGTH}
     translator = Translator(model, tokenizer, **wide, shortlist=ONLY)
@@ -120,7 +126,7 @@ def test_model_1_finds_a_dictionary():
     lines = ["".join(random.permutation(list("abcd"))[: random.integers(1, 4)]) for _ in range(200)]
     pairs = [(line, "".join(words[c] for c in random.permutation(list(line)))) for line in lines]
     pairs = tf.data.Dataset.from_tensor_slices(tuple(map(list, zip(*pairs, strict=True))))
-    found = Shortlist.learn(pairs, Letters(), size=2, frequent=1)
+    found = Shortlist.learn(pairs, Letters(), size=1, frequent=1)
     assert found.table[1:5].tolist() == [[A, D], [B, C], [C, B], [D, A]]  # Itself, and its word.
     assert found.always.tolist() == [0]
 
@@ -166,6 +172,8 @@ def test_most_translations_stay_and_the_export_gives_the_same(
         exported = ExportedTranslator(tmp_path / f"{freeze:d}")
         assert exported(sources) == short(sources)
         assert exported.card["options"]["shortlist"] is True
+        # Frozen, it would otherwise restore all weights besides.
+        assert bool(exported.signatures["serving_default"].variables) is not freeze
 
 
 def test_ctranslate2_finds_the_same_with_it(load, learned, tmp_path):
@@ -196,9 +204,19 @@ def test_a_file_of_another_tokenizer_or_kind_is_refused(learned, load, run_dir, 
     again = Shortlist.load(path)
     np.testing.assert_array_equal(again.table, learned.table)
     np.testing.assert_array_equal(again.always, learned.always)
-    other = sharpened(MAKERS["variants"](Letters()), Letters())
-    with pytest.raises(ValueError, match="another tokenizer"):
-        Translator(other, Letters(), shortlist=again)
+    other, fits = sharpened(MAKERS["variants"](Letters()), Letters()), Letters().fingerprint
+    for shortlist, message in (
+        (again, "another tokenizer"),
+        (str(path), "such as from Shortlist.load"),
+        (Shortlist([[A]] * 7, [], fits), "another tokenizer"),
+        (Shortlist([[6]] * 6, [], fits), "below 6"),
+        (Shortlist([[A]] * 6, [], fits, ("xx", "yy")), "xx to yy, and not for none"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Translator(other, Letters(), shortlist=shortlist)
+    for arguments in (([A], []), ([[A]], [-1]), ([[0.5]], [])):
+        with pytest.raises(ValueError, match="must"):
+            Shortlist(*arguments, fits)
     with pytest.raises(ValueError, match="leave temperature out"):
         load().with_options(shortlist=again, temperature=1.0)
     path.write_bytes(path.read_bytes()[:-100])
@@ -207,13 +225,45 @@ def test_a_file_of_another_tokenizer_or_kind_is_refused(learned, load, run_dir, 
     assert result.exit_code and "short is not a shortlist" in result.output
 
 
+def test_of_several_languages_it_is_for_one_pair(eager):
+    tokenizer = Tongues()
+    pairs = tf.data.Dataset.from_tensors((["ab"], ["cd"])).unbatch()
+    with pytest.raises(ValueError, match="source_language must be given"):
+        Shortlist.learn(pairs, tokenizer)
+    found = Shortlist.learn(pairs, tokenizer, languages=("xx", "yy"))
+    model = sharpened(MAKERS["variants"](tokenizer), tokenizer)
+    with pytest.raises(ValueError, match="xx to yy, and not for yy to xx"):
+        Translator(model, tokenizer, source_language="yy", target_language="xx", shortlist=found)
+    codes = {"source_language": "xx", "target_language": "yy"}
+    translator = Translator(model, tokenizer, **codes, max_length=6, shortlist=found)
+    assert set(translator("ab")) <= set("abcd")
+    with pytest.raises(ValueError, match="target_language must be a code"):
+        translator("ab", target_language="zz")
+    texts, given = tf.constant(["ab", "ab"]), tf.constant(["yy", "xx"])
+    alone = translator(texts, target_language=given)  # Of a tensor, the row alone is refused.
+    assert alone.numpy().tolist() == [[translator("ab").encode()], [b""]]
+
+
+def test_a_model_with_a_step_of_its_own_keeps_it(eager):
+    class Backwards(Transformer):
+        def decode_step(self, tokens, position, cache, mask=None):
+            logits, cache = super().decode_step(tokens, position, cache, mask)
+            return logits[..., ::-1], cache
+
+    tokenizer = Letters()
+    model = sharpened(transformer(tokenizer, Backwards), tokenizer)
+    everything = Shortlist([[A, B, C, D]] * 6, [], tokenizer.fingerprint)
+    plain = Translator(model, tokenizer, max_length=6)
+    assert plain.with_options(shortlist=everything)(["ab", "d"]) == plain(["ab", "d"])
+
+
 def test_the_command_learns_one_and_the_others_take_it(run_dir, load, tmp_path):
     path, pairs = str(tmp_path / "short"), ["--data", "phrasebook", "--source", "pt"]
     arguments = ["shortlist", str(run_dir), path, *pairs, "--target", "en", "--size", "30"]
     result = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     found = Shortlist.load(path)
-    assert found.table.shape == (load().tokenizer.vocab_size, 30) and len(found.always) == 200
+    assert found.table.shape == (load().tokenizer.vocab_size, 31) and len(found.always) == 200
     result = CliRunner().invoke(main, arguments)
     assert "exists and is not overwritten" in result.output
     arguments = ["translate", str(run_dir), "--shortlist", path]
@@ -222,4 +272,6 @@ def test_the_command_learns_one_and_the_others_take_it(run_dir, load, tmp_path):
     assert result.output.splitlines()[-1] == expected
     arguments = ["export", str(run_dir), str(tmp_path / "x"), "--shortlist", path]
     result = CliRunner().invoke(main, [*arguments, "--format", "onnx"])
-    assert "--format onnx takes no --shortlist" in result.output
+    assert "ONNX takes no shortlist" in result.output
+    with pytest.raises(ValueError, match="MarianMT takes no shortlist"):
+        to_huggingface(load().with_options(shortlist=found), tmp_path / "marian")
