@@ -563,12 +563,11 @@ def shortlist(run_dir, output, data, source, target, size, frequent, architectur
     """Learn which target tokens each source token may become, from a corpus.
 
     It is learned by word alignment from the first pairs of the training split (40,000 of 20 tokens
-    a side, more of shorter ones), and written to the file OUTPUT. With `--shortlist OUTPUT` a
-    search computes only the logits of these tokens.
+    a side, more of shorter ones), and written to the file OUTPUT. With `--shortlist OUTPUT`,
+    `translate`, `evaluate`, `compare` and `export` compute only the logits of these tokens.
 
     \b
     keras-mt shortlist runs/en_de en_de.shortlist --data my_corpus --source en --target de
-    keras-mt export runs/en_de saved_models/en_de/1 --shortlist en_de.shortlist
     """
     from keras_mt.data import load_corpus
     from keras_mt.files import check_new

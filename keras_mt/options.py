@@ -129,9 +129,10 @@ def documented(thing: _Thing, options: type | None = None) -> _Thing:
         shown = field.metadata["shown"]
         text = field.metadata["help"] + (f" None: {shown}." if shown else "")
         lines += textwrap.wrap(
-            f"{field.name}: {text}", 96, initial_indent=" " * 8, subsequent_indent=" " * 12
+            f"{field.name}: {text}", 92, initial_indent=" " * 4, subsequent_indent=" " * 8
         )
-    thing.__doc__ = thing.__doc__.replace("        {options}", "\n".join(lines))
+    # Python 3.13 has removed the indentation already.
+    thing.__doc__ = inspect.cleandoc(thing.__doc__).replace("    {options}", "\n".join(lines))
     return thing
 
 

@@ -26,13 +26,13 @@ def test_python_and_the_command_have_every_option_of_the_declaration():
         assert parameters[field.name].default == field.default
         help, words = of_command("train")[field.name].help, field.metadata["help"]
         assert help.startswith(words) and (field.default is False or "[default: " in help)
-        assert f"\n        {field.name}: " in train.__doc__
+        assert f"\n    {field.name}: " in train.__doc__
         assert words.split(".")[0] in " ".join(train.__doc__.split())
     searches = {field.name for field in dataclasses.fields(TranslationOptions)}
     for name in ("translate", "evaluate", "export"):
         assert searches <= set(of_command(name))
     for name in ("top_p", "no_repeat_ngram_size"):
-        assert f"\n        {name}: " in SearchOptions.__doc__
+        assert f"\n    {name}: " in SearchOptions.__doc__
 
 
 def test_the_command_gives_a_search_what_python_does():
