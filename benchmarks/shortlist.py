@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import harness
 
 BEAM_SIZE, SOURCE_LENGTH, TARGET_LENGTH, BATCHES = 4, 20, 40, (32, 1)
+BASE = {"num_layers": 6, "d_model": 512, "num_heads": 8, "d_ff": 2048}
 SPECIAL = {"padding_id": 0, "bos_id": 2, "eos_id": 3}
 
 
@@ -60,7 +61,7 @@ def measure(vocab_size, rounds):
         return random.choice(ranks, shape, p=law / law.sum()).astype("int32")
 
     keras.utils.set_random_seed(0)
-    model = Transformer(vocab_size, num_layers=6, d_model=512, num_heads=8, d_ff=2048)
+    model = Transformer(vocab_size, **BASE)
     model = model.for_inference("bfloat16")
     shortlist = Shortlist(tokens(vocab_size, 50), np.arange(4, 204), "")
 
@@ -79,7 +80,7 @@ def measure(vocab_size, rounds):
                 **SPECIAL,
             ).tokens
 
-        scope = Frozen(model.variables, "freeze", "")
+        scope = Frozen([*model.variables, *shortlist.variables], "freeze", "")
 
         def frozen(source):
             with scope:

@@ -97,3 +97,13 @@ def test_tables_of_the_lines(decode, tmp_path):
         "| best/best | **2.00** (keras_mt-float32 over ctranslate2-int8) "
         "| **0.08** (keras_mt-float32 over ctranslate2-int8) |",
     ]
+
+
+@pytest.mark.long
+def test_a_shortlist_is_measured_at_each_batch_size(decode, monkeypatch):
+    shortlist = importlib.import_module("shortlist")
+    sizes = {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16}
+    monkeypatch.setattr(shortlist, "BASE", sizes)
+    lines = list(shortlist.measure(vocab_size=900, rounds=1))
+    assert [line["workload"] for line in lines] == ["base-b32", "base-b1"]
+    assert all(204 < line["shortlist"] <= 900 and line["value"] > 0 for line in lines)
