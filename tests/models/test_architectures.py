@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from backends import check_quantized, numpy
 from conftest import ROOT
-from elsewhere import INPUTS, decoded
+from elsewhere import INPUTS, SOURCE, TARGET, decoded
 
 from keras_mt.models import ARCHITECTURES, built
 
@@ -32,6 +32,25 @@ def test_step_by_step_equals_the_whole_sequence(name):
     np.testing.assert_allclose(decoded(model), numpy(model(INPUTS)), atol=1e-5)
 
 
+def check_shortlisted(model):
+    """Its logits are those that are chosen from all."""
+    tokens, first, cache = np.array([7, 0, 3, 19]), TARGET[:, :1], model.start_decoding(SOURCE)
+    logits, _ = model.decode_step(first, 0, cache)
+    chosen, after = model.shortlisted(tokens)(first, 0, cache)
+    np.testing.assert_allclose(numpy(chosen), numpy(logits)[..., tokens], atol=1e-5)
+    model.decode_step(TARGET[:, 1:2], 1, after)  # The cache is like that of `decode_step`.
+
+
+@every_architecture
+def test_a_shortlist_gives_the_logits_of_its_tokens(name):
+    model = small(name)
+    for weight in model.weights:
+        if "logits_bias" in weight.path:
+            weight.assign(np.linspace(-1, 1, 20))
+    check_shortlisted(model)
+    check_shortlisted(model.for_inference())  # With a kernel of its own.
+
+
 @pytest.mark.usefixtures("quantizing")
 @every_architecture
 def test_int8_computes_the_same_to_its_rounding(name, tmp_path):
@@ -40,6 +59,7 @@ def test_int8_computes_the_same_to_its_rounding(name, tmp_path):
     logits = numpy(model(INPUTS))
     for each in (model, loaded):
         assert np.abs(decoded(each) - logits).max() < 0.1 * logits.std()
+        check_shortlisted(each)
         with pytest.raises(ValueError, match="quantized"):
             each.for_inference("bfloat16")
 
