@@ -557,9 +557,8 @@ def import_(directory, run_dir):
     show_default=True,
     help="Number of the most frequent target tokens, which are always there.",
 )
-@_architecture_option
 @_options(LanguageOptions)
-def shortlist(run_dir, output, data, source, target, size, frequent, architecture, **languages):
+def shortlist(run_dir, output, data, source, target, size, frequent, **languages):
     """Learn which target tokens each source token may become, from a corpus.
 
     It is learned by word alignment from the first pairs of the training split (40,000 of 20 tokens
@@ -571,15 +570,18 @@ def shortlist(run_dir, output, data, source, target, size, frequent, architectur
     """
     from keras_mt.data import load_corpus
     from keras_mt.files import check_new
+    from keras_mt.run_folder import RunFolder
     from keras_mt.translation import Shortlist
 
     check_new(output)
     os.makedirs(os.path.dirname(output) or ".", exist_ok=True)  # Before the work.
-    translator = _ready(_load_run(run_dir, architecture=architecture, dtype=None, **languages))
+    folder = RunFolder(run_dir)
+    folder.check_finished()
+    kept = folder.config.options if folder.config else {}
+    codes = [code or kept.get(name) for name, code in languages.items()]
     pairs = load_corpus(data, source, target, "train")
-    codes = translator.source_language, translator.target_language
-    codes = codes if translator.languages else ()
-    Shortlist.learn(pairs, translator.tokenizer, size, frequent, codes).save(output)
+    found = Shortlist.learn(pairs, folder.load_tokenizer(), size, frequent, codes)
+    found.save(output)
     click.echo(f"wrote {output}")
 
 

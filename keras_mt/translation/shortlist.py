@@ -21,6 +21,7 @@ from keras_mt.text import BaseTokenizer
 # and a target token: a gigabyte of memory.
 _MOST_PAIRS, _LONGEST, _MOST_CELLS = 200_000, 256, 2**24
 _ITERATIONS = 5
+_FIELDS = "table", "always", "fingerprint", "languages"  # The constructor's arguments, in a file.
 
 
 class Vocabulary(NamedTuple):
@@ -119,7 +120,7 @@ class Shortlist:
         self.fingerprint = str(fingerprint)
         self.languages = tuple(map(str, languages))
         # The signatures of an export share variables, and `freeze` makes constants of them.
-        self._table, self._always = self.variables = [
+        self.variables = [
             keras.Variable(values, trainable=False, dtype="int32", name=f"shortlist_{name}")
             for name, values in (("table", self.table), ("always", self.always))
         ]
@@ -131,7 +132,7 @@ class Shortlist:
         tokenizer: BaseTokenizer,
         size: int = 50,
         frequent: int = 200,
-        languages: Sequence[str] = (),
+        languages: Sequence[str | None] = (),
     ) -> Self:
         """Learns a shortlist from sentence pairs, by word alignment.
 
@@ -145,7 +146,8 @@ class Shortlist:
             tokenizer: The model's tokenizer.
             size: Number of learned target tokens for each source token, the most probable ones.
             frequent: Number of the most frequent target tokens, which are always there.
-            languages: For a tokenizer with languages, the codes of the source's and the target's.
+            languages: For a tokenizer with languages, the codes of the source's and the target's;
+                else empty, or Nones.
 
         Returns:
             A `Shortlist` whose table has `1 + size` columns; the first is the copy.
@@ -159,6 +161,7 @@ class Shortlist:
             ("source_language", "target_language"), languages or (None, None), strict=True
         ):
             check_language(name, code, tokenizer.languages)
+        languages = languages if tokenizer.languages else ()
         encoded = EncodedPairs(pairs.take(_MOST_PAIRS), tokenizer, languages=languages)
         index = np.flatnonzero(encoded.lengths.max(axis=1, initial=0) <= _LONGEST)
         cells = np.cumsum(np.prod(encoded.lengths[index], axis=1, dtype=np.int64))
@@ -179,9 +182,8 @@ class Shortlist:
         Args:
             path: The file.
         """
-        names = "table", "always", "fingerprint", "languages"
         with written_whole(path) as temporary, open(temporary, "wb") as file:
-            np.savez_compressed(file, **{name: getattr(self, name) for name in names})
+            np.savez_compressed(file, **{name: getattr(self, name) for name in _FIELDS})
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Self:
@@ -196,8 +198,7 @@ class Shortlist:
         """
         try:
             with np.load(path, allow_pickle=False) as file:
-                names = "table", "always", "fingerprint", "languages"
-                return cls(*(file[name] for name in names))
+                return cls(*(file[name] for name in _FIELDS))
         except FileNotFoundError:
             raise
         except (ValueError, TypeError, AttributeError, KeyError, OSError, EOFError, BadZipFile):
