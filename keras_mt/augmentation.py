@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from random import Random
 
+from keras_mt.errors import InputError
+
 # Each kind changes a pair in one of this many epochs, and so a tenth of an epoch's pairs.
 CYCLE = 10
 
@@ -28,7 +30,7 @@ def augmentations(names: str) -> tuple[str, ...]:
     """
     kinds = [name.strip() for name in names.split(",")]
     if unknown := [kind for kind in kinds if kind not in KINDS]:
-        raise ValueError(
+        raise InputError(
             f"augment must be some of {', '.join(KINDS)}, with commas between them. "
             f"Received: {unknown[0]!r} in augment={names!r}"
         )

@@ -14,6 +14,7 @@ import time
 
 import click
 
+from keras_mt.errors import InputError
 from keras_mt.files import find_saved_model, is_run
 from keras_mt.options import (
     QUANTIZATIONS,
@@ -386,7 +387,7 @@ def evaluate(
     click.echo(_json(results))
     if failure:
         again = f" --hypotheses scores the files in {output} again." if output else ""
-        raise ValueError(f"{failure}\nThe other scores are above.{again}")
+        raise InputError(f"{failure}\nThe other scores are above.{again}")
 
 
 @main.command()
@@ -462,7 +463,7 @@ def _of_their_own(command, folder, number, system):
     names = file_name("source", 1), file_name("hypothesis", number), file_name("reference", 1)
     scores = external_scores(command, *(os.path.join(folder, name) for name in names))
     if taken := [name for name in scores if name in system]:
-        raise ValueError(
+        raise InputError(
             f"The command of --comet calls a score {taken[0]}, as evaluate does: rename it."
         )
     return scores
@@ -481,7 +482,7 @@ def _aligned_file(path, size):
     with open(path, "rb") as file:
         lines = _lines_of(file)
     if len(lines) != size:
-        raise ValueError(
+        raise InputError(
             f"{path} has {len(lines):,} lines, and the split {size:,} sentences: they must agree."
         )
     return [_one_line(line) for line in lines]
@@ -493,7 +494,7 @@ def _lines_of(file):
     lines = text.removesuffix(b"\n").split(b"\n") if text else []
     (texts,), errors = _decoded([line.removesuffix(b"\r") for line in lines])
     for number, error in errors.items():
-        raise ValueError(f"{file.name}:{number + 1} is {error}.")
+        raise InputError(f"{file.name}:{number + 1} is {error}.")
     return texts
 
 
@@ -777,7 +778,7 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, retry_lo
     _check_standard_input(*files)
     translator = _load_translator(model, search)
     if retry_loops and not hasattr(translator, "with_options"):
-        raise ValueError(
+        raise InputError(
             f"{model} was exported with fixed options: --retry-loops needs the run folder."
         )
     again = _without_loops(translator) if retry_loops else None
@@ -977,7 +978,7 @@ def _line_blocks(*files):
         lengths = [len(lines) for lines in columns]
         if min(lengths) != max(lengths):
             names = " and ".join(lines.name for lines in (first, *others))
-            raise ValueError(
+            raise InputError(
                 f"{names} must have the same number of lines: one ends after "
                 f"{number + min(lengths) - 1}."
             )
@@ -1097,7 +1098,7 @@ def _load_translator(path, search):
 
     languages = {name: search[name] for name in ("source_language", "target_language")}
     if fixed := _flags(search, languages):
-        raise ValueError(
+        raise InputError(
             f"{find_saved_model(path)} was exported with fixed options: give {fixed} to "
             "`keras-mt export`, or use the run folder."
         )
@@ -1125,9 +1126,9 @@ def _json_object(file):
     try:
         value = json.load(file)
     except ValueError as error:
-        raise ValueError(f"{file.name} is not JSON: {error}") from None
+        raise InputError(f"{file.name} is not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise ValueError(f'{file.name} must hold a JSON object, such as {{"license": "MIT"}}.')
+        raise InputError(f'{file.name} must hold a JSON object, such as {{"license": "MIT"}}.')
     return value
 
 

@@ -2,6 +2,8 @@
 
 import importlib.util
 
+from keras_mt.errors import InputError
+
 
 def require(module: str, extra: str, what: str) -> None:
     """Raises ValueError, which says how to install it, if an optional package is missing.
@@ -17,13 +19,13 @@ def require(module: str, extra: str, what: str) -> None:
     Example:
 
     >>> require("keras", "demo", "A model")
-    >>> require("no_such_package", "demo", "The page")
+    >>> require("none", "demo", "It")
     Traceback (most recent call last):
     ...
-    ValueError: The page needs no_such_package, which is not installed: pip install 'keras_mt[demo]'
+    keras_mt.errors.InputError: It needs none, which is not installed: pip install 'keras_mt[demo]'
     """
     if importlib.util.find_spec(module) is None:
-        raise ValueError(
+        raise InputError(
             f"{what} needs {module}, which is not installed: pip install 'keras_mt[{extra}]'"
         )
 

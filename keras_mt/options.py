@@ -15,6 +15,8 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from keras_mt.errors import InputError
+
 # The length of a long text to a higher power overflows float32.
 MAX_LENGTH_PENALTY = 5.0
 # How CTranslate2 can store weights, besides float32.
@@ -80,7 +82,7 @@ def checked(field: dataclasses.Field, value: Any) -> Any:
     elif kind(field) is float:
         value = _as_number(name, value)
     elif kind(field) is bool and not isinstance(value, bool):
-        raise ValueError(f"{name} must be True or False. Received: {name}={value!r}")
+        raise InputError(f"{name} must be True or False. Received: {name}={value!r}")
     bounds = [
         (f"at least {checks['least']}", checks["least"], operator.ge),
         (f"above {checks['above']}", checks["above"], operator.gt),
@@ -90,12 +92,12 @@ def checked(field: dataclasses.Field, value: Any) -> Any:
     bounds = [bound for bound in bounds if bound[1] is not None]
     if not all(fits(value, bound) for _, bound, fits in bounds):
         expected = " and ".join(words for words, *_ in bounds)
-        raise ValueError(f"{name} must be {expected}. Received: {name}={value}")
+        raise InputError(f"{name} must be {expected}. Received: {name}={value}")
     choices = checks["choices"]
     if choices is not None and value != field.default:
         choices = list(choices() if callable(choices) else choices)
         if value not in choices:
-            raise ValueError(
+            raise InputError(
                 f"{name} must be one of {', '.join(map(str, choices))}. Received: {name}={value!r}"
             )
         value = choices[choices.index(value)]  # True for 1.
@@ -107,7 +109,7 @@ def as_integer(name: str, value: Any) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise ValueError(f"{name} must be an integer. Received: {name}={value!r}") from None
+        raise InputError(f"{name} must be an integer. Received: {name}={value!r}") from None
 
 
 def _as_number(name, value):
@@ -116,9 +118,9 @@ def _as_number(name, value):
             raise TypeError
         number = float(value)
     except (TypeError, OverflowError):
-        raise ValueError(f"{name} must be a number. Received: {name}={value!r}") from None
+        raise InputError(f"{name} must be a number. Received: {name}={value!r}") from None
     if not math.isfinite(number):
-        raise ValueError(f"{name} must be finite. Received: {name}={value}")
+        raise InputError(f"{name} must be finite. Received: {name}={value}")
     return number
 
 
@@ -442,27 +444,27 @@ class TrainingOptions(LanguageOptions):
             # The dataclass is frozen.
             object.__setattr__(self, field.name, checked(field, getattr(self, field.name)))
         if self.epochs is not None and self.steps is not None:
-            raise ValueError("Give epochs or steps, not both.")
+            raise InputError("Give epochs or steps, not both.")
         if self.average > self.keep:
-            raise ValueError(
+            raise InputError(
                 f"average must be from 1 to keep. Received: average={self.average}, "
                 f"keep={self.keep}"
             )
         if self.keep_best and self.average > 1:
-            raise ValueError(
+            raise InputError(
                 "keep_best writes the weights of a single checkpoint: leave average at 1."
             )
         if self.monitor == "val_bleu" and not self.bleu_epochs:
-            raise ValueError("monitor=val_bleu needs bleu_epochs: how often to measure BLEU.")
+            raise InputError("monitor=val_bleu needs bleu_epochs: how often to measure BLEU.")
         if self.init is not None and self.tokenizer is not None:
-            raise ValueError("Give init or tokenizer, not both: init brings its own tokenizer.")
+            raise InputError("Give init or tokenizer, not both: init brings its own tokenizer.")
         if self.lora is not None and self.init is None:
-            raise ValueError(
+            raise InputError(
                 "lora needs init, the run whose model gets the adapters. "
                 f"Received: lora={self.lora}"
             )
         if self.init is not None and self.model:
-            raise ValueError("Give init or model (--set), not both: init brings its own model.")
+            raise InputError("Give init or model (--set), not both: init brings its own model.")
         self._take_from_model()
 
     def _take_from_model(self):
@@ -473,7 +475,7 @@ class TrainingOptions(LanguageOptions):
                 continue
             value, own = checked(field, model.pop(field.name)), getattr(self, field.name)
             if own not in (field.default, value):
-                raise ValueError(
+                raise InputError(
                     f"{field.name} was given twice: {own!r}, and {value!r} for the model."
                 )
             object.__setattr__(self, field.name, value)
@@ -508,7 +510,7 @@ class SearchOptions:
     >>> SearchOptions(beam_size=2, n_best=3)
     Traceback (most recent call last):
     ...
-    ValueError: n_best must be at most beam_size=2. Received: n_best=3
+    keras_mt.errors.InputError: n_best must be at most beam_size=2. Received: n_best=3
     """
 
     beam_size: int | None = option(
@@ -586,24 +588,24 @@ class SearchOptions:
         for field in dataclasses.fields(self):
             set_to(field.name, checked(field, getattr(self, field.name)))
         if self.samples and self.beam_size is not None:
-            raise ValueError(
+            raise InputError(
                 "beam_size does not go with a temperature, which samples n_best translations: "
                 f"leave beam_size out. Received: beam_size={self.beam_size}"
             )
         if not self.samples:
             set_to("beam_size", 4 if self.beam_size is None else self.beam_size)
             if self.n_best > self.beam_size:
-                raise ValueError(
+                raise InputError(
                     f"n_best must be at most beam_size={self.beam_size}. "
                     f"Received: n_best={self.n_best}"
                 )
         if self.patience != 1 and self.early_stopping is not True:
-            raise ValueError(
+            raise InputError(
                 "patience goes with early_stopping=True only. "
                 f"Received: patience={self.patience}, early_stopping={self.early_stopping!r}"
             )
         if not self.samples and (self.top_k or self.top_p < 1):
-            raise ValueError(
+            raise InputError(
                 "top_k and top_p narrow what is sampled: give a temperature too, such as 1."
             )
 
@@ -659,17 +661,17 @@ def check_language(name: str, code: str | None, languages: Sequence[str]) -> Non
     """
     if not languages:
         if code is not None:
-            raise ValueError(
+            raise InputError(
                 f"{name} is for models of several languages, which this one is not: leave it out. "
                 f"Received: {name}={code!r}"
             )
     elif code is None:
-        raise ValueError(
+        raise InputError(
             f"{name} must be given (--{name.replace('_', '-')} on the command line), since the "
             f"model has several languages: give one of its codes, such as {languages[0]}."
         )
     elif code not in languages:
-        raise ValueError(
+        raise InputError(
             f"{name} must be a code of the model's languages. Received: {name}={code!r}"
             f"{nearest(str(code), languages)}"
         )

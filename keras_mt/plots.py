@@ -13,6 +13,7 @@ from matplotlib.path import Path as Curve
 from matplotlib.ticker import PercentFormatter
 
 from keras_mt.decoding import SearchNode
+from keras_mt.errors import InputError
 from keras_mt.files import written_whole
 from keras_mt.run_folder import read_log
 
@@ -48,7 +49,7 @@ def plot_run(log: str | os.PathLike, path: str | os.PathLike) -> None:
     """
     rows = [row for row in read_log(Path(log)) if row["loss"] or row["val_loss"]]
     if not rows:
-        raise ValueError(f"{log} holds no trained step yet.")
+        raise InputError(f"{log} holds no trained step yet.")
 
     def column(name):
         pairs = [(int(row["step"]), float(row[name])) for row in rows if row[name]]
@@ -169,7 +170,7 @@ def heads_figure(
     scores = [np.asarray(each) for each in scores]
     size = len(query_pieces), len(key_pieces)
     if not scores or any(each.ndim != 3 or each.shape[1:] != size for each in scores):
-        raise ValueError(
+        raise InputError(
             f"scores must hold an array [num_heads, {size[0]}, {size[1]}] for each layer. "
             f"Received: shapes {[each.shape for each in scores]}"
         )
@@ -237,7 +238,7 @@ def search_figure(nodes: Sequence[SearchNode]) -> Figure:
     >>> figure.savefig("tree.png")
     """
     if not nodes:
-        raise ValueError("nodes must not be empty: the search looked at nothing.")
+        raise InputError("nodes must not be empty: the search looked at nothing.")
     best = _way_to_the_best(nodes)
     places = _places(nodes)
     steps = max(node.length for node in nodes)
@@ -352,7 +353,7 @@ def expert_load_figure(loads: Mapping[str, np.ndarray]) -> Figure:
     2
     """
     if not loads:
-        raise ValueError("loads must not be empty: the model has no mixture of experts.")
+        raise InputError("loads must not be empty: the model has no mixture of experts.")
     widths = [0.7 + 0.3 * len(load) for load in loads.values()]
     figure = Figure(figsize=(0.8 + sum(widths), 2.6), layout="constrained")
     panels = figure.subplots(1, len(loads), sharey=True, squeeze=False, width_ratios=widths)[0]

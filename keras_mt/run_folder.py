@@ -15,6 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_mt.errors import InputError
 from keras_mt.files import is_run, new_folder, written_whole
 from keras_mt.models import ARCHITECTURES, architecture_name, built, find_architecture
 from keras_mt.models.seq2seq import like
@@ -107,12 +108,12 @@ class RunConfig:
         """
         values = json.loads(text)
         if not isinstance(values, dict) or not {"data", "source", "target"} <= set(values):
-            raise ValueError("it has no data, source and target")
+            raise InputError("it has no data, source and target")
         schema = values.get("schema", 1)
         if type(schema) is not int:
-            raise ValueError(f"its schema must be an integer, not {schema!r}")
+            raise InputError(f"its schema must be an integer, not {schema!r}")
         if schema > _SCHEMA:
-            raise ValueError(
+            raise InputError(
                 f"it was written by keras_mt {values.get('keras_mt')}, which is later than the "
                 f"installed {__version__}: upgrade keras_mt"
             )
@@ -121,7 +122,7 @@ class RunConfig:
         data, generation = values["data"], values.get("generation")
         known = {field.name for field in dataclasses.fields(TranslationOptions)}
         if generation is not None and not (isinstance(generation, dict) and {*generation} <= known):
-            raise ValueError(f"its generation must hold options of a translator, not {generation}")
+            raise InputError(f"its generation must hold options of a translator, not {generation}")
         options = {name: values.get(name) for name in KEPT}
         if isinstance(options["init"], str):  # Without a slash at its end, for one.
             options["init"] = str(Path(options["init"]))
@@ -229,19 +230,19 @@ class RunFolder:
         """
         if self.config is None:
             if self.path.exists() and any(p.name[0] != "." for p in self.path.iterdir()):
-                raise ValueError(
+                raise InputError(
                     f"{self.path} is not empty and holds no run: give another output folder."
                 )
             self.path.mkdir(parents=True, exist_ok=True)
         elif self.last_checkpoint is None:
             if lost := sorted(self.checkpoints.glob("*.index")):
-                raise ValueError(
+                raise InputError(
                     f"{self.checkpoints} holds {lost[-1].stem}, but the file checkpoint, which "
                     "names the last one, is missing or damaged: put it back, or remove the folder "
                     "to train from the beginning."
                 )
             if self.model_file.exists():
-                raise ValueError(
+                raise InputError(
                     f"{self.path} holds a trained model and no checkpoint to go on from: training "
                     f"would overwrite {self.model_file.name} and {self.log_file.name}. To "
                     f"fine-tune that model, give `--init {self.path}` and another output folder; "
@@ -260,7 +261,7 @@ class RunFolder:
         try:
             return RunConfig.from_json(self._config_file.read_text(encoding="utf-8"))
         except ValueError as error:
-            raise ValueError(f"{self._config_file} cannot be read: {error}.") from None
+            raise InputError(f"{self._config_file} cannot be read: {error}.") from None
 
     def write_config(self, config: RunConfig) -> None:
         with written_whole(self._config_file) as temporary:
@@ -303,13 +304,13 @@ class RunFolder:
             with zipfile.ZipFile(self.model_file) as archive:
                 saved = json.loads(archive.read("config.json"))
                 if archive.getinfo(_WEIGHTS).file_size > self.model_file.stat().st_size:
-                    raise ValueError("its weights are compressed")
+                    raise InputError("its weights are compressed")
             name = saved["registered_name"] or saved["class_name"]
         except (zipfile.BadZipFile, ValueError, KeyError) as error:
-            raise ValueError(f"{self.model_file} cannot be read: {error}.") from None
+            raise InputError(f"{self.model_file} cannot be read: {error}.") from None
         if name not in classes:
             known = f"; given: {', '.join(map(architecture_name, given))}" if given else ""
-            raise ValueError(
+            raise InputError(
                 f"{self.model_file} holds a model of the class {saved['class_name']!r}, which is "
                 "not one of keras_mt's: give its class as --architecture MODULE:CLASS "
                 f"(`architecture=` in Python){known}."
@@ -324,7 +325,7 @@ class RunFolder:
             try:
                 weights = archive.extract(_WEIGHTS, folder)
             except zipfile.BadZipFile as error:
-                raise ValueError(f"{self.model_file} cannot be read: {error}.") from None
+                raise InputError(f"{self.model_file} cannot be read: {error}.") from None
             model.load_weights(weights)
         return model
 
@@ -349,7 +350,7 @@ class RunFolder:
         """
         kind = kind or self._tokenizer_kind()
         if self.tokenizer_path.is_dir() == issubclass(kind, Tokenizer):
-            raise ValueError(
+            raise InputError(
                 f"{self.tokenizer_path} is of another kind than {kind.__name__}: load it with its "
                 "own class, and pass it to `Translator(model, tokenizer)`."
             )
@@ -363,7 +364,7 @@ class RunFolder:
                 return _TOKENIZERS[json.loads(settings.read_text(encoding="utf-8"))["kind"]]
             except (ValueError, TypeError, KeyError) as error:
                 known = ", ".join(_TOKENIZERS)
-                raise ValueError(
+                raise InputError(
                     f"{settings} must say which kind it is, of {known}: {error!r}."
                 ) from None
         return Tokenizer

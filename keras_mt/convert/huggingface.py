@@ -17,6 +17,7 @@ import sentencepiece
 
 from keras_mt.convert import languages
 from keras_mt.convert.weights import read_weights
+from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
 from keras_mt.models import PretrainedTransformer, built
 from keras_mt.options import TranslationOptions
@@ -195,9 +196,9 @@ class _Folder:
         try:
             value = json.loads(self.read(name).decode("utf-8"))
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{self.path / name} is not JSON: {error}") from None
+            raise InputError(f"{self.path / name} is not JSON: {error}") from None
         if not isinstance(value, dict):
-            raise ValueError(f"{self.path / name} must hold a JSON object.")
+            raise InputError(f"{self.path / name} must hold a JSON object.")
         for field, kind in _TYPES.get(name, {}).items():
             if value.get(field) is not None and type(value[field]) is not kind:
                 raise self.refuse(field, value[field], _WORDS[kind], name)
@@ -208,7 +209,7 @@ class _Folder:
         if not path.is_file():
             raise FileNotFoundError(f"{self.path} is not a folder to import: it has no {name}.")
         if path.stat().st_size > 2**28:
-            raise ValueError(f"{path} is too large.")
+            raise InputError(f"{path} is too large.")
         return path.read_bytes()
 
     def refuse(
@@ -239,7 +240,7 @@ class _Folder:
     def vocabulary(self, name: str, optional: bool = False) -> dict[str, int]:
         ids = self.json(name, optional)
         if not all(type(i) is int and i >= 0 for i in ids.values()):
-            raise ValueError(f"{self.path / name} must give each piece its id, an integer.")
+            raise InputError(f"{self.path / name} must give each piece its id, an integer.")
         return ids
 
     def sentencepiece(self, name: str) -> bytes:
@@ -247,7 +248,7 @@ class _Folder:
         try:
             sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError:
-            raise ValueError(f"{self.path / name} is not a SentencePiece model.") from None
+            raise InputError(f"{self.path / name} is not a SentencePiece model.") from None
         return model
 
 
@@ -504,7 +505,7 @@ def _model(folder, arguments, weights, dtype):
         values = (values.T if transposed else values).reshape(variable.shape)
         variable.assign(values)
     if unknown := sorted(name for name in weights if name not in used and not _spare(name)):
-        raise ValueError(f"{folder.path} has weights that are not understood: {unknown[0]}.")
+        raise InputError(f"{folder.path} has weights that are not understood: {unknown[0]}.")
     return model
 
 
@@ -517,7 +518,7 @@ def _tensor_of(folder, weights, path, expected):
     transposed = last == "reverse_embeddings" or (last == "kernel" and name.endswith(".weight"))
     shape = tuple(tensor.shape)[::-1] if transposed else tuple(tensor.shape)
     if shape != expected and (last or shape != (1, *expected)):
-        raise ValueError(
+        raise InputError(
             f"{folder.path}: {name} must have the shape {expected}, to agree with config.json. "
             f"It has the shape {shape}."
         )
@@ -556,7 +557,7 @@ def _tensor(weights, names, last):
         for each in lasts:
             if f"{name}{each}" in weights:
                 return weights[f"{name}{each}"], f"{name}{each}"
-    raise ValueError(f"The weights have no {names[0]}{lasts[0]}.")
+    raise InputError(f"The weights have no {names[0]}{lasts[0]}.")
 
 
 def _has(weights, name):
@@ -584,7 +585,7 @@ def _generation(folder, arguments):
     except ValueError as error:
         fields = [f for f, ours in GENERATION.items() if f in given and ours in str(error)]
         file = folder.path / folder.generation_file(fields[0])
-        raise ValueError(f"{file}: {', '.join(fields)}: {error}") from None
+        raise InputError(f"{file}: {', '.join(fields)}: {error}") from None
     longest = checked.max_length or arguments["max_length"]
     if checked.min_length > longest:
         expected = f"at most {longest}, the tokens that max_length allows"
@@ -713,7 +714,7 @@ def _m2m100_vocabulary(folder):
 def _nllb_vocabulary(folder, model):
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     if (processor.unk_id(), processor.bos_id(), processor.eos_id()) != (0, 1, 2):
-        raise ValueError(
+        raise InputError(
             f"{folder.path / 'sentencepiece.bpe.model'} must have the ids 0, 1, 2 for unknown, "
             f"start and end. It has {processor.unk_id()}, {processor.bos_id()}, "
             f"{processor.eos_id()}."
@@ -743,7 +744,7 @@ def _nllb_languages(folder, first):
 
 def _special(folder, vocabulary, piece):
     if piece not in vocabulary:
-        raise ValueError(f"{folder.path / 'vocab.json'} must have {piece}.")
+        raise InputError(f"{folder.path / 'vocab.json'} must have {piece}.")
     return vocabulary[piece]
 
 

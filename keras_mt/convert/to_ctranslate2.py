@@ -6,6 +6,7 @@ import keras
 import ml_dtypes
 
 from keras_mt.convert.ids import check_search
+from keras_mt.errors import InputError
 from keras_mt.extras import require
 from keras_mt.files import check_new, new_folder
 from keras_mt.models import Transformer
@@ -42,14 +43,14 @@ def to_ctranslate2(
     >>> to_ctranslate2(Translator.load("runs/pt_en"), "pt_en_ct2", "int8")  # doctest: +SKIP
     """
     if quantization not in (None, *QUANTIZATIONS):
-        raise ValueError(
+        raise InputError(
             f"quantization must be one of {', '.join(QUANTIZATIONS)}. "
             f"Received: quantization={quantization!r}"
         )
     check_new(directory)
     require("ctranslate2", "ctranslate2", "Export to CTranslate2")
     if len(translator.models) > 1:
-        raise ValueError(f"CTranslate2 has no ensembles. Received: {len(translator.models)} models")
+        raise InputError(f"CTranslate2 has no ensembles. Received: {len(translator.models)} models")
     check_search(translator, "CTranslate2")
     spec = _spec(translator.models[0])
     tokenizer = translator.tokenizer
@@ -110,7 +111,7 @@ def _spec(model):
     }.items():
         if not config or config.get(name) not in known:
             what = f"{name}={config[name]!r}" if config else type(model).__name__
-            raise ValueError(f"CTranslate2 does not support a model with {what}.")
+            raise InputError(f"CTranslate2 does not support a model with {what}.")
     embeddings = model.source_embedding, model.target_embedding
     # Shared embeddings are converted once: they may be most of the weights.
     tables = {id(each.embedding): _matrix(each.embedding.embeddings) for each in embeddings}

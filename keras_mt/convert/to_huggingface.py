@@ -9,6 +9,7 @@ import numpy as np
 from keras_mt.convert.huggingface import ARGUMENTS, GENERATION, names_of
 from keras_mt.convert.ids import check_no_shortlist
 from keras_mt.convert.weights import write_safetensors
+from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
 from keras_mt.models import Transformer
 from keras_mt.text import Tokenizer
@@ -50,9 +51,9 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
     check_new(directory)
     model, tokenizer = translator.models[0], translator.tokenizer
     if len(translator.models) > 1:
-        raise ValueError(f"MarianMT has no ensembles. Received: {len(translator.models)} models")
+        raise InputError(f"MarianMT has no ensembles. Received: {len(translator.models)} models")
     if type(model) is not Transformer or not isinstance(tokenizer, Tokenizer):
-        raise ValueError(
+        raise InputError(
             "Only a Transformer with a Tokenizer can be written as a MarianMT. "
             f"Received: {type(model).__name__} and {type(tokenizer).__name__}"
         )
@@ -60,14 +61,14 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
     options = translator.options
     for name, value in {"temperature": None, "patience": 1}.items():
         if getattr(options, name) != value:
-            raise ValueError(
+            raise InputError(
                 f"A MarianMT folder's generation config knows only {name}={value}. "
                 f"Received: {getattr(options, name)}"
             )
     config = model.get_config()
     for name, value in _FIXED.items():
         if config[name] != value:
-            raise ValueError(f"MarianMT knows only {name}={value!r}. Received: {config[name]!r}")
+            raise InputError(f"MarianMT knows only {name}={value!r}. Received: {config[name]!r}")
     with new_folder(directory) as folder:
         write_safetensors(folder / "model.safetensors", _weights(model))
         for side in ("source", "target"):

@@ -6,6 +6,7 @@ import re
 import tensorflow as tf
 
 from keras_mt.convert.ids import single_model, special_ids, write_ids
+from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
 from keras_mt.translation import Translator
 from keras_mt.translation.frozen import Frozen
@@ -42,7 +43,7 @@ def to_litert(
     >>> to_litert(Translator.load("runs/pt_en", beam_size=1), "pt_en_litert")  # doctest: +SKIP
     """
     if quantization not in (None, "int8"):
-        raise ValueError(f"quantization must be int8. Received: quantization={quantization!r}")
+        raise InputError(f"quantization must be int8. Received: quantization={quantization!r}")
     check_new(directory)
     model = single_model(translator, "LiteRT")
     model = model.for_inference()
@@ -58,7 +59,7 @@ def to_litert(
         foreign = re.search(r"(?:Select|Custom) ops: (.*)", str(error))
         if foreign is None:
             raise
-        raise ValueError(
+        raise InputError(
             f"LiteRT has none of the operations {foreign[1]}, which the model or an option of the "
             "search needs."
         ) from None

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.convert.ids import single_model, special_ids, write_ids
+from keras_mt.errors import InputError
 from keras_mt.extras import require
 from keras_mt.files import check_new, new_folder
 from keras_mt.translation import Translator
@@ -121,7 +122,7 @@ def _converted(name, function):
             if not onnx.defs.has(node.op_type):
                 foreign.add(node.op_type)
     if foreign:
-        raise ValueError(
+        raise InputError(
             f"ONNX has none of the operations {', '.join(sorted(foreign))}, which the model's "
             f"{name} needs."
         )

@@ -18,6 +18,8 @@ import h5py
 import ml_dtypes
 import numpy as np
 
+from keras_mt.errors import InputError
+
 _MOST_HEADER = 2**26  # The most bytes of a header or a pickle, which holds names and shapes.
 _SAFETENSORS = {
     "F64": np.float64,
@@ -84,13 +86,13 @@ def _reading(path, read):
     except ValueError as error:
         if str(error).startswith(str(path.parent)):
             raise
-        raise ValueError(f"{path} cannot be read: {error}.") from None
+        raise InputError(f"{path} cannot be read: {error}.") from None
     except (
         OSError, KeyError, TypeError, IndexError, EOFError, AttributeError, OverflowError,
         MemoryError, RecursionError, pickle.UnpicklingError, zipfile.BadZipFile,
         NotImplementedError, RuntimeError,
     ) as error:  # fmt: skip
-        raise ValueError(f"{path} cannot be read: {error!r}.") from None
+        raise InputError(f"{path} cannot be read: {error!r}.") from None
 
 
 def _by_short_names(path, tensors):
@@ -104,7 +106,7 @@ def _by_short_names(path, tensors):
         else:
             short = dotted
         if short in found:
-            raise ValueError(f"{path} has the tensor {short} twice.")
+            raise InputError(f"{path} has the tensor {short} twice.")
         found[short] = tensor
     return found
 
@@ -114,7 +116,7 @@ def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if length > min(size - 8, _MOST_HEADER):
-            raise ValueError("its header is longer than it can be")
+            raise InputError("its header is longer than it can be")
         header = json.loads(file.read(length))
     header.pop("__metadata__", None)
     data = np.memmap(path, np.uint8, mode="r")[8 + length :]
@@ -122,9 +124,9 @@ def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
     for name, entry in header.items():
         begin, end = entry["data_offsets"]
         if not 0 <= begin <= end <= len(data):
-            raise ValueError(f"{name} is said to lie outside of the file")
+            raise InputError(f"{name} is said to lie outside of the file")
         if entry["dtype"] not in _SAFETENSORS:
-            raise ValueError(f"{name} is of the dtype {entry['dtype']}")
+            raise InputError(f"{name} is of the dtype {entry['dtype']}")
         tensors[name] = data[begin:end].view(_SAFETENSORS[entry["dtype"]]).reshape(entry["shape"])
     return tensors
 
@@ -134,14 +136,14 @@ def _read_index(path: Path) -> dict[str, np.ndarray]:
     for name in sorted(set(_json(path)["weight_map"].values())):
         # A file name without a path: nothing outside the folder is read.
         if Path(name).name != name or not name.endswith(".safetensors"):
-            raise ValueError(f"{name!r} is not the name of a shard")
+            raise InputError(f"{name!r} is not the name of a shard")
         tensors.update(_reading(path.parent / name, _read_safetensors))
     return tensors
 
 
 def _json(path):
     if path.stat().st_size > _MOST_HEADER:
-        raise ValueError("it is too large")
+        raise InputError("it is too large")
     return json.loads(path.read_text(encoding="utf-8"))
 
 
@@ -151,7 +153,7 @@ def _read_h5(path: Path) -> dict[str, h5py.Dataset]:
     def visit(name, item):
         if isinstance(item, h5py.Dataset):
             if item.external or item.is_virtual or item.id.get_storage_size() < item.nbytes:
-                raise ValueError(f"{name} does not lie in the file as it is")
+                raise InputError(f"{name} does not lie in the file as it is")
             tensors[name] = item
 
     file.visititems(visit)  # It follows no links.
@@ -165,7 +167,7 @@ def _read_torch(path: Path) -> Mapping[str, np.ndarray]:
     with zipfile.ZipFile(path) as archive:
         entries = {entry.filename.partition("/")[2]: entry for entry in archive.infolist()}
         if entries["data.pkl"].file_size > _MOST_HEADER:
-            raise ValueError("its pickle is longer than it can be")
+            raise InputError("its pickle is longer than it can be")
         with archive.open(entries["data.pkl"]) as file:
             state = _Tensors(file).load()
     starts = {}
@@ -173,7 +175,7 @@ def _read_torch(path: Path) -> Mapping[str, np.ndarray]:
         for name, entry in entries.items():
             if name.startswith("data/"):
                 if entry.compress_type != zipfile.ZIP_STORED:
-                    raise ValueError(f"{name} is compressed")
+                    raise InputError(f"{name} is compressed")
                 file.seek(entry.header_offset + 26)
                 lengths = np.frombuffer(file.read(4), "<u2")
                 starts[name.removeprefix("data/")] = entry.header_offset + 30 + int(lengths.sum())
@@ -183,7 +185,7 @@ def _read_torch(path: Path) -> Mapping[str, np.ndarray]:
 def _read_legacy_torch(path: Path) -> Mapping[str, np.ndarray]:
     with open(path, "rb") as file:
         if _Tensors(file).load() != _LEGACY:
-            raise ValueError("it was not written by torch.save")
+            raise InputError("it was not written by torch.save")
         for _ in range(2):  # The protocol version, and the machine's sizes and byte order.
             _Tensors(file).load()
         state = _Tensors(file).load()
@@ -205,17 +207,17 @@ def _views(path, state, starts):
     data, views = np.memmap(path, np.uint8, mode="r"), {}
     for name, tensor in state.items():
         if not isinstance(tensor, _Tensor):
-            raise ValueError(f"{name} is not a tensor")
+            raise InputError(f"{name} is not a tensor")
         dtype, start = np.dtype(tensor.dtype), starts[tensor.key]
         numbers = [tensor.offset, *tensor.shape, *tensor.strides]
         if not all(type(number) is int and number >= 0 for number in numbers):
-            raise ValueError(f"{name} has an impossible shape")
+            raise InputError(f"{name} has an impossible shape")
         start += tensor.offset * dtype.itemsize
         last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True))
         size = (last + 1) * dtype.itemsize if math.prod(tensor.shape) else 0
         # A tensor with more elements than its bytes hold would repeat them.
         if start + size > len(data) or math.prod(tensor.shape) > last + 1:
-            raise ValueError(f"{name} is said to lie outside of the file")
+            raise InputError(f"{name} is said to lie outside of the file")
         views[name] = np.lib.stride_tricks.as_strided(
             data[start : start + size].view(dtype),
             tensor.shape,
@@ -241,7 +243,7 @@ class _Tensors(pickle.Unpickler):
         if module == "torch" and name in _STORAGES:
             return name
         if (module, name) not in known:
-            raise ValueError(f"it holds {module}.{name}, and not tensors alone")
+            raise InputError(f"it holds {module}.{name}, and not tensors alone")
         return known[module, name]
 
     def persistent_load(self, identity: Any) -> tuple[str, str]:

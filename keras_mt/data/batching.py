@@ -15,6 +15,7 @@ import tensorflow as tf
 from keras_mt.augmentation import CYCLE, KINDS, augmentations, phase
 from keras_mt.data.corpus import untuned
 from keras_mt.data.encoded import EncodedPairs
+from keras_mt.errors import InputError
 from keras_mt.options import check_language
 from keras_mt.text import BaseTokenizer
 
@@ -149,12 +150,12 @@ class Batches:
         augment: str | None = None,
     ):
         if not 2 <= max_length <= tokens_per_batch:
-            raise ValueError(
+            raise InputError(
                 "max_length must be at least 2 and at most tokens_per_batch. "
                 f"Received: max_length={max_length}, tokens_per_batch={tokens_per_batch}"
             )
         if subword_sampling is not None and not subword_sampling >= 0:
-            raise ValueError(
+            raise InputError(
                 "subword_sampling must be at least 0. "
                 f"Received: subword_sampling={subword_sampling}"
             )
@@ -162,7 +163,7 @@ class Batches:
             ids = tokenizer.pieces(tf.constant(["a"])).to_list()
             tokenizer.sample(ids, subword_sampling, np.zeros((1, 9)))
         if max_ratio is not None and not max_ratio >= 1:
-            raise ValueError(f"max_ratio must be at least 1. Received: max_ratio={max_ratio}")
+            raise InputError(f"max_ratio must be at least 1. Received: max_ratio={max_ratio}")
         languages = {"source_language": source_language, "target_language": target_language}
         for name, code in languages.items():
             check_language(name, code, tokenizer.languages)
@@ -172,7 +173,7 @@ class Batches:
         if len(self.weights) != len(self.pairs) or any(
             weight != int(weight) or weight < 1 for weight in self.weights
         ):
-            raise ValueError(
+            raise InputError(
                 "weights must be positive integers, one for each corpus. "
                 f"Received: weights={weights} for {len(self.pairs)}"
             )
@@ -223,7 +224,7 @@ class Batches:
             ValueError: If there are no pairs to batch.
         """
         if not self.counts.batches:
-            raise ValueError(f"There is nothing to batch: {self.counts}.")
+            raise InputError(f"There is nothing to batch: {self.counts}.")
         return self._dataset(start_step, None, shard)
 
     @functools.cached_property

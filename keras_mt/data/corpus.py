@@ -8,12 +8,13 @@ from pathlib import Path
 import tensorflow as tf
 
 from keras_mt.data import phrasebook
+from keras_mt.errors import InputError
 from keras_mt.extras import require
 
 _CHUNK = 1024  # Pairs handed to TensorFlow at a time.
 
 
-class CorpusError(ValueError):
+class CorpusError(InputError):
     """A corpus that cannot be used; the message says where and why.
 
     Example:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from keras_mt.errors import InputError
 from keras_mt.options import SearchOptions
 
 # The log-probability of an impossible token, and the score where there is no hypothesis. It is
@@ -173,7 +174,7 @@ def beam_search(
         forbidden_ids = {padding_id, bos_id} - {eos_id}
     ids = _Ids(bos_id, eos_id, padding_id, tuple(forbidden_ids))
     if eos_id in ids.forbidden:
-        raise ValueError(
+        raise InputError(
             f"forbidden_ids must not have eos_id={eos_id}, which ends a hypothesis. "
             f"Received: forbidden_ids={ids.forbidden}"
         )
@@ -265,7 +266,7 @@ def _integers(name, values, rank):
     values = tf.convert_to_tensor(values)
     empty = values.shape.num_elements() == 0  # An empty list becomes floats.
     if values.shape.rank not in (rank, None) or not (values.dtype.is_integer or empty):
-        raise ValueError(
+        raise InputError(
             f"{name} must be integers of rank {rank}. "
             f"Received: {values.dtype.name} of shape {values.shape}"
         )

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_mt.decoding.beam_search import NO_HYPOTHESIS, beam_search
+from keras_mt.errors import InputError
 from keras_mt.options import SearchOptions
 
 
@@ -70,9 +71,9 @@ def search_tree(
     """
     max_length = tf.convert_to_tensor(max_length)
     if tf.inside_function():
-        raise ValueError("search_tree needs tensor values: call it outside of a tf.function.")
+        raise InputError("search_tree needs tensor values: call it outside of a tf.function.")
     if max_length.shape != (1,):
-        raise ValueError(
+        raise InputError(
             "search_tree takes a batch of one, with max_length of shape (1,). "
             f"Received: max_length of shape {max_length.shape}"
         )

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import sacrebleu
 
+from keras_mt.errors import InputError
 from keras_mt.evaluation.scoring import aligned
 
 # A word, a letter of a script that has no spaces, or a mark.
@@ -111,7 +112,7 @@ class Comparison:
     ):
         sizes = [len(column) for column in (sources, references, first, second)]
         if not sizes[0] or len(set(sizes)) > 1:
-            raise ValueError(
+            raise InputError(
                 "There must be as many sources, references and translations by each system, at "
                 "least one. "
                 f"Received: {', '.join(map(str, sizes))}"

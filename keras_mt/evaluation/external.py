@@ -9,6 +9,8 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
+from keras_mt.errors import InputError
+
 _NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _SCORE = re.compile(rf"(?:^|score:?\s)\s*([-+]?(?:{_NUMBER}|(?i:nan|inf)))\s*$")
 
@@ -56,14 +58,14 @@ def external_scores(
     shown = "\n".join(result.stdout.splitlines()[-5:])
     if result.returncode:
         failed = f"{shlex.join(words)} failed with status {result.returncode}.\n{shown}"
-        raise ValueError(failed.rstrip())
+        raise InputError(failed.rstrip())
     for line in reversed(result.stdout.splitlines()):
         if found := _scores(line):
             # The line above it may be a sentence's score, which is not the system's.
             if not all(map(math.isfinite, found.values())):
-                raise ValueError(f"{shlex.join(words)} gave a score that is not finite.\n{shown}")
+                raise InputError(f"{shlex.join(words)} gave a score that is not finite.\n{shown}")
             return found
-    raise ValueError(
+    raise InputError(
         f"{shlex.join(words)} printed no score: its last line should be a JSON object of numbers, "
         f"a number, or end with `score: NUMBER`.\n{shown}".rstrip()
     )
@@ -90,9 +92,9 @@ def command_words(command: str | Sequence[str]) -> list[str]:
     try:
         words = shlex.split(command) if isinstance(command, str) else list(command)
     except ValueError as error:
-        raise ValueError(f"The command {command!r} cannot be split into words: {error}.") from None
+        raise InputError(f"The command {command!r} cannot be split into words: {error}.") from None
     if not words:
-        raise ValueError("The command of a metric must name a program. Received: nothing")
+        raise InputError("The command of a metric must name a program. Received: nothing")
     if shutil.which(words[0]) is None:
         raise FileNotFoundError(
             f"There is no program {words[0]!r}: give its path, such as venv/bin/comet-score."

@@ -8,6 +8,7 @@ from typing import Any
 import sacrebleu
 from sacrebleu.significance import PairedTest
 
+from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
 
 # The metrics by their names in results, and as people write them.
@@ -63,12 +64,12 @@ class Scorer:
     ):
         lengths = [len(each) for each in references]
         if not lengths or not lengths[0] or len(set(lengths)) > 1:
-            raise ValueError(
+            raise InputError(
                 "references must be lists of the same length, at least one str each. "
                 f"Received: lists of {', '.join(map(str, lengths)) or 'none'}"
             )
         if resamples < 0:
-            raise ValueError(f"resamples must be at least 0. Received: resamples={resamples}")
+            raise InputError(f"resamples must be at least 0. Received: resamples={resamples}")
         self._size = lengths[0]
         self._resamples = resamples
         self._metrics = {
@@ -131,11 +132,11 @@ class Scorer:
         0.001
         """
         if test not in PAIRED_TESTS:
-            raise ValueError(
+            raise InputError(
                 f"test must be one of {', '.join(PAIRED_TESTS)}. Received: test={test!r}"
             )
         if len(systems) < 2:
-            raise ValueError(
+            raise InputError(
                 f"systems must be two at least for a paired test. Received: {len(systems)}"
             )
         for hypotheses in systems.values():
@@ -153,7 +154,7 @@ class Scorer:
 
     def _check(self, hypotheses):
         if len(hypotheses) != self._size:
-            raise ValueError(
+            raise InputError(
                 f"There must be as many translations as references, {self._size:,}. "
                 f"Received: {len(hypotheses):,}"
             )

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions
+from keras_mt.errors import InputError
 from keras_mt.files import written_whole
 from keras_mt.layers.validation import check_positive
 from keras_mt.serving import server
@@ -235,7 +236,7 @@ def _check_ops(directory):
         ops |= {node.op for node in nodes} - {function.signature.name for function in functions}
     foreign = sorted(ops - _TEXT_OPS - set(dir(tf.raw_ops)))
     if foreign:
-        raise ValueError(
+        raise InputError(
             f"The graph holds {', '.join(foreign)}: stock TensorFlow Serving has TensorFlow's own "
             "ops and tensorflow_text's SentencePiece, and could not load it."
         )

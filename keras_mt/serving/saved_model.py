@@ -15,6 +15,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import meta_graph_pb2, rewriter_config_pb2, saved_model_pb2
 
+from keras_mt.errors import InputError
 from keras_mt.files import find_saved_model
 from keras_mt.translation.base import (
     AssessedHypothesis,
@@ -77,14 +78,14 @@ class ExportedTranslator(BaseTranslator):
         try:
             self.card = json.loads(card.read_text(encoding="utf-8")) if card.exists() else {}
         except ValueError as error:
-            raise ValueError(f"{card} is not JSON, as the export wrote it: {error}") from None
+            raise InputError(f"{card} is not JSON, as the export wrote it: {error}") from None
         languages, own = [], {"source_language": None, "target_language": None}
         if any(own.keys() <= signature.inputs.keys() for signature in self._signatures.values()):
             try:
                 languages = self.card["tokenizer"]["languages"]
                 own = {name: self.card["options"][name] for name in own}
             except KeyError:
-                raise ValueError(
+                raise InputError(
                     f"{card} must say which languages there are, and the default ones: put it "
                     "back as the export wrote it."
                 ) from None
@@ -139,7 +140,7 @@ class ExportedTranslator(BaseTranslator):
         """
         _check_plain(prefixes, token_scores)
         if confidence and not self.gives_confidence:
-            raise ValueError(
+            raise InputError(
                 "This export gives no confidence: make it with `keras-mt export --confidence`, or "
                 "use the run folder."
             )
@@ -158,7 +159,7 @@ class ExportedTranslator(BaseTranslator):
 
 def _check_plain(prefixes, token_scores=False):
     if prefixes is not None or token_scores:
-        raise ValueError(
+        raise InputError(
             "An export takes no prefixes and gives no token scores: use the run folder."
         )
 
@@ -168,12 +169,12 @@ def _meta_graph(version):
     try:
         (meta_graph,) = saved_model_pb2.SavedModel.FromString(path.read_bytes()).meta_graphs
     except (DecodeError, ValueError):
-        raise ValueError(f"{path} is damaged: export the run again.") from None
+        raise InputError(f"{path} is damaged: export the run again.") from None
     if not any(
         "text" in signature.inputs and {"translations", "scores"} <= {*signature.outputs}
         for signature in meta_graph.signature_def.values()
     ):
-        raise ValueError(
+        raise InputError(
             f"{path} is not an export of keras_mt: no signature takes text and gives translations "
             "and scores."
         )

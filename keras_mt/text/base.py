@@ -8,6 +8,8 @@ from typing import Self
 import numpy as np
 import tensorflow as tf
 
+from keras_mt.errors import InputError
+
 
 class BaseTokenizer(abc.ABC):
     """A tokenizer that a `keras_mt.Translator` can translate, score and export with.
@@ -170,7 +172,7 @@ class BaseTokenizer(abc.ABC):
         Raises:
             ValueError: If the tokenizer has only one segmentation of a text, as by default.
         """
-        raise ValueError(
+        raise InputError(
             f"{type(self).__name__} knows only one segmentation of a text: leave subword_sampling "
             "out."
         )

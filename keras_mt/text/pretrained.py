@@ -12,6 +12,7 @@ import sentencepiece
 import tensorflow as tf
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
+from keras_mt.errors import InputError
 from keras_mt.text.base import BaseTokenizer
 from keras_mt.text.tokenizer import NamedModel
 
@@ -196,7 +197,7 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
             models = [path / name for name in _MODELS.values() if (path / name).is_file()]
             return cls([model.read_bytes() for model in models], **settings)
         except (ValueError, TypeError, KeyError, IndexError) as error:
-            raise ValueError(f"{path} holds no tokenizer that can be read: {error}.") from None
+            raise InputError(f"{path} holds no tokenizer that can be read: {error}.") from None
 
 
 class _SentencePiece(sentencepiece_tokenizer.SentencepieceTokenizer):
@@ -221,7 +222,7 @@ class _Side(tf.Module):
         try:
             sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError:
-            raise ValueError("a file is not a SentencePiece model") from None
+            raise InputError("a file is not a SentencePiece model") from None
         self.size = len(pieces)
         self._unknown_id = pieces.index(special[0])
         self._model = _SentencePiece(model)
@@ -235,7 +236,7 @@ class _Side(tf.Module):
         hashes = _hashed(known).numpy()
         order = np.argsort(hashes, kind="stable")
         if (np.diff(hashes[order]) == 0).any():
-            raise ValueError("two pieces are the same, or have the same hash")
+            raise InputError("two pieces are the same, or have the same hash")
         self._ids = tf.constant(ids[order], tf.int32)
         self._known = tf.gather(known, order)
         self._hashes = tf.constant(hashes[order])

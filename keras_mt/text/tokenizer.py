@@ -16,6 +16,7 @@ import sentencepiece
 import tensorflow as tf
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
+from keras_mt.errors import InputError
 from keras_mt.files import written_whole
 from keras_mt.text.base import BaseTokenizer
 
@@ -91,7 +92,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
             Kudo and Richardson 2018, SentencePiece (https://arxiv.org/abs/1808.06226).
         """
         if model_type not in ("unigram", "bpe"):
-            raise ValueError(f"model_type must be 'unigram' or 'bpe'. Received: {model_type!r}")
+            raise InputError(f"model_type must be 'unigram' or 'bpe'. Received: {model_type!r}")
         model = io.BytesIO()
         texts = _sample(texts, sample, seed)
         try:
@@ -112,7 +113,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
                 minloglevel=3,
             )
         except (RuntimeError, OSError) as error:
-            raise ValueError(_explain(str(error), vocab_size)) from None
+            raise InputError(_explain(str(error), vocab_size)) from None
         return cls(model.getvalue())
 
     @classmethod
@@ -128,9 +129,9 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
             ids = sentencepiece.SentencePieceProcessor(model_proto=model)
             ids = ids.pad_id(), ids.unk_id(), ids.bos_id(), ids.eos_id()
         except RuntimeError:
-            raise ValueError(f"{path} is not a SentencePiece model.") from None
+            raise InputError(f"{path} is not a SentencePiece model.") from None
         if ids != (cls.padding_id, cls.unknown_id, cls.bos_id, cls.eos_id):
-            raise ValueError(
+            raise InputError(
                 f"{path} must have the ids 0, 1, 2, 3 for padding, unknown, start and end. "
                 f"It has {', '.join(map(str, ids))}."
             )
@@ -221,7 +222,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
                 self._processor.decode(list(word)), nbest_size=_CANDIDATES
             )
         except RuntimeError:
-            raise ValueError(
+            raise InputError(
                 "Only a unigram model can sample segmentations: train the tokenizer with "
                 "model_type='unigram', or leave subword_sampling out."
             ) from None

@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from keras_mt.errors import InputError
 from keras_mt.layers.types import Tensor
 from keras_mt.layers.validation import check_positive
 from keras_mt.losses import CrossEntropy
@@ -65,7 +66,7 @@ class AccumulatedAdam(keras.optimizers.Adam):
     ) -> None:
         """Adds the gradients of a batch; after `accumulate` batches makes the update."""
         if not self.counted:
-            raise ValueError(
+            raise InputError(
                 "AccumulatedAdam does not know how many tokens a batch has: compile the model with "
                 "loss=CountedCrossEntropy(optimizer)."
             )

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_mt.errors import InputError
 from keras_mt.files import written_whole
 from keras_mt.run_folder import LOG_COLUMNS, RunFolder
 from keras_mt.training.lora import Adapters
@@ -106,7 +107,7 @@ class Checkpoints(keras.callbacks.Callback):
             self._saved = self.step
             return self.step
         if self._manager.checkpoints:
-            raise ValueError(
+            raise InputError(
                 f"Every checkpoint in {self.directory} is damaged: put them back from a copy, or "
                 "begin anew in another output folder."
             )
@@ -121,7 +122,7 @@ class Checkpoints(keras.callbacks.Callback):
         what = f"{len(found)} variables, and this run has {len(self._shapes)}"
         if len(found) == len(self._shapes):
             what = "variables of other shapes than this run has"
-        raise ValueError(
+        raise InputError(
             f"{path} is whole, but holds {what}: other versions of keras_mt or Keras wrote it "
             "(config.json says which). Go on with those, or begin a new run with its weights: "
             f"`keras-mt average {self.directory.parent} NEW_DIR --last 1`, then `--init NEW_DIR`."
@@ -192,9 +193,9 @@ def averaged(
     state = tf.train.get_checkpoint_state(str(directory))
     paths = list(state.all_model_checkpoint_paths) if state else []
     if not paths:
-        raise ValueError(f"{directory} has no checkpoints to average.")
+        raise InputError(f"{directory} has no checkpoints to average.")
     if not 1 <= count <= len(paths):
-        raise ValueError(
+        raise InputError(
             f"{directory} has {len(paths)} checkpoints, not {count}: average at least 1 and at "
             "most that many."
         )
@@ -206,7 +207,7 @@ def averaged(
             return adapters.merged([[each.get_tensor(name) for name in names] for each in readers])
         return [np.mean([reader.get_tensor(name) for reader in readers], axis=0) for name in names]
     except (tf.errors.OpError, ValueError, IndexError) as error:
-        raise ValueError(
+        raise InputError(
             f"One of the last {count} checkpoints in {directory} cannot be read "
             f"({_first_line(error)}): take fewer, or go on with the run, which writes others."
         ) from error
@@ -241,7 +242,7 @@ class TranslationScores(keras.callbacks.Callback):
         super().__init__()
         texts = [[text.decode("utf-8") for text in pair] for pair in pairs.as_numpy_iterator()]
         if not texts:
-            raise ValueError("pairs must have at least one pair of texts. Received: none")
+            raise InputError("pairs must have at least one pair of texts. Received: none")
         self.sources, self.references = map(list, zip(*texts, strict=True))
         self.translator = translator
         self.every = every

@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_mt.errors import InputError
 from keras_mt.losses import CrossEntropy, SymmetricDivergence, real_tokens
 from keras_mt.metrics import Perplexity, TokenAccuracy
 from keras_mt.schedules import WarmupInverseSquareRoot
@@ -55,7 +56,7 @@ def compile_for_translation(
     'Adam'
     """
     if not rdrop >= 0:
-        raise ValueError(f"rdrop must be at least 0. Received: rdrop={rdrop}")
+        raise InputError(f"rdrop must be at least 0. Received: rdrop={rdrop}")
     d_model, padding_id = getattr(model, "d_model", 512), getattr(model, "padding_id", 0)
     if "compute_loss" in vars(model):  # Compiled with R-Drop before.
         del model.compute_loss

@@ -19,6 +19,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_mt.errors import InputError
+
 # What to install where a probe fails.
 _KERAS = "3.15.1"
 
@@ -69,12 +71,12 @@ def choose_strategy(devices: int | None = None) -> tf.distribute.Strategy:
     """The strategy that `distribute` returns, with Keras left as it is."""
     cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
     if "ps" in cluster:
-        raise ValueError(
+        raise InputError(
             "TF_CONFIG names parameter servers (ps); only chief and worker are supported."
         )
     workers = sum(len(cluster.get(job, ())) for job in ("chief", "worker"))
     if devices is not None and (workers > 1 or os.environ.get("TPU_NAME")):
-        raise ValueError(
+        raise InputError(
             f"devices={devices} is for one machine, and the environment variable "
             f"{'TF_CONFIG' if workers > 1 else 'TPU_NAME'} names more: unset it, or set "
             "CUDA_VISIBLE_DEVICES on each worker."
@@ -87,7 +89,7 @@ def choose_strategy(devices: int | None = None) -> tf.distribute.Strategy:
     names = [device.name for device in tf.config.list_logical_devices("GPU")]
     count = max(len(names), 1)
     if devices is not None and not 1 <= devices <= count:
-        raise ValueError(
+        raise InputError(
             f"devices must be from 1 to {count}, which this machine has. Received: {devices=}"
         )
     if (devices or count) > 1:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
+from keras_mt.errors import InputError
 from keras_mt.layers.composite import inside
 from keras_mt.layers.validation import check_positive
 
@@ -44,7 +45,7 @@ class Adapters:
                 self._layers[id(layer.kernel)] = layer
                 layer.enable_lora(rank)
         if not self._layers:
-            raise ValueError(
+            raise InputError(
                 f"{model.name} has no trainable dense layer for an adapter: train it without lora."
             )
         self.weights = [

@@ -17,6 +17,7 @@ import keras
 
 from keras_mt.augmentation import augmentations
 from keras_mt.data import Batches, Tokenizer, has_split, load_corpus
+from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
 from keras_mt.files import check_new, new_folder, written_whole
 from keras_mt.models import architecture_name, built, copy_of, find_architecture
@@ -105,7 +106,7 @@ def train(
     corpora = [str(name) for name in (data if isinstance(data, (list, tuple)) else [data])]
     folder = RunFolder(output)
     if folder.path.is_file():
-        raise ValueError(f"{folder} is a file: give a folder for the run.")
+        raise InputError(f"{folder} is a file: give a folder for the run.")
     if options.bleu_epochs:
         import sacrebleu
 
@@ -225,7 +226,7 @@ def _batches(folder, pairs, tokenizer, options, config, report):
     )
     report(f"train: {batches.counts}")
     if not batches.counts.batches:
-        raise ValueError(
+        raise InputError(
             f"{', '.join(config.data)} has no pair of at most "
             f"max_length={config.options['max_length']} tokens: raise max_length, or give another "
             "corpus."
@@ -317,14 +318,14 @@ def _check_architecture(options):
     for name in ("dropout", "dtype"):
         given = getattr(options, name) != TrainingOptions.__dataclass_fields__[name].default
         if given and name not in takes:
-            raise ValueError(
+            raise InputError(
                 f"{architecture.__name__} has no argument {name!r}: it has {', '.join(takes)}."
             )
     for name in options.model or {}:
         if name in ("vocab_size", "padding_id"):
-            raise ValueError(f"{name} is the tokenizer's: give vocab_size, or another tokenizer.")
+            raise InputError(f"{name} is the tokenizer's: give vocab_size, or another tokenizer.")
         if name not in takes:
-            raise ValueError(
+            raise InputError(
                 f"{architecture.__name__} has no argument {name!r}: it has {', '.join(takes)}."
             )
 
@@ -354,7 +355,7 @@ def _preset(architecture, name):
     if name is None:
         name = next(iter(presets), None)
     elif name not in presets:
-        raise ValueError(f"Unknown preset {name!r}; there are {', '.join(presets) or 'none'}.")
+        raise InputError(f"Unknown preset {name!r}; there are {', '.join(presets) or 'none'}.")
     return name, presets.get(name, {"model": {}, "training": {}})
 
 
@@ -376,7 +377,7 @@ def _base(options, begun):
 def _check_base(begun, base):
     """Refuses another model under the adapters than the one that they were trained on."""
     if begun.fingerprints["init"] != digest(base[1]):
-        raise ValueError(
+        raise InputError(
             f"The weights of {base[0]} have changed since the run began, and the run's checkpoints "
             "hold only what is added to them: put them back, or give another output folder."
         )
@@ -385,7 +386,7 @@ def _check_base(begun, base):
 def _check_that_of_init(name, given, of_init):
     given = architecture_name(given)
     if given != of_init:
-        raise ValueError(
+        raise InputError(
             f"{name} is that of init, {of_init!r}: leave it out. Received: {name}={given!r}"
         )
 
@@ -416,19 +417,19 @@ def _kept_options(options, begun, base):
             of_init = others.get(name)  # An imported one has no recipe.
             given[name] = _RECIPE.get(name) if of_init is None else of_init
     if given["batch_tokens"] < given["max_length"]:
-        raise ValueError(
+        raise InputError(
             "batch_tokens must be at least max_length, since a batch holds at least one pair. "
             f"Received: batch_tokens={given['batch_tokens']}, max_length={given['max_length']}"
         )
     if given["rdrop"] and given["dropout"] == 0:
-        raise ValueError(f"rdrop needs dropout. Received: rdrop={given['rdrop']}, dropout=0")
+        raise InputError(f"rdrop needs dropout. Received: rdrop={given['rdrop']}, dropout=0")
     return json.loads(json.dumps(given))  # As the file gives it back.
 
 
 def _check_same(folder, begun, config):
     changes = [] if begun is None else begun.changes(config)
     if changes:
-        raise ValueError(
+        raise InputError(
             f"{folder} holds a run with other arguments: {', '.join(changes)}. Give it the same "
             "ones to go on with it, or another output folder."
         )
@@ -467,7 +468,7 @@ def _fingerprinted(config, begun, base, batches, validation, report):
     )
     names = [*corpora, f"the validation split of {corpora[0]}"]
     if len(before) != len(now):
-        raise ValueError(
+        raise InputError(
             f"The run began with {len(before)} corpora, counting validation, and now there are "
             f"{len(now)}: give it the same data, or another output folder."
         )
@@ -477,7 +478,7 @@ def _fingerprinted(config, begun, base, batches, validation, report):
         what = f"{old['pairs']:,} pairs before, {new['pairs']:,} now"
         if old["pairs"] == new["pairs"]:
             what = f"{new['pairs']:,} pairs as before, but others, or in another order"
-        raise ValueError(
+        raise InputError(
             f"{name} has changed since the run began: {what}. Give it the same data, or another "
             "output folder."
         )
@@ -501,7 +502,7 @@ def _given_architecture(options, begun):
     """The class of a run's model; a run's files alone never cause an import."""
     name = begun.options["architecture"]
     if options.architecture is None and not _is_built_in(name):
-        raise ValueError(
+        raise InputError(
             f"The run's model is a {name!r}, which is none of keras_mt's own: give this class as "
             "--architecture (`architecture=` in Python)."
         )
@@ -527,7 +528,7 @@ def _check_buildable(architecture, given, config):
     try:
         architecture(**_arguments(architecture, config, Probe))
     except Exception as error:
-        raise ValueError(
+        raise InputError(
             f"{architecture.__name__} cannot be made with {given or {}}: "
             f"{str(error).rstrip('.')}. "
             f"Its arguments are {', '.join(_constructor_arguments(architecture))}."
@@ -546,7 +547,7 @@ def _model_config(model):
     try:
         return json.loads(json.dumps(model.get_config()))
     except TypeError as error:
-        raise ValueError(
+        raise InputError(
             f"{type(model).__name__}.get_config() must hold only what JSON can: {error}"
         ) from None
 
@@ -602,13 +603,13 @@ def _last_step(options, batches):
     run_epochs = math.ceil(last_step / batches)
     by_bleu = options.keep_best and options.monitor == "val_bleu"
     if by_bleu and bleu_epochs > run_epochs:
-        raise ValueError(
+        raise InputError(
             f"keep_best has nothing to go by: with {bleu_epochs=} BLEU is never measured in "
             f"{run_epochs} epochs. Lower bleu_epochs or train for more epochs."
         )
     average, saved = options.average, math.ceil(last_step / checkpoint_steps)
     if average > saved:
-        raise ValueError(
+        raise InputError(
             f"average={average} needs that many checkpoints, and with {checkpoint_steps=} a run "
             f"of {last_step} steps has {saved}: lower average or checkpoint_steps."
         )
@@ -621,7 +622,7 @@ def _validation(options, config, tokenizer, report):
     needed = options.keep_best or options.early_stopping
     if not has_split(corpus, config.source, config.target, "validation"):
         if needed or options.bleu_epochs:
-            raise ValueError(
+            raise InputError(
                 f"{corpus} has no validation split, which keep_best, early_stopping and "
                 "bleu_epochs need."
             )
@@ -636,7 +637,7 @@ def _validation(options, config, tokenizer, report):
     )
     report(f"validation: {batches.counts}")
     if needed and options.monitor == "val_loss" and not batches.counts.batches:
-        raise ValueError(
+        raise InputError(
             f"{corpus} has no pair of at most max_length={max_length} tokens in its validation "
             "split, which keep_best and early_stopping need."
         )
@@ -657,7 +658,7 @@ def _tokenizer(folder, options, base, pairs, report):
     if folder.tokenizer_path.exists():
         tokenizer = folder.load_tokenizer(None if given is None else type(given))
         if given is not None and given.fingerprint != tokenizer.fingerprint:
-            raise ValueError(
+            raise InputError(
                 f"{folder} holds a run with another tokenizer: give the same tokenizer, or none, "
                 "to resume it, or another output folder."
             )

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.decoding import NO_HYPOTHESIS
+from keras_mt.errors import InputError
 from keras_mt.options import check_language
 
 # The most texts of a batch, and the most bytes: those of its longest text times their number.
@@ -140,7 +141,7 @@ class BaseTranslator(abc.ABC):
         one = isinstance(texts, str)
         if one:
             if not isinstance(prefixes, str | None):
-                raise ValueError(
+                raise InputError(
                     f"prefixes must be a str, as texts is. Received: {type(prefixes).__name__}"
                 )
             texts, prefixes = [texts], None if prefixes is None else [prefixes]
@@ -149,7 +150,7 @@ class BaseTranslator(abc.ABC):
         found = self.hypotheses(texts, prefixes, **languages)
         for i, hypotheses in enumerate(found):
             if hypotheses is None:
-                raise ValueError(self._why_none(i, prefixes))
+                raise InputError(self._why_none(i, prefixes))
         found = [[hypothesis.text for hypothesis in hypotheses] for hypotheses in found]
         if self._n_best == 1:
             found = [texts[0] for texts in found]
@@ -198,7 +199,7 @@ class BaseTranslator(abc.ABC):
                 continue
             codes = columns[name] = [code or default for code in as_list(name, given)]
             if len(codes) != number:
-                raise ValueError(
+                raise InputError(
                     f"{name} must be a code, or a list with one code for each text. "
                     f"Received: {len(codes)} for {number} texts"
                 )
@@ -244,7 +245,7 @@ def run_in_batches(
     columns = [_encoded(name, texts) for name, texts in columns.items()]
     if len({len(texts) for texts in columns}) > 1:
         numbers = " and ".join(str(len(texts)) for texts in columns)
-        raise ValueError(f"{names} must have the same length. Received: {numbers} texts")
+        raise InputError(f"{names} must have the same length. Received: {numbers} texts")
     lengths = [max(map(len, row)) for row in zip(*columns, strict=True)]
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     cores = _cores()
@@ -317,11 +318,11 @@ def _encoded(name, texts):
 def utf8(name: str, text: str) -> bytes:
     """A text encoded as UTF-8; ValueError, which names it, if it cannot be."""
     if not isinstance(text, str):
-        raise ValueError(f"{name} must be a str. Received: {type(text).__name__}")
+        raise InputError(f"{name} must be a str. Received: {type(text).__name__}")
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise ValueError(f"{name} cannot be encoded as UTF-8: {error}") from None
+        raise InputError(f"{name} cannot be encoded as UTF-8: {error}") from None
 
 
 def _check_string_tensors(texts, **columns):
@@ -331,10 +332,10 @@ def _check_string_tensors(texts, **columns):
             and column.dtype == tf.string
             and column.shape.rank in (1, None)
         ):
-            raise ValueError(f"{name} must be a string tensor [batch]. Received: {column!r}")
+            raise InputError(f"{name} must be a string tensor [batch]. Received: {column!r}")
         shapes = [texts.shape, column.shape]
         if not shapes[0].is_compatible_with(shapes[1]):
-            raise ValueError(
+            raise InputError(
                 f"texts and {name} must have the same length. Received: shapes {shapes}"
             )
 
@@ -343,7 +344,7 @@ def as_list(name: str, texts: Iterable[str]) -> list[str]:
     """A list from an iterable of texts; ValueError, which names it, for anything else."""
     # A str or a tensor would be split into its elements.
     if isinstance(texts, (str, bytes, tf.Tensor)) or not isinstance(texts, Iterable):
-        raise ValueError(f"{name} must be a list of str. Received: {type(texts).__name__}")
+        raise InputError(f"{name} must be a list of str. Received: {type(texts).__name__}")
     return list(texts)
 
 

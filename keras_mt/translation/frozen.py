@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
+from keras_mt.errors import InputError
 from keras_mt.layers import constants
 from keras_mt.translation import fused
 
@@ -62,7 +63,7 @@ def check_size(variables: Sequence[keras.Variable], what: str, instead: str) -> 
 
 def _check(size, what, instead):
     if size > _MOST_FROZEN:
-        raise ValueError(
+        raise InputError(
             f"{what} writes the weights, {size / 1e9:.2f} GB, into the graph, and a graph's file "
             f"holds at most {_MOST_FROZEN / 1e9:.2f} GB (protobuf's limit): {instead}."
         )

@@ -15,6 +15,7 @@ from keras_mt.decoding import (
     beam_search,
     search_tree,
 )
+from keras_mt.errors import InputError
 from keras_mt.models import Seq2Seq
 from keras_mt.text import BaseTokenizer
 from keras_mt.text.sentences import cut, split_text
@@ -499,7 +500,7 @@ class TranslationGraph:
         """The search tree for the translation of string `[1]`, which must be a single segment."""
         pieces = self._segments(text).pieces
         if pieces.nrows() != 1:
-            raise ValueError(
+            raise InputError(
                 "The text must be one sentence, within the model's limit. "
                 f"Received: {pieces.nrows()} segments"
             )

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.data.encoded import EncodedPairs
+from keras_mt.errors import InputError
 from keras_mt.files import written_whole
 from keras_mt.layers.validation import check_positive
 from keras_mt.models import Seq2Seq
@@ -116,7 +117,7 @@ class Shortlist:
         self.table = _integers("table", table, rank=2)
         self.always = _integers("always", always, rank=1)
         if self.always.size and self.always.min() < 0:
-            raise ValueError("always must hold ids, at least 0. Received: a negative one")
+            raise InputError("always must hold ids, at least 0. Received: a negative one")
         self.fingerprint = str(fingerprint)
         self.languages = tuple(map(str, languages))
         # The signatures of an export share variables, and `freeze` makes constants of them.
@@ -167,7 +168,7 @@ class Shortlist:
         cells = np.cumsum(np.prod(encoded.lengths[index], axis=1, dtype=np.int64))
         index = index[cells <= _MOST_CELLS]
         if not len(index):
-            raise ValueError("A shortlist is learned from sentence pairs. Received: none")
+            raise InputError("A shortlist is learned from sentence pairs. Received: none")
         sources, targets = (encoded.side(side, index) for side in (0, 1))
         table = np.full((tokenizer.source_vocab_size, 1 + size), -1, np.int32)
         table[:, 0] = _copies(tokenizer)
@@ -202,7 +203,7 @@ class Shortlist:
         except FileNotFoundError:
             raise
         except (ValueError, TypeError, AttributeError, KeyError, OSError, EOFError, BadZipFile):
-            raise ValueError(
+            raise InputError(
                 f"{path} is not a shortlist, or damaged: write one with `keras-mt shortlist`."
             ) from None
 
@@ -222,17 +223,17 @@ class Shortlist:
         sizes = tokenizer.source_vocab_size, tokenizer.target_vocab_size
         most = max(self.table.max(initial=0), self.always.max(initial=0))
         if self.fingerprint != tokenizer.fingerprint or len(self.table) != sizes[0]:
-            raise ValueError(
+            raise InputError(
                 "The shortlist was learned with another tokenizer: learn it anew with "
                 "`keras-mt shortlist`."
             )
         if most >= sizes[1]:
-            raise ValueError(
+            raise InputError(
                 f"The shortlist's ids must be below {sizes[1]}, the target's vocabulary. "
                 f"Received: {most}"
             )
         if list(self.languages) != given:
-            raise ValueError(
+            raise InputError(
                 f"The shortlist was learned for {' to '.join(self.languages) or 'no languages'}, "
                 f"and not for {' to '.join(given) or 'none'}: learn one with `keras-mt shortlist`."
             )
@@ -277,7 +278,7 @@ class Shortlist:
 def _integers(name, values, rank):
     values = np.asarray(values)
     if values.ndim != rank or not (values.dtype.kind in "iu" or values.size == 0):
-        raise ValueError(
+        raise InputError(
             f"{name} must be integers of rank {rank}. "
             f"Received: {values.dtype} of shape {values.shape}"
         )

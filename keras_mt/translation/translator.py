@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.decoding import SearchNode, SearchOptions
+from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
 from keras_mt.models import Seq2Seq, built
 from keras_mt.options import as_integer
@@ -145,13 +146,13 @@ class Translator(BaseTranslator):
         self.shortlist = shortlist
         if shortlist is not None:
             if not isinstance(shortlist, Shortlist):
-                raise ValueError(
+                raise InputError(
                     "shortlist must be a Shortlist, such as from Shortlist.load. "
                     f"Received: {shortlist!r}"
                 )
             shortlist.check_fits(tokenizer, source_language, target_language)
             if self.options.samples:
-                raise ValueError(
+                raise InputError(
                     "A shortlist does not go with sampling: leave temperature out. "
                     f"Received: temperature={self.options.temperature}"
                 )
@@ -171,13 +172,13 @@ class Translator(BaseTranslator):
         )
         limit = self._graph.limit
         if min(self._graph.source_limit, self._graph.target_limit) < 1:
-            raise ValueError(
+            raise InputError(
                 "The model's max_length must be at least 2, for a token and the end. "
                 f"Received: {limit}"
             )
         longest = limit if max_length is None else max_length
         if not max(1, min_length) <= longest <= limit:
-            raise ValueError(
+            raise InputError(
                 f"max_length must be at least 1, at least min_length={min_length} and at most the "
                 f"model's {limit}. Received: max_length={max_length}"
             )
@@ -244,7 +245,7 @@ class Translator(BaseTranslator):
         tokenizers = [folder.load_tokenizer() for folder in folders]
         for folder, tokenizer in zip(folders, tokenizers, strict=True):
             if tokenizer.fingerprint != tokenizers[0].fingerprint:
-                raise ValueError(
+                raise InputError(
                     f"{folder} and {folders[0]} have different tokenizers: the models of an "
                     "ensemble must share one."
                 )
@@ -425,7 +426,7 @@ class Translator(BaseTranslator):
         >>> pieces, target_pieces, attention = translator.align("O livro.")  # doctest: +SKIP
         """
         if not self.aligns:
-            raise ValueError("The model has no attention to align by.")
+            raise InputError("The model has no attention to align by.")
         texts = {"source": source, "target": "" if target is None else target}
         texts = [tf.constant([utf8(name, text)]) for name, text in texts.items()]
         languages = self._languages(1, source_language, target_language)
@@ -433,7 +434,7 @@ class Translator(BaseTranslator):
         outputs = {name: tensor[0].numpy() for name, tensor in outputs.items()}
         if outputs["refused"]:
             limit = min(self._graph.source_limit, self._graph.target_limit)
-            raise ValueError(_too_long("The source or the target", limit))
+            raise InputError(_too_long("The source or the target", limit))
         pieces = [
             [piece.decode("utf-8") for piece in outputs[f"{side}_tokens"][:length]]
             for side in ("source", "target")
@@ -536,12 +537,12 @@ def _check_fits(model, tokenizer):
     for side in ("source", "target"):
         sizes = [getattr(each, f"{side}_vocab_size") for each in (model, tokenizer)]
         if sizes[0] != sizes[1]:
-            raise ValueError(
+            raise InputError(
                 f"The model has a {side} vocabulary of {sizes[0]} tokens and the tokenizer one of "
                 f"{sizes[1]}: they were not trained together."
             )
     if model.padding_id != tokenizer.padding_id:
-        raise ValueError(
+        raise InputError(
             f"The model's padding_id is {model.padding_id} and the tokenizer's "
             f"{tokenizer.padding_id}: build the model with the tokenizer's padding_id."
         )

@@ -13,6 +13,7 @@ from random import Random
 from keras_mt.data.phrasebook.constructions import CONSTRUCTIONS
 from keras_mt.data.phrasebook.grammar import Example, Sentence
 from keras_mt.data.phrasebook.lexicon import GREETINGS, MEN, WOMEN
+from keras_mt.errors import InputError
 
 LANGUAGES = ("pt", "en")
 SPLITS = ("train", "validation", "test")
@@ -176,7 +177,7 @@ def pairs(split: str, seed: int = 0) -> Iterator[tuple[str, str]]:
         ValueError: If there is no such split.
     """
     if split not in SPLITS:
-        raise ValueError(f"phrasebook has the splits {', '.join(SPLITS)}, not {split!r}")
+        raise InputError(f"phrasebook has the splits {', '.join(SPLITS)}, not {split!r}")
     return ((example.pt, example.en) for example in examples(seed)[split])
 
 

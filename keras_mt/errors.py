@@ -1,0 +1,16 @@
+"""The error whose message tells a user what to change."""
+
+
+class InputError(ValueError):
+    """Something that a user gave is wrong: an option, a file, a text, or how they fit together.
+
+    The message names what was given, what was expected and what to do. The command shows it in one
+    line; any other ValueError is a bug, and shown as one.
+
+    Example:
+
+    >>> raise InputError("beam_size must be at least 1. Received: beam_size=0")
+    Traceback (most recent call last):
+    ...
+    keras_mt.errors.InputError: beam_size must be at least 1. Received: beam_size=0
+    """
