@@ -14,3 +14,5 @@ class InputError(ValueError):
     ...
     keras_mt.errors.InputError: beam_size must be at least 1. Received: beam_size=0
     """
+
+    __init__ = Exception.__init__  # So that AutoGraph raises it again as what it is.

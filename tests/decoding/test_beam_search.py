@@ -6,8 +6,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions, beam_search
-from keras_mt.decoding.beam_search import _forbid_repeats, _top_k
+from keras_mt.decoding import NO_HYPOTHESIS, Rule, SearchOptions, beam_search
+from keras_mt.decoding.rules import NoRepeatNgrams, Step
+from keras_mt.decoding.selection import top_k
 
 START, END, FORBIDDEN = 2, 3, (0, 2)
 
@@ -196,6 +197,32 @@ def test_a_beam_as_wide_as_the_space_is_exact(
     for row, max_length in enumerate(max_lengths):
         expected = every_hypothesis(model, row, max_length, min_length, penalty)
         assert_same(found[row], expected[:n_best])
+
+
+class TokensUpTo(Rule):
+    """A rule with what it needs of each row: tokens above the row's limit are not possible."""
+
+    adjusts = True
+
+    def __init__(self, limits):
+        self.limits = limits
+
+    def columns(self):
+        return {"limit": tf.constant(self.limits)}
+
+    def adjust(self, log_probs, step):
+        possible = tf.range(log_probs.shape[-1]) <= step.columns["limit"][:, None]
+        return tf.where(possible[:, None], log_probs, NO_HYPOTHESIS)
+
+
+def test_a_rule_of_the_callers_own_holds_for_each_row():
+    model = RandomModel(seed=5, vocab_size=7, batch=3)
+    limits = [5, 4, 6]
+    found = model.search([4, 2, 3], beam_size=60, n_best=4, rules=[TokensUpTo(limits)])
+    for row, (max_length, limit) in enumerate(zip([4, 2, 3], limits, strict=True)):
+        expected = every_hypothesis(model, row, max_length, 0, 1.0)
+        expected = [each for each in expected if max(each[1]) <= limit]
+        assert_same(found[row], expected[:4])
 
 
 @settings(max_examples=40, deadline=None)
@@ -442,7 +469,8 @@ def test_what_would_repeat_tokens_in_a_row_is_struck_out_and_nothing_else(seed, 
     generator = np.random.default_rng(seed)
     tokens = generator.integers(0, 4, (2, 3, length)).astype("int32")
     expected = generator.normal(size=(2, 3, 4)).astype("float32")
-    found = _forbid_repeats(tf.constant(expected), tf.constant(tokens), size)
+    step = Step(tf.constant(length), tf.constant(tokens), None)
+    found = NoRepeatNgrams(size).adjust(tf.constant(expected), step)
     for row, beam, token in np.ndindex(expected.shape):
         if repeats([*tokens[row, beam].tolist(), token], size):
             expected[row, beam, token] = NO_HYPOTHESIS
@@ -615,7 +643,7 @@ def test_the_best_of_many_are_those_of_a_sort(seed, size, count, distinct):
     values = np.random.default_rng(seed).integers(-distinct, distinct, (2, 3, size))
     values = values.astype("float32")
     count = min(count, size)
-    best, places = _top_k(tf.constant(values), count)
+    best, places = top_k(tf.constant(values), count)
     np.testing.assert_array_equal(best, -np.sort(-values, axis=-1)[..., :count])
     np.testing.assert_array_equal(np.take_along_axis(values, places.numpy(), -1), best)
     assert all(len(set(row)) == count for row in places.numpy().reshape(-1, count).tolist())
@@ -634,7 +662,7 @@ def test_the_best_of_values_of_which_most_are_minus_infinity(seed, size, count, 
     # Less than any number that stands for the impossible.
     values = np.full(size, -np.inf, "float32")
     values[places] = -generator.uniform(1e12, 1e30, len(places))
-    best, found = (x.numpy()[0, 0] for x in _top_k(tf.constant(values[None, None]), count))
+    best, found = (x.numpy()[0, 0] for x in top_k(tf.constant(values[None, None]), count))
     expected = sorted(places.tolist(), key=lambda place: -values[place])[:count]
     assert found[: len(expected)].tolist() == expected
     np.testing.assert_array_equal(best[: len(expected)], values[expected])
