@@ -421,7 +421,7 @@ def compare(first, second, data, source, target, split, number, html, **search):
     """
     from keras_mt.data import has_split, load_corpus
     from keras_mt.evaluation import Comparison
-    from keras_mt.files import written_whole
+    from keras_mt.files import atomic_write
 
     if search["ensemble"]:
         raise click.UsageError(
@@ -445,7 +445,7 @@ def compare(first, second, data, source, target, split, number, html, **search):
     )
     if html:
         page = comparison.as_html(100 if number is None else number)
-        with written_whole(html) as temporary:
+        with atomic_write(html) as temporary:
             temporary.write_text(page, encoding="utf-8")
         click.echo(f"wrote {html}")
         return

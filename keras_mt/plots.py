@@ -14,7 +14,7 @@ from matplotlib.ticker import PercentFormatter
 
 from keras_mt.decoding import SearchNode
 from keras_mt.errors import InputError
-from keras_mt.files import written_whole
+from keras_mt.files import atomic_write
 from keras_mt.run_folder import read_log
 
 __all__ = [
@@ -376,5 +376,5 @@ def expert_load_figure(loads: Mapping[str, np.ndarray]) -> Figure:
 def _save(figure, path):
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context({"svg.hashsalt": "keras_mt"}), written_whole(path) as temporary:
+    with matplotlib.rc_context({"svg.hashsalt": "keras_mt"}), atomic_write(path) as temporary:
         figure.savefig(temporary, dpi=150, format=path.suffix[1:], metadata=None)

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.errors import InputError
-from keras_mt.files import is_run, new_folder, written_whole
+from keras_mt.files import atomic_write, is_run, new_folder
 from keras_mt.models import ARCHITECTURES, architecture_name, built, find_architecture
 from keras_mt.models.seq2seq import like
 from keras_mt.options import TrainingOptions, TranslationOptions
@@ -264,7 +264,7 @@ class RunFolder:
             raise InputError(f"{self._config_file} cannot be read: {error}.") from None
 
     def write_config(self, config: RunConfig) -> None:
-        with written_whole(self._config_file) as temporary:
+        with atomic_write(self._config_file) as temporary:
             temporary.write_text(config.to_json(), encoding="utf-8")
 
     @property
@@ -335,7 +335,7 @@ class RunFolder:
         """Atomically writes a copy of the model with these weights and dtype, not compiled."""
         copy = like(model, **({"dtype": dtype} if "dtype" in model.get_config() else {}))
         copy.set_weights(weights)
-        with written_whole(self.model_file) as temporary:
+        with atomic_write(self.model_file) as temporary:
             copy.save(temporary)
 
     def load_tokenizer(self, kind: type[BaseTokenizer] | None = None) -> BaseTokenizer:
@@ -391,7 +391,7 @@ class RunFolder:
     def begin_log(self, rows: Iterable[dict[str, Any]] = ()) -> None:
         """Starts a new log with these rows, in place of the old one."""
         with (
-            written_whole(self.log_file) as temporary,
+            atomic_write(self.log_file) as temporary,
             open(temporary, "w", encoding="utf-8", newline="") as file,
         ):
             writer = csv.DictWriter(file, LOG_COLUMNS, extrasaction="ignore")

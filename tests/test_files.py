@@ -1,14 +1,19 @@
+import errno
 import os
+import signal
+import subprocess
+import sys
 
 import pytest
 
-from keras_mt.files import new_folder, written_whole
+from keras_mt import files
+from keras_mt.files import atomic_write, find_saved_model, new_folder
 
 
 def test_what_was_written_replaces_what_was_there(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text("new")
         assert path.read_text() == "old"
     assert path.read_text() == "new"
@@ -19,7 +24,7 @@ def test_what_a_link_leads_to_is_written(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real" / "page")
     for text in ("first", "second"):
-        with written_whole(tmp_path / "link") as temporary:
+        with atomic_write(tmp_path / "link") as temporary:
             temporary.write_text(text)
         assert (tmp_path / "link").is_symlink()
         assert (tmp_path / "real" / "page").read_text() == text
@@ -28,7 +33,7 @@ def test_what_a_link_leads_to_is_written(tmp_path):
 def test_a_failed_write_leaves_what_was_there(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with pytest.raises(RuntimeError), written_whole(path) as temporary:
+    with pytest.raises(RuntimeError), atomic_write(path) as temporary:
         temporary.write_text("ne")
         raise RuntimeError
     assert path.read_text() == "old"
@@ -39,9 +44,9 @@ def test_hidden_files_and_folders_of_the_same_name_are_let_be(tmp_path):
     (tmp_path / ".notes").write_text("mine")
     (tmp_path / ".config").mkdir()
     (tmp_path / ".config" / "precious").write_text("mine")
-    with written_whole(tmp_path / "notes") as temporary:
+    with atomic_write(tmp_path / "notes") as temporary:
         temporary.write_text("new")
-    with written_whole(tmp_path / "config") as temporary:
+    with atomic_write(tmp_path / "config") as temporary:
         temporary.mkdir()
         (temporary / "a").write_text("new")
     for name, text in (
@@ -53,7 +58,7 @@ def test_hidden_files_and_folders_of_the_same_name_are_let_be(tmp_path):
 
 def test_what_is_written_has_ordinary_permissions(tmp_path):
     (tmp_path / "ordinary").touch()
-    with written_whole(tmp_path / "a.txt") as temporary:
+    with atomic_write(tmp_path / "a.txt") as temporary:
         temporary.touch()
     assert os.stat(tmp_path / "a.txt").st_mode == os.stat(tmp_path / "ordinary").st_mode
 
@@ -71,7 +76,7 @@ def test_all_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     rename = os.replace
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(os, "replace", replace)
-    with written_whole(tmp_path / "folder") as temporary:
+    with atomic_write(tmp_path / "folder") as temporary:
         temporary.mkdir()
         (temporary / "a").write_text("a")
     names = [name.removeprefix(str(temporary)) for name in done]
@@ -88,3 +93,78 @@ def test_a_new_folder_appears_whole_with_its_parents(tmp_path):
     with pytest.raises(RuntimeError), new_folder(tmp_path / "d"):
         raise RuntimeError
     assert not (tmp_path / "d").exists()
+
+
+def test_a_failed_write_takes_its_empty_folders_with_it(tmp_path):
+    (tmp_path / "kept").mkdir()
+    with pytest.raises(RuntimeError), new_folder(tmp_path / "kept" / "a" / "b" / "c"):
+        raise RuntimeError
+    assert [file.name for file in tmp_path.rglob("*")] == ["kept"]
+
+
+def stopped_while_writing(path):
+    """A process that is in the middle of an atomic write; the module alone needs no Keras."""
+    code = f"""
+import importlib.util, time
+spec = importlib.util.spec_from_file_location("files", {files.__file__!r})
+files = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(files)
+with files.atomic_write({str(path)!r}) as temporary:
+    temporary.write_text("ne")
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+    process = subprocess.Popen([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE)
+    assert process.stdout.read(5) == b"ready"
+    return process
+
+
+def test_the_next_write_removes_what_a_killed_process_left_and_nothing_else(tmp_path):
+    path = tmp_path / "a.txt"
+    alive, dead = stopped_while_writing(path), stopped_while_writing(path)
+    others = {tmp_path / f".a.txt.{name}.partial" for name in ("mine", "yours")}
+    for folder in others:  # Not of an atomic write, or of one that has not its lock yet.
+        folder.mkdir()
+    before = {*tmp_path.iterdir()}
+    dead.send_signal(signal.SIGKILL)
+    dead.wait()
+    assert {*tmp_path.iterdir()} == before and len(before) == 4
+    with atomic_write(path) as temporary:
+        temporary.write_text("new")
+    left = {*tmp_path.iterdir()} - {path}
+    assert others < left and len(left) == 3
+    alive.send_signal(signal.SIGINT)
+    alive.wait()
+    assert {*tmp_path.iterdir()} - {path} == others
+    assert path.read_text() == "new"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device", ".a.txt.x1.partial/a.txt"),
+        RuntimeError(
+            "{{function_node __wrapped__SaveV2}} ...; No space left on device [Op:SaveV2]"
+        ),
+        OSError("Unable to write (errno = 27, error message = 'File too large')"),
+    ],
+)
+def test_a_full_disk_is_said_with_the_path(error, tmp_path):
+    with (
+        pytest.raises(OSError, match=r"No space left on device|File too large") as raised,
+        atomic_write(tmp_path / "new" / "a.txt"),
+    ):
+        raise error
+    assert raised.value.filename == str(tmp_path / "new" / "a.txt")
+    assert "function_node" not in str(raised.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_version_is_a_number_of_ascii_digits(tmp_path):
+    for name in ("2", "10", "²", "٣٣", "-3", "x"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "saved_model.pb").touch()
+    assert find_saved_model(tmp_path).name == "10"
+    for name in ("2", "10"):
+        (tmp_path / name / "saved_model.pb").unlink()
+    assert find_saved_model(tmp_path) is None

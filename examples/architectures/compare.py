@@ -31,7 +31,7 @@ from matplotlib.figure import Figure
 import keras_mt
 from keras_mt import Tokenizer, Translator
 from keras_mt.data import Batches, load_corpus
-from keras_mt.files import written_whole
+from keras_mt.files import atomic_write
 from keras_mt.plots import plot_expert_load
 from keras_mt.run_folder import RunFolder
 from keras_mt.serving import ExportedTranslator
@@ -134,7 +134,7 @@ def main():
         if row not in read(lines):
             line = {"row": row, **measure(arguments.corpus, row, folder, arguments.steps)}
             done = {**read(lines), row: line}  # Another process may have added others.
-            with written_whole(lines) as temporary:
+            with atomic_write(lines) as temporary:
                 temporary.write_text(
                     "".join(json.dumps(done[each]) + "\n" for each in ROWS if each in done)
                 )
@@ -172,7 +172,7 @@ def measure(corpus, row, folder, steps):
     if not tokenizer.exists():
         sides = (side for pair in pairs["train"] for side in pair)
         Tokenizer.train(sides, settings["vocab_size"]).save(tokenizer)
-    with written_whole(lines) as temporary:
+    with atomic_write(lines) as temporary:
         rows = [(source, target), *joined(pairs["train"], TRAINED_LINES)]
         temporary.write_text("".join("\t".join(pair) + "\n" for pair in rows), encoding="utf-8")
     run, export = folder / row, folder / "exports" / row / "1"
@@ -313,7 +313,7 @@ def put(readme, corpus, text):
     begin, end = f"<!-- {corpus} -->\n", "<!-- end -->"
     before = readme.read_text(encoding="utf-8")
     after = re.sub(f"{begin}.*?{end}", f"{begin}\n{text}\n{end}", before, flags=re.DOTALL)
-    with written_whole(readme) as temporary:
+    with atomic_write(readme) as temporary:
         temporary.write_text(after, encoding="utf-8")
 
 
@@ -359,7 +359,7 @@ def draw(measured, path):
         above.set_xlabel("sentences in a line")
     most = max(panels, key=lambda axes: len(axes.lines))  # Not every corpus may have every row.
     figure.legend(*most.get_legend_handles_labels(), loc="outside right center", frameon=False)
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         figure.savefig(temporary, dpi=150)
 
 

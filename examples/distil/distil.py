@@ -47,7 +47,7 @@ from matplotlib.ticker import LogLocator
 from keras_mt import Translator, __version__
 from keras_mt.convert import to_ctranslate2
 from keras_mt.data import has_split, load_corpus
-from keras_mt.files import written_whole
+from keras_mt.files import atomic_write
 from keras_mt.run_folder import RunFolder
 from keras_mt.serving import ExportedTranslator
 
@@ -164,7 +164,7 @@ def translate(teacher, folder, data, source, target, part, shard_lines, set):
         lines = [[side.decode("utf-8") for side in pair] for pair in lines]
         # This sorts them by length, and translates those of similar length together.
         found = translator.hypotheses([line[0] for line in lines])
-        with written_whole(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        with atomic_write(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
             for (text, reference), hypotheses in zip(lines, found, strict=True):
                 best = hypotheses[0] if hypotheses else None
                 row = {"source": text, "reference": reference}
@@ -180,7 +180,7 @@ def begin(folder, work):
     """Writes what the shards are made from, or checks that the existing ones are from the same."""
     path = folder / "work.json"
     if not path.exists():
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_text(json.dumps(work, indent=2) + "\n")
     before = json.loads(path.read_text())
     other = [name for name in work if name != "data" and work[name] != before.get(name)]
@@ -231,7 +231,7 @@ def filter_(folder, output, keep, most_ratio):
     columns = np.fromiter(map(measures, rows(paths)), np.dtype((float, 3))).T
     kept, counts = choose(*columns, keep, most_ratio)
     corpus = work["data"], work["source"], work["target"]
-    with written_whole(output) as temporary, open(temporary, "w", encoding="utf-8") as file:
+    with atomic_write(output) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write(f"{work['source']}\t{work['target']}\tsplit\n")
         for row in itertools.compress(rows(paths), kept):
             pair = (in_a_column(row[side]) for side in ("source", "translation"))
@@ -335,7 +335,7 @@ def compare(
         line["versions"] = {"keras_mt": __version__}
         line["versions"] |= {name: metadata.version(name) for name in packages if installed(name)}
     output.parent.mkdir(parents=True, exist_ok=True)
-    with written_whole(output) as temporary:
+    with atomic_write(output) as temporary:
         temporary.write_text("".join(json.dumps(line) + "\n" for line in lines))
     print(table(lines))
     if picture:
@@ -550,7 +550,7 @@ def draw(lines, path):
     axes.grid(alpha=0.3)
     figure.legend(loc="outside right center", frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         figure.savefig(temporary, dpi=150)
 
 

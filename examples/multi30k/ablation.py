@@ -18,7 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from keras_mt.files import written_whole
+from keras_mt.files import atomic_write
 
 COMMON = (
     "--preset tiny --batch-tokens 2048 --dtype mixed_bfloat16 --warmup-steps 300 "
@@ -56,7 +56,7 @@ def main():
             shutil.rmtree(folder, ignore_errors=True)
             chosen = f"--init {{run}}_forward {options}".format(run=arguments.run).split()
             values = measure(arguments.folder, folder, chosen, arguments.minutes)
-            with written_whole(result) as temporary:
+            with atomic_write(result) as temporary:
                 temporary.write_text(json.dumps(values))
         values = json.loads(result.read_text())
         rows.append(

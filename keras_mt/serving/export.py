@@ -11,7 +11,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions
 from keras_mt.errors import InputError
-from keras_mt.files import written_whole
+from keras_mt.files import atomic_write, version_number
 from keras_mt.layers.validation import check_positive
 from keras_mt.serving import server
 from keras_mt.translation import Translator
@@ -91,9 +91,8 @@ def export(
     module = tf.Module()
     module.variables_ = [variable.value for variable in variables]
     module.tokenizer = translator.tokenizer
-    directory.parent.mkdir(parents=True, exist_ok=True)
     # The temporary name is not a number, so a server that watches the folder ignores it.
-    with written_whole(directory) as temporary:
+    with atomic_write(directory) as temporary:
         tf.saved_model.save(module, temporary, signatures=functions)
         _check_ops(temporary)
         server.write_assets(
@@ -104,7 +103,7 @@ def export(
             max_beam_size,
             card,
         )
-        if directory.name.isdigit():
+        if version_number(directory.name) is not None:
             server.write_configurations(directory.parent)
 
 
@@ -243,5 +242,5 @@ def _check_ops(directory):
 
 
 def _next_version(parent):
-    versions = [int(path.name) for path in parent.iterdir() if path.name.isdigit()]
+    versions = [version_number(path.name) or 0 for path in parent.iterdir()]
     return str(max(versions, default=0) + 1)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_mt.files import written_whole
+from keras_mt.files import atomic_write
 from keras_mt.text import BaseTokenizer
 from keras_mt.translation import Translator
 
@@ -138,7 +138,7 @@ def write_configurations(folder: Path) -> None:
     }
     for name, text in texts.items():
         if not (folder / name).exists():
-            with written_whole(folder / name) as temporary:
+            with atomic_write(folder / name) as temporary:
                 temporary.write_text(text, encoding="utf-8")
 
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from keras_mt.errors import InputError
-from keras_mt.files import written_whole
+from keras_mt.files import atomic_write
 from keras_mt.text.base import BaseTokenizer
 
 _CANDIDATES = 16  # Number of segmentations of a word to sample from.
@@ -139,7 +139,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes the SentencePiece model to a file, atomically."""
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_bytes(self.model)
 
     @property

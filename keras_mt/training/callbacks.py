@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.errors import InputError
-from keras_mt.files import written_whole
+from keras_mt.files import atomic_write
 from keras_mt.run_folder import LOG_COLUMNS, RunFolder
 from keras_mt.training.lora import Adapters
 from keras_mt.translation.base import BaseTranslator
@@ -299,7 +299,7 @@ class KeepBest(keras.callbacks.Callback):
         self._values.append(float(f"{logs[self.monitor]:.6g}"))
         if self.path is not None and self._best() == len(self._values) - 1:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with written_whole(self.path) as temporary:
+            with atomic_write(self.path) as temporary:
                 self.model.save_weights(temporary)
         if self.stopped:
             best = self._values[self._best()]

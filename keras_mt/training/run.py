@@ -19,7 +19,7 @@ from keras_mt.augmentation import augmentations
 from keras_mt.data import Batches, Tokenizer, has_split, load_corpus
 from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
-from keras_mt.files import check_new, new_folder, written_whole
+from keras_mt.files import atomic_write, check_new, new_folder
 from keras_mt.models import architecture_name, built, copy_of, find_architecture
 from keras_mt.options import TrainingOptions, documented, signature
 from keras_mt.plots import plot_run
@@ -576,7 +576,7 @@ def _failure_marked(folder, others_wait):
         if others_wait:
             with contextlib.suppress(OSError):
                 folder.path.mkdir(parents=True, exist_ok=True)
-                with written_whole(folder.failure_file) as temporary:
+                with atomic_write(folder.failure_file) as temporary:
                     temporary.write_text(str(error) or type(error).__name__, encoding="utf-8")
         raise
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from keras_mt.data.encoded import EncodedPairs
 from keras_mt.errors import InputError
-from keras_mt.files import written_whole
+from keras_mt.files import atomic_write
 from keras_mt.layers.validation import check_positive
 from keras_mt.models import Seq2Seq
 from keras_mt.options import check_language
@@ -183,7 +183,7 @@ class Shortlist:
         Args:
             path: The file.
         """
-        with written_whole(path) as temporary, open(temporary, "wb") as file:
+        with atomic_write(path) as temporary, open(temporary, "wb") as file:
             np.savez_compressed(file, **{name: getattr(self, name) for name in _FIELDS})
 
     @classmethod
