@@ -79,10 +79,10 @@ def main():
     if arguments.worker:
         work(*arguments.worker, arguments.text)
         return
+    workloads = harness.names(arguments.workloads, WORKLOADS, "workload")
+    arguments.peers = harness.names(arguments.peers, PEERS, "peer")
     with tempfile.TemporaryDirectory() as folder:
-        for workload in arguments.workloads.split(","):
-            if workload not in WORKLOADS:
-                sys.exit(f"There is no workload {workload!r}; there are {', '.join(WORKLOADS)}.")
+        for workload in workloads:
             if WORKLOADS[workload] is None and not (arguments.run and arguments.text):
                 print(f"{workload}: left out, since it needs --run and --text", file=sys.stderr)
                 continue
@@ -110,7 +110,7 @@ def measure(workload, folder, arguments, variables):
     chosen = {
         system: package
         for system, package in systems(workload).items()
-        if system.partition("-")[0] in arguments.peers.split(",")
+        if system.partition("-")[0] in arguments.peers
     }
     for system in harness.present(chosen):
         commands[system] = [sys.executable, __file__, "--worker", system, workload, str(folder)]

@@ -224,6 +224,18 @@ def write_line(line, output=None):
         print(json.dumps(line))
 
 
+def names(given, known, what):
+    """The names in a list with commas between them; exits if one is not known.
+
+    With `what` "workload", for one: There is no workload 'x'; there are ...
+    """
+    given = given.split(",")
+    for name in given:
+        if name not in known:
+            sys.exit(f"There is no {what} {name!r}; there are {', '.join(known)}.")
+    return given
+
+
 def present(systems):
     """The systems whose package is installed; the others are named on standard error."""
     found = []

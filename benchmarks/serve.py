@@ -54,19 +54,18 @@ def main():
     parser.add_argument("--output", type=Path, help="File to append the JSON lines to.")
     parser.add_argument("--worker", choices=["warm", "cold"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    workloads = harness.names(arguments.workloads, WORKLOADS, "workload")
     texts = [line for line in arguments.text.read_text(encoding="utf-8").split("\n") if line]
     if arguments.worker:
         print(json.dumps(first_request(arguments.saved_model, texts, arguments.worker == "warm")))
         return
-    for workload in arguments.workloads.split(","):
+    for workload in workloads:
         if workload == "first":
             result = first_requests(sys.argv[1:])
         elif workload in ("load", "load-batched"):
             result = load(arguments, texts, workload == "load-batched")
-        elif workload == "swap":
-            result = swap(arguments, texts)
         else:
-            sys.exit(f"There is no workload {workload!r}; there are {', '.join(WORKLOADS)}.")
+            result = swap(arguments, texts)
         for name, value in result.items():
             print(f"{workload:14} {name:32} {value}")
         line = {

@@ -55,9 +55,7 @@ def main():
     if arguments.worker:
         work(*arguments.worker, arguments.data)
         return
-    for workload in arguments.workloads.split(","):
-        if workload not in STEPS:
-            sys.exit(f"There is no workload {workload!r}; there are {', '.join(STEPS)}.")
+    for workload in harness.names(arguments.workloads, STEPS, "workload"):
         systems = SYSTEMS
         if workload == "multi30k":
             if not arguments.data:

@@ -76,10 +76,19 @@ def test_no_figures_of_systems_that_do_different_work(decode, tmp_path):
     assert not (tmp_path / "lines.jsonl").exists()
 
 
-def test_an_unknown_workload_is_named(python):
-    result = python(ROOT / "benchmarks" / "decode.py", "--workloads", "huge")
+@pytest.mark.parametrize(
+    ("script", "arguments", "message"),
+    [
+        ("decode", ["--workloads", "huge"], "There is no workload 'huge'; there are base-b32"),
+        ("decode", ["--peers", "keras_mt,x"], "There is no peer 'x'; there are keras_mt, ctr"),
+        ("train", ["--workloads", "huge"], "There is no workload 'huge'; there are tiny"),
+        ("serve", ["x", "--text", "y", "--workloads", "z"], "There is no workload 'z'; there are"),
+    ],
+)
+def test_an_unknown_name_is_refused(python, script, arguments, message):
+    result = python(ROOT / "benchmarks" / f"{script}.py", *arguments)
     assert result.returncode == 1
-    assert "There is no workload 'huge'; there are base-b32" in result.stderr
+    assert message in result.stderr
 
 
 def test_tables_of_the_lines(decode, tmp_path):

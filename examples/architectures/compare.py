@@ -14,10 +14,10 @@ import datetime
 import itertools
 import json
 import os
-import platform
 import random
 import re
 import statistics
+import sys
 import time
 from pathlib import Path
 
@@ -38,6 +38,10 @@ from keras_mt.serving import ExportedTranslator
 from keras_mt.training import train
 
 HERE = Path(__file__).parent
+sys.path.append(str(HERE.parents[1] / "benchmarks"))
+
+from harness import machine
+
 # Each training pair is seen alone and, once, in a line of 2, 3 or 4 pairs; tests go up to 8.
 TRAINED_LINES, TEST_LINES = (2, 3, 4), (1, 2, 3, 4, 6, 8)
 SANDWICH = {
@@ -277,14 +281,6 @@ def joined(pairs, sizes):
     pairs, sizes = iter(pairs), itertools.cycle(sizes)
     while part := list(itertools.islice(pairs, next(sizes))):
         yield tuple(map(" ".join, zip(*part, strict=True)))
-
-
-def machine():
-    model = platform.processor()
-    if Path("/proc/cpuinfo").exists():
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next((x.split(": ")[1] for x in lines if x.startswith("model name")), model)
-    return f"{os.cpu_count()} cores, {model}"
 
 
 def table(rows):

@@ -28,7 +28,6 @@ import itertools
 import json
 import multiprocessing
 import os
-import platform
 import statistics
 import sys
 import tempfile
@@ -50,6 +49,10 @@ from keras_mt.data import has_split, load_corpus
 from keras_mt.files import atomic_write
 from keras_mt.run_folder import RunFolder
 from keras_mt.serving import ExportedTranslator
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from harness import installed, machine
 
 
 def main():
@@ -478,21 +481,6 @@ def theirs(translator, sources):
 
 def as_strings(tensor):
     return [text.decode("utf-8", "replace") for text in tensor.numpy()]
-
-
-def installed(package):
-    try:
-        return bool(metadata.version(package))
-    except metadata.PackageNotFoundError:
-        return False
-
-
-def machine():
-    model = platform.processor()
-    if Path("/proc/cpuinfo").exists():
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next((x.split(": ")[1] for x in lines if x.startswith("model name")), model)
-    return f"{os.cpu_count()} cores, {model}"
 
 
 def table(lines):

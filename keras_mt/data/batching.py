@@ -209,9 +209,7 @@ class Batches:
         size = self.counts.batches
         dataset = self._dataset(number * size, (number + 1) * size, shard)
         parts = len(np.atleast_1d(shard[0]))
-        dataset = dataset.apply(tf.data.experimental.assert_cardinality(size * parts))
-        dataset.max_length = self.max_length  # Which the `fit` of a `Seq2Seq` looks at.
-        return dataset
+        return dataset.apply(tf.data.experimental.assert_cardinality(size * parts))
 
     def stream(self, start_step: int = 0, shard: Shard = (0, 1)) -> tf.data.Dataset:
         """The batches of all epochs, from a given step on, as an endless `tf.data.Dataset`.
@@ -352,7 +350,7 @@ class Batches:
         signature = ({"source": _IDS, "target": _IDS}, _IDS)
         batches = tf.data.Dataset.from_generator(generate, output_signature=signature)
         batches = untuned(batches.prefetch(_PREFETCHED))
-        batches.max_length = self.max_length
+        batches.max_length = self.max_length  # Which the `fit` of a `Seq2Seq` looks at.
         return batches
 
     def _batch(self, index, epoch, place, shard, count):

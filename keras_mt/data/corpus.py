@@ -219,6 +219,11 @@ def _rows(data, source, target):
     if (source in header) != (target in header):
         missing = target if source in header else source
         raise CorpusError(f"{data}:1 names no column {missing!r}; it has {', '.join(header)}.")
+    if len(header) > 2 and "split" in header and source not in header:
+        raise CorpusError(
+            f"{data}:1 names a column split, but neither {source!r} nor {target!r}: give the "
+            f"languages as the header does; it has {', '.join(header)}."
+        )
     columns, split_column = (0, 1), None
     if source in header:
         columns = header.index(source), header.index(target)

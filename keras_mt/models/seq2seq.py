@@ -66,7 +66,7 @@ class Seq2Seq(Configured):
         return super().evaluate(x, *args, **kwargs)
 
     def _check_length(self, batches):
-        longest = getattr(batches, "max_length", 0)
+        longest = _longest(batches)
         if longest > self.max_length:
             raise ValueError(
                 f"The batches hold sentences of up to max_length={longest} tokens, and the model "
@@ -163,6 +163,13 @@ class Seq2Seq(Configured):
             The copy; the model itself stays as it is.
         """
         return copy_of(self, dtype=dtype)
+
+
+def _longest(batches):
+    """The `max_length` of `keras_mt.data.Batches`, also where they were mapped or taken from."""
+    inputs = getattr(batches, "_inputs", None)  # What a tf.data.Dataset is made from.
+    before = inputs() if callable(inputs) else ()
+    return max([getattr(batches, "max_length", 0), *map(_longest, before)])
 
 
 def copy_of(model: _Model, **config: Any) -> _Model:

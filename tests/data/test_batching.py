@@ -332,6 +332,8 @@ def test_a_model_that_takes_shorter_sentences_refuses_them_by_name(texts, tokeni
     calls = [
         lambda: model.fit(data.epoch(0)),
         lambda: model.fit(data.stream(), steps_per_epoch=1),
+        lambda: model.fit(data.stream().map(lambda x, y: (x, y)).prefetch(2), steps_per_epoch=1),
+        lambda: model.evaluate(data.epoch(0).take(1).concatenate(data.epoch(1))),
         lambda: model.fit(
             {"source": tokens, "target": tokens}, tokens, validation_data=data.epoch(0)
         ),

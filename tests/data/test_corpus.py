@@ -189,6 +189,19 @@ def test_has_split_reads_the_rows_and_not_the_header(tmp_path):
         has_split(path, "en", "de", "train")
 
 
+@pytest.mark.parametrize("header", ["en\tde\tsplit", "split\ten\tde", "id\tsplit\ten\tde"])
+def test_a_tsv_header_of_other_languages_is_refused(tmp_path, header):
+    path = tmp_path / "pairs.tsv"
+    write(path, [header, "dog\tHund\ttrain\tx", "cat\tKatze\ttest\tx"])
+    columns = ", ".join(header.split("\t"))
+    for ask in (load_corpus, has_split):
+        with pytest.raises(CorpusError, match=rf"neither 'eng' nor 'deu'.* it has {columns}"):
+            ask(path, "eng", "deu", "test")
+    # A first row of text, not a header.
+    write(path, ["split\tgespalten", "dog\tHund"])
+    assert len(read(path, "eng", "deu", "test")) == 2
+
+
 def test_a_tsv_row_whose_split_is_blank_is_of_train(tmp_path):
     path = tmp_path / "pairs.tsv"
     write(path, ["en\tde\tsplit", "dog\tHund\t", "cat\tKatze\ttest", "mouse\tMaus\t "])
