@@ -37,11 +37,11 @@ from keras_mt.run_folder import RunFolder
 from keras_mt.serving import ExportedTranslator
 from keras_mt.training import train
 
-HERE = Path(__file__).parent
-sys.path.append(str(HERE.parents[1] / "benchmarks"))
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 from harness import machine
 
+HERE = Path(__file__).parent
 # Each training pair is seen alone and, once, in a line of 2, 3 or 4 pairs; tests go up to 8.
 TRAINED_LINES, TEST_LINES = (2, 3, 4), (1, 2, 3, 4, 6, 8)
 SANDWICH = {
