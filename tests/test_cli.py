@@ -13,7 +13,8 @@ from click.testing import CliRunner
 from conftest import ROOT
 
 from keras_mt import Translator
-from keras_mt.cli import _clear_errors, main
+from keras_mt.cli import main
+from keras_mt.cli.errors import clear_errors
 
 COMMAND = ROOT / "keras_mt_command.py"
 
@@ -271,7 +272,7 @@ def test_tensorflows_errors_are_one_line():
     error = tf.errors.DataLossError(
         None, None, f"{where}the file is damaged\n\t [[{{node Gather}}]]"
     )
-    with pytest.raises(click.ClickException, match=r"^the file is damaged$"), _clear_errors():
+    with pytest.raises(click.ClickException, match=r"^the file is damaged$"), clear_errors():
         raise error
 
 

@@ -11,6 +11,8 @@ from click.testing import CliRunner
 from conftest import ROOT
 
 from keras_mt import Translator, cli
+from keras_mt.cli.lines import Lines, check_standard_input, read_lines, row_blocks, to_json
+from keras_mt.errors import InputError
 from keras_mt.run_folder import RunFolder
 
 LIGHT = """
@@ -97,25 +99,41 @@ def _line_before(watch, stream):
 def test_lines_are_taken_as_they_arrive(tmp_path):
     reader, writer = os.pipe()
     with open(reader, "rb") as file, open(writer, "wb", buffering=0) as out:
-        lines = cli._Lines(file)
+        lines = Lines(file)
         out.write(b"a\n\nb\r\nc")
-        assert lines.arrived(2048) == [b"a", b"", b"b\r"]
+        assert lines.arrived(2048) == texts("a", "", "b")
         out.write(b"d\ne\nf\n")
-        assert lines.arrived(2) == [b"cd", b"e"]
-        assert lines.arrived(2) == [b"f"]
+        assert lines.arrived(2) == texts("cd", "e")
+        assert lines.arrived(2) == texts("f")
         out.write(b"g\nh\ni")
         out.close()
-        assert lines.next(2) == [b"g", b"h"]
-        assert lines.arrived(2048) == [b"i"]
+        assert lines.next(2) == texts("g", "h")
+        assert lines.arrived(2048) == texts("i")
         assert lines.arrived(2048) == lines.next(1) == []
-    content = b"".join(b"x" * (i % 90) + b"\n" for i in range(5000)) + b"\x85\xe2\x80\xa8 end"
-    (tmp_path / "file").write_bytes(content)
+    content = "".join("x" * (i % 90) + "\n" for i in range(5000)) + "\x85\u2028 end"
+    (tmp_path / "file").write_text(content, encoding="utf-8")
     with open(tmp_path / "file", "rb") as file, open(tmp_path / "file", "rb") as other:
-        blocks = list(cli._line_blocks(file, other))
-    assert [len(block) for _, block, _ in blocks] == [2048, 2048, 905]
-    assert [number for number, *_ in blocks] == [1, 2049, 4097]
-    assert b"\n".join(line for _, block, _ in blocks for line in block) == content
-    assert all(block == other for _, block, other in blocks)
+        blocks = list(row_blocks(file, other))
+    assert [len(rows) for rows in blocks] == [2048, 2048, 905]
+    assert [rows[0].number for rows in blocks] == [1, 2049, 4097]
+    assert "\n".join(row.texts[0] for rows in blocks for row in rows) == content
+    assert all(row.texts[0] == row.texts[1] for rows in blocks for row in rows)
+
+
+def texts(*lines):
+    """What a reader gives for lines without an error."""
+    return [(line, None) for line in lines]
+
+
+def test_a_byte_order_mark_and_carriage_returns_are_no_text(tmp_path):
+    (tmp_path / "file").write_bytes(b"\xef\xbb\xbfa\r\n\xef\xbb\xbfb\rc\r\r\n\r\n\xff\r\n")
+    with open(tmp_path / "file", "rb") as file:
+        ((*rows, last),) = row_blocks(file)
+        assert [row.texts[0] for row in rows] == ["a", "\ufeffb\rc\r", ""]
+        assert last == (4, ("\ufffd",), "not UTF-8 at byte 1")
+        file.seek(0)
+        with pytest.raises(InputError, match=r"file:4 is not UTF-8 at byte 1\.$"):
+            read_lines(file)
 
 
 @pytest.mark.parametrize(
@@ -137,12 +155,12 @@ def test_a_pipe_by_its_name_is_standard_input_too(run_dir, tmp_path):
     reader, writer = os.pipe()
     with open(reader, "rb") as file, open(writer, "wb"), open(f"/dev/fd/{reader}", "rb") as same:
         with pytest.raises(Exception, match="is read once"):
-            cli._check_standard_input(file, same)
+            check_standard_input(file, same)
         with pytest.raises(Exception, match="is read once"):
-            cli._check_standard_input(None, file, file)
+            check_standard_input(None, file, file)
     (tmp_path / "a").write_bytes(b"a\n")
     with open(tmp_path / "a", "rb") as file, open(tmp_path / "a", "rb") as same:
-        cli._check_standard_input(file, same)
+        check_standard_input(file, same)
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +213,7 @@ def test_a_diverged_model_gives_json_all_the_same(eager, arguments, diverged, co
 
 
 def test_numbers_that_are_not_finite_are_null():
-    assert cli._json({"a": [1.5, float("nan")], "b": ("x", -np.inf)}) == (
+    assert to_json({"a": [1.5, float("nan")], "b": ("x", -np.inf)}) == (
         '{"a": [1.5, null], "b": ["x", null]}'
     )
 

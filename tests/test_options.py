@@ -6,6 +6,7 @@ import pytest
 from conftest import ROOT
 
 from keras_mt import cli
+from keras_mt.cli.options import option
 from keras_mt.options import SearchOptions, TrainingOptions, TranslationOptions, signature
 from keras_mt.training import train
 
@@ -90,7 +91,7 @@ def test_an_argument_of_the_model_that_has_an_option_of_its_own_is_that_option()
 
 def test_settings_are_json_or_else_strings():
     @click.command()
-    @cli._option(TrainingOptions.__dataclass_fields__["model"])
+    @option(TrainingOptions.__dataclass_fields__["model"])
     def command(model):
         return dict(model)
 

@@ -109,7 +109,7 @@ def test_unlike_columns_are_refused():
 
 
 def test_the_command_takes_models_and_files(load, run_dir, corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_mt.cli._load_translator", lambda *_: load())
+    monkeypatch.setattr("keras_mt.cli.systems.load_translator", lambda *_: load())
     references = (corpus / "en.test.txt").read_text(encoding="utf-8")
     theirs = tmp_path / "theirs.txt"
     theirs.write_text(references.replace("the", "a"), encoding="utf-8")

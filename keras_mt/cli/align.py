@@ -1,0 +1,48 @@
+"""`keras-mt align`."""
+
+import itertools
+
+import click
+
+from keras_mt.cli.errors import Command
+from keras_mt.cli.lines import check_standard_input, refuse, row_blocks, to_json, write_line
+from keras_mt.cli.models import load_run, ready
+from keras_mt.cli.options import architecture_option, ensemble_option, options_of
+from keras_mt.errors import InputError
+from keras_mt.options import LanguageOptions
+
+
+@click.command(cls=Command)
+@click.argument("run_dir", type=click.Path(exists=True))
+@click.argument("source", type=click.File("rb"))
+@click.argument("target", type=click.File("rb"), required=False)
+@ensemble_option
+@architecture_option
+@options_of(LanguageOptions)
+def align(run_dir, source, target, **search):
+    """Show which source tokens each target token attends to.
+
+    For each line of SOURCE, writes a JSON object with the pieces of both sides and `attention`: one
+    row per target piece, which sums to 1 over the source pieces. Without TARGET, the model's own
+    translation is aligned. A line that is refused gives an object with the error, and a message.
+
+    \b
+    keras-mt align runs/en_de in.txt > alignments.jsonl
+    keras-mt align runs/en_de in.txt reference.txt > alignments.jsonl
+    """
+    files = [file for file in (source, target) if file is not None]
+    check_standard_input(*files)
+    translator = ready(load_run(run_dir, **search))
+    for row in itertools.chain.from_iterable(row_blocks(*files)):
+        error = row.error
+        if error is None:
+            try:
+                pieces, target_pieces, attention = translator.align(*row.texts)
+            except InputError as refusal:
+                error = str(refusal)
+        if error:
+            refuse(row, error)
+            write_line(to_json({"error": error}))
+            continue
+        rows = [[round(float(weight), 4) for weight in weights] for weights in attention]
+        write_line(to_json({"source": pieces, "target": target_pieces, "attention": rows}))

@@ -1,0 +1,168 @@
+"""`keras-mt evaluate`."""
+
+import os
+import tempfile
+
+import click
+
+from keras_mt.cli.errors import Command
+from keras_mt.cli.lines import to_json
+from keras_mt.cli.options import data_options, given, option, search_options, split_option
+from keras_mt.cli.systems import aligned_file, corpus_split, timed_translations
+from keras_mt.errors import InputError
+from keras_mt.options import TrainingOptions
+
+# The most sentences resampled by default: sacreBLEU holds all resamples, 1 GB at this size.
+_MOST_RESAMPLED = 10_000
+_references_option = click.option(
+    "--references",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="A further reference besides the corpus's, one line per sentence; may be repeated.",
+)
+
+
+@click.command(cls=Command)
+@click.argument(
+    "models", type=click.Path(exists=True), nargs=-1, metavar="[RUN_DIR_OR_SAVED_MODEL]..."
+)
+@data_options
+@split_option
+@_references_option
+@click.option(
+    "--hypotheses",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Another system's translations to score, one line per sentence; may be repeated.",
+)
+@click.option(
+    "--paired",
+    type=click.Choice(["bootstrap", "randomization"]),
+    help="Test whether each system differs from the first: sacreBLEU's paired bootstrap or "
+    "approximate randomization.",
+)
+@click.option(
+    "--resamples",
+    type=click.IntRange(min=0),
+    help="Bootstrap resamples for the 95% confidence intervals; 0 for no intervals.  [default: "
+    "1000; 0 above 10,000 sentences]",
+)
+@click.option(
+    "--output",
+    type=click.Path(),
+    metavar="FOLDER",
+    help="Write source.txt, hypothesis.txt and reference.txt (hypothesis.2.txt and so on) there "
+    "for other tools; the folder must not exist.",
+)
+@click.option(
+    "--comet",
+    metavar="COMMAND",
+    help="Run an external metric, such as comet-score from another environment, on each system's "
+    "files: `-s SOURCE -t HYPOTHESIS -r REFERENCE` is appended, unless the command contains "
+    "{source}, {hypothesis} or {reference}. Its last line of output must hold the score.",
+)
+@search_options
+@option(TrainingOptions.__dataclass_fields__["bleu_tokenize"], "tokenize")
+def evaluate(
+    models,
+    data,
+    source,
+    target,
+    split,
+    references,
+    hypotheses,
+    paired,
+    resamples,
+    output,
+    comet,
+    tokenize,
+    **search,
+):
+    """Score translations of a corpus split with sacreBLEU's BLEU, chrF and chrF++.
+
+    The last line of the output is a JSON object with bleu, chrf and their signatures; for several
+    systems it holds `systems`, a list of such objects. A readable table goes to standard error.
+
+    \b
+    keras-mt evaluate runs/en_de --data my_corpus --source en --target de --split test
+    keras-mt evaluate runs/a runs/b --data my_corpus --source en --target de --paired bootstrap
+    keras-mt evaluate --hypotheses theirs.txt --data my_corpus --source en --target de
+    keras-mt evaluate runs/a --data my_corpus --source en --target de --comet venv/bin/comet-score
+    """
+    import sacrebleu
+
+    from keras_mt.evaluation import Scorer, command_words, table, write_files
+    from keras_mt.files import check_new
+
+    names = [*models, *hypotheses]
+    if not names:
+        raise click.UsageError("Give a run folder, a SavedModel or --hypotheses FILE.")
+    if twice := next((name for i, name in enumerate(names) if name in names[:i]), None):
+        raise click.UsageError(f"{twice} is given twice.")
+    if paired and len(names) < 2:
+        raise click.UsageError("--paired needs at least two systems.")
+    if search["ensemble"] and len(models) != 1:
+        raise click.UsageError("--ensemble goes with exactly one run folder.")
+    if output:
+        check_new(output)  # Before anything is translated.
+    if comet is not None:
+        command_words(comet)
+    options = given({"tokenize": tokenize})
+    sacrebleu.BLEU(**options)  # Likewise: some tokenizers need extra packages.
+    sources, reference = corpus_split(data, source, target, split)
+    references = [reference, *(aligned_file(path, len(sources)) for path in references)]
+    if resamples is None:
+        resamples = 1000 if len(sources) <= _MOST_RESAMPLED else 0
+    scorer = Scorer(references, **options, resamples=resamples)
+    files = {path: aligned_file(path, len(sources)) for path in hypotheses}
+    systems, texts = [], {}
+    for name in names:
+        if name in files:
+            texts[name], own = files[name], {"split_sentences": None}
+        else:
+            texts[name], own = timed_translations(name, search, sources, len(names) > 1)
+        found = scorer(texts[name])
+        first = {n: found.pop(n) for n in ("bleu", "chrf")} | {"sentences": len(sources)}
+        systems.append(first | own | found | {"system": name})
+    signatures = scorer.signatures()
+    results = {"systems": systems} if len(systems) > 1 else systems[0]
+    if paired:
+        p_values, signatures = scorer.paired(texts, paired)
+        for system in systems:
+            own = p_values[system["system"]]
+            system.update({f"{name}_p": value for name, value in own.items()})
+        results["paired"] = {"test": paired, "against": names[0], "signatures": signatures}
+    failure = None
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = output or os.path.join(temporary, "files")
+        if output or comet:
+            write_files(folder, sources, list(texts.values()), references)
+        if comet:
+            try:
+                found = [_of_their_own(comet, folder, *each) for each in enumerate(systems, 1)]
+            except ValueError as error:  # The translations may have taken hours.
+                failure = error
+            else:
+                results["comet_command"] = comet
+                for system, scores in zip(systems, found, strict=True):
+                    system.update(scores)
+    click.echo(table(systems, signatures), err=True)
+    click.echo(to_json(results))
+    if failure:
+        again = f" --hypotheses scores the files in {output} again." if output else ""
+        raise InputError(f"{failure}\nThe other scores are above.{again}")
+
+
+def _of_their_own(command, folder, number, system):
+    """The scores that a command gives a system's files; a name that is taken is refused."""
+    from keras_mt.evaluation import external_scores, file_name
+
+    names = file_name("source", 1), file_name("hypothesis", number), file_name("reference", 1)
+    scores = external_scores(command, *(os.path.join(folder, name) for name in names))
+    if taken := [name for name in scores if name in system]:
+        raise InputError(
+            f"The command of --comet calls a score {taken[0]}, as evaluate does: rename it."
+        )
+    return scores

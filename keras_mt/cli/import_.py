@@ -1,0 +1,25 @@
+"""`keras-mt import`."""
+
+import click
+
+from keras_mt.cli.errors import Command
+
+
+@click.command("import", cls=Command)
+@click.argument("directory", type=click.Path())
+@click.argument("run_dir", type=click.Path())
+def import_(directory, run_dir):
+    """Import a folder of MarianMT (OPUS-MT), M2M-100 or NLLB as a run folder.
+
+    DIRECTORY is a folder as Hugging Face transformers writes it or, where huggingface_hub is
+    installed, the name of a model on the hub. No code in it is run. By default the run folder
+    translates with the options of generation_config.json. It can be evaluated, exported, and
+    fine-tuned (`train --init RUN_DIR`).
+
+    \b
+    keras-mt import opus-mt-en-de runs/opus_en_de
+    """
+    from keras_mt.convert import import_huggingface
+
+    import_huggingface(directory, run_dir)
+    click.echo(f"imported {directory} into {run_dir}")

@@ -1,0 +1,202 @@
+"""Lines of text: read as they arrive, decoded, and written."""
+
+import json
+import math
+import os
+import select
+import stat
+import sys
+from typing import NamedTuple
+
+import click
+
+from keras_mt.errors import InputError
+
+# Lines translated together, so that lines of similar length share a batch.
+_BLOCK_LINES = 2048
+_CHUNK = 1 << 16  # Bytes read at once.
+# How long, in seconds, to wait for the next line of a program that writes line after line.
+_GRACE = 0.01
+
+
+class Row(NamedTuple):
+    """A line of each of several parallel files.
+
+    Attributes:
+        number: The lines' number, from 1.
+        texts: Their texts, without line ends.
+        error: Why the row cannot be used, or None. Bytes that are not UTF-8 are U+FFFD in `texts`.
+    """
+
+    number: int
+    texts: tuple[str, ...]
+    error: str | None
+
+
+class Lines:
+    """The lines of a binary file as they arrive, split at newlines only.
+
+    A byte order mark at the start of the file and a carriage return at the end of a line are no
+    part of the text.
+    """
+
+    def __init__(self, file):
+        self.name = name_of(file)
+        self._file = file
+        self._lines = []
+        self._rest = []  # The pieces of a line whose end has not arrived.
+        self._taken = 0
+        self._ended = False
+
+    def arrived(self, maximum):
+        """Up to `maximum` lines that have arrived; at least one unless the file has ended."""
+        while len(self._lines) < maximum and not self._ended:
+            if self._lines and not self._is_ready():
+                break
+            self._read()
+        return self._take(maximum)
+
+    def next(self, number):
+        """The next `number` lines; fewer at the end of the file."""
+        while len(self._lines) < number and not self._ended:
+            self._read()
+        return self._take(number)
+
+    def _read(self):
+        chunk = self._file.read1(_CHUNK)
+        self._ended = not chunk
+        start, *others = chunk.split(b"\n")
+        self._rest.append(start)
+        for part in others:
+            self._lines.append(b"".join(self._rest))
+            self._rest = [part]
+        if self._ended and (last := b"".join(self._rest)):
+            self._lines.append(last)
+
+    def _take(self, number):
+        """The next lines, for each its text, and an error or None."""
+        taken, self._lines = self._lines[:number], self._lines[number:]
+        decoded = [_decoded(line) for line in taken]
+        if decoded and not self._taken:
+            text, error = decoded[0]
+            decoded[0] = text.removeprefix("\ufeff"), error
+        self._taken += len(taken)
+        return decoded
+
+    def _is_ready(self):
+        try:
+            return bool(select.select([self._file], [], [], _GRACE)[0])
+        except (OSError, ValueError):  # A file in memory.
+            return True
+
+
+def _decoded(line):
+    line = line.removesuffix(b"\r")
+    try:
+        return line.decode("utf-8"), None
+    except UnicodeDecodeError as error:
+        return line.decode("utf-8", "replace"), f"not UTF-8 at byte {error.start + 1}"
+
+
+def row_blocks(*files):
+    """Reads parallel files: yields lists of `Row`.
+
+    A list holds the lines that have arrived, so that a program that writes one line and waits for
+    the answer gets it.
+
+    Raises:
+        InputError: If a file ends before the others.
+    """
+    first, *others = map(Lines, files)
+    number = 1
+    while True:
+        columns = [first.arrived(_BLOCK_LINES)]
+        size = len(columns[0])
+        columns += [other.next(size or 1) for other in others]
+        lengths = [len(lines) for lines in columns]
+        if min(lengths) != max(lengths):
+            names = " and ".join(lines.name for lines in (first, *others))
+            raise InputError(
+                f"{names} must have the same number of lines: one ends after "
+                f"{number + min(lengths) - 1}."
+            )
+        if not size:
+            return
+        rows = []
+        for i, lines in enumerate(zip(*columns, strict=True), number):
+            texts, errors = zip(*lines, strict=True)
+            rows.append(Row(i, texts, next(filter(None, errors), None)))
+        yield rows
+        number += size
+
+
+def columns_of(rows):
+    """The texts of the rows, a list for each file; those of a row with an error are empty."""
+    texts = [[""] * len(row.texts) if row.error else row.texts for row in rows]
+    return list(map(list, zip(*texts, strict=True)))
+
+
+def read_lines(file):
+    """All lines of a binary file; InputError, which names the line, if one is not UTF-8."""
+    lines = Lines(file).next(sys.maxsize)
+    for number, (_, error) in enumerate(lines, 1):
+        if error:
+            raise InputError(f"{name_of(file)}:{number} is {error}.")
+    return [text for text, _ in lines]
+
+
+def check_standard_input(*files):
+    """Refuses one stream given twice: each reader would get only a part of it."""
+    streams = []
+    for file in files:
+        stream = None if file is None else _stream(file)
+        if stream is not None and stream in streams:
+            raise click.UsageError(f"{name_of(file)} is read once: give it for one argument only.")
+        streams.append(stream)
+
+
+def name_of(file):
+    return str(getattr(file, "name", "standard input"))
+
+
+def _stream(file):
+    """An identity that two files share if reading one consumes the other."""
+    try:
+        number = file.fileno()
+    except OSError:
+        return id(file)
+    status = os.fstat(number)
+    # A regular file that is opened twice has two positions; a pipe or a terminal has only one.
+    return number if stat.S_ISREG(status.st_mode) else (status.st_dev, status.st_ino)
+
+
+def write_line(line):
+    sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
+
+
+def refuse(row, error):
+    click.echo(f"line {row.number} refused: {error}", err=True)
+
+
+def to_json(value):
+    """JSON; a number that is not finite becomes null."""
+    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value):
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def one_line(text):
+    # A model may generate any byte; in the output these would break lines and columns.
+    return text.translate({ord(mark): " " for mark in "\n\r\t"})
+
+
+def progress_bar(total):
+    from tqdm import tqdm
+
+    return tqdm(total=total, unit=" lines", file=sys.stderr, disable=not sys.stderr.isatty())

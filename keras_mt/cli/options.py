@@ -1,0 +1,140 @@
+"""The options of the commands: those that several share, and those of a dataclass of options."""
+
+import contextlib
+import dataclasses
+import json
+
+import click
+
+from keras_mt.options import TranslationOptions, kind
+
+
+class _Checked(click.ParamType):
+    """The type of an option whose choices are looked up only for a value that is not the default.
+
+    Listing the choices may need a slow import.
+    """
+
+    def __init__(self, field):
+        self.name, self.field = "text", field
+
+    def convert(self, value, param, ctx):
+        choices = self.field.metadata["choices"]
+        if value != self.field.default and value not in (names := list(choices())):
+            self.fail(f"{value!r} is not one of {', '.join(names)}.", param, ctx)
+        return value
+
+
+class _Setting(click.ParamType):
+    """KEY=VALUE: the value is parsed as JSON if it can be, else kept as a string."""
+
+    name = "setting"
+
+    def convert(self, value, param, ctx):
+        key, equals, value = value.partition("=")
+        if not key or not equals:
+            self.fail("it must be KEY=VALUE, such as num_layers=2.", param, ctx)
+        with contextlib.suppress(ValueError):
+            value = json.loads(value)
+        return key, value
+
+
+def option(field, name=None):
+    """The click option for a field of a dataclass of options; its value is None unless given."""
+    metadata, name = field.metadata, name or field.name
+    flag = metadata["flag"] or "--" + name.replace("_", "-")
+    shown = metadata["shown"] if field.default is None else field.default
+    shown = "" if isinstance(shown, bool) else f"  [default: {shown}]"
+    settings = {"default": None, "help": metadata["help"] + shown}
+    if metadata["metavar"]:
+        settings["metavar"] = metadata["metavar"]
+    if kind(field) is bool:
+        settings["is_flag"] = True
+        if field.default is None:
+            flag = f"{flag}/--no-{flag.removeprefix('--')}"
+    elif kind(field) in (int, float):
+        settings["type"] = kind(field)
+    elif callable(metadata["choices"]):
+        settings["type"] = _Checked(field)
+    elif metadata["choices"]:
+        settings["type"] = click.Choice(metadata["choices"], case_sensitive=False)
+    elif metadata["metavar"] == "KEY=VALUE":
+        settings.update(type=_Setting(), multiple=True)
+    elif not isinstance(kind(field), type):  # A sequence of integers.
+        settings.update(type=int, multiple=True)
+    return click.option(flag, name, **settings)
+
+
+def options_of(cls):
+    """A decorator that adds a click option for each field of a dataclass."""
+
+    def decorate(function):
+        for field in reversed(dataclasses.fields(cls)):
+            function = option(field)(function)
+        return function
+
+    return decorate
+
+
+source_option = click.option(
+    "--source", required=True, help="Language code of the source, such as en."
+)
+target_option = click.option(
+    "--target", required=True, help="Language code of the target, such as de."
+)
+
+
+def data_options(function):
+    options = [
+        click.option(
+            "--data",
+            required=True,
+            help="tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG files, a .tsv file, or "
+            "phrasebook (the embedded corpus, pt and en).",
+        ),
+        source_option,
+        target_option,
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+split_option = click.option(
+    "--split", default="test", show_default=True, help="Split of the corpus."
+)
+ensemble_option = click.option(
+    "--ensemble",
+    multiple=True,
+    type=click.Path(exists=True),
+    metavar="RUN_DIR",
+    help="Another run with the same tokenizer, to average probabilities with; may be repeated.",
+)
+shortlist_option = click.option(
+    "--shortlist",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Compute logits only for the tokens that `keras-mt shortlist` found for the source's: "
+    "faster with a large vocabulary.",
+)
+architecture_option = click.option(
+    "--architecture",
+    multiple=True,
+    metavar="MODULE:CLASS",
+    help="The model's class, if it is your own; may be repeated.",
+)
+
+
+def search_options(function):
+    for option in (architecture_option, ensemble_option, shortlist_option):
+        function = option(function)
+    return options_of(TranslationOptions)(function)
+
+
+def given(options):
+    return {name: value for name, value in options.items() if value not in (None, ())}
+
+
+def flags(options, kept):
+    """The flags of the options that are given, but for those that are kept, as a message says."""
+    return ", ".join(f"--{n.replace('_', '-')}" for n in given(options) if n not in kept)

@@ -1,0 +1,63 @@
+"""`keras-mt score`."""
+
+import math
+
+import click
+
+from keras_mt.cli.errors import Command
+from keras_mt.cli.lines import (
+    check_standard_input,
+    columns_of,
+    refuse,
+    row_blocks,
+    to_json,
+    write_line,
+)
+from keras_mt.cli.models import load_run, ready
+from keras_mt.cli.options import architecture_option, ensemble_option, options_of
+from keras_mt.options import LanguageOptions
+
+
+@click.command(cls=Command)
+@click.argument("run_dir", type=click.Path(exists=True))
+@click.argument("source", type=click.File("rb"))
+@click.argument("target", type=click.File("rb"))
+@ensemble_option
+@architecture_option
+@options_of(LanguageOptions)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Write one JSON object per line, with each token."
+)
+def score(run_dir, source, target, as_json, **search):
+    """Score given translations: how probable they are under the model.
+
+    For each line of SOURCE and TARGET, writes the log-probability of the target and the perplexity
+    of its tokens, separated by a tab; at the end, on standard error, those of all lines together. A
+    line that is refused gives an empty line and a message.
+
+    \b
+    keras-mt score runs/en_de in.txt reference.txt > scores.tsv
+    """
+    check_standard_input(source, target)
+    translator = ready(load_run(run_dir, **search))
+    total = tokens = 0
+    for rows in row_blocks(source, target):
+        for row, found in zip(rows, translator.score(*columns_of(rows)), strict=True):
+            error = row.error
+            if error is None and found is None:
+                error = "longer than the model's limit"
+            elif error is None and not math.isfinite(found.log_prob):
+                error = "the model's probabilities are not finite"
+            if error:
+                refuse(row, error)
+                write_line(to_json({"error": error}) if as_json else "")
+                continue
+            total, tokens = total + found.log_prob, tokens + len(found.tokens)
+            if as_json:
+                fields = {"log_prob": found.log_prob, "perplexity": found.perplexity}
+                write_line(to_json({**fields, "tokens": found.tokens}))
+            else:
+                write_line(f"{found.log_prob:.4f}\t{found.perplexity:.4f}")
+    if tokens:
+        perplexity = math.exp(-total / tokens)
+        click.echo(f"log-probability {total:.2f}, perplexity {perplexity:.4f}", err=True)

@@ -1,0 +1,55 @@
+"""`keras-mt shortlist`."""
+
+import os
+
+import click
+
+from keras_mt.cli.errors import Command
+from keras_mt.cli.options import data_options, options_of
+from keras_mt.options import LanguageOptions
+
+
+@click.command(cls=Command)
+@click.argument("run_dir", type=click.Path(exists=True))
+@click.argument("output", type=click.Path())
+@data_options
+@click.option(
+    "--size",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="Number of target tokens for each source token, the most probable ones, besides itself.",
+)
+@click.option(
+    "--frequent",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    help="Number of the most frequent target tokens, which are always there.",
+)
+@options_of(LanguageOptions)
+def shortlist(run_dir, output, data, source, target, size, frequent, **languages):
+    """Learn which target tokens each source token may become, from a corpus.
+
+    It is learned by word alignment from the first pairs of the training split (40,000 of 20 tokens
+    a side, more of shorter ones), and written to the file OUTPUT. With `--shortlist OUTPUT`,
+    `translate`, `evaluate`, `compare` and `export` compute only the logits of these tokens.
+
+    \b
+    keras-mt shortlist runs/en_de en_de.shortlist --data my_corpus --source en --target de
+    """
+    from keras_mt.data import load_corpus
+    from keras_mt.files import check_new
+    from keras_mt.run_folder import RunFolder
+    from keras_mt.translation import Shortlist
+
+    check_new(output)
+    os.makedirs(os.path.dirname(output) or ".", exist_ok=True)  # Before the work.
+    folder = RunFolder(run_dir)
+    folder.check_finished()
+    kept = folder.config.options if folder.config else {}
+    codes = [code or kept.get(name) for name, code in languages.items()]
+    pairs = load_corpus(data, source, target, "train")
+    found = Shortlist.learn(pairs, folder.load_tokenizer(), size, frequent, codes)
+    found.save(output)
+    click.echo(f"wrote {output}")

@@ -1,0 +1,58 @@
+"""The systems that `evaluate` and `compare` take, and the corpus that they are measured on."""
+
+import time
+
+import click
+
+from keras_mt.cli.lines import one_line, progress_bar, read_lines
+from keras_mt.cli.models import load_translator, splits_sentences
+from keras_mt.errors import InputError
+
+# Lines translated together, so that lines of similar length share a batch.
+_BLOCK_LINES = 2048
+
+
+def corpus_split(data, source, target, split):
+    """The sources and the references of a corpus, each text on one line."""
+    from keras_mt.data import load_corpus
+
+    pairs = list(load_corpus(data, source, target, split).as_numpy_iterator())
+    return [[one_line(pair[side].decode("utf-8")) for pair in pairs] for side in (0, 1)]
+
+
+def aligned_file(path, size):
+    """The lines of a file, which must have `size` of them; lines may be blank."""
+    with open(path, "rb") as file:
+        lines = read_lines(file)
+    if len(lines) != size:
+        raise InputError(
+            f"{path} has {len(lines):,} lines, and the split {size:,} sentences: they must agree."
+        )
+    return [one_line(line) for line in lines]
+
+
+def timed_translations(path, search, sources, one_of_several=False):
+    """A model's best translations, each on one line, and a dict of how they were made."""
+    translator, translations = load_translator(path, search), []
+    translator.hypotheses(sources[:1])  # Traces the graph, which is not timed.
+    start = time.perf_counter()
+    with progress_bar(len(sources)) as progress:
+        for block in _blocks(translator.hypotheses, sources):
+            translations += [one_line(found[0].text) if found else "" for found in block]
+            progress.update(len(block))
+    seconds = time.perf_counter() - start
+    name = f"{path}: " if one_of_several else ""
+    for i, translation in enumerate(translations):
+        if not translation:
+            message = f"{name}sentence {i + 1} has no translation: {sources[i][:80]!r}"
+            click.echo(message, err=True)
+    return translations, {
+        "split_sentences": splits_sentences(translator),
+        "seconds": round(seconds, 2),
+        "sentences_per_second": round(len(sources) / seconds, 1),
+    }
+
+
+def _blocks(function, items):
+    for i in range(0, len(items), _BLOCK_LINES):
+        yield function(items[i : i + _BLOCK_LINES])

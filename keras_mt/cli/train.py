@@ -1,0 +1,43 @@
+"""`keras-mt train`."""
+
+import click
+
+from keras_mt.cli.errors import Command
+from keras_mt.cli.options import given, options_of, source_option, target_option
+from keras_mt.options import TrainingOptions
+
+
+@click.command(cls=Command)
+@click.option(
+    "--data",
+    required=True,
+    multiple=True,
+    help="tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG files, a .tsv file, or phrasebook "
+    "(the embedded corpus, pt and en); may be repeated. The first one is used for validation.",
+)
+@source_option
+@target_option
+@click.option("--output", required=True, type=click.Path(), help="Run folder to write.")
+@options_of(TrainingOptions)
+def train(**options):
+    """Train a translator from parallel text.
+
+    Writes a run folder: model.keras, tokenizer.model, config.json, log.csv, training.png,
+    checkpoints/. Give the same command again to resume a run that was stopped; give it with more
+    --epochs or --steps to continue a run that has finished.
+
+    \b
+    keras-mt train --data my_corpus --source en --target de --preset tiny --output runs/en_de
+    """
+    from keras_mt.training import train
+
+    options = given(options)
+    options["data"] = list(options["data"])
+    if "model" in options:
+        options["model"] = dict(options["model"])
+    try:
+        train(**options, report=click.echo)
+    except KeyboardInterrupt:
+        raise click.ClickException(
+            "stopped; give the same command again to resume from the last checkpoint."
+        ) from None

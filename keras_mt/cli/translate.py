@@ -1,0 +1,136 @@
+"""`keras-mt translate`."""
+
+import sys
+
+import click
+
+from keras_mt.cli.errors import Command
+from keras_mt.cli.lines import (
+    check_standard_input,
+    columns_of,
+    one_line,
+    progress_bar,
+    refuse,
+    row_blocks,
+    to_json,
+    write_line,
+)
+from keras_mt.cli.models import load_translator
+from keras_mt.cli.options import search_options
+from keras_mt.errors import InputError
+
+
+@click.command(cls=Command)
+@click.argument("model", type=click.Path(exists=True), metavar="RUN_DIR_OR_SAVED_MODEL")
+@click.argument("text", type=click.File("rb"), default="-", metavar="[FILE]")
+@search_options
+@click.option(
+    "--prefixes",
+    type=click.File("rb"),
+    metavar="FILE",
+    help="What each translation must begin with: one line for each line of the input.",
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Write one JSON object per line, with scores, confidence and doubts.",
+)
+@click.option(
+    "--token-scores", is_flag=True, help="With --json: also the log-probability of each token."
+)
+@click.option(
+    "--confidence/--no-confidence",
+    default=True,
+    help="Whether --json gives confidence and doubts; each translation is then scored once more.  "
+    "[default: yes]",
+)
+@click.option(
+    "--retry-loops",
+    is_flag=True,
+    help="Where a translation loops, translate its line again with --no-repeat-ngram-size 3.",
+)
+def translate(model, text, prefixes, as_json, token_scores, confidence, retry_loops, **search):
+    """Translate FILE, or standard input, line by line.
+
+    Writes exactly one line for each line, in order. A line that is not UTF-8 gives an empty line
+    and a message on standard error. With --n-best above 1 the translations of a line are separated
+    by tabs.
+
+    With --json each translation has its score; the mean log-probability of its tokens, and the
+    least probable token; and doubts, a list that may hold "loop" (a sequence of tokens repeats over
+    and over) and "length" (source and translation differ too much in length). A SavedModel gives
+    confidence and doubts only if it was exported with --confidence.
+
+    \b
+    keras-mt translate runs/en_de < in.txt > out.txt
+    echo "A man sleeps." | keras-mt translate runs/en_de --beam-size 8 --n-best 3 --json
+    """
+    if token_scores and not as_json:
+        raise click.UsageError("--token-scores needs --json.")
+    files = [text] if prefixes is None else [text, prefixes]
+    check_standard_input(*files)
+    translator = load_translator(model, search)
+    if retry_loops and not hasattr(translator, "with_options"):
+        raise InputError(
+            f"{model} was exported with fixed options: --retry-loops needs the run folder."
+        )
+    again = _without_loops(translator) if retry_loops else None
+    with progress_bar(None) as progress:
+        for rows in row_blocks(*files):
+            texts = columns_of(rows)
+            options = {"token_scores": True} if token_scores else {}
+            if retry_loops or (as_json and confidence and translator.gives_confidence):
+                options["confidence"] = True
+            results = translator.hypotheses(*texts, **options)
+            retried = _retry(again, texts, results, options) if retry_loops else {}
+            for i, row in enumerate(rows):
+                found, error = retried.get(i, results[i]), row.error
+                if error is None and found is None:
+                    error = "it has no translation: its prefix is longer than the model's limit, "
+                    error += "or has several sentences, or the model's probabilities are not finite"
+                elif error is None and row.texts[0].strip() and found[0][:2] == ("", 0):
+                    error = "nothing in it to translate"  # The tokenizer dropped all of it.
+                if error:
+                    refuse(row, error)
+                shown = [] if error else found
+                more = {"error": error} if error else {"retried": True} if i in retried else {}
+                write_line(_as_json(row.texts[0], shown, more) if as_json else _as_text(shown))
+            sys.stdout.buffer.flush()
+            progress.update(len(rows))
+
+
+def _as_text(found):
+    return "\t".join(one_line(hypothesis.text) for hypothesis in found)
+
+
+def _as_json(line, found, more):
+    result = {"source": line, "translations": list(map(_fields, found))}
+    return to_json({**result, **more})
+
+
+def _fields(hypothesis):
+    fields = {"text": hypothesis.text, "score": round(hypothesis.score, 6)}
+    if len(hypothesis) > 3:  # With a confidence.
+        fields["mean_log_prob"] = round(hypothesis.mean_log_prob, 6)
+        fields["worst_token"] = hypothesis.worst_token
+        if hypothesis.worst_token:
+            piece, log_prob = hypothesis.worst_token
+            fields["worst_token"] = piece, round(log_prob, 6)
+        fields["doubts"] = hypothesis.doubts
+    return fields | ({"tokens": hypothesis.tokens} if hypothesis.tokens else {})
+
+
+def _without_loops(translator):
+    """The translator, but never repeating a sequence of three tokens."""
+    size = translator.options.no_repeat_ngram_size or 3
+    return translator.with_options(no_repeat_ngram_size=min(size, 3))
+
+
+def _retry(again, texts, results, options):
+    """New translations of the texts whose translation loops, by index."""
+    chosen = [i for i, found in enumerate(results) if found and "loop" in found[0].doubts]
+    if not chosen:
+        return {}
+    better = again.hypotheses(*([column[i] for i in chosen] for column in texts), **options)
+    return {i: new for i, new in zip(chosen, better, strict=True) if new}
