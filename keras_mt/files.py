@@ -45,7 +45,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     ...     temporary.write_text("all or nothing")  # doctest: +SKIP
     """
     path = Path(path).resolve()  # What a link leads to is written, not the link.
-    with disk_errors(path), _parents(path):
+    with disk_errors(path), parents_of(path):
         _remove_leftovers(path)
         with (
             tempfile.TemporaryDirectory(
@@ -108,18 +108,27 @@ def lock_file(path: Path, stack: contextlib.ExitStack) -> bool:
     The system unlocks it when the process ends, however it ends.
 
     Returns:
-        Whether this process has the lock; False if another has it, or locks are not supported.
+        Whether this process has the lock; False if locks are not supported.
+
+    Raises:
+        BlockingIOError: If another process has it.
     """
     if fcntl is None:
         return False
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        return False
-    stack.callback(os.close, descriptor)
-    return True
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            if isinstance(error, BlockingIOError):
+                raise
+            return False
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                stack.callback(os.close, descriptor)
+                return True
+        os.close(descriptor)  # Its owner has removed the file meanwhile, and with it the lock.
 
 
 def _remove_leftovers(path):
@@ -131,7 +140,7 @@ def _remove_leftovers(path):
 
 
 @contextlib.contextmanager
-def _parents(path):
+def parents_of(path: Path) -> Iterator[None]:
     """Makes the folders above a path; removes those that it made, if they stay empty, on error."""
     made = [folder for folder in path.parents if not folder.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)

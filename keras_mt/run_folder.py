@@ -1,13 +1,15 @@
 """A run folder: the names of its files, its configuration and its log."""
 
+import contextlib
 import csv
 import dataclasses
 import json
 import os
+import platform
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.errors import InputError
-from keras_mt.files import atomic_write, is_run, new_folder
+from keras_mt.files import atomic_write, is_run, lock_file, new_folder, parents_of
 from keras_mt.models import ARCHITECTURES, architecture_name, built, find_architecture
 from keras_mt.models.seq2seq import like
 from keras_mt.options import TrainingOptions, TranslationOptions
@@ -193,6 +195,7 @@ class RunFolder:
         # Why the chief worker stopped while the others waited.
         self.failure_file = self.path / ".failure"
         self._config_file = self.path / "config.json"
+        self._lock_file = self.path / ".lock"
 
     def __str__(self) -> str:
         return str(self.path)
@@ -221,6 +224,32 @@ class RunFolder:
                     f"{self.path} is not a finished run folder: it has no {path.name}. "
                     "`keras-mt train --output RUN_DIR` makes one."
                 )
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Makes the folder, and refuses all others that would train into it within a `with` block.
+
+        A process that dies loses the lock. A folder that stays empty on an error is removed.
+
+        Raises:
+            ValueError: If another process, which the message names, has the lock.
+        """
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(parents_of(self._lock_file))
+            try:
+                lock_file(self._lock_file, stack)
+            except BlockingIOError:
+                owner = "another process"
+                with contextlib.suppress(OSError):
+                    owner = self._lock_file.read_text(encoding="utf-8") or owner
+                raise InputError(
+                    f"{self} is being trained into by {owner}: wait until that has ended, or give "
+                    "another output folder."
+                ) from None
+            stack.callback(self._lock_file.unlink, missing_ok=True)
+            owner = f"process {os.getpid()} on {platform.node()}"
+            self._lock_file.write_text(owner, encoding="utf-8")
+            yield
 
     def check_usable(self) -> None:
         """Makes the folder, or checks that an existing one can be trained into.

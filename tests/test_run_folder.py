@@ -1,4 +1,6 @@
 import json
+import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -88,6 +90,33 @@ def test_a_file_is_no_output_folder(tmp_path):
     (tmp_path / "run").touch()
     with pytest.raises(ValueError, match="run is a file: give a folder"):
         train("phrasebook", "pt", "en", tmp_path / "run")
+
+
+DIES_WITH_THE_LOCK = """
+import os, signal, sys
+from keras_mt.run_folder import RunFolder
+with RunFolder(sys.argv[1]).locked():
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_two_trainings_do_not_share_a_folder(python, corpus, tmp_path):
+    folder, options = RunFolder(tmp_path / "a" / "run"), {"vocab_size": 300, "steps": 1}
+    with folder.locked():
+        owner = rf"being trained into by process {os.getpid()} on {platform.node()}: wait"
+        with pytest.raises(ValueError, match=owner):
+            train(corpus, "pt", "en", folder.path, **options)
+        assert [path.name for path in folder.path.iterdir()] == [".lock"]
+    assert list(folder.path.iterdir()) == []
+    assert python("-c", DIES_WITH_THE_LOCK, folder.path).returncode
+    assert (folder.path / ".lock").exists()
+    with folder.locked():  # Its owner is dead.
+        pass
+    # A run that fails leaves no empty folders.
+    shutil.rmtree(tmp_path / "a")
+    with pytest.raises(ValueError, match="vocab_size=50 is too small"):
+        train(corpus, "pt", "en", folder.path, vocab_size=50, steps=1)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_damaged_model_is_refused_by_name(tmp_path):

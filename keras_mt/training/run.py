@@ -91,7 +91,8 @@ def train(
     Raises:
         TypeError: If an option is unknown.
         ValueError: If an argument or the corpus is not usable, the folder holds another run or a
-            model that would be overwritten, or the corpus has changed since the run began.
+            model that would be overwritten, another process trains into it, or the corpus has
+            changed since the run began.
         FloatingPointError: If the loss or a weight is not finite.
         OSError: If a file is missing or cannot be written.
         RuntimeError: If this version of Keras does not work on several replicas, or the first of
@@ -117,7 +118,9 @@ def train(
     # Before the workers meet, so that a mark that one of them finds later is from this start.
     folder.failure_file.unlink(missing_ok=True)
     strategy = choose_strategy(options.devices)
-    with bridged(strategy), leaving_together(strategy):
+    # The others of a cluster wait for the chief, which alone writes.
+    locked = folder.locked() if is_chief(strategy) else contextlib.nullcontext()
+    with locked, bridged(strategy), leaving_together(strategy):
         _train(strategy, folder, corpora, source, target, options, report)
     return folder.path
 
