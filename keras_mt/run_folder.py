@@ -85,7 +85,7 @@ class RunConfig:
             `Batches.fingerprints` has them, and with LoRA adapters `"init"`, that of the weights
             they are added to; None in folders written before there were fingerprints.
         generation: Default options of `Translator.load`, by name: the decoding options of an
-            imported model. None if there are none.
+            imported model, but for its languages, which are in `options`. None if there are none.
         versions: The versions of `keras_mt` and `keras` that began the run, as far as known.
     """
 
@@ -126,6 +126,10 @@ class RunConfig:
         if generation is not None and not (isinstance(generation, dict) and {*generation} <= known):
             raise InputError(f"its generation must hold options of a translator, not {generation}")
         options = {name: values.get(name) for name in KEPT}
+        for name in ("source_language", "target_language"):  # Imports of 0.3 had them there.
+            if generation and name in generation:
+                options[name] = options[name] or generation[name]
+                generation = {n: x for n, x in generation.items() if n != name}
         if isinstance(options["init"], str):  # Without a slash at its end, for one.
             options["init"] = str(Path(options["init"]))
         return cls(

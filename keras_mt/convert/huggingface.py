@@ -256,6 +256,7 @@ class _Imported(NamedTuple):
     model: PretrainedTransformer
     tokenizer: PretrainedTokenizer
     generation: dict[str, Any]
+    languages: dict[str, str]
     card: dict[str, Any]
 
 
@@ -287,7 +288,8 @@ def from_huggingface(directory: str | os.PathLike) -> Translator:
     'Das Buch liegt auf dem Tisch.'
     """
     imported = _read(directory, "float32")
-    translator = Translator(imported.model, imported.tokenizer, **imported.generation)
+    options = imported.generation | imported.languages
+    translator = Translator(imported.model, imported.tokenizer, **options)
     translator.card = imported.card
     return translator
 
@@ -324,7 +326,7 @@ def _run_config(imported):
         data=[],
         source=imported.card["source"],
         target=imported.card["target"],
-        options={},
+        options=imported.languages,
         model=imported.model.get_config(),
         license=imported.card.get("license"),
         generation=imported.generation,
@@ -340,10 +342,10 @@ def _read(directory, dtype=None):
     arguments = _arguments(folder, arguments)
     weights = read_weights(folder.path)
     _check_sizes(folder, arguments, weights)
-    tokenizer, more = read_tokenizer(folder, arguments)
-    generation = {**_generation(folder, arguments), **more}
+    tokenizer, languages = read_tokenizer(folder, arguments)
+    generation = _generation(folder, arguments)
     model = _model(folder, arguments, weights, dtype or _dtype(weights))
-    return _Imported(model, tokenizer, generation, _card(folder))
+    return _Imported(model, tokenizer, generation, languages, _card(folder))
 
 
 def _local(directory):
@@ -768,7 +770,7 @@ def _by_id(folder, vocabulary, size):
 
 
 # For each model_type: defaults of config.json, fields that must have these values, arguments of the
-# model; and a function that returns the tokenizer and more options of a Translator.
+# model; and a function that returns the tokenizer and the default languages.
 _FAMILIES: dict[str, tuple[dict[str, dict], Callable]] = {
     "marian": (
         {

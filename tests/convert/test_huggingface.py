@@ -188,6 +188,28 @@ def test_the_command_writes_a_run_folder(golden, name, tmp_path):
     assert result.exit_code == 1 and "exists" in result.stderr
 
 
+@pytest.mark.parametrize("older", [False, True])
+def test_the_languages_of_an_import_are_those_of_every_command(older, golden, corpus, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    import_huggingface(golden / "nllb", run.path)
+    languages = {"source_language": "por_Latn", "target_language": "eng_Latn"}
+    values = json.loads((run.path / "config.json").read_text())
+    assert (
+        languages.items() <= values.items() and not languages.keys() & values["generation"].keys()
+    )
+    if older:  # As version 0.3 wrote them.
+        for name in languages:
+            values["generation"][name] = values.pop(name)
+        (run.path / "config.json").write_text(json.dumps(values))
+    options = run.config.options
+    assert {name: options[name] for name in languages} == languages
+    assert not languages.keys() & run.config.generation.keys()
+    data = ["--data", str(corpus), "--source", "pt", "--target", "en"]
+    command = ["shortlist", str(run.path), str(tmp_path / "list"), *data]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.output
+
+
 @pytest.mark.long
 def test_an_imported_model_is_trained_on(golden, corpus, tmp_path):
     run, tuned = tmp_path / "run", tmp_path / "tuned"
