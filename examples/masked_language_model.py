@@ -18,12 +18,12 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import keras
 import numpy as np
 import tensorflow as tf
+from phrasebook import constructions as c
+from phrasebook import grammar as g
+from phrasebook import lexicon as lex
 
 import keras_mt
 from keras_mt.data import phrasebook
-from keras_mt.data.phrasebook import constructions as c
-from keras_mt.data.phrasebook import grammar as g
-from keras_mt.data.phrasebook import lexicon as lex
 from keras_mt.layers import TokenMasking
 
 DEEDS = [verb for verb in lex.VERBS if verb.pt in ("ajudar", "esperar", "procurar", "ver")]

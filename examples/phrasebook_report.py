@@ -10,10 +10,10 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import sacrebleu
+from phrasebook import baselines
 
 import keras_mt
 from keras_mt.data import phrasebook
-from keras_mt.data.phrasebook import baselines
 
 SENTENCE = "Em Dezembro, Lucas irá viajar ao Rio."
 

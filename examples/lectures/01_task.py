@@ -7,9 +7,9 @@ around them, their meaning, so looking each of them up in a dictionary is not en
 
 import walk
 from matplotlib.figure import Figure
+from phrasebook import baselines
 
 from keras_mt.data import phrasebook
-from keras_mt.data.phrasebook import baselines
 
 ENGLISH = "Lucas is travelling to Rio in December ."
 ORDERS = {  # Which English words each Portuguese word goes with.

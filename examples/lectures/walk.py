@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # Before TensorFlow is imported.
@@ -9,6 +10,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # Before TensorFlow is impor
 import numpy as np
 
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "examples"))  # For `phrasebook`.
 BLUE, RED, GREEN, GREY = "#1f5fa8", "#c0392b", "#2e8b57", "#777777"
 
 

@@ -2,7 +2,7 @@
 
 import functools
 
-from keras_mt.data.phrasebook.lexicon import (
+from phrasebook.lexicon import (
     EN_GERUNDS,
     EN_IRREGULAR,
     PT_IRREGULAR,

@@ -9,8 +9,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from keras_mt.data.phrasebook import lexicon as lex
-from keras_mt.data.phrasebook.morphology import agree, en_verb, pt_forms
+from phrasebook import lexicon as lex
+from phrasebook.morphology import agree, en_verb, pt_forms
 
 # Each word by its most common translation in the corpus.
 FUNCTION_WORDS = """

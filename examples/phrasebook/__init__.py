@@ -1,4 +1,6 @@
-"""The embedded corpus: a small grammar of Brazilian Portuguese and English, written for keras_mt.
+"""A small grammar of Brazilian Portuguese and English, which makes keras_mt's embedded corpus.
+
+usage: PYTHONPATH=examples python -m phrasebook keras_mt/data/phrasebook.tsv.gz
 
 The test set consists of held-out combinations of a word and a construction (`HELD_OUT`): each test
 sentence has one, no sentence of training or validation has any, and both the word and the
@@ -6,14 +8,14 @@ construction occur often in training, in other combinations.
 """
 
 import functools
+import gzip
 from collections import Counter
-from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 
-from keras_mt.data.phrasebook.constructions import CONSTRUCTIONS
-from keras_mt.data.phrasebook.grammar import Example, Sentence
-from keras_mt.data.phrasebook.lexicon import GREETINGS, MEN, WOMEN
-from keras_mt.errors import InputError
+from phrasebook.constructions import CONSTRUCTIONS
+from phrasebook.grammar import Example, Sentence
+from phrasebook.lexicon import GREETINGS, MEN, WOMEN
 
 LANGUAGES = ("pt", "en")
 SPLITS = ("train", "validation", "test")
@@ -166,23 +168,10 @@ def _in_turns(rng: Random, novel: list[Example]) -> list[Example]:
     return [example for _, _, example in sorted(turns)]
 
 
-def pairs(split: str, seed: int = 0) -> Iterator[tuple[str, str]]:
-    """Pairs of a Portuguese and an English sentence, always the same for a seed.
-
-    Args:
-        split: One of `SPLITS`.
-        seed: See `examples`.
-
-    Raises:
-        ValueError: If there is no such split.
-    """
-    if split not in SPLITS:
-        raise InputError(f"phrasebook has the splits {', '.join(SPLITS)}, not {split!r}")
-    return ((example.pt, example.en) for example in examples(seed)[split])
-
-
-def __getattr__(name: str) -> frozenset[tuple[str, str]]:
-    # Takes a tenth of a second, so not at import.
-    if name == "HELD_OUT":
-        return held_out()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def write(path: str | Path) -> None:
+    """Writes the corpus as `keras_mt.data.phrasebook` reads it."""
+    lines = ["\t".join((*LANGUAGES, "split"))]
+    for split in SPLITS:
+        lines += [f"{example.pt}\t{example.en}\t{split}" for example in examples()[split]]
+    text = "".join(f"{line}\n" for line in lines)
+    Path(path).write_bytes(gzip.compress(text.encode("utf-8"), mtime=0))

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from keras_mt.data.phrasebook import lexicon as lex
-from keras_mt.data.phrasebook.morphology import (
+from phrasebook import lexicon as lex
+from phrasebook.morphology import (
     ARTICLES,
     a,
     agree,

@@ -7,9 +7,9 @@ makes no sense (it is then drawn again). `@construction(weight)` registers it un
 from collections.abc import Callable
 from random import Random
 
-from keras_mt.data.phrasebook import grammar as g
-from keras_mt.data.phrasebook import lexicon as lex
-from keras_mt.data.phrasebook.grammar import (
+from phrasebook import grammar as g
+from phrasebook import lexicon as lex
+from phrasebook.grammar import (
     NOTHING,
     Phrase,
     Sentence,
@@ -19,7 +19,7 @@ from keras_mt.data.phrasebook.grammar import (
     finish,
     timed,
 )
-from keras_mt.data.phrasebook.morphology import (
+from phrasebook.morphology import (
     agree,
     attach,
     comparative,

@@ -1,0 +1,41 @@
+"""The embedded corpus, Brazilian Portuguese and English, written for keras_mt.
+
+The package holds the pairs; the grammar that makes them is `examples/phrasebook`. The test set
+consists of held-out combinations of a word and a construction: each test sentence has one, no
+sentence of training or validation has any, and both the word and the construction occur often in
+training, in other combinations.
+"""
+
+import functools
+import gzip
+from collections.abc import Iterator
+from importlib.resources import files
+
+from keras_mt.errors import InputError
+
+LANGUAGES = ("pt", "en")
+SPLITS = ("train", "validation", "test")
+
+
+@functools.cache
+def _rows() -> list[tuple[str, str, str]]:
+    packed = files("keras_mt.data").joinpath("phrasebook.tsv.gz").read_bytes()
+    _, *lines = gzip.decompress(packed).decode("utf-8").splitlines()  # After the header.
+    return [tuple(line.split("\t")) for line in lines]
+
+
+def pairs(split: str) -> Iterator[tuple[str, str]]:
+    """Pairs of a Portuguese and an English sentence, always the same and in the same order.
+
+    >>> next(pairs("test"))
+    ('Em Dezembro, Lucas irá viajar ao Rio.', 'Lucas is travelling to Rio in December.')
+
+    Args:
+        split: One of `SPLITS`.
+
+    Raises:
+        InputError: If there is no such split.
+    """
+    if split not in SPLITS:
+        raise InputError(f"phrasebook has the splits {', '.join(SPLITS)}, not {split!r}")
+    return ((pt, en) for pt, en, of in _rows() if of == split)
