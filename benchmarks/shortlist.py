@@ -47,11 +47,10 @@ def measure(vocab_size, rounds):
     import numpy as np
     import tensorflow as tf
 
+    from keras_mt.alignment import Shortlist
     from keras_mt.decoding import beam_search
+    from keras_mt.inference.predictors import Constant, predictor_of
     from keras_mt.models import Transformer
-    from keras_mt.translation import Shortlist
-    from keras_mt.translation.frozen import Frozen
-    from keras_mt.translation.shortlist import ShortlistedModel
 
     random = np.random.default_rng(0)
     ranks = np.arange(4, vocab_size)
@@ -66,28 +65,21 @@ def measure(vocab_size, rounds):
     shortlist = Shortlist(tokens(vocab_size, 50), np.arange(4, 204), "")
 
     def function(short):
+        frozen = Constant(predictor_of([model], shortlist if short else None), "freeze", "")
+
         def search(source):
-            searched = model
-            if short:
-                vocabulary = shortlist.vocabulary(source, [0, 1, 2, 3], vocab_size)
-                searched = ShortlistedModel(model, vocabulary)
+            predictor = frozen.for_batch(source, [0, 1, 2, 3], None)
             return beam_search(
-                searched.decode_step,
-                lambda beams: searched.start_decoding(source, beams),
+                predictor.step,
+                lambda beams: predictor.start(source, beams),
                 tf.fill((tf.shape(source)[0],), TARGET_LENGTH),
                 beam_size=BEAM_SIZE,
                 min_length=TARGET_LENGTH,
                 **SPECIAL,
             ).tokens
 
-        scope = Frozen([*model.variables, *shortlist.variables], "freeze", "")
-
-        def frozen(source):
-            with scope:
-                return search(source)
-
         spec = [tf.TensorSpec([None, SOURCE_LENGTH], tf.int32)]
-        return tf.function(frozen, autograph=False, input_signature=spec)
+        return tf.function(search, autograph=False, input_signature=spec)
 
     functions = {short: function(short) for short in (False, True)}
     for batch in BATCHES:

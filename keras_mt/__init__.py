@@ -15,10 +15,12 @@ from keras_mt.version import __version__
 _LAZY = {
     "Tokenizer": "keras_mt.text",
     "Translator": "keras_mt.translation",
+    "alignment": None,
     "convert": None,
     "data": None,
     "decoding": None,
     "evaluation": None,
+    "inference": None,
     "plots": None,
     "serving": None,
     "text": None,

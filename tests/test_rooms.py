@@ -12,6 +12,8 @@ ROWS = [
     ("losses", "schedules"),
     ("metrics", "models", "text"),
     ("data", "decoding", "run_folder"),
+    ("alignment",),
+    ("inference",),
     ("plots", "translation"),
     ("convert", "evaluation", "serving", "training"),
     ("cli",),

@@ -38,10 +38,10 @@ def shortlist(run_dir, output, data, source, target, size, frequent, **languages
     \b
     keras-mt shortlist runs/en_de en_de.shortlist --data my_corpus --source en --target de
     """
+    from keras_mt.alignment import Shortlist
     from keras_mt.data import load_corpus
     from keras_mt.files import check_new
     from keras_mt.run_folder import RunFolder
-    from keras_mt.translation import Shortlist
 
     check_new(output)
     os.makedirs(os.path.dirname(output) or ".", exist_ok=True)  # Before the work.

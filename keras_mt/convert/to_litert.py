@@ -8,8 +8,8 @@ import tensorflow as tf
 from keras_mt.convert.ids import single_model, special_ids, write_ids
 from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
+from keras_mt.inference.predictors import Constant, predictor_of
 from keras_mt.translation import Translator
-from keras_mt.translation.frozen import Frozen
 from keras_mt.translation.graph import TranslationGraph
 
 
@@ -73,14 +73,14 @@ def _search(translator, model, ids):
 
     The converter cannot handle variables in the body of a loop.
     """
+    predictor = predictor_of([model])
     graph = TranslationGraph(
-        [model],
+        Constant(predictor, "LiteRT's converter", "it is too large for LiteRT"),
         translator.tokenizer,
         translator.options,
         translator.max_length,
         translator.split_sentences,
     )
-    scope = Frozen(model.variables, "LiteRT's converter", "it is too large for LiteRT")
     added = len(ids["before_source"]) + len(ids["after_source"])
 
     def search(source):
@@ -89,8 +89,7 @@ def _search(translator, model, ids):
         if ids["forced"]:
             forced["prefix"] = tf.constant([ids["forced"]])
             forced["forced_length"] = tf.constant([len(ids["forced"])])
-        with scope:
-            found = graph.search(source, lengths, lengths <= 0, **forced)
+        found = graph.search(source, lengths, lengths <= 0, **forced)
         # LiteRT's Python interpreter cannot return an empty tensor, as for an empty source.
         tokens = tf.pad(found.tokens, ((0, 0), (0, 0), (0, 1)), constant_values=ids["padding"])
         return {**found._asdict(), "tokens": tokens}

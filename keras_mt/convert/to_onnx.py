@@ -11,8 +11,8 @@ from keras_mt.convert.ids import single_model, special_ids, write_ids
 from keras_mt.errors import InputError
 from keras_mt.extras import require
 from keras_mt.files import check_new, new_folder
+from keras_mt.inference.constants import check_size
 from keras_mt.translation import Translator
-from keras_mt.translation.frozen import check_size
 
 _OPSET = 18
 

@@ -7,9 +7,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_mt.layers import constants
 from keras_mt.layers.composite import Composite
 from keras_mt.layers.dropout import Dropout
+from keras_mt.layers.fused import fused_operations
 from keras_mt.layers.rotary import rotate_by_position
 from keras_mt.layers.types import Initializer, Shape, Tensor
 from keras_mt.layers.validation import check_positive, check_rate, check_sequences
@@ -571,8 +571,8 @@ class CausalSelfAttention(MultiHeadAttention):
         denses = self.query_dense, self.key_dense, self.value_dense
         heads = self.num_heads, self._key_heads, self._key_heads
         joined = None
-        if constants.fused and self._key_width == self._value_width:
-            joined = constants.fused.dense_together(inputs, denses)
+        if self._key_width == self._value_width and (fused := fused_operations()):
+            joined = fused.dense_together(inputs, denses)
         if joined is None:
             return [split(dense(inputs), n) for dense, n in zip(denses, heads, strict=True)]
         ends = heads[0], heads[0] + heads[1]

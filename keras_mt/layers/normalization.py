@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_mt.layers import constants
+from keras_mt.layers.fused import fused_operations
 from keras_mt.layers.types import Tensor
 
 
@@ -13,6 +13,6 @@ class LayerNormalization(keras.layers.LayerNormalization):
     def call(self, inputs: Tensor) -> Tensor:
         gamma, beta = self.gamma.value, self.beta.value
         fusible = inputs.dtype == gamma.dtype and self.compute_dtype in ("float32", "bfloat16")
-        if fusible and constants.are_constants(gamma, beta):
-            return constants.fused.normalize(inputs, gamma, beta, self.epsilon)
+        if fusible and (fused := fused_operations(gamma, beta)):
+            return fused.normalize(inputs, gamma, beta, self.epsilon)
         return super().call(inputs)

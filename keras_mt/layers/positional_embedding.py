@@ -9,9 +9,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_mt.layers import constants
 from keras_mt.layers.composite import Composite
 from keras_mt.layers.dropout import Dropout
+from keras_mt.layers.fused import fused_operations
 from keras_mt.layers.types import Shape, Tensor
 from keras_mt.layers.validation import check_one_of, check_positive, check_rate
 
@@ -203,8 +203,8 @@ class PositionalEmbedding(Composite):
 
     def _logits(self, states):
         kernel = None if self.embedding.tie_weights else self.embedding.reverse_embeddings.value
-        if constants.are_constants(kernel) and len(states.shape) == 2:
-            return constants.fused.multiply(states, kernel)
+        if len(states.shape) == 2 and (fused := fused_operations(kernel)):
+            return fused.multiply(states, kernel)
         return self.embedding(states, reverse=True)
 
     def projection(self, tokens: Tensor) -> Callable[[Tensor], Tensor]:

@@ -1,7 +1,6 @@
 """Exports a translator as a SavedModel that stock TensorFlow Serving can load."""
 
 import dataclasses
-import functools
 import os
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,10 @@ from tensorflow.core.protobuf import saved_model_pb2
 from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write, version_number
+from keras_mt.inference.predictors import Constant, predictor_of
 from keras_mt.layers.validation import check_positive
 from keras_mt.serving import server
 from keras_mt.translation import Translator
-from keras_mt.translation.frozen import Frozen
 from keras_mt.translation.graph import TranslationGraph
 
 # The tensorflow_text ops in stock TensorFlow Serving, which has all ops of TensorFlow itself.
@@ -82,14 +81,10 @@ def export(
     # Before the work, since it may fail on what is missing.
     card = {**server.card(translator, directory), "options": options, **(card or {})}
     models = [model.for_inference(dtype) for model in translator.models]
-    variables = [variable for model in models for variable in model.variables]
-    if translator.shortlist is not None:
-        variables += translator.shortlist.variables
-    functions = _signatures(translator, models, max_beam_size, confidence)
-    if freeze:
-        functions["serving_default"] = _frozen(functions["serving_default"], variables)
+    predictor = predictor_of(models, translator.shortlist)
+    functions = _signatures(translator, predictor, freeze, max_beam_size, confidence)
     module = tf.Module()
-    module.variables_ = [variable.value for variable in variables]
+    module.variables_ = [variable.value for variable in predictor.variables]
     module.tokenizer = translator.tokenizer
     # The temporary name is not a number, so a server that watches the folder ignores it.
     with atomic_write(directory) as temporary:
@@ -117,22 +112,23 @@ def check_absent(directory: str | os.PathLike) -> None:
         )
 
 
-def _signatures(translator, models, max_beam_size, with_confidence):
+def _signatures(translator, predictor, freeze, max_beam_size, with_confidence):
     """The export's functions by name; the first axis of each input and output is the batch."""
 
-    def graph(**options):
+    def graph(predictor=predictor, **options):
         options = SearchOptions(**{**dataclasses.asdict(translator.options), **options})
         return TranslationGraph(
-            models,
+            predictor,
             translator.tokenizer,
             options,
             translator.max_length,
             translator.split_sentences,
             (translator.source_language, translator.target_language),
-            translator.shortlist,
+            None if translator.shortlist is None else translator.shortlist.languages,
         )
 
     plain = graph()
+    default = graph(Constant(predictor, "freeze", "export without freeze")) if freeze else plain
     greedy = graph(beam_size=1, n_best=1, temperature=None, top_k=0, top_p=1.0)
     widest = {"n_best": max_beam_size}
     if not translator.options.samples:
@@ -143,7 +139,7 @@ def _signatures(translator, models, max_beam_size, with_confidence):
         return {name: outputs[name] for name in ("translations", "scores")}
 
     def serving_default(text, *languages):
-        return translations(plain.translate(text, languages=languages))
+        return translations(default.translate(text, languages=languages))
 
     def confidence(text, *languages):
         outputs = plain.translate(text, confidence=True, languages=languages)
@@ -210,19 +206,6 @@ def _signatures(translator, models, max_beam_size, with_confidence):
     if plain.aligns:
         signatures["align"] = signature(align, text=tf.string, target=tf.string)
     return signatures
-
-
-def _frozen(function, variables):
-    """The function with the values of the variables as constants."""
-
-    scope = Frozen(variables, "freeze", "export without freeze")
-
-    @functools.wraps(function.python_function)
-    def frozen(*args):
-        with scope:
-            return function.python_function(*args)
-
-    return tf.function(frozen, autograph=False, input_signature=function.input_signature)
 
 
 def _check_ops(directory):

@@ -6,7 +6,7 @@ from typing import Any
 from keras_mt.translation.base import AssessedHypothesis, Hypothesis
 
 # These import Keras, which running an export does not need.
-_LAZY = {"Score": "translator", "Shortlist": "shortlist", "Translator": "translator"}
+_LAZY = {"Score": "translator", "Shortlist": "translator", "Translator": "translator"}
 __all__ = ["AssessedHypothesis", "Hypothesis", "Score", "Shortlist", "Translator"]
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -16,11 +16,10 @@ from keras_mt.decoding import (
     search_tree,
 )
 from keras_mt.errors import InputError
-from keras_mt.models import Seq2Seq
+from keras_mt.inference.predictors import Predictor
 from keras_mt.text import BaseTokenizer
 from keras_mt.text.sentences import cut, split_text
 from keras_mt.translation.confidence import out_of_proportion, repeats
-from keras_mt.translation.shortlist import Shortlist, ShortlistedModel
 
 # The most segments of a batch, and the most tokens: its longest segment's times their number.
 _BATCH_SEGMENTS = 256
@@ -57,41 +56,42 @@ class TranslationGraph:
     """Functions of string tensors, to be traced by `tf.function`: `translate`, `score`, `align`.
 
     Args:
-        models: List of `Seq2Seq` models with one vocabulary, whose log-probabilities are averaged.
-        tokenizer: Their `BaseTokenizer`.
+        predictor: The `Predictor`.
+        tokenizer: Its `BaseTokenizer`.
         options: `SearchOptions`.
         max_length: The most tokens to generate, or None.
         split_sentences: Whether to translate each sentence of a line by itself.
         languages: The default codes of the source's and the target's language.
-        shortlist: The `Shortlist` of the tokens that a search may generate, or None for all.
+        pair: The codes of the only languages that it may translate between; None for all.
 
     If the tokenizer has languages, each function takes the rows' `languages`: a tuple of two string
     tensors `[batch]`, the codes of the source's and of the target's language, "" for the default. A
     row whose code is missing or unknown is refused.
 
     Attributes:
-        limit: The models' maximum length, in tokens, special ones included.
+        limit: The model's maximum length, in tokens, special ones included.
         source_limit: The most pieces of a source, without special tokens.
         target_limit: The most pieces of a target, without special tokens.
     """
 
     def __init__(
         self,
-        models: list[Seq2Seq],
+        predictor: Predictor,
         tokenizer: BaseTokenizer,
         options: SearchOptions,
         max_length: int | None,
         split_sentences: bool,
         languages: tuple[str | None, str | None] = (None, None),
-        shortlist: Shortlist | None = None,
+        pair: Sequence[str] | None = None,
     ):
-        self.models = models
+        self.predictor = predictor
         self.tokenizer = tokenizer
         self.options = options
         self.max_length = max_length
         self.split_sentences = split_sentences
-        self.shortlist = shortlist
-        self.limit = min(model.max_length for model in models)
+        self.limit = predictor.max_length
+        # The codes that a row may have on each side.
+        self._codes = [list(tokenizer.languages)] * 2 if pair is None else [[c] for c in pair]
         self._defaults = [code or "" for code in languages]
         nothing = tokenizer.pieces(tf.constant([""]))
         some = [tf.constant([code]) for code in tokenizer.languages[:1]] * 2
@@ -109,7 +109,7 @@ class TranslationGraph:
     def aligns(self) -> bool:
         """Whether any of the models has attention weights to align by."""
         tokens = tf.fill((1, 2), self.tokenizer.eos_id)
-        return any(model.attention(tokens, tokens) is not None for model in self.models)
+        return self.predictor.attention(tokens, tokens) is not None
 
     def translate(
         self,
@@ -302,19 +302,16 @@ class TranslationGraph:
         """The rows' languages, unknown ones replaced, and which rows had one (None without any)."""
         if not languages:
             return (), None
-        sides = [list(self.tokenizer.languages)] * 2
-        if self.shortlist is not None:
-            sides = [[code] for code in self.shortlist.languages]
         filled = [
             tf.where(given == "", default, given)
             for given, default in zip(languages, self._defaults, strict=True)
         ]
         known = [
             tf.reduce_any(given[:, None] == codes, axis=1)
-            for given, codes in zip(filled, sides, strict=True)
+            for given, codes in zip(filled, self._codes, strict=True)
         ]
         known = known[0] & known[1]
-        some = [codes[0] for codes in sides]
+        some = [codes[0] for codes in self._codes]
         filled = [tf.where(known, *each) for each in zip(filled, some, strict=True)]
         return tuple(filled), ~known
 
@@ -562,38 +559,29 @@ class TranslationGraph:
             own = {name: own[name] for name in ("beam_size", "n_best", "length_penalty")}
         special = {n: getattr(self.tokenizer, n) for n in ("bos_id", "eos_id", "padding_id")}
         forbidden = self.tokenizer.forbidden_ids
-
-        def run(models, **arguments):
-            return search(
-                functools.partial(_step, models),
-                lambda beams: [model.start_decoding(source, beams) for model in models],
-                tf.where(skipped, 0, max_length),
-                forced_length=forced_length,
-                row_options=own,
-                row_seeds=row_seeds,
-                reorder=functools.partial(_reorder, models),
-                normalize=len(models) == 1,
-                **dataclasses.asdict(self.options),
-                **arguments,
-            )
-
-        if self.shortlist is None:
-            return run(self.models, prefix=prefix, forbidden_ids=forbidden, **special)
-        # The search is over indices in the vocabulary of the batch.
-        ids = sorted({*special.values(), *forbidden})
-        more = prefix
+        padded = prefix
         if isinstance(prefix, tf.RaggedTensor):
-            more = prefix.to_tensor(self.tokenizer.padding_id)
-        vocabulary = self.shortlist.vocabulary(source, ids, self.models[0].target_vocab_size, more)
-        found = run(
-            [ShortlistedModel(model, vocabulary) for model in self.models],
-            prefix=None if prefix is None else tf.gather(vocabulary.indices, prefix),
-            forbidden_ids=[ids.index(i) for i in forbidden],
-            **{name: ids.index(i) for name, i in special.items()},
+            padded = prefix.to_tensor(self.tokenizer.padding_id)
+        ids = sorted({*special.values(), *forbidden})
+        predictor = self.predictor.for_batch(source, ids, padded)
+        vocabulary = predictor.vocabulary
+        hypotheses = search(
+            predictor.step,
+            lambda beams: predictor.start(source, beams),
+            tf.where(skipped, 0, max_length),
+            prefix=None if prefix is None else vocabulary.index(prefix),
+            forced_length=forced_length,
+            row_options=own,
+            row_seeds=row_seeds,
+            reorder=predictor.reorder,
+            normalize=predictor.gives_logits,
+            forbidden_ids=[vocabulary.index(i) for i in forbidden],
+            **{name: vocabulary.index(i) for name, i in special.items()},
+            **dataclasses.asdict(self.options),
         )
-        if isinstance(found, list):  # A search tree.
-            return [node._replace(token=int(vocabulary.ids[node.token])) for node in found]
-        return found._replace(tokens=tf.gather(vocabulary.ids, found.tokens))
+        if isinstance(hypotheses, list):  # A search tree.
+            return [node._replace(token=int(vocabulary.id(node.token))) for node in hypotheses]
+        return hypotheses._replace(tokens=vocabulary.id(hypotheses.tokens))
 
     def _begun(self, rows, prefix, languages):
         """The ids that translations begin with, ragged, and how many are forced; or Nones."""
@@ -609,11 +597,8 @@ class TranslationGraph:
         return begun, tf.fill((rows,), self._forced)
 
     def _attention(self, source, target):
-        """The mean attention of the models that have attention; 0 where there is no token."""
-        inputs = source.ids, self._shifted(target.ids)
-        found = [model.attention(*inputs) for model in self.models]
-        found = [tf.cast(attention, tf.float32) for attention in found if attention is not None]
-        return tf.add_n(found) / len(found)
+        """The attention of each target token over the source."""
+        return self.predictor.attention(source.ids, self._shifted(target.ids))
 
     def _token_log_probs(self, source, target):
         """Log-probabilities of the target's tokens `[rows, length]`; 0 for padding.
@@ -621,14 +606,14 @@ class TranslationGraph:
         The rows are scored a few at a time, since the logits over a vocabulary take much memory.
         """
         rows, length = tf.unstack(tf.shape(target.ids))
-        logits = tf.maximum(length, 1) * self.models[0].target_vocab_size
+        logits = tf.maximum(length, 1) * self.predictor.target_vocab_size
         size = tf.maximum(_BATCH_LOGITS // logits, 1)
 
         def score(start, found):
             some = slice(start, start + size)
-            inputs = {"source": source.ids[some], "target": self._shifted(target.ids[some])}
-            more = [_chosen_log_probs(m(inputs), target.ids[some]) for m in self.models]
-            return start + size, tf.concat([found, tf.add_n(more) / len(more)], axis=0)
+            tokens = target.ids[some]
+            more = self.predictor.score(source.ids[some], self._shifted(tokens), tokens)
+            return start + size, tf.concat([found, more], axis=0)
 
         _, found = tf.while_loop(
             lambda start, found: start < rows,
@@ -643,30 +628,6 @@ class TranslationGraph:
         # [rows, length]: the start, then all tokens but the last.
         start = tf.fill((tf.shape(target)[0], 1), self.tokenizer.bos_id)
         return tf.concat([start, target], axis=1)[:, :-1]
-
-
-def _step(models, tokens, position, caches, mask):
-    """The model's next logits; for an ensemble, the mean of the models' log-probabilities."""
-    steps = [
-        model.decode_step(tokens, position, cache, mask)
-        for model, cache in zip(models, caches, strict=True)
-    ]
-    logits, caches = zip(*steps, strict=True)
-    if len(logits) == 1:
-        return logits[0], list(caches)
-    log_probs = [tf.nn.log_softmax(tf.cast(x, tf.float32)) for x in logits]
-    return tf.add_n(log_probs) / len(logits), list(caches)
-
-
-def _reorder(models, caches, parents):
-    return [
-        model.reorder_cache(cache, parents) for model, cache in zip(models, caches, strict=True)
-    ]
-
-
-def _chosen_log_probs(logits, tokens):
-    """The log-probability of each token `[rows, length]`."""
-    return tf.gather(tf.nn.log_softmax(tf.cast(logits, tf.float32)), tokens, batch_dims=2)
 
 
 def _of_rows(languages, row):

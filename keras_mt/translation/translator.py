@@ -10,9 +10,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import tensorflow as tf
 
+from keras_mt.alignment import Shortlist
 from keras_mt.decoding import SearchNode, SearchOptions
 from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
+from keras_mt.inference.predictors import predictor_of
 from keras_mt.models import Seq2Seq, built
 from keras_mt.options import as_integer
 from keras_mt.run_folder import RunFolder
@@ -29,7 +31,6 @@ from keras_mt.translation.base import (
     utf8,
 )
 from keras_mt.translation.graph import TranslationGraph
-from keras_mt.translation.shortlist import Shortlist
 
 
 class Score(NamedTuple):
@@ -162,13 +163,13 @@ class Translator(BaseTranslator):
         codes = tokenizer.languages if shortlist is None else shortlist.languages
         self._set_languages(codes, source_language, target_language)
         self._graph = TranslationGraph(
-            self.models,
+            predictor_of(self.models, shortlist),
             tokenizer,
             self.options,
             self.max_length,
             self.split_sentences,
             (source_language, target_language),
-            shortlist,
+            None if shortlist is None else shortlist.languages,
         )
         limit = self._graph.limit
         if min(self._graph.source_limit, self._graph.target_limit) < 1:

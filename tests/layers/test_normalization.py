@@ -20,10 +20,10 @@ def run_in_a_session(outputs, feeds):
 
 def frozen(layer, x):
     """What the layer gives with constant weights, and the operations run."""
-    from keras_mt.translation.frozen import Frozen
+    from keras_mt.inference.constants import ConstantScope
 
     shape = (None,) * (x.ndim - 1) + x.shape[-1:]
-    scope = Frozen(layer.variables, "freeze", "do not")
+    scope = ConstantScope(layer.variables, "freeze", "do not")
     with tf.Graph().as_default(), scope:
         inputs = tf.compat.v1.placeholder(layer.compute_dtype, shape)
         outputs = 2 * tf.cast(layer(inputs), tf.float32)

@@ -305,7 +305,7 @@ def test_what_is_too_large_to_be_frozen_is_refused(
     translator = Translator.load(run_dir)
     size = sum(4 * weight.numpy().size for weight in translator.models[0].for_inference().variables)
     # Encoder and decoder are graphs of their own, and share the embeddings.
-    monkeypatch.setattr("keras_mt.translation.frozen._MOST_FROZEN", size if twice else size - 1)
+    monkeypatch.setattr("keras_mt.inference.constants._MAX_BYTES", size if twice else size - 1)
     with pytest.raises(ValueError, match=r"freeze writes the weights, .* GB"):
         translator.export(tmp_path / "1", freeze=True)
     assert not list(tmp_path.iterdir())

@@ -7,7 +7,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_mt.layers.constants import are_constants
 from keras_mt.layers.types import Tensor
 
 # The epsilon of TensorFlow's fused normalisation, whatever the epsilon of the graph it replaces.
@@ -61,10 +60,10 @@ def dense_together(x: Tensor, denses: Sequence[keras.layers.Dense]) -> Tensor | 
     """
     if any(dense.lora_enabled or dense.quantization_mode for dense in denses):
         return None  # Their kernels are computed anew each time.
-    kernels = [dense.kernel.value for dense in denses]
-    if not are_constants(*kernels):
+    kernels = [tf.get_static_value(dense.kernel.value) for dense in denses]
+    if any(kernel is None for kernel in kernels):
         return None
-    kernel = np.concatenate([tf.get_static_value(each) for each in kernels], axis=1)
+    kernel = np.concatenate(kernels, axis=1)
     product = tf.matmul(x, tf.constant(kernel))
     if not denses[0].use_bias:
         return product

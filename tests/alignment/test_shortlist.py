@@ -11,11 +11,11 @@ from letters import Letters, Marked, Tongues
 from test_seam import MAKERS, MAX_LENGTH, by_brute_force, decoder_only, sharpened, transformer
 
 from keras_mt import Transformer, Translator
+from keras_mt.alignment import Shortlist
 from keras_mt.cli import main
 from keras_mt.convert import to_ctranslate2, to_huggingface
 from keras_mt.data import load_corpus, phrasebook
 from keras_mt.serving import ExportedTranslator
-from keras_mt.translation import Shortlist
 
 A, B, C, D = 1, 2, 3, 4
 

@@ -1,4 +1,4 @@
-"""Freezing: weights as constants of a graph."""
+"""Weights as constants of a graph."""
 
 from collections.abc import Sequence
 
@@ -6,16 +6,13 @@ import keras
 import tensorflow as tf
 
 from keras_mt.errors import InputError
-from keras_mt.layers import constants
-from keras_mt.translation import fused
-
-constants.fused = fused
+from keras_mt.inference import fused
 
 # Protobuf's limit of 2 GB, less some for all that is not weights.
-_MOST_FROZEN = 2**31 - 2**26
+_MAX_BYTES = 2**31 - 2**26
 
 
-class Frozen(keras.StatelessScope):
+class ConstantScope(keras.StatelessScope):
     """A scope in which a Keras variable reads as a constant of the graph that is being traced.
 
     Each graph gets its own constants: a constant of an outer graph would become an argument of a
@@ -27,6 +24,8 @@ class Frozen(keras.StatelessScope):
     Raises:
         ValueError: If they are too large, or become so because several graphs hold copies.
     """
+
+    operations = fused  # For the layers: see keras_mt.layers.fused.
 
     def __init__(self, variables: Sequence[keras.Variable], what: str, instead: str):
         super().__init__()
@@ -62,8 +61,8 @@ def check_size(variables: Sequence[keras.Variable], what: str, instead: str) -> 
 
 
 def _check(size, what, instead):
-    if size > _MOST_FROZEN:
+    if size > _MAX_BYTES:
         raise InputError(
             f"{what} writes the weights, {size / 1e9:.2f} GB, into the graph, and a graph's file "
-            f"holds at most {_MOST_FROZEN / 1e9:.2f} GB (protobuf's limit): {instead}."
+            f"holds at most {_MAX_BYTES / 1e9:.2f} GB (protobuf's limit): {instead}."
         )

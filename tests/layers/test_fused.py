@@ -13,9 +13,9 @@ def in_a_frozen_graph(variables, function, *inputs):
     """What a function gives where the variables are constants, and the operations of its graph."""
     import tensorflow as tf
 
-    from keras_mt.translation.frozen import Frozen
+    from keras_mt.inference.constants import ConstantScope
 
-    scope = Frozen(variables, "freeze", "do not")
+    scope = ConstantScope(variables, "freeze", "do not")
 
     @tf.function(autograph=False)
     def frozen(*inputs):

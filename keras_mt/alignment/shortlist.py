@@ -1,6 +1,5 @@
 """Vocabulary shortlists: the target tokens that a source's translation may need."""
 
-import math
 import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
@@ -10,18 +9,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_mt.alignment.ibm_model_1 import ibm_model_1
 from keras_mt.data.encoded import EncodedPairs
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write
 from keras_mt.layers.validation import check_positive
-from keras_mt.models import Seq2Seq
 from keras_mt.options import check_language
 from keras_mt.text import BaseTokenizer
 
 # A table is learned from no more sentence pairs, of no longer sides, and no more pairs of a source
 # and a target token: a gigabyte of memory.
 _MOST_PAIRS, _LONGEST, _MOST_CELLS = 200_000, 256, 2**24
-_ITERATIONS = 5
 _FIELDS = "table", "always", "fingerprint", "languages"  # The constructor's arguments, in a file.
 
 
@@ -32,42 +30,21 @@ class Vocabulary(NamedTuple):
         ids: int32 `[count]`: the id at each index.
         indices: int32 `[target_vocab_size]`: the index of each id; 0 for one that is not there.
         allowed: Boolean `[rows, count]`: which tokens each row's probabilities are over.
+        special: The ids that come first, ints.
     """
 
     ids: tf.Tensor
     indices: tf.Tensor
     allowed: tf.Tensor
+    special: tuple[int, ...]
 
+    def index(self, ids: Any) -> Any:
+        """The index of each id, in a tensor or as an int, which must be a special one."""
+        return self.special.index(ids) if isinstance(ids, int) else tf.gather(self.indices, ids)
 
-class ShortlistedModel:
-    """What a search asks of a model, with indices in a batch's `Vocabulary` for tokens.
-
-    A row's probabilities are over its own tokens, so that they do not depend on the other rows.
-
-    Args:
-        model: The model.
-        vocabulary: The `Vocabulary` of the batch that is searched.
-    """
-
-    def __init__(self, model: Seq2Seq, vocabulary: Vocabulary):
-        self._model, self._vocabulary = model, vocabulary
-        self._step = model.shortlisted(vocabulary.ids)
-
-    def start_decoding(self, source: tf.Tensor, beams: int | tf.Tensor) -> Any:
-        return self._model.start_decoding(source, beams), self._vocabulary.allowed
-
-    def decode_step(
-        self, tokens: tf.Tensor, position: tf.Tensor, cache: Any, mask: tf.Tensor | None
-    ) -> tuple[tf.Tensor, Any]:
-        cache, allowed = cache
-        tokens = tf.gather(self._vocabulary.ids, tokens)
-        logits, cache = self._step(tokens, position, cache, mask)
-        logits = tf.where(allowed[:, None], logits, tf.constant(-math.inf, logits.dtype))
-        return logits, (cache, allowed)
-
-    def reorder_cache(self, cache: Any, parents: tf.Tensor) -> Any:
-        cache, allowed = cache
-        return self._model.reorder_cache(cache, parents), allowed
+    def id(self, indices: Any) -> Any:
+        """The id at each index."""
+        return tf.gather(self.ids, indices)
 
 
 class Shortlist:
@@ -172,7 +149,7 @@ class Shortlist:
         sources, targets = (encoded.side(side, index) for side in (0, 1))
         table = np.full((tokenizer.source_vocab_size, 1 + size), -1, np.int32)
         table[:, 0] = _copies(tokenizer)
-        _fill(table[:, 1:], *_model_1(sources, targets, tokenizer.target_vocab_size))
+        _fill(table[:, 1:], *ibm_model_1(sources, targets, tokenizer.target_vocab_size))
         counts = np.bincount(np.concatenate(targets), minlength=tokenizer.target_vocab_size)
         always = np.argsort(-counts, kind="stable")[:frequent]
         return cls(table, always[counts[always] > 0], tokenizer.fingerprint, languages)
@@ -270,9 +247,8 @@ class Shortlist:
         row = tf.broadcast_to(tf.range(rows)[:, None], tf.shape(chosen))
         places = tf.reshape(tf.stack([row, tf.gather(indices, chosen)], axis=-1), (-1, 2))
         own = _marked(places, (rows, count))
-        return Vocabulary(
-            ids, indices, own | _marked(tf.gather(indices, common)[:, None], (count,))
-        )
+        allowed = own | _marked(tf.gather(indices, common)[:, None], (count,))
+        return Vocabulary(ids, indices, allowed, tuple(special))
 
 
 def _integers(name, values, rank):
@@ -288,35 +264,6 @@ def _integers(name, values, rank):
 def _marked(places, shape):
     """Booleans of a shape, true at the places `[n, rank]`."""
     return tf.scatter_nd(places, tf.ones_like(places[:, 0], tf.bool), shape)
-
-
-def _model_1(sources, targets, target_vocab_size):
-    """The probability of a target token given a source token, for those that occur together.
-
-    Returns:
-        Arrays of the source tokens, in ascending order, the target tokens, and the probabilities.
-
-    Reference:
-        Brown et al. 1993, The Mathematics of Statistical Machine Translation, section 4
-        (https://aclanthology.org/J93-2003).
-    """
-    # A cell is a target's token with one of its source's tokens; a token's cells are adjacent.
-    keys = [
-        (target[:, None].astype(np.int64) + source[None].astype(np.int64) * target_vocab_size)
-        for source, target in zip(sources, targets, strict=True)
-    ]
-    widths = np.repeat([k.shape[1] for k in keys], [k.shape[0] for k in keys])
-    keys, cells = np.unique(np.concatenate([k.ravel() for k in keys]), return_inverse=True)
-    cells = cells.astype(np.int32)
-    starts = np.cumsum(widths) - widths
-    source, target = np.divmod(keys, target_vocab_size)
-    probabilities = np.ones(len(keys), np.float32)
-    for _ in range(_ITERATIONS):
-        shares = probabilities[cells]
-        shares /= np.repeat(np.add.reduceat(shares, starts), widths)
-        counts = np.bincount(cells, shares, len(keys))
-        probabilities = (counts / np.bincount(source, counts)[source]).astype(np.float32)
-    return source, target, probabilities
 
 
 def _fill(table, source, target, probabilities):
