@@ -169,6 +169,21 @@ def _bleu_tokenizers():
     return sacrebleu.BLEU.TOKENIZERS
 
 
+def check_bleu_tokenizer(name: str) -> None:
+    """Raises InputError if a tokenizer of sacreBLEU needs what is not installed.
+
+    Example:
+
+    >>> check_bleu_tokenizer("13a")
+    """
+    import sacrebleu
+
+    try:
+        sacrebleu.BLEU(tokenize=name)
+    except (ImportError, RuntimeError, OSError) as error:
+        raise InputError(f"sacreBLEU's tokenizer {name}: {' '.join(str(error).split())}") from error
+
+
 @dataclasses.dataclass(frozen=True)
 class LanguageOptions:
     """The languages that a multilingual model translates between."""

@@ -44,6 +44,8 @@ LOG_COLUMNS = (
 
 _SCHEMA = 2
 _WEIGHTS = "model.weights.h5"  # In model.keras.
+# What Keras and h5py raise of a damaged file, or of one that is not what it says.
+_UNREADABLE = (zipfile.BadZipFile, OSError, ValueError, TypeError, KeyError, AttributeError)
 # What runs did before these options existed: folders without a schema may lack them.
 _BEFORE_SCHEMAS = {
     "weights": None,
@@ -351,15 +353,16 @@ class RunFolder:
         saved["compile_config"] = None
         if dtype is not None and "dtype" in saved["config"]:
             saved["config"]["dtype"] = dtype
-        model = built(keras.saving.deserialize_keras_object(saved, custom_objects=classes))
-        # keras.saving.load_model would hold the whole file in memory, and converting the dtype
-        # afterwards would hold two models.
-        with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(self.model_file) as archive:
-            try:
-                weights = archive.extract(_WEIGHTS, folder)
-            except zipfile.BadZipFile as error:
-                raise InputError(f"{self.model_file} cannot be read: {error}.") from None
-            model.load_weights(weights)
+        try:
+            model = built(keras.saving.deserialize_keras_object(saved, custom_objects=classes))
+            # keras.saving.load_model would hold the whole file in memory, and converting the dtype
+            # afterwards would hold two models.
+            with tempfile.TemporaryDirectory() as folder:
+                with zipfile.ZipFile(self.model_file) as archive:
+                    weights = archive.extract(_WEIGHTS, folder)
+                model.load_weights(weights)
+        except _UNREADABLE as error:
+            raise InputError(f"{self.model_file} cannot be read: {error}") from error
         return model
 
     def save_model(

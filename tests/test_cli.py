@@ -8,13 +8,11 @@ import sys
 import click
 import pytest
 import sacrebleu
-import tensorflow as tf
 from click.testing import CliRunner
 from conftest import ROOT
 
 from keras_mt import Translator
 from keras_mt.cli import main
-from keras_mt.cli.errors import clear_errors
 
 COMMAND = ROOT / "keras_mt_command.py"
 
@@ -263,17 +261,6 @@ def test_nor_do_tensorflows_own_messages_show(tmp_path):
     command = [sys.executable, COMMAND, "export", ".", "new"]  # It prints as it is imported.
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 1 and len(result.stderr.splitlines()) < 4
-
-
-def test_tensorflows_errors_are_one_line():
-    where = (
-        "Graph execution error:\n\nDetected at node Gather defined at (most recent call last):\n"
-    )
-    error = tf.errors.DataLossError(
-        None, None, f"{where}the file is damaged\n\t [[{{node Gather}}]]"
-    )
-    with pytest.raises(click.ClickException, match=r"^the file is damaged$"), clear_errors():
-        raise error
 
 
 def test_translate_ends_silently_when_nobody_reads_on(python_command, run_dir):

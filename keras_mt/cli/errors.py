@@ -1,4 +1,4 @@
-"""What the command shows of an error, and the classes of its commands."""
+"""What the command shows of an error, and its exit status."""
 
 import contextlib
 import os
@@ -7,33 +7,69 @@ import sys
 import click
 
 from keras_mt.cli.models import is_export
+from keras_mt.errors import InputError
+
+_BUG = 70  # The exit status of an internal error, as in sysexits.h.
+INTERRUPTED = 128 + 2  # As a shell gives it for a program that SIGINT has ended.
+# What has other causes than the code that runs: a full disk or memory, a damaged file, a network.
+_OUTER_CAUSES = (
+    "AbortedError",
+    "CancelledError",
+    "DataLossError",
+    "DeadlineExceededError",
+    "NotFoundError",
+    "PermissionDeniedError",
+    "ResourceExhaustedError",
+    "UnavailableError",
+    "UnknownError",
+)
 
 
-def _mendable():
-    """The errors whose message tells the user what to fix."""
-    errors = (ValueError, OSError, FloatingPointError, RuntimeError)
-    tensorflow = sys.modules.get("tensorflow")
-    return errors if tensorflow is None else (*errors, tensorflow.errors.OpError)
+class Failure(click.ClickException):
+    """An error that ends the command with a message and an exit status."""
+
+    def __init__(self, message, exit_code=1):
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 @contextlib.contextmanager
-def clear_errors():
-    """Turns the errors that the user can fix into a message and exit status 1."""
+def clear_errors(architectures=()):
+    """Turns errors into one message and an exit status: 1 for the user's, 70 for our own.
+
+    Args:
+        architectures: The user's own classes, whose code may be at fault too.
+    """
     try:
         yield
-    except BrokenPipeError:
-        raise  # click ends without a word.
-    except _mendable() as error:
+    except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+        raise  # click's own, and what it ends without a word.
+    except KeyboardInterrupt:
+        raise Failure("interrupted.", INTERRUPTED) from None
+    except Exception as error:
         if os.environ.get("KERAS_MT_DEBUG"):
             raise
-        message = str(error)
-        if not isinstance(error, _mendable()[:4]):  # One of TensorFlow's.
-            message = _cause(message)
-        raise click.ClickException(message) from error
+        if isinstance(error, (InputError, OSError, FloatingPointError)):
+            raise Failure(str(error)) from error
+        if isinstance(error, MemoryError):
+            raise Failure("there is not enough memory.") from error
+        # One of TensorFlow's, which is imported by now or has raised nothing.
+        cause = _cause(str(error))
+        tensorflow = sys.modules.get("tensorflow")
+        if tensorflow and isinstance(
+            error, tuple(getattr(tensorflow.errors, name) for name in _OUTER_CAUSES)
+        ):
+            raise Failure(cause) from error
+        where = " or ".join(["keras_mt", *(name for name in architectures if ":" in name)])
+        raise Failure(
+            f"this is a bug in {where}: {type(error).__name__}: {cause.rstrip('.')}; run again "
+            "with KERAS_MT_DEBUG=1 to see the trace, and report it.",
+            _BUG,
+        ) from error
 
 
 def _cause(message):
-    """The line of TensorFlow's message that says what happened; the others say where."""
+    """The line of a message, TensorFlow's or Keras's, that says what happened, not where."""
     lines = [line.strip() for line in message.splitlines()]
     where = ("Graph execution error", "Detected at node", 'File "', "Node:", "<stack traces")
     causes = [line for line in lines if line and not line.startswith(where)]
@@ -42,10 +78,10 @@ def _cause(message):
 
 class Command(click.Command):
     def invoke(self, context):
-        with clear_errors():
+        architectures = context.params.get("architecture") or ()
+        with clear_errors([architectures] if isinstance(architectures, str) else architectures):
             if context.obj is not None:
                 # The imports that the body needs and the help does not: see keras_mt_command.
-                context.obj(
-                    of_export=self.name == "translate" and is_export(context.params["model"])
-                )
+                translates = self.name == "translate"
+                context.obj(of_export=translates and is_export(context.params["model"]))
             return super().invoke(context)

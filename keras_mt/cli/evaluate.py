@@ -10,7 +10,7 @@ from keras_mt.cli.lines import to_json
 from keras_mt.cli.options import data_options, given, option, search_options, split_option
 from keras_mt.cli.systems import aligned_file, corpus_split, timed_translations
 from keras_mt.errors import InputError
-from keras_mt.options import TrainingOptions
+from keras_mt.options import TrainingOptions, check_bleu_tokenizer
 
 # The most sentences resampled by default: sacreBLEU holds all resamples, 1 GB at this size.
 _MOST_RESAMPLED = 10_000
@@ -91,8 +91,6 @@ def evaluate(
     keras-mt evaluate --hypotheses theirs.txt --data my_corpus --source en --target de
     keras-mt evaluate runs/a --data my_corpus --source en --target de --comet venv/bin/comet-score
     """
-    import sacrebleu
-
     from keras_mt.evaluation import Scorer, command_words, table, write_files
     from keras_mt.files import check_new
 
@@ -110,7 +108,8 @@ def evaluate(
     if comet is not None:
         command_words(comet)
     options = given({"tokenize": tokenize})
-    sacrebleu.BLEU(**options)  # Likewise: some tokenizers need extra packages.
+    if tokenize:
+        check_bleu_tokenizer(tokenize)
     sources, reference = corpus_split(data, source, target, split)
     references = [reference, *(aligned_file(path, len(sources)) for path in references)]
     if resamples is None:
@@ -142,7 +141,7 @@ def evaluate(
         if comet:
             try:
                 found = [_of_their_own(comet, folder, *each) for each in enumerate(systems, 1)]
-            except ValueError as error:  # The translations may have taken hours.
+            except InputError as error:  # The translations may have taken hours.
                 failure = error
             else:
                 results["comet_command"] = comet

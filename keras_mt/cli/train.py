@@ -2,7 +2,7 @@
 
 import click
 
-from keras_mt.cli.errors import Command
+from keras_mt.cli.errors import INTERRUPTED, Command, Failure
 from keras_mt.cli.options import given, options_of, source_option, target_option
 from keras_mt.options import TrainingOptions
 
@@ -38,6 +38,6 @@ def train(**options):
     try:
         train(**options, report=click.echo)
     except KeyboardInterrupt:
-        raise click.ClickException(
-            "stopped; give the same command again to resume from the last checkpoint."
+        raise Failure(
+            "stopped; give the same command again to resume from the last checkpoint.", INTERRUPTED
         ) from None

@@ -216,7 +216,7 @@ class _Folder:
         self, field: str, value: Any, expected: str, file: str = "config.json"
     ) -> ValueError:
         """The error that names the file and field."""
-        return ValueError(
+        return InputError(
             f"{self.path / file}: {field} must be {expected}. Received: {field}={value!r}"
         )
 

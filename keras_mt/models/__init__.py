@@ -7,6 +7,7 @@ import sys
 
 import keras
 
+from keras_mt.errors import InputError
 from keras_mt.models.configured import built
 from keras_mt.models.decoder_only import DecoderOnly
 from keras_mt.models.encoder_only import EncoderOnly
@@ -65,7 +66,7 @@ def find_architecture(name: str | type) -> type:
         return ARCHITECTURES[name]
     module, colon, class_name = str(name).partition(":")
     if not (module and colon and class_name):
-        raise ValueError(
+        raise InputError(
             f"Unknown architecture {name!r}; there are {', '.join(ARCHITECTURES)}, and "
             "MODULE:CLASS for one of your own."
         )
@@ -75,11 +76,11 @@ def find_architecture(name: str | type) -> type:
         except ModuleNotFoundError as error:
             if error.name is None or not f"{module}.".startswith(f"{error.name}."):
                 raise  # The module is there, but not all that it imports.
-            raise ValueError(f"The architecture {name!r} has no module {module!r}.") from None
+            raise InputError(f"The architecture {name!r} has no module {module!r}.") from None
     if not isinstance(found, type):
-        raise ValueError(f"The module {module!r} has no class {class_name!r}.")
+        raise InputError(f"The module {module!r} has no class {class_name!r}.")
     if not issubclass(found, keras.Model):
-        raise ValueError(f"{name!r} is not a model: derive it from Seq2Seq and keras.Model.")
+        raise InputError(f"{name!r} is not a model: derive it from Seq2Seq and keras.Model.")
     return found
 
 

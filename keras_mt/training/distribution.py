@@ -53,7 +53,7 @@ def distribute(devices: int | None = None) -> tf.distribute.Strategy:
         ValueError: If the machine has fewer than `devices`, `devices` is given although the
             environment names a cluster or a TPU, all of which is taken, or `TF_CONFIG` names
             parameter servers.
-        RuntimeError: If there is more than one replica, and this version of Keras cannot be
+        ValueError: If there is more than one replica, and this version of Keras cannot be
             patched.
 
     Example:
@@ -102,7 +102,7 @@ def bridged(strategy: tf.distribute.Strategy) -> Iterator[None]:
     """Patches Keras for several replicas as `distribute` does, but only within a `with` block.
 
     Raises:
-        RuntimeError: If this version of Keras cannot be patched.
+        ValueError: If this version of Keras cannot be patched.
     """
     take_off = _put_on(strategy)
     try:
@@ -436,7 +436,7 @@ def _put_on(strategy):
     """Replaces what the strategy needs and is not replaced yet; returns a function that undoes it.
 
     Raises:
-        RuntimeError: If something is not there, or a probe fails. Keras is then as before.
+        ValueError: If something is not there, or a probe fails. Keras is then as before.
     """
     with contextlib.ExitStack() as undo:
         patches = []
@@ -470,7 +470,7 @@ def _failure_named(*patches):
         yield
     except Exception as error:
         faults = ", and ".join(f"{patch.target} of Keras {patch.fault}" for patch in patches)
-        raise RuntimeError(
+        raise InputError(
             f"On several replicas {faults}. keras_mt replaces it, which does not work with Keras "
             f"{keras.__version__}: install keras=={_KERAS}, or train on one device. "
             f"({type(error).__name__}: {' '.join(str(error).split())[:200]})"

@@ -21,7 +21,7 @@ from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
 from keras_mt.files import atomic_write, check_new, new_folder
 from keras_mt.models import architecture_name, built, copy_of, find_architecture
-from keras_mt.options import TrainingOptions, documented, signature
+from keras_mt.options import TrainingOptions, check_bleu_tokenizer, documented, signature
 from keras_mt.plots import plot_run
 from keras_mt.run_folder import KEPT, RunConfig, RunFolder
 from keras_mt.training.callbacks import (
@@ -91,12 +91,11 @@ def train(
     Raises:
         TypeError: If an option is unknown.
         ValueError: If an argument or the corpus is not usable, the folder holds another run or a
-            model that would be overwritten, another process trains into it, or the corpus has
-            changed since the run began.
+            model that would be overwritten, another process trains into it, the corpus has changed
+            since the run began, this version of Keras does not work on several replicas, or the
+            first of several workers has failed.
         FloatingPointError: If the loss or a weight is not finite.
         OSError: If a file is missing or cannot be written.
-        RuntimeError: If this version of Keras does not work on several replicas, or the first of
-            several workers has failed.
 
     Example:
 
@@ -109,9 +108,7 @@ def train(
     if folder.path.is_file():
         raise InputError(f"{folder} is a file: give a folder for the run.")
     if options.bleu_epochs:
-        import sacrebleu
-
-        sacrebleu.BLEU(tokenize=options.bleu_tokenize)  # Some need packages of their own.
+        check_bleu_tokenizer(options.bleu_tokenize)
     if options.augment is not None:
         augmentations(options.augment)  # Refuses an unknown one before anything is read.
     _check_architecture(options)
@@ -543,7 +540,10 @@ def _tuned(base, config):
     own = {name: config.options[name] for name in ("max_length", "dropout", "dtype")}
     model_config = base.get_config()
     own = {n: value for n, value in own.items() if n in model_config and value is not None}
-    return copy_of(base, **own)
+    try:
+        return copy_of(base, **own)
+    except ValueError as error:  # A shorter table of positions, for one.
+        raise InputError(f"The model of init cannot be trained further: {error}") from error
 
 
 def _model_config(model):
@@ -591,7 +591,7 @@ def _wait_for_chief(folder):
             return
         if folder.failure_file.exists():
             why = folder.failure_file.read_text(encoding="utf-8")
-            raise RuntimeError(f"The first worker has stopped: {why}")
+            raise InputError(f"The first worker has stopped: {why}")
         time.sleep(0.5)
     raise TimeoutError(
         f"The first worker has not written {folder.tokenizer_path} within an hour: see what it "

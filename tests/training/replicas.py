@@ -69,7 +69,7 @@ def refusal(strategy):
     try:
         with distribution.bridged(strategy):
             return None
-    except RuntimeError as error:
+    except ValueError as error:
         after = [getattr(*owner_and_name(patch), None) for patch in PATCHES]
         return str(error) if after == before else "Keras was left changed"
 
