@@ -77,6 +77,15 @@ def _cause(message):
 
 
 class Command(click.Command):
+    def parse_args(self, context, arguments):
+        flags = {getattr(param, "former_flag", None): param.opts[0] for param in self.params}
+        for i, argument in enumerate(arguments):
+            flag, equals, value = argument.partition("=")
+            if flag in flags:
+                click.echo(f"{flag} is now {flags[flag]}.", err=True)
+                arguments[i] = flags[flag] + equals + value
+        return super().parse_args(context, arguments)
+
     def invoke(self, context):
         architectures = context.params.get("architecture") or ()
         with clear_errors([architectures] if isinstance(architectures, str) else architectures):

@@ -39,10 +39,21 @@ class _Setting(click.ParamType):
         return key, value
 
 
+class Option(click.Option):
+    """An option that may have had another flag; `Command` still takes that one."""
+
+    def __init__(self, *arguments, former_flag=None, **settings):
+        super().__init__(*arguments, **settings)
+        self.former_flag = former_flag
+
+
 def option(field, name=None):
     """The click option for a field of a dataclass of options; its value is None unless given."""
     metadata, name = field.metadata, name or field.name
-    flag = metadata["flag"] or "--" + name.replace("_", "-")
+    flag = metadata["flag"] or _flag(name)
+    former_flag = metadata.get("former_flag")
+    if former_flag is None and metadata.get("formerly"):
+        former_flag = _flag(metadata["formerly"])
     shown = metadata["shown"] if field.default is None else field.default
     shown = "" if isinstance(shown, bool) else f"  [default: {shown}]"
     settings = {"default": None, "help": metadata["help"] + shown}
@@ -62,7 +73,11 @@ def option(field, name=None):
         settings.update(type=_Setting(), multiple=True)
     elif not isinstance(kind(field), type):  # A sequence of integers.
         settings.update(type=int, multiple=True)
-    return click.option(flag, name, **settings)
+    return click.option(flag, name, cls=Option, former_flag=former_flag, **settings)
+
+
+def _flag(name):
+    return "--" + name.replace("_", "-")
 
 
 def options_of(cls):
@@ -137,4 +152,4 @@ def given(options):
 
 def flags(options, kept):
     """The flags of the options that are given, but for those that are kept, as a message says."""
-    return ", ".join(f"--{n.replace('_', '-')}" for n in given(options) if n not in kept)
+    return ", ".join(_flag(name) for name in given(options) if name not in kept)
