@@ -19,7 +19,7 @@ import tensorflow as tf
 
 import keras_mt
 from keras_mt.data import load_corpus
-from keras_mt.translation.confidence import out_of_proportion, repeats
+from keras_mt.inference.confidence import out_of_proportion, repeats
 
 
 def rank_correlation(a, b):

@@ -9,8 +9,8 @@ from keras_mt.convert.ids import single_model, special_ids, write_ids
 from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
 from keras_mt.inference.predictors import Constant, predictor_of
+from keras_mt.inference.search import Searcher
 from keras_mt.translation import Translator
-from keras_mt.translation.graph import TranslationGraph
 
 
 def to_litert(
@@ -74,12 +74,11 @@ def _search(translator, model, ids):
     The converter cannot handle variables in the body of a loop.
     """
     predictor = predictor_of([model])
-    graph = TranslationGraph(
+    searcher = Searcher(
         Constant(predictor, "LiteRT's converter", "it is too large for LiteRT"),
         translator.tokenizer,
         translator.options,
         translator.max_length,
-        translator.split_sentences,
     )
     added = len(ids["before_source"]) + len(ids["after_source"])
 
@@ -89,7 +88,7 @@ def _search(translator, model, ids):
         if ids["forced"]:
             forced["prefix"] = tf.constant([ids["forced"]])
             forced["forced_length"] = tf.constant([len(ids["forced"])])
-        found = graph.search(source, lengths, lengths <= 0, **forced)
+        found = searcher.search(source, lengths, lengths <= 0, **forced)
         # LiteRT's Python interpreter cannot return an empty tensor, as for an empty source.
         tokens = tf.pad(found.tokens, ((0, 0), (0, 0), (0, 1)), constant_values=ids["padding"])
         return {**found._asdict(), "tokens": tokens}

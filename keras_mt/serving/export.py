@@ -11,11 +11,11 @@ from tensorflow.core.protobuf import saved_model_pb2
 from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write, version_number
+from keras_mt.inference.graph import TranslationGraph
 from keras_mt.inference.predictors import Constant, predictor_of
 from keras_mt.layers.validation import check_positive
 from keras_mt.serving import server
 from keras_mt.translation import Translator
-from keras_mt.translation.graph import TranslationGraph
 
 # The tensorflow_text ops in stock TensorFlow Serving, which has all ops of TensorFlow itself.
 _TEXT_OPS = {
@@ -150,13 +150,13 @@ def _signatures(translator, predictor, freeze, max_beam_size, with_confidence):
         return translations(greedy.translate(text, languages=languages))
 
     def tunable(text, beam_size, n_best, length_penalty, max_length, *languages):
-        own = {
+        row_options = {
             "beam_size": beam_size,
             "n_best": n_best,
             "length_penalty": length_penalty,
             "max_length": max_length,
         }
-        return translations(widest.translate(text, own=own, languages=languages))
+        return translations(widest.translate(text, row_options=row_options, languages=languages))
 
     def score(text, target, *languages):
         outputs = plain.score(text, target, languages)

@@ -14,6 +14,7 @@ from keras_mt.alignment import Shortlist
 from keras_mt.decoding import SearchNode, SearchOptions
 from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
+from keras_mt.inference.graph import TranslationGraph
 from keras_mt.inference.predictors import predictor_of
 from keras_mt.models import Seq2Seq, built
 from keras_mt.options import as_integer
@@ -30,7 +31,6 @@ from keras_mt.translation.base import (
     run_in_batches,
     utf8,
 )
-from keras_mt.translation.graph import TranslationGraph
 
 
 class Score(NamedTuple):

@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from keras_mt import Tokenizer, Transformer, Translator
 from keras_mt.decoding import NO_HYPOTHESIS
+from keras_mt.inference.graph import _joined, _Segments
 from keras_mt.translation import graph
 from keras_mt.translation.base import run_in_batches
-from keras_mt.translation.graph import _joined, _Segments
 
 START, END = Tokenizer.bos_id, Tokenizer.eos_id
 

@@ -9,9 +9,9 @@ from conftest import ROOT
 from letters import Letters, Marked
 
 from keras_mt import Translator, cli
+from keras_mt.inference.confidence import repeats
 from keras_mt.models import Seq2Seq
 from keras_mt.serving import ExportedTranslator
-from keras_mt.translation.confidence import repeats
 
 pytestmark = pytest.mark.long
 

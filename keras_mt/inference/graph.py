@@ -1,9 +1,8 @@
 """Translation, scoring and alignment of string tensors, all of it inside the graph."""
 
-import dataclasses
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -12,36 +11,20 @@ from keras_mt.decoding import (
     NO_HYPOTHESIS,
     SearchNode,
     SearchOptions,
-    beam_search,
     search_tree,
 )
 from keras_mt.errors import InputError
+from keras_mt.inference.confidence import (
+    CONFIDENCE_PARTS,
+    confidence_of,
+    confidence_parts,
+    joined_confidence_parts,
+)
 from keras_mt.inference.predictors import Predictor
+from keras_mt.inference.scores import token_attention, token_log_probs
+from keras_mt.inference.search import Rows, Searcher, in_batches, padded
 from keras_mt.text import BaseTokenizer
 from keras_mt.text.sentences import cut, split_text
-from keras_mt.translation.confidence import out_of_proportion, repeats
-
-# The most segments of a batch, and the most tokens: its longest segment's times their number.
-_BATCH_SEGMENTS = 256
-_BATCH_TOKENS = 64 * 256
-# The most logits held at once when given translations are scored, but at least one row's.
-_BATCH_LOGITS = 2**26
-# What the confidence is computed from, for each segment and for each text.
-_CONFIDENCE = {
-    "log_prob_sums": tf.float32,
-    "counts": tf.int32,
-    "worst_log_probs": tf.float32,
-    "worst_ids": tf.int32,  # -1 where there is no token.
-    "loops": tf.bool,
-    "disproportionate": tf.bool,
-}
-
-
-class _Ids(NamedTuple):
-    """Padded rows of ids, and their lengths."""
-
-    ids: tf.Tensor  # [rows, length]
-    lengths: tf.Tensor  # [rows]
 
 
 class _Segments(NamedTuple):
@@ -85,9 +68,9 @@ class TranslationGraph:
         pair: Sequence[str] | None = None,
     ):
         self.predictor = predictor
+        self._searcher = Searcher(predictor, tokenizer, options, max_length)
         self.tokenizer = tokenizer
         self.options = options
-        self.max_length = max_length
         self.split_sentences = split_sentences
         self.limit = predictor.max_length
         # The codes that a row may have on each side.
@@ -115,7 +98,7 @@ class TranslationGraph:
         self,
         text: tf.Tensor,
         prefix: tf.Tensor | None = None,
-        own: dict[str, tf.Tensor] | None = None,
+        row_options: dict[str, tf.Tensor] | None = None,
         token_scores: bool = False,
         confidence: bool = False,
         languages: tuple[tf.Tensor, ...] = (),
@@ -126,9 +109,9 @@ class TranslationGraph:
             text: String `[batch]`.
             prefix: String `[batch]`, what each translation begins with, or None. A row is refused
                 whose text and prefix both have several segments: which belong together is unknown.
-            own: None, or the rows' own options, tensors `[batch]`: `beam_size` and `n_best`, at
-                most the translator's; `length_penalty`; and `max_length`, 0 for the translator's. A
-                row with an invalid option is refused.
+            row_options: None, or options of each row, tensors `[batch]`: `beam_size` and `n_best`,
+                at most the translator's; `length_penalty`; and `max_length`, 0 for the
+                translator's. A row with an invalid option is refused.
             token_scores: Whether to return `tokens` and `log_probs`.
             confidence: Whether to return a confidence.
             languages: The rows' languages: see the class.
@@ -144,56 +127,50 @@ class TranslationGraph:
         """
         languages, unknown = self._known(languages)
         refused = tf.zeros_like(text, tf.bool) if unknown is None else unknown
-        if own is not None:
-            possible = (
-                (own["beam_size"] >= 1)
-                & (own["beam_size"] <= self.options.beams)
-                & (own["n_best"] >= 1)
-                & (own["n_best"] <= tf.minimum(own["beam_size"], self.options.n_best))
-                & (own["length_penalty"] >= 0)
-                & (own["length_penalty"] <= MAX_LENGTH_PENALTY)
-                & (own["max_length"] >= 0)
-                & (own["max_length"] <= self.limit)
-            )
-            refused = ~possible if unknown is None else unknown | ~possible
-            own = {n: tf.where(possible, x, tf.ones_like(x)) for n, x in own.items()}
+        if row_options is not None:
+            valid = self._are_valid(**row_options)
+            refused |= ~valid
+            row_options = {n: tf.where(valid, x, tf.ones_like(x)) for n, x in row_options.items()}
         segments = self._segments(text)
         columns = {"languages": _of_rows(languages, segments.row)}
-        if own is not None:
-            columns["own"] = {n: tf.gather(x, segments.row) for n, x in own.items()}
+        if row_options is not None:
+            columns["row_options"] = {n: tf.gather(x, segments.row) for n, x in row_options.items()}
         if prefix is not None:
-            parts = split_text(prefix, self.split_sentences)[0].row_lengths()
-            segments_of = tf.math.unsorted_segment_sum(
-                tf.ones_like(segments.row), segments.row, tf.shape(text)[0]
-            )
-            refused |= (parts > 1) & (segments_of > 1)
-            prefix = self.tokenizer.target_pieces(prefix)
-            refused |= prefix.row_lengths() > self.target_limit
-            # Only the first segment of a text gets its prefix.
-            counts = tf.where(_is_first(segments.row), self.target_limit, 0)
-            prefix = tf.gather(prefix, segments.row)
-            counts = tf.minimum(tf.cast(prefix.row_lengths(), tf.int32), counts)
-            columns["prefix"] = _Ids(prefix.to_tensor(), counts)
+            columns["prefix"], not_possible = self._prefixes(prefix, segments, tf.shape(text)[0])
+            refused |= not_possible
         columns["refused"] = tf.gather(refused, segments.row)
         found = self._translate_segments(segments.pieces, columns, token_scores, confidence)
-        penalty = own["length_penalty"][:, None] if own else float(self.options.length_penalty)
+        penalty = float(self.options.length_penalty)
+        if row_options is not None:
+            penalty = row_options["length_penalty"][:, None]
         found = _joined(found, segments, tf.shape(text)[0], penalty)
         if confidence:
-            found |= self._confidence(*(found.pop(name) for name in _CONFIDENCE), found["scores"])
+            parts = {name: found.pop(name) for name in CONFIDENCE_PARTS}
+            found |= confidence_of(parts, found["scores"], self.tokenizer)
         return {**found, "refused": refused}
 
-    def _confidence(self, sums, counts, worst, worst_ids, loops, disproportionate, scores):
-        there = scores > NO_HYPOTHESIS
-        ids = tf.reshape(worst_ids, (-1,))
-        pieces = tf.where(ids < 0, "", self.tokenizer.id_to_string(tf.maximum(ids, 0)))
-        means = sums / tf.cast(tf.maximum(counts, 1), tf.float32)
-        return {
-            "mean_log_probs": tf.where(there, means, NO_HYPOTHESIS),
-            "worst_log_probs": tf.where(there, worst, NO_HYPOTHESIS),
-            "worst_tokens": tf.where(there, tf.reshape(pieces, tf.shape(scores)), ""),
-            "loops": loops & there,
-            "disproportionate": disproportionate & there,
-        }
+    def _are_valid(self, beam_size, n_best, length_penalty, max_length):
+        """Which rows have options that the graph can search with, boolean `[batch]`."""
+        limits = [
+            (beam_size, 1, self.options.beams),
+            (n_best, 1, tf.minimum(beam_size, self.options.n_best)),
+            (length_penalty, 0, MAX_LENGTH_PENALTY),
+            (max_length, 0, self.limit),
+        ]
+        valid = [(low <= option) & (option <= high) for option, low, high in limits]
+        return tf.reduce_all(tf.stack(valid), axis=0)
+
+    def _prefixes(self, prefix, segments, batch):
+        """The prefix of each segment, `Rows`; and the texts that cannot have theirs, `[batch]`."""
+        parts = split_text(prefix, self.split_sentences)[0].row_lengths()
+        count = tf.math.unsorted_segment_sum(tf.ones_like(segments.row), segments.row, batch)
+        pieces = self.tokenizer.target_pieces(prefix)
+        refused = ((parts > 1) & (count > 1)) | (pieces.row_lengths() > self.target_limit)
+        # Only the first segment of a text gets its prefix.
+        longest = tf.where(_is_first(segments.row), self.target_limit, 0)
+        pieces = tf.gather(pieces, segments.row)
+        lengths = tf.minimum(tf.cast(pieces.row_lengths(), tf.int32), longest)
+        return Rows(pieces.to_tensor(), lengths), refused
 
     def score(
         self, text: tf.Tensor, target: tf.Tensor, languages: tuple[tf.Tensor, ...] = ()
@@ -212,9 +189,9 @@ class TranslationGraph:
         languages = _of_rows(languages, row)
         batch = tf.shape(text)[0]
         tokens = self.tokenizer.target_ids(target, *languages[1:])
-        log_probs = self._token_log_probs(
-            self._padded(self.tokenizer.source_ids(source, *languages)), self._padded(tokens)
-        )
+        source = self._padded(self.tokenizer.source_ids(source, *languages))
+        target = self._padded(tokens)
+        log_probs = token_log_probs(self.predictor, source, target, self.tokenizer.bos_id)
         tokens = tokens[:, self._forced :]
         log_probs = tf.RaggedTensor.from_tensor(log_probs[:, self._forced :], tokens.row_lengths())
         row_of_token = tf.gather(row, tokens.value_rowids())
@@ -247,13 +224,13 @@ class TranslationGraph:
         """
         tokenizer, batch = self.tokenizer, tf.shape(text)[0]
         languages, unknown = self._known(languages)
-        own = tf.strings.length(target) == 0
+        to_translate = tf.strings.length(target) == 0
         if unknown is not None:
-            own &= ~unknown
+            to_translate &= ~unknown
         target = tf.strings.unicode_transcode(target, "UTF-8", "UTF-8", errors="replace")
         segments = self._segments(text)
         # Rows whose target is given need no translation.
-        segments = _where(segments, tf.gather(own, segments.row))
+        segments = _where(segments, tf.gather(to_translate, segments.row))
         columns = {
             "refused": tf.zeros_like(segments.row, tf.bool),
             "languages": _of_rows(languages, segments.row),
@@ -264,8 +241,8 @@ class TranslationGraph:
         written = tf.gather(found["translations"], place, batch_dims=1)[:, 0]
         translated = tokenizer.target_pieces(written)
         source, given, row, refused = self._given(text, target, unknown)
-        refused &= ~own
-        kept = tf.gather(~own, row)
+        refused &= ~to_translate
+        kept = tf.gather(~to_translate, row)
         source, given, row = (
             tf.ragged.boolean_mask(x, kept) if isinstance(x, tf.RaggedTensor) else x[kept]
             for x in (source, given, row)
@@ -278,11 +255,13 @@ class TranslationGraph:
         languages = _of_rows(languages, row)
         source = tokenizer.source_ids(source, *languages)
         ids = tokenizer.target_ids(pieces, *languages[1:])
-        attention = self._attention(self._padded(source), self._padded(ids))[:, self._forced :]
+        attention = token_attention(
+            self.predictor, self._padded(source), self._padded(ids), tokenizer.bos_id
+        )[:, self._forced :]
         ids = ids[:, self._forced :]
         outputs = {
             "translations": tf.where(
-                refused, "", tf.where(own, joined["translations"][:, 0], target)
+                refused, "", tf.where(to_translate, joined["translations"][:, 0], target)
             ),
             "attention": _block_diagonal(attention, ids, source, row, batch),
             "refused": refused,
@@ -379,117 +358,71 @@ class TranslationGraph:
         source, target = (tf.ragged.boolean_mask(side, kept) for side in (source, target))
         return source, target, row[kept], refused
 
-    def _padded(self, ids):
-        padded = ids.to_tensor(self.tokenizer.padding_id)
-        return _Ids(padded, tf.cast(ids.row_lengths(), tf.int32))
-
     def _translate_segments(self, pieces, columns, token_scores=False, confidence=False):
-        """Translates pieces, ragged `[segments, (tokens)]`, in batches of similar length.
+        """Translates pieces, ragged `[segments, (tokens)]`.
 
         Args:
             pieces: The pieces.
             columns: What belongs to each segment: whether it is `refused`, its `languages`, its
-                `prefix`, its `own` options.
+                `prefix`, its `row_options`.
             token_scores: Whether to return `tokens` and `log_probs` too,
                 `[segments, n_best, length]`.
-            confidence: Whether to return what `_CONFIDENCE` names too.
+            confidence: Whether to return what `CONFIDENCE_PARTS` names too.
 
         Returns:
             A dict of `translations`, `scores` and `lengths`, `[segments, n_best]`.
         """
-        lengths = tf.cast(pieces.row_lengths(), tf.int32)
-        order = tf.argsort(lengths, direction="DESCENDING")
-        n_best, segments = self.options.n_best, tf.size(order)
-
-        def translate(start, found):
-            longest = lengths[order[start]] + 1
-            size = tf.clip_by_value(_BATCH_TOKENS // longest, 1, _BATCH_SEGMENTS)
-            chosen = order[start : start + size]
-            own = tf.nest.map_structure(lambda x: tf.gather(x, chosen), columns)
-            outputs = self._translate_pieces(
-                tf.gather(pieces, chosen), token_scores, confidence, **own
-            )
-            padding = {"tokens": self.tokenizer.padding_id}
-            return start + size, {
-                n: _stacked(found[n], outputs[n], padding.get(n, 0)) for n in found
-            }
-
-        found = {
-            "translations": tf.zeros((0, n_best), tf.string),
-            "scores": tf.zeros((0, n_best)),
-            "lengths": tf.zeros((0, n_best), tf.int32),
-        }
-        if token_scores:
-            found["tokens"] = tf.zeros((0, n_best, 0), tf.int32)
-            found["log_probs"] = tf.zeros((0, n_best, 0))
+        dtypes = {"translations": tf.string, "scores": tf.float32, "lengths": tf.int32}
         if confidence:
-            found |= {name: tf.zeros((0, n_best), dtype) for name, dtype in _CONFIDENCE.items()}
-        _, found = tf.while_loop(
-            lambda start, found: start < segments,
-            translate,
-            (0, found),
-            shape_invariants=(
-                tf.TensorShape([]),
-                {n: tf.TensorShape([None, n_best, None][: x.shape.rank]) for n, x in found.items()},
-            ),
-            parallel_iterations=1,  # So that memory holds one batch.
+            dtypes |= CONFIDENCE_PARTS
+        n_best = self.options.n_best
+        empty = {name: tf.zeros((0, n_best), dtype) for name, dtype in dtypes.items()}
+        if token_scores:
+            empty["tokens"] = tf.zeros((0, n_best, 0), tf.int32)
+            empty["log_probs"] = tf.zeros((0, n_best, 0))
+        translate = functools.partial(
+            self._translate_pieces, with_log_probs=token_scores or confidence, confidence=confidence
         )
-        back = tf.math.invert_permutation(order)
-        return {name: tf.gather(tensor, back) for name, tensor in found.items()}
+        return in_batches(translate, pieces, columns, empty, {"tokens": self.tokenizer.padding_id})
 
     def _translate_pieces(
-        self, pieces, token_scores, confidence, refused, languages, prefix=None, own=None
+        self, pieces, refused, languages, with_log_probs, confidence, prefix=None, row_options=None
     ):
+        """As `_translate_segments`, for one batch."""
         empty = pieces.row_lengths() == 0
         if prefix is not None:  # A decoder-only model may have nothing but the prefix.
             empty &= prefix.lengths == 0
-        found = self._search(pieces, refused | empty, languages, prefix, own)
-        rows, n_best, length = tf.unstack(tf.shape(found.tokens))
-        flat = tf.reshape(found.tokens, (rows * n_best, length))
-        lengths = tf.reshape(found.lengths, (rows * n_best,))
-        translations = self.tokenizer.text(tf.RaggedTensor.from_tensor(flat, lengths))
+        hypotheses = self._searcher.search_pieces(
+            pieces, refused | empty, languages, prefix, row_options=row_options
+        )
+        rows, n_best, length = tf.unstack(tf.shape(hypotheses.tokens))
+        target = Rows(
+            tf.reshape(hypotheses.tokens, (rows * n_best, length)),
+            tf.reshape(hypotheses.lengths, (rows * n_best,)),
+        )
+        translations = self.tokenizer.text(tf.RaggedTensor.from_tensor(*target))
         first = tf.range(self.options.n_best)[None] == 0  # The translation of nothing is nothing.
         nothing = (empty & ~refused)[:, None] & first
         outputs = {
             "translations": tf.reshape(translations, (rows, n_best)),
-            "scores": tf.where(nothing, 0.0, found.scores),
-            "lengths": found.lengths,
-            "tokens": found.tokens,
+            "scores": tf.where(nothing, 0.0, hypotheses.scores),
+            "lengths": hypotheses.lengths,
+            "tokens": hypotheses.tokens,
         }
-        if token_scores or confidence:
+        if with_log_probs:
             source = self._padded(self.tokenizer.source_ids(pieces, *languages))
-            source = _Ids(*(tf.repeat(x, n_best, axis=0) for x in source))
-            log_probs = self._token_log_probs(source, _Ids(flat, lengths))
-            outputs["log_probs"] = tf.reshape(log_probs, tf.shape(found.tokens))
+            source = Rows(*(tf.repeat(x, n_best, axis=0) for x in source))
+            log_probs = token_log_probs(self.predictor, source, target, self.tokenizer.bos_id)
+            outputs["log_probs"] = tf.reshape(log_probs, tf.shape(hypotheses.tokens))
         if confidence:
-            parts = self._confidence_parts(self._padded(pieces), _Ids(flat, lengths), log_probs)
-            outputs |= {n: tf.reshape(x, (rows, n_best)) for n, x in parts.items()}
+            parts = confidence_parts(
+                self._padded(pieces), target, log_probs, self._forced, self.tokenizer.eos_id
+            )
+            outputs |= {name: tf.reshape(x, (rows, n_best)) for name, x in parts.items()}
         return outputs
 
-    def _confidence_parts(self, source, target, log_probs):
-        """What `_CONFIDENCE` names, for `n_best` targets per row, `[rows * n_best, length]`."""
-        more = ((0, 0), (0, 1))  # argmin needs at least one column.
-        ids = tf.pad(target.ids[:, self._forced :], more)
-        lengths = tf.maximum(target.lengths - self._forced, 0)
-        log_probs = tf.pad(log_probs[:, self._forced :], more)
-        log_probs = tf.where(tf.sequence_mask(lengths, tf.shape(ids)[1]), log_probs, 0.0)
-        worst = tf.argmin(log_probs, axis=1, output_type=tf.int32)
-        worst_ids = tf.gather(ids, worst, batch_dims=1)
-        last = tf.maximum(lengths - 1, 0)
-        ended = tf.gather(ids, last, batch_dims=1) == self.tokenizer.eos_id
-        words = tf.where(ended, last, lengths)
-        there = lengths > 0
-        n_best = self.options.n_best
-        source_repeats = tf.repeat(repeats(*source), n_best)
-        source_lengths = tf.repeat(source.lengths, n_best)
-        return {
-            "log_prob_sums": tf.reduce_sum(log_probs, axis=1),
-            "counts": lengths,
-            "worst_log_probs": tf.reduce_min(log_probs, axis=1),
-            "worst_ids": tf.where(there, worst_ids, -1),
-            "loops": repeats(ids, words) & ~source_repeats,
-            "disproportionate": out_of_proportion(source_lengths, words) & there,
-        }
+    def _padded(self, ids):
+        return padded(ids, self.tokenizer.padding_id)
 
     def search_tree(
         self, text: tf.Tensor, languages: tuple[tf.Tensor, ...] = ()
@@ -501,133 +434,9 @@ class TranslationGraph:
                 "The text must be one sentence, within the model's limit. "
                 f"Received: {pieces.nrows()} segments"
             )
-        return self._search(pieces, pieces.row_lengths() == 0, languages, search=search_tree)
-
-    def _search(self, pieces, skipped, languages, prefix=None, own=None, search=beam_search):
-        """Hypotheses for ragged pieces `[rows, (tokens)]`; none for rows that are `skipped`."""
-        source = self.tokenizer.source_ids(pieces, *languages)
-        prefix, forced = self._begun(pieces.nrows(), prefix, languages)
-        return self.search(
-            self._padded(source).ids,
-            tf.cast(pieces.row_lengths(), tf.int32),
-            skipped,
-            prefix,
-            forced,
-            own,
-            _fingerprints(source) if self.options.samples else None,
-            search,
+        return self._searcher.search_pieces(
+            pieces, pieces.row_lengths() == 0, languages, search=search_tree
         )
-
-    def search(
-        self,
-        source: tf.Tensor,
-        lengths: tf.Tensor,
-        skipped: tf.Tensor,
-        prefix: tf.Tensor | tf.RaggedTensor | None = None,
-        forced_length: tf.Tensor | None = None,
-        own: dict[str, tf.Tensor] | None = None,
-        row_seeds: tf.Tensor | None = None,
-        search: Callable = beam_search,
-    ) -> Any:
-        """Runs `beam_search`, or another `search`, for sources given as ids.
-
-        Args:
-            source: int32 `[rows, length]`, padded, special ids included, as the model reads them.
-            lengths: int32 `[rows]`: their numbers of pieces, without special ids.
-            skipped: Boolean `[rows]`: which rows not to search for.
-            prefix, forced_length, row_seeds: As in `beam_search`.
-            own: As in `translate`.
-            search: Function with the arguments of `beam_search`.
-
-        Returns:
-            What `search` returns: `Hypotheses` for `beam_search`.
-        """
-        if self.max_length is None:
-            max_length = tf.maximum(2 * lengths + 10, self.options.min_length)
-            max_length = tf.minimum(max_length, self.limit)
-        else:
-            max_length = tf.fill(tf.shape(skipped), self.max_length)
-        if own is not None:
-            max_length = tf.where(own["max_length"] > 0, own["max_length"], max_length)
-        if prefix is not None:
-            if isinstance(prefix, tf.RaggedTensor):
-                longer = tf.cast(prefix.row_lengths(), tf.int32)
-            else:
-                longer = tf.shape(prefix)[1]
-            max_length = tf.maximum(max_length, tf.minimum(longer + 1, self.limit))
-        if own is not None:
-            own = {name: own[name] for name in ("beam_size", "n_best", "length_penalty")}
-        special = {n: getattr(self.tokenizer, n) for n in ("bos_id", "eos_id", "padding_id")}
-        forbidden = self.tokenizer.forbidden_ids
-        padded = prefix
-        if isinstance(prefix, tf.RaggedTensor):
-            padded = prefix.to_tensor(self.tokenizer.padding_id)
-        ids = sorted({*special.values(), *forbidden})
-        predictor = self.predictor.for_batch(source, ids, padded)
-        vocabulary = predictor.vocabulary
-        hypotheses = search(
-            predictor.step,
-            lambda beams: predictor.start(source, beams),
-            tf.where(skipped, 0, max_length),
-            prefix=None if prefix is None else vocabulary.index(prefix),
-            forced_length=forced_length,
-            row_options=own,
-            row_seeds=row_seeds,
-            reorder=predictor.reorder,
-            normalize=predictor.gives_logits,
-            forbidden_ids=[vocabulary.index(i) for i in forbidden],
-            **{name: vocabulary.index(i) for name, i in special.items()},
-            **dataclasses.asdict(self.options),
-        )
-        if isinstance(hypotheses, list):  # A search tree.
-            return [node._replace(token=int(vocabulary.id(node.token))) for node in hypotheses]
-        return hypotheses._replace(tokens=vocabulary.id(hypotheses.tokens))
-
-    def _begun(self, rows, prefix, languages):
-        """The ids that translations begin with, ragged, and how many are forced; or Nones."""
-        forced = self.tokenizer.forced_ids(*languages[1:])
-        if prefix is not None:
-            prefix = tf.RaggedTensor.from_tensor(*prefix)
-        if forced is None:
-            return prefix, None
-        forced = tf.broadcast_to(tf.cast(forced, tf.int32), (rows, self._forced))
-        begun = tf.RaggedTensor.from_tensor(forced)
-        if prefix is not None:
-            begun = tf.concat([begun, prefix], axis=1)
-        return begun, tf.fill((rows,), self._forced)
-
-    def _attention(self, source, target):
-        """The attention of each target token over the source."""
-        return self.predictor.attention(source.ids, self._shifted(target.ids))
-
-    def _token_log_probs(self, source, target):
-        """Log-probabilities of the target's tokens `[rows, length]`; 0 for padding.
-
-        The rows are scored a few at a time, since the logits over a vocabulary take much memory.
-        """
-        rows, length = tf.unstack(tf.shape(target.ids))
-        logits = tf.maximum(length, 1) * self.predictor.target_vocab_size
-        size = tf.maximum(_BATCH_LOGITS // logits, 1)
-
-        def score(start, found):
-            some = slice(start, start + size)
-            tokens = target.ids[some]
-            more = self.predictor.score(source.ids[some], self._shifted(tokens), tokens)
-            return start + size, tf.concat([found, more], axis=0)
-
-        _, found = tf.while_loop(
-            lambda start, found: start < rows,
-            score,
-            (0, tf.zeros((0, length))),
-            shape_invariants=(tf.TensorShape([]), tf.TensorShape([None, None])),
-            parallel_iterations=1,
-        )
-        return tf.where(tf.sequence_mask(target.lengths, length), found, 0.0)
-
-    def _shifted(self, target):
-        # [rows, length]: the start, then all tokens but the last.
-        start = tf.fill((tf.shape(target)[0], 1), self.tokenizer.bos_id)
-        return tf.concat([start, target], axis=1)[:, :-1]
 
 
 def _of_rows(languages, row):
@@ -645,15 +454,6 @@ def _where(segments, kept):
     return _Segments(
         tf.ragged.boolean_mask(segments.pieces, kept), segments.row[kept], segments.glue[kept]
     )
-
-
-def _fingerprints(ids):
-    """An int32 hash of each row of ragged ids."""
-    strings = tf.strings.as_string(ids.flat_values)
-    joined = tf.strings.unsorted_segment_join(
-        strings, ids.value_rowids(), ids.nrows(), separator=" "
-    )
-    return tf.cast(tf.strings.to_hash_bucket_fast(joined, 2**31 - 1), tf.int32)
 
 
 def _block_diagonal(attention, target, source, row, batch):
@@ -730,16 +530,8 @@ def _joined(found, segments, batch, length_penalty):
         outputs["lengths"] = summed(found["lengths"])
         for name in ("tokens", "log_probs"):
             outputs[name] = _concatenated(found[name], found["lengths"], row, batch)
-    if "worst_ids" in found:
-        outputs |= {name: summed(found[name]) for name in ("log_prob_sums", "counts")}
-        worst = tf.math.unsorted_segment_min(found["worst_log_probs"], row, batch)
-        its = found["worst_log_probs"] == tf.gather(worst, row)
-        ids = tf.where(its, found["worst_ids"], -1)
-        outputs["worst_log_probs"] = worst
-        outputs["worst_ids"] = tf.math.unsorted_segment_max(ids, row, batch)
-        for name in ("loops", "disproportionate"):
-            any_of = tf.math.unsorted_segment_max(tf.cast(found[name], tf.int32), row, batch)
-            outputs[name] = any_of > 0
+    if CONFIDENCE_PARTS.keys() <= found.keys():
+        outputs |= joined_confidence_parts(found, row, batch)
     # Second-best translations may sum to the better score, since long segments weigh more.
     order = tf.argsort(outputs["scores"], direction="DESCENDING", stable=True)
     return {name: tf.gather(tensor, order, batch_dims=1) for name, tensor in outputs.items()}
@@ -756,17 +548,6 @@ def _concatenated(values, lengths, row, batch):
     rows = tf.RaggedTensor.from_value_rowids(flat, rows, n_best * tf.cast(batch, tf.int64))
     rows = rows.to_tensor()
     return tf.transpose(tf.reshape(rows, (n_best, batch, tf.shape(rows)[1])), (1, 0, 2))
-
-
-def _stacked(found, more, padding):
-    """Concatenates `[rows, n_best]`, or padded `[rows, n_best, length]`, along the rows."""
-    if found.shape.rank == 3:
-        length = tf.maximum(tf.shape(found)[2], tf.shape(more)[2])
-        found, more = (
-            tf.pad(x, ((0, 0), (0, 0), (0, length - tf.shape(x)[2])), constant_values=padding)
-            for x in (found, more)
-        )
-    return tf.concat([found, more], axis=0)
 
 
 def _is_first(numbers):

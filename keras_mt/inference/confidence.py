@@ -1,0 +1,142 @@
+"""Measures of confidence in a translation: its tokens' probabilities, repetition, and length."""
+
+import tensorflow as tf
+
+from keras_mt.decoding import NO_HYPOTHESIS
+from keras_mt.inference.search import Rows
+from keras_mt.text import BaseTokenizer
+
+# What the confidence is computed from, for each segment and for each text.
+CONFIDENCE_PARTS = {
+    "log_prob_sums": tf.float32,
+    "counts": tf.int32,
+    "worst_log_probs": tf.float32,
+    "worst_ids": tf.int32,  # -1 where there is no token.
+    "loops": tf.bool,
+    "disproportionate": tf.bool,
+}
+# The longest sequence of tokens that is checked for repetition.
+_LONGEST = 16
+
+
+def repeats(ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """Which rows have a sequence of tokens that repeats over and over, right after itself.
+
+    A single token must occur four times in a row, a sequence of two or three tokens three times, a
+    longer one of up to 16 tokens twice.
+
+    Args:
+        ids: Integers `[rows, length]`.
+        lengths: int32 `[rows]`: the number of tokens of each row; the rest is padding.
+
+    Returns:
+        Boolean `[rows]`.
+
+    Example:
+
+    >>> repeats(tf.constant([[5, 6, 5, 6, 5, 6], [5, 6, 5, 6, 7, 8]]), tf.constant([6, 6])).numpy()
+    array([ True, False])
+    """
+    found = tf.zeros_like(lengths, tf.bool)
+    for period in range(1, _LONGEST + 1):
+        again = {1: 3, 2: 4, 3: 6}.get(period, period)  # Tokens equal to the one a period before.
+        same = ids[:, period:] == ids[:, :-period]
+        same &= tf.sequence_mask(lengths - period, tf.shape(same)[1])
+        counts = tf.pad(tf.cumsum(tf.cast(same, tf.int32), axis=1), ((0, 0), (1, 0)))
+        found |= tf.reduce_any(counts[:, again:] - counts[:, :-again] == again, axis=1)
+    return found
+
+
+def out_of_proportion(source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+    """Whether the longer of two lengths is more than twice the shorter plus five tokens.
+
+    Args:
+        source: int32, the number of the source's tokens without the end.
+        target: int32 of a shape that broadcasts with it, that of the target's.
+
+    Returns:
+        Boolean, of their shape.
+
+    Example:
+
+    >>> out_of_proportion(tf.constant([4, 4, 30]), tf.constant([13, 14, 12])).numpy()
+    array([False,  True,  True])
+    """
+    shorter, longer = tf.minimum(source, target), tf.maximum(source, target)
+    return longer > 2 * shorter + 5
+
+
+def confidence_parts(
+    source: Rows, target: Rows, log_probs: tf.Tensor, forced: int, eos_id: int
+) -> dict[str, tf.Tensor]:
+    """What `CONFIDENCE_PARTS` names, `[targets]`, for an equal number of targets of each source.
+
+    Args:
+        source: The pieces of the sources.
+        target: The ids of the targets.
+        log_probs: float32 `[targets, length]`, those of their tokens.
+        forced: How many of the first tokens are forced, and left out.
+        eos_id: The token that ends a target.
+    """
+    one_more = ((0, 0), (0, 1))  # argmin needs at least one column.
+    ids = tf.pad(target.ids[:, forced:], one_more)
+    lengths = tf.maximum(target.lengths - forced, 0)
+    log_probs = tf.pad(log_probs[:, forced:], one_more)
+    log_probs = tf.where(tf.sequence_mask(lengths, tf.shape(ids)[1]), log_probs, 0.0)
+    worst_ids = tf.gather(ids, tf.argmin(log_probs, axis=1), batch_dims=1)
+    last = tf.maximum(lengths - 1, 0)
+    ended = tf.gather(ids, last, batch_dims=1) == eos_id
+    words = tf.where(ended, last, lengths)
+    not_empty = lengths > 0
+    # Each source stands for as many targets.
+    count = tf.size(lengths) // tf.maximum(tf.size(source.lengths), 1)
+    source_repeats = tf.repeat(repeats(*source), count)
+    return {
+        "log_prob_sums": tf.reduce_sum(log_probs, axis=1),
+        "counts": lengths,
+        "worst_log_probs": tf.reduce_min(log_probs, axis=1),
+        "worst_ids": tf.where(not_empty, worst_ids, -1),
+        "loops": repeats(ids, words) & ~source_repeats,
+        "disproportionate": out_of_proportion(tf.repeat(source.lengths, count), words) & not_empty,
+    }
+
+
+def joined_confidence_parts(
+    parts: dict[str, tf.Tensor], row: tf.Tensor, batch: tf.Tensor
+) -> dict[str, tf.Tensor]:
+    """The parts of texts `[batch, n_best]`, from those of their segments `[segments, n_best]`.
+
+    Args:
+        parts: What `CONFIDENCE_PARTS` names.
+        row: int32 `[segments]`: the text that each belongs to.
+        batch: Number of texts.
+    """
+    joined = {
+        name: tf.math.unsorted_segment_sum(parts[name], row, batch)
+        for name in ("log_prob_sums", "counts")
+    }
+    worst = tf.math.unsorted_segment_min(parts["worst_log_probs"], row, batch)
+    is_worst = parts["worst_log_probs"] == tf.gather(worst, row)
+    ids = tf.where(is_worst, parts["worst_ids"], -1)
+    joined["worst_log_probs"] = worst
+    joined["worst_ids"] = tf.math.unsorted_segment_max(ids, row, batch)
+    for name in ("loops", "disproportionate"):
+        joined[name] = tf.math.unsorted_segment_max(tf.cast(parts[name], tf.int32), row, batch) > 0
+    return joined
+
+
+def confidence_of(
+    parts: dict[str, tf.Tensor], scores: tf.Tensor, tokenizer: BaseTokenizer
+) -> dict[str, tf.Tensor]:
+    """The outputs of a graph, `[batch, n_best]` each, from the parts of texts."""
+    exists = scores > NO_HYPOTHESIS
+    ids = tf.reshape(parts["worst_ids"], (-1,))
+    pieces = tf.where(ids < 0, "", tokenizer.id_to_string(tf.maximum(ids, 0)))
+    means = parts["log_prob_sums"] / tf.cast(tf.maximum(parts["counts"], 1), tf.float32)
+    return {
+        "mean_log_probs": tf.where(exists, means, NO_HYPOTHESIS),
+        "worst_log_probs": tf.where(exists, parts["worst_log_probs"], NO_HYPOTHESIS),
+        "worst_tokens": tf.where(exists, tf.reshape(pieces, tf.shape(scores)), ""),
+        "loops": parts["loops"] & exists,
+        "disproportionate": parts["disproportionate"] & exists,
+    }
