@@ -11,8 +11,9 @@ import tensorflow as tf
 
 from keras_mt import Tokenizer, Transformer, Translator
 from keras_mt.decoding import NO_HYPOTHESIS
+from keras_mt.inference import scores
 from keras_mt.inference.graph import _joined, _Segments
-from keras_mt.translation import graph
+from keras_mt.inference.predictors import Ensemble
 from keras_mt.translation.base import run_in_batches
 
 START, END = Tokenizer.bos_id, Tokenizer.eos_id
@@ -291,16 +292,16 @@ def test_align_without_a_target_takes_the_translators_own(translator, sources):
 def test_given_translations_are_scored_a_few_at_a_time(eager, load, sources, monkeypatch):
     expected = load().score(sources, sources)
     vocab_size, seen = load().tokenizer.vocab_size, []
-    monkeypatch.setattr(graph, "_BATCH_LOGITS", 64 * vocab_size)
+    monkeypatch.setattr(scores, "_BATCH_LOGITS", 64 * vocab_size)
 
-    def log_probs(logits, tokens):
-        seen.append(logits)
-        return chosen(logits, tokens)
+    def score(self, source, inputs, targets):
+        seen.append(tf.size(targets).numpy())
+        return whole(self, source, inputs, targets)
 
-    chosen = graph._chosen_log_probs
-    monkeypatch.setattr(graph, "_chosen_log_probs", log_probs)
+    whole = Ensemble.score
+    monkeypatch.setattr(Ensemble, "score", score)
     found = load().score(sources, sources)
-    assert len(seen) > 2 and max(tf.size(x).numpy() for x in seen) <= 64 * vocab_size
+    assert len(seen) > 2 and max(seen) <= 64
     for a, b in zip(found, expected, strict=True):
         assert a.log_prob == pytest.approx(b.log_prob, abs=1e-3)
 
