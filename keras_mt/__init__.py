@@ -20,7 +20,6 @@ _LAZY = {
     "data": None,
     "decoding": None,
     "evaluation": None,
-    "inference": None,
     "plots": None,
     "serving": None,
     "text": None,

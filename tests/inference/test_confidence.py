@@ -114,7 +114,7 @@ def test_a_forced_token_is_no_doubt(eager):
 
 
 def test_the_command_translates_loops_again(looping, monkeypatch):
-    monkeypatch.setattr(cli, "_load_translator", lambda *_: looping)
+    monkeypatch.setattr("keras_mt.cli.translate.load_translator", lambda *_: looping)
     lines = b"abcdbadc\ncdcdcdcdcd\n\n"
 
     def translate(*options):
