@@ -19,6 +19,8 @@ from keras_mt.errors import InputError
 
 # The length of a long text to a higher power overflows float32.
 MAX_LENGTH_PENALTY = 5.0
+# The longest line that a translator takes unless told otherwise: some 2,700 words of English.
+MAX_LINE_BYTES = 2**14
 # How CTranslate2 can store weights, besides float32.
 QUANTIZATIONS = ("int8", "int16", "float16", "bfloat16")
 
@@ -666,6 +668,12 @@ class TranslationOptions(LanguageOptions, SearchOptions):
         "Translate each sentence of a line by itself, and join the translations. Lines are always "
         "translated one by one.",
         shown="yes; no for an imported run; for an export, as it was exported",
+    )
+    max_line_bytes: int = option(
+        MAX_LINE_BYTES,
+        "The maximum number of bytes of a line; a longer one is refused, since it would block all "
+        "others for as long as it takes.",
+        least=1,
     )
 
 

@@ -23,8 +23,12 @@ from keras_mt.inference.confidence import (
 from keras_mt.inference.predictors import Predictor
 from keras_mt.inference.scores import token_attention, token_log_probs
 from keras_mt.inference.search import Rows, Searcher, in_batches, padded
+from keras_mt.options import MAX_LINE_BYTES
 from keras_mt.text import BaseTokenizer
 from keras_mt.text.sentences import cut, split_text
+
+# What passes through untranslated: a line without a letter or digit.
+_NO_WORD = r"[^\pL\pN]*"
 
 
 class _Segments(NamedTuple):
@@ -32,7 +36,8 @@ class _Segments(NamedTuple):
 
     pieces: tf.RaggedTensor  # [segments, (tokens)]
     row: tf.Tensor  # [segments]: the index of the text that each belongs to
-    glue: tf.Tensor  # [segments]: the string between it and the segment before
+    glue: tf.Tensor  # [segments]: the string before it, which is not translated
+    ends: tf.Tensor  # [texts]: the white space after a text's last segment
 
 
 class TranslationGraph:
@@ -46,6 +51,8 @@ class TranslationGraph:
         split_sentences: Whether to translate each sentence of a line by itself.
         languages: The default codes of the source's and the target's language.
         pair: The codes of the only languages that it may translate between; None for all.
+        max_line_bytes: The maximum number of bytes of a source's line; a row with a longer one is
+            refused.
 
     If the tokenizer has languages, each function takes the rows' `languages`: a tuple of two string
     tensors `[batch]`, the codes of the source's and of the target's language, "" for the default. A
@@ -66,12 +73,14 @@ class TranslationGraph:
         split_sentences: bool,
         languages: tuple[str | None, str | None] = (None, None),
         pair: Sequence[str] | None = None,
+        max_line_bytes: int = MAX_LINE_BYTES,
     ):
         self.predictor = predictor
         self._searcher = Searcher(predictor, tokenizer, options, max_length)
         self.tokenizer = tokenizer
         self.options = options
         self.split_sentences = split_sentences
+        self.max_line_bytes = max_line_bytes
         self.limit = predictor.max_length
         # The codes that a row may have on each side.
         self._codes = [list(tokenizer.languages)] * 2 if pair is None else [[c] for c in pair]
@@ -125,13 +134,13 @@ class TranslationGraph:
             and over, and none in the source does) and `disproportionate` (source and translation
             differ too much in length).
         """
-        languages, unknown = self._known(languages)
-        refused = tf.zeros_like(text, tf.bool) if unknown is None else unknown
+        text, languages, refused = self._admitted(text, languages)
         if row_options is not None:
             valid = self._are_valid(**row_options)
             refused |= ~valid
             row_options = {n: tf.where(valid, x, tf.ones_like(x)) for n, x in row_options.items()}
-        segments = self._segments(text)
+        begun = False if prefix is None else tf.strings.length(tf.strings.strip(prefix)) > 0
+        segments = self._segments(text, begun)
         columns = {"languages": _of_rows(languages, segments.row)}
         if row_options is not None:
             columns["row_options"] = {n: tf.gather(x, segments.row) for n, x in row_options.items()}
@@ -184,8 +193,8 @@ class TranslationGraph:
             `lengths` `[batch]`; and `refused`, boolean `[batch]`, for rows with a side over the
             limit or a missing or unknown language. A refused row has no tokens.
         """
-        languages, unknown = self._known(languages)
-        source, target, row, refused = self._given(text, target, unknown)
+        text, languages, refused = self._admitted(text, languages)
+        source, target, row, refused = self._given(text, target, refused)
         languages = _of_rows(languages, row)
         batch = tf.shape(text)[0]
         tokens = self.tokenizer.target_ids(target, *languages[1:])
@@ -223,10 +232,8 @@ class TranslationGraph:
             int32 `[batch]`.
         """
         tokenizer, batch = self.tokenizer, tf.shape(text)[0]
-        languages, unknown = self._known(languages)
-        to_translate = tf.strings.length(target) == 0
-        if unknown is not None:
-            to_translate &= ~unknown
+        text, languages, refused = self._admitted(text, languages)
+        to_translate = (tf.strings.length(target) == 0) & ~refused
         target = tf.strings.unicode_transcode(target, "UTF-8", "UTF-8", errors="replace")
         segments = self._segments(text)
         # Rows whose target is given need no translation.
@@ -240,7 +247,7 @@ class TranslationGraph:
         place = tf.gather(joined["place"][:, :1], segments.row)
         written = tf.gather(found["translations"], place, batch_dims=1)[:, 0]
         translated = tokenizer.target_pieces(written)
-        source, given, row, refused = self._given(text, target, unknown)
+        source, given, row, refused = self._given(text, target, refused)
         refused &= ~to_translate
         kept = tf.gather(~to_translate, row)
         source, given, row = (
@@ -277,35 +284,51 @@ class TranslationGraph:
             outputs[f"{side}_lengths"] = tf.cast(pieces.row_lengths(), tf.int32)
         return outputs
 
-    def _known(self, languages):
-        """The rows' languages, unknown ones replaced, and which rows had one (None without any)."""
-        if not languages:
-            return (), None
-        filled = [
-            tf.where(given == "", default, given)
-            for given, default in zip(languages, self._defaults, strict=True)
-        ]
-        known = [
-            tf.reduce_any(given[:, None] == codes, axis=1)
-            for given, codes in zip(filled, self._codes, strict=True)
-        ]
-        known = known[0] & known[1]
-        some = [codes[0] for codes in self._codes]
-        filled = [tf.where(known, *each) for each in zip(filled, some, strict=True)]
-        return tuple(filled), ~known
+    def _admitted(self, text, languages):
+        """Which rows are refused, for a line that is too long or for a language.
 
-    def _segments(self, text):
-        """The segments of string `[batch]`: lines, cut into sentences if asked for or too long."""
-        lines, line_glue = split_text(text, sentences=False)
+        Returns:
+            The texts, refused ones empty; the languages, unknown ones replaced; and boolean
+            `[batch]`.
+        """
+        lengths = tf.ragged.map_flat_values(tf.strings.length, tf.strings.split(text, "\n"))
+        refused = tf.reduce_max(lengths, axis=1) > self.max_line_bytes
+        if languages:
+            filled = [
+                tf.where(given == "", default, given)
+                for given, default in zip(languages, self._defaults, strict=True)
+            ]
+            known = [
+                tf.reduce_any(given[:, None] == codes, axis=1)
+                for given, codes in zip(filled, self._codes, strict=True)
+            ]
+            refused |= ~(known[0] & known[1])
+            languages = tuple(
+                tf.where(refused, codes[0], given)
+                for codes, given in zip(self._codes, filled, strict=True)
+            )
+        return tf.where(refused, "", text), languages, refused
+
+    def _segments(self, text, begun=False):
+        """The segments of string `[batch]`: lines, cut into sentences if asked for or too long.
+
+        A line without a letter or digit goes into the glue, and leaves an empty segment; but not
+        the first of a text whose translation begins with a prefix, which has no glue.
+        """
+        lines, line_glue, ends = split_text(text, sentences=False)
         row = tf.cast(lines.value_rowids(), tf.int32)
         lines, line_glue = lines.flat_values, line_glue.flat_values
+        begun = _is_first(row) & tf.gather(tf.broadcast_to(begun, tf.shape(text)), row)
+        passed = tf.strings.regex_full_match(lines, _NO_WORD) & ~begun
+        line_glue = tf.where(begun, "", line_glue) + tf.where(passed, lines, "")
+        lines = tf.where(passed, "", lines)
         where = True
         if not self.split_sentences:
             where = self.tokenizer.pieces(lines).row_lengths() > self.source_limit
-        sentences, glue = split_text(lines, where)
+        sentences, glue, _ = split_text(lines, where)
         line = tf.cast(sentences.value_rowids(), tf.int32)
         glue = tf.where(_is_first(line), tf.gather(line_glue, line), glue.flat_values)
-        marks, marked = self._marks(text, lines, row)
+        marks, marked = self._marks(lines, row)
         pieces, sentence = cut(
             self.tokenizer.pieces(sentences.flat_values),
             tf.constant(self.tokenizer.begins_word),
@@ -314,26 +337,29 @@ class TranslationGraph:
         glue = tf.where(_is_first(sentence), tf.gather(glue, sentence), " ")
         line = tf.gather(line, sentence)
         if marks is not None:  # The first segment of a line may already have its mark.
-            missing = ~(_is_first(line) & tf.gather(marked, line))
+            missing = ~(_is_first(line) & tf.gather(marked, line)) & ~tf.gather(passed, line)
             pieces = tf.concat([_kept(tf.gather(marks, line), missing), pieces], axis=1)
-        return _Segments(pieces, tf.gather(row, line), glue)
+        return _Segments(pieces, tf.gather(row, line), glue, ends)
 
-    def _marks(self, text, lines, row):
-        """The mark of each line, ragged: its own, else its text's; and which have their own."""
+    def _marks(self, lines, row):
+        """The mark of each line, ragged: its own, else its text's; and which have their own.
+
+        That of a text is its first line's.
+        """
         own = self.tokenizer.marks(lines)
         if own is None:
             return None, None
         marked = own.row_lengths() > 0
-        inherited = _kept(tf.gather(self.tokenizer.marks(text), row), ~marked)
-        return tf.concat([own, inherited], axis=1), marked
+        first = tf.gather(tf.where(_is_first(row))[:, 0], row)
+        return tf.concat([own, _kept(tf.gather(own, first), ~marked)], axis=1), marked
 
-    def _given(self, text, target, unknown):
+    def _given(self, text, target, refused):
         """Pieces of both sides of given pairs, line by line if both sides have as many lines.
 
         Returns:
             Ragged pieces of the source and of the target, `[pairs, (tokens)]`; the row that each
-            pair belongs to; and which rows are refused: the `unknown` ones, and those with a side
-            over the limit. These have no pairs.
+            pair belongs to; and which rows are refused: those that were before, and those with a
+            side over the limit. These have no pairs.
         """
         lines = [split_text(side, sentences=False)[0] for side in (text, target)]
         apart = lines[0].row_lengths() == lines[1].row_lengths()
@@ -345,15 +371,14 @@ class TranslationGraph:
         ]
         row = tf.cast(lines[0].value_rowids(), tf.int32)
         source = self.tokenizer.pieces(lines[0].flat_values)
-        marks, marked = self._marks(text, lines[0].flat_values, row)
+        marks, marked = self._marks(lines[0].flat_values, row)
         if marks is not None:
             source = tf.concat([_kept(marks, ~marked), source], axis=1)
         target = self.tokenizer.target_pieces(lines[1].flat_values)
         long = source.row_lengths() > self.source_limit
         long |= target.row_lengths() > self.target_limit
-        refused = tf.math.unsorted_segment_max(tf.cast(long, tf.int32), row, tf.shape(text)[0]) > 0
-        if unknown is not None:
-            refused |= unknown
+        long = tf.math.unsorted_segment_max(tf.cast(long, tf.int32), row, tf.shape(text)[0])
+        refused |= long > 0
         kept = ~tf.gather(refused, row)
         source, target = (tf.ragged.boolean_mask(side, kept) for side in (source, target))
         return source, target, row[kept], refused
@@ -452,7 +477,10 @@ def _kept(ragged, kept):
 
 def _where(segments, kept):
     return _Segments(
-        tf.ragged.boolean_mask(segments.pieces, kept), segments.row[kept], segments.glue[kept]
+        tf.ragged.boolean_mask(segments.pieces, kept),
+        segments.row[kept],
+        segments.glue[kept],
+        segments.ends,
     )
 
 
@@ -509,8 +537,8 @@ def _joined(found, segments, batch, length_penalty):
     # If a segment has none, its text has none.
     there = tf.where(tf.math.unsorted_segment_min(counts, row, batch) > 0, there, 0)
     there = places < there[:, None]
-    glued = tf.strings.join([tf.repeat(segments.glue[:, None], n_best, 1), found["translations"]])
-    translations = tf.strings.unsorted_segment_join(glued, row, batch)
+    glued = segments.glue[:, None] + found["translations"]
+    translations = tf.strings.unsorted_segment_join(glued, row, batch) + segments.ends[:, None]
 
     def summed(tensor):
         return tf.math.unsorted_segment_sum(tensor, row, batch)

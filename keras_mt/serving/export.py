@@ -70,6 +70,7 @@ def export(
         **dataclasses.asdict(translator.options),
         "max_length": translator.max_length,
         "split_sentences": translator.split_sentences,
+        "max_line_bytes": translator.max_line_bytes,
         "max_beam_size": max_beam_size,
         "dtype": dtype,
         "freeze": freeze,
@@ -125,6 +126,7 @@ def _signatures(translator, predictor, freeze, max_beam_size, with_confidence):
             translator.split_sentences,
             (translator.source_language, translator.target_language),
             None if translator.shortlist is None else translator.shortlist.languages,
+            translator.max_line_bytes,
         )
 
     plain = graph()

@@ -192,6 +192,12 @@ class BaseTokenizer(abc.ABC):
         """Reads what `save` wrote."""
 
 
+def without_control_characters(strings: tf.Tensor) -> tf.Tensor:
+    """Valid UTF-8: control characters but tab and line ends, and other bytes, become spaces."""
+    strings = tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8", replacement_char=ord(" "))
+    return tf.strings.regex_replace(strings, r"[\x00-\x08\x0b\x0c\x0e-\x1f\x{7f}-\x{9f}]", " ")
+
+
 def with_end(ids: tf.RaggedTensor, eos_id: int) -> tf.RaggedTensor:
     """Ragged ids `[batch, (tokens)]` with the end appended to each row."""
     end = tf.fill((ids.nrows(), 1), eos_id)

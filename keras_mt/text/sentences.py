@@ -2,8 +2,10 @@
 
 import tensorflow as tf
 
-# Control characters that no text contains: a cut, a line end to keep, a period within a sentence.
-_CUT, _LINE, _POINT = "\x1f", "\x1e", "\x1d"
+from keras_mt.text.base import without_control_characters
+
+# Control characters that no text contains: a cut, and a period within a sentence.
+_CUT, _POINT = "\x1f", "\x1d"
 _SPACE = r"[\s\p{Z}]"  # RE2's \s is ASCII's alone.
 _CLOSERS = r""""'”’»)\]」』）"""
 _OPENING = r"""["'“‘„«(\[¿¡]*[\p{Lu}\p{Lt}\p{Lo}]"""
@@ -13,7 +15,7 @@ _ABBREVIATION = r"Mrs?|Ms|Mme|Drs?|Profs?|Sra?|St|Hr|Fr|Nr|No|vs|\pN{1,2}|(?:\pL
 
 def split_text(
     text: tf.Tensor, sentences: bool | tf.Tensor = True
-) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
     """Cuts texts at line ends and after sentences.
 
     A sentence ends at `.`, `!`, `?` or `…` if white space follows, and then an upper-case letter or
@@ -26,18 +28,15 @@ def split_text(
         sentences: Boolean `[batch]`, or one for all: the texts to cut after sentences too.
 
     Returns:
-        Two ragged string tensors `[batch, (segments)]`: the segments, and the glue before each,
-        which is empty before a text's first segment, else a space or one or two line ends. An empty
-        text has one empty segment.
+        Two ragged string tensors `[batch, (segments)]`, the segments and the glue before each, and
+        string `[batch]`, what follows a text's last segment. Glue and end are white space: that of
+        the text, or a space between two sentences of a line. Other control characters and bytes
+        that are not UTF-8 become spaces. A blank text has one empty segment.
     """
-    text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
+    text = without_control_characters(text)
+    end = tf.strings.regex_replace(text, rf"(?s)^.*?({_SPACE}*)$", r"\1")
     text = _replaced(
-        text, (r"[\x00-\x09\x0b-\x1f\x{7f}-\x{9f}]", " "), (rf"^{_SPACE}+|{_SPACE}+$", "")
-    )
-    text = _replaced(
-        text,
-        (rf"{_SPACE}*\n{_SPACE}*\n{_SPACE}*", _CUT + _LINE * 2),
-        (rf"{_SPACE}*\n{_SPACE}*", _CUT + _LINE),
+        text, (rf"(?s)^(.*?){_SPACE}*$", r"\1"), (rf"({_SPACE}*\n{_SPACE}*)", rf"{_CUT}\1")
     )
     marked = _replaced(
         text,
@@ -47,11 +46,11 @@ def split_text(
         (_POINT, "."),
     )
     segments = tf.strings.split(tf.where(sentences, marked, text), _CUT)
-    glue = tf.ragged.map_flat_values(_replaced, segments, (rf"(?s)^([ {_LINE}]*).*", r"\1"))
-    return (
-        tf.ragged.map_flat_values(_replaced, segments, (rf"^[ {_LINE}]+", "")),
-        tf.ragged.map_flat_values(_replaced, glue, (_LINE, "\n")),
+    glue = tf.ragged.map_flat_values(_replaced, segments, (rf"(?s)^({_SPACE}*).*", r"\1"))
+    segments = tf.ragged.map_flat_values(
+        _replaced, segments, (rf"^{_SPACE}+", ""), (r"[\t\r]", " ")
     )
+    return segments, glue, end
 
 
 def _replaced(text, *rewrites):

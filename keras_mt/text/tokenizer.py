@@ -18,7 +18,7 @@ from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write
-from keras_mt.text.base import BaseTokenizer
+from keras_mt.text.base import BaseTokenizer, without_control_characters
 
 _CANDIDATES = 16  # Number of segmentations of a word to sample from.
 _REMEMBERED = 50_000  # Number of words whose segmentations are cached.
@@ -266,10 +266,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
 
 def _as_text(strings):
     """Strings with characters replaced that SentencePiece would drop or take for its space mark."""
-    strings = tf.strings.unicode_transcode(
-        strings, "UTF-8", "UTF-8", replacement_char=ord(" "), replace_control_characters=True
-    )
-    strings = tf.strings.regex_replace(strings, r"[\x{7f}-\x{9f}]", " ")
+    strings = tf.strings.regex_replace(without_control_characters(strings), r"[\t\n\r]", " ")
     return tf.strings.regex_replace(strings, "▁", "_")
 
 

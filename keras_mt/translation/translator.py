@@ -17,7 +17,7 @@ from keras_mt.extras import require_backend
 from keras_mt.inference.graph import TranslationGraph
 from keras_mt.inference.predictors import predictor_of
 from keras_mt.models import Seq2Seq, built
-from keras_mt.options import as_integer
+from keras_mt.options import MAX_LINE_BYTES, as_integer
 from keras_mt.run_folder import RunFolder
 from keras_mt.text import BaseTokenizer
 from keras_mt.text.sentences import split_text
@@ -89,6 +89,8 @@ class Translator(BaseTranslator):
             all others; None for no such limit. Scores and alignments of given translations are
             computed without it. It does not go with a `temperature`, and leaves a model of
             several languages only the pair that it was learned for.
+        max_line_bytes: The maximum number of bytes of a line; a text with a longer one is refused,
+            since it would block all others for as long as it takes.
         **options: The other fields of `keras_mt.decoding.SearchOptions`: `early_stopping`,
             `patience` and `force_end`; `repetition_penalty`, `no_repeat_ngram_size` and
             `renormalize`; `temperature`, `top_k`, `top_p` and `seed` for sampling.
@@ -136,6 +138,7 @@ class Translator(BaseTranslator):
         source_language: str | None = None,
         target_language: str | None = None,
         shortlist: Shortlist | None = None,
+        max_line_bytes: int = MAX_LINE_BYTES,
         **options: Any,
     ):
         require_backend("keras_mt.Translator")
@@ -145,6 +148,7 @@ class Translator(BaseTranslator):
         self.max_length = None if max_length is None else as_integer("max_length", max_length)
         self.split_sentences = bool(split_sentences)
         self.shortlist = shortlist
+        self.max_line_bytes = max_line_bytes
         if shortlist is not None:
             if not isinstance(shortlist, Shortlist):
                 raise InputError(
@@ -170,6 +174,7 @@ class Translator(BaseTranslator):
             self.split_sentences,
             (source_language, target_language),
             None if shortlist is None else shortlist.languages,
+            max_line_bytes,
         )
         limit = self._graph.limit
         if min(self._graph.source_limit, self._graph.target_limit) < 1:
@@ -348,6 +353,7 @@ class Translator(BaseTranslator):
             "source_language": self.source_language,
             "target_language": self.target_language,
             "shortlist": self.shortlist,
+            "max_line_bytes": self.max_line_bytes,
         }
         if options.get("temperature") is not None:
             own["beam_size"] = None  # Sampling takes none.

@@ -14,11 +14,15 @@ split = tf.function(split_text, input_signature=[tf.TensorSpec([None], tf.string
 
 def segments(*texts):
     """For each text its segments, each with the glue before it."""
-    found = [ragged.to_list() for ragged in split(tf.constant(texts))]
+    found = [ragged.to_list() for ragged in split(tf.constant(texts))[:2]]
     return [
         [(glue.decode(), segment.decode()) for segment, glue in zip(*row, strict=True)]
         for row in zip(*found, strict=True)
     ]
+
+
+def ends(*texts):
+    return [end.decode() for end in split(tf.constant(texts))[2].numpy()]
 
 
 @pytest.mark.parametrize(
@@ -52,16 +56,17 @@ def test_sentences_end_where_readers_end_them(text, expected):
     assert [segment for _, segment in segments(text)[0]] == (expected or [text])
 
 
-def test_line_ends_are_kept_as_glue():
-    found = segments("a\r\nb. B\n\n\n c\td \n")[0]
-    assert found == [("", "a"), ("\n", "b. B"), ("\n\n", "c d")]
+def test_line_ends_and_the_white_space_around_them_stay():
+    text = "\t a\r\nb. B\n\n\n c\td \n"
+    assert segments(text)[0] == [("\t ", "a"), ("\r\n", "b. B"), ("\n\n\n ", "c d")]
+    assert ends(text, "a", " \n ", "a\r\n") == [" \n", "", " \n ", "\r\n"]
     found = segments("a\u00a0\n\u3000b\u2028c\n\u2009\nd")[0]
-    assert found == [("", "a"), ("\n", "b\u2028c"), ("\n\n", "d")]
+    assert found == [("", "a"), ("\u00a0\n\u3000", "b\u2028c"), ("\n\u2009\n", "d")]
 
 
 def test_lines_not_to_be_cut_are_one_segment_each():
     texts = tf.constant(["An an. Be be.\nE", "An an. Be be."])
-    found, glue = split_text(texts, [False, True])
+    found, glue, _ = split_text(texts, [False, True])
     assert found.to_list() == [[b"An an. Be be.", b"E"], [b"An an.", b"Be be."]]
     assert glue.to_list() == [[b"", b"\n"], [b"", b" "]]
 
@@ -69,9 +74,14 @@ def test_lines_not_to_be_cut_are_one_segment_each():
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.text() | st.text("aB.!? \u00a0\u3000\u2028\n\x1e\x1f。\"'é"), max_size=4))
 def test_nothing_is_dropped(texts):
-    for text, found in zip(texts, segments(*texts) if texts else [], strict=True):
+    rows = (segments(*texts), ends(*texts)) if texts else ([], [])
+    for text, found, end in zip(texts, *rows, strict=True):
         assert not any(re.search("[\x00-\x1f\x7f-\x9f]", segment) for _, segment in found)
-        joined = "".join(glue + segment for glue, segment in found)
+        joined = "".join(glue + segment for glue, segment in found) + end
+        if "\n" in text:  # White space around lines stays as it is.
+            cleaned = re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", " ", text)
+            assert re.search(r"^\s*", joined)[0] == re.search(r"^\s*", cleaned)[0]
+            assert re.search(r"\s*$", joined)[0] == re.search(r"\s*$", cleaned)[0]
         assert "".join(joined.split()) == "".join(re.sub("[\x00-\x1f\x7f-\x9f]", "", text).split())
 
 

@@ -215,7 +215,7 @@ def test_joined_texts_are_ranked_by_all_their_tokens():
         "scores": tf.constant([[-1.0, -1.1], [-0.5, -0.6]]),
         "lengths": tf.constant([[10, 2], [1, 1]]),
     }
-    segments = _Segments(None, tf.constant([0, 0]), tf.constant(["", " "]))
+    segments = _Segments(None, tf.constant([0, 0]), tf.constant(["", " "]), tf.constant([""]))
     outputs = _joined(found, segments, 1, 1.0)
     assert outputs["translations"].numpy().tolist() == [[b"A2 B2", b"A1 B1"]]
     np.testing.assert_allclose(outputs["scores"], [[-2.8 / 3, -10.5 / 11]], atol=1e-5)
@@ -228,7 +228,9 @@ def test_a_text_has_no_translation_where_one_of_its_segments_has_none():
         "lengths": tf.constant([[10, 2], [0, 0], [1, 0]]),
     }
     for penalty in (0.0, 1.0):
-        segments = _Segments(None, tf.constant([0, 0, 1]), tf.constant(["", " ", ""]))
+        segments = _Segments(
+            None, tf.constant([0, 0, 1]), tf.constant(["", " ", ""]), tf.constant([""] * 2)
+        )
         outputs = _joined(found, segments, 2, penalty)
         assert outputs["translations"].numpy().tolist() == [[b"", b""], [b"C1", b""]]
         assert outputs["scores"].numpy().tolist() == [
@@ -246,13 +248,33 @@ def test_a_minimum_above_what_is_usual_is_kept(eager, run_dir, sources):
 def test_lines_are_translated_by_themselves_and_sentences_unless_told_otherwise(load, sources):
     one, two, three, four = load()(sources[:4])
     text = f"{sources[0]} {sources[1]}\r\n{sources[2]}\n \n\n{sources[3]}\n"
-    assert load()(["", text])[1] == f"{one} {two}\n{three}\n\n{four}"
-    begun = load()(text, "She said")
-    assert begun.startswith("She said") and begun.endswith(f"{two}\n{three}\n\n{four}")
+    assert load()(["", text])[1] == f"{one} {two}\r\n{three}\n \n\n{four}\n"
+    begun = load()(f"\t{text}", "She said")
+    assert begun.startswith("She said") and begun.endswith(f"{two}\r\n{three}\n \n\n{four}\n")
     whole = load(split_sentences=False)
     lines = text.split("\n")
-    assert whole(text) == f"{whole(lines[0])}\n{three}\n\n{four}"
+    assert whole(text) == f"{whole(lines[0])}\n{three}\n \n\n{four}\n"
     assert whole(lines[0]) != f"{one} {two}"  # Trained on single sentences, it loses some.
+
+
+def test_what_holds_no_word_and_the_white_space_of_lines_pass_as_they_are(translator, sources):
+    best = translator(sources[0])[0]
+    passing = ["---", "?", "|---|", " \t ", "…\n\n*", "-" * 300, "。-", "😀"]
+    found = translator.hypotheses([*passing, f"\t{sources[0]} \r\n --- \r\n"])
+    assert found[:-1] == [[(text, 0.0, None)] for text in passing]
+    assert found[-1][0].text == f"\t{best} \r\n --- \r\n"
+    (hypotheses,) = translator.hypotheses(["---"], ["The"])  # A prefix is continued all the same.
+    assert len(hypotheses[0].text) > 5 and hypotheses[0].text.startswith("The")
+    assert [len(side) for side in translator.align("---")[:2]] == [1, 1]  # The ends.
+
+
+def test_a_line_over_the_limit_is_refused_and_the_others_are_not(load, sources):
+    limited = load(max_line_bytes=60)
+    short = f"{sources[0][:40]}\n" * 3
+    texts = [short, "é" * 30, "é" * 30 + "a", f"{short}{'palavra ' * 9}"]
+    found = limited.hypotheses(texts)
+    assert [hypotheses is None for hypotheses in found] == [False, False, True, True]
+    assert found[:2] == load().hypotheses(texts[:2])
 
 
 def test_lines_are_scored_and_aligned_apart_where_both_sides_have_as_many(translator, sources):
