@@ -349,6 +349,28 @@ def test_architectures_lines(compare):
     ]  # fmt: skip
 
 
+def test_the_load_of_experts_counts_real_tokens(compare):
+    from keras_mt.models import MixtureOfExpertsTransformer
+
+    model = MixtureOfExpertsTransformer(20, 2, 16, 2, 32, sparse_step=1)
+    inputs = {
+        "source": np.array([[5, 6, 7, 3], [8, 3, 0, 0]]),
+        "target": np.array([[2, 9], [2, 0]]),
+    }
+    loads = compare.expert_loads(model, inputs)
+    assert list(loads) == [layer.name for layer in model.mixtures] and len(loads) == 4
+    for name, load in loads.items():
+        tokens = (inputs["source" if "encoder" in name else "target"] > 0).sum()
+        np.testing.assert_allclose(load * tokens, np.round(load * tokens), atol=1e-4)
+        assert load.shape == (4,) and load.sum() == pytest.approx(2, abs=1e-5)
+    assert all("call" not in vars(layer) for layer in model.mixtures)
+    figure = compare.load_figure(loads)
+    for axes, (name, load) in zip(figure.axes, loads.items(), strict=True):
+        assert axes.get_title() == name
+        assert [bar.get_height() for bar in axes.patches] == load.tolist()
+        assert set(axes.lines[0].get_ydata()) == {load.mean()}
+
+
 @pytest.mark.long
 def test_architectures(run, tmp_path):
     arguments = ["architectures/compare.py", "phrasebook", "fixed_vector", "--steps", 2]

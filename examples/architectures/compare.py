@@ -10,6 +10,7 @@ N steps and measured on 8 sentences, and everything is written below FOLDER/tria
 """
 
 import argparse
+import contextlib
 import datetime
 import itertools
 import json
@@ -19,20 +20,22 @@ import re
 import statistics
 import sys
 import time
+import unittest.mock
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
+import numpy as np
 import sacrebleu
 import tensorflow as tf
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 import keras_mt
 from keras_mt import Tokenizer, Translator
 from keras_mt.data import Batches, load_corpus
 from keras_mt.files import atomic_write
-from keras_mt.plots import plot_expert_load
 from keras_mt.run_folder import RunFolder
 from keras_mt.serving import ExportedTranslator
 from keras_mt.training import train
@@ -148,7 +151,8 @@ def main():
     for corpus, rows in measured.items():
         for row, line in rows.items():
             if "expert_load" in line:
-                plot_expert_load(line["expert_load"], results / f"{corpus}_{row}_load.png")
+                figure = load_figure(line["expert_load"])
+                figure.savefig(results / f"{corpus}_{row}_load.png", dpi=150)
     for corpus, rows in measured.items():
         print(f"\n{corpus}\n\n{table(rows)}")
         if not arguments.steps:
@@ -252,14 +256,63 @@ def expert_load(translator, pairs):
 
     The decoder is given the references.
     """
-    if not hasattr(translator.models[0], "expert_load"):
+    if not hasattr(translator.models[0], "mixtures"):
         return None
     source, target = map(translator.tokenizer.pieces, zip(*pairs[:256], strict=True))
     target = tf.concat([tf.fill((target.nrows(), 1), translator.tokenizer.bos_id), target], axis=1)
-    loads = translator.models[0].expert_load(
-        translator.tokenizer.source_ids(source).to_tensor(), target.to_tensor()
+    loads = expert_loads(
+        translator.models[0],
+        {
+            "source": translator.tokenizer.source_ids(source).to_tensor(),
+            "target": target.to_tensor(),
+        },
     )
     return {name: [round(float(share), 3) for share in load] for name, load in loads.items()}
+
+
+def expert_loads(model, inputs):
+    """Each expert's share of the tokens of a batch, by mixture, from what each mixture is given."""
+    loads = {}
+
+    def recording(layer):
+        def call(inputs, mask=None, training=None):
+            loads[layer.name] = keras.ops.convert_to_numpy(layer.expert_load(inputs, mask))
+            return type(layer).call(layer, inputs, mask, training)
+
+        return unittest.mock.patch.object(layer, "call", call)
+
+    with contextlib.ExitStack() as recorders:
+        for layer in model.mixtures:
+            recorders.enter_context(recording(layer))
+        model(inputs)
+    return loads
+
+
+def load_figure(loads):
+    """Which share of the tokens went through each expert, a bar chart for each mixture.
+
+    A line shows the share that each would have if all had the same.
+
+    Args:
+        loads: A dict from the name of each mixture to the shares, floats `[num_experts]`.
+    """
+    widths = [0.7 + 0.3 * len(load) for load in loads.values()]
+    figure = Figure(figsize=(0.8 + sum(widths), 2.6), layout="constrained")
+    panels = figure.subplots(1, len(loads), sharey=True, squeeze=False, width_ratios=widths)[0]
+    for axes, (name, load) in zip(panels, loads.items(), strict=True):
+        axes.bar(range(1, len(load) + 1), load, color="#1f5fa8", width=0.7)
+        axes.axhline(np.mean(load), color="#c0392b", linewidth=1)
+        axes.set_title(name, fontsize=9, parse_math=False)
+        axes.set_xticks(range(1, len(load) + 1))
+        axes.set_xlabel("expert")
+        axes.set_ylim(0, 1)
+        axes.yaxis.set_major_formatter(PercentFormatter(1))
+        axes.tick_params(length=0)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", alpha=0.3)
+        axes.set_axisbelow(True)
+    panels[0].set_ylabel("tokens that it sees")
+    return figure
 
 
 def steps_of(run):

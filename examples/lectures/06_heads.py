@@ -17,7 +17,6 @@ import tensorflow as tf
 import walk
 from matplotlib.figure import Figure
 
-import keras_mt
 from keras_mt.layers import MultiHeadAttention
 from keras_mt.run_folder import RunFolder
 
@@ -46,9 +45,7 @@ found = np.array([scores[0] for scores in found])  # [blocks, heads, pieces, pie
 pieces = [piece.decode() for piece in tokenizer.id_to_string(source[0]).numpy()]
 labels = walk.words(pieces)
 
-arguments.output.mkdir(parents=True, exist_ok=True)
-keras_mt.plots.plot_heads(labels, labels, found, arguments.output / "06_heads.png")
-print(f"\npicture: {arguments.output / '06_heads.png'}")
+walk.save(walk.heads_figure(labels, labels, found), arguments.output, "06_heads.png", dpi=150)
 
 query = labels.index(arguments.word)
 places = np.arange(len(labels))

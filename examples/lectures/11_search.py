@@ -10,6 +10,7 @@ longer ones, and stops when no live hypothesis can beat them. The picture shows 
 """
 
 import walk
+from search_tree import search_figure, translation_tree
 
 import keras_mt
 from keras_mt.run_folder import RunFolder
@@ -27,7 +28,7 @@ if not RunFolder(arguments.run).is_finished:
 def searched(beam_size):
     """The nodes of a search, and the pieces of what it found."""
     translator = keras_mt.Translator.load(arguments.run, beam_size=beam_size)
-    nodes = translator.search_tree(arguments.sentence)
+    nodes = translation_tree(translator, arguments.sentence)
     best = node = max((n for n in nodes if n.fate == "finished"), key=lambda n: n.score)
     pieces = [node.token]
     while node.parent is not None:
@@ -48,6 +49,4 @@ fates = [node.fate for node in nodes]
 print(f"  {', '.join(f'{fates.count(f)} {f}' for f in ('kept', 'finished', 'pruned'))}")
 
 named = [node._replace(token=walk.words([node.token])[0]) for node in nodes]
-arguments.output.mkdir(parents=True, exist_ok=True)
-keras_mt.plots.plot_search(named, arguments.output / "11_search.png")
-print(f"\npicture: {arguments.output / '11_search.png'}")
+walk.save(search_figure(named), arguments.output, "11_search.png", dpi=150)

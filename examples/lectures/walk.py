@@ -8,10 +8,12 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # Before TensorFlow is imported.
 
 import numpy as np
+from matplotlib.figure import Figure
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "examples"))  # For `phrasebook`.
 BLUE, RED, GREEN, GREY = "#1f5fa8", "#c0392b", "#2e8b57", "#777777"
+PALE = "#b8b8b8"
 
 
 def options(doc, **more):
@@ -58,6 +60,39 @@ def heat(axes, values, rows, columns, title, digits=2, **kwargs):
     axes.set_title(title)
 
 
+def heads_figure(query_pieces, key_pieces, scores):
+    """Every head of every layer as a heat map of what the queries attended to, a row a layer.
+
+    Args:
+        query_pieces: List of str, a label for each row of a map.
+        key_pieces: List of str, a label for each of its columns.
+        scores: For each layer the attention weights `[num_heads, query_pieces, key_pieces]` of one
+            sentence.
+    """
+    heads = max(map(len, scores))
+    longest = [max(map(len, pieces)) for pieces in (query_pieces, key_pieces)]
+    cell = 0.21
+    width = 0.6 + 0.08 * longest[0] + heads * (0.15 + cell * len(key_pieces))
+    height = 0.4 + 0.08 * longest[1] + len(scores) * (0.3 + cell * len(query_pieces))
+    figure = Figure(figsize=(width, height), layout="constrained")
+    grid = figure.subplots(len(scores), heads, squeeze=False)
+    for layer, row in enumerate(grid):
+        for head, axes in enumerate(row):
+            if head >= len(scores[layer]):
+                axes.set_axis_off()
+                continue
+            axes.imshow(scores[layer][head], cmap="Blues", vmin=0, vmax=1, aspect="auto")
+            text = {"parse_math": False}  # Pieces may have dollar signs.
+            axes.set_xticks(range(len(key_pieces)), key_pieces, rotation=60, ha="left", **text)
+            axes.set_yticks(range(len(query_pieces)), query_pieces, **text)
+            axes.xaxis.tick_top()
+            axes.tick_params(length=0, labelsize=8, labelleft=head == 0, labeltop=layer == 0)
+            axes.set_xlabel(f"layer {layer + 1}, head {head + 1}", fontsize=8)
+            axes.xaxis.set_label_position("bottom")
+            axes.spines[:].set_color(PALE)
+    return figure
+
+
 def plain(*many):
     """Removes the frame at the top and on the right."""
     for axes in many:
@@ -72,7 +107,7 @@ def words(pieces):
     ]
 
 
-def save(figure, folder, name):
+def save(figure, folder, name, dpi=130):
     folder.mkdir(parents=True, exist_ok=True)
-    figure.savefig(folder / name, dpi=130)
+    figure.savefig(folder / name, dpi=dpi)
     print(f"\npicture: {folder / name}")

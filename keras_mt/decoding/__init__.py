@@ -2,7 +2,6 @@
 
 from keras_mt.decoding.beam_search import Hypotheses, beam_search
 from keras_mt.decoding.rules import NO_HYPOTHESIS, Forced, Rule, Step
-from keras_mt.decoding.search_tree import SearchNode, search_tree
 from keras_mt.options import MAX_LENGTH_PENALTY, SearchOptions
 
 __all__ = [
@@ -11,9 +10,7 @@ __all__ = [
     "Forced",
     "Hypotheses",
     "Rule",
-    "SearchNode",
     "SearchOptions",
     "Step",
     "beam_search",
-    "search_tree",
 ]

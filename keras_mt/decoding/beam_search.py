@@ -129,7 +129,7 @@ def beam_search(
         observe: Function `(continuations, live) -> None` that is called after each step, only
             outside of a `tf.function`. Both arguments have `log_probs`, `parents` and `tokens`:
             `[rows, count]` for the continuations that were ranked, `[rows, beams]` for those that
-            live on. `search_tree` is built on it.
+            live on.
         **options: The fields of `SearchOptions`: `beam_size`, `n_best`, ...
 
     Returns:

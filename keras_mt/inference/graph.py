@@ -9,11 +9,8 @@ import tensorflow as tf
 from keras_mt.decoding import (
     MAX_LENGTH_PENALTY,
     NO_HYPOTHESIS,
-    SearchNode,
     SearchOptions,
-    search_tree,
 )
-from keras_mt.errors import InputError
 from keras_mt.inference.confidence import (
     CONFIDENCE_PARTS,
     confidence_of,
@@ -448,20 +445,6 @@ class TranslationGraph:
 
     def _padded(self, ids):
         return padded(ids, self.tokenizer.padding_id)
-
-    def search_tree(
-        self, text: tf.Tensor, languages: tuple[tf.Tensor, ...] = ()
-    ) -> list[SearchNode]:
-        """The search tree for the translation of string `[1]`, which must be a single segment."""
-        pieces = self._segments(text).pieces
-        if pieces.nrows() != 1:
-            raise InputError(
-                "The text must be one sentence, within the model's limit. "
-                f"Received: {pieces.nrows()} segments"
-            )
-        return self._searcher.search_pieces(
-            pieces, pieces.row_lengths() == 0, languages, search=search_tree
-        )
 
 
 def _of_rows(languages, row):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_mt.decoding import SearchOptions, beam_search
+from keras_mt.decoding import Hypotheses, SearchOptions, beam_search
 from keras_mt.inference.predictors import Predictor
 from keras_mt.text import BaseTokenizer
 
@@ -65,7 +65,7 @@ class Searcher:
         languages: tuple[tf.Tensor, ...] = (),
         prefix: Rows | None = None,
         **arguments: Any,
-    ) -> Any:
+    ) -> Hypotheses:
         """Hypotheses for ragged pieces `[rows, (tokens)]`; the other arguments as in `search`."""
         source = self.tokenizer.source_ids(pieces, *languages)
         if prefix is not None:
@@ -95,9 +95,8 @@ class Searcher:
         forced_length: tf.Tensor | None = None,
         row_options: dict[str, tf.Tensor] | None = None,
         row_seeds: tf.Tensor | None = None,
-        search: Callable = beam_search,
-    ) -> Any:
-        """Runs `beam_search`, or another `search`, for sources given as ids.
+    ) -> Hypotheses:
+        """Runs `beam_search` for sources given as ids.
 
         Args:
             source: int32 `[rows, length]`, padded, special ids included, as the model reads them.
@@ -105,10 +104,6 @@ class Searcher:
             skipped: Boolean `[rows]`: which rows not to search for.
             prefix, forced_length, row_seeds: As in `beam_search`.
             row_options: As in `TranslationGraph.translate`.
-            search: Function with the arguments of `beam_search`.
-
-        Returns:
-            What `search` returns: `Hypotheses` for `beam_search`.
         """
         max_length = self._max_lengths(lengths, prefix, row_options)
         if row_options is not None:
@@ -122,7 +117,7 @@ class Searcher:
         ids = sorted({*special.values(), *forbidden})
         predictor = self.predictor.for_batch(source, ids, given)
         vocabulary = predictor.vocabulary
-        hypotheses = search(
+        hypotheses = beam_search(
             predictor.step,
             lambda beams: predictor.start(source, beams),
             tf.where(skipped, 0, max_length),
@@ -136,8 +131,6 @@ class Searcher:
             **{name: vocabulary.index(i) for name, i in special.items()},
             **dataclasses.asdict(self.options),
         )
-        if isinstance(hypotheses, list):  # A search tree.
-            return [node._replace(token=int(vocabulary.id(node.token))) for node in hypotheses]
         return hypotheses._replace(tokens=vocabulary.id(hypotheses.tokens))
 
     def _max_lengths(self, lengths, prefix, row_options):

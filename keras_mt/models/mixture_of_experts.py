@@ -1,13 +1,11 @@
 """The Transformer whose feed-forward networks are mixtures of experts."""
 
-import contextlib
 from typing import Any, ClassVar
 
 import keras
-import numpy as np
 
 from keras_mt.layers import MixtureOfExperts
-from keras_mt.layers.types import Activation, DType, Tensor
+from keras_mt.layers.types import Activation, DType
 from keras_mt.layers.validation import check_positive
 from keras_mt.models.transformer import PRESETS, Transformer
 
@@ -132,37 +130,3 @@ class MixtureOfExpertsTransformer(Transformer):
         """The mixtures of experts of the encoder's blocks, then of the decoder's."""
         layers = [getattr(block, "feed_forward", None) for block in self.layers]
         return [layer for layer in layers if isinstance(layer, MixtureOfExperts)]
-
-    def expert_load(self, source: Tensor, target: Tensor) -> dict[str, np.ndarray]:
-        """How the tokens of a batch spread over the experts of each mixture.
-
-        Args:
-            source: Integer tokens `[batch, source_length]`.
-            target: Integer tokens `[batch, target_length]`, from the start token on.
-
-        Returns:
-            A dict from the name of each mixture to what its `expert_load` returns, float32
-            `[num_experts]`: the share of the real tokens that go through each expert.
-
-        Example:
-
-        >>> model = MixtureOfExpertsTransformer(100, 2, 32, 4, 64)
-        >>> loads = model.expert_load(np.array([[7, 9, 3]]), np.array([[2, 5]]))
-        >>> sorted(loads), round(float(sum(loads["decoder_1_experts"])), 4)
-        (['decoder_1_experts', 'encoder_1_experts'], 2.0)
-        """
-        loads = {}
-
-        def recording(layer):
-            def call(inputs, mask=None, training=None):
-                loads[layer.name] = layer.expert_load(inputs, mask)
-                return type(layer).call(layer, inputs, mask, training)
-
-            return call
-
-        with contextlib.ExitStack() as undo:
-            for layer in self.mixtures:
-                layer.call = recording(layer)
-                undo.callback(delattr, layer, "call")
-            self({"source": source, "target": target})
-        return {name: keras.ops.convert_to_numpy(load) for name, load in loads.items()}

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.alignment import Shortlist
-from keras_mt.decoding import SearchNode, SearchOptions
+from keras_mt.decoding import SearchOptions
 from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
 from keras_mt.inference.graph import TranslationGraph
@@ -448,35 +448,6 @@ class Translator(BaseTranslator):
             for length in [outputs[f"{side}_lengths"]]
         ]
         return *pieces, outputs["attention"][: len(pieces[1]), : len(pieces[0])]
-
-    def search_tree(
-        self, text: str, source_language: str | None = None, target_language: str | None = None
-    ) -> list[SearchNode]:
-        """The search tree of a translation: what was kept, finished and pruned at each step.
-
-        The search runs eagerly, for a single text. `keras_mt.plots.plot_search` draws the tree.
-
-        Args:
-            text: A str, one sentence.
-            source_language, target_language: As in a call.
-
-        Returns:
-            A list of `keras_mt.decoding.SearchNode`, whose tokens are pieces. The finished one with
-            the best score is the translation.
-
-        Raises:
-            ValueError: If the text is not a str, has several sentences or is longer than the
-                model's limit, or if a language is unknown or missing.
-        """
-        languages = self._languages(1, source_language, target_language)
-        languages = tuple(map(tf.constant, languages.values()))
-        nodes = self._graph.search_tree(tf.constant([utf8("text", text)]), languages)
-        ids = tf.constant([node.token for node in nodes], tf.int32)
-        pieces = self.tokenizer.id_to_string(ids).numpy()
-        return [
-            node._replace(token=piece.decode("utf-8"))
-            for node, piece in zip(nodes, pieces, strict=True)
-        ]
 
     def _with_tokens(self, hypotheses, row):
         if hypotheses is None or "log_probs" not in row:

@@ -109,16 +109,6 @@ def test_a_prefix_is_there_whatever_the_shortlist_says(eager):
     assert set(translator("b", "dcd")[3:]) <= set("bdc")
 
 
-def test_the_search_tree_has_the_tokens_of_the_translation(eager):
-    tokenizer = Letters()
-    model = sharpened(MAKERS["variants"](tokenizer), tokenizer)
-    translator = Translator(model, tokenizer, max_length=6, shortlist=ONLY)
-    nodes = translator.search_tree("ab")
-    assert {node.token for node in nodes} <= {"a", "b", "c", "</s>"}
-    best = max(node.score for node in nodes if node.fate == "finished")
-    assert best == pytest.approx(translator.hypotheses(["ab"])[0][0].score, abs=1e-5)
-
-
 def test_model_1_finds_a_dictionary():
     """A word is mostly beside its translation, in any order, and the table ranks it first."""
     random = np.random.default_rng(0)

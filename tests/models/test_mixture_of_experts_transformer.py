@@ -96,30 +96,3 @@ def test_padding_changes_nothing(training):
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-4)
     assert len(model.losses) == (4 if training else 0)
-
-
-def test_the_load_counts_real_tokens():
-    model, inputs = made(), batch()
-    loads = model.expert_load(**inputs)
-    assert list(loads) == [layer.name for layer in model.mixtures]
-    for name, load in loads.items():
-        tokens = (inputs["source" if "encoder" in name else "target"] > 0).sum()
-        np.testing.assert_allclose(load * tokens, np.round(load * tokens), atol=1e-4)
-        assert load.shape == (4,) and load.sum() == pytest.approx(2, abs=1e-5)
-    assert all("call" not in vars(layer) for layer in model.mixtures)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"experts_per_token": 5}, "experts_per_token=5, num_experts=4"),
-        ({"num_experts": 0}, "num_experts=0"),
-        ({"sparse_step": 0}, "sparse_step=0"),
-        ({"sparse_step": 3}, "sparse_step=3"),
-        ({"capacity_factor": 0}, "capacity_factor=0"),
-        ({"num_heads": 3}, "num_heads=3"),
-    ],
-)
-def test_impossible_arguments_are_refused_by_name(wrong, message):
-    with pytest.raises(ValueError, match=message):
-        MixtureOfExpertsTransformer(**{**SMALL, **wrong})

@@ -87,7 +87,7 @@ def test_a_wide_beam_is_brute_force(model):
         )
 
 
-def test_score_align_and_the_tree_go_by_the_languages_too(translator, pairs):
+def test_score_and_align_go_by_the_languages_too(translator, pairs):
     targets = ["cab", "a\nbc", "d", ""]
     scores = translator.score(TEXTS, targets, **NAMED)
     for i, alone in enumerate(pairs):
@@ -100,8 +100,6 @@ def test_score_align_and_the_tree_go_by_the_languages_too(translator, pairs):
         found, expected = translator.align(text, target, *PAIRS[2]), pairs[2].align(text, target)
         assert found[:2] == expected[:2]
         np.testing.assert_allclose(found[2], expected[2], atol=1e-5)
-    tree, expected = translator.search_tree("bad", "yy", "xx"), pairs[1].search_tree("bad")
-    assert [(n.token, n.fate) for n in tree] == [(n.token, n.fate) for n in expected]
 
 
 def test_what_the_translator_was_given_holds_where_a_call_says_nothing(model, pairs):
@@ -131,7 +129,7 @@ def test_what_the_translator_was_given_holds_where_a_call_says_nothing(model, pa
         (lambda t: t(["a"], None, "xx", [None]), "target_language must be given"),
         (lambda t: t.score(["a"], ["b"], "xx"), "target_language must be given"),
         (lambda t: t.align("a"), "source_language must be given"),
-        (lambda t: t.search_tree("a", "xx", "q"), "target_language='q'"),
+        (lambda t: t.align("a", None, "xx", "q"), "target_language='q'"),
         (
             lambda t: t(tf.constant(["a"]), None, tf.constant(["xx"] * 2), "yy"),
             "texts and source_language must have the same length",

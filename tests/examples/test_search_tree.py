@@ -5,8 +5,9 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
+from search_tree import SearchNode, search_figure, search_tree, translation_tree
 
-from keras_mt.decoding import beam_search, search_tree
+from keras_mt.decoding import beam_search
 
 START, END, VOCABULARY = 2, 3, 7
 
@@ -81,20 +82,43 @@ def test_every_step_of_the_tree(seed):
     assert 1 < length <= 5
 
 
-def test_what_cannot_be_looked_at_is_refused():
-    step, _ = bigrams(0)
-    with pytest.raises(ValueError, match="batch of one"):
-        search_tree(step, (), [5, 5])
-    with pytest.raises(ValueError, match="outside of a"):
-        tf.function(lambda: search_tree(step, (), [5]) and 0)()
-
-
 def test_a_translator_looks_into_its_search(translator, sources):
     for source in sources[:2]:
-        nodes = translator.search_tree(source)
+        nodes = translation_tree(translator, source)
         ((found, *_),) = translator.hypotheses([source], token_scores=True)
         best = max((n for n in nodes if n.fate == "finished"), key=lambda n: n.score)
         assert way(nodes, best) == [piece for piece, _ in found.tokens]
         assert best.score == pytest.approx(found.score, rel=1e-4)
-    with pytest.raises(ValueError, match="one sentence"):
-        translator.search_tree("Olá.\nOlá.")
+
+
+# A hypothesis by its letters, its fate, and where it stands: no two lines cross.
+TREE = [
+    (SearchNode("a", None, 1, -0.1, "kept", None), (1, -0.5)),
+    (SearchNode("b", None, 1, -2.0, "kept", None), (1, -1.5)),
+    (SearchNode("c", 1, 2, -2.1, "kept", None), (2, -2)),
+    (SearchNode("</s>", 0, 2, -2.3, "finished", -1.15), (2, 0)),
+    (SearchNode("d", 0, 2, -2.4, "pruned", None), (2, -1)),
+    (SearchNode("</s>", 2, 3, -2.2, "finished", -0.73), (3, -1)),
+]
+
+
+def test_a_search_is_drawn_as_its_tree():
+    nodes = [node for node, _ in TREE]
+    figure = search_figure(nodes)
+    (axes,) = figure.axes
+    texts = {text.get_position(): text for text in axes.texts}
+    ends = [tuple(patch.get_path().vertices[-1] + [0.3, 0]) for patch in axes.patches]
+    colours = []
+    for node, place in TREE:
+        assert texts[place].get_text() == node.token
+        (line,) = [
+            patch for patch, end in zip(axes.patches, ends, strict=True) if np.allclose(end, place)
+        ]
+        parent = (0, -1) if node.parent is None else TREE[node.parent][1]
+        np.testing.assert_allclose(line.get_path().vertices[0][1], parent[1])
+        colours.append(line.get_edgecolor())
+    assert colours[1] == colours[2] == colours[5]  # The way to the best score.
+    assert colours[0] == colours[3] != colours[4] != colours[1]
+    labels = "\n".join(text.get_text() for text in axes.texts)
+    assert "0.90" in labels and f"{np.exp(-2.1):.2f}" not in labels  # Of the token, not of all.
+    assert "score -0.73" in labels and "score -1.15" in labels
