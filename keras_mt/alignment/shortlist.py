@@ -19,7 +19,7 @@ from keras_mt.text import BaseTokenizer
 
 # A table is learned from no more sentence pairs, of no longer sides, and no more pairs of a source
 # and a target token: a gigabyte of memory.
-_MOST_PAIRS, _LONGEST, _MOST_CELLS = 200_000, 256, 2**24
+_MAX_PAIRS, _MAX_LENGTH, _MAX_CELLS = 200_000, 256, 2**24
 _FIELDS = "table", "always", "fingerprint", "languages"  # The constructor's arguments, in a file.
 
 
@@ -140,10 +140,10 @@ class Shortlist:
         ):
             check_language(name, code, tokenizer.languages)
         languages = languages if tokenizer.languages else ()
-        encoded = EncodedPairs(pairs.take(_MOST_PAIRS), tokenizer, languages=languages)
-        index = np.flatnonzero(encoded.lengths.max(axis=1, initial=0) <= _LONGEST)
+        encoded = EncodedPairs(pairs.take(_MAX_PAIRS), tokenizer, languages=languages)
+        index = np.flatnonzero(encoded.lengths.max(axis=1, initial=0) <= _MAX_LENGTH)
         cells = np.cumsum(np.prod(encoded.lengths[index], axis=1, dtype=np.int64))
-        index = index[cells <= _MOST_CELLS]
+        index = index[cells <= _MAX_CELLS]
         if not len(index):
             raise InputError("A shortlist is learned from sentence pairs. Received: none")
         sources, targets = (encoded.side(side, index) for side in (0, 1))
@@ -198,16 +198,16 @@ class Shortlist:
         """
         given = [code for code in (source_language, target_language) if code is not None]
         sizes = tokenizer.source_vocab_size, tokenizer.target_vocab_size
-        most = max(self.table.max(initial=0), self.always.max(initial=0))
+        greatest = max(self.table.max(initial=0), self.always.max(initial=0))
         if self.fingerprint != tokenizer.fingerprint or len(self.table) != sizes[0]:
             raise InputError(
                 "The shortlist was learned with another tokenizer: learn it anew with "
                 "`keras-mt shortlist`."
             )
-        if most >= sizes[1]:
+        if greatest >= sizes[1]:
             raise InputError(
                 f"The shortlist's ids must be below {sizes[1]}, the target's vocabulary. "
-                f"Received: {most}"
+                f"Received: {greatest}"
             )
         if list(self.languages) != given:
             raise InputError(
@@ -237,17 +237,17 @@ class Shortlist:
         chosen = tf.where(chosen < 0, special[0], chosen)
         common = tf.concat([special, always], axis=0)
         tokens = tf.concat([tf.reshape(chosen, (-1,)), common], axis=0)
-        there = _marked(tokens[:, None], (size,))
-        there = tf.tensor_scatter_nd_update(
-            there, [[i] for i in special], tf.zeros(len(special), tf.bool)
+        is_chosen = _marked(tokens[:, None], (size,))
+        is_chosen = tf.tensor_scatter_nd_update(
+            is_chosen, [[i] for i in special], tf.zeros(len(special), tf.bool)
         )
-        ids = tf.concat([special, tf.cast(tf.where(there)[:, 0], tf.int32)], axis=0)
+        ids = tf.concat([special, tf.cast(tf.where(is_chosen)[:, 0], tf.int32)], axis=0)
         count = tf.size(ids)
         indices = tf.scatter_nd(ids[:, None], tf.range(count), (size,))
         row = tf.broadcast_to(tf.range(rows)[:, None], tf.shape(chosen))
         places = tf.reshape(tf.stack([row, tf.gather(indices, chosen)], axis=-1), (-1, 2))
-        own = _marked(places, (rows, count))
-        allowed = own | _marked(tf.gather(indices, common)[:, None], (count,))
+        by_row = _marked(places, (rows, count))
+        allowed = by_row | _marked(tf.gather(indices, common)[:, None], (count,))
         return Vocabulary(ids, indices, allowed, tuple(special))
 
 

@@ -103,7 +103,7 @@ def beam_search(
         cache: The cache before the first step: any nest of tensors whose first axis is the batch.
             Axes that grow must be of size 0. Or a function from the number of beams to such a
             cache.
-        max_length: Integers `[batch]`: the most tokens to generate, with the end; 0 generates
+        max_length: Integers `[batch]`: the maximum number of tokens, with the end; 0 generates
             nothing.
         prefix: The tokens that each hypothesis begins with, which count in its length and its
             log-probability: ragged integers `[batch, (length)]`, or integers `[batch, length]`.
@@ -213,17 +213,17 @@ class _Search:
             done=max_length <= 0,
             cache=tf.nest.map_structure(tf.convert_to_tensor, cache),
         )
-        _, _, found = _while(
-            lambda length, rows, found: tf.reduce_any(~rows.done),
+        _, _, hypotheses = _while(
+            lambda length, rows, hypotheses: tf.reduce_any(~rows.done),
             self._search_on,
             (tf.constant(0), rows, _no_hypotheses(batch, options.finished)),
         )
         if options.finished > options.n_best:
-            found = Hypotheses(*(tensor[:, : options.n_best] for tensor in found))
+            hypotheses = Hypotheses(*(tensor[:, : options.n_best] for tensor in hypotheses))
         if "n_best" in columns:
             wanted = tf.range(options.n_best) < columns["n_best"][:, None]
-            found = _only(wanted, found, self.padding_id)
-        return found
+            hypotheses = _only(wanted, hypotheses, self.padding_id)
+        return hypotheses
 
     def _first_log_probs(self, batch, columns):
         log_probs = tf.zeros((batch, self.beams))
@@ -239,7 +239,7 @@ class _Search:
             return True
         return tf.range(tf.shape(log_probs)[1]) < widths[:, None]
 
-    def _search_on(self, length, rows, found):
+    def _search_on(self, length, rows, hypotheses):
         """Searches until a quarter of the rows are done, and removes those."""
 
         def enough_live(length, rows):
@@ -247,9 +247,9 @@ class _Search:
             return 4 * live > 3 * tf.size(rows.done)
 
         length, rows = _while(enough_live, self._advance, (length, rows))
-        found = _collect(found, rows, self.padding_id)
+        hypotheses = _collect(hypotheses, rows, self.padding_id)
         live = tf.where(~rows.done)[:, 0]
-        return length, tf.nest.map_structure(lambda x: tf.gather(x, live), rows), found
+        return length, tf.nest.map_structure(lambda x: tf.gather(x, live), rows), hypotheses
 
     def _advance(self, length, rows):
         """Extends every hypothesis by a token."""
@@ -408,46 +408,46 @@ def _with_themselves(ancestors):
 def _ancestry_mask(ancestors):
     # [rows, beams, length] -> boolean [rows, beams, length * beams]
     rows, beams, length = tf.unstack(tf.shape(ancestors))
-    own = tf.expand_dims(ancestors, -1) == tf.range(beams)  # [rows, beams, length, beams]
-    return tf.reshape(own, (rows, beams, length * beams))
+    mask = tf.expand_dims(ancestors, -1) == tf.range(beams)  # [rows, beams, length, beams]
+    return tf.reshape(mask, (rows, beams, length * beams))
 
 
 def _set_aside(finished, padding_id, tokens, scores, ended):
     """The best of the finished hypotheses and of the new ones that ended."""
     length = tf.fill(tf.shape(scores), tf.shape(tokens)[2])
-    kept = tf.pad(finished.tokens, ((0, 0), (0, 0), (0, 1)), constant_values=padding_id)
+    before = tf.pad(finished.tokens, ((0, 0), (0, 0), (0, 1)), constant_values=padding_id)
     scores = tf.concat([finished.scores, tf.where(ended, scores, NO_HYPOTHESIS)], axis=1)
     scores, chosen = tf.math.top_k(scores, finished.scores.shape[1])
     return Hypotheses(
-        tf.gather(tf.concat([kept, tokens], axis=1), chosen, batch_dims=1),
+        tf.gather(tf.concat([before, tokens], axis=1), chosen, batch_dims=1),
         scores,
         tf.gather(tf.concat([finished.lengths, length], axis=1), chosen, batch_dims=1),
     )
 
 
-def _collect(found, rows, padding_id):
+def _collect(hypotheses, rows, padding_id):
     """The hypotheses found for the whole batch, updated with those of these rows."""
-    longer = tf.shape(rows.finished.tokens)[2] - tf.shape(found.tokens)[2]
-    longer = tf.pad(found.tokens, ((0, 0), (0, 0), (0, longer)), constant_values=padding_id)
+    longer = tf.shape(rows.finished.tokens)[2] - tf.shape(hypotheses.tokens)[2]
+    longer = tf.pad(hypotheses.tokens, ((0, 0), (0, 0), (0, longer)), constant_values=padding_id)
     # By a gather: LiteRT has no dynamic_stitch, and tokens without a length cannot be scattered.
-    batch = tf.shape(found.scores)[0]
+    batch = tf.shape(hypotheses.scores)[0]
     places = batch + tf.range(tf.size(rows.index))
     order = tf.tensor_scatter_nd_update(tf.range(batch), tf.expand_dims(rows.index, 1), places)
-    found = tf.nest.map_structure(
+    hypotheses = tf.nest.map_structure(
         lambda before, now: tf.gather(tf.concat([before, now], axis=0), order),
-        found._replace(tokens=longer),
+        hypotheses._replace(tokens=longer),
         rows.finished,
     )
     # A place without a hypothesis holds the tokens of one that did not end.
-    return _only(found.scores > NO_HYPOTHESIS, found, padding_id)
+    return _only(hypotheses.scores > NO_HYPOTHESIS, hypotheses, padding_id)
 
 
-def _only(wanted, found, padding_id):
+def _only(wanted, hypotheses, padding_id):
     """The hypotheses, but none where `[batch, n_best]` is false."""
     return Hypotheses(
-        tf.where(wanted[..., None], found.tokens, padding_id),
-        tf.where(wanted, found.scores, NO_HYPOTHESIS),
-        tf.where(wanted, found.lengths, 0),
+        tf.where(wanted[..., None], hypotheses.tokens, padding_id),
+        tf.where(wanted, hypotheses.scores, NO_HYPOTHESIS),
+        tf.where(wanted, hypotheses.lengths, 0),
     )
 
 
