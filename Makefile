@@ -23,7 +23,7 @@ NEUTRAL := tests/layers tests/models tests/test_losses.py tests/test_metrics.py 
 demo: $(VENV)/installed
 	$(BIN)/keras-mt train $(PHRASEBOOK) --preset tiny --output $(RUN) --epochs 8 --vocab-size 2000 \
 		--max-length 64 --batch-tokens 2048 --dropout 0.1 --warmup-steps 400 \
-		--checkpoint-steps 60 --average 5
+		--checkpoint-steps 60 --average-checkpoints 5
 	$(BIN)/python examples/phrasebook_report.py $(RUN)
 	test -d $(EXPORT) || $(BIN)/keras-mt export $(RUN) $(EXPORT)
 	$(BIN)/python examples/translate_with_tensorflow.py $(EXPORT) \

@@ -65,10 +65,11 @@ _BEFORE_SCHEMAS = {
 }
 # The tokenizers that are folders, by the `kind` in their tokenizer.json.
 _TOKENIZERS = {"pretrained": PretrainedTokenizer}
-KEPT = {
-    field.metadata["kept"]: field
+# The options that define a run, by their names in config.json.
+CONFIG_FIELDS = {
+    field.metadata["config_name"]: field
     for field in dataclasses.fields(TrainingOptions)
-    if field.metadata["kept"]
+    if field.metadata["config_name"]
 }
 
 
@@ -127,7 +128,7 @@ class RunConfig:
         known = {field.name for field in dataclasses.fields(TranslationOptions)}
         if generation is not None and not (isinstance(generation, dict) and {*generation} <= known):
             raise InputError(f"its generation must hold options of a translator, not {generation}")
-        options = {name: values.get(name) for name in KEPT}
+        options = {name: values.get(name) for name in CONFIG_FIELDS}
         for name in ("source_language", "target_language"):  # Imports of 0.3 had them there.
             if generation and name in generation:
                 options[name] = options[name] or generation[name]
@@ -165,7 +166,7 @@ class RunConfig:
     def changes(self, now: "RunConfig") -> list[str]:
         """What differs in another configuration; corpora are compared by their fingerprints."""
         pairs = {name: (getattr(self, name), getattr(now, name)) for name in ("source", "target")}
-        for name, field in KEPT.items():
+        for name, field in CONFIG_FIELDS.items():
             pairs[field.name] = self.options[name], now.options[name]
         return [
             f"{name} was {before!r}, now {after!r}"

@@ -285,11 +285,12 @@ def test_an_unknown_tokenizer_is_refused_at_once(name, option, tmp_path):
 @pytest.mark.long
 def test_train_takes_corpora_and_options_and_average_follows(corpus, micro, tmp_path):
     result = keras_mt(
-        "train", "--data", corpus, "--data", "phrasebook", "--weight", 2, "--weight", 1,
+        "train", "--data", corpus, "--data", "phrasebook",
+        "--corpus-weight", 2, "--corpus-weight", 1,
         "--source", "pt", "--target", "en", "--output", tmp_path / "run", "--steps", 4,
         "--vocab-size", 600, "--max-length", 32, "--max-ratio", 3, "--deduplicate",
-        "--subword-sampling", 0.5, "--augment", "caps,punctuation", "--rdrop", 5,
-        "--accumulate", 2, "--clip-norm", 1,
+        "--subword-sampling", 0.5, "--augment", "caps,punctuation", "--rdrop-weight", 5,
+        "--gradient-accumulation-steps", 2, "--clip-norm", 1,
         "--checkpoint-steps", 2, "--learning-rate", 0.001, "--batch-tokens", 256,
         "--preset", micro,
     )  # fmt: skip

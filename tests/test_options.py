@@ -7,7 +7,8 @@ from conftest import ROOT
 
 from keras_mt import cli
 from keras_mt.cli.options import option
-from keras_mt.options import SearchOptions, TrainingOptions, TranslationOptions, signature
+from keras_mt.options import SearchOptions, TrainingOptions, TranslationOptions
+from keras_mt.options.fields import signature
 from keras_mt.training import train
 
 NAMES = [field.name for field in dataclasses.fields(TrainingOptions)]
@@ -59,9 +60,20 @@ def test_an_unknown_option_gets_the_nearest_name():
         train("phrasebook", "pt", "en", "nowhere", zzz=1)
 
 
+def test_former_names_work_with_a_warning():
+    with pytest.warns(DeprecationWarning, match="bleu_epochs is now bleu_freq") as warned:
+        options = TrainingOptions.of("train", {"bleu_epochs": 2, "weights": [2], "average": 3})
+    assert (options.bleu_freq, options.corpus_weights, options.average_checkpoints) == (2, [2], 3)
+    assert len(warned) == 3
+    with pytest.raises(TypeError, match="rdrop_weight was given twice"):
+        TrainingOptions.of("train", {"rdrop": 2, "rdrop_weight": 2})
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"corpus_weights": [1, -1]}, r"corpus_weights must be at least 1. Received: \[1, -1\]"),
+        ({"steps": True}, "steps must be an integer. Received: steps=True"),
         ({"steps": 1.5}, "steps must be an integer. Received: steps=1.5"),
         ({"seed": None}, "seed must be an integer"),
         ({"dropout": "much"}, "dropout must be a number"),
@@ -70,11 +82,11 @@ def test_an_unknown_option_gets_the_nearest_name():
         ({"keep_best": "yes"}, "keep_best must be True or False"),
         ({"dtype": "int7"}, "dtype must be one of float32, mixed_bfloat16, mixed_float16"),
         ({"monitor": "val_chrf"}, "monitor must be one of val_loss, val_bleu"),
-        ({"monitor": "val_bleu"}, "needs bleu_epochs"),
-        ({"keep_best": True, "average": 2}, "leave average at 1"),
+        ({"monitor": "val_bleu"}, "needs bleu_freq"),
+        ({"keep_best": True, "average_checkpoints": 2}, "leave average_checkpoints at 1"),
         ({"init": "a", "tokenizer": "b"}, "init or tokenizer"),
-        ({"lora": 4}, "lora needs init, .* Received: lora=4"),
-        ({"init": "a", "lora": 0}, "lora must be at least 1. Received: lora=0"),
+        ({"lora_rank": 4}, "lora_rank needs init, .* Received: lora_rank=4"),
+        ({"init": "a", "lora_rank": 0}, "lora_rank must be at least 1. Received: lora_rank=0"),
         ({"init": "a", "model": {"d_model": 2}}, r"init or model \(--set\)"),
         ({"dropout": 0.1, "model": {"dropout": 0.2}}, "dropout was given twice: 0.1, and 0.2"),
     ],

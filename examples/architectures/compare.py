@@ -172,9 +172,15 @@ def measure(corpus, row, folder, steps):
     data, (source, target) = settings["data"], settings["languages"]
     title = row_settings.pop("title")
     print(f"\n{corpus}: {title}", flush=True)
-    options = {**COMMON, **settings["training"], "keep": 5, "average": 5, **row_settings}
+    options = {
+        **COMMON,
+        **settings["training"],
+        "keep": 5,
+        "average_checkpoints": 5,
+        **row_settings,
+    }
     if steps:
-        options = {**options, "epochs": None, "steps": steps, "average": 1}
+        options = {**options, "epochs": None, "steps": steps, "average_checkpoints": 1}
     pairs = {split: texts(data, source, target, split) for split in ("train", "validation", "test")}
     tokenizer, lines = folder / "tokenizer.model", folder / "lines.tsv"
     if not tokenizer.exists():

@@ -31,8 +31,8 @@ VARIANTS = {
     "dropout 0.1": "--dropout 0.1",
     "and subword sampling 0.4": "--dropout 0.1 --subword-sampling 0.4",
     "and translated data": f"--dropout 0.1 {DIVERSE}",
-    "and R-Drop 3": "--dropout 0.1 --rdrop 3",
-    "and R-Drop 3 and translated data": f"--dropout 0.1 --rdrop 3 {DIVERSE}",
+    "and R-Drop 3": "--dropout 0.1 --rdrop-weight 3",
+    "and R-Drop 3 and translated data": f"--dropout 0.1 --rdrop-weight 3 {DIVERSE}",
 }
 
 

@@ -44,25 +44,25 @@ translated() { # SOURCE FILE, TARGET, NEW FOLDER, RUN_DIR [OPTIONS OF keras-mt t
   fi
 }
 
-plain="--dropout 0.2 --warmup-steps 1000 --epochs 16 --average 5"
+plain="--dropout 0.2 --warmup-steps 1000 --epochs 16 --average-checkpoints 5"
 train en de "${run}_forward" $plain
 train de en "${run}_backward" $plain
 translated "$folder/en.train.txt" de "${run}_forward_data" "${run}_forward"
 translated "$folder/de.train.txt" en "${run}_backward_data" "${run}_backward"
 
-rdrop="--dropout 0.1 --rdrop 3 --warmup-steps 300"
+rdrop="--dropout 0.1 --rdrop-weight 3 --warmup-steps 300"
 train en de "${run}_mixed" --init "${run}_forward" --data "${run}_forward_data" \
-  --data "${run}_backward_data" $rdrop --learning-rate 0.0015 --epochs 4 --average 3
+  --data "${run}_backward_data" $rdrop --learning-rate 0.0015 --epochs 4 --average-checkpoints 3
 train en de "${run}_first" --init "${run}_mixed" $rdrop --learning-rate 0.001 --epochs 20 \
-  --keep 10 --average 10
+  --keep 10 --average-checkpoints 10
 
 train en de "${run}_sampled" --dropout 0.3 --subword-sampling 0.4 --warmup-steps 2000 \
-  --learning-rate 0.003 --epochs 36 --average 5
+  --learning-rate 0.003 --epochs 36 --average-checkpoints 5
 train en de "${run}_second" --init "${run}_sampled" $rdrop --learning-rate 0.0015 --epochs 18 \
-  --keep 10 --average 10
+  --keep 10 --average-checkpoints 10
 translated "$folder/en.train.txt" de "${run}_taught" "${run}_first" --ensemble "${run}_second"
 translated "${run}_backward_data/en.train.txt" de "${run}_taught_too" "${run}_first" \
   --ensemble "${run}_second"
 
 train en de "$run" --init "${run}_first" --data "${run}_taught" --data "${run}_taught_too" \
-  $rdrop --learning-rate 0.001 --epochs 13 --keep 10 --average 10 --bleu-epochs 1 "$@"
+  $rdrop --learning-rate 0.001 --epochs 13 --keep 10 --average-checkpoints 10 --bleu-freq 1 "$@"

@@ -6,7 +6,8 @@ import json
 
 import click
 
-from keras_mt.options import TranslationOptions, kind
+from keras_mt.options import TranslationOptions
+from keras_mt.options.fields import field_type
 
 
 class _Checked(click.ParamType):
@@ -59,19 +60,19 @@ def option(field, name=None):
     settings = {"default": None, "help": metadata["help"] + shown}
     if metadata["metavar"]:
         settings["metavar"] = metadata["metavar"]
-    if kind(field) is bool:
+    if field_type(field) is bool:
         settings["is_flag"] = True
         if field.default is None:
             flag = f"{flag}/--no-{flag.removeprefix('--')}"
-    elif kind(field) in (int, float):
-        settings["type"] = kind(field)
+    elif field_type(field) in (int, float):
+        settings["type"] = field_type(field)
     elif callable(metadata["choices"]):
         settings["type"] = _Checked(field)
     elif metadata["choices"]:
         settings["type"] = click.Choice(metadata["choices"], case_sensitive=False)
     elif metadata["metavar"] == "KEY=VALUE":
         settings.update(type=_Setting(), multiple=True)
-    elif not isinstance(kind(field), type):  # A sequence of integers.
+    elif not isinstance(field_type(field), type):  # A sequence of integers.
         settings.update(type=int, multiple=True)
     return click.option(flag, name, cls=Option, former_flag=former_flag, **settings)
 

@@ -2,9 +2,10 @@
 
 from keras_mt.options import TrainingOptions
 from keras_mt.training.callbacks import TranslationScores
+from keras_mt.training.checkpoints import average_run
 from keras_mt.training.compiling import compile_for_translation
 from keras_mt.training.distribution import distribute, distributed, is_chief
-from keras_mt.training.run import average_run, train
+from keras_mt.training.run import train
 
 __all__ = [
     "TrainingOptions",

@@ -20,6 +20,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.errors import InputError
+from keras_mt.files import atomic_write
+from keras_mt.run_folder import RunFolder
 
 # What to install where a probe fails.
 _KERAS = "3.15.1"
@@ -129,6 +131,35 @@ def leaving_together(strategy: tf.distribute.Strategy) -> Iterator[None]:
         own = cluster.task_address(resolver.task_type, resolver.task_id)
         addresses = [a for job in cluster.jobs for a in cluster.job_tasks(job) if a != own]
         atexit.register(_wait_until_closed, addresses)
+
+
+@contextlib.contextmanager
+def failure_marked(folder: RunFolder, others_wait: bool) -> Iterator[None]:
+    """Writes down an exception within the block for `wait_for_chief`, if other workers wait."""
+    try:
+        yield
+    except BaseException as error:
+        if others_wait:
+            with contextlib.suppress(OSError):
+                folder.path.mkdir(parents=True, exist_ok=True)
+                with atomic_write(folder.failure_file) as temporary:
+                    temporary.write_text(str(error) or type(error).__name__, encoding="utf-8")
+        raise
+
+
+def wait_for_chief(folder: RunFolder) -> None:
+    """Waits until the first worker has written the tokenizer, in a folder that all share."""
+    for _ in range(2 * 3600):
+        if folder.tokenizer_path.exists():
+            return
+        if folder.failure_file.exists():
+            why = folder.failure_file.read_text(encoding="utf-8")
+            raise InputError(f"The first worker has stopped: {why}")
+        time.sleep(0.5)
+    raise TimeoutError(
+        f"The first worker has not written {folder.tokenizer_path} within an hour: see what it "
+        "printed, and whether all workers share that folder."
+    )
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:

@@ -17,7 +17,8 @@ from keras_mt.extras import require_backend
 from keras_mt.inference.graph import TranslationGraph
 from keras_mt.inference.predictors import predictor_of
 from keras_mt.models import Seq2Seq, built
-from keras_mt.options import MAX_LINE_BYTES, as_integer
+from keras_mt.options import MAX_LINE_BYTES
+from keras_mt.options.fields import as_integer
 from keras_mt.run_folder import RunFolder
 from keras_mt.text import BaseTokenizer
 from keras_mt.text.sentences import split_text

@@ -5,21 +5,16 @@ from click.testing import CliRunner
 
 from keras_mt.cli.errors import Command
 from keras_mt.cli.options import options_of
-from keras_mt.options import option
-
-
-def renamed(default, help, formerly, **metadata):
-    field = option(default, help, **{n: x for n, x in metadata.items() if n != "former_flag"})
-    return dataclasses.field(
-        default=default, metadata={**field.metadata, "formerly": formerly, **metadata}
-    )
+from keras_mt.options.fields import option
 
 
 @dataclasses.dataclass
 class Options:
-    rank: int | None = renamed(None, "The rank.", "lora")
-    sizes: int | None = renamed(None, "A size.", "weights", flag="--size", former_flag="--weight")
-    fast: bool = renamed(False, "Whether to be fast.", "quick")
+    rank: int | None = option(None, "The rank.", formerly="lora")
+    sizes: int | None = option(
+        None, "A size.", flag="--size", formerly="weights", former_flag="--weight"
+    )
+    fast: bool = option(False, "Whether to be fast.", formerly="quick")
     epochs: int | None = option(None, "Epochs.")
 
 

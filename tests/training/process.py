@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from keras_mt.models import PRESETS
 from keras_mt.training import distribution, run, train
-from keras_mt.training.callbacks import Checkpoints
+from keras_mt.training.checkpoints import Checkpoints
 
 PRESETS["micro"] = {
     "model": {"num_layers": 1, "d_model": 64, "num_heads": 2, "d_ff": 64, "dropout": 0.1},

@@ -8,7 +8,7 @@ from keras_mt.layers.dropout import Dropout
 from keras_mt.losses import CrossEntropy
 from keras_mt.training import compile_for_translation
 from keras_mt.training.accumulation import AccumulatedAdam, CountedCrossEntropy
-from keras_mt.training.callbacks import Checkpoints
+from keras_mt.training.checkpoints import Checkpoints
 
 VOCABULARY = 12
 

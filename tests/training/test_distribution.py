@@ -192,7 +192,7 @@ def test_two_workers_train_as_one_and_only_the_chief_writes(
     python.chmod(0o755)
     arguments = [
         python, ROOT / "examples/cluster/local.py", 2, "--data", corpus, "--source", "pt",
-        "--target", "en", "--output", tmp_path / "run", "--dropout", 0, "--bleu-epochs", 1,
+        "--target", "en", "--output", tmp_path / "run", "--dropout", 0, "--bleu-freq", 1,
         *(f"--{name}={value}" for name, value in SMALL.items()),
         *(f"--set={name}={value}" for name, value in MICRO.items()),
     ]  # fmt: skip
@@ -214,7 +214,7 @@ def test_two_workers_train_as_one_and_only_the_chief_writes(
 @pytest.mark.exhaustive
 def test_a_killed_job_of_two_workers_ends_where_an_unbroken_one_does(start_two, run_dir, tmp_path):
     # The checkpoint of step 10 is in the middle of an accumulation.
-    options = {"dropout": 0.1, "checkpoint_steps": 5, "accumulate": 3}
+    options = {"dropout": 0.1, "checkpoint_steps": 5, "gradient_accumulation_steps": 3}
     options |= {"preset": None, "init": str(run_dir)}
     finish(*start_two(tmp_path / "unbroken", **options))
     chief, worker = start_two(tmp_path / "broken", **options)

@@ -10,7 +10,7 @@ import pytest
 
 from keras_mt import Tokenizer, Translator
 from keras_mt.run_folder import RunFolder
-from keras_mt.training import average_run, compiling, run, train
+from keras_mt.training import architecture, average_run, compiling, run, train
 
 pytestmark = pytest.mark.usefixtures("micro")
 
@@ -23,7 +23,7 @@ def begun(corpus, micro, tmp_path_factory):
     output = tmp_path_factory.mktemp("begun") / "run"
     recipe = {
         "warmup_steps": 21, "label_smoothing": 0.2, "dropout": 0.15, "clip_norm": 2.0,
-        "learning_rate": 1e-3, "rdrop": 0.5,
+        "learning_rate": 1e-3, "rdrop_weight": 0.5,
     }  # fmt: skip
     return train(corpus, "pt", "en", output, steps=2, checkpoint_steps=1, **SMALL, **recipe)
 
@@ -48,6 +48,7 @@ def go_on(corpus, output, **options):
     recipe = {name: config(output)[name] for name in (
         "warmup_steps", "label_smoothing", "dropout", "clip_norm", "learning_rate", "rdrop",
     )}  # fmt: skip
+    recipe["rdrop_weight"] = recipe.pop("rdrop")
     return train(corpus, "pt", "en", output, **{**SMALL, "steps": 2, **recipe, **options})
 
 
@@ -273,8 +274,8 @@ def test_an_architecture_of_ones_own_is_trained_averaged_and_tuned(corpus, tmp_p
 def test_a_mixture_of_experts_goes_on_and_is_averaged(corpus, tmp_path):
     options = {
         "architecture": "mixture_of_experts", "vocab_size": 500, "batch_tokens": 512,
-        "max_length": 64, "accumulate": 2, "rdrop": 0.5, "dtype": "mixed_bfloat16",
-        "checkpoint_steps": 1,
+        "max_length": 64, "gradient_accumulation_steps": 2, "rdrop_weight": 0.5,
+        "dtype": "mixed_bfloat16", "checkpoint_steps": 1,
         "model": {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16, "sparse_step": 1},
     }  # fmt: skip
     train(corpus, "pt", "en", tmp_path / "unbroken", steps=3, **options)
@@ -304,9 +305,9 @@ def test_an_architecture_is_given_what_it_takes():
         pass
 
     Config.options = options
-    tokenizer = Tokenizer.train(["some text"] * 9, 300)
-    assert run._arguments(Plain, Config, tokenizer) == {
-        "vocab_size": tokenizer.vocab_size, "units": 3, "dropout": 0.5, "padding_id": 0, "depth": 2,
+    ids = {"vocab_size": 300, "padding_id": 0}
+    assert architecture._arguments(Plain, Config, ids) == {
+        "vocab_size": 300, "units": 3, "dropout": 0.5, "padding_id": 0, "depth": 2,
     }  # fmt: skip
 
 

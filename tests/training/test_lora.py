@@ -18,7 +18,7 @@ from keras_mt.training.lora import Adapters
 pytestmark = pytest.mark.long
 
 LORA = {
-    "lora": 2, "max_length": 64, "batch_tokens": 512, "learning_rate": 1e-2, "warmup_steps": 2,
+    "lora_rank": 2, "max_length": 64, "batch_tokens": 512, "learning_rate": 1e-2, "warmup_steps": 2,
     "checkpoint_steps": 1,
 }  # fmt: skip
 
@@ -129,5 +129,5 @@ def test_other_weights_under_the_adapters_are_refused(eager, corpus, base, tuned
         train(corpus, "pt", "en", output, init=other, steps=4, **LORA)
     with pytest.raises(ValueError, match="have changed since the run began"):
         average_run(output, tmp_path / "averaged", last=1)
-    with pytest.raises(ValueError, match="lora was 2, now 3"):
-        train(corpus, "pt", "en", tuned[0], init=base, steps=4, **{**LORA, "lora": 3})
+    with pytest.raises(ValueError, match="lora_rank was 2, now 3"):
+        train(corpus, "pt", "en", tuned[0], init=base, steps=4, **{**LORA, "lora_rank": 3})

@@ -13,8 +13,8 @@ from keras_mt.training import train
 pytestmark = pytest.mark.long
 
 OPTIONS = {
-    "vocab_size": 400, "max_length": 48, "batch_tokens": 384, "warmup_steps": 20, "rdrop": 1.0,
-    "checkpoint_steps": 4, "keep": 2, "average": 2,
+    "vocab_size": 400, "max_length": 48, "batch_tokens": 384, "warmup_steps": 20,
+    "rdrop_weight": 1.0, "checkpoint_steps": 4, "keep": 2, "average_checkpoints": 2,
 }  # fmt: skip
 
 

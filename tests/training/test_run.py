@@ -18,7 +18,8 @@ from tensorflow.core.util import event_pb2
 
 from keras_mt import Translator
 from keras_mt.cli import main
-from keras_mt.data import Batches, load_corpus
+from keras_mt.convert import import_huggingface
+from keras_mt.data import Batches, Tokenizer, load_corpus, phrasebook
 from keras_mt.run_folder import LOG_COLUMNS, RunFolder
 from keras_mt.training import average_run, compile_for_translation, train
 from keras_mt.training.callbacks import KeepBest, TranslationScores
@@ -39,7 +40,7 @@ TUNED = {name: value for name, value in SMALL.items() if name != "preset"}
 
 
 # 60 steps, a checkpoint every two.
-TRAINED = {**SMALL, "steps": 60, "checkpoint_steps": 2, "average": 3}
+TRAINED = {**SMALL, "steps": 60, "checkpoint_steps": 2, "average_checkpoints": 3}
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +174,12 @@ KILLS = {7: 6, 12: 12, 19: 18, 22: 22, 31: 30, -44: 42, 49: 48, 56: 56, 60: 60, 
 )
 def test_kills_change_nothing(run_processes, tmp_path, kills):
     # An epoch has 21 steps; of the checkpoints that are averaged the first is of the third's end.
-    options = {"steps": 70, "checkpoint_steps": 2, "subword_sampling": 0.2, "average": 5}
+    options = {
+        "steps": 70,
+        "checkpoint_steps": 2,
+        "subword_sampling": 0.2,
+        "average_checkpoints": 5,
+    }
     ((status, unbroken, _),) = run_processes(tmp_path / "unbroken", [0], **options)
     assert status == 0 and unbroken == list(range(1, 71))
     *killed, last = run_processes(tmp_path / "broken", [*kills, 0], **options)
@@ -193,7 +199,7 @@ def test_kills_change_nothing(run_processes, tmp_path, kills):
 
 
 def test_a_death_in_validation_loses_no_measurement(eager, brief_corpus, tmp_path, monkeypatch):
-    options = {**SMALL, "epochs": 1, "bleu_epochs": 1, "checkpoint_steps": 3}
+    options = {**SMALL, "epochs": 1, "bleu_freq": 1, "checkpoint_steps": 3}
 
     def die(self, epoch, logs=None):
         raise KeyboardInterrupt
@@ -266,11 +272,11 @@ def test_a_folder_that_cannot_be_written_gives_a_message(corpus):
 
 def test_accumulated_batches_make_one_update(eager, corpus, run_dir, tmp_path):
     options = {**SMALL, "steps": 4, "dropout": 0.0}
-    train(corpus, "pt", "en", tmp_path / "run", **options, accumulate=2)
+    train(corpus, "pt", "en", tmp_path / "run", **options, gradient_accumulation_steps=2)
     rate = float(log_rows(tmp_path / "run")[-1]["learning_rate"])
     assert rate == pytest.approx(64**-0.5 * 3 * 20**-1.5, rel=0.01)  # Of the third update.
     for steps in (1, 2):
-        arguments = {**TUNED, "steps": steps, "init": run_dir, "accumulate": 2}
+        arguments = {**TUNED, "steps": steps, "init": run_dir, "gradient_accumulation_steps": 2}
         train(corpus, "pt", "en", tmp_path / f"{steps}", **arguments)
         same = [
             np.array_equal(a, b)
@@ -290,7 +296,7 @@ def test_early_stopping_keeps_the_best_and_holds_when_called_again(corpus, tmp_p
     # The rate is far too high, so that it is soon no better.
     options = {
         **SMALL, "epochs": 12, "learning_rate": 0.2, "warmup_steps": 40,
-        "keep_best": True, "early_stopping": 2,
+        "keep_best": True, "early_stopping_patience": 2,
     }  # fmt: skip
     messages = []
     train(corpus, "pt", "en", tmp_path / "run", **options, report=messages.append)
@@ -324,7 +330,7 @@ def test_a_validation_split_of_long_sentences_alone_is_not_measured(eager, corpu
     folder = shutil.copytree(corpus, tmp_path / "corpus")
     for language in ("pt", "en"):
         (folder / f"{language}.validation.txt").write_text("palavra " * 80 + "\n")
-    for options in ({"keep_best": True}, {"early_stopping": 1}):
+    for options in ({"keep_best": True}, {"early_stopping_patience": 1}):
         with pytest.raises(
             ValueError, match="at most max_length=64 tokens in its validation split"
         ):
@@ -334,7 +340,7 @@ def test_a_validation_split_of_long_sentences_alone_is_not_measured(eager, corpu
 
 
 def test_bleu_is_that_of_the_translations(corpus, run_dir, tmp_path):
-    options = {"init": run_dir, "learning_rate": 1e-4, "epochs": 2, "bleu_epochs": 2}
+    options = {"init": run_dir, "learning_rate": 1e-4, "epochs": 2, "bleu_freq": 2}
     train(corpus, "pt", "en", tmp_path / "run", **options, **TUNED)
     rows = [row for row in log_rows(tmp_path / "run") if row["val_loss"]]
     assert [bool(row["val_bleu"]) for row in rows] == [False, True]
@@ -447,30 +453,66 @@ def test_a_folder_with_nothing_but_hidden_names_is_taken(tmp_path):
         ({"epochs": 1, "steps": 1}, "not both"),
         ({"steps": 0}, "steps=0"),
         ({"epochs": -1}, "epochs=-1"),
-        ({"average": 6}, "average=6"),
-        ({"steps": 1, "max_length": 3}, "max_length=3"),
+        ({"average_checkpoints": 6}, "average_checkpoints=6"),
+        ({"corpus_weights": [1, 1]}, r"one for each corpus. Received: \[1, 1\] for"),
         ({"steps": 1, "vocab_size": 50}, "vocab_size=50 is too small"),
         ({"batch_tokens": 60, "max_length": 64}, "batch_tokens=60, max_length=64"),
-        ({"steps": 9, "checkpoint_steps": 5, "average": 3}, "a run of 9 steps has 2"),
-        ({"bleu_epochs": -1}, "bleu_epochs=-1"),
+        ({"steps": 9, "checkpoint_steps": 5, "average_checkpoints": 3}, "a run of 9 steps has 2"),
+        ({"bleu_freq": -1}, "bleu_freq=-1"),
         ({"warmup_steps": 0}, "warmup_steps=0"),
         ({"learning_rate": 0.0}, r"learning_rate=0\.0"),
         ({"clip_norm": -1.0}, r"clip_norm=-1\.0"),
         ({"dropout": 1.5}, r"dropout=1\.5"),
         ({"label_smoothing": 2.0}, r"label_smoothing=2\.0"),
-        ({"dropout": 0.0, "rdrop": 5.0}, r"rdrop=5\.0"),
-        ({"rdrop": -1.0}, r"rdrop=-1\.0"),
+        ({"dropout": 0.0, "rdrop_weight": 5.0}, r"rdrop_weight=5\.0"),
+        ({"rdrop_weight": -1.0}, r"rdrop_weight=-1\.0"),
         ({"seed": -1}, "seed=-1"),
         ({"seed": 2**32}, "seed=4294967296"),
         ({"augment": "caps,upper"}, "some of caps, title, punctuation.*'upper'"),
         ({"bleu_tokenize": "foo"}, "one of none, .*13a.*bleu_tokenize='foo'"),
         (
-            {"epochs": 1, "bleu_epochs": 2, "monitor": "val_bleu", "keep_best": True},
-            "bleu_epochs=2 BLEU is never measured",
+            {"epochs": 1, "bleu_freq": 2, "monitor": "val_bleu", "keep_best": True},
+            "bleu_freq=2 BLEU is never measured",
         ),
     ],
 )
 def test_impossible_arguments_are_refused(corpus, tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
         train(corpus, "pt", "en", tmp_path / "run", **{**SMALL, **options})
-    assert not (tmp_path / "run" / "config.json").exists()  # Mended, the same folder will do.
+    assert not (tmp_path / "run").exists()
+
+
+def test_sentences_that_are_too_long_are_known_before_a_tokenizer_is(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(Tokenizer, "train", None)
+    with pytest.raises(ValueError, match="no pair of at most max_length=3 tokens: raise"):
+        train(corpus, "pt", "en", tmp_path / "run", **{**SMALL, "steps": 1, "max_length": 3})
+    assert not (tmp_path / "run").exists()
+
+
+def mean_log_prob(run_dir, pairs):
+    scores = Translator.load(run_dir).score(*map(list, zip(*pairs, strict=True)))
+    return np.mean([score.log_prob for score in scores])
+
+
+def test_an_imported_model_gets_better_from_the_first_steps_on(corpus, golden, tmp_path):
+    """With the options of a model from scratch its log-probability would fall by 0.4."""
+    import_huggingface(golden / "marian", tmp_path / "base")
+    pairs = list(phrasebook.pairs("test"))[:60]  # Like those that it was trained on.
+    before = mean_log_prob(tmp_path / "base", pairs)
+    options = {"init": tmp_path / "base", "batch_tokens": 512}
+    train(corpus, "pt", "en", tmp_path / "run", steps=50, **options)
+    assert mean_log_prob(tmp_path / "run", pairs) > before + 0.1
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    names = ("max_length", "dropout", "learning_rate", "warmup_steps", "label_smoothing")
+    assert [config[name] for name in names] == [96, None, 5e-5, 100, 0.0]
+    assert config["model"]["dropout"] == 0.0
+
+
+def test_a_model_with_learned_positions_keeps_its_limit(corpus, tmp_path):
+    learned = {"num_layers": 1, "d_model": 8, "num_heads": 2, "d_ff": 8, "positions": "learned"}
+    base, tuned = tmp_path / "base", tmp_path / "tuned"
+    options = {**SMALL, "preset": "tiny", "steps": 1, "model": learned}
+    train(corpus, "pt", "en", base, **options)
+    with pytest.raises(ValueError, match=r"cannot be copied with max_length=80.*learns its pos"):
+        train(corpus, "pt", "en", tuned, init=base, max_length=80, steps=1)
+    assert not tuned.exists()

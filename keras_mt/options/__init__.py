@@ -1,0 +1,28 @@
+"""The options of training and of search, each declared once for the command, Python and the docs.
+
+This room imports neither keras nor tensorflow, so that the command's help appears at once.
+"""
+
+from keras_mt.options.languages import LanguageOptions, check_language
+from keras_mt.options.search import (
+    MAX_LENGTH_PENALTY,
+    MAX_LINE_BYTES,
+    SearchOptions,
+    TranslationOptions,
+)
+from keras_mt.options.training import TrainingOptions, check_bleu_tokenizer
+
+# How CTranslate2 can store weights, besides float32.
+QUANTIZATIONS = ("int8", "int16", "float16", "bfloat16")
+
+__all__ = [
+    "MAX_LENGTH_PENALTY",
+    "MAX_LINE_BYTES",
+    "QUANTIZATIONS",
+    "LanguageOptions",
+    "SearchOptions",
+    "TrainingOptions",
+    "TranslationOptions",
+    "check_bleu_tokenizer",
+    "check_language",
+]

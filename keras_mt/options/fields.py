@@ -1,0 +1,175 @@
+"""What an option is: a field of a dataclass with its help and its limits."""
+
+import dataclasses
+import difflib
+import inspect
+import math
+import operator
+import textwrap
+import types
+import typing
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from keras_mt.errors import InputError
+
+_Function = TypeVar("_Function", bound=Callable)
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    minimum: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    maximum: float | None = None,
+    choices: Sequence[str | bool] | Callable[[], Sequence[str]] | None = None,
+    shown: str | None = None,
+    config_name: str | None = None,
+    inherited: bool = False,
+    formerly: str | None = None,
+    flag: str | None = None,
+    former_flag: str | None = None,
+    metavar: str | None = None,
+) -> Any:
+    """A field of a dataclass of options.
+
+    Args:
+        default: Its value unless given.
+        help: What it is, a sentence or two.
+        minimum: An inclusive lower bound.
+        above: An exclusive lower bound.
+        below: An exclusive upper bound.
+        maximum: An inclusive upper bound.
+        choices: The values allowed, or a function that returns them, which is called only for a
+            value other than the default.
+        shown: How the help describes the default, where that is None.
+        config_name: Its name in a run's config.json, for an option that defines the run and must
+            stay the same when the run is resumed; None for one that may change.
+        inherited: Whether a run takes it over from its `init`.
+        formerly: Its name up to 0.3, which still works with a warning.
+        flag, former_flag: The command's flags, where they are not made from the names.
+        metavar: The command's placeholder for its value.
+
+    Returns:
+        A `dataclasses.Field` with these arguments, but for `default`, as its `metadata`.
+    """
+    metadata = {name: value for name, value in locals().items() if name != "default"}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def field_type(field: dataclasses.Field) -> Any:
+    """The type of an option, without None."""
+    if not isinstance(field.type, types.UnionType):
+        return field.type
+    return next(part for part in typing.get_args(field.type) if part is not types.NoneType)
+
+
+def validate(field: dataclasses.Field, value: Any) -> Any:
+    """The value converted to the option's type; ValueError, which names it, if it is invalid."""
+    name, checks = field.name, field.metadata
+    if value is None and (field.default is None or types.NoneType in typing.get_args(field.type)):
+        return None
+    if field_type(field) is int:
+        value = as_integer(name, value)
+    elif field_type(field) is float:
+        value = _as_number(name, value)
+    elif field_type(field) is bool and not isinstance(value, bool):
+        raise InputError(f"{name} must be True or False. Received: {name}={value!r}")
+    bounds = [
+        (f"at least {checks['minimum']}", checks["minimum"], operator.ge),
+        (f"above {checks['above']}", checks["above"], operator.gt),
+        (f"below {checks['below']}", checks["below"], operator.lt),
+        (f"at most {checks['maximum']}", checks["maximum"], operator.le),
+    ]
+    bounds = [bound for bound in bounds if bound[1] is not None]
+    if not all(fits(value, bound) for _, bound, fits in bounds):
+        expected = " and ".join(words for words, *_ in bounds)
+        raise InputError(f"{name} must be {expected}. Received: {name}={value}")
+    choices = checks["choices"]
+    if choices is not None and value != field.default:
+        choices = list(choices() if callable(choices) else choices)
+        if value not in choices:
+            raise InputError(
+                f"{name} must be one of {', '.join(map(str, choices))}. Received: {name}={value!r}"
+            )
+        value = choices[choices.index(value)]  # True for 1.
+    return value
+
+
+def as_integer(name: str, value: Any) -> int:
+    """An int from an integer of any type; ValueError, which names it, for anything else."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise InputError(f"{name} must be an integer. Received: {name}={value!r}") from None
+
+
+def _as_number(name, value):
+    try:
+        if isinstance(value, (str, bool)):
+            raise TypeError
+        number = float(value)
+    except (TypeError, OverflowError):
+        raise InputError(f"{name} must be a number. Received: {name}={value!r}") from None
+    if not math.isfinite(number):
+        raise InputError(f"{name} must be finite. Received: {name}={value}")
+    return number
+
+
+def documented(thing: _Function, options: type | None = None) -> _Function:
+    """Fills in `{options}` in a docstring: one entry of `Args` for each option."""
+    lines = []
+    for field in dataclasses.fields(options or thing):
+        shown = field.metadata["shown"]
+        text = field.metadata["help"] + (f" None: {shown}." if shown else "")
+        lines += textwrap.wrap(
+            f"{field.name}: {text}", 92, initial_indent=" " * 4, subsequent_indent=" " * 8
+        )
+    # Python 3.13 has removed the indentation already.
+    thing.__doc__ = inspect.cleandoc(thing.__doc__).replace("    {options}", "\n".join(lines))
+    return thing
+
+
+def signature(function: Callable, options: type) -> inspect.Signature:
+    """The signature of a function whose `**options` are those of a dataclass."""
+    parameters = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            parameters.append(parameter)
+            continue
+        parameters += [
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=field.type,
+            )
+            for field in dataclasses.fields(options)
+        ]
+    return inspect.Signature(parameters)
+
+
+def suggestion(name: str, names: Sequence[str]) -> str:
+    """A hint for an unknown name: `; did you mean ...?`, or the list of known names."""
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(names)}."
+
+
+def current_names(
+    names: Mapping[str, str], options: Mapping[str, Any], stacklevel: int
+) -> dict[str, Any]:
+    """Options by their names of today, given today's by the former ones, each of which warns."""
+    current = {}
+    for given, value in options.items():
+        name = names.get(given, given)
+        if name in current:
+            raise TypeError(f"{name} was given twice, once by its former name.")
+        if name != given:
+            warnings.warn(f"{given} is now {name}.", DeprecationWarning, stacklevel)
+        current[name] = value
+    return current

@@ -1,0 +1,191 @@
+"""The options of a search, and of everything that translates."""
+
+import dataclasses
+import math
+
+from keras_mt.errors import InputError
+from keras_mt.options.fields import documented, option, validate
+from keras_mt.options.languages import LanguageOptions
+
+# The length of a long text to a higher power overflows float32.
+MAX_LENGTH_PENALTY = 5.0
+# The longest line that a translator takes unless told otherwise: some 2,700 words of English.
+MAX_LINE_BYTES = 2**14
+
+
+@documented
+@dataclasses.dataclass(frozen=True)
+class SearchOptions:
+    """Options of `beam_search`, and of everything that translates.
+
+    Args:
+        {options}
+
+    Raises:
+        ValueError: If an option is out of range, or not an integer where its type is int; if
+            `n_best` is above `beam_size`; or if options exclude each other: `beam_size` goes
+            without `temperature`, `top_k` and `top_p` go with it, and `patience` goes with
+            `early_stopping=True`.
+
+    Reference:
+        Early stopping: as in transformers' `generate`; patience: Kasai et al. 2022, A Call for
+        Clarity in Beam Search (https://arxiv.org/abs/2204.05424), as in CTranslate2; repetition
+        penalty: Keskar et al. 2019, CTRL (https://arxiv.org/abs/1909.05858), on log-probabilities;
+        top-p: Holtzman et al. 2020, The Curious Case of Neural Text Degeneration
+        (https://arxiv.org/abs/1904.09751).
+
+    Example:
+
+    >>> SearchOptions(beam_size=2, n_best=2).length_penalty
+    1.0
+    >>> SearchOptions(beam_size=2, n_best=3)
+    Traceback (most recent call last):
+    ...
+    keras_mt.errors.InputError: n_best must be at most beam_size=2. Received: n_best=3
+    """
+
+    beam_size: int | None = option(
+        None,
+        "Number of live hypotheses; 1 is greedy search. Not with a temperature, which samples "
+        "n_best.",
+        minimum=1,
+        shown="4, or an imported run's",
+    )
+    n_best: int = option(
+        1,
+        "Number of hypotheses to return, at most beam_size; with a temperature, of samples.",
+        minimum=1,
+    )
+    length_penalty: float = option(
+        1.0,
+        "Exponent of the length in the score, log_prob / length ** length_penalty, from 0 to 5. "
+        "The log-probability includes the repetition penalty.",
+        minimum=0,
+        maximum=MAX_LENGTH_PENALTY,
+    )
+    min_length: int = option(
+        0, "The minimum number of tokens to generate, including the end token.", minimum=0
+    )
+    early_stopping: str | bool = option(
+        "never",
+        "When the search for a sentence stops. never: only when nothing better can come; true: "
+        "when beam_size hypotheses have ended; false: when that many have ended and no live one "
+        "would beat the worst of them if it ended now. A sampled hypothesis goes on to its end.",
+        choices=(True, False, "never"),
+    )
+    patience: float = option(
+        1.0,
+        "With early_stopping true, stop when patience * beam_size hypotheses have ended.",
+        above=0,
+    )
+    force_end: bool = option(
+        False,
+        "Make the end the last token of a hypothesis that reaches max_length, at no cost.",
+        flag="--force-end/--no-force-end",  # The run may say otherwise.
+    )
+    repetition_penalty: float = option(
+        1.0,
+        "Factor on the log-probability of tokens that the hypothesis already has, at least 1; 1 "
+        "means no penalty.",
+        minimum=1,
+    )
+    no_repeat_ngram_size: int = option(
+        0, "No sequence of this many tokens occurs twice in a hypothesis; 0 allows all.", minimum=0
+    )
+    renormalize: bool = option(
+        False,
+        "Normalize the probabilities over the tokens that are allowed next, so that these sum to "
+        "1.",
+    )
+    temperature: float | None = option(
+        None,
+        "Sample, with the logits divided by this, which must be above 0.",
+        above=0,
+        shown="beam search",
+    )
+    top_k: int = option(0, "Sample from this many most probable tokens; 0 means all.", minimum=0)
+    top_p: float = option(
+        1.0,
+        "Sample from the fewest tokens whose probabilities sum to at least this; 1 means all.",
+        above=0,
+        maximum=1,
+    )
+    seed: int = option(0, "Seed of the sampling, an int32.", minimum=-(2**31), maximum=2**31 - 1)
+
+    def __post_init__(self) -> None:
+        def set_to(name, value):
+            object.__setattr__(self, name, value)  # The dataclass is frozen.
+
+        for field in dataclasses.fields(self):
+            set_to(field.name, validate(field, getattr(self, field.name)))
+        if self.samples and self.beam_size is not None:
+            raise InputError(
+                "beam_size does not go with a temperature, which samples n_best translations: "
+                f"leave beam_size out. Received: beam_size={self.beam_size}"
+            )
+        if not self.samples:
+            set_to("beam_size", 4 if self.beam_size is None else self.beam_size)
+            if self.n_best > self.beam_size:
+                raise InputError(
+                    f"n_best must be at most beam_size={self.beam_size}. "
+                    f"Received: n_best={self.n_best}"
+                )
+        if self.patience != 1 and self.early_stopping is not True:
+            raise InputError(
+                "patience goes with early_stopping=True only. "
+                f"Received: patience={self.patience}, early_stopping={self.early_stopping!r}"
+            )
+        if not self.samples and (self.top_k or self.top_p < 1):
+            raise InputError(
+                "top_k and top_p narrow what is sampled: give a temperature too, such as 1."
+            )
+
+    @property
+    def beams(self) -> int:
+        """Number of hypotheses searched side by side."""
+        return self.n_best if self.samples else self.beam_size
+
+    @property
+    def samples(self) -> bool:
+        """Whether hypotheses are sampled."""
+        return self.temperature is not None
+
+    @property
+    def exhaustive(self) -> bool:
+        """Whether the search goes on as long as something better can come."""
+        return self.samples or self.early_stopping == "never"
+
+    @property
+    def finished(self) -> int:
+        """Number of finished hypotheses that decide whether the search is over."""
+        if self.exhaustive:
+            return self.n_best
+        return max(self.n_best, math.floor(self.beam_size * self.patience + 0.5))
+
+    @property
+    def alters(self) -> bool:
+        """Whether an option needs all log-probabilities, not only the best ones."""
+        return self.samples or self.repetition_penalty != 1 or self.no_repeat_ngram_size > 0
+
+
+@dataclasses.dataclass(frozen=True)
+class TranslationOptions(LanguageOptions, SearchOptions):
+    """The options of a `Translator`: those of the search, and how texts are split."""
+
+    max_length: int | None = option(
+        None,
+        "The maximum number of tokens to generate, including the end token.",
+        shown="twice the source's plus 10",
+    )
+    split_sentences: bool | None = option(
+        None,
+        "Translate each sentence of a line by itself, and join the translations. Lines are always "
+        "translated one by one.",
+        shown="yes; no for an imported run; for an export, as it was exported",
+    )
+    max_line_bytes: int = option(
+        MAX_LINE_BYTES,
+        "The maximum number of bytes of a line; a longer one is refused, since it would block all "
+        "others for as long as it takes.",
+        minimum=1,
+    )

@@ -1,0 +1,353 @@
+"""The options of training."""
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keras_mt.errors import InputError
+from keras_mt.options.fields import (
+    as_integer,
+    current_names,
+    documented,
+    option,
+    suggestion,
+    validate,
+)
+from keras_mt.options.languages import LanguageOptions
+
+
+def _bleu_tokenizers():
+    import sacrebleu
+
+    return sacrebleu.BLEU.TOKENIZERS
+
+
+def check_bleu_tokenizer(name: str) -> None:
+    """Raises InputError if a tokenizer of sacreBLEU needs what is not installed.
+
+    Example:
+
+    >>> check_bleu_tokenizer("13a")
+    """
+    import sacrebleu
+
+    try:
+        sacrebleu.BLEU(tokenize=name)
+    except (ImportError, RuntimeError, OSError) as error:
+        raise InputError(f"sacreBLEU's tokenizer {name}: {' '.join(str(error).split())}") from error
+
+
+@documented
+@dataclasses.dataclass(frozen=True)
+class TrainingOptions(LanguageOptions):
+    """The options of training, besides the corpus, the languages and the folder.
+
+    Args:
+        {options}
+
+    Raises:
+        TypeError: If a name is not an option.
+        ValueError: If an option's value is invalid, or two options exclude each other.
+
+    Example:
+
+    >>> TrainingOptions(preset="base", epochs=3).epochs
+    3
+    """
+
+    corpus_weights: Sequence[int] | None = option(
+        None,
+        "How many times an epoch goes through each corpus, in the order of data.",
+        shown="once",
+        config_name="weights",
+        flag="--corpus-weight",
+        formerly="weights",
+        former_flag="--weight",
+    )
+    init: str | os.PathLike | None = option(
+        None,
+        "A run folder to begin from, for fine-tuning: its model, its tokenizer and the "
+        "options whose default below names init. An imported model is tuned gently instead: "
+        "--learning-rate 5e-5 --warmup-steps 100 --label-smoothing 0, its own dropout and limit.",
+        shown="none",
+        config_name="init",
+        metavar="RUN_DIR",
+    )
+    lora_rank: int | None = option(
+        None,
+        "Train only low-rank adapters (LoRA) of this rank on the dense layers of init's model: "
+        "this takes less memory, and checkpoints hold only the adapters. model.keras has them "
+        "merged.",
+        minimum=1,
+        shown="all weights are trained",
+        config_name="lora",
+        metavar="RANK",
+        formerly="lora",
+    )
+    architecture: str | type | None = option(
+        None,
+        "The kind of model: transformer, recurrent, mixture_of_experts, decoder_only, pretrained, "
+        "or MODULE:CLASS of your own.",
+        shown="transformer, or init's",
+        config_name="architecture",
+        metavar="NAME",
+    )
+    preset: str | None = option(
+        None,
+        "The model's size and how it is trained: tiny (4 layers, 128 wide) or small (4, 256), for "
+        "small corpora, base (6, 512) or big (6, 1024); other architectures have other presets.",
+        shown="tiny, or init's",
+        config_name="preset",
+    )
+    model: Mapping[str, Any] | None = option(
+        None,
+        "Other arguments of the model's constructor, by name, such as num_layers.",
+        shown="the preset's",
+        config_name="set",
+        flag="--set",
+        metavar="KEY=VALUE",
+    )
+    tokenizer: str | os.PathLike | object | None = option(
+        None,
+        "The tokenizer: a tokenizer.model, a run folder that has one, or, in Python, a Tokenizer.",
+        shown="one trained on the corpus",
+        metavar="PATH",
+    )
+    epochs: int | None = option(
+        None, "Passes over the corpus.", minimum=1, shown="20, unless steps is given"
+    )
+    steps: int | None = option(
+        None, "Batches to train on, instead of epochs.", minimum=1, shown="set by epochs"
+    )
+    seed: int = option(
+        1,
+        "Seed of the initial weights, of dropout and of the order of the data.",
+        minimum=0,
+        below=2**32,
+        config_name="seed",
+    )
+    vocab_size: int = option(
+        8000,
+        "The maximum size, in pieces, of the joint vocabulary that is trained.",
+        config_name="vocab_size",
+    )
+    max_length: int | None = option(
+        None,
+        "The longest sentence, in tokens, including the end token: longer pairs are left out of "
+        "training and counted, and the trained model takes no longer ones.",
+        shown="256, or init's (its model's, for an imported one)",
+        config_name="max_length",
+        inherited=True,
+    )
+    max_ratio: float | None = option(
+        None,
+        "Leave out pairs with one side more than this many times as long as the other, in tokens.",
+        minimum=1,
+        shown="none is left out",
+        config_name="max_ratio",
+    )
+    deduplicate: bool = option(
+        False,
+        "Leave out every pair that repeats an earlier pair of its corpus.",
+        config_name="deduplicate",
+    )
+    subword_sampling: float | None = option(
+        None,
+        "Draw new subword segmentations in each epoch: 1 draws with the unigram model's "
+        "probabilities, 0 uniformly.",
+        minimum=0,
+        shown="always the most probable one",
+        config_name="subword_sampling",
+    )
+    augment: str | None = option(
+        None,
+        "Change sources to resemble what users type: caps (all capitals), title (Title Case), "
+        "punctuation (no final period, doubled spaces, other quotes), separated by commas. Each "
+        "kind changes a tenth of the pairs in an epoch, other pairs in the next; targets stay as "
+        "they are.",
+        shown="sources stay as they are",
+        config_name="augment",
+        metavar="KINDS",
+    )
+    batch_tokens: int | None = option(
+        None,
+        "The maximum number of tokens of a batch on each side, including padding.",
+        minimum=1,
+        shown="the preset's, or init's",
+        config_name="batch_tokens",
+        inherited=True,
+    )
+    gradient_accumulation_steps: int | None = option(
+        None,
+        "Number of batches whose gradients make one update.",
+        minimum=1,
+        shown="1, or init's",
+        config_name="accumulate",
+        inherited=True,
+        formerly="accumulate",
+    )
+    dropout: float | None = option(
+        None,
+        "Dropout rate.",
+        minimum=0,
+        below=1,
+        shown="the preset's, or init's",
+        config_name="dropout",
+        inherited=True,
+    )
+    label_smoothing: float | None = option(
+        None,
+        "Label smoothing: the share of the label that is spread over the vocabulary.",
+        minimum=0,
+        below=1,
+        shown="the preset's, or init's",
+        config_name="label_smoothing",
+        inherited=True,
+    )
+    rdrop_weight: float | None = option(
+        None,
+        "Weight of the R-Drop loss, such as 5: it makes two forward passes agree.",
+        minimum=0,
+        shown="0, or init's",
+        config_name="rdrop",
+        inherited=True,
+        formerly="rdrop",
+    )
+    warmup_steps: int | None = option(
+        None,
+        "Updates over which the learning rate rises to its peak.",
+        minimum=1,
+        shown="the preset's, or init's",
+        config_name="warmup_steps",
+        inherited=True,
+    )
+    learning_rate: float | None = option(
+        None,
+        "The peak learning rate.",
+        above=0,
+        shown="the paper's, (d_model * warmup_steps) ** -0.5, or init's",
+        config_name="learning_rate",
+        inherited=True,
+    )
+    clip_norm: float | None = option(
+        None,
+        "Clip the gradients to this global norm.",
+        above=0,
+        shown="no clipping, or init's",
+        config_name="clip_norm",
+        inherited=True,
+    )
+    dtype: str = option(
+        "float32",
+        "Dtype of the computation; weights are kept in float32.",
+        choices=("float32", "mixed_bfloat16", "mixed_float16"),
+        config_name="dtype",
+    )
+    devices: int | None = option(
+        None, "Number of devices of this machine to train on.", minimum=1, shown="all GPUs"
+    )
+    checkpoint_steps: int = option(500, "Steps from one checkpoint to the next.", minimum=1)
+    keep: int = option(5, "Number of last checkpoints to keep.", minimum=1)
+    average_checkpoints: int = option(
+        1,
+        "Write the average of this many last checkpoints, at most keep, into model.keras, "
+        "as Vaswani et al. 2017 do with 5.",
+        minimum=1,
+        formerly="average",
+    )
+    bleu_freq: int = option(
+        0,
+        "Measure BLEU and chrF on the validation split every so many epochs; 0 for never.",
+        minimum=0,
+        formerly="bleu_epochs",
+    )
+    bleu_tokenize: str = option(
+        "13a",
+        "sacreBLEU's tokenizer; none for text that is tokenized already.",
+        choices=_bleu_tokenizers,
+    )
+    monitor: str = option(
+        "val_loss",
+        "The metric that keep_best and early_stopping_patience watch.",
+        choices=("val_loss", "val_bleu"),
+        config_name="monitor",
+    )
+    keep_best: bool = option(
+        False,
+        "Write the best weights into model.keras, not the last ones.",
+        config_name="keep_best",
+    )
+    early_stopping_patience: int | None = option(
+        None,
+        "Stop after this many measurements without improvement.",
+        minimum=1,
+        shown="never",
+        formerly="early_stopping",
+    )
+    tensorboard: bool = option(
+        False,
+        "Also write the values of log.csv for TensorBoard, into tensorboard/; needs pip install "
+        "'keras_mt[tensorboard]'.",
+    )
+
+    @classmethod
+    def of(cls, caller: str, options: Mapping[str, Any]) -> "TrainingOptions":
+        """The options given to the function `caller`, which the error for an unknown one names.
+
+        An option's former name gives a DeprecationWarning.
+        """
+        names = [field.name for field in dataclasses.fields(cls)]
+        former = {field.metadata["formerly"]: field.name for field in dataclasses.fields(cls)}
+        options = current_names(former, options, stacklevel=4)
+        for name in options:
+            if name not in names:
+                raise TypeError(f"{caller}() has no option {name!r}{suggestion(name, names)}")
+        return cls(**options)
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            # The dataclass is frozen.
+            object.__setattr__(self, field.name, validate(field, getattr(self, field.name)))
+        if self.epochs is not None and self.steps is not None:
+            raise InputError("Give epochs or steps, not both.")
+        if any(as_integer("corpus_weights", weight) < 1 for weight in self.corpus_weights or ()):
+            raise InputError(
+                f"corpus_weights must be at least 1. Received: {list(self.corpus_weights)}"
+            )
+        if self.average_checkpoints > self.keep:
+            raise InputError(
+                "average_checkpoints must be from 1 to keep. Received: "
+                f"average_checkpoints={self.average_checkpoints}, keep={self.keep}"
+            )
+        if self.keep_best and self.average_checkpoints > 1:
+            raise InputError(
+                "keep_best writes the weights of a single checkpoint: leave average_checkpoints "
+                "at 1."
+            )
+        if self.monitor == "val_bleu" and not self.bleu_freq:
+            raise InputError("monitor=val_bleu needs bleu_freq: how often to measure BLEU.")
+        if self.init is not None and self.tokenizer is not None:
+            raise InputError("Give init or tokenizer, not both: init brings its own tokenizer.")
+        if self.lora_rank is not None and self.init is None:
+            raise InputError(
+                "lora_rank needs init, the run whose model gets the adapters. "
+                f"Received: lora_rank={self.lora_rank}"
+            )
+        if self.init is not None and self.model:
+            raise InputError("Give init or model (--set), not both: init brings its own model.")
+        self._take_from_model()
+
+    def _take_from_model(self):
+        """Moves arguments in `model` that have an option of their own to that option."""
+        model = dict(self.model or {})
+        for field in dataclasses.fields(self):
+            if field.name not in ("max_length", "dropout", "dtype") or field.name not in model:
+                continue
+            value, option_value = validate(field, model.pop(field.name)), getattr(self, field.name)
+            if option_value not in (field.default, value):
+                raise InputError(
+                    f"{field.name} was given twice: {option_value!r}, and {value!r} for the model."
+                )
+            object.__setattr__(self, field.name, value)
+        object.__setattr__(self, "model", model or None)

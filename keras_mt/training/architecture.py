@@ -1,0 +1,171 @@
+"""Which model a run trains: a new one, one to resume, or a copy of another run's."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import keras
+
+from keras_mt.errors import InputError
+from keras_mt.models import architecture_name, built, copy_of, find_architecture
+from keras_mt.options import TrainingOptions
+from keras_mt.run_folder import RunConfig, RunFolder
+from keras_mt.text import BaseTokenizer
+from keras_mt.training.lora import digest
+
+# Arguments of models that are options of training too.
+_SHARED_ARGUMENTS = ("max_length", "dropout", "dtype")
+
+
+class Base(NamedTuple):
+    """The run that another one begins from: its folder and its model."""
+
+    folder: RunFolder
+    model: keras.Model
+
+    @classmethod
+    def of(cls, options: TrainingOptions, begun: RunConfig | None) -> "Base | None":
+        """The run that `init` names; None without one, or where the run has its model already."""
+        has_model = begun is not None and begun.model is not None and options.lora_rank is None
+        if options.init is None or has_model:
+            return None
+        folder = RunFolder(options.init)
+        model = folder.load_model(options.architecture)
+        if options.architecture is not None:
+            given = architecture_name(options.architecture)
+            check_that_of_init("architecture", given, architecture_name(type(model)))
+        return cls(folder, model)
+
+    def check_unchanged(self, begun: RunConfig) -> None:
+        """Refuses other weights under adapters than those that they were trained on."""
+        if begun.fingerprints["init"] != digest(self.model):
+            raise InputError(
+                f"The weights of {self.folder} have changed since the run began, and the run's "
+                "checkpoints hold only what is added to them: put them back, or give another "
+                "output folder."
+            )
+
+
+def check_that_of_init(name: str, given: str, of_init: str) -> None:
+    """Refuses an architecture or a preset beside `init` that is not its own."""
+    if given != of_init:
+        raise InputError(
+            f"{name} is that of init, {of_init!r}: leave it out. Received: {name}={given!r}"
+        )
+
+
+def check_architecture(options: TrainingOptions) -> None:
+    """Refuses, before anything is read, arguments that the model does not have."""
+    if options.init is not None:
+        return
+    architecture = find_architecture(options.architecture or "transformer")
+    preset_of(architecture, options.preset)
+    takes = _constructor_arguments(architecture)
+    unset = TrainingOptions()
+    given = [n for n in _SHARED_ARGUMENTS[1:] if getattr(options, n) != getattr(unset, n)]
+    for name in [*given, *(options.model or {})]:
+        if name in ("vocab_size", "padding_id"):
+            raise InputError(f"{name} is the tokenizer's: give vocab_size, or another tokenizer.")
+        if name not in takes:
+            raise InputError(
+                f"{architecture.__name__} has no argument {name!r}: it has {', '.join(takes)}."
+            )
+
+
+def preset_of(architecture: type, name: str | None) -> tuple[str | None, dict[str, Any]]:
+    """The name of a preset of an architecture, its first one for None, and what it holds."""
+    presets = getattr(architecture, "presets", {})
+    if name is None:
+        name = next(iter(presets), None)
+    elif name not in presets:
+        raise InputError(f"Unknown preset {name!r}; there are {', '.join(presets) or 'none'}.")
+    return name, presets.get(name, {"model": {}, "training": {}})
+
+
+def model_builder(
+    options: TrainingOptions, begun: RunConfig | None, config: RunConfig, base: Base | None
+) -> Callable[[BaseTokenizer], keras.Model]:
+    """A function from a tokenizer to the model that a run begins with, or is resumed with.
+
+    Refuses a model that cannot be made, before anything is written.
+    """
+    if base is not None:
+        if config.options["max_length"] != getattr(base.model, "max_length", None):
+            _copy(base, config)
+        return lambda tokenizer: _copy(base, config)
+    if begun is not None and begun.model is not None:
+        architecture = _architecture_of(begun, options)
+        return lambda tokenizer: built(architecture.from_config(begun.model))
+    architecture = find_architecture(options.architecture or "transformer")
+    if options.model or not _is_built_in(config.options["architecture"]):
+        try:
+            architecture(**_arguments(architecture, config, {"vocab_size": 300, "padding_id": 0}))
+        except Exception as error:
+            raise InputError(
+                f"{architecture.__name__} cannot be made with {options.model or {}}: "
+                f"{str(error).rstrip('.')}. "
+                f"Its arguments are {', '.join(_constructor_arguments(architecture))}."
+            ) from error
+
+    def build(tokenizer):
+        ids = {"vocab_size": tokenizer.vocab_size, "padding_id": tokenizer.padding_id}
+        return built(architecture(**_arguments(architecture, config, ids)))
+
+    return build
+
+
+def _is_built_in(architecture):
+    return ":" not in architecture
+
+
+def _architecture_of(begun, options):
+    """The class of a run's model; a run's files alone never cause an import."""
+    name = begun.options["architecture"]
+    if options.architecture is None and not _is_built_in(name):
+        raise InputError(
+            f"The run's model is a {name!r}, which is none of keras_mt's own: give this class as "
+            "--architecture (`architecture=` in Python)."
+        )
+    return find_architecture(options.architecture or name)
+
+
+def _arguments(architecture, config, ids: Mapping[str, int]):
+    """What the constructor of an architecture is given."""
+    shared = {name: config.options[name] for name in _SHARED_ARGUMENTS} | ids
+    takes = _constructor_arguments(architecture)
+    shared = {name: value for name, value in shared.items() if name in takes and value is not None}
+    _, preset = preset_of(architecture, config.options["preset"])
+    return {**preset["model"], **shared, **(config.options["set"] or {})}
+
+
+def _constructor_arguments(architecture):
+    """The names that a class takes, with those that it passes on to a base class of ours."""
+    names = {}
+    for base in architecture.__mro__:
+        if base.__module__.startswith("keras."):
+            break
+        if "__init__" in vars(base):
+            parameters = inspect.signature(base).parameters
+            variable = inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL
+            names |= {n: 0 for n, p in parameters.items() if p.kind not in variable and n[0] != "_"}
+            if all(p.kind != inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+                break
+    return list(names)
+
+
+def _copy(base, config):
+    """A copy of the model that a run begins from, with the run's dropout, limit and dtype."""
+    model_config = base.model.get_config()
+    changes = {
+        name: config.options[name]
+        for name in _SHARED_ARGUMENTS
+        if name in model_config and config.options[name] is not None
+    }
+    try:
+        return copy_of(base.model, **changes)
+    except ValueError as error:
+        given = ", ".join(f"{name}={value!r}" for name, value in changes.items())
+        raise InputError(
+            f"The model of {base.folder} cannot be copied with {given}. A model that learns its "
+            f"positions keeps its max_length. ({' '.join(str(error).split())[:200]})"
+        ) from error

@@ -1,0 +1,275 @@
+"""Checkpoints of a run, all that it resumes from, and the mean weights of several."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_mt.errors import InputError
+from keras_mt.files import check_new, new_folder
+from keras_mt.options import TrainingOptions
+from keras_mt.run_folder import RunFolder
+from keras_mt.training.architecture import Base, model_builder
+from keras_mt.training.lora import Adapters
+
+# What Keras hands to callbacks: losses and metrics by name.
+Logs = dict[str, Any] | None
+
+
+class Checkpoints(keras.callbacks.Callback):
+    """Saves all that training resumes from, every so many steps.
+
+    Weights, optimizer, dropout's random state and the step are kept, in TensorFlow's checkpoint
+    format: a checkpoint that was being written when the process died is not listed, so the one
+    before it is used. A loss or a weight that is not finite stops training before it is saved.
+
+    A checkpoint due at the end of an epoch is saved by `end_epoch`, which must be called after that
+    epoch was validated and logged: a process that dies in between validates and logs it again.
+
+    Args:
+        model: A compiled model.
+        directory: Folder of the checkpoints.
+        every: Number of steps from one checkpoint to the next.
+        keep: Number of checkpoints to keep.
+        report: Function that is called with a message about each checkpoint.
+        write: Whether to write; of several workers only the chief does.
+        adapters: The adapters, if they alone are trained and saved; None for all of the model's
+            weights.
+
+    Attributes:
+        step: Number of steps made, that is of batches; an optimizer that accumulates gradients
+            makes one update in several steps.
+
+    Raises:
+        FloatingPointError: If the loss or a weight is not finite, in training.
+        OSError: If a checkpoint cannot be written, in training.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        directory: str | Path,
+        every: int,
+        keep: int = 5,
+        report: Callable[[str], Any] = lambda message: None,
+        write: bool = True,
+        adapters: Adapters | None = None,
+    ):
+        super().__init__()
+        self.directory = directory
+        self.every = every
+        self.write = write
+        self.report = report
+        model.optimizer.build(model.trainable_variables)
+        # The weights first, as `averaged` reads them; then dropout's state and the optimizer's.
+        weights = {id(weight) for weight in model.weights}
+        others = [variable for variable in model.variables if id(variable) not in weights]
+        self._weights = model.weights if adapters is None else adapters.weights
+        variables = [*self._weights, *others, *model.optimizer.variables]
+        self._shapes = {_key(i): list(each.shape) for i, each in enumerate(variables)}
+        self._step = tf.Variable(0, dtype=tf.int64)
+        self._manager = tf.train.CheckpointManager(
+            tf.train.Checkpoint(
+                step=self._step, variables=[variable.value for variable in variables]
+            ),
+            directory,
+            max_to_keep=keep,
+            checkpoint_name="step",
+        )
+        self._saved = None
+
+    @property
+    def step(self) -> int:
+        return int(self._step.numpy())
+
+    @property
+    def count(self) -> int:
+        """Number of checkpoints that are kept."""
+        return len(self._manager.checkpoints)
+
+    def restore(self) -> int:
+        """Restores the last checkpoint that is whole, if there is one; returns its step, or 0.
+
+        Raises:
+            ValueError: If all are damaged, or one holds other variables than the run has now.
+        """
+        for path in reversed(self._manager.checkpoints):
+            try:
+                self._check_fits(path)
+                self._manager.checkpoint.restore(path).assert_consumed()
+            except (tf.errors.OpError, IndexError, AssertionError) as error:
+                self.report(f"{path} is damaged ({_first_line(error)}): the one before is used")
+                continue
+            self._saved = self.step
+            return self.step
+        if self._manager.checkpoints:
+            raise InputError(
+                f"Every checkpoint in {self.directory} is damaged: put them back from a copy, or "
+                "begin anew in another output folder."
+            )
+        return 0
+
+    def _check_fits(self, path):
+        """Refuses a checkpoint that is whole, but of other variables."""
+        found = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+        found = {name: shape for name, shape in found.items() if name.startswith("variables/")}
+        if found == self._shapes:
+            return
+        what = f"{len(found)} variables, and this run has {len(self._shapes)}"
+        if len(found) == len(self._shapes):
+            what = "variables of other shapes than this run has"
+        raise InputError(
+            f"{path} is whole, but holds {what}: other versions of keras_mt or Keras wrote it "
+            "(config.json says which). Go on with those, or begin a new run with its weights: "
+            f"`keras-mt average {self.directory.parent} NEW_DIR --last 1`, then `--init NEW_DIR`."
+        )
+
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
+        self._step.assign_add(1)
+        loss = float(logs["loss"])
+        if not math.isfinite(loss):
+            raise self._not_finite(f"The loss is {loss}")
+        if batch + 1 < self.params["steps"]:
+            self.end_epoch()
+
+    def end_epoch(self, epoch: int | None = None, logs: Logs = None) -> None:
+        if self.step % self.every == 0:
+            self.save()
+
+    def save(self) -> None:
+        """Saves, unless this step was saved already."""
+        if self._saved == self.step or not self.write:
+            return
+        for weight in self._weights:
+            if not tf.reduce_all(tf.math.is_finite(weight.value)):
+                raise self._not_finite(f"The weight {weight.path} is not finite")
+        try:
+            self._manager.save(checkpoint_number=self.step)
+        except (tf.errors.OpError, OSError) as error:
+            raise OSError(
+                f"The checkpoint of step {self.step} could not be written to {self.directory}: "
+                f"{_first_line(error)}. That of step {self._saved or 0} is untouched."
+            ) from error
+        self._saved = self.step
+        self.report(f"checkpoint at step {self.step}")
+
+    def _not_finite(self, what):
+        last, instead = "none", ""
+        if self._saved:
+            last = f"step {self._saved}, in {self.directory}"
+            instead = (
+                " To begin from that checkpoint: `keras-mt average RUN_DIR NEW_DIR --last 1`, then "
+                "`--init NEW_DIR`."
+            )
+        return FloatingPointError(
+            f"{what} at step {self.step}; the last good checkpoint: {last}. Train into another "
+            f"folder with a lower learning rate, a longer warm-up or clipped gradients.{instead}"
+        )
+
+
+def averaged(
+    model: keras.Model, directory: str | Path, count: int, adapters: Adapters | None = None
+) -> list[np.ndarray]:
+    """The means of a model's weights over the last checkpoints of a folder, as NumPy arrays.
+
+    Args:
+        model: The model, or one like it.
+        directory: Folder that `Checkpoints` wrote.
+        count: Number of checkpoints.
+        adapters: The model's adapters, which are then merged into the weights; None for none.
+
+    Raises:
+        ValueError: If there are fewer checkpoints, or one cannot be read.
+    """
+    state = tf.train.get_checkpoint_state(str(directory))
+    paths = list(state.all_model_checkpoint_paths) if state else []
+    if not paths:
+        raise InputError(f"{directory} has no checkpoints to average.")
+    if not 1 <= count <= len(paths):
+        raise InputError(
+            f"{directory} has {len(paths)} checkpoints, not {count}: average at least 1 and at "
+            "most that many."
+        )
+    try:
+        readers = [tf.train.load_checkpoint(path) for path in paths[-count:]]
+        weights = model.weights if adapters is None else adapters.weights
+        names = [_key(i) for i in range(len(weights))]
+        if adapters is not None:
+            return adapters.merged([[each.get_tensor(name) for name in names] for each in readers])
+        return [np.mean([reader.get_tensor(name) for reader in readers], axis=0) for name in names]
+    except (tf.errors.OpError, ValueError, IndexError) as error:
+        raise InputError(
+            f"One of the last {count} checkpoints in {directory} cannot be read "
+            f"({_first_line(error)}): take fewer, or go on with the run, which writes others."
+        ) from error
+
+
+def average_run(
+    run_dir: str | Path,
+    output: str | Path,
+    last: int = 5,
+    dtype: str = "float32",
+    architecture: str | type | None = None,
+) -> Path:
+    """Makes a run folder whose model has the mean weights of another run's last checkpoints.
+
+    Args:
+        run_dir: The run folder; the run need not be at its end.
+        output: The new folder. It has no checkpoints: training goes on from it only as `init` of
+            another run.
+        last: Number of checkpoints.
+        dtype: Dtype of the weights that are written: "float32", or "bfloat16", half as large. What
+            loads the folder computes in float32 with either.
+        architecture: `MODULE:CLASS`, or the class, of a model that is none of keras_mt's own.
+
+    Returns:
+        The new folder's path.
+
+    Raises:
+        ValueError: If there are fewer checkpoints or one cannot be read, the model's class is not
+            known, or the weights under LoRA's adapters have changed.
+        FileNotFoundError: If `run_dir` is not a run folder with checkpoints.
+        FileExistsError: If the new folder exists already.
+
+    Reference:
+        Vaswani et al. 2017, Attention Is All You Need, section 6.1, with 5 checkpoints.
+
+    Example:
+
+    >>> average_run("runs/en_de", "runs/en_de_averaged", last=10)  # doctest: +SKIP
+    """
+    folder, output = RunFolder(run_dir), Path(output)
+    check_new(output)
+    config = folder.config
+    if config is None or not folder.tokenizer_path.exists() or not folder.checkpoints.exists():
+        raise FileNotFoundError(
+            f"{folder} is not a run folder to average: it must have config.json, a tokenizer and "
+            f"{folder.checkpoints.name}/."
+        )
+    options = TrainingOptions(
+        init=config.options["init"], lora_rank=config.options["lora"], architecture=architecture
+    )
+    base = Base.of(options, config)
+    model = model_builder(options, config, config, base)(folder.load_tokenizer())
+    adapters = None
+    if options.lora_rank is not None:
+        base.check_unchanged(config)
+        adapters = Adapters(model, options.lora_rank)
+    weights = averaged(model, folder.checkpoints, last, adapters)
+    with new_folder(output) as temporary:
+        folder.copy_to(RunFolder(temporary))
+        RunFolder(temporary).save_model(model, weights, dtype)
+    return output
+
+
+def _key(i):
+    # The name of variable i in a checkpoint.
+    return f"variables/{i}/.ATTRIBUTES/VARIABLE_VALUE"
+
+
+def _first_line(error):
+    return (str(error) or type(error).__name__).splitlines()[0][:200]

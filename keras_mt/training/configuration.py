@@ -1,0 +1,166 @@
+"""What defines a run, all filled in, and whether a folder's run is the same."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from keras_mt.errors import InputError
+from keras_mt.models import architecture_name, find_architecture
+from keras_mt.options import TrainingOptions
+from keras_mt.run_folder import CONFIG_FIELDS, RunConfig, RunFolder
+from keras_mt.training.architecture import Base, check_that_of_init, preset_of
+from keras_mt.training.lora import digest
+
+# What neither the preset nor the run to begin from says.
+_DEFAULTS = {
+    "max_length": 256,
+    "batch_tokens": 4096,
+    "accumulate": 1,
+    "label_smoothing": 0.1,
+    "rdrop": 0.0,
+    "warmup_steps": 4000,
+}
+# For an imported model, which has learned already: smoother labels would unlearn its confidence.
+_FINE_TUNING = {"label_smoothing": 0.0, "warmup_steps": 100, "learning_rate": 5e-5}
+_FINE_TUNING_ADAPTERS = {**_FINE_TUNING, "learning_rate": 5e-4}
+
+
+def run_config(
+    corpora: list[str],
+    source: str,
+    target: str,
+    options: TrainingOptions,
+    begun: RunConfig | None,
+    base: Base | None,
+) -> RunConfig:
+    """The configuration of a run.
+
+    Args:
+        corpora: The corpora by name.
+        source, target: Language codes.
+        options: The options as given.
+        begun: The configuration of the run in the folder, if there is one.
+        base: The run to begin from, if there is one.
+
+    Raises:
+        ValueError: If options contradict each other, or those of `base`.
+    """
+    config = RunConfig(corpora, source, target, _filled_in(options, begun, base))
+    if base is not None and base.folder.config is not None:
+        before = base.folder.config
+        config = dataclasses.replace(config, generation=before.generation, license=before.license)
+    return config
+
+
+def _filled_in(options, begun, base):
+    """The options that define the run, by their names in its configuration."""
+    given = {name: getattr(options, field.name) for name, field in CONFIG_FIELDS.items()}
+    if given["architecture"] is not None:
+        given["architecture"] = architecture_name(given["architecture"])
+    given["init"] = None if options.init is None else str(Path(options.init))
+    if options.init is None:
+        architecture = find_architecture(options.architecture or "transformer")
+        name, preset = preset_of(architecture, options.preset)
+        others = {"dropout": preset["model"].get("dropout"), **preset["training"]}
+        others |= {"architecture": architecture_name(architecture), "preset": name}
+    elif begun is not None:
+        others = begun.options
+    else:
+        others = _options_of(base, options)
+        for name in ("architecture", "preset"):
+            if given[name] is not None and others.get(name) is not None:
+                check_that_of_init(name, given[name], others[name])
+    for name, field in CONFIG_FIELDS.items():
+        inherited = field.metadata["inherited"] or name in ("architecture", "preset")
+        if given[name] is None and inherited:
+            value = others.get(name)
+            given[name] = _DEFAULTS.get(name) if value is None else value
+    if given["batch_tokens"] < given["max_length"]:
+        raise InputError(
+            "batch_tokens must be at least max_length, since a batch holds at least one pair. "
+            f"Received: batch_tokens={given['batch_tokens']}, max_length={given['max_length']}"
+        )
+    if given["rdrop"] and given["dropout"] == 0:
+        raise InputError(
+            f"rdrop_weight needs dropout. Received: rdrop_weight={given['rdrop']}, dropout=0"
+        )
+    return json.loads(json.dumps(given))  # As the file gives it back.
+
+
+def _options_of(base, options):
+    """The options of the run to begin from; those of fine-tuning, if it was imported."""
+    config = base.folder.config
+    others = {} if config is None else config.options
+    if others.get("batch_tokens") is None:  # Nobody trained it here.
+        gentle = _FINE_TUNING if options.lora_rank is None else _FINE_TUNING_ADAPTERS
+        limit = {"max_length": getattr(base.model, "max_length", None)}
+        others = {**gentle, **limit, **{n: v for n, v in others.items() if v is not None}}
+    return {**others, "architecture": architecture_name(type(base.model))}
+
+
+def check_same(folder: RunFolder, begun: RunConfig | None, config: RunConfig) -> None:
+    """Refuses other options than those that the folder's run began with."""
+    changes = [] if begun is None else begun.changes(config)
+    if changes:
+        raise InputError(
+            f"{folder} holds a run with other arguments: {', '.join(changes)}. Give it the same "
+            "ones to go on with it, or another output folder."
+        )
+
+
+def with_fingerprints(
+    config: RunConfig,
+    begun: RunConfig | None,
+    base: Base | None,
+    train: list[dict[str, Any]],
+    validation: dict[str, Any] | None,
+    report: Callable[[str], Any],
+) -> RunConfig:
+    """The configuration with the corpora's fingerprints and what the run had when it began.
+
+    Args:
+        config: The configuration.
+        begun: As for `run_config`.
+        base: As for `run_config`.
+        train: The fingerprint of each corpus.
+        validation: That of the validation split; None without one.
+        report: Function that is called with a message.
+
+    Raises:
+        ValueError: If the run began with other pairs, or its adapters with other weights.
+    """
+    fingerprints = {"train": train, "validation": validation}
+    if config.options["lora"] is not None:
+        fingerprints["init"] = digest(base.model)
+        if begun is not None:
+            base.check_unchanged(begun)
+    corpora, config = config.data, dataclasses.replace(config, fingerprints=fingerprints)
+    if begun is None:
+        return config
+    unchanged = ("data", "model", "generation", "license", "versions")
+    config = dataclasses.replace(config, **{name: getattr(begun, name) for name in unchanged})
+    if begun.fingerprints is None:
+        report("the run is from before corpora had fingerprints: taken as the same data")
+        return config
+    before, now = (
+        [*prints["train"], *([prints["validation"]] if prints["validation"] else [])]
+        for prints in (begun.fingerprints, fingerprints)
+    )
+    if len(before) != len(now):
+        raise InputError(
+            f"The run began with {len(before)} corpora, counting validation, and now there are "
+            f"{len(now)}: give it the same data, or another output folder."
+        )
+    names = [*corpora, f"the validation split of {corpora[0]}"]
+    for name, old, new in zip(names, before, now, strict=False):
+        if old != new:
+            what = f"{old['pairs']:,} pairs before, {new['pairs']:,} now"
+            if old["pairs"] == new["pairs"]:
+                what = f"{new['pairs']:,} pairs as before, but others, or in another order"
+            raise InputError(
+                f"{name} has changed since the run began: {what}. Give it the same data, or "
+                "another output folder."
+            )
+    return config
