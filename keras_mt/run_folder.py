@@ -22,6 +22,7 @@ from keras_mt.files import atomic_write, is_run, lock_file, new_folder, parents_
 from keras_mt.models import ARCHITECTURES, architecture_name, built, find_architecture
 from keras_mt.models.seq2seq import like
 from keras_mt.options import TrainingOptions, TranslationOptions
+from keras_mt.options.fields import validate
 from keras_mt.text import BaseTokenizer, PretrainedTokenizer, Tokenizer
 from keras_mt.version import __version__
 
@@ -62,6 +63,32 @@ _BEFORE_SCHEMAS = {
     "dtype": "float32",
     "monitor": "val_loss",
     "keep_best": False,
+}
+
+
+def _is_text(value):
+    return isinstance(value, str)
+
+
+def _is_texts(value):
+    return _is_text(value) or (isinstance(value, list) and all(map(_is_text, value)))
+
+
+def _is_fingerprints(value):
+    if not (isinstance(value, dict) and isinstance(value.get("train"), list)):
+        return False
+    prints = [*value["train"], *filter(None, [value.get("validation")])]
+    return all(isinstance(one, dict) and type(one.get("pairs")) is int for one in prints)
+
+
+# What else config.json may hold, beside None.
+_EXPECTED = {
+    "data": (_is_texts, "a string, or a list of them"),
+    "source": (_is_text, "a string"),
+    "target": (_is_text, "a string"),
+    "license": (_is_text, "a string"),
+    "model": (lambda value: isinstance(value, dict), "an object"),
+    "fingerprints": (_is_fingerprints, "those of the corpora"),
 }
 # The tokenizers that are folders, by the `kind` in their tokenizer.json.
 _TOKENIZERS = {"pretrained": PretrainedTokenizer}
@@ -129,6 +156,12 @@ class RunConfig:
         if generation is not None and not (isinstance(generation, dict) and {*generation} <= known):
             raise InputError(f"its generation must hold options of a translator, not {generation}")
         options = {name: values.get(name) for name in CONFIG_FIELDS}
+        for name, field in CONFIG_FIELDS.items():
+            if options[name] is not None:
+                validate(field, options[name])
+        for name, (valid, expected) in _EXPECTED.items():
+            if values.get(name) is not None and not valid(values[name]):
+                raise InputError(f"its {name} must be {expected}, not {values[name]!r}")
         for name in ("source_language", "target_language"):  # Imports of 0.3 had them there.
             if generation and name in generation:
                 options[name] = options[name] or generation[name]
@@ -464,11 +497,32 @@ def read_log(path: Path) -> list[dict[str, str]]:
     """The rows of a `log.csv`, dicts of strings; none if there is no file.
 
     An incomplete row, as of a process that was killed, is left out.
+
+    Raises:
+        ValueError: If it is no log: the message says where.
     """
     if not path.exists():
         return []
-    with open(path, encoding="utf-8", newline="") as file:
-        return [row for row in csv.DictReader(file) if None not in row.values()]
+    rows = []
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            if "step" not in (reader.fieldnames or ()):
+                raise ValueError("it has no column step")
+            for row in reader:
+                if None in row.values():
+                    continue
+                int(row["step"])
+                for name in set(row) - {"event"}:
+                    float(row[name] or 0)
+                rows.append(row)
+    except (ValueError, TypeError, csv.Error) as error:
+        where = f"{path}:{reader.line_num}" if rows else path
+        raise InputError(
+            f"{where} cannot be read: {error}. Put it back from a copy, or remove it: training "
+            "goes on without it."
+        ) from None
+    return rows
 
 
 def _public_name(data):

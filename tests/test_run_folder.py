@@ -13,6 +13,7 @@ import pytest
 from conftest import ROOT
 
 from keras_mt import Transformer
+from keras_mt.errors import InputError
 from keras_mt.models import architecture_name, find_architecture
 from keras_mt.run_folder import LOG_COLUMNS, RunConfig, RunFolder
 from keras_mt.training import train
@@ -90,6 +91,49 @@ def test_a_file_is_no_output_folder(tmp_path):
     (tmp_path / "run").touch()
     with pytest.raises(ValueError, match="run is a file: give a folder"):
         train("phrasebook", "pt", "en", tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ({"data": 5}, "its data must be a string, or a list of them, not 5"),
+        ({"data": [None]}, "its data must be"),
+        ({"source": {}}, "its source must be a string"),
+        ({"seed": "one"}, "seed must be an integer"),
+        ({"preset": ["tiny"]}, "preset must be a string"),
+        ({"dtype": "int7"}, "dtype must be one of"),
+        ({"model": 1}, "its model must be an object"),
+        ({"fingerprints": [1]}, "its fingerprints must be"),
+        ({"fingerprints": {"train": [{"sha256": "a"}]}}, "its fingerprints must be"),
+        (b"\xff\xfe", "utf-8"),
+        (b'{"data": ', "Expecting value"),
+    ],
+)
+def test_a_damaged_configuration_is_refused_by_name(tmp_path, damage, message):
+    values = json.loads((CASED / "config.json").read_text())
+    text = damage if isinstance(damage, bytes) else json.dumps(values | damage).encode()
+    (tmp_path / "config.json").write_bytes(text)
+    with pytest.raises(InputError, match=rf"config\.json cannot be read: .*{message}"):
+        _ = RunFolder(tmp_path).config
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"a,b\n1,2\n",
+        b"step,seconds\nx,1\n",
+        b"step,seconds\n1,x\n",
+        b"step,seconds\n1,2,3\n",
+        b"\xff",
+    ],
+)
+def test_a_damaged_log_is_refused_by_name(tmp_path, damage):
+    (tmp_path / "log.csv").write_bytes(damage)
+    with pytest.raises(InputError, match=r"log\.csv cannot be read: "):
+        RunFolder(tmp_path).read_log()
+    (tmp_path / "log.csv").write_bytes(b"step,seconds,loss\n1,2.0,\n2,x,3\n")
+    with pytest.raises(InputError, match=r"log\.csv:3 cannot be read: .*'x'"):
+        RunFolder(tmp_path).read_log()
 
 
 DIES_WITH_THE_LOCK = """

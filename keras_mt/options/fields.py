@@ -78,6 +78,8 @@ def validate(field: dataclasses.Field, value: Any) -> Any:
         value = _as_number(name, value)
     elif field_type(field) is bool and not isinstance(value, bool):
         raise InputError(f"{name} must be True or False. Received: {name}={value!r}")
+    elif field.type in (str, str | None) and not isinstance(value, str):
+        raise InputError(f"{name} must be a string. Received: {name}={value!r}")
     bounds = [
         (f"at least {checks['minimum']}", checks["minimum"], operator.ge),
         (f"above {checks['above']}", checks["above"], operator.gt),

@@ -38,7 +38,7 @@ class Base(NamedTuple):
 
     def check_unchanged(self, begun: RunConfig) -> None:
         """Refuses other weights under adapters than those that they were trained on."""
-        if begun.fingerprints["init"] != digest(self.model):
+        if (begun.fingerprints or {}).get("init") != digest(self.model):
             raise InputError(
                 f"The weights of {self.folder} have changed since the run began, and the run's "
                 "checkpoints hold only what is added to them: put them back, or give another "
@@ -95,7 +95,7 @@ def model_builder(
         return lambda tokenizer: _copy(base, config)
     if begun is not None and begun.model is not None:
         architecture = _architecture_of(begun, options)
-        return lambda tokenizer: built(architecture.from_config(begun.model))
+        return lambda tokenizer: _model_of(begun, architecture)
     architecture = find_architecture(options.architecture or "transformer")
     if options.model or not _is_built_in(config.options["architecture"]):
         try:
@@ -127,6 +127,13 @@ def _architecture_of(begun, options):
             "--architecture (`architecture=` in Python)."
         )
     return find_architecture(options.architecture or name)
+
+
+def _model_of(begun, architecture):
+    try:
+        return built(architecture.from_config(begun.model))
+    except (TypeError, ValueError, KeyError) as error:
+        raise InputError(f"config.json's model cannot be made: {error!r}") from error
 
 
 def _arguments(architecture, config, ids: Mapping[str, int]):

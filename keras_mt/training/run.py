@@ -186,7 +186,7 @@ def _train(strategy, folder, corpora, source, target, options, report):
     checkpoints.save()
     if chief:
         _write_model(folder, model, checkpoints, adapters, options, report)
-        if any(row["loss"] or row["val_loss"] for row in folder.read_log()):
+        if any(row.get("loss") or row.get("val_loss") for row in folder.read_log()):
             plot_run(folder.log_file, folder.picture)
         report(f"finished at step {checkpoints.step}: {folder}")
 
