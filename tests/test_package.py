@@ -1,6 +1,7 @@
 import ast
 import doctest
 import inspect
+import pkgutil
 import re
 import subprocess
 import sys
@@ -118,6 +119,32 @@ def test_every_public_name_has_an_entry_with_an_example():
                 assert re.search(rf"^>>> .*\b{each}\b", page, re.MULTILINE), f"{name}.{each}"
 
 
+def test_a_name_has_one_home():
+    """It may stand at the top of the package too."""
+    homes = {}
+    for name, room in rooms().items():
+        for each in room.__all__:
+            thing = getattr(room, each)
+            if hasattr(thing, "__qualname__"):
+                homes.setdefault(thing, []).append(f"{name}.{each}")
+    assert len(homes) > 50 and not [names for names in homes.values() if len(names) > 1]
+
+
+@pytest.mark.parametrize(
+    ("former", "present"),
+    [
+        ("keras_mt.data.Tokenizer", "keras_mt.text.Tokenizer"),
+        ("keras_mt.decoding.MAX_LENGTH_PENALTY", "keras_mt.options.MAX_LENGTH_PENALTY"),
+        ("keras_mt.serving.find_saved_model", "keras_mt.files.find_saved_model"),
+        ("keras_mt.translation.Shortlist", "keras_mt.alignment.Shortlist"),
+    ],
+)
+def test_former_names_warn(former, present):
+    with pytest.warns(DeprecationWarning, match=f"{former} is now {present}") as warned:
+        assert pkgutil.resolve_name(former) is pkgutil.resolve_name(present)
+    assert len(warned) == 1
+
+
 def examples_of(path):
     """The number of docstrings that have examples."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
@@ -127,7 +154,6 @@ def examples_of(path):
 
 def test_docstring_examples_run(tmp_path, monkeypatch):
     import importlib
-    import pkgutil
 
     import keras
     import numpy as np

@@ -6,7 +6,7 @@ from conftest import ROOT
 
 # From below to above; rooms of one row do not import each other.
 ROWS = [
-    ("version", "errors"),
+    ("version", "deprecation", "errors"),
     ("augmentation", "extras", "files", "options"),
     ("layers",),
     ("losses", "schedules"),

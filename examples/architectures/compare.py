@@ -33,11 +33,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 import keras_mt
-from keras_mt import Tokenizer, Translator
+from keras_mt import ExportedTranslator, Tokenizer, Translator
 from keras_mt.data import Batches, load_corpus
 from keras_mt.files import atomic_write
 from keras_mt.run_folder import RunFolder
-from keras_mt.serving import ExportedTranslator
 from keras_mt.training import train
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))

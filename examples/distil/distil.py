@@ -43,12 +43,11 @@ import tensorflow as tf
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from keras_mt import Translator, __version__
+from keras_mt import ExportedTranslator, Translator, __version__
 from keras_mt.convert import to_ctranslate2
 from keras_mt.data import has_split, load_corpus
 from keras_mt.files import atomic_write
 from keras_mt.run_folder import RunFolder
-from keras_mt.serving import ExportedTranslator
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 

@@ -13,9 +13,9 @@ import json
 
 import sacrebleu
 
+from keras_mt import ExportedTranslator
 from keras_mt.data import load_corpus
 from keras_mt.run_folder import RunFolder
-from keras_mt.serving import ExportedTranslator
 from keras_mt.translation import Translator
 
 

@@ -9,7 +9,8 @@ from keras_mt.files import find_saved_model, is_run
 
 def load_run(path, ensemble=(), architecture=(), dtype="float32", shortlist=None, **search):
     """A translator from a run folder, with the command's options."""
-    from keras_mt.translation import Shortlist, Translator
+    from keras_mt.alignment import Shortlist
+    from keras_mt.translation import Translator
 
     if shortlist:
         search["shortlist"] = Shortlist.load(shortlist)

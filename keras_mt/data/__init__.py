@@ -3,14 +3,15 @@
 from keras_mt.data import phrasebook
 from keras_mt.data.batching import Batches, CorpusCounts
 from keras_mt.data.corpus import CorpusError, has_split, load_corpus
-from keras_mt.text import Tokenizer
+from keras_mt.deprecation import moved
 
 __all__ = [
     "Batches",
     "CorpusCounts",
     "CorpusError",
-    "Tokenizer",
     "has_split",
     "load_corpus",
     "phrasebook",
 ]
+
+__getattr__ = moved(__name__, {"Tokenizer": "keras_mt.text.Tokenizer"})

@@ -2,10 +2,10 @@
 
 from keras_mt.decoding.beam_search import Hypotheses, beam_search
 from keras_mt.decoding.rules import NO_HYPOTHESIS, Forced, Rule, Step
-from keras_mt.options import MAX_LENGTH_PENALTY, SearchOptions
+from keras_mt.deprecation import moved
+from keras_mt.options import SearchOptions
 
 __all__ = [
-    "MAX_LENGTH_PENALTY",
     "NO_HYPOTHESIS",
     "Forced",
     "Hypotheses",
@@ -14,3 +14,5 @@ __all__ = [
     "Step",
     "beam_search",
 ]
+
+__getattr__ = moved(__name__, {"MAX_LENGTH_PENALTY": "keras_mt.options.MAX_LENGTH_PENALTY"})

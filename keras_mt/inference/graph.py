@@ -6,11 +6,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_mt.decoding import (
-    MAX_LENGTH_PENALTY,
-    NO_HYPOTHESIS,
-    SearchOptions,
-)
+from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions
 from keras_mt.inference.confidence import (
     CONFIDENCE_PARTS,
     confidence_of,
@@ -20,7 +16,7 @@ from keras_mt.inference.confidence import (
 from keras_mt.inference.predictors import Predictor
 from keras_mt.inference.scores import token_attention, token_log_probs
 from keras_mt.inference.search import Rows, Searcher, in_batches, padded
-from keras_mt.options import MAX_LINE_BYTES
+from keras_mt.options import MAX_LENGTH_PENALTY, MAX_LINE_BYTES
 from keras_mt.text import BaseTokenizer
 from keras_mt.text.sentences import cut, split_text
 

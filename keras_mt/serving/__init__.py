@@ -1,5 +1,8 @@
 """SavedModels for TensorFlow Serving, and a translator that runs them in Python."""
 
-from keras_mt.serving.saved_model import ExportedTranslator, find_saved_model
+from keras_mt.deprecation import moved
+from keras_mt.serving.saved_model import ExportedTranslator
 
-__all__ = ["ExportedTranslator", "find_saved_model"]
+__all__ = ["ExportedTranslator"]
+
+__getattr__ = moved(__name__, {"find_saved_model": "keras_mt.files.find_saved_model"})

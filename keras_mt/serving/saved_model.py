@@ -27,7 +27,7 @@ from keras_mt.translation.base import (
     run_in_batches,
 )
 
-__all__ = ["ExportedTranslator", "find_saved_model"]
+__all__ = ["ExportedTranslator"]
 
 
 class ExportedTranslator(BaseTranslator):

@@ -7,11 +7,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_mt.data import Batches, Tokenizer, has_split, load_corpus
+from keras_mt.data import Batches, has_split, load_corpus
 from keras_mt.errors import InputError
 from keras_mt.options import TrainingOptions
 from keras_mt.run_folder import RunConfig, RunFolder
-from keras_mt.text import BaseTokenizer
+from keras_mt.text import BaseTokenizer, Tokenizer
 from keras_mt.training.architecture import Base
 
 

@@ -3,14 +3,17 @@
 import importlib
 from typing import Any
 
+from keras_mt.deprecation import moved
 from keras_mt.translation.base import AssessedHypothesis, Hypothesis
 
 # These import Keras, which running an export does not need.
-_LAZY = {"Score": "translator", "Shortlist": "translator", "Translator": "translator"}
-__all__ = ["AssessedHypothesis", "Hypothesis", "Score", "Shortlist", "Translator"]
+_LAZY = {"Score": "translator", "Translator": "translator"}
+__all__ = ["AssessedHypothesis", "Hypothesis", "Score", "Translator"]
+
+_moved = moved(__name__, {"Shortlist": "keras_mt.alignment.Shortlist"})
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
-        raise AttributeError(f"module 'keras_mt.translation' has no attribute {name!r}")
+        return _moved(name)
     return getattr(importlib.import_module(f"keras_mt.translation.{_LAZY[name]}"), name)

@@ -310,7 +310,8 @@ def test_a_corpus_without_a_usable_pair_is_refused(tokenizer):
 
 ENDS_IN_A_BATCH = """
 import tensorflow as tf
-from keras_mt.data import Batches, Tokenizer
+from keras_mt import Tokenizer
+from keras_mt.data import Batches
 tokenizer = Tokenizer.train(["the red book"] * 20, vocab_size=300)
 pairs = tf.data.Dataset.from_tensors(("the red book", "the book")).repeat(4000)
 data = Batches(pairs, tokenizer, tokens_per_batch=2000, max_length=16, subword_sampling=1)

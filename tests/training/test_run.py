@@ -16,10 +16,10 @@ import tensorflow as tf
 from click.testing import CliRunner
 from tensorflow.core.util import event_pb2
 
-from keras_mt import Translator
+from keras_mt import Tokenizer, Translator
 from keras_mt.cli import main
 from keras_mt.convert import import_huggingface
-from keras_mt.data import Batches, Tokenizer, load_corpus, phrasebook
+from keras_mt.data import Batches, load_corpus, phrasebook
 from keras_mt.run_folder import LOG_COLUMNS, RunFolder
 from keras_mt.training import average_run, compile_for_translation, train
 from keras_mt.training.callbacks import KeepBest, TranslationScores
