@@ -2,35 +2,17 @@
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions
-from keras_mt.inference.confidence import (
-    CONFIDENCE_PARTS,
-    confidence_of,
-    confidence_parts,
-    joined_confidence_parts,
-)
+from keras_mt.decoding import SearchOptions
+from keras_mt.inference.confidence import CONFIDENCE_PARTS, confidence_of, confidence_parts
 from keras_mt.inference.predictors import Predictor
-from keras_mt.inference.scores import token_attention, token_log_probs
+from keras_mt.inference.scores import attention_of_texts, token_attention, token_log_probs
 from keras_mt.inference.search import Rows, Searcher, in_batches, padded
+from keras_mt.inference.segments import Segmenter, joined
 from keras_mt.options import MAX_LENGTH_PENALTY, MAX_LINE_BYTES
 from keras_mt.text import BaseTokenizer
-from keras_mt.text.sentences import cut, split_text
-
-# What passes through untranslated: a line without a letter or digit.
-_NO_WORD = r"[^\pL\pN]*"
-
-
-class _Segments(NamedTuple):
-    """The segments that texts are cut into for translation, in the order of the texts."""
-
-    pieces: tf.RaggedTensor  # [segments, (tokens)]
-    row: tf.Tensor  # [segments]: the index of the text that each belongs to
-    glue: tf.Tensor  # [segments]: the string before it, which is not translated
-    ends: tf.Tensor  # [texts]: the white space after a text's last segment
 
 
 class TranslationGraph:
@@ -40,7 +22,7 @@ class TranslationGraph:
         predictor: The `Predictor`.
         tokenizer: Its `BaseTokenizer`.
         options: `SearchOptions`.
-        max_length: The most tokens to generate, or None.
+        max_length: The maximum number of tokens to generate, or None.
         split_sentences: Whether to translate each sentence of a line by itself.
         languages: The default codes of the source's and the target's language.
         pair: The codes of the only languages that it may translate between; None for all.
@@ -53,8 +35,7 @@ class TranslationGraph:
 
     Attributes:
         limit: The model's maximum length, in tokens, special ones included.
-        source_limit: The most pieces of a source, without special tokens.
-        target_limit: The most pieces of a target, without special tokens.
+        source_limit, target_limit: The maximum number of pieces of a source and of a target.
     """
 
     def __init__(
@@ -72,23 +53,15 @@ class TranslationGraph:
         self._searcher = Searcher(predictor, tokenizer, options, max_length)
         self.tokenizer = tokenizer
         self.options = options
-        self.split_sentences = split_sentences
         self.max_line_bytes = max_line_bytes
         self.limit = predictor.max_length
+        self.segmenter = Segmenter(tokenizer, self.limit, split_sentences)
+        self.source_limit = self.segmenter.source_limit
+        self.target_limit = self.segmenter.target_limit
+        self._forced = self.segmenter.forced
         # The codes that a row may have on each side.
         self._codes = [list(tokenizer.languages)] * 2 if pair is None else [[c] for c in pair]
         self._defaults = [code or "" for code in languages]
-        nothing = tokenizer.pieces(tf.constant([""]))
-        some = [tf.constant([code]) for code in tokenizer.languages[:1]] * 2
-        added = [
-            int(ids.row_lengths()[0])
-            for ids in (
-                tokenizer.source_ids(nothing, *some),
-                tokenizer.target_ids(nothing, *some[1:]),
-            )
-        ]
-        self.source_limit, self.target_limit = (self.limit - more for more in added)
-        self._forced = added[1] - 1  # All but the end.
 
     @functools.cached_property
     def aligns(self) -> bool:
@@ -132,24 +105,25 @@ class TranslationGraph:
             valid = self._are_valid(**row_options)
             refused |= ~valid
             row_options = {n: tf.where(valid, x, tf.ones_like(x)) for n, x in row_options.items()}
-        begun = False if prefix is None else tf.strings.length(tf.strings.strip(prefix)) > 0
-        segments = self._segments(text, begun)
-        columns = {"languages": _of_rows(languages, segments.row)}
+        has_prefix = False if prefix is None else tf.strings.length(tf.strings.strip(prefix)) > 0
+        segments = self.segmenter.segments(text, has_prefix)
+        columns = {"languages": languages}
         if row_options is not None:
-            columns["row_options"] = {n: tf.gather(x, segments.row) for n, x in row_options.items()}
+            columns["row_options"] = row_options
+        columns = _of_rows(columns, segments.row)
         if prefix is not None:
-            columns["prefix"], not_possible = self._prefixes(prefix, segments, tf.shape(text)[0])
-            refused |= not_possible
+            columns["prefix"], impossible = self.segmenter.prefixes(prefix, segments)
+            refused |= impossible
         columns["refused"] = tf.gather(refused, segments.row)
-        found = self._translate_segments(segments.pieces, columns, token_scores, confidence)
+        outputs = self._translate_segments(segments.pieces, columns, token_scores, confidence)
         penalty = float(self.options.length_penalty)
         if row_options is not None:
             penalty = row_options["length_penalty"][:, None]
-        found = _joined(found, segments, tf.shape(text)[0], penalty)
+        outputs = joined(outputs, segments, penalty)
         if confidence:
-            parts = {name: found.pop(name) for name in CONFIDENCE_PARTS}
-            found |= confidence_of(parts, found["scores"], self.tokenizer)
-        return {**found, "refused": refused}
+            parts = {name: outputs.pop(name) for name in CONFIDENCE_PARTS}
+            outputs |= confidence_of(parts, outputs["scores"], self.tokenizer)
+        return {**outputs, "refused": refused}
 
     def _are_valid(self, beam_size, n_best, length_penalty, max_length):
         """Which rows have options that the graph can search with, boolean `[batch]`."""
@@ -161,18 +135,6 @@ class TranslationGraph:
         ]
         valid = [(low <= option) & (option <= high) for option, low, high in limits]
         return tf.reduce_all(tf.stack(valid), axis=0)
-
-    def _prefixes(self, prefix, segments, batch):
-        """The prefix of each segment, `Rows`; and the texts that cannot have theirs, `[batch]`."""
-        parts = split_text(prefix, self.split_sentences)[0].row_lengths()
-        count = tf.math.unsorted_segment_sum(tf.ones_like(segments.row), segments.row, batch)
-        pieces = self.tokenizer.target_pieces(prefix)
-        refused = ((parts > 1) & (count > 1)) | (pieces.row_lengths() > self.target_limit)
-        # Only the first segment of a text gets its prefix.
-        longest = tf.where(_is_first(segments.row), self.target_limit, 0)
-        pieces = tf.gather(pieces, segments.row)
-        lengths = tf.minimum(tf.cast(pieces.row_lengths(), tf.int32), longest)
-        return Rows(pieces.to_tensor(), lengths), refused
 
     def score(
         self, text: tf.Tensor, target: tf.Tensor, languages: tuple[tf.Tensor, ...] = ()
@@ -187,7 +149,9 @@ class TranslationGraph:
             limit or a missing or unknown language. A refused row has no tokens.
         """
         text, languages, refused = self._admitted(text, languages)
-        source, target, row, refused = self._given(text, target, refused)
+        source, target, row, too_long = self.segmenter.pairs(text, target)
+        source, target, row = _select(~tf.gather(refused, row), source, target, row)
+        refused |= too_long
         languages = _of_rows(languages, row)
         batch = tf.shape(text)[0]
         tokens = self.tokenizer.target_ids(target, *languages[1:])
@@ -228,25 +192,20 @@ class TranslationGraph:
         text, languages, refused = self._admitted(text, languages)
         to_translate = (tf.strings.length(target) == 0) & ~refused
         target = tf.strings.unicode_transcode(target, "UTF-8", "UTF-8", errors="replace")
-        segments = self._segments(text)
         # Rows whose target is given need no translation.
-        segments = _where(segments, tf.gather(to_translate, segments.row))
+        segments = self.segmenter.segments(text).of_texts(to_translate)
         columns = {
             "refused": tf.zeros_like(segments.row, tf.bool),
             "languages": _of_rows(languages, segments.row),
         }
-        found = self._translate_segments(segments.pieces, columns)
-        joined = _joined(found, segments, batch, float(self.options.length_penalty))
-        place = tf.gather(joined["place"][:, :1], segments.row)
-        written = tf.gather(found["translations"], place, batch_dims=1)[:, 0]
+        outputs = self._translate_segments(segments.pieces, columns)
+        whole = joined(outputs, segments, float(self.options.length_penalty))
+        place = tf.gather(whole["place"][:, :1], segments.row)
+        written = tf.gather(outputs["translations"], place, batch_dims=1)[:, 0]
         translated = tokenizer.target_pieces(written)
-        source, given, row, refused = self._given(text, target, refused)
-        refused &= ~to_translate
-        kept = tf.gather(~to_translate, row)
-        source, given, row = (
-            tf.ragged.boolean_mask(x, kept) if isinstance(x, tf.RaggedTensor) else x[kept]
-            for x in (source, given, row)
-        )
+        source, given, row, too_long = self.segmenter.pairs(text, target)
+        source, given, row = _select(~tf.gather(refused | to_translate, row), source, given, row)
+        refused |= too_long & ~to_translate
         row = tf.concat([segments.row, row], axis=0)
         order = tf.argsort(row, stable=True)
         row = tf.gather(row, order)
@@ -261,9 +220,9 @@ class TranslationGraph:
         ids = ids[:, self._forced :]
         outputs = {
             "translations": tf.where(
-                refused, "", tf.where(to_translate, joined["translations"][:, 0], target)
+                refused, "", tf.where(to_translate, whole["translations"][:, 0], target)
             ),
-            "attention": _block_diagonal(attention, ids, source, row, batch),
+            "attention": attention_of_texts(attention, ids, source, row, batch),
             "refused": refused,
         }
         for side, tokens, id_to_string in (
@@ -301,80 +260,6 @@ class TranslationGraph:
                 for codes, given in zip(self._codes, filled, strict=True)
             )
         return tf.where(refused, "", text), languages, refused
-
-    def _segments(self, text, begun=False):
-        """The segments of string `[batch]`: lines, cut into sentences if asked for or too long.
-
-        A line without a letter or digit goes into the glue, and leaves an empty segment; but not
-        the first of a text whose translation begins with a prefix, which has no glue.
-        """
-        lines, line_glue, ends = split_text(text, sentences=False)
-        row = tf.cast(lines.value_rowids(), tf.int32)
-        lines, line_glue = lines.flat_values, line_glue.flat_values
-        begun = _is_first(row) & tf.gather(tf.broadcast_to(begun, tf.shape(text)), row)
-        passed = tf.strings.regex_full_match(lines, _NO_WORD) & ~begun
-        line_glue = tf.where(begun, "", line_glue) + tf.where(passed, lines, "")
-        lines = tf.where(passed, "", lines)
-        where = True
-        if not self.split_sentences:
-            where = self.tokenizer.pieces(lines).row_lengths() > self.source_limit
-        sentences, glue, _ = split_text(lines, where)
-        line = tf.cast(sentences.value_rowids(), tf.int32)
-        glue = tf.where(_is_first(line), tf.gather(line_glue, line), glue.flat_values)
-        marks, marked = self._marks(lines, row)
-        pieces, sentence = cut(
-            self.tokenizer.pieces(sentences.flat_values),
-            tf.constant(self.tokenizer.begins_word),
-            self.source_limit - (marks is not None),
-        )
-        glue = tf.where(_is_first(sentence), tf.gather(glue, sentence), " ")
-        line = tf.gather(line, sentence)
-        if marks is not None:  # The first segment of a line may already have its mark.
-            missing = ~(_is_first(line) & tf.gather(marked, line)) & ~tf.gather(passed, line)
-            pieces = tf.concat([_kept(tf.gather(marks, line), missing), pieces], axis=1)
-        return _Segments(pieces, tf.gather(row, line), glue, ends)
-
-    def _marks(self, lines, row):
-        """The mark of each line, ragged: its own, else its text's; and which have their own.
-
-        That of a text is its first line's.
-        """
-        own = self.tokenizer.marks(lines)
-        if own is None:
-            return None, None
-        marked = own.row_lengths() > 0
-        first = tf.gather(tf.where(_is_first(row))[:, 0], row)
-        return tf.concat([own, _kept(tf.gather(own, first), ~marked)], axis=1), marked
-
-    def _given(self, text, target, refused):
-        """Pieces of both sides of given pairs, line by line if both sides have as many lines.
-
-        Returns:
-            Ragged pieces of the source and of the target, `[pairs, (tokens)]`; the row that each
-            pair belongs to; and which rows are refused: those that were before, and those with a
-            side over the limit. These have no pairs.
-        """
-        lines = [split_text(side, sentences=False)[0] for side in (text, target)]
-        apart = lines[0].row_lengths() == lines[1].row_lengths()
-        lines = [
-            split_text(
-                tf.where(apart, side, tf.strings.regex_replace(side, r"\n", " ")), sentences=False
-            )[0]
-            for side in (text, target)
-        ]
-        row = tf.cast(lines[0].value_rowids(), tf.int32)
-        source = self.tokenizer.pieces(lines[0].flat_values)
-        marks, marked = self._marks(lines[0].flat_values, row)
-        if marks is not None:
-            source = tf.concat([_kept(marks, ~marked), source], axis=1)
-        target = self.tokenizer.target_pieces(lines[1].flat_values)
-        long = source.row_lengths() > self.source_limit
-        long |= target.row_lengths() > self.target_limit
-        long = tf.math.unsorted_segment_max(tf.cast(long, tf.int32), row, tf.shape(text)[0])
-        refused |= long > 0
-        kept = ~tf.gather(refused, row)
-        source, target = (tf.ragged.boolean_mask(side, kept) for side in (source, target))
-        return source, target, row[kept], refused
 
     def _translate_segments(self, pieces, columns, token_scores=False, confidence=False):
         """Translates pieces, ragged `[segments, (tokens)]`.
@@ -443,120 +328,14 @@ class TranslationGraph:
         return padded(ids, self.tokenizer.padding_id)
 
 
-def _of_rows(languages, row):
-    """The languages of each segment: those of its text."""
-    return tuple(tf.gather(codes, row) for codes in languages)
+def _of_rows(columns, row):
+    """What belongs to the texts, for each of their segments."""
+    return tf.nest.map_structure(lambda x: tf.gather(x, row), columns)
 
 
-def _kept(ragged, kept):
-    """Ragged rows, of which those that are not kept are empty."""
-    kept = tf.repeat(kept, ragged.row_lengths())
-    return tf.ragged.boolean_mask(ragged, ragged.with_values(kept))
-
-
-def _where(segments, kept):
-    return _Segments(
-        tf.ragged.boolean_mask(segments.pieces, kept),
-        segments.row[kept],
-        segments.glue[kept],
-        segments.ends,
-    )
-
-
-def _block_diagonal(attention, target, source, row, batch):
-    """The attention of texts `[batch, target_tokens, source_tokens]`, from that of their segments.
-
-    Args:
-        attention: Float `[segments, target_length, source_length]`.
-        target, source: Ragged ids `[segments, (tokens)]`.
-        row: int32 `[segments]`: the text that each belongs to, in ascending order.
-        batch: Number of texts.
-    """
-    lengths = [tf.cast(side.row_lengths(), tf.int32) for side in (target, source)]
-    totals = [tf.math.unsorted_segment_sum(length, row, batch) for length in lengths]
-    starts = [  # Where each segment starts in its text.
-        tf.cumsum(length, exclusive=True) - tf.gather(tf.cumsum(total, exclusive=True), row)
-        for length, total in zip(lengths, totals, strict=True)
+def _select(wanted, *columns):
+    """The wanted rows of tensors and ragged tensors."""
+    return [
+        tf.ragged.boolean_mask(x, wanted) if isinstance(x, tf.RaggedTensor) else x[wanted]
+        for x in columns
     ]
-    shape = tf.shape(attention)
-    real = (
-        tf.sequence_mask(lengths[0], shape[1])[:, :, None]
-        & tf.sequence_mask(lengths[1], shape[2])[:, None, :]
-    )
-    segment, *places = tf.unstack(tf.cast(tf.where(real), tf.int32), axis=1)
-    indices = [tf.gather(start, segment) + x for start, x in zip(starts, places, strict=True)]
-    longest = [tf.reduce_max(tf.concat([total, [0]], axis=0)) for total in totals]
-    return tf.scatter_nd(
-        tf.stack([tf.gather(row, segment), *indices], axis=1),
-        tf.boolean_mask(attention, real),
-        (batch, *longest),
-    )
-
-
-def _joined(found, segments, batch, length_penalty):
-    """Joins the translations of segments into those of texts: all first ones, all second ones, ...
-
-    Args:
-        found: Dict of tensors `[segments, n_best, ...]`.
-        segments: `_Segments`.
-        batch: Number of texts.
-        length_penalty: A number, or float32 `[batch, 1]`.
-
-    Returns:
-        A dict of `translations`, `scores`, whatever else was found, and `place`, int32
-        `[batch, n_best]`: the rank of the segments' translations that each is joined from.
-    """
-    n_best, row = found["scores"].shape[1], segments.row
-    places = tf.range(n_best)[None]
-    counts = tf.math.count_nonzero(found["scores"] > NO_HYPOTHESIS, axis=1, dtype=tf.int32)
-    # A segment with fewer hypotheses than others of its text repeats its last one.
-    place = tf.minimum(places, tf.maximum(counts - 1, 0)[:, None])
-    found = {name: tf.gather(tensor, place, batch_dims=1) for name, tensor in found.items()}
-    there = tf.math.unsorted_segment_max(counts, row, batch)
-    # If a segment has none, its text has none.
-    there = tf.where(tf.math.unsorted_segment_min(counts, row, batch) > 0, there, 0)
-    there = places < there[:, None]
-    glued = segments.glue[:, None] + found["translations"]
-    translations = tf.strings.unsorted_segment_join(glued, row, batch) + segments.ends[:, None]
-
-    def summed(tensor):
-        return tf.math.unsorted_segment_sum(tensor, row, batch)
-
-    lengths = tf.cast(found["lengths"], tf.float32)
-    own_penalty = (
-        length_penalty if isinstance(length_penalty, float) else tf.gather(length_penalty, row)
-    )
-    log_probs = summed(found["scores"] * lengths**own_penalty)
-    scores = log_probs / tf.maximum(summed(lengths), 1.0) ** length_penalty
-    outputs = {
-        "translations": tf.where(there, translations, ""),
-        "scores": tf.where(there, scores, NO_HYPOTHESIS),
-        "place": tf.tile(places, (batch, 1)),
-    }
-    if "tokens" in found:
-        outputs["lengths"] = summed(found["lengths"])
-        for name in ("tokens", "log_probs"):
-            outputs[name] = _concatenated(found[name], found["lengths"], row, batch)
-    if CONFIDENCE_PARTS.keys() <= found.keys():
-        outputs |= joined_confidence_parts(found, row, batch)
-    # Second-best translations may sum to the better score, since long segments weigh more.
-    order = tf.argsort(outputs["scores"], direction="DESCENDING", stable=True)
-    return {name: tf.gather(tensor, order, batch_dims=1) for name, tensor in outputs.items()}
-
-
-def _concatenated(values, lengths, row, batch):
-    """Values `[segments, n_best, length]`, concatenated for each text and padded with zeros."""
-    n_best = values.shape[1]
-    real = tf.sequence_mask(lengths, tf.shape(values)[2])  # [segments, n_best, length]
-    by_place = tf.transpose(real, (1, 0, 2))
-    place, segment, _ = tf.unstack(tf.where(by_place), axis=1)
-    rows = place * tf.cast(batch, tf.int64) + tf.gather(tf.cast(row, tf.int64), segment)
-    flat = tf.boolean_mask(tf.transpose(values, (1, 0, 2)), by_place)
-    rows = tf.RaggedTensor.from_value_rowids(flat, rows, n_best * tf.cast(batch, tf.int64))
-    rows = rows.to_tensor()
-    return tf.transpose(tf.reshape(rows, (n_best, batch, tf.shape(rows)[1])), (1, 0, 2))
-
-
-def _is_first(numbers):
-    # [n]: whether each of the sorted numbers differs from the one before
-    return tf.not_equal(numbers, tf.concat([[-1], numbers[:-1]], 0))

@@ -43,3 +43,39 @@ def _shifted(target, bos_id):
     # [rows, length]: the start, then all tokens but the last.
     start = tf.fill((tf.shape(target)[0], 1), bos_id)
     return tf.concat([start, target], axis=1)[:, :-1]
+
+
+def attention_of_texts(
+    attention: tf.Tensor,
+    target: tf.RaggedTensor,
+    source: tf.RaggedTensor,
+    row: tf.Tensor,
+    batch: tf.Tensor,
+) -> tf.Tensor:
+    """The attention of texts `[batch, target_tokens, source_tokens]`, from that of their segments.
+
+    Args:
+        attention: Float `[segments, target_length, source_length]`.
+        target, source: Ragged ids `[segments, (tokens)]`.
+        row: int32 `[segments]`: the text that each belongs to, in ascending order.
+        batch: Number of texts.
+    """
+    lengths = [tf.cast(side.row_lengths(), tf.int32) for side in (target, source)]
+    totals = [tf.math.unsorted_segment_sum(length, row, batch) for length in lengths]
+    starts = [  # Where each segment starts in its text.
+        tf.cumsum(length, exclusive=True) - tf.gather(tf.cumsum(total, exclusive=True), row)
+        for length, total in zip(lengths, totals, strict=True)
+    ]
+    shape = tf.shape(attention)
+    real = (
+        tf.sequence_mask(lengths[0], shape[1])[:, :, None]
+        & tf.sequence_mask(lengths[1], shape[2])[:, None, :]
+    )
+    segment, *places = tf.unstack(tf.cast(tf.where(real), tf.int32), axis=1)
+    indices = [tf.gather(start, segment) + x for start, x in zip(starts, places, strict=True)]
+    longest = [tf.reduce_max(tf.concat([total, [0]], axis=0)) for total in totals]
+    return tf.scatter_nd(
+        tf.stack([tf.gather(row, segment), *indices], axis=1),
+        tf.boolean_mask(attention, real),
+        (batch, *longest),
+    )

@@ -13,10 +13,31 @@ _END = -1  # Not the id of any token.
 _ABBREVIATION = r"Mrs?|Ms|Mme|Drs?|Profs?|Sra?|St|Hr|Fr|Nr|No|vs|\pN{1,2}|(?:\pL\.)*\pL"
 
 
-def split_text(
-    text: tf.Tensor, sentences: bool | tf.Tensor = True
-) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
-    """Cuts texts at line ends and after sentences.
+def split_lines(text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
+    """Cuts texts at line ends.
+
+    Args:
+        text: String `[batch]`, UTF-8.
+
+    Returns:
+        Two ragged string tensors `[batch, (lines)]`, the lines without the white space around them
+        and the glue before each, and string `[batch]`, what follows a text's last line. Glue and
+        end are white space: that of the text. Other control characters and bytes that are not UTF-8
+        become spaces. A blank text has one empty line.
+    """
+    text = without_control_characters(text)
+    end = tf.strings.regex_replace(text, rf"(?s)^.*?({_SPACE}*)$", r"\1")
+    text = _replaced(
+        text, (rf"(?s)^(.*?){_SPACE}*$", r"\1"), (rf"({_SPACE}*\n{_SPACE}*)", rf"{_CUT}\1")
+    )
+    lines, glue = _unglued(tf.strings.split(text, _CUT))
+    return tf.ragged.map_flat_values(_replaced, lines, (r"[\t\r]", " ")), glue, end
+
+
+def split_sentences(
+    lines: tf.Tensor, where: bool | tf.Tensor = True
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """Cuts lines after sentences.
 
     A sentence ends at `.`, `!`, `?` or `…` if white space follows, and then an upper-case letter or
     a letter of a script without case; but not at the period of single letters, a number of up to
@@ -24,33 +45,27 @@ def split_text(
     or `？`, unless a closing quotation mark or bracket follows.
 
     Args:
-        text: String `[batch]`, UTF-8.
-        sentences: Boolean `[batch]`, or one for all: the texts to cut after sentences too.
+        lines: String `[lines]`, as `split_lines` gives them.
+        where: Boolean `[lines]`, or one for all: the lines to cut.
 
     Returns:
-        Two ragged string tensors `[batch, (segments)]`, the segments and the glue before each, and
-        string `[batch]`, what follows a text's last segment. Glue and end are white space: that of
-        the text, or a space between two sentences of a line. Other control characters and bytes
-        that are not UTF-8 become spaces. A blank text has one empty segment.
+        Two ragged string tensors `[lines, (sentences)]`: the sentences, and the glue before each, a
+        space but for a line's first.
     """
-    text = without_control_characters(text)
-    end = tf.strings.regex_replace(text, rf"(?s)^.*?({_SPACE}*)$", r"\1")
-    text = _replaced(
-        text, (rf"(?s)^(.*?){_SPACE}*$", r"\1"), (rf"({_SPACE}*\n{_SPACE}*)", rf"{_CUT}\1")
-    )
     marked = _replaced(
-        text,
+        lines,
         (rf"(^|[^\pL\pN])({_ABBREVIATION})\.", rf"\1\2{_POINT}"),
         (rf"([.!?…][{_CLOSERS}]*){_SPACE}+({_OPENING})", rf"\1{_CUT} \2"),
         (rf"([。！？]){_SPACE}*([^。！？\s\p{{Z}}{_CLOSERS}{_CUT}])", rf"\1{_CUT} \2"),
         (_POINT, "."),
     )
-    segments = tf.strings.split(tf.where(sentences, marked, text), _CUT)
+    return _unglued(tf.strings.split(tf.where(where, marked, lines), _CUT))
+
+
+def _unglued(segments):
+    """Segments without the white space that they begin with, and that white space."""
     glue = tf.ragged.map_flat_values(_replaced, segments, (rf"(?s)^({_SPACE}*).*", r"\1"))
-    segments = tf.ragged.map_flat_values(
-        _replaced, segments, (rf"^{_SPACE}+", ""), (r"[\t\r]", " ")
-    )
-    return segments, glue, end
+    return tf.ragged.map_flat_values(_replaced, segments, (rf"^{_SPACE}+", "")), glue
 
 
 def _replaced(text, *rewrites):

@@ -21,7 +21,6 @@ from keras_mt.options import MAX_LINE_BYTES
 from keras_mt.options.fields import as_integer
 from keras_mt.run_folder import RunFolder
 from keras_mt.text import BaseTokenizer
-from keras_mt.text.sentences import split_text
 from keras_mt.translation.base import (
     AssessedHypothesis,
     BaseTranslator,
@@ -282,8 +281,7 @@ class Translator(BaseTranslator):
             pieces = self.tokenizer.target_pieces(tf.constant([utf8("prefix", prefixes[i])]))
             if int(pieces.row_lengths()[0]) > limit:
                 return f"Prefix {i} has more than {limit} tokens, the model's limit: shorten it."
-            parts = int(split_text([prefixes[i]], self.split_sentences)[0].row_lengths()[0])
-            if parts > 1:
+            if int(self._graph.segmenter.parts(tf.constant([prefixes[i]]))[0]) > 1:
                 return (
                     f"Prefix {i} and its text have several lines or sentences, which are "
                     "translated one by one: give what the first begins with, and translate the "

@@ -12,8 +12,8 @@ import tensorflow as tf
 from keras_mt import Tokenizer, Transformer, Translator
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.inference import scores
-from keras_mt.inference.graph import _joined, _Segments
 from keras_mt.inference.predictors import Ensemble
+from keras_mt.inference.segments import Segments, joined
 from keras_mt.translation.base import run_in_batches
 
 START, END = Tokenizer.bos_id, Tokenizer.eos_id
@@ -215,8 +215,8 @@ def test_joined_texts_are_ranked_by_all_their_tokens():
         "scores": tf.constant([[-1.0, -1.1], [-0.5, -0.6]]),
         "lengths": tf.constant([[10, 2], [1, 1]]),
     }
-    segments = _Segments(None, tf.constant([0, 0]), tf.constant(["", " "]), tf.constant([""]))
-    outputs = _joined(found, segments, 1, 1.0)
+    segments = Segments(None, tf.constant([0, 0]), tf.constant(["", " "]), tf.constant([""]))
+    outputs = joined(found, segments, 1.0)
     assert outputs["translations"].numpy().tolist() == [[b"A2 B2", b"A1 B1"]]
     np.testing.assert_allclose(outputs["scores"], [[-2.8 / 3, -10.5 / 11]], atol=1e-5)
 
@@ -228,10 +228,10 @@ def test_a_text_has_no_translation_where_one_of_its_segments_has_none():
         "lengths": tf.constant([[10, 2], [0, 0], [1, 0]]),
     }
     for penalty in (0.0, 1.0):
-        segments = _Segments(
+        segments = Segments(
             None, tf.constant([0, 0, 1]), tf.constant(["", " ", ""]), tf.constant([""] * 2)
         )
-        outputs = _joined(found, segments, 2, penalty)
+        outputs = joined(found, segments, penalty)
         assert outputs["translations"].numpy().tolist() == [[b"", b""], [b"C1", b""]]
         assert outputs["scores"].numpy().tolist() == [
             [NO_HYPOTHESIS, NO_HYPOTHESIS],

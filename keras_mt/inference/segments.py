@@ -1,0 +1,253 @@
+"""Texts to rows of pieces that a model can read, and the translations of rows back to texts."""
+
+from typing import NamedTuple, Self
+
+import tensorflow as tf
+
+from keras_mt.decoding import NO_HYPOTHESIS
+from keras_mt.inference.confidence import CONFIDENCE_PARTS, joined_confidence_parts
+from keras_mt.inference.search import Rows
+from keras_mt.text import BaseTokenizer
+from keras_mt.text.sentences import cut, split_lines, split_sentences
+
+# What passes through untranslated: a line without a letter or digit.
+_NO_WORD = r"[^\pL\pN]*"
+
+
+class Segments(NamedTuple):
+    """The segments that texts are cut into for translation, in the order of the texts.
+
+    Attributes:
+        pieces: Ragged int32 `[segments, (tokens)]`.
+        row: int32 `[segments]`: the index of the text that each belongs to.
+        glue: String `[segments]`: what stands before it and is not translated.
+        ends: String `[texts]`: the white space after a text's last segment.
+
+    Example:
+
+    >>> pieces = tf.ragged.constant([[5, 6], [7]])
+    >>> Segments(pieces, tf.constant([0, 0]), tf.constant(["", " "]), tf.constant([""])).row.shape
+    TensorShape([2])
+    """
+
+    pieces: tf.RaggedTensor
+    row: tf.Tensor
+    glue: tf.Tensor
+    ends: tf.Tensor
+
+    def of_texts(self, wanted: tf.Tensor) -> Self:
+        """The segments of some texts, boolean `[texts]`."""
+        wanted = tf.gather(wanted, self.row)
+        pieces = tf.ragged.boolean_mask(self.pieces, wanted)
+        return self._replace(pieces=pieces, row=self.row[wanted], glue=self.glue[wanted])
+
+
+class Segmenter:
+    """Cuts texts into segments that a model can read.
+
+    Args:
+        tokenizer: The `BaseTokenizer`.
+        max_length: The maximum length of a source or a target, special ids included.
+        split_sentences: Whether each sentence of a line is a segment.
+
+    Attributes:
+        source_limit, target_limit: The maximum number of pieces of a source and of a target.
+        forced: Number of ids that each target begins with, whatever the source.
+    """
+
+    def __init__(self, tokenizer: BaseTokenizer, max_length: int, split_sentences: bool):
+        self._tokenizer, self._split_sentences = tokenizer, split_sentences
+        nothing = tokenizer.pieces(tf.constant([""]))
+        codes = [tf.constant([code]) for code in tokenizer.languages[:1]] * 2
+        added = (tokenizer.source_ids(nothing, *codes), tokenizer.target_ids(nothing, *codes[1:]))
+        added = [int(ids.row_lengths()[0]) for ids in added]
+        self.source_limit, self.target_limit = (max_length - count for count in added)
+        self.forced = added[1] - 1  # All but the end.
+
+    def segments(self, text: tf.Tensor, has_prefix: bool | tf.Tensor = False) -> Segments:
+        """The segments of texts: lines, cut into sentences if asked for or too long.
+
+        A line without a letter or digit goes into the glue, and leaves an empty segment; but not
+        the first of a text whose translation begins with a prefix, which has no glue.
+
+        Args:
+            text: String `[batch]`.
+            has_prefix: Boolean `[batch]`, or one for all.
+        """
+        lines, line_glue, ends = split_lines(text)
+        row = tf.cast(lines.value_rowids(), tf.int32)
+        lines, line_glue = lines.flat_values, line_glue.flat_values
+        has_prefix = tf.gather(tf.broadcast_to(has_prefix, tf.shape(text)), row) & _is_first(row)
+        passed = tf.strings.regex_full_match(lines, _NO_WORD) & ~has_prefix
+        line_glue = tf.where(has_prefix, "", line_glue) + tf.where(passed, lines, "")
+        lines = tf.where(passed, "", lines)
+        where = True
+        if not self._split_sentences:
+            where = self._tokenizer.pieces(lines).row_lengths() > self.source_limit
+        sentences, glue = split_sentences(lines, where)
+        line = tf.cast(sentences.value_rowids(), tf.int32)
+        glue = tf.where(_is_first(line), tf.gather(line_glue, line), glue.flat_values)
+        marks, marked = self._marks(lines, row)
+        pieces, sentence = cut(
+            self._tokenizer.pieces(sentences.flat_values),
+            tf.constant(self._tokenizer.begins_word),
+            self.source_limit - (marks is not None),
+        )
+        glue = tf.where(_is_first(sentence), tf.gather(glue, sentence), " ")
+        line = tf.gather(line, sentence)
+        if marks is not None:  # The first segment of a line may already have its mark.
+            missing = ~(_is_first(line) & tf.gather(marked, line)) & ~tf.gather(passed, line)
+            pieces = tf.concat([_where(missing, tf.gather(marks, line)), pieces], axis=1)
+        return Segments(pieces, tf.gather(row, line), glue, ends)
+
+    def prefixes(self, prefix: tf.Tensor, segments: Segments) -> tuple[Rows, tf.Tensor]:
+        """The prefix of each segment, and boolean `[batch]`, the texts that cannot have theirs.
+
+        These have a prefix over the limit; or both it and the text have several segments, and which
+        belong together is unknown.
+        """
+        count = tf.math.bincount(segments.row, minlength=tf.size(segments.ends))
+        pieces = self._tokenizer.target_pieces(prefix)
+        refused = ((self.parts(prefix) > 1) & (count > 1)) | (
+            pieces.row_lengths() > self.target_limit
+        )
+        # Only the first segment of a text gets its prefix.
+        longest = tf.where(_is_first(segments.row), self.target_limit, 0)
+        pieces = tf.gather(pieces, segments.row)
+        lengths = tf.minimum(tf.cast(pieces.row_lengths(), tf.int32), longest)
+        return Rows(pieces.to_tensor(), lengths), refused
+
+    def parts(self, prefix: tf.Tensor) -> tf.Tensor:
+        """The number of lines or sentences of prefixes, `[batch]`."""
+        lines = split_lines(prefix)[0]
+        if not self._split_sentences:
+            return lines.row_lengths()
+        counts = split_sentences(lines.flat_values)[0].row_lengths()
+        return tf.math.unsorted_segment_sum(counts, lines.value_rowids(), lines.nrows())
+
+    def pairs(
+        self, text: tf.Tensor, target: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor, tf.Tensor]:
+        """Pieces of both sides of given pairs, line by line if both sides have as many lines.
+
+        Args:
+            text, target: Strings `[batch]`.
+
+        Returns:
+            Ragged pieces of the source and of the target, `[pairs, (tokens)]`; int32 `[pairs]`, the
+            row that each pair belongs to; and boolean `[batch]`, the rows with a side over the
+            limit, which have no pairs.
+        """
+        sides = [split_lines(side)[0] for side in (text, target)]
+        apart = sides[0].row_lengths() == sides[1].row_lengths()
+        source, target = (_lines_or_whole(lines, apart) for lines in sides)
+        row = tf.cast(source.value_rowids(), tf.int32)
+        lines = source.flat_values
+        source = self._tokenizer.pieces(lines)
+        marks, marked = self._marks(lines, row)
+        if marks is not None:
+            source = tf.concat([_where(~marked, marks), source], axis=1)
+        target = self._tokenizer.target_pieces(target.flat_values)
+        too_long = source.row_lengths() > self.source_limit
+        too_long |= target.row_lengths() > self.target_limit
+        refused = tf.math.unsorted_segment_max(tf.cast(too_long, tf.int32), row, tf.shape(text)[0])
+        refused = refused > 0
+        wanted = ~tf.gather(refused, row)
+        source, target = (tf.ragged.boolean_mask(side, wanted) for side in (source, target))
+        return source, target, row[wanted], refused
+
+    def _marks(self, lines, row):
+        """The mark of each line, ragged: its own, else its text's; and which have their own.
+
+        That of a text is its first line's.
+        """
+        marks = self._tokenizer.marks(lines)
+        if marks is None:
+            return None, None
+        marked = marks.row_lengths() > 0
+        first = tf.gather(tf.where(_is_first(row))[:, 0], row)
+        return tf.concat([marks, _where(~marked, tf.gather(marks, first))], axis=1), marked
+
+
+def joined(
+    outputs: dict[str, tf.Tensor], segments: Segments, length_penalty: float | tf.Tensor
+) -> dict[str, tf.Tensor]:
+    """Joins the translations of segments into those of texts: all first ones, all second ones, ...
+
+    Args:
+        outputs: Dict of tensors `[segments, n_best, ...]`.
+        segments: The segments.
+        length_penalty: A number, or float32 `[batch, 1]`.
+
+    Returns:
+        A dict of `translations`, `scores`, whatever else there is in `outputs`, and `place`, int32
+        `[batch, n_best]`: the rank of the segments' translations that each is joined from.
+    """
+    n_best, row, batch = outputs["scores"].shape[1], segments.row, tf.size(segments.ends)
+    places = tf.range(n_best)[None]
+    counts = tf.math.count_nonzero(outputs["scores"] > NO_HYPOTHESIS, axis=1, dtype=tf.int32)
+    # A segment with fewer hypotheses than others of its text repeats its last one.
+    place = tf.minimum(places, tf.maximum(counts - 1, 0)[:, None])
+    parts = {name: tf.gather(tensor, place, batch_dims=1) for name, tensor in outputs.items()}
+    number = tf.math.unsorted_segment_max(counts, row, batch)
+    # If a segment has none, its text has none.
+    number = tf.where(tf.math.unsorted_segment_min(counts, row, batch) > 0, number, 0)
+    exists = places < number[:, None]
+    glued = segments.glue[:, None] + parts["translations"]
+    translations = tf.strings.unsorted_segment_join(glued, row, batch) + segments.ends[:, None]
+
+    def summed(tensor):
+        return tf.math.unsorted_segment_sum(tensor, row, batch)
+
+    lengths = tf.cast(parts["lengths"], tf.float32)
+    penalty = length_penalty
+    if not isinstance(penalty, float):
+        penalty = tf.gather(penalty, row)
+    log_probs = summed(parts["scores"] * lengths**penalty)
+    scores = log_probs / tf.maximum(summed(lengths), 1.0) ** length_penalty
+    outputs = {
+        "translations": tf.where(exists, translations, ""),
+        "scores": tf.where(exists, scores, NO_HYPOTHESIS),
+        "place": tf.tile(places, (batch, 1)),
+    }
+    if "tokens" in parts:
+        outputs["lengths"] = summed(parts["lengths"])
+        for name in ("tokens", "log_probs"):
+            outputs[name] = _concatenated(parts[name], parts["lengths"], row, batch)
+    if CONFIDENCE_PARTS.keys() <= parts.keys():
+        outputs |= joined_confidence_parts(parts, row, batch)
+    # Second-best translations may sum to the better score, since long segments weigh more.
+    order = tf.argsort(outputs["scores"], direction="DESCENDING", stable=True)
+    return {name: tf.gather(tensor, order, batch_dims=1) for name, tensor in outputs.items()}
+
+
+def _concatenated(values, lengths, row, batch):
+    """Values `[segments, n_best, length]`, concatenated for each text and padded with zeros."""
+    n_best = values.shape[1]
+    real = tf.sequence_mask(lengths, tf.shape(values)[2])  # [segments, n_best, length]
+    by_place = tf.transpose(real, (1, 0, 2))
+    place, segment, _ = tf.unstack(tf.where(by_place), axis=1)
+    rows = place * tf.cast(batch, tf.int64) + tf.gather(tf.cast(row, tf.int64), segment)
+    flat = tf.boolean_mask(tf.transpose(values, (1, 0, 2)), by_place)
+    rows = tf.RaggedTensor.from_value_rowids(flat, rows, n_best * tf.cast(batch, tf.int64))
+    rows = rows.to_tensor()
+    return tf.transpose(tf.reshape(rows, (n_best, batch, tf.shape(rows)[1])), (1, 0, 2))
+
+
+def _where(wanted, ragged):
+    """Ragged rows, of which those that are not wanted are empty."""
+    wanted = tf.repeat(wanted, ragged.row_lengths())
+    return tf.ragged.boolean_mask(ragged, ragged.with_values(wanted))
+
+
+def _lines_or_whole(lines, apart):
+    """Ragged lines `[batch, (lines)]`, but joined to one where they are not `apart`."""
+    row = lines.value_rowids()
+    glue = tf.where(_is_first(row), "", tf.where(tf.gather(apart, row), "\n", " "))
+    joined_lines = tf.strings.unsorted_segment_join(glue + lines.flat_values, row, lines.nrows())
+    return tf.strings.split(joined_lines, "\n")
+
+
+def _is_first(numbers):
+    # [n]: whether each of the sorted numbers differs from the one before
+    return tf.not_equal(numbers, tf.concat([[-1], numbers[:-1]], 0))
