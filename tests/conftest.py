@@ -167,6 +167,22 @@ def load(run_dir):
     return functools.cache(functools.partial(Translator.load, run_dir))
 
 
+@pytest.fixture(scope="module")
+def load_once():
+    """What the command loads it loads once for all tests of a file, since each is traced anew."""
+    from keras_mt import Translator
+
+    loaded, load = {}, Translator.load
+
+    def cached(*arguments, **options):
+        key = repr((arguments, sorted(options.items())))
+        return loaded[key] if key in loaded else loaded.setdefault(key, load(*arguments, **options))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Translator, "load", cached)
+        yield
+
+
 @pytest.fixture(scope="session")
 def translator(load):
     return load(beam_size=3, n_best=2)

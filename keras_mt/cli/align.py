@@ -5,9 +5,10 @@ import itertools
 import click
 
 from keras_mt.cli.errors import Command
-from keras_mt.cli.lines import check_standard_input, refuse, row_blocks, to_json, write_line
+from keras_mt.cli.lines import check_standard_input, row_blocks
 from keras_mt.cli.models import load_run, ready
 from keras_mt.cli.options import architecture_option, ensemble_option, options_of
+from keras_mt.cli.output import Output, to_json
 from keras_mt.errors import InputError
 from keras_mt.options import LanguageOptions
 
@@ -33,16 +34,17 @@ def align(run_dir, source, target, **search):
     files = [file for file in (source, target) if file is not None]
     check_standard_input(*files)
     translator = ready(load_run(run_dir, **search))
-    for row in itertools.chain.from_iterable(row_blocks(*files)):
-        error = row.error
-        if error is None:
-            try:
-                pieces, target_pieces, attention = translator.align(*row.texts)
-            except InputError as refusal:
-                error = str(refusal)
-        if error:
-            refuse(row, error)
-            write_line(to_json({"error": error}))
-            continue
-        rows = [[round(float(weight), 4) for weight in weights] for weights in attention]
-        write_line(to_json({"source": pieces, "target": target_pieces, "attention": rows}))
+    with Output() as output:
+        for row in itertools.chain.from_iterable(row_blocks(*files)):
+            error = row.error
+            if error is None:
+                try:
+                    pieces, target_pieces, attention = translator.align(*row.texts)
+                except InputError as refusal:
+                    error = str(refusal)
+            if error:
+                output.refuse(row, error, to_json({"error": error}))
+                continue
+            weights = [[round(float(weight), 4) for weight in weights] for weights in attention]
+            fields = {"source": pieces, "target": target_pieces, "attention": weights}
+            output.write(row, to_json(fields))

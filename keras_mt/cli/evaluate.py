@@ -6,8 +6,8 @@ import tempfile
 import click
 
 from keras_mt.cli.errors import Command
-from keras_mt.cli.lines import to_json
 from keras_mt.cli.options import data_options, given, option, search_options, split_option
+from keras_mt.cli.output import to_json
 from keras_mt.cli.systems import aligned_file, corpus_split, timed_translations
 from keras_mt.errors import InputError
 from keras_mt.options import TrainingOptions, check_bleu_tokenizer

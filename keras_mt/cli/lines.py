@@ -1,19 +1,28 @@
-"""Lines of text: read as they arrive, decoded, and written."""
+"""Lines of text, read as they arrive."""
 
-import json
-import math
+import collections
+import contextlib
 import os
 import select
 import stat
 import sys
+import threading
+import time
 from typing import NamedTuple
 
 import click
 
 from keras_mt.errors import InputError
 
-# Lines translated together, so that lines of similar length share a batch.
+# The maximum number of lines to work on together; those of similar length share a batch.
 _BLOCK_LINES = 2048
+# How many seconds of work to write at once; how many characters that is at first, and at least:
+# with fewer, batches would be too small.
+_BLOCK_SECONDS = 4
+_FIRST_CHARACTERS = 1 << 14
+_MINIMUM_CHARACTERS = 1 << 12
+_LONG = 1 << 12  # The bytes of a line that the lines before it do not wait for.
+_PATIENCE = 5  # Seconds after which such a line is named.
 _CHUNK = 1 << 16  # Bytes read at once.
 # How long, in seconds, to wait for the next line of a program that writes line after line.
 _GRACE = 0.01
@@ -99,15 +108,28 @@ def _decoded(line):
 
 
 def row_blocks(*files):
-    """Reads parallel files: yields lists of `Row`.
+    """Reads parallel files: yields lists of `Row` to work on together.
 
-    A list holds the lines that have arrived, so that a program that writes one line and waits for
-    the answer gets it.
+    A list holds lines that have arrived, so that a program that writes one line and waits for the
+    answer gets it; as many as take some seconds, going by the lists before; and none that waits for
+    a much longer one behind it. A long line that takes long is named on standard error.
 
     Raises:
         InputError: If a file ends before the others.
     """
-    first, *others = map(Lines, files)
+    budget = _FIRST_CHARACTERS
+    for arrived in _arrived_rows(*map(Lines, files)):
+        rows = collections.deque(arrived)
+        while rows:
+            block, characters = _fitting(rows, budget)
+            start = time.perf_counter()
+            with _named_if_slow(block):
+                yield block
+            seconds = time.perf_counter() - start + 1e-3
+            budget = max(_MINIMUM_CHARACTERS, characters * _BLOCK_SECONDS / seconds)
+
+
+def _arrived_rows(first, *others):
     number = 1
     while True:
         columns = [first.arrived(_BLOCK_LINES)]
@@ -128,6 +150,33 @@ def row_blocks(*files):
             rows.append(Row(i, texts, next(filter(None, errors), None)))
         yield rows
         number += size
+
+
+def _fitting(rows, budget):
+    """Takes the rows to work on together, and says how many characters they have."""
+    block, total = [], 0
+    while rows:
+        size = sum(map(len, rows[0].texts))
+        if block and (total + size > budget or size > max(total, _LONG)):
+            break
+        block.append(rows.popleft())
+        total += size
+    return block, total
+
+
+@contextlib.contextmanager
+def _named_if_slow(rows):
+    row = max(rows, key=lambda row: len(row.texts[0]))
+    size = len(row.texts[0].encode("utf-8"))
+    message = f"line {row.number} takes long: it has {size:,} bytes"
+    timer = threading.Timer(_PATIENCE, click.echo, [message], {"err": True})
+    timer.daemon = True
+    if size > _LONG:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def columns_of(rows):
@@ -170,33 +219,6 @@ def _stream(file):
     return number if stat.S_ISREG(status.st_mode) else (status.st_dev, status.st_ino)
 
 
-def write_line(line):
-    sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
-
-
-def refuse(row, error):
-    click.echo(f"line {row.number} refused: {error}", err=True)
-
-
-def to_json(value):
-    """JSON; a number that is not finite becomes null."""
-    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
-
-
-def _finite(value):
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def one_line(text):
     # A model may generate any byte; in the output these would break lines and columns.
     return text.translate({ord(mark): " " for mark in "\n\r\t"})
-
-
-def progress_bar(total):
-    from tqdm import tqdm
-
-    return tqdm(total=total, unit=" lines", file=sys.stderr, disable=not sys.stderr.isatty())

@@ -5,16 +5,10 @@ import math
 import click
 
 from keras_mt.cli.errors import Command
-from keras_mt.cli.lines import (
-    check_standard_input,
-    columns_of,
-    refuse,
-    row_blocks,
-    to_json,
-    write_line,
-)
+from keras_mt.cli.lines import check_standard_input, columns_of, row_blocks
 from keras_mt.cli.models import load_run, ready
 from keras_mt.cli.options import architecture_option, ensemble_option, options_of
+from keras_mt.cli.output import Output, to_json
 from keras_mt.options import LanguageOptions
 
 
@@ -41,23 +35,22 @@ def score(run_dir, source, target, as_json, **search):
     check_standard_input(source, target)
     translator = ready(load_run(run_dir, **search))
     total = tokens = 0
-    for rows in row_blocks(source, target):
-        for row, found in zip(rows, translator.score(*columns_of(rows)), strict=True):
-            error = row.error
-            if error is None and found is None:
-                error = "longer than the model's limit"
-            elif error is None and not math.isfinite(found.log_prob):
-                error = "the model's probabilities are not finite"
-            if error:
-                refuse(row, error)
-                write_line(to_json({"error": error}) if as_json else "")
-                continue
-            total, tokens = total + found.log_prob, tokens + len(found.tokens)
-            if as_json:
+    with Output() as output:
+        for rows in row_blocks(source, target):
+            for row, found in zip(rows, translator.score(*columns_of(rows)), strict=True):
+                error = row.error
+                if error is None and found is None:
+                    error = "longer than the model's limit"
+                elif error is None and not math.isfinite(found.log_prob):
+                    error = "the model's probabilities are not finite"
+                if error:
+                    output.refuse(row, error, to_json({"error": error}) if as_json else "")
+                    continue
+                total, tokens = total + found.log_prob, tokens + len(found.tokens)
                 fields = {"log_prob": found.log_prob, "perplexity": found.perplexity}
-                write_line(to_json({**fields, "tokens": found.tokens}))
-            else:
-                write_line(f"{found.log_prob:.4f}\t{found.perplexity:.4f}")
+                plain = "\t".join(f"{value:.4f}" for value in fields.values())
+                line = to_json({**fields, "tokens": found.tokens}) if as_json else plain
+                output.write(row, line)
     if tokens:
         perplexity = math.exp(-total / tokens)
         click.echo(f"log-probability {total:.2f}, perplexity {perplexity:.4f}", err=True)

@@ -4,8 +4,9 @@ import time
 
 import click
 
-from keras_mt.cli.lines import one_line, progress_bar, read_lines
+from keras_mt.cli.lines import one_line, read_lines
 from keras_mt.cli.models import load_translator, splits_sentences
+from keras_mt.cli.output import progress_bar
 from keras_mt.errors import InputError
 
 # Lines translated together, so that lines of similar length share a batch.

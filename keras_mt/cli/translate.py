@@ -1,22 +1,12 @@
 """`keras-mt translate`."""
 
-import sys
-
 import click
 
 from keras_mt.cli.errors import Command
-from keras_mt.cli.lines import (
-    check_standard_input,
-    columns_of,
-    one_line,
-    progress_bar,
-    refuse,
-    row_blocks,
-    to_json,
-    write_line,
-)
+from keras_mt.cli.lines import check_standard_input, columns_of, one_line, row_blocks
 from keras_mt.cli.models import load_translator
 from keras_mt.cli.options import search_options
+from keras_mt.cli.output import Output, progress_bar, to_json
 from keras_mt.errors import InputError
 
 
@@ -76,27 +66,24 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, retry_lo
             f"{model} was exported with fixed options: --retry-loops needs the run folder."
         )
     again = _without_loops(translator) if retry_loops else None
-    with progress_bar(None) as progress:
+    options = {"token_scores": True} if token_scores else {}
+    if retry_loops or (as_json and confidence and translator.gives_confidence):
+        options["confidence"] = True
+    with Output() as output, progress_bar(None) as progress:
         for rows in row_blocks(*files):
             texts = columns_of(rows)
-            options = {"token_scores": True} if token_scores else {}
-            if retry_loops or (as_json and confidence and translator.gives_confidence):
-                options["confidence"] = True
             results = translator.hypotheses(*texts, **options)
-            retried = _retry(again, texts, results, options) if retry_loops else {}
+            retried = _retry(again, texts, results, options) if again else {}
             for i, row in enumerate(rows):
                 found, error = retried.get(i, results[i]), row.error
                 if error is None and found is None:
                     error = "it has no translation: its prefix is longer than the model's limit, "
                     error += "or has several sentences, or the model's probabilities are not finite"
-                elif error is None and row.texts[0].strip() and found[0][:2] == ("", 0):
-                    error = "nothing in it to translate"  # The tokenizer dropped all of it.
                 if error:
-                    refuse(row, error)
-                shown = [] if error else found
-                more = {"error": error} if error else {"retried": True} if i in retried else {}
-                write_line(_as_json(row.texts[0], shown, more) if as_json else _as_text(shown))
-            sys.stdout.buffer.flush()
+                    output.refuse(row, error, _as_json(row, [], error=error) if as_json else "")
+                    continue
+                more = {"retried": True} if i in retried else {}
+                output.write(row, _as_json(row, found, **more) if as_json else _as_text(found))
             progress.update(len(rows))
 
 
@@ -104,9 +91,9 @@ def _as_text(found):
     return "\t".join(one_line(hypothesis.text) for hypothesis in found)
 
 
-def _as_json(line, found, more):
-    result = {"source": line, "translations": list(map(_fields, found))}
-    return to_json({**result, **more})
+def _as_json(row, found, **more):
+    translations = [_fields(hypothesis) for hypothesis in found]
+    return to_json({"source": row.texts[0], "translations": translations, **more})
 
 
 def _fields(hypothesis):
@@ -117,7 +104,8 @@ def _fields(hypothesis):
         if hypothesis.worst_token:
             piece, log_prob = hypothesis.worst_token
             fields["worst_token"] = piece, round(log_prob, 6)
-        fields["doubts"] = hypothesis.doubts
+        # Up to 0.3 they were `doubts`.
+        fields["warnings"] = fields["doubts"] = hypothesis.doubts
     return fields | ({"tokens": hypothesis.tokens} if hypothesis.tokens else {})
 
 

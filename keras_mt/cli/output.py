@@ -1,0 +1,95 @@
+"""Lines on standard output: each as soon as it is done, whatever ends the command."""
+
+import json
+import math
+import os
+import signal
+import socket
+import sys
+import threading
+
+import click
+
+_NAMES = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+
+
+class Output:
+    """Writes a line for each row of the input, and counts those that are refused.
+
+    Within its `with` block SIGINT and SIGTERM end the process at once, with the signal's own status
+    and a message that says how many lines were written: Python would wait for TensorFlow to return.
+    At the end it says how many lines were refused, and exits with 1 if that leaves none.
+    """
+
+    def __init__(self):
+        self._written = self._refused = self._answered = 0
+        self._lock = threading.Lock()
+        self._restore = []
+
+    def write(self, row, line):
+        """Writes the line that answers a row of the input."""
+        self._answered += any(text.strip() for text in row.texts)
+        self._write(line)
+
+    def refuse(self, row, error, line=""):
+        """Says why a row is refused; `line` stands for it on standard output."""
+        click.echo(f"line {row.number} refused: {error}", err=True)
+        self._refused += 1
+        self._write(line)
+
+    def _write(self, line):
+        with self._lock:
+            sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
+            sys.stdout.buffer.flush()
+            self._written += 1
+
+    def __enter__(self):
+        if threading.current_thread() is not threading.main_thread():
+            return self  # Only the main thread may set what signals do.
+        # The system's handler writes the signal's number to the socket, whatever Python is doing.
+        ours, theirs = socket.socketpair()
+        theirs.setblocking(False)
+        for number in _NAMES:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                before = signal.signal(number, lambda *_: None)
+                self._restore.append(lambda n=number, before=before: signal.signal(n, before))
+        wakeup = signal.set_wakeup_fd(theirs.fileno())
+        self._restore += [lambda: signal.set_wakeup_fd(wakeup), theirs.close]
+        threading.Thread(target=self._end_at_signal, args=(ours,), daemon=True).start()
+        return self
+
+    def __exit__(self, kind, error, trace):
+        for restore in self._restore:
+            restore()
+        if kind is None and self._refused:
+            click.echo(f"{self._refused:,} of {self._written:,} lines refused", err=True)
+            if not self._answered:
+                raise click.exceptions.Exit(1)
+
+    def _end_at_signal(self, signals):
+        with signals:
+            while number := signals.recv(1):
+                if number[0] in _NAMES:
+                    # Not after half a line; but what reads the output may have stopped reading.
+                    self._lock.acquire(timeout=1)
+                    click.echo(f"{_NAMES[number[0]]}: {self._written:,} lines written.", err=True)
+                    os._exit(128 + number[0])
+
+
+def to_json(value):
+    """JSON; a number that is not finite becomes null."""
+    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value):
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def progress_bar(total):
+    from tqdm import tqdm
+
+    return tqdm(total=total, unit=" lines", file=sys.stderr, disable=not sys.stderr.isatty())

@@ -1,0 +1,51 @@
+import json
+import re
+
+import pytest
+from command import keras_mt
+from conftest import ROOT
+
+pytestmark = pytest.mark.usefixtures("load_once")
+
+
+def test_align_writes_the_attention_of_each_pair(eager, run_dir, load, corpus, tmp_path):
+    files = [tmp_path / "sources", tmp_path / "targets"]
+    for file, language in zip(files, ("pt", "en"), strict=True):
+        lines = (corpus / f"{language}.test.txt").read_text(encoding="utf-8").splitlines()
+        file.write_text("\n".join(lines[:5]), encoding="utf-8")
+    sources, targets = (file.read_text(encoding="utf-8").splitlines() for file in files)
+    rows = keras_mt("align", run_dir, *files).stdout.splitlines()
+    assert len(rows) == len(sources)
+    translator = load()
+    for line, *pair in zip(map(json.loads, rows[:3]), sources, targets, strict=False):
+        pieces, target_pieces, attention = translator.align(*pair)
+        assert (line["source"], line["target"]) == (pieces, target_pieces)
+        for row, weights in zip(line["attention"], attention, strict=True):
+            assert row == pytest.approx(list(weights), abs=1e-3)
+    (tmp_path / "a").write_bytes(b"Ol\xc3\xa1!\n" + b"palavra " * 500)
+    (tmp_path / "b").write_bytes(b"Hello!\nword\n")
+    result = keras_mt("align", run_dir, tmp_path / "a", tmp_path / "b")
+    first, second = map(json.loads, result.stdout.splitlines())
+    assert first["target"][-1] == "</s>" and "limit" in second["error"]
+    assert "line 2 refused" in result.stderr
+    # Its own translation is of a text cut in pieces.
+    first, second = map(json.loads, keras_mt("align", run_dir, tmp_path / "a").stdout.splitlines())
+    assert first["target"][-1] == "</s>" and second["source"].count("</s>") > 5
+
+
+def test_scores_and_alignments_are_as_the_chapter_shows(eager, tmp_path):
+    chapter = (ROOT / "docs" / "decoding.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```json\n(.*?)^```$", chapter, flags=re.MULTILINE | re.DOTALL)
+    for name, text in (("source", "A man sleeps."), ("target", "Ein Mann schläft.")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    run, files = (
+        ROOT / "examples" / "multi30k" / "cased",
+        (tmp_path / "source", tmp_path / "target"),
+    )
+    answers = (keras_mt("score", run, *files, "--json"), keras_mt("align", run, files[0]))
+    number = r"-?\d+\.\d+"
+    for block, answer in zip(shown, answers, strict=True):
+        one, other = (json.dumps(json.loads(text)) for text in (block, answer.stdout))
+        assert re.sub(number, "", one) == re.sub(number, "", other)
+        one, other = ([float(each) for each in re.findall(number, text)] for text in (one, other))
+        assert one == pytest.approx(other, abs=1e-3)

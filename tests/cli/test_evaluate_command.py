@@ -1,0 +1,64 @@
+import json
+
+import pytest
+import sacrebleu
+from command import keras_mt, strict
+
+pytestmark = pytest.mark.usefixtures("load_once")
+
+
+def test_evaluate_takes_an_ensemble(eager, run_dir, corpus):
+    arguments = ("--data", corpus, "--source", "pt", "--target", "en", "--beam-size", 2)
+    alone, twice = (
+        json.loads(keras_mt("evaluate", run_dir, *arguments, *more).stdout.splitlines()[-1])
+        for more in ((), ("--ensemble", run_dir))
+    )
+    for scores in (alone, twice):
+        del scores["seconds"], scores["sentences_per_second"]
+    assert alone == twice and alone["bleu"] > 50
+
+
+def test_two_exports_are_evaluated_together(exported, corpus, tmp_path):
+    (tmp_path / "other").symlink_to(exported)
+    data = ["--data", corpus, "--source", "pt", "--target", "en", "--split", "validation"]
+    result = keras_mt("evaluate", exported, tmp_path / "other", *data, "--resamples", 0)
+    first, second = json.loads(result.stdout.splitlines()[-1])["systems"]
+    assert first["bleu"] == second["bleu"] > 50
+
+
+def test_evaluate_prints_sacrebleus_scores_last(run_dir, load, corpus, exported):
+    arguments = ("--data", corpus, "--source", "pt", "--target", "en")
+    scores = json.loads(keras_mt("evaluate", run_dir, *arguments).stdout.splitlines()[-1])
+    sources, references = (
+        (corpus / f"{language}.test.txt").read_text(encoding="utf-8").splitlines()
+        for language in ("pt", "en")
+    )
+    bleu, chrf = sacrebleu.BLEU(), sacrebleu.CHRF()
+    translations = load()(sources)
+    assert 50 < scores["bleu"] < 100
+    assert scores["bleu"] == round(bleu.corpus_score(translations, [references]).score, 2)
+    assert scores["chrf"] == round(chrf.corpus_score(translations, [references]).score, 2)
+    assert scores["bleu_signature"] == str(bleu.get_signature())
+    assert scores["chrf_signature"] == str(chrf.get_signature())
+    others = keras_mt("evaluate", exported.parent, *arguments, "--split", "validation")
+    others = json.loads(others.stdout.splitlines()[-1])
+    assert set(others) == set(scores) and 50 < others["bleu"] != scores["bleu"]
+
+
+def test_evaluate_says_whether_sentences_are_split(eager, run_dir, corpus, exported):
+    arguments = ["--data", corpus, "--source", "pt", "--target", "en"]
+    for model, options, splits in (
+        (run_dir, ["--split-sentences", "--beam-size", "1"], True),
+        (run_dir, ["--no-split-sentences", "--beam-size", "1"], False),
+        (exported, [], True),
+    ):
+        line = keras_mt("evaluate", model, *arguments, *options)
+        assert strict(line.stdout.splitlines()[-1])["split_sentences"] is splits
+
+
+@pytest.mark.parametrize(("name", "option"), [("evaluate", "tokenize"), ("train", "bleu-tokenize")])
+def test_an_unknown_tokenizer_is_refused_at_once(name, option, tmp_path):
+    model = [tmp_path] if name == "evaluate" else []
+    result = keras_mt(name, *model, f"--{option}", "foo", check=False)
+    assert result.exit_code == 2 and f"'--{option}': 'foo' is not one of" in result.output
+    assert "13a" in result.output

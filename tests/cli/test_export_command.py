@@ -1,0 +1,39 @@
+import json
+
+import pytest
+from command import keras_mt
+
+
+@pytest.mark.parametrize("other", ["ctranslate2", "onnx"])
+def test_a_format_without_a_search_takes_no_options_of_it(other, run_dir, tmp_path):
+    options = ["--n-best", 3, "--max-length", 5]
+    result = keras_mt("export", run_dir, tmp_path / "out", "--format", other, *options, check=False)
+    assert result.exit_code == 2 and "leave --n-best, --max-length out" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_export_takes_options(run_dir, sources, tmp_path):
+    directory = tmp_path / "pt_en" / "1"
+    search = ("--beam-size", 1, "--max-length", 3)
+    keras_mt("export", run_dir, directory, *search, "--dtype", "float16")
+    options = json.loads((directory / "assets.extra" / "model_card.json").read_text())["options"]
+    assert (options["beam_size"], options["n_best"], options["max_length"]) == (1, 1, 3)
+    assert options["dtype"] == "float16"
+    assert len(list(directory.parent.glob("*.config"))) == 2
+
+
+def test_export_names_the_file_that_it_cannot_read(run_dir, tmp_path):
+    (tmp_path / "texts").write_bytes(b"Ol\xc3\xa1!\n\xff\n")
+    (tmp_path / "card").write_text("{")
+    for option, name, why in (
+        ("--warmup-texts", "texts", ":2 is not UTF-8"),
+        ("--card", "card", " is"),
+    ):
+        result = keras_mt("export", run_dir, tmp_path / "out", option, tmp_path / name, check=False)
+        assert result.exit_code == 1 and f"{tmp_path / name}{why}" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_export_refuses_a_version_that_exists(run_dir, exported):
+    result = keras_mt("export", run_dir, exported, check=False)
+    assert result.exit_code == 1 and "exists" in result.stderr
