@@ -24,7 +24,7 @@ class Busy:
     def hypotheses(self, texts):
         if any("long" in text for text in texts):
             print("busy", file=sys.stderr, flush=True)
-            hashlib.pbkdf2_hmac("sha256", b"", b"", 1 << 31)
+            hashlib.pbkdf2_hmac("sha256", b"", b"", (1 << 31) - 1)
         return [[type("Hypothesis", (), {"text": text.upper()})] for text in texts]
 
 from keras_mt.cli import main, translate
