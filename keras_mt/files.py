@@ -21,8 +21,13 @@ _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 def check_new(path: str | os.PathLike) -> None:
     """Raises FileExistsError if the path exists, so that nothing is overwritten."""
-    if Path(path).exists():
-        raise FileExistsError(f"{path} exists and is not overwritten: give a new name.")
+    path = Path(path)
+    if path.exists():
+        hint = ""
+        if version_number(path.name) is not None:
+            numbers = [version_number(other.name) or 0 for other in path.parent.iterdir()]
+            hint = f", such as {path.parent / str(max(numbers) + 1)}"
+        raise FileExistsError(f"{path} exists and is not overwritten: give a new name{hint}.")
 
 
 @contextlib.contextmanager

@@ -220,7 +220,7 @@ def signatures_alone(monkeypatch):
 
     Each takes seconds to trace.
     """
-    from keras_mt.serving import export
+    from keras_mt.convert import saved_model as export
 
     made = export._signatures
 

@@ -35,7 +35,7 @@ BLOCKS = [
 BRIEF = """
 import keras_mt_command
 from keras_mt.models import PRESETS
-from keras_mt.serving import export
+from keras_mt.convert import saved_model as export
 
 PRESETS["tiny"]["model"]["num_layers"] = 1
 signatures = export._signatures

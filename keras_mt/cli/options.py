@@ -70,6 +70,8 @@ def option(field, name=None):
         settings["type"] = _Checked(field)
     elif metadata["choices"]:
         settings["type"] = click.Choice(metadata["choices"], case_sensitive=False)
+    elif metadata["metavar"] == "FILE":
+        settings["type"] = click.File("rb")
     elif metadata["metavar"] == "KEY=VALUE":
         settings.update(type=_Setting(), multiple=True)
     elif not isinstance(field_type(field), type):  # A sequence of integers.

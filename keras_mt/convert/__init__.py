@@ -1,16 +1,25 @@
-"""Other formats: transformers' folders, in and out; exports to CTranslate2, LiteRT and ONNX."""
+"""Other formats: transformers' folders, in and out; SavedModels, CTranslate2, LiteRT and ONNX.
 
-from keras_mt.convert.huggingface import from_huggingface, import_huggingface
-from keras_mt.convert.to_ctranslate2 import to_ctranslate2
-from keras_mt.convert.to_huggingface import to_huggingface
-from keras_mt.convert.to_litert import to_litert
-from keras_mt.convert.to_onnx import to_onnx
+What it has is imported when it is used: the command's help needs `formats` alone.
+"""
 
-__all__ = [
-    "from_huggingface",
-    "import_huggingface",
-    "to_ctranslate2",
-    "to_huggingface",
-    "to_litert",
-    "to_onnx",
-]
+import importlib
+from typing import Any
+
+_HOMES = {
+    "from_huggingface": "huggingface",
+    "import_huggingface": "huggingface",
+    "to_ctranslate2": "ctranslate2",
+    "to_huggingface": "huggingface",
+    "to_litert": "litert",
+    "to_onnx": "onnx",
+    "to_saved_model": "saved_model",
+}
+
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'keras_mt.convert' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"keras_mt.convert.{_HOMES[name]}"), name)

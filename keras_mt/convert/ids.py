@@ -6,44 +6,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_mt.errors import InputError
-from keras_mt.models import Seq2Seq
-from keras_mt.options import check_language
 from keras_mt.run_folder import RunFolder
 from keras_mt.translation import Translator
 
 _FILE = "ids.json"
-
-
-def single_model(translator: Translator, name: str) -> Seq2Seq:
-    """The translator's only model, for an export format that takes one model and one language pair.
-
-    Raises:
-        ValueError: If there are several models, a language is missing, or the translator samples
-            or has a shortlist.
-    """
-    if len(translator.models) > 1:
-        raise InputError(f"{name} takes one model, no ensemble: {len(translator.models)} are given")
-    for side in ("source_language", "target_language"):
-        check_language(side, getattr(translator, side), translator.languages)
-    check_search(translator, name)
-    check_no_shortlist(translator, name)
-    return translator.models[0]
-
-
-def check_no_shortlist(translator: Translator, name: str) -> None:
-    """Raises ValueError if the translator has a shortlist, which an export format cannot hold."""
-    if translator.shortlist is not None:
-        raise InputError(f"An export to {name} takes no shortlist: leave it out.")
-
-
-def check_search(translator: Translator, name: str) -> None:
-    """Raises ValueError if the translator samples, which an export format has no place for."""
-    if translator.options.samples:
-        raise InputError(
-            f"An export to {name} does not sample: leave temperature out. "
-            f"Received: temperature={translator.options.temperature}"
-        )
 
 
 def special_ids(translator: Translator) -> dict[str, Any]:

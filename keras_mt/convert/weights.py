@@ -4,23 +4,24 @@ Tensors are read lazily. The sizes that a file declares are checked against the 
 """
 
 import collections
+import functools
 import json
 import math
-import os
 import pickle
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import h5py
 import ml_dtypes
 import numpy as np
+from safetensors import safe_open
 
 from keras_mt.errors import InputError
 
-_MOST_HEADER = 2**26  # The most bytes of a header or a pickle, which holds names and shapes.
+_MAX_HEADER = 2**26  # Bytes of an index or a pickle, which holds names and shapes.
 _SAFETENSORS = {
     "F64": np.float64,
     "F32": np.float32,
@@ -33,6 +34,8 @@ _STORAGES = {
     "HalfStorage": np.float16,
     "BFloat16Storage": ml_dtypes.bfloat16,
 }
+# Last parts of names in tf_model.h5, and PyTorch's.
+_KERAS_NAMES = {"kernel": "weight", "embeddings": "weight", "gamma": "weight", "beta": "bias"}
 _LEGACY = 0x1950A86A20F9469CFC6C  # The magic number of torch.save's files before zip archives.
 
 
@@ -45,9 +48,9 @@ def read_weights(directory: Path) -> dict[str, Any]:
         directory: The folder.
 
     Returns:
-        A dict of tensors by name. Names begin at `encoder`, `decoder`, `shared`, `lm_head` or
-        `final_logits_bias`; those from `tf_model.h5` end as in Keras, such as `kernel`. The tensors
-        have `shape` and `dtype`, and `np.asarray` reads them.
+        A dict of tensors by PyTorch's names, which begin at `encoder`, `decoder`, `shared`,
+        `lm_head` or `final_logits_bias`. The tensors have `shape` and `dtype`, and `np.asarray`
+        reads them.
 
     Raises:
         FileNotFoundError: If there is none of these files.
@@ -60,26 +63,6 @@ def read_weights(directory: Path) -> dict[str, Any]:
     raise FileNotFoundError(f"{directory} has no weights: none of {', '.join(_READERS)}.")
 
 
-def write_safetensors(path: str | os.PathLike, tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes float32 arrays as a safetensors file.
-
-    Args:
-        path: The file.
-        tensors: The arrays by their names.
-    """
-    header, end = {"__metadata__": {"format": "pt"}}, 0
-    for name, tensor in tensors.items():
-        begin, end = end, end + tensor.nbytes
-        shape = list(tensor.shape)
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)  # Aligns the data.
-    with open(path, "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for tensor in tensors.values():
-            file.write(np.ascontiguousarray(tensor, "<f4").tobytes())
-
-
 def _reading(path, read):
     try:
         return read(path)
@@ -87,18 +70,14 @@ def _reading(path, read):
         if str(error).startswith(str(path.parent)):
             raise
         raise InputError(f"{path} cannot be read: {error}.") from None
-    except (
-        OSError, KeyError, TypeError, IndexError, EOFError, AttributeError, OverflowError,
-        MemoryError, RecursionError, pickle.UnpicklingError, zipfile.BadZipFile,
-        NotImplementedError, RuntimeError,
-    ) as error:  # fmt: skip
+    except Exception as error:  # Whatever a damaged file leads to.
         raise InputError(f"{path} cannot be read: {error!r}.") from None
 
 
 def _by_short_names(path, tensors):
     found = {}
     for name, tensor in tensors.items():
-        dotted = name.removesuffix(":0").replace("/", ".")
+        dotted = name.replace("/", ".")
         if short := re.search(r"(?:^|\.)((?:encoder|decoder|shared|lm_head)\..*)", dotted):
             short = short[1]
         elif dotted.endswith("final_logits_bias"):
@@ -111,23 +90,24 @@ def _by_short_names(path, tensors):
     return found
 
 
-def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
-    size = path.stat().st_size
-    with open(path, "rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if length > min(size - 8, _MOST_HEADER):
-            raise InputError("its header is longer than it can be")
-        header = json.loads(file.read(length))
-    header.pop("__metadata__", None)
-    data = np.memmap(path, np.uint8, mode="r")[8 + length :]
-    tensors = {}
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        if not 0 <= begin <= end <= len(data):
-            raise InputError(f"{name} is said to lie outside of the file")
-        if entry["dtype"] not in _SAFETENSORS:
-            raise InputError(f"{name} is of the dtype {entry['dtype']}")
-        tensors[name] = data[begin:end].view(_SAFETENSORS[entry["dtype"]]).reshape(entry["shape"])
+class _Lazy:
+    """A tensor of a file, which is read when it becomes an array."""
+
+    def __init__(self, shape: Sequence[int], dtype: Any, read: Callable[[], np.ndarray]) -> None:
+        self.shape, self.dtype, self._read = tuple(shape), np.dtype(dtype), read
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self._read(), dtype)
+
+
+def _read_safetensors(path: Path) -> dict[str, _Lazy]:
+    file, tensors = safe_open(path, "numpy"), {}
+    for name in file.keys():  # noqa: SIM118 - it is no dict
+        tensor = file.get_slice(name)
+        if tensor.get_dtype() not in _SAFETENSORS:
+            raise InputError(f"{name} is of the dtype {tensor.get_dtype()}")
+        read = functools.partial(file.get_tensor, name)
+        tensors[name] = _Lazy(tensor.get_shape(), _SAFETENSORS[tensor.get_dtype()], read)
     return tensors
 
 
@@ -142,19 +122,25 @@ def _read_index(path: Path) -> dict[str, np.ndarray]:
 
 
 def _json(path):
-    if path.stat().st_size > _MOST_HEADER:
+    if path.stat().st_size > _MAX_HEADER:
         raise InputError("it is too large")
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def _read_h5(path: Path) -> dict[str, h5py.Dataset]:
+def _read_h5(path: Path) -> dict[str, _Lazy]:
+    """The tensors by PyTorch's names, in its orientation."""
     file, tensors = h5py.File(path, "r"), {}
 
     def visit(name, item):
-        if isinstance(item, h5py.Dataset):
-            if item.external or item.is_virtual or item.id.get_storage_size() < item.nbytes:
-                raise InputError(f"{name} does not lie in the file as it is")
-            tensors[name] = item
+        if not isinstance(item, h5py.Dataset):
+            return
+        if item.external or item.is_virtual or item.id.get_storage_size() < item.nbytes:
+            raise InputError(f"{name} does not lie in the file as it is")
+        place, _, last = name.removesuffix(":0").rpartition("/")
+        kernel = last == "kernel"
+        shape = item.shape[::-1] if kernel else item.shape
+        name = f"{place}/{_KERAS_NAMES.get(last, last)}"
+        tensors[name] = _Lazy(shape, item.dtype, lambda: item[()].T if kernel else item[()])
 
     file.visititems(visit)  # It follows no links.
     return tensors
@@ -166,7 +152,7 @@ def _read_torch(path: Path) -> Mapping[str, np.ndarray]:
         return _read_legacy_torch(path)
     with zipfile.ZipFile(path) as archive:
         entries = {entry.filename.partition("/")[2]: entry for entry in archive.infolist()}
-        if entries["data.pkl"].file_size > _MOST_HEADER:
+        if entries["data.pkl"].file_size > _MAX_HEADER:
             raise InputError("its pickle is longer than it can be")
         with archive.open(entries["data.pkl"]) as file:
             state = _Tensors(file).load()
@@ -217,7 +203,7 @@ def _views(path, state, starts):
         size = (last + 1) * dtype.itemsize if math.prod(tensor.shape) else 0
         # A tensor with more elements than its bytes hold would repeat them.
         if start + size > len(data) or math.prod(tensor.shape) > last + 1:
-            raise InputError(f"{name} is said to lie outside of the file")
+            raise InputError(f"{name} lies outside of the file")
         views[name] = np.lib.stride_tricks.as_strided(
             data[start : start + size].view(dtype),
             tensor.shape,

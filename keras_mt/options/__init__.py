@@ -12,13 +12,9 @@ from keras_mt.options.search import (
 )
 from keras_mt.options.training import TrainingOptions, check_bleu_tokenizer
 
-# How CTranslate2 can store weights, besides float32.
-QUANTIZATIONS = ("int8", "int16", "float16", "bfloat16")
-
 __all__ = [
     "MAX_LENGTH_PENALTY",
     "MAX_LINE_BYTES",
-    "QUANTIZATIONS",
     "LanguageOptions",
     "SearchOptions",
     "TrainingOptions",

@@ -1,7 +1,7 @@
 """SavedModels for TensorFlow Serving, and a translator that runs them in Python."""
 
 from keras_mt.deprecation import moved
-from keras_mt.serving.saved_model import ExportedTranslator
+from keras_mt.translation.exported import ExportedTranslator
 
 __all__ = ["ExportedTranslator"]
 

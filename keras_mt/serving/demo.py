@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from keras_mt.extras import require
 from keras_mt.plots import alignment_figure
-from keras_mt.serving.saved_model import ExportedTranslator
 from keras_mt.translation.base import Hypothesis, as_hypotheses
+from keras_mt.translation.exported import ExportedTranslator
 
 _BEAM_SIZE = 5
 _MOST_CHARACTERS = 2000

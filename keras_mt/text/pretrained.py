@@ -91,6 +91,11 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
         self._begins = np.array([piece.startswith("▁") for piece in pieces[0]])
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """The constructor's other arguments than `models`, by name."""
+        return json.loads(self._json)
+
+    @property
     def forbidden_ids(self) -> tuple[int, ...]:
         return self._forbidden_ids
 

@@ -480,20 +480,20 @@ class Translator(BaseTranslator):
         Args:
             directory: The version folder to write, such as `saved_models/pt_en/1`.
             dtype: Dtype of the weights and of the computation: "float32", "bfloat16" or "float16".
-            **options: The other arguments of `keras_mt.serving.export.export`: `freeze`,
+            **options: The other arguments of `keras_mt.convert.to_saved_model`: `freeze`,
                 `max_beam_size`, `card`, `warmup_texts` and `confidence`.
 
         Raises:
             FileExistsError: If the directory exists.
-            ValueError: As in `keras_mt.serving.export.export`.
+            ValueError: As in `keras_mt.convert.to_saved_model`.
 
         Example:
 
         >>> translator.export("saved_models/pt_en/1", dtype="bfloat16")  # doctest: +SKIP
         """
-        from keras_mt.serving.export import export  # Here, since it imports this module.
+        from keras_mt.convert.saved_model import to_saved_model  # It imports this module.
 
-        export(self, directory, dtype, **options)
+        to_saved_model(self, directory, dtype, **options)
 
 
 def _defaults(config, limit, given):

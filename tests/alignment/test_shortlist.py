@@ -263,5 +263,5 @@ def test_the_command_learns_one_and_the_others_take_it(run_dir, load, tmp_path):
     arguments = ["export", str(run_dir), str(tmp_path / "x"), "--shortlist", path]
     result = CliRunner().invoke(main, [*arguments, "--format", "onnx"])
     assert "ONNX takes no shortlist" in result.output
-    with pytest.raises(ValueError, match="MarianMT takes no shortlist"):
+    with pytest.raises(ValueError, match="transformers takes no shortlist"):
         to_huggingface(load().with_options(shortlist=found), tmp_path / "marian")

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from click.testing import CliRunner
+from safetensors.numpy import save_file
 
 from keras_mt import Translator
 from keras_mt.cli import main
-from keras_mt.convert import from_huggingface, huggingface, import_huggingface
-from keras_mt.convert.weights import read_weights, write_safetensors
+from keras_mt.convert import from_huggingface, huggingface, import_huggingface, tensors
+from keras_mt.convert.weights import read_weights
 from keras_mt.run_folder import RunFolder
 
 NAMES = (
@@ -228,12 +229,12 @@ def test_an_imported_model_is_trained_on(golden, corpus, tmp_path):
 def test_tf_model_h5_holds_the_same(golden, copied):
     """As transformers wrote it when it had TensorFlow: its names, kernels not transposed."""
     folder = copied("marian")
-    tensors = read_weights(folder)
+    weights = read_weights(folder)
     (folder / "model.safetensors").unlink()
     lasts = {"weight": "gamma", "bias": "beta"}
     with h5py.File(folder / "tf_model.h5", "w") as file:
         group = file.create_group("model").create_group("tf_marian_mt_model").create_group("model")
-        for name, tensor in tensors.items():
+        for name, tensor in weights.items():
             if name == "shared.weight":
                 file["model/model.shared/weight:0"] = tensor
             elif name == "final_logits_bias":
@@ -362,7 +363,12 @@ def test_a_field_of_another_type_is_refused_or_does_no_harm(copied, name, file):
     [
         ({"decoder_ffn_dim": 500_000}, "decoder.layers.0.fc1.bias", [500_000], "0.fc1.weight"),
         ({"encoder_ffn_dim": 500_000}, "encoder.layers.0.fc1.bias", [500_000], "0.fc1.weight"),
-        ({"d_model": 4096}, "shared.weight", [806, 4096], "0.self_attn.q_proj.weight"),
+        (
+            {"d_model": 4096},
+            "encoder.embed_tokens.weight",
+            [806, 4096],
+            "0.self_attn.q_proj.weight",
+        ),
         ({}, "decoder.layers.1.fc2.weight", [64, 127], "layers.1.fc2.weight"),
         ({}, "encoder.layers.1.final_layer_norm.bias", [65], "1.final_layer_norm.bias"),
     ],
@@ -371,16 +377,41 @@ def test_sizes_are_checked_before_the_model_is_built(
     copied, config, tensor, shape, message, monkeypatch
 ):
     folder = copied("marian", "config.json", **config)
-    tensors = {name: np.asarray(x, "float32") for name, x in read_weights(folder).items()}
-    assert tensor in tensors
-    write_safetensors(folder / "model.safetensors", tensors | {tensor: np.zeros(shape, "float32")})
+    weights = {name: np.asarray(x, "float32") for name, x in read_weights(folder).items()}
+    assert tensor in weights
+    save_file(weights | {tensor: np.zeros(shape, "float32")}, folder / "model.safetensors")
 
     def build(*args, **kwargs):
         raise AssertionError("The model is built.")
 
-    monkeypatch.setattr(huggingface, "PretrainedTransformer", build)
+    monkeypatch.setattr(tensors, "PretrainedTransformer", build)
     with pytest.raises(ValueError, match=f"{message} must have the shape"):
         from_huggingface(folder)
+
+
+@pytest.mark.parametrize("tensor", ["lm_head", "model.encoder.embed_tokens"])
+def test_what_the_file_has_twice_with_other_values_is_not_tied(tensor, copied):
+    """As transformers 5 reads it, whatever config.json says: its issue 45005."""
+    folder = copied("marian")
+    tied = from_huggingface(folder).models[0]
+    weights = {name: np.asarray(x, "float32") for name, x in read_weights(folder).items()}
+    same = {"lm_head", "encoder.embed_tokens", "decoder.embed_tokens"}
+    assert not any((weights.get(f"{n}.weight", shared) != shared).any() for n in same
+                   for shared in [weights["shared.weight"]])  # fmt: skip
+    short = tensor.removeprefix("model.")
+    weights[f"{short}.weight"] = 2 * weights["shared.weight"]
+    save_file(weights, folder / "model.safetensors")
+    model = from_huggingface(folder).models[0]
+    inputs = {"source": np.array([[5, 6, 0]]), "target": np.array([[805, 7, 8]])}
+    bias = weights["final_logits_bias"]
+    if tensor == "lm_head":
+        np.testing.assert_allclose(model(inputs) - bias, 2 * (tied(inputs) - bias), atol=1e-3)
+    else:
+        embedding = model.source_embedding.embedding.embeddings
+        np.testing.assert_array_equal(embedding, weights[f"{short}.weight"])
+        embedding = model.target_embedding.embedding.embeddings
+        np.testing.assert_array_equal(embedding, weights["shared.weight"])
+    assert tied.count_params() < model.count_params()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""Transformers of ours as MarianMT folders.
+"""Folders for transformers.
 
-`from_huggingface`, which test_huggingface.py holds against transformers, reads them back; that
-transformers itself does so is for golden/check_marian.py to show.
+Of an imported model comes out what transformers itself had written. Those of our own models are
+read back by `from_huggingface`, which test_huggingface.py holds against transformers; that
+transformers itself reads them is for golden/check_transformers.py to show.
 """
 
 import json
@@ -12,14 +13,14 @@ from click.testing import CliRunner
 
 from keras_mt import Transformer, Translator
 from keras_mt.cli import main
-from keras_mt.convert import from_huggingface, to_huggingface
+from keras_mt.convert import from_huggingface, import_huggingface, to_huggingface
+from keras_mt.convert.weights import read_weights
 from keras_mt.data import phrasebook
-
-pytestmark = pytest.mark.long
 
 SMALL = {"num_layers": 2, "d_model": 32, "num_heads": 4, "d_ff": 48, "max_length": 64}
 
 
+@pytest.mark.long
 def test_a_run_goes_out_and_comes_back(load, run_dir, tmp_path):
     folder = tmp_path / "new" / "marian"
     arguments = [str(run_dir), str(folder), "--format", "huggingface"]
@@ -80,6 +81,52 @@ def test_the_options_of_the_search_go_out_and_come_back(load, tmp_path):
     for options in ({"temperature": 0.5}, {"early_stopping": True, "patience": 2.0}):
         with pytest.raises(ValueError, match=[*options][-1]):
             to_huggingface(load(**options), tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    "name", ["marian", "marian_marks", "marian_apart", "m2m_100", "nllb_legacy"]
+)
+def test_an_imported_model_goes_out_as_transformers_wrote_it(name, golden, tmp_path):
+    import_huggingface(golden / name, tmp_path / "run")
+    before, after = golden / name, tmp_path / "out"
+    translator = Translator.load(tmp_path / "run", dtype=None)
+    to_huggingface(translator, after)
+    for path in [*before.glob("*.spm"), *before.glob("*.model")]:
+        assert (after / path.name).read_bytes() == path.read_bytes()
+    weights, expected = read_weights(after), read_weights(before)
+    for tensor in weights:
+        np.testing.assert_array_equal(weights[tensor], expected[tensor])
+    tied = {f"{side}.embed_tokens.weight" for side in ("encoder", "decoder")} | {"lm_head.weight"}
+    assert expected.keys() - weights.keys() <= tied
+    for path in before.glob("*.json"):
+        if "index" in path.name:
+            continue
+        values, theirs = (json.loads((each / path.name).read_text()) for each in (after, before))
+        if path.name == "vocab.json" or path.name == "target_vocab.json":
+            assert values == theirs
+            continue
+        for field in values.keys() & theirs.keys() - {"dtype", "bad_words_ids", "bos_token_id"}:
+            if field == "added_tokens_decoder":
+                codes = (
+                    {i: token["content"] for i, token in x[field].items()} for x in (values, theirs)
+                )
+                assert next(codes) == next(codes)
+            else:  # Two names of one function.
+                assert values[field] == {"swish": "silu"}.get(str(theirs[field]), theirs[field])
+    back = from_huggingface(after)
+    assert back.options == translator.options and back.max_length == translator.max_length
+    tokenizer = json.loads(translator.tokenizer._json), json.loads(back.tokenizer._json)
+    assert tokenizer[0] == tokenizer[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("marian_normalized", "MarianMT knows only normalize_embeddings=False")],
+)
+def test_what_transformers_has_not_is_refused_by_name(name, message, golden, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        to_huggingface(from_huggingface(golden / name), tmp_path / "out")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("options", [{"pre_norm": True}, {"norm": "rms"}, {"positions": "rotary"}])

@@ -16,10 +16,10 @@ from test_seam import MAX_LENGTH, by_brute_force, sharpened, transformer
 from keras_mt import Translator
 from keras_mt.cli import main
 from keras_mt.convert import from_huggingface
+from keras_mt.convert import saved_model as export_module
 from keras_mt.data import Batches
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.serving import ExportedTranslator
-from keras_mt.serving import export as export_module
 from keras_mt.serving.demo import alignment, page, translations
 
 # Exports are traced all the same.

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from keras_mt import Translator
+from keras_mt.convert import saved_model as export_module
 from keras_mt.serving import ExportedTranslator
-from keras_mt.serving import export as export_module
 
 TEXT, INT, FLOAT = ("string", [None]), ("int32", [None]), ("float32", [None])
 TRANSLATIONS = {"translations": ("string", [None, 2]), "scores": ("float32", [None, 2])}

@@ -116,7 +116,7 @@ def test_sampling_and_ensembles_are_refused(load, tmp_path):
     translator = load()
     with pytest.raises(ValueError, match="CTranslate2 does not sample: leave temperature out"):
         to_ctranslate2(load(temperature=2.0), tmp_path / "ct2")
-    with pytest.raises(ValueError, match="CTranslate2 has no ensembles"):
+    with pytest.raises(ValueError, match="CTranslate2 takes one model, no ensemble: 2"):
         to_ctranslate2(Translator(translator.models * 2, translator.tokenizer), tmp_path / "ct2")
     assert not list(tmp_path.iterdir())
 

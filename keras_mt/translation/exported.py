@@ -27,8 +27,6 @@ from keras_mt.translation.base import (
     run_in_batches,
 )
 
-__all__ = ["ExportedTranslator"]
-
 
 class ExportedTranslator(BaseTranslator):
     """Translates with an exported SavedModel; its options were fixed at export.

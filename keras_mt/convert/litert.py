@@ -5,7 +5,8 @@ import re
 
 import tensorflow as tf
 
-from keras_mt.convert.ids import single_model, special_ids, write_ids
+from keras_mt.convert.formats import FORMATS
+from keras_mt.convert.ids import special_ids, write_ids
 from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
 from keras_mt.inference.predictors import Constant, predictor_of
@@ -42,11 +43,9 @@ def to_litert(
 
     >>> to_litert(Translator.load("runs/pt_en", beam_size=1), "pt_en_litert")  # doctest: +SKIP
     """
-    if quantization not in (None, "int8"):
-        raise InputError(f"quantization must be int8. Received: quantization={quantization!r}")
     check_new(directory)
-    model = single_model(translator, "LiteRT")
-    model = model.for_inference()
+    FORMATS["litert"].check(translator, quantization)
+    model = translator.models[0].for_inference()
     ids = special_ids(translator)
     converter = tf.lite.TFLiteConverter.from_concrete_functions(
         [_search(translator, model, ids).get_concrete_function()], model

@@ -7,9 +7,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_mt.convert.ids import single_model, special_ids, write_ids
+from keras_mt.convert.formats import FORMATS
+from keras_mt.convert.ids import special_ids, write_ids
 from keras_mt.errors import InputError
-from keras_mt.extras import require
 from keras_mt.files import check_new, new_folder
 from keras_mt.inference.constants import check_size
 from keras_mt.translation import Translator
@@ -52,8 +52,8 @@ def to_onnx(translator: Translator, directory: str | os.PathLike) -> None:
     >>> to_onnx(Translator.load("runs/pt_en"), "pt_en_onnx")  # doctest: +SKIP
     """
     check_new(directory)
-    require("tf2onnx", "onnx", "Export to ONNX")
-    model = single_model(translator, "ONNX").for_inference()
+    FORMATS["onnx"].check(translator)
+    model = translator.models[0].for_inference()
     check_size(model.variables, "The conversion to ONNX", "the model is too large for it")
     encoder, decoder = _functions(model)
     with new_folder(directory) as folder:

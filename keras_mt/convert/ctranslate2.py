@@ -5,12 +5,10 @@ import os
 import keras
 import ml_dtypes
 
-from keras_mt.convert.ids import check_search
+from keras_mt.convert.formats import FORMATS
 from keras_mt.errors import InputError
-from keras_mt.extras import require
 from keras_mt.files import check_new, new_folder
 from keras_mt.models import Transformer
-from keras_mt.options import QUANTIZATIONS
 from keras_mt.run_folder import RunFolder
 from keras_mt.translation import Translator
 
@@ -42,16 +40,8 @@ def to_ctranslate2(
 
     >>> to_ctranslate2(Translator.load("runs/pt_en"), "pt_en_ct2", "int8")  # doctest: +SKIP
     """
-    if quantization not in (None, *QUANTIZATIONS):
-        raise InputError(
-            f"quantization must be one of {', '.join(QUANTIZATIONS)}. "
-            f"Received: quantization={quantization!r}"
-        )
     check_new(directory)
-    require("ctranslate2", "ctranslate2", "Export to CTranslate2")
-    if len(translator.models) > 1:
-        raise InputError(f"CTranslate2 has no ensembles. Received: {len(translator.models)} models")
-    check_search(translator, "CTranslate2")
+    FORMATS["ctranslate2"].check(translator, quantization)
     spec = _spec(translator.models[0])
     tokenizer = translator.tokenizer
     sources = _pieces(tokenizer.source_id_to_string, tokenizer.source_vocab_size)

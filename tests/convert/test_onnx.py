@@ -15,7 +15,7 @@ from keras_mt import Translator
 from keras_mt.cli import main
 from keras_mt.convert import to_onnx
 from keras_mt.convert.ids import special_ids
-from keras_mt.convert.to_onnx import _converted
+from keras_mt.convert.onnx import _converted
 from keras_mt.data import phrasebook
 from keras_mt.models import ARCHITECTURES
 

@@ -1,0 +1,207 @@
+"""The formats of exports: one table of what each takes, what it needs and what it cannot hold.
+
+A format NAME is written by `to_NAME` in `keras_mt/convert/NAME.py`, and declared here, since the
+command shows its options without importing Keras and TensorFlow.
+"""
+
+import dataclasses
+import importlib
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from keras_mt.errors import InputError
+from keras_mt.extras import require
+from keras_mt.options import SearchOptions, check_language
+from keras_mt.options.fields import option
+
+
+@dataclasses.dataclass(frozen=True)
+class Format:
+    """What an export format takes.
+
+    Attributes:
+        title: What messages call it.
+        help: What it writes, as the command's help says.
+        options: Which of `ExportOptions` it takes.
+        quantizations: How it can store weights, besides float32.
+        package: The package that it needs, and the extra of keras_mt that installs it.
+        search: Whether the search is inside. If not, its options go to what searches.
+        sentences: Whether it splits texts into sentences.
+        ensembles, shortlists, sampling: Whether it holds these.
+        one_pair: Whether it is for one pair of languages, which has to be given.
+    """
+
+    title: str
+    help: str
+    options: tuple[str, ...] = ()
+    quantizations: tuple[str, ...] = ()
+    package: tuple[str, str] | None = None
+    search: bool = False
+    sentences: bool = False
+    ensembles: bool = False
+    shortlists: bool = False
+    sampling: bool = False
+    one_pair: bool = False
+
+    def check(self, translator: Any, quantization: str | None = None) -> None:
+        """Refuses what the format cannot hold.
+
+        Args:
+            translator: The `Translator` to export.
+            quantization: How to store the weights.
+
+        Raises:
+            ValueError: If a package is missing, or the format cannot hold the translator or its
+                weights so; the message says what to leave out.
+        """
+        if quantization not in (None, *self.quantizations):
+            raise InputError(
+                f"quantization must be {' or '.join(self.quantizations)} for {self.title}. "
+                f"Received: quantization={quantization!r}"
+            )
+        if self.package is not None:
+            require(*self.package, f"Export to {self.title}")
+        if len(translator.models) > 1 and not self.ensembles:
+            raise InputError(
+                f"{self.title} takes one model, no ensemble: {len(translator.models)} are given."
+            )
+        if translator.options.samples and not self.sampling:
+            raise InputError(
+                f"An export to {self.title} does not sample: leave temperature out. "
+                f"Received: temperature={translator.options.temperature}"
+            )
+        if translator.shortlist is not None and not self.shortlists:
+            raise InputError(f"An export to {self.title} takes no shortlist: leave it out.")
+        if self.one_pair:
+            for side in ("source_language", "target_language"):
+                check_language(side, getattr(translator, side), translator.languages)
+
+
+FORMATS = {
+    "saved_model": Format(
+        "TensorFlow Serving",
+        "a SavedModel, from strings to strings",
+        options=("dtype", "freeze", "confidence", "card", "warmup_texts"),
+        search=True,
+        sentences=True,
+        ensembles=True,
+        shortlists=True,
+        sampling=True,
+    ),
+    "ctranslate2": Format(
+        "CTranslate2",
+        "a folder for CTranslate2",
+        options=("quantization",),
+        quantizations=("int8", "int16", "float16", "bfloat16"),
+        package=("ctranslate2", "ctranslate2"),
+        shortlists=True,
+    ),
+    "huggingface": Format(
+        "transformers",
+        "a folder of MarianMT or M2M-100 for transformers",
+        search=True,  # Its options are in generation_config.json.
+    ),
+    "litert": Format(
+        "LiteRT",
+        "a model from ids to ids for LiteRT",
+        options=("quantization",),
+        quantizations=("int8",),
+        search=True,
+        one_pair=True,
+    ),
+    "onnx": Format(
+        "ONNX",
+        "encoder and decoder step for ONNX",
+        package=("tf2onnx", "onnx"),
+        one_pair=True,
+    ),
+}
+
+
+def _takers(name):
+    return " or ".join(format for format, takes in FORMATS.items() if name in takes.options)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportOptions:
+    """The options of all formats, each for those that have it in their `options`."""
+
+    quantization: str | None = option(
+        None,
+        f"How {_takers('quantization')} stores the weights; LiteRT takes int8 alone.",
+        choices=FORMATS["ctranslate2"].quantizations,
+        shown="float32",
+    )
+    dtype: str = option(
+        "float32",
+        f"Dtype of the weights and of the computation of a {_takers('dtype')}.",
+        choices=("float32", "bfloat16", "float16"),
+    )
+    freeze: bool = option(
+        False,
+        "Write the weights as constants: faster, above all with bfloat16 and small batches, but "
+        "takes more memory.",
+    )
+    confidence: bool = option(
+        False, "Also write a signature `confidence`: translations with measures of confidence."
+    )
+    card: Mapping[str, Any] | None = option(
+        None,
+        "JSON object with fields for the model card, such as license.",
+        shown="what the run knows",
+        metavar="FILE",
+    )
+    warmup_texts: list[str] | None = option(
+        None,
+        "Sentences, one per line, for the warm-up requests.",
+        shown="the tokenizer's words",
+        metavar="FILE",
+    )
+
+
+def check_options(name: str, given: Mapping[str, Any]) -> None:
+    """Refuses options that a format does not take, before anything is loaded.
+
+    Args:
+        name: The format's name.
+        given: The options that were given, of `ExportOptions` and of the translator.
+
+    Raises:
+        ValueError: If the format does not take one; the message says where it goes.
+    """
+    takes = FORMATS[name]
+    search = {*(field.name for field in dataclasses.fields(SearchOptions)), "max_length"}
+    for option_name in given:
+        flag = "--" + option_name.replace("_", "-")
+        if option_name in ExportOptions.__dataclass_fields__ and option_name not in takes.options:
+            raise InputError(
+                f"{flag} goes with --format {_takers(option_name)}: leave it out for {name}."
+            )
+        if option_name in search and not takes.search:
+            raise InputError(
+                f"--format {name} has no search inside: leave {flag} out, and give it to what "
+                "searches."
+            )
+    if given.get("split_sentences") and not takes.sentences:
+        raise InputError(
+            f"--format {name} does not split sentences: leave --split-sentences out, and split "
+            "them before."
+        )
+
+
+def export(translator: Any, directory: str | os.PathLike, format: str, **options: Any) -> None:
+    """Writes a translator in a format.
+
+    Args:
+        translator: The `Translator`.
+        directory: The folder to write.
+        format: The format's name.
+        **options: The format's options.
+
+    Example:
+
+    >>> export(translator, "pt_en_ct2", "ctranslate2", quantization="int8")  # doctest: +SKIP
+    """
+    module = importlib.import_module(f"keras_mt.convert.{format}")
+    getattr(module, f"to_{format}")(translator, directory, **options)

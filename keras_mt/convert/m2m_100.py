@@ -1,0 +1,145 @@
+"""M2M-100 and NLLB: their configuration, and their tokenizers' files in and out."""
+
+import re
+from typing import Any
+
+import sentencepiece
+
+from keras_mt.convert import languages
+from keras_mt.convert.pretrained import Family, Folder, is_id
+from keras_mt.errors import InputError
+from keras_mt.text import PretrainedTokenizer
+from keras_mt.translation import Translator
+
+# The languages of M2M-100's tokenizer, by its field language_codes, in the order of their ids.
+_CODES = {"m2m100": languages.M2M100.split(), "wmt21": languages.WMT21.split()}
+_MODEL = "sentencepiece.bpe.model"
+
+
+def _read_tokenizer(
+    folder: Folder, arguments: dict[str, Any]
+) -> tuple[PretrainedTokenizer, dict[str, str]]:
+    name = folder.tokenizer.get("tokenizer_class") or folder.config.get("tokenizer_class")
+    if name not in (None, "M2M100Tokenizer", "NllbTokenizer", "NllbTokenizerFast"):
+        raise folder.refuse(
+            "tokenizer_class", name, "M2M100Tokenizer or NllbTokenizer", "tokenizer_config.json"
+        )
+    model = folder.sentencepiece(_MODEL)
+    if name == "M2M100Tokenizer" or (name is None and (folder.path / "vocab.json").is_file()):
+        name, token = "M2M-100", "__{}__"
+        vocabulary, codes = _m2m100_vocabulary(folder)
+    else:
+        name, token = "NLLB", "{}"
+        vocabulary, codes = _nllb_vocabulary(folder, model)
+    size = arguments["vocab_size"]
+    codes = {code: id for code, id in codes.items() if is_id(id, size)}
+    folder.check_special(vocabulary, arguments["padding_id"])
+    if not codes or folder.id("eos_token_id", size) != vocabulary["</s>"]:
+        raise folder.refuse("vocab_size", size, "such that the languages have ids")
+    defaults = {
+        "source_language": folder.tokenizer.get("src_lang"),
+        "target_language": folder.tokenizer.get("tgt_lang"),
+    }
+    if "forced_bos_token_id" in folder.generation:
+        forced = folder.id("forced_bos_token_id", size)
+        defaults["target_language"] = next((c for c, id in codes.items() if id == forced), None)
+    tokenizer = PretrainedTokenizer(
+        [model],
+        [folder.by_id(vocabulary | {token.format(c): id for c, id in codes.items()}, size)],
+        special=["<unk>", "<s>", "<pad>", "</s>"],
+        padding_id=arguments["padding_id"],
+        bos_id=folder.id("decoder_start_token_id", size),
+        eos_id=folder.id("eos_token_id", size),
+        forbidden_ids=folder.forbidden(size),
+        languages=codes,
+        language_first=not folder.tokenizer.get("legacy_behaviour", False),
+        description=f"{name}'s: SentencePiece and languages",
+    )
+    return tokenizer, {name: code for name, code in defaults.items() if code in codes}
+
+
+def _m2m100_vocabulary(folder):
+    vocabulary = folder.vocabulary("vocab.json")
+    codes = folder.tokenizer.get("language_codes", "m2m100")
+    if codes not in _CODES:
+        raise folder.refuse("language_codes", codes, " or ".join(_CODES), "tokenizer_config.json")
+    return vocabulary, _m2m100_ids(vocabulary, codes)
+
+
+def _m2m100_ids(vocabulary, codes):
+    return {code: len(vocabulary) + i for i, code in enumerate(_CODES[codes])}
+
+
+def _nllb_vocabulary(folder, model):
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    if (processor.unk_id(), processor.bos_id(), processor.eos_id()) != (0, 1, 2):
+        raise InputError(
+            f"{folder.path / _MODEL} must have the ids 0, 1, 2 for unknown, start and end. It has "
+            f"{processor.unk_id()}, {processor.bos_id()}, {processor.eos_id()}."
+        )
+    number = processor.get_piece_size()
+    special = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
+    pieces = {processor.id_to_piece(i): i + 1 for i in range(3, number)}
+    return {**pieces, **special}, _nllb_languages(folder, number + 1)
+
+
+def _nllb_languages(folder, first):
+    """The ids of the languages, from whichever file lists them; else those of NLLB-200."""
+    file, field = "tokenizer_config.json", "added_tokens_decoder"
+    added = folder.tokenizer.get(field, {})
+    listed = folder.vocabulary("added_tokens.json", optional=True)
+    if not added and not listed:
+        file, field = "tokenizer.json", "added_tokens"
+        added = folder.json(file, optional=True).get(field, [])
+    try:
+        entries = added.items() if isinstance(added, dict) else [(e["id"], e) for e in added]
+        ids = {str(entry["content"]): int(str(id)) for id, entry in entries} | listed
+    except (KeyError, TypeError, ValueError):
+        raise folder.refuse(field, added, "the ids and contents of tokens", file) from None
+    ids = {code: id for code, id in ids.items() if re.fullmatch("[a-z]{3}_[A-Z][a-z]{3}", code)}
+    return ids or {code: first + i for i, code in enumerate(languages.NLLB.split())}
+
+
+def _tokenizer_files(translator: Translator) -> dict[str, bytes | dict[str, Any]]:
+    settings = translator.tokenizer.settings
+    ids, (pieces,) = settings["languages"], settings["pieces"]
+    config = {"src_lang": translator.source_language, "tgt_lang": translator.target_language}
+    files = {_MODEL: translator.tokenizer.models[0], "tokenizer_config.json": config}
+    if all(pieces[id] == code for code, id in ids.items()):
+        special = {"special": True, "normalized": False, "lstrip": False, "rstrip": False}
+        config |= {
+            "tokenizer_class": "NllbTokenizer",
+            "legacy_behaviour": not settings["language_first"],
+            "extra_special_tokens": sorted(ids, key=ids.get),
+            "added_tokens_decoder": {
+                str(id): {"content": code, "single_word": False, **special}
+                for code, id in ids.items()
+            },
+        }
+        return files
+    known = {*ids.values()}
+    files["vocab.json"] = {p: i for i, p in enumerate(pieces) if p and i not in known}
+    for name in _CODES:
+        if ids.items() <= _m2m100_ids(files["vocab.json"], name).items():
+            config["language_codes"] = name
+            return files
+    raise InputError(
+        "M2M-100 numbers its languages in an order of its own, which this tokenizer does not have: "
+        "it cannot be written as M2M-100."
+    )
+
+
+FAMILY = Family(
+    name="M2M-100",
+    classes=("M2M100ForConditionalGeneration", "M2M100Tokenizer"),
+    defaults={
+        "vocab_size": 128112,
+        "pad_token_id": 1,
+        "activation_function": "relu",
+        "scale_embedding": True,
+    },
+    switches={},
+    arguments={"positions": "fairseq", "pre_norm": True, "logits_bias": False},
+    read_tokenizer=_read_tokenizer,
+    tokenizer_files=_tokenizer_files,
+)

@@ -1,0 +1,201 @@
+"""What the families of transformers' models share: their folders, and what tells them apart."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+
+from keras_mt.errors import InputError
+from keras_mt.text import BaseTokenizer
+from keras_mt.translation import Translator
+
+_MAX_BYTES = 2**28  # Of a file that is not one of weights.
+# The types of fields that nothing else checks by their values.
+_DECODING = {
+    "max_length": int,
+    "max_new_tokens": int,
+    "bad_words_ids": list,
+    "suppress_tokens": list,
+}
+_TYPES = {
+    "config.json": {
+        "model_type": str,
+        "tokenizer_class": str,
+        "decoder_vocab_size": int,
+        "normalize_embedding": bool,
+        "add_final_layer_norm": bool,
+        **_DECODING,
+    },
+    "generation_config.json": _DECODING,
+    "tokenizer_config.json": {
+        "tokenizer_class": str,
+        "source_lang": str,
+        "target_lang": str,
+        "src_lang": str,
+        "tgt_lang": str,
+        "language_codes": str,
+        "separate_vocabs": bool,
+        "legacy_behaviour": bool,
+        "added_tokens_decoder": dict,
+    },
+}
+_TYPE_NAMES = {
+    str: "a string",
+    int: "an integer",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """A family of transformers' models, which share a `model_type`.
+
+    Attributes:
+        name: What messages call it.
+        classes: Its model and its tokenizer in transformers.
+        defaults: transformers' defaults for fields that config.json does not have.
+        switches: Fields of config.json that have no other value.
+        arguments: Arguments of `Transformer` that have no other value.
+        read_tokenizer: A function of a `Folder` and the arguments of the model, which returns the
+            tokenizer and the default languages.
+        tokenizer_files: A function of a `Translator`, which returns the contents of the tokenizer's
+            files by name: bytes, or what JSON holds.
+    """
+
+    name: str
+    classes: tuple[str, str]
+    defaults: Mapping[str, Any]
+    switches: Mapping[str, Any]
+    arguments: Mapping[str, Any]
+    read_tokenizer: Callable[["Folder", dict[str, Any]], tuple[BaseTokenizer, dict[str, str]]]
+    tokenizer_files: Callable[[Translator], dict[str, bytes | dict[str, Any]]]
+
+
+class Folder:
+    """A folder's files by name, and its configuration.
+
+    Args:
+        path: The folder.
+
+    Attributes:
+        config, tokenizer: The fields of config.json and tokenizer_config.json.
+        generation: Those of generation_config.json; in older folders config.json has them.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = self.json("config.json")
+        tokenizer = self.json("tokenizer_config.json", optional=True)
+        self.tokenizer = {n: x for n, x in tokenizer.items() if x is not None}
+        generation = self.json("generation_config.json", optional=True)
+        ids = ("eos_token_id", "decoder_start_token_id")
+        more = {n: self.config.get(n) for n in ids} if generation else self.config
+        self._generation_fields = {*generation}
+        self.generation = {n: x for n, x in {**more, **generation}.items() if x is not None}
+
+    def json(self, name: str, optional: bool = False) -> dict[str, Any]:
+        """A file's fields, whose types are checked; none if an optional file is missing."""
+        if optional and not (self.path / name).is_file():
+            return {}
+        try:
+            value = json.loads(self.read(name).decode("utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{self.path / name} is not JSON: {error}") from None
+        if not isinstance(value, dict):
+            raise InputError(f"{self.path / name} must hold a JSON object.")
+        for field, expected in _TYPES.get(name, {}).items():
+            if value.get(field) is not None and type(value[field]) is not expected:
+                raise self.refuse(field, value[field], _TYPE_NAMES[expected], name)
+        return value
+
+    def read(self, name: str) -> bytes:
+        """A file's bytes."""
+        path = self.path / name
+        if not path.is_file():
+            raise FileNotFoundError(f"{self.path} is not a folder to import: it has no {name}.")
+        if path.stat().st_size > _MAX_BYTES:
+            raise InputError(f"{path} is too large.")
+        return path.read_bytes()
+
+    def refuse(
+        self, field: str, value: Any, expected: str, file: str = "config.json"
+    ) -> InputError:
+        """The error that names the file and field."""
+        return InputError(
+            f"{self.path / file}: {field} must be {expected}. Received: {field}={value!r}"
+        )
+
+    def generation_file(self, field: str) -> str:
+        """The file that has a field of the generation config."""
+        return "generation_config.json" if field in self._generation_fields else "config.json"
+
+    def refuse_generation(self, field: str, value: Any, expected: str) -> InputError:
+        """As `refuse`, of a field of the generation config."""
+        return self.refuse(field, value, expected, self.generation_file(field))
+
+    def id(self, field: str, size: int) -> int:
+        """A token id of the generation config, of a vocabulary of so many tokens."""
+        value = self.generation.get(field)
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        if not is_id(value, size):
+            raise self.refuse_generation(field, value, f"a token id, below {size}")
+        return value
+
+    def forbidden(self, size: int) -> list[int]:
+        """The token ids that a translation never holds, of a vocabulary of so many tokens."""
+        words = self.generation.get("bad_words_ids", [])
+        suppressed = self.generation.get("suppress_tokens", [])
+        if not all(isinstance(w, list) and len(w) == 1 and is_id(w[0], size) for w in words):
+            expected = f"single token ids below {size}, each in a list"
+            raise self.refuse_generation("bad_words_ids", words, expected)
+        if not all(is_id(token, size) for token in suppressed):
+            expected = f"a list of token ids below {size}"
+            raise self.refuse_generation("suppress_tokens", suppressed, expected)
+        return sorted({*suppressed, *(token for (token,) in words)})
+
+    def vocabulary(self, name: str, optional: bool = False) -> dict[str, int]:
+        """A file's ids by their pieces."""
+        ids = self.json(name, optional)
+        if not all(type(i) is int and i >= 0 for i in ids.values()):
+            raise InputError(f"{self.path / name} must give each piece its id, an integer.")
+        return ids
+
+    def sentencepiece(self, name: str) -> bytes:
+        """A file's SentencePiece model."""
+        model = self.read(name)
+        try:
+            processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except RuntimeError:
+            processor = []
+        if not len(processor):  # Of an empty file it makes a model without pieces.
+            raise InputError(f"{self.path / name} is not a SentencePiece model.")
+        return model
+
+    def check_special(self, vocabulary: dict[str, int], padding_id: int) -> None:
+        """Checks that a vocabulary has the special pieces, and the padding that the model has."""
+        for piece in ("<unk>", "</s>", "<pad>"):
+            if piece not in vocabulary:
+                raise InputError(f"{self.path / 'vocab.json'} must have {piece}.")
+        if vocabulary["<pad>"] != padding_id:
+            expected = f"{vocabulary['<pad>']}, that of <pad>"
+            raise self.refuse("pad_token_id", padding_id, expected)
+
+    def by_id(self, vocabulary: dict[str, int], size: int) -> list[str]:
+        """The pieces in the order of their ids, with "" for ids without a piece."""
+        pieces = [""] * size
+        for piece, id in vocabulary.items():
+            if id >= size:
+                raise self.refuse("vocab_size", size, f"more than {id}, the id of {piece!r}")
+            pieces[id] = piece.encode("utf-8", "replace").decode("utf-8")
+        return pieces
+
+
+def is_id(value: Any, size: int) -> bool:
+    """Whether a value is a token id of a vocabulary of so many tokens."""
+    return type(value) is int and 0 <= value < size

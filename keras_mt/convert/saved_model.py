@@ -1,0 +1,222 @@
+"""Export to a SavedModel that stock TensorFlow Serving can load."""
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from keras_mt.convert.formats import FORMATS
+from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions
+from keras_mt.errors import InputError
+from keras_mt.files import atomic_write, check_new, version_number
+from keras_mt.inference.graph import TranslationGraph
+from keras_mt.inference.predictors import Constant, predictor_of
+from keras_mt.layers.validation import check_positive
+from keras_mt.serving import server
+from keras_mt.translation import Translator
+
+# The tensorflow_text ops in stock TensorFlow Serving, which has all ops of TensorFlow itself.
+_TEXT_OPS = {
+    "SentencepieceDetokenizeOp",
+    "SentencepieceIdToStringOp",
+    "SentencepieceOp",
+    "SentencepieceTokenizeOp",
+}
+
+
+def to_saved_model(
+    translator: Translator,
+    directory: str | os.PathLike,
+    dtype: str = "float32",
+    freeze: bool = False,
+    max_beam_size: int = 8,
+    card: dict[str, Any] | None = None,
+    warmup_texts: list[str] | None = None,
+    confidence: bool = False,
+) -> None:
+    """Exports a translator as a SavedModel; see `Translator.export` for its signatures.
+
+    If the directory's name is a number, it is a version, and configuration files for a server are
+    written next to it unless they exist.
+
+    Args:
+        translator: The `Translator`.
+        directory: The version folder to write, such as `saved_models/pt_en/1`.
+        dtype: Dtype of the weights and of the computation: "float32", "bfloat16" or "float16".
+        freeze: Whether to write the weights into the graph of `serving_default` as constants,
+            which TensorFlow packs for matrix products once instead of at each step. This is faster,
+            above all in bfloat16 and for small batches, but takes several times the memory.
+        max_beam_size: The maximum `beam_size` and `n_best` that a request to `tunable` may ask
+            for; raised to the translator's own if that is greater.
+        card: Fields for the model card, a dict, such as `license`.
+        warmup_texts: List of str for the warm-up requests of a server, of which the first 64 are
+            used; None for texts made of the tokenizer's words.
+        confidence: Whether to write a signature `confidence` too: `serving_default` with
+            `mean_log_probs`, `worst_log_probs` (float32), `worst_tokens` (string), `loops` and
+            `disproportionate` (boolean), `[batch, n_best]` each.
+
+    Raises:
+        FileExistsError: If the directory exists.
+        ValueError: If `max_beam_size` is not a positive int, the graph has an op that TensorFlow
+            Serving does not have, or the weights are too large to freeze.
+
+    Example:
+
+    >>> to_saved_model(Translator.load("runs/pt_en"), "saved_models/pt_en/1")  # doctest: +SKIP
+    """
+    check_new(directory)
+    FORMATS["saved_model"].check(translator)
+    directory = Path(directory).absolute()
+    check_positive(max_beam_size=max_beam_size)
+    max_beam_size = max(max_beam_size, translator.options.beams)
+    options = {
+        **dataclasses.asdict(translator.options),
+        "max_length": translator.max_length,
+        "split_sentences": translator.split_sentences,
+        "max_line_bytes": translator.max_line_bytes,
+        "max_beam_size": max_beam_size,
+        "dtype": dtype,
+        "freeze": freeze,
+        "confidence": confidence,
+        "shortlist": translator.shortlist is not None,
+    }
+    if translator.languages:
+        options |= {n: getattr(translator, n) for n in ("source_language", "target_language")}
+    # Before the work, since it may fail on what is missing.
+    card = {**server.card(translator, directory), "options": options, **(card or {})}
+    models = [model.for_inference(dtype) for model in translator.models]
+    predictor = predictor_of(models, translator.shortlist)
+    functions = _signatures(translator, predictor, freeze, max_beam_size, confidence)
+    module = tf.Module()
+    module.variables_ = [variable.value for variable in predictor.variables]
+    module.tokenizer = translator.tokenizer
+    # The temporary name is not a number, so a server that watches the folder ignores it.
+    with atomic_write(directory) as temporary:
+        tf.saved_model.save(module, temporary, signatures=functions)
+        _check_ops(temporary)
+        server.write_assets(
+            temporary,
+            functions,
+            warmup_texts or server.sample_texts(translator.tokenizer),
+            translator.languages,
+            max_beam_size,
+            card,
+        )
+        if version_number(directory.name) is not None:
+            server.write_configurations(directory.parent)
+
+
+def _signatures(translator, predictor, freeze, max_beam_size, with_confidence):
+    """The export's functions by name; the first axis of each input and output is the batch."""
+
+    def graph(predictor=predictor, **options):
+        options = SearchOptions(**{**dataclasses.asdict(translator.options), **options})
+        return TranslationGraph(
+            predictor,
+            translator.tokenizer,
+            options,
+            translator.max_length,
+            translator.split_sentences,
+            (translator.source_language, translator.target_language),
+            None if translator.shortlist is None else translator.shortlist.languages,
+            translator.max_line_bytes,
+        )
+
+    plain = graph()
+    default = graph(Constant(predictor, "freeze", "export without freeze")) if freeze else plain
+    greedy = graph(beam_size=1, n_best=1, temperature=None, top_k=0, top_p=1.0)
+    widest = {"n_best": max_beam_size}
+    if not translator.options.samples:
+        widest["beam_size"] = max_beam_size
+    widest = graph(**widest)
+
+    def translations(outputs):
+        return {name: outputs[name] for name in ("translations", "scores")}
+
+    def serving_default(text, *languages):
+        return translations(default.translate(text, languages=languages))
+
+    def confidence(text, *languages):
+        outputs = plain.translate(text, confidence=True, languages=languages)
+        names = "mean_log_probs", "worst_log_probs", "worst_tokens", "loops", "disproportionate"
+        return translations(outputs) | {name: outputs[name] for name in names}
+
+    def greedy_(text, *languages):
+        return translations(greedy.translate(text, languages=languages))
+
+    def tunable(text, beam_size, n_best, length_penalty, max_length, *languages):
+        row_options = {
+            "beam_size": beam_size,
+            "n_best": n_best,
+            "length_penalty": length_penalty,
+            "max_length": max_length,
+        }
+        return translations(widest.translate(text, row_options=row_options, languages=languages))
+
+    def score(text, target, *languages):
+        outputs = plain.score(text, target, languages)
+        log_probs = tf.reduce_sum(outputs["log_probs"], axis=1)
+        return {
+            "log_probs": tf.where(outputs["refused"], NO_HYPOTHESIS, log_probs),
+            "lengths": outputs["lengths"],
+        }
+
+    def align(text, target, *languages):
+        outputs = plain.align(text, target, languages)
+        del outputs["refused"]
+        return outputs
+
+    def signature(function, **dtypes):
+        if translator.languages:
+            dtypes |= {"source_language": tf.string, "target_language": tf.string}
+        # Nothing in them needs AutoGraph, which would take most of the tracing time.
+        specs = [tf.TensorSpec([None], dtype, name=name) for name, dtype in dtypes.items()]
+
+        def of_same_size(*columns):
+            for column in columns[1:]:
+                tf.debugging.assert_equal(
+                    tf.size(column),
+                    tf.size(columns[0]),
+                    f"{', '.join(dtypes)} must have the same number of rows.",
+                )
+            return function(*columns)
+
+        return tf.function(of_same_size, autograph=False, input_signature=specs)
+
+    signatures = {
+        "serving_default": signature(serving_default, text=tf.string),
+        "greedy": signature(greedy_, text=tf.string),
+        "score": signature(score, text=tf.string, target=tf.string),
+        "tunable": signature(
+            tunable,
+            text=tf.string,
+            beam_size=tf.int32,
+            n_best=tf.int32,
+            length_penalty=tf.float32,
+            max_length=tf.int32,
+        ),
+    }
+    if with_confidence:
+        signatures["confidence"] = signature(confidence, text=tf.string)
+    if plain.aligns:
+        signatures["align"] = signature(align, text=tf.string, target=tf.string)
+    return signatures
+
+
+def _check_ops(directory):
+    """Refuses a SavedModel that stock TensorFlow Serving could not load."""
+    saved_model = saved_model_pb2.SavedModel.FromString((directory / "saved_model.pb").read_bytes())
+    ops = set()
+    for graph in (meta_graph.graph_def for meta_graph in saved_model.meta_graphs):
+        functions = graph.library.function  # The file's list of ops lacks some of the functions'.
+        nodes = [*graph.node, *(node for function in functions for node in function.node_def)]
+        ops |= {node.op for node in nodes} - {function.signature.name for function in functions}
+    foreign = sorted(ops - _TEXT_OPS - set(dir(tf.raw_ops)))
+    if foreign:
+        raise InputError(
+            f"The graph holds {', '.join(foreign)}: stock TensorFlow Serving has TensorFlow's own "
+            "ops and tensorflow_text's SentencePiece, and could not load it."
+        )
