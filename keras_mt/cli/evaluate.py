@@ -12,8 +12,8 @@ from keras_mt.cli.systems import aligned_file, corpus_split, timed_translations
 from keras_mt.errors import InputError
 from keras_mt.options import TrainingOptions, check_bleu_tokenizer
 
-# The most sentences resampled by default: sacreBLEU holds all resamples, 1 GB at this size.
-_MOST_RESAMPLED = 10_000
+# The maximum number of sentences resampled by default: sacreBLEU holds all resamples, 1 GB then.
+_MAX_RESAMPLED = 10_000
 _references_option = click.option(
     "--references",
     multiple=True,
@@ -46,8 +46,8 @@ _references_option = click.option(
 @click.option(
     "--resamples",
     type=click.IntRange(min=0),
-    help="Bootstrap resamples for the 95% confidence intervals; 0 for no intervals.  [default: "
-    "1000; 0 above 10,000 sentences]",
+    help="Bootstrap resamples, for the 95% confidence intervals and --paired bootstrap; 0 for no "
+    "intervals.  [default: 1000; 0 above 10,000 sentences]",
 )
 @click.option(
     "--output",
@@ -95,6 +95,55 @@ def evaluate(
     from keras_mt.files import check_new
 
     names = [*models, *hypotheses]
+    _check_usage(names, models, paired, search)
+    if output:
+        check_new(output)  # Before anything is translated, as all that can be refused.
+    if comet is not None:
+        command_words(comet)
+    if tokenize:
+        check_bleu_tokenizer(tokenize)
+    sources, reference = corpus_split(data, source, target, split)
+    references = [reference, *(aligned_file(path, len(sources)) for path in references)]
+    files = {path: aligned_file(path, len(sources)) for path in hypotheses}
+    if resamples is None and len(sources) > _MAX_RESAMPLED:
+        resamples = 0
+    scorer = Scorer(references, **given({"tokenize": tokenize, "resamples": resamples}))
+    systems, texts = [], {}
+    for name in names:
+        if name in files:
+            texts[name], origin = files[name], {"split_sentences": None}
+        else:
+            texts[name], origin = timed_translations(name, search, sources, len(names) > 1)
+        scores = scorer(texts[name])
+        first = {n: scores.pop(n) for n in ("bleu", "chrf")} | {"sentences": len(sources)}
+        systems.append(first | origin | scores | {"system": name})
+    signatures = scorer.signatures()
+    results = {"systems": systems} if len(systems) > 1 else systems[0]
+    if paired:
+        p_values, signatures = scorer.paired(texts, paired)
+        for system in systems:
+            values = p_values[system["system"]]
+            system.update({f"{name}_p": value for name, value in values.items()})
+        results["paired"] = {"test": paired, "against": names[0], "signatures": signatures}
+    failure = None
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = output or os.path.join(temporary, "files")
+        if output or comet:
+            write_files(folder, sources, list(texts.values()), references)
+        try:
+            if comet:
+                _add_external_scores(comet, folder, systems)
+                results["comet_command"] = comet
+        except InputError as error:  # The translations may have taken hours.
+            failure = error
+    click.echo(table(systems, signatures), err=True)
+    click.echo(to_json(results))
+    if failure:
+        again = f" --hypotheses scores the files in {output} again." if output else ""
+        raise InputError(f"{failure}\nThe other scores are above.{again}")
+
+
+def _check_usage(names, models, paired, search):
     if not names:
         raise click.UsageError("Give a run folder, a SavedModel or --hypotheses FILE.")
     if twice := next((name for i, name in enumerate(names) if name in names[:i]), None):
@@ -103,65 +152,19 @@ def evaluate(
         raise click.UsageError("--paired needs at least two systems.")
     if search["ensemble"] and len(models) != 1:
         raise click.UsageError("--ensemble goes with exactly one run folder.")
-    if output:
-        check_new(output)  # Before anything is translated.
-    if comet is not None:
-        command_words(comet)
-    options = given({"tokenize": tokenize})
-    if tokenize:
-        check_bleu_tokenizer(tokenize)
-    sources, reference = corpus_split(data, source, target, split)
-    references = [reference, *(aligned_file(path, len(sources)) for path in references)]
-    if resamples is None:
-        resamples = 1000 if len(sources) <= _MOST_RESAMPLED else 0
-    scorer = Scorer(references, **options, resamples=resamples)
-    files = {path: aligned_file(path, len(sources)) for path in hypotheses}
-    systems, texts = [], {}
-    for name in names:
-        if name in files:
-            texts[name], own = files[name], {"split_sentences": None}
-        else:
-            texts[name], own = timed_translations(name, search, sources, len(names) > 1)
-        found = scorer(texts[name])
-        first = {n: found.pop(n) for n in ("bleu", "chrf")} | {"sentences": len(sources)}
-        systems.append(first | own | found | {"system": name})
-    signatures = scorer.signatures()
-    results = {"systems": systems} if len(systems) > 1 else systems[0]
-    if paired:
-        p_values, signatures = scorer.paired(texts, paired)
-        for system in systems:
-            own = p_values[system["system"]]
-            system.update({f"{name}_p": value for name, value in own.items()})
-        results["paired"] = {"test": paired, "against": names[0], "signatures": signatures}
-    failure = None
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = output or os.path.join(temporary, "files")
-        if output or comet:
-            write_files(folder, sources, list(texts.values()), references)
-        if comet:
-            try:
-                found = [_of_their_own(comet, folder, *each) for each in enumerate(systems, 1)]
-            except InputError as error:  # The translations may have taken hours.
-                failure = error
-            else:
-                results["comet_command"] = comet
-                for system, scores in zip(systems, found, strict=True):
-                    system.update(scores)
-    click.echo(table(systems, signatures), err=True)
-    click.echo(to_json(results))
-    if failure:
-        again = f" --hypotheses scores the files in {output} again." if output else ""
-        raise InputError(f"{failure}\nThe other scores are above.{again}")
 
 
-def _of_their_own(command, folder, number, system):
-    """The scores that a command gives a system's files; a name that is taken is refused."""
+def _add_external_scores(command, folder, systems):
+    """Adds the scores that a command gives each system's files, if it gives them for all."""
     from keras_mt.evaluation import external_scores, file_name
 
-    names = file_name("source", 1), file_name("hypothesis", number), file_name("reference", 1)
-    scores = external_scores(command, *(os.path.join(folder, name) for name in names))
-    if taken := [name for name in scores if name in system]:
-        raise InputError(
-            f"The command of --comet calls a score {taken[0]}, as evaluate does: rename it."
-        )
-    return scores
+    added = []
+    for number, system in enumerate(systems, 1):
+        names = file_name("source", 1), file_name("hypothesis", number), file_name("reference", 1)
+        added.append(external_scores(command, *(os.path.join(folder, name) for name in names)))
+        if taken := [name for name in added[-1] if name in system]:
+            raise InputError(
+                f"The command of --comet calls a score {taken[0]}, as evaluate does: rename it."
+            )
+    for system, scores in zip(systems, added, strict=True):
+        system.update(scores)

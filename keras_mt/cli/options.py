@@ -132,8 +132,8 @@ shortlist_option = click.option(
     "--shortlist",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="Compute logits only for the tokens that `keras-mt shortlist` found for the source's: "
-    "faster with a large vocabulary.",
+    help="Compute logits only for the target tokens that this shortlist, a file that `keras-mt "
+    "shortlist` wrote, lists for the source's tokens: faster with a large vocabulary.",
 )
 architecture_option = click.option(
     "--architecture",

@@ -25,7 +25,7 @@ from keras_mt.options import LanguageOptions
     type=click.IntRange(min=1),
     default=200,
     show_default=True,
-    help="Number of the most frequent target tokens, which are always there.",
+    help="Number of the most frequent target tokens, which are always included.",
 )
 @options_of(LanguageOptions)
 def shortlist(run_dir, output, data, source, target, size, frequent, **languages):

@@ -34,26 +34,26 @@ def aligned_file(path, size):
 
 def timed_translations(path, search, sources, one_of_several=False):
     """A model's best translations, each on one line, and a dict of how they were made."""
-    translator, translations = load_translator(path, search), []
+    name, translations = f"{path}: " if one_of_several else "", []
+    try:
+        translator = load_translator(path, search)
+    except InputError as error:
+        raise InputError(f"{name}{error}") from error
     translator.hypotheses(sources[:1])  # Traces the graph, which is not timed.
     start = time.perf_counter()
     with progress_bar(len(sources)) as progress:
-        for block in _blocks(translator.hypotheses, sources):
+        for i in range(0, len(sources), _BLOCK_LINES):
+            block = translator.hypotheses(sources[i : i + _BLOCK_LINES])
             translations += [one_line(found[0].text) if found else "" for found in block]
             progress.update(len(block))
     seconds = time.perf_counter() - start
-    name = f"{path}: " if one_of_several else ""
     for i, translation in enumerate(translations):
         if not translation:
             message = f"{name}sentence {i + 1} has no translation: {sources[i][:80]!r}"
             click.echo(message, err=True)
     return translations, {
         "split_sentences": splits_sentences(translator),
+        **({"shortlist": search["shortlist"]} if search["shortlist"] else {}),
         "seconds": round(seconds, 2),
         "sentences_per_second": round(len(sources) / seconds, 1),
     }
-
-
-def _blocks(function, items):
-    for i in range(0, len(items), _BLOCK_LINES):
-        yield function(items[i : i + _BLOCK_LINES])

@@ -24,7 +24,7 @@ from keras_mt.errors import InputError
     "--json",
     "as_json",
     is_flag=True,
-    help="Write one JSON object per line, with scores, confidence and doubts.",
+    help="Write one JSON object per line, with scores, confidence and warnings.",
 )
 @click.option(
     "--token-scores", is_flag=True, help="With --json: also the log-probability of each token."
@@ -32,8 +32,8 @@ from keras_mt.errors import InputError
 @click.option(
     "--confidence/--no-confidence",
     default=True,
-    help="Whether --json gives confidence and doubts; each translation is then scored once more.  "
-    "[default: yes]",
+    help="Whether --json gives confidence and warnings; each translation is then scored once "
+    "more.  [default: yes]",
 )
 @click.option(
     "--retry-loops",
@@ -43,14 +43,15 @@ from keras_mt.errors import InputError
 def translate(model, text, prefixes, as_json, token_scores, confidence, retry_loops, **search):
     """Translate FILE, or standard input, line by line.
 
-    Writes exactly one line for each line, in order. A line that is not UTF-8 gives an empty line
-    and a message on standard error. With --n-best above 1 the translations of a line are separated
-    by tabs.
+    Writes exactly one line for each line, in order and as soon as it is translated. A line that is
+    refused, for example because it is not UTF-8, gives an empty line and a message on standard
+    error; if no line is translated, the exit status is 1. With --n-best above 1 the translations of
+    a line are separated by tabs.
 
     With --json each translation has its score; the mean log-probability of its tokens, and the
-    least probable token; and doubts, a list that may hold "loop" (a sequence of tokens repeats over
-    and over) and "length" (source and translation differ too much in length). A SavedModel gives
-    confidence and doubts only if it was exported with --confidence.
+    least probable token; and warnings, a list that may hold "loop" (a sequence of tokens repeats
+    over and over) and "length" (source and translation differ too much in length). A SavedModel
+    gives confidence and warnings only if it was exported with --confidence.
 
     \b
     keras-mt translate runs/en_de < in.txt > out.txt
@@ -74,8 +75,9 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, retry_lo
             texts = columns_of(rows)
             results = translator.hypotheses(*texts, **options)
             retried = _retry(again, texts, results, options) if again else {}
+            refusals = getattr(results, "refusals", {})
             for i, row in enumerate(rows):
-                found, error = retried.get(i, results[i]), row.error
+                found, error = retried.get(i, results[i]), row.error or refusals.get(i)
                 if error is None and found is None:
                     error = "it has no translation: its prefix is longer than the model's limit, "
                     error += "or has several sentences, or the model's probabilities are not finite"

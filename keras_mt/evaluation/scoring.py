@@ -107,8 +107,8 @@ class Scorer:
 
         Args:
             systems: The translations of two systems or more, by the systems' names.
-            test: `bootstrap`, paired bootstrap resampling, or `randomization`, paired approximate
-                randomization.
+            test: `bootstrap`, paired bootstrap resampling with `resamples` (1,000 if that is 0 or
+                1), or `randomization`, paired approximate randomization.
 
         Returns:
             A dict from each system's name to the p-value of each metric by its name, None for the
@@ -141,8 +141,9 @@ class Scorer:
             )
         for hypotheses in systems.values():
             self._check(hypotheses)
+        resamples = self._resamples if test == "bootstrap" and self._resamples > 1 else 0
         signatures, results = PairedTest(
-            list(systems.items()), self._metrics, None, test_type=PAIRED_TESTS[test]
+            list(systems.items()), self._metrics, None, PAIRED_TESTS[test], n_samples=resamples
         )()
         # Both are by sacreBLEU's names of the metrics, in the order of ours.
         columns = [results[name] for name in signatures]

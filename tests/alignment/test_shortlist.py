@@ -1,3 +1,5 @@
+import json
+
 """Shortlists: what is learned, what a search may then generate, and what stays as it was."""
 
 import itertools
@@ -260,6 +262,13 @@ def test_the_command_learns_one_and_the_others_take_it(run_dir, load, tmp_path):
     result = CliRunner().invoke(main, arguments, input="O livro está aqui.\n")
     expected = load().with_options(shortlist=found)("O livro está aqui.")
     assert result.output.splitlines()[-1] == expected
+    measured = ["evaluate", str(run_dir), *pairs, "--target", "en", "--shortlist", path]
+    with pytest.MonkeyPatch.context() as patch:  # Of a few sentences.
+        few = ["O livro está aqui."], ["The book is here."]
+        patch.setattr("keras_mt.cli.evaluate.corpus_split", lambda *_: few)
+        result = CliRunner().invoke(main, measured, catch_exceptions=False)
+    scores = json.loads(result.stdout.splitlines()[-1])
+    assert (scores["system"], scores["shortlist"]) == (str(run_dir), path)
     arguments = ["export", str(run_dir), str(tmp_path / "x"), "--shortlist", path]
     result = CliRunner().invoke(main, [*arguments, "--format", "onnx"])
     assert "ONNX takes no shortlist" in result.output

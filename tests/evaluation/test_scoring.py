@@ -102,6 +102,15 @@ def test_the_paired_tests_agree_with_sacrebleus_command(evaluated, corpus, tmp_p
     assert scores["systems"][1]["chrf_p"] == one["chrF2"]["p_value"]
     assert "|ar:10000|seed:12345|" in scores["paired"]["signatures"]["bleu"]
     assert "bleu_ci" not in scores["systems"][0]
+    # As many resamples as were asked for, in the intervals and in the test.
+    result = keras_mt(
+        "evaluate", "--hypotheses", folder / "hypothesis.txt", "--hypotheses",
+        folder / "hypothesis.3.txt", "--data", corpus, "--source", "pt", "--target", "en",
+        "--paired", "bootstrap", "--resamples", "50",
+    )  # fmt: skip
+    scores = last_line(result)
+    assert {system["resamples"] for system in scores["systems"]} == {50}
+    assert "|bs:50|seed:12345|" in scores["paired"]["signatures"]["bleu"]
     assert {path.name for path in folder.iterdir()} == {
         "source.txt", "reference.txt", "reference.2.txt",
         "hypothesis.txt", "hypothesis.2.txt", "hypothesis.3.txt",

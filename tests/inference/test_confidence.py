@@ -123,12 +123,12 @@ def test_the_command_translates_loops_again(looping, monkeypatch):
         return result.stdout.splitlines()
 
     before, after = ([*map(json.loads, translate("--json", *more))] for more in ((), RETRY))
-    assert before[0]["translations"][0]["doubts"] == ["loop", "length"]
+    assert before[0]["translations"][0]["warnings"] == ["loop", "length"]
     assert [row.get("retried") for row in before + after] == [None] * 3 + [True, None, None]
     assert before[1:] == after[1:]
     (again,) = after[0]["translations"]
-    assert again["text"] == "abab" and again["doubts"] == []
-    assert [*again] == ["text", "score", "mean_log_prob", "worst_token", "doubts"]
+    assert again["text"] == "abab" and again["warnings"] == again["doubts"] == []
+    assert [*again] == ["text", "score", "mean_log_prob", "worst_token", "warnings", "doubts"]
     assert translate(*RETRY)[:2] == ["abab", before[1]["translations"][0]["text"]]
 
 
