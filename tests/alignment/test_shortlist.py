@@ -1,8 +1,7 @@
-import json
-
 """Shortlists: what is learned, what a search may then generate, and what stays as it was."""
 
 import itertools
+import json
 
 import ctranslate2
 import numpy as np
