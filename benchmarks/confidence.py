@@ -66,11 +66,11 @@ def main(run_dir, data, source, target, split="test"):
     shown = ", ".join(f"{chrf[quarter].mean():.1f}" for quarter in quarters)
     print(f"mean chrF of each quarter, the least sure first: {shown}")
     for doubt in ("loop", "length"):
-        numbers = [i for i in everything if doubt in found[i].doubts]
+        numbers = [i for i in everything if doubt in found[i].warnings]
         rest = np.delete(chrf, numbers)
         shown = f", mean chrF {chrf[numbers].mean():.1f}, of the rest {rest.mean():.1f}"
         print(f"{doubt}: {len(numbers)} doubted{shown if numbers else ''}")
-    numbers = [i for i in everything if "loop" in found[i].doubts]
+    numbers = [i for i in everything if "loop" in found[i].warnings]
     if numbers:
         new = again([sources[i] for i in numbers])
         changed = dict(zip(numbers, new, strict=True))

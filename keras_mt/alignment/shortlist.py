@@ -154,6 +154,9 @@ class Shortlist:
         always = np.argsort(-counts, kind="stable")[:frequent]
         return cls(table, always[counts[always] > 0], tokenizer.fingerprint, languages)
 
+    def __reduce__(self) -> tuple:
+        return type(self), tuple(getattr(self, name) for name in _FIELDS)
+
     def save(self, path: str | os.PathLike) -> None:
         """Writes a file in NumPy's `.npz` format, whatever its name.
 

@@ -9,7 +9,6 @@ from keras_mt.cli.lines import check_standard_input, row_blocks
 from keras_mt.cli.models import load_run, ready
 from keras_mt.cli.options import architecture_option, ensemble_option, options_of
 from keras_mt.cli.output import Output, to_json
-from keras_mt.errors import InputError
 from keras_mt.options import LanguageOptions
 
 
@@ -36,15 +35,11 @@ def align(run_dir, source, target, **search):
     translator = ready(load_run(run_dir, **search))
     with Output() as output:
         for row in itertools.chain.from_iterable(row_blocks(*files)):
-            error = row.error
-            if error is None:
-                try:
-                    pieces, target_pieces, attention = translator.align(*row.texts)
-                except InputError as refusal:
-                    error = str(refusal)
-            if error:
+            results = translator.align(*([text] for text in row.texts))
+            if error := row.error or results.refusals.get(0):
                 output.refuse(row, error, to_json({"error": error}))
                 continue
+            ((pieces, target_pieces, attention),) = results
             weights = [[round(float(weight), 4) for weight in weights] for weights in attention]
             fields = {"source": pieces, "target": target_pieces, "attention": weights}
             output.write(row, to_json(fields))

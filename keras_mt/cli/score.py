@@ -37,13 +37,9 @@ def score(run_dir, source, target, as_json, **search):
     total = tokens = 0
     with Output() as output:
         for rows in row_blocks(source, target):
-            for row, found in zip(rows, translator.score(*columns_of(rows)), strict=True):
-                error = row.error
-                if error is None and found is None:
-                    error = "longer than the model's limit"
-                elif error is None and not math.isfinite(found.log_prob):
-                    error = "the model's probabilities are not finite"
-                if error:
+            results = translator.score(*columns_of(rows))
+            for i, (row, found) in enumerate(zip(rows, results, strict=True)):
+                if error := row.error or results.refusals.get(i):
                     output.refuse(row, error, to_json({"error": error}) if as_json else "")
                     continue
                 total, tokens = total + found.log_prob, tokens + len(found.tokens)

@@ -79,8 +79,7 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, retry_lo
             for i, row in enumerate(rows):
                 found, error = retried.get(i, results[i]), row.error or refusals.get(i)
                 if error is None and found is None:
-                    error = "it has no translation: its prefix is longer than the model's limit, "
-                    error += "or has several sentences, or the model's probabilities are not finite"
+                    error = results.refusals[i]
                 if error:
                     output.refuse(row, error, _as_json(row, [], error=error) if as_json else "")
                     continue
@@ -107,7 +106,7 @@ def _fields(hypothesis):
             piece, log_prob = hypothesis.worst_token
             fields["worst_token"] = piece, round(log_prob, 6)
         # Up to 0.3 they were `doubts`.
-        fields["warnings"] = fields["doubts"] = hypothesis.doubts
+        fields["warnings"] = fields["doubts"] = hypothesis.warnings
     return fields | ({"tokens": hypothesis.tokens} if hypothesis.tokens else {})
 
 
@@ -119,7 +118,7 @@ def _without_loops(translator):
 
 def _retry(again, texts, results, options):
     """New translations of the texts whose translation loops, by index."""
-    chosen = [i for i, found in enumerate(results) if found and "loop" in found[0].doubts]
+    chosen = [i for i, found in enumerate(results) if found and "loop" in found[0].warnings]
     if not chosen:
         return {}
     better = again.hypotheses(*([column[i] for i in chosen] for column in texts), **options)

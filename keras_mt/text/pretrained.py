@@ -1,5 +1,6 @@
 """SentencePiece with a separate table of ids: the tokenizer of MarianMT, M2M-100 and NLLB."""
 
+import functools
 import hashlib
 import json
 import os
@@ -89,6 +90,11 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
             for i in range(max(len(models), len(pieces)))
         ]
         self._begins = np.array([piece.startswith("▁") for piece in pieces[0]])
+
+    def __reduce__(self) -> tuple:
+        settings = json.loads(self._json)
+        del settings["kind"]
+        return functools.partial(type(self), **settings), (self.models,)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -116,6 +116,9 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
             raise InputError(_explain(str(error), vocab_size)) from None
         return cls(model.getvalue())
 
+    def __reduce__(self) -> tuple:
+        return type(self), (self.model,)
+
     @classmethod
     def load(cls, path: str | os.PathLike) -> Self:
         """Reads a SentencePiece model from a file.
@@ -196,7 +199,8 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
             A list of lists of int, the ids of the sampled segmentations.
 
         Raises:
-            ValueError: If the model is not a unigram model.
+            ValueError: If the model is not a unigram model, or there are fewer random numbers than
+                words.
 
         Reference:
             Kudo 2018, Subword Regularization, section 3 (https://arxiv.org/abs/1804.10959).
@@ -204,10 +208,14 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
         sampled = []
         for text, numbers in zip(ids, uniform, strict=True):
             starts = [i for i, piece in enumerate(text) if i and self._begins_unit[piece]]
+            if len(numbers) <= len(starts):
+                raise InputError(
+                    "uniform must have a number for each word. "
+                    f"Received: {len(numbers)} for {len(starts) + 1} words"
+                )
             drawn = []
-            for first, end, number in zip(
-                [0, *starts], [*starts, len(text)], numbers, strict=False
-            ):
+            ends = [*starts, len(text)]
+            for first, end, number in zip([0, *starts], ends, numbers, strict=False):
                 segmentations, summed = self._segmentations(tuple(text[first:end]), alpha)
                 drawn += segmentations[bisect.bisect_right(summed, number)]
             sampled.append(text if max_length is not None and len(drawn) > max_length else drawn)
@@ -242,10 +250,24 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
 
         Returns:
             String tensor `[batch]`, or `[]` for one text.
+
+        Raises:
+            ValueError: If the ids are not integers; or, outside of a `tf.function`, if one is not
+                in the vocabulary.
         """
         if isinstance(ids, (list, tuple)):
-            ids = tf.ragged.constant(ids, tf.int32) if ids else tf.zeros((0, 0), tf.int32)
+            ids = tf.ragged.constant(ids) if ids else tf.zeros((0, 0), tf.int32)
+            if tf.size(ids) == 0:  # Without a value it has no type.
+                ids = tf.cast(ids, tf.int32)
+        if not ids.dtype.is_integer:
+            raise InputError(f"ids must be integers. Received: {ids.dtype.name}")
         ids = tf.cast(ids, tf.int32)
+        values = ids.flat_values if isinstance(ids, tf.RaggedTensor) else ids
+        wrong = tf.boolean_mask(values, (values < 0) | (values >= self.vocab_size))
+        if tf.executing_eagerly() and tf.size(wrong):
+            raise InputError(
+                f"ids must be at least 0 and below {self.vocab_size}. Received: {int(wrong[0])}"
+            )
         if ids.shape.rank == 1:
             return self.detokenize(ids[tf.newaxis])[0]
         if not isinstance(ids, tf.RaggedTensor):

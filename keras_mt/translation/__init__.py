@@ -4,11 +4,11 @@ import importlib
 from typing import Any
 
 from keras_mt.deprecation import moved
-from keras_mt.translation.base import AssessedHypothesis, Hypothesis
+from keras_mt.translation.base import AssessedHypothesis, Hypothesis, Results
 
 # These import Keras, which running an export does not need.
 _LAZY = {"Score": "translator", "Translator": "translator"}
-__all__ = ["AssessedHypothesis", "Hypothesis", "Score", "Translator"]
+__all__ = ["AssessedHypothesis", "Hypothesis", "Results", "Score", "Translator"]
 
 _moved = moved(__name__, {"Shortlist": "keras_mt.alignment.Shortlist"})
 

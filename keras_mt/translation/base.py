@@ -6,7 +6,8 @@ It does not import Keras, which takes seconds: the command that runs an export n
 import abc
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, overload
 
@@ -62,7 +63,7 @@ class AssessedHypothesis(NamedTuple):
             penalty of the score.
         worst_token: The least probable piece and its log-probability; None for an empty
             translation.
-        doubts: A tuple that may hold "loop", if a sequence of tokens repeats over and over, and
+        warnings: A tuple that may hold "loop", if a sequence of tokens repeats over and over, and
             none in the source does; and "length", if the longer of source and translation has more
             than twice the tokens of the shorter plus five. Each line, and each sentence that is
             translated by itself, is checked by itself.
@@ -70,7 +71,7 @@ class AssessedHypothesis(NamedTuple):
     Example:
 
     >>> found = translator.hypotheses(["O livro."], confidence=True)  # doctest: +SKIP
-    >>> found[0][0].mean_log_prob, found[0][0].doubts  # doctest: +SKIP
+    >>> found[0][0].mean_log_prob, found[0][0].warnings  # doctest: +SKIP
     """
 
     text: str
@@ -78,7 +79,32 @@ class AssessedHypothesis(NamedTuple):
     tokens: list[tuple[str, float]] | None
     mean_log_prob: float
     worst_token: tuple[str, float] | None
-    doubts: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """The former name of `warnings`."""
+        warnings.warn("`doubts` is called `warnings` now.", DeprecationWarning, stacklevel=2)
+        return self.warnings
+
+
+class Results(list):
+    """A result for each text, None for one that is refused.
+
+    Args:
+        results: The results.
+        refusals: For each refused text, its index and the reason; also an attribute.
+
+    Example:
+
+    >>> results = Results([[Hypothesis("Hello!", -0.1)], None], {1: "it has a line of 20 MB"})
+    >>> [results.refusals.get(i, "") for i in range(2)]
+    ['', 'it has a line of 20 MB']
+    """
+
+    def __init__(self, results: Iterable[Any], refusals: Mapping[int, str]):
+        super().__init__(results)
+        self.refusals = dict(refusals)
 
 
 class BaseTranslator(abc.ABC):
@@ -88,11 +114,14 @@ class BaseTranslator(abc.ABC):
         languages: The codes of the languages that it translates between; empty if there is no
             choice.
         source_language, target_language: The default languages, or None.
+        max_line_bytes: The maximum number of bytes of a line, or None.
     """
 
     languages: Sequence[str] = ()
     source_language: str | None = None
     target_language: str | None = None
+    max_line_bytes: int | None = None
+    _pair: Mapping[str, str] | None = None  # The languages of its shortlist.
 
     @property
     def gives_confidence(self) -> bool:
@@ -138,34 +167,85 @@ class BaseTranslator(abc.ABC):
             _check_string_tensors(texts, **columns)
             languages = self._language_tensors(texts, source_language, target_language)
             return self._translations(texts, prefixes, **languages)
-        one = isinstance(texts, str)
-        if one:
-            if not isinstance(prefixes, str | None):
-                raise InputError(
-                    f"prefixes must be a str, as texts is. Received: {type(prefixes).__name__}"
-                )
-            texts, prefixes = [texts], None if prefixes is None else [prefixes]
-        texts = as_list("texts", texts)
         languages = {"source_language": source_language, "target_language": target_language}
-        found = self.hypotheses(texts, prefixes, **languages)
-        for i, hypotheses in enumerate(found):
-            if hypotheses is None:
-                raise InputError(self._why_none(i, prefixes))
-        found = [[hypothesis.text for hypothesis in hypotheses] for hypotheses in found]
-        if self._n_best == 1:
-            found = [texts[0] for texts in found]
-        return found[0] if one else found
+        if isinstance(texts, str):
+            found = [
+                hypothesis.text for hypothesis in self.hypotheses(texts, prefixes, **languages)
+            ]
+            return found[0] if self._n_best == 1 else found
+        results = self.hypotheses(texts, prefixes, **languages)
+        for i, reason in results.refusals.items():
+            raise InputError(f"texts[{i}] is refused: {reason}")
+        found = [[hypothesis.text for hypothesis in hypotheses] for hypotheses in results]
+        return [texts[0] for texts in found] if self._n_best == 1 else found
 
-    @abc.abstractmethod
     def hypotheses(
         self,
-        texts: Iterable[str],
-        prefixes: Iterable[str] | None = None,
+        texts: str | Iterable[str],
+        prefixes: str | Iterable[str] | None = None,
         token_scores: bool = False,
         source_language: Codes = None,
         target_language: Codes = None,
         confidence: bool = False,
-    ) -> list[list[Hypothesis | AssessedHypothesis] | None]: ...
+    ) -> list[Hypothesis | AssessedHypothesis] | Results:
+        """The `n_best` translations of each text with their scores.
+
+        An export takes no prefixes and gives no token scores, and a confidence only if it was
+        exported with `confidence=True`.
+
+        Args:
+            texts: A str or a list of str.
+            prefixes: What each translation must begin with, of the same type, or None. A text that
+                is translated in parts (lines, sentences) takes that of its first part.
+            token_scores: Whether to fill in the hypotheses' `tokens`.
+            source_language, target_language: As in a call.
+            confidence: Whether to return each as an `AssessedHypothesis`.
+
+        Returns:
+            For a str a list of `Hypothesis`, best first (fewer than `n_best` if the search finds no
+            more). For a list `Results`: a list of such lists, with None for a text that is refused,
+            and the reasons in `refusals`. A text is refused if a line is too long, if its prefix is
+            longer than the model's limit, if both it and its prefix have several lines or
+            sentences, or if the model's probabilities are not finite.
+
+        Raises:
+            ValueError: If a str is refused, an argument has the wrong type, lists differ in length,
+                a language is unknown or missing, or an export does not give what is asked for.
+
+        Example:
+
+        >>> translator.hypotheses(["O livro."], token_scores=True)[0][0].tokens  # doctest: +SKIP
+        """
+        columns, one = as_columns(texts=texts, prefixes=prefixes)
+        languages = self._languages(len(columns["texts"]), source_language, target_language)
+        rows = self._search(columns | languages, token_scores, confidence)
+        found = []
+        for i, row in enumerate(rows):
+            inputs = {name: column[i] for name, column in (columns | languages).items()}
+            found.append(self._as_hypotheses(row) or self._why_refused(**inputs))
+        return as_results(found, one)
+
+    @abc.abstractmethod
+    def _search(self, columns, token_scores, confidence) -> list[dict[str, Any]]:
+        """The outputs of a search for each text, as of `run_in_batches`."""
+
+    def _as_hypotheses(self, row):
+        return as_hypotheses(row)
+
+    def _why_refused(self, texts, prefixes=None, **languages) -> str:
+        """Why a text has no translation."""
+        return self._line_too_long(texts) or (
+            "the model gives no finite probabilities. Has its training diverged?"
+        )
+
+    def _line_too_long(self, text) -> str | None:
+        longest = max(map(len, text.encode().split(b"\n")))
+        if self.max_line_bytes is None or longest <= self.max_line_bytes:
+            return None
+        return (
+            f"a line of {longest:,} bytes is longer than max_line_bytes={self.max_line_bytes}: "
+            "split it into lines."
+        )
 
     @property
     @abc.abstractmethod
@@ -174,15 +254,24 @@ class BaseTranslator(abc.ABC):
     @abc.abstractmethod
     def _translations(self, texts, prefixes=None, **languages): ...
 
-    def _set_languages(self, languages, source_language, target_language):
-        """Sets the known languages, and the default ones, which must be among them."""
+    def _set_languages(self, languages, source_language, target_language, pair=None):
+        """Sets the known languages, the default ones, and a shortlist's, the only possible ones."""
         self.languages = languages
-        for name, code in (
-            ("source_language", source_language), ("target_language", target_language),
-        ):  # fmt: skip
+        names = "source_language", "target_language"
+        self._pair = dict(zip(names, pair, strict=True)) if pair else None
+        for name, code in zip(names, (source_language, target_language), strict=True):
             if code is not None:
-                check_language(name, code, languages)
+                self._check_language(name, code)
             setattr(self, name, code)
+
+    def _check_language(self, name, code):
+        if self._pair and code is not None and code != self._pair[name]:
+            raise InputError(
+                f"{name} must be {self._pair[name]!r}: the shortlist was learned for "
+                f"{' to '.join(self._pair.values())} alone. Leave the shortlist out for other "
+                f"languages. Received: {name}={code!r}"
+            )
+        check_language(name, code, self.languages)
 
     def _languages(self, number, source_language, target_language) -> dict[str, list[str]]:
         """The codes of `number` texts, by their names in the graph; {} if there is no choice.
@@ -194,7 +283,7 @@ class BaseTranslator(abc.ABC):
         for name, given in columns.items():
             default = getattr(self, name)
             if given is None or isinstance(given, str):
-                check_language(name, given or default, self.languages)
+                self._check_language(name, given or default)
                 columns[name] = [given or default] * number
                 continue
             codes = columns[name] = [code or default for code in as_list(name, given)]
@@ -204,7 +293,7 @@ class BaseTranslator(abc.ABC):
                     f"Received: {len(codes)} for {number} texts"
                 )
             for code in codes:
-                check_language(name, code, self.languages)
+                self._check_language(name, code)
         return columns if self.languages else {}
 
     def _language_tensors(self, texts, source_language, target_language) -> dict[str, tf.Tensor]:
@@ -212,12 +301,10 @@ class BaseTranslator(abc.ABC):
         columns = {"source_language": source_language, "target_language": target_language}
         tensors = {n: x for n, x in columns.items() if isinstance(x, tf.Tensor)}
         _check_string_tensors(texts, **tensors)
-        some = {name: self.languages[0] for name in tensors if self.languages}
-        codes = self._languages(1, **{**columns, **some})
+        valid = self._pair or dict.fromkeys(columns, *self.languages[:1])
+        valid = {name: valid[name] for name in tensors if self.languages}
+        codes = self._languages(1, **{**columns, **valid})
         return {n: tensors.get(n, tf.fill(tf.shape(texts), code)) for n, (code,) in codes.items()}
-
-    def _why_none(self, i, prefixes) -> str:
-        return f"The model gives no finite probabilities for text {i}. Has its training diverged?"
 
 
 def run_in_batches(
@@ -302,12 +389,12 @@ def as_hypotheses(row: Mapping[str, Any]) -> list[Hypothesis | AssessedHypothesi
 
 def _assessed(hypothesis, row, i):
     token = row["worst_tokens"][i].decode("utf-8", "replace")
-    doubts = {"loop": row["loops"][i], "length": row["disproportionate"][i]}
+    warnings = {"loop": row["loops"][i], "length": row["disproportionate"][i]}
     return AssessedHypothesis(
         *hypothesis,
         mean_log_prob=float(row["mean_log_probs"][i]),
         worst_token=(token, float(row["worst_log_probs"][i])) if token else None,
-        doubts=tuple(name for name, is_so in doubts.items() if is_so),
+        warnings=tuple(name for name, is_so in warnings.items() if is_so),
     )
 
 
@@ -340,12 +427,54 @@ def _check_string_tensors(texts, **columns):
             )
 
 
-def as_list(name: str, texts: Iterable[str]) -> list[str]:
+def as_list(name: str, texts: Iterable[str], expected: str = "a list of str") -> list[str]:
     """A list from an iterable of texts; ValueError, which names it, for anything else."""
-    # A str or a tensor would be split into its elements.
-    if isinstance(texts, (str, bytes, tf.Tensor)) or not isinstance(texts, Iterable):
-        raise InputError(f"{name} must be a list of str. Received: {type(texts).__name__}")
+    # A str or a tensor would be split into its elements; a set has no order.
+    others = (str, bytes, tf.Tensor, Mapping, Set)
+    if isinstance(texts, others) or not isinstance(texts, Iterable):
+        raise InputError(f"{name} must be {expected}. Received: {type(texts).__name__}")
     return list(texts)
+
+
+def as_columns(**columns: Any) -> tuple[dict[str, list[str]], bool]:
+    """Lists from arguments that are all a str, or all lists of str; those that are None left out.
+
+    Returns:
+        The lists by their names, and whether each is of one str.
+
+    Raises:
+        ValueError: If an argument is neither, or not as the first one.
+    """
+    columns = {name: column for name, column in columns.items() if column is not None}
+    first, *others = columns or {"texts": None}
+    if not isinstance(columns.get(first), str):
+        lists = {first: as_list(first, columns.get(first), "a str or a list of str")}
+        return lists | {name: as_list(name, columns[name]) for name in others}, False
+    for name, text in columns.items():
+        if not isinstance(text, str):
+            raise InputError(
+                f"{name} must be a str, as {first} is. Received: {type(text).__name__}"
+            )
+        utf8(name, text)
+    return {name: [text] for name, text in columns.items()}, True
+
+
+def as_results(found: Sequence[Any], one: bool) -> Any:
+    """`Results`, or the result of one text.
+
+    Args:
+        found: The result of each text; a str says why it is refused.
+        one: Whether there is one text alone, for which a refusal is an error.
+
+    Raises:
+        ValueError: If the one text is refused.
+    """
+    refusals = {i: result for i, result in enumerate(found) if isinstance(result, str)}
+    if not one:
+        return Results([None if i in refusals else x for i, x in enumerate(found)], refusals)
+    if refusals:
+        raise InputError(f"The text is refused: {refusals[0]}")
+    return found[0]
 
 
 def _progress(total):

@@ -7,7 +7,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +18,7 @@ from tensorflow.core.protobuf import meta_graph_pb2, rewriter_config_pb2, saved_
 from keras_mt.errors import InputError
 from keras_mt.files import find_saved_model
 from keras_mt.translation.base import (
-    AssessedHypothesis,
     BaseTranslator,
-    Codes,
-    Hypothesis,
-    as_hypotheses,
-    as_list,
     run_in_batches,
 )
 
@@ -77,11 +72,14 @@ class ExportedTranslator(BaseTranslator):
             self.card = json.loads(card.read_text(encoding="utf-8")) if card.exists() else {}
         except ValueError as error:
             raise InputError(f"{card} is not JSON, as the export wrote it: {error}") from None
-        languages, own = [], {"source_language": None, "target_language": None}
+        options = self.card.get("options", {})
+        self.max_line_bytes = options.get("max_line_bytes")  # None for an export of 0.3.0.
+        languages, own, pair = [], {"source_language": None, "target_language": None}, None
         if any(own.keys() <= signature.inputs.keys() for signature in self._signatures.values()):
             try:
                 languages = self.card["tokenizer"]["languages"]
-                own = {name: self.card["options"][name] for name in own}
+                own = {name: options[name] for name in own}
+                pair = own.values() if options.get("shortlist") else None
             except KeyError:
                 raise InputError(
                     f"{card} must say which languages there are, and the default ones: put it "
@@ -91,7 +89,11 @@ class ExportedTranslator(BaseTranslator):
             languages,
             source_language or own["source_language"],
             target_language or own["target_language"],
+            pair,
         )
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self._version, self.source_language, self.target_language)
 
     @property
     def signatures(self) -> Mapping[str, Callable]:
@@ -119,40 +121,22 @@ class ExportedTranslator(BaseTranslator):
         _check_plain(prefixes)
         return self.signatures["serving_default"](text=texts, **languages)["translations"]
 
-    def hypotheses(
-        self,
-        texts: Iterable[str],
-        prefixes: Iterable[str] | None = None,
-        token_scores: bool = False,
-        source_language: Codes = None,
-        target_language: Codes = None,
-        confidence: bool = False,
-    ) -> list[list[Hypothesis | AssessedHypothesis] | None]:
-        """As `Translator.hypotheses`, without prefixes and token scores.
-
-        `confidence` needs an export that was made with `confidence=True`.
-
-        Raises:
-            ValueError: As in `Translator.hypotheses`; or if prefixes, token scores or a confidence
-                are asked for that the export does not have.
-        """
-        _check_plain(prefixes, token_scores)
+    def _search(self, columns, token_scores, confidence):
+        _check_plain(columns.get("prefixes"), token_scores)
         if confidence and not self.gives_confidence:
             raise InputError(
                 "This export gives no confidence: make it with `keras-mt export --confidence`, or "
                 "use the run folder."
             )
-        texts = as_list("texts", texts)
-        languages = self._languages(len(texts), source_language, target_language)
         # If the signatures are loaded already, no session is needed besides.
         loaded = confidence or "_model" in self.__dict__
         name = "confidence" if confidence else "serving_default"
-        signature = self.signatures[name] if loaded else texts and self._session
+        signature = self.signatures[name] if loaded else columns["texts"] and self._session
 
         def translate(text, *codes):
-            return signature(text=text, **dict(zip(languages, codes, strict=True)))
+            return signature(text=text, **dict(zip([*columns][1:], codes, strict=True)))
 
-        return [as_hypotheses(row) for row in run_in_batches(translate, texts=texts, **languages)]
+        return run_in_batches(translate, **columns)
 
 
 def _check_plain(prefixes, token_scores=False):

@@ -17,19 +17,17 @@ from keras_mt.extras import require_backend
 from keras_mt.inference.graph import TranslationGraph
 from keras_mt.inference.predictors import predictor_of
 from keras_mt.models import Seq2Seq, built
-from keras_mt.options import MAX_LINE_BYTES
+from keras_mt.options import MAX_LINE_BYTES, TranslationOptions
 from keras_mt.options.fields import as_integer
 from keras_mt.run_folder import RunFolder
 from keras_mt.text import BaseTokenizer
 from keras_mt.translation.base import (
-    AssessedHypothesis,
     BaseTranslator,
     Codes,
-    Hypothesis,
-    as_hypotheses,
-    as_list,
+    Results,
+    as_columns,
+    as_results,
     run_in_batches,
-    utf8,
 )
 
 
@@ -142,13 +140,39 @@ class Translator(BaseTranslator):
         **options: Any,
     ):
         require_backend("keras_mt.Translator")
-        self.options = SearchOptions(beam_size, n_best, length_penalty, min_length, **options)
+        if not isinstance(tokenizer, BaseTokenizer):
+            raise InputError(
+                "tokenizer must be a keras_mt.text.BaseTokenizer, such as from Tokenizer.load. "
+                f"Received: {tokenizer!r}"
+            )
         self.models = list(model) if isinstance(model, (list, tuple)) else [model]
+        if not self.models or not all(isinstance(model, Seq2Seq) for model in self.models):
+            raise InputError(
+                "model must be a keras_mt.models.Seq2Seq, or a list of at least one. "
+                f"Received: {model!r}"
+            )
+        fields = [field.name for field in dataclasses.fields(SearchOptions)]
+        if unknown := [name for name in options if name not in fields]:
+            raise InputError(
+                f"{unknown[0]} is no option of a Translator. "
+                f"Received: {unknown[0]}={options[unknown[0]]!r}"
+            )
+        checked = TranslationOptions(
+            beam_size=beam_size,
+            n_best=n_best,
+            length_penalty=length_penalty,
+            min_length=min_length,
+            max_length=max_length,
+            split_sentences=split_sentences,
+            max_line_bytes=max_line_bytes,
+            **options,
+        )
+        self.options = SearchOptions(**{name: getattr(checked, name) for name in fields})
         self.tokenizer = tokenizer
-        self.max_length = None if max_length is None else as_integer("max_length", max_length)
-        self.split_sentences = bool(split_sentences)
+        self.max_length = checked.max_length
+        self.split_sentences = checked.split_sentences is not False
+        self.max_line_bytes = checked.max_line_bytes
         self.shortlist = shortlist
-        self.max_line_bytes = max_line_bytes
         if shortlist is not None:
             if not isinstance(shortlist, Shortlist):
                 raise InputError(
@@ -164,8 +188,9 @@ class Translator(BaseTranslator):
         for model in self.models:
             _check_fits(built(model), tokenizer)
         self.card: dict[str, Any] = {}
-        codes = tokenizer.languages if shortlist is None else shortlist.languages
-        self._set_languages(codes, source_language, target_language)
+        pair = None if shortlist is None else shortlist.languages
+        languages = tokenizer.languages if pair is None else pair
+        self._set_languages(languages, source_language, target_language, pair)
         self._graph = TranslationGraph(
             predictor_of(self.models, shortlist),
             tokenizer,
@@ -173,8 +198,8 @@ class Translator(BaseTranslator):
             self.max_length,
             self.split_sentences,
             (source_language, target_language),
-            None if shortlist is None else shortlist.languages,
-            max_line_bytes,
+            pair,
+            self.max_line_bytes,
         )
         limit = self._graph.limit
         if min(self._graph.source_limit, self._graph.target_limit) < 1:
@@ -182,11 +207,15 @@ class Translator(BaseTranslator):
                 "The model's max_length must be at least 2, for a token and the end. "
                 f"Received: {limit}"
             )
-        longest = limit if max_length is None else max_length
-        if not max(1, min_length) <= longest <= limit:
+        if self.max_length is not None and not 1 <= self.max_length <= limit:
             raise InputError(
-                f"max_length must be at least 1, at least min_length={min_length} and at most the "
-                f"model's {limit}. Received: max_length={max_length}"
+                f"max_length must be at least 1 and at most the model's {limit}. "
+                f"Received: max_length={max_length}"
+            )
+        if self.options.min_length > (self.max_length or limit):
+            raise InputError(
+                f"min_length must be at most {self.max_length or limit}, the maximum length. "
+                f"Received: min_length={min_length}"
             )
         # Keyed by whether there are prefixes, and whether token scores are asked for.
         self._translate, self._assess = (
@@ -245,6 +274,8 @@ class Translator(BaseTranslator):
                 invalid.
         """
         run_dirs = run_dir if isinstance(run_dir, (list, tuple)) else [run_dir]
+        if not run_dirs:
+            raise InputError(f"run_dir must be a folder, or a list of folders. Received: {run_dir}")
         folders = [RunFolder(each) for each in run_dirs]
         for folder in folders:
             folder.check_finished()
@@ -275,65 +306,46 @@ class Translator(BaseTranslator):
         function = self._translate[prefixes is not None, False]
         return function(*columns, *languages.values())["translations"]
 
-    def _why_none(self, i, prefixes):
+    def _search(self, columns, token_scores, confidence):
+        functions = self._assess if confidence else self._translate
+        return run_in_batches(functions["prefixes" in columns, token_scores], **columns)
+
+    def _as_hypotheses(self, row):
+        hypotheses = super()._as_hypotheses(row)
+        if hypotheses is None or "log_probs" not in row:
+            return hypotheses
+        tokens = map(self._pieces, row["tokens"], row["log_probs"], row["lengths"])
+        return [
+            hypothesis._replace(tokens=pieces)
+            for hypothesis, pieces in zip(hypotheses, tokens, strict=False)
+        ]
+
+    def _why_refused(self, texts, prefixes=None, **languages):
+        if reason := self._line_too_long(texts):
+            return reason
         limit = self._graph.target_limit
         if prefixes is not None:
-            pieces = self.tokenizer.target_pieces(tf.constant([utf8("prefix", prefixes[i])]))
+            pieces = self.tokenizer.target_pieces(tf.constant([prefixes]))
             if int(pieces.row_lengths()[0]) > limit:
-                return f"Prefix {i} has more than {limit} tokens, the model's limit: shorten it."
-            if int(self._graph.segmenter.parts(tf.constant([prefixes[i]]))[0]) > 1:
+                return f"its prefix has more than {limit} tokens, the model's limit: shorten it."
+            if int(self._graph.segmenter.parts(tf.constant([prefixes]))[0]) > 1:
                 return (
-                    f"Prefix {i} and its text have several lines or sentences, which are "
-                    "translated one by one: give what the first begins with, and translate the "
-                    "others by themselves."
+                    "it and its prefix have several lines or sentences, which are translated one "
+                    "by one: give what the first begins with, and translate the others by "
+                    "themselves."
                 )
-        why = super()._why_none(i, prefixes)
-        if self.shortlist is not None:
-            why += (
-                " Or does its shortlist leave nothing to go on with? Learn one of a greater size."
-            )
-        return why
+        options = {"min_length": self.options.min_length, "shortlist": self.shortlist}
+        options["no_repeat_ngram_size"] = self.options.no_repeat_ngram_size
+        limiting = [name for name, value in options.items() if value]
+        if limiting and self._unlimited.hypotheses([texts], **languages)[0] is not None:
+            return f"no token is left to go on with, because of {' and '.join(limiting)}."
+        return super()._why_refused(texts)
 
-    def hypotheses(
-        self,
-        texts: Iterable[str],
-        prefixes: Iterable[str] | None = None,
-        token_scores: bool = False,
-        source_language: Codes = None,
-        target_language: Codes = None,
-        confidence: bool = False,
-    ) -> list[list[Hypothesis | AssessedHypothesis] | None]:
-        """The `n_best` translations of each text with their scores.
-
-        Args:
-            texts: List of str.
-            prefixes: List of str, what each translation must begin with, or None. A text that is
-                translated in parts (lines, sentences) takes that of its first part.
-            token_scores: Whether to fill in the hypotheses' `tokens`.
-            source_language, target_language: As in a call.
-            confidence: Whether to return each as an `AssessedHypothesis`.
-
-        Returns:
-            For each text a list of `Hypothesis`, best first (fewer than `n_best` if the search
-            finds no more), or None if the prefix is longer than the model's limit, if both it and
-            the text have several lines or sentences, or if the model's probabilities are not
-            finite.
-
-        Raises:
-            ValueError: If an argument is not a list of str, the lists differ in length, or a
-                language is unknown or missing.
-
-        Example:
-
-        >>> translator.hypotheses(["O livro."], token_scores=True)[0][0].tokens  # doctest: +SKIP
-        """
-        texts = as_list("texts", texts)
-        columns = {} if prefixes is None else {"prefixes": prefixes}
-        columns |= self._languages(len(texts), source_language, target_language)
-        functions = self._assess if confidence else self._translate
-        function = functions[prefixes is not None, token_scores]
-        rows = run_in_batches(function, texts=texts, **columns)
-        return [self._with_tokens(as_hypotheses(row), row) for row in rows]
+    @functools.cached_property
+    def _unlimited(self):
+        """A translator that any token may go on with."""
+        limits = {"max_length": self.max_length, "max_line_bytes": self.max_line_bytes}
+        return Translator(self.models, self.tokenizer, 1, **limits)
 
     def with_options(self, **options: Any) -> "Translator":
         """A translator with the same models and other options.
@@ -345,68 +357,78 @@ class Translator(BaseTranslator):
 
         >>> translator.with_options(no_repeat_ngram_size=3)("O livro.")  # doctest: +SKIP
         """
-        own = {
-            **dataclasses.asdict(self.options),
-            "max_length": self.max_length,
-            "split_sentences": self.split_sentences,
-            "source_language": self.source_language,
-            "target_language": self.target_language,
-            "shortlist": self.shortlist,
-            "max_line_bytes": self.max_line_bytes,
-        }
+        arguments = self._arguments()
         if options.get("temperature") is not None:
-            own["beam_size"] = None  # Sampling takes none.
-        translator = Translator(self.models, self.tokenizer, **{**own, **options})
-        translator.card = self.card
-        return translator
+            arguments["beam_size"] = None  # Sampling takes none.
+        return _with_card(self.models, self.tokenizer, {**arguments, **options}, self.card)
+
+    def _arguments(self):
+        """The constructor's arguments, but for models and tokenizer."""
+        names = "max_length", "split_sentences", "source_language", "target_language", "shortlist"
+        names = *names, "max_line_bytes"
+        return dataclasses.asdict(self.options) | {name: getattr(self, name) for name in names}
+
+    def __reduce__(self) -> tuple:
+        # Its graph has functions and resources of TensorFlow, which are made anew.
+        return _with_card, (self.models, self.tokenizer, self._arguments(), self.card)
 
     def score(
         self,
-        sources: Iterable[str],
-        targets: Iterable[str],
+        sources: str | Iterable[str],
+        targets: str | Iterable[str],
         source_language: Codes = None,
         target_language: Codes = None,
-    ) -> list[Score | None]:
+    ) -> Score | Results:
         """Scores given translations: how probable they are under the model.
 
         If both sides have the same number of lines, the lines are scored separately and the
         log-probabilities are added up.
 
         Args:
-            sources: List of str.
-            targets: List of str, a translation of each.
+            sources: A str or a list of str.
+            targets: Of the same type, a translation of each.
             source_language, target_language: As in a call.
 
         Returns:
-            List of `Score`; None for a text with a line longer than the model's limit.
+            For a str a `Score`. For a list `Results`: a list of `Score`, with None for a text that
+            is refused, and the reasons in `refusals`. A text is refused if a line is too long, or
+            if the model's probabilities are not finite.
 
         Raises:
-            ValueError: If an argument is not a list of str, the lists differ in length, or a
-                language is unknown or missing.
+            ValueError: If a str is refused, an argument has the wrong type, lists differ in length,
+                or a language is unknown or missing.
 
         Example:
 
-        >>> translator.score(["O livro."], ["The book."])[0].perplexity  # doctest: +SKIP
+        >>> translator.score("O livro.", "The book.").perplexity  # doctest: +SKIP
         """
-        sources = as_list("sources", sources)
-        languages = self._languages(len(sources), source_language, target_language)
-        return [
-            None
-            if row["refused"]
-            else Score(
-                float(row["log_probs"].sum()),
-                self._pieces(row["tokens"], row["log_probs"], row["lengths"]),
-            )
-            for row in run_in_batches(self._score, sources=sources, targets=targets, **languages)
-        ]
+        columns, one = as_columns(sources=sources, targets=targets)
+        languages = self._languages(len(columns["sources"]), source_language, target_language)
+        rows = run_in_batches(self._score, **columns, **languages)
+        return as_results(list(map(self._as_score, rows, columns["sources"])), one)
+
+    def _as_score(self, row, source):
+        if row["refused"]:
+            return self._too_long(source)
+        if not np.isfinite(row["log_probs"]).all():
+            return super()._why_refused(source)
+        pieces = self._pieces(row["tokens"], row["log_probs"], row["lengths"])
+        return Score(float(row["log_probs"].sum()), pieces)
+
+    def _too_long(self, source):
+        limit = min(self._graph.source_limit, self._graph.target_limit)
+        return self._line_too_long(source) or (
+            f"a line of the source or the target has more than {limit} tokens, the model's limit: "
+            "split it into lines."
+        )
 
     def align(
         self,
-        source: str,
-        target: str | None = None,
-        source_language: str | None = None,
-        target_language: str | None = None,
-    ) -> tuple[list[str], list[str], np.ndarray]:
+        source: str | Iterable[str],
+        target: str | Iterable[str] | None = None,
+        source_language: Codes = None,
+        target_language: Codes = None,
+    ) -> tuple[list[str], list[str], np.ndarray] | Results:
         """The attention of each token of a translation over the tokens of its source.
 
         For a Transformer, it is the cross-attention of the last decoder block, averaged over its
@@ -415,17 +437,19 @@ class Translator(BaseTranslator):
         the end token, and attends only to its own source.
 
         Args:
-            source: A str.
-            target: A str, its translation; None or "" for the translator's own translation.
+            source: A str or a list of str.
+            target: Of the same type, a translation of each; None or "" for the translator's own.
             source_language, target_language: As in a call.
 
         Returns:
-            The pieces of the source and of the target, two lists of str, each with the end token
-            last, and a float32 NumPy array `[target_pieces, source_pieces]` whose rows sum to 1.
+            For a str the pieces of the source and of the target, two lists of str, each with the
+            end token last, and a float32 NumPy array `[target_pieces, source_pieces]` whose rows
+            sum to 1. For a list `Results`: a list of such tuples, with None for a text that is
+            refused because a line is too long, and the reasons in `refusals`.
 
         Raises:
-            ValueError: If an argument is not a str, a line is longer than the model's limit, the
-                model has no attention, or a language is unknown or missing.
+            ValueError: If a str is refused, an argument has the wrong type, lists differ in length,
+                the model has no attention, or a language is unknown or missing.
 
         Example:
 
@@ -433,29 +457,21 @@ class Translator(BaseTranslator):
         """
         if not self.aligns:
             raise InputError("The model has no attention to align by.")
-        texts = {"source": source, "target": "" if target is None else target}
-        texts = [tf.constant([utf8(name, text)]) for name, text in texts.items()]
-        languages = self._languages(1, source_language, target_language)
-        outputs = self._align(*texts, *map(tf.constant, languages.values()))
-        outputs = {name: tensor[0].numpy() for name, tensor in outputs.items()}
-        if outputs["refused"]:
-            limit = min(self._graph.source_limit, self._graph.target_limit)
-            raise InputError(_too_long("The source or the target", limit))
-        pieces = [
-            [piece.decode("utf-8") for piece in outputs[f"{side}_tokens"][:length]]
-            for side in ("source", "target")
-            for length in [outputs[f"{side}_lengths"]]
-        ]
-        return *pieces, outputs["attention"][: len(pieces[1]), : len(pieces[0])]
+        columns, one = as_columns(source=source, target=target)
+        number = len(columns["source"])
+        columns.setdefault("target", [""] * number)
+        languages = self._languages(number, source_language, target_language)
+        rows = run_in_batches(self._align, **columns, **languages)
+        return as_results(list(map(self._as_alignment, rows, columns["source"])), one)
 
-    def _with_tokens(self, hypotheses, row):
-        if hypotheses is None or "log_probs" not in row:
-            return hypotheses
-        tokens = map(self._pieces, row["tokens"], row["log_probs"], row["lengths"])
-        return [
-            hypothesis._replace(tokens=pieces)
-            for hypothesis, pieces in zip(hypotheses, tokens, strict=False)
+    def _as_alignment(self, row, source):
+        if row["refused"]:
+            return self._too_long(source)
+        pieces = [
+            [piece.decode("utf-8") for piece in row[f"{side}_tokens"][: row[f"{side}_lengths"]]]
+            for side in ("source", "target")
         ]
+        return *pieces, row["attention"][: len(pieces[1]), : len(pieces[0])]
 
     def _pieces(self, ids, log_probs, length):
         """The pieces of the first `length` ids, each with its log-probability."""
@@ -525,5 +541,7 @@ def _check_fits(model, tokenizer):
         )
 
 
-def _too_long(what, limit):
-    return f"{what} has more than {limit} tokens, the model's limit: split it into lines."
+def _with_card(models, tokenizer, arguments, card):
+    translator = Translator(models, tokenizer, **arguments)
+    translator.card = card
+    return translator

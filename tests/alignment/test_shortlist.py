@@ -228,8 +228,15 @@ def test_of_several_languages_it_is_for_one_pair(eager):
     codes = {"source_language": "xx", "target_language": "yy"}
     translator = Translator(model, tokenizer, **codes, max_length=6, shortlist=found)
     assert set(translator("ab")) <= set("abcd")
-    with pytest.raises(ValueError, match="target_language must be a code"):
-        translator("ab", target_language="zz")
+    # Each is a language of the model; the second is one of the shortlist's, but for the other side.
+    for codes in ({"target_language": "zz"}, {"source_language": "yy", "target_language": "xx"}):
+        for call in (translator, translator.align, translator.hypotheses):
+            with pytest.raises(
+                ValueError, match=r"must be .*: the shortlist was learned for xx to"
+            ):
+                call("ab", **codes)
+        with pytest.raises(ValueError, match="the shortlist was learned for xx to yy alone"):
+            translator.score(["ab"], ["c"], **codes)
     texts, given = tf.constant(["ab", "ab"]), tf.constant(["yy", "xx"])
     alone = translator(texts, target_language=given)  # Of a tensor, the row alone is refused.
     assert alone.numpy().tolist() == [[translator("ab").encode()], [b""]]

@@ -47,7 +47,7 @@ def test_a_confidence_is_of_the_tokens_scores(eager, load, sources):
     plain = translator.hypotheses(texts, token_scores=True)
     for hypotheses, others in zip(found[:2], plain, strict=False):
         for hypothesis, other in zip(hypotheses, others, strict=True):
-            assert hypothesis[:2] == other[:2] and hypothesis.doubts == ()
+            assert hypothesis[:2] == other[:2] and hypothesis.warnings == ()
             pieces, log_probs = zip(*other.tokens, strict=True)
             assert hypothesis.mean_log_prob == pytest.approx(np.mean(log_probs), abs=1e-5)
             assert hypothesis.worst_token == (pieces[np.argmin(log_probs)], min(log_probs))
@@ -89,7 +89,7 @@ def test_doubts_are_loops_and_lengths_that_do_not_go_with_the_source(looping):
     found = [found[0] for found in looping.hypotheses(texts, confidence=True)]
     # As many letters as may be; a source that repeats itself excuses a loop.
     assert [len(h.text) for h in found] == [26, 30, 30, 30, 12]
-    assert [h.doubts for h in found] == [
+    assert [h.warnings for h in found] == [
         ("loop", "length"), ("length",), ("loop",), (), ("loop", "length"),
     ]  # fmt: skip
     log_probs = tf.nn.log_softmax(looping.models[0].table).numpy()
@@ -100,7 +100,9 @@ def test_doubts_are_loops_and_lengths_that_do_not_go_with_the_source(looping):
     assert (piece, log_prob) == ("a", pytest.approx(min(expected)))
     # Each sentence by itself.
     both = looping.hypotheses(["abcdbadc\ncdcdcdcdcd"], confidence=True)[0][0]
-    assert both.doubts == ("loop", "length") and both.text == f"{found[0].text}\n{found[1].text}"
+    with pytest.warns(DeprecationWarning, match="called `warnings`"):
+        assert both.doubts == both.warnings
+    assert both.warnings == ("loop", "length") and both.text == f"{found[0].text}\n{found[1].text}"
 
 
 def test_a_forced_token_is_no_doubt(eager):
@@ -151,7 +153,7 @@ def test_an_export_gives_a_confidence_where_it_was_asked_for(
     found = reader.hypotheses(texts, confidence=True)
     for hypotheses, others in zip(found, expected, strict=True):
         for one, other in zip(hypotheses, others, strict=True):
-            assert (one.text, one.doubts) == (other.text, other.doubts)
+            assert (one.text, one.warnings) == (other.text, other.warnings)
             assert one.mean_log_prob == pytest.approx(other.mean_log_prob, abs=1e-4)
             if other.worst_token:
                 assert one.worst_token[0] == other.worst_token[0]

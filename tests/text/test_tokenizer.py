@@ -336,6 +336,20 @@ def test_a_sampled_segmentation_is_no_longer_than_asked():
     assert {len(row) for row in limited} <= set(range(len(ids) + 1)) and ids in limited
 
 
+def test_too_few_random_numbers_are_refused(tokenizer):
+    ids = tokenizer.tokenize(["the book is here"]).to_list()
+    with pytest.raises(ValueError, match=r"uniform must have a number for each word. .* 3 for 4"):
+        tokenizer.sample(ids, 1.0, np.zeros((1, 3)))
+    (drawn,) = tokenizer.sample(ids, 1.0, np.zeros((1, 4)))
+    assert tokenizer.detokenize(drawn).numpy() == b"the book is here"
+
+
+@pytest.mark.parametrize("ids", [[[5, -1]], [[10**6]], [[1.5]], tf.constant([[1.5]]), [[True]]])
+def test_what_is_no_id_is_refused(tokenizer, ids):
+    with pytest.raises(ValueError, match="ids must be"):
+        tokenizer.detokenize(ids)
+
+
 def test_sampling_needs_a_unigram_model():
     tokenizer = Tokenizer.train(["the cat and the dog"] * 20, vocab_size=290, model_type="bpe")
     with pytest.raises(ValueError, match="unigram"):

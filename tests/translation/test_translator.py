@@ -1,5 +1,7 @@
+import copy
 import json
 import os
+import pickle
 import shutil
 import sys
 import threading
@@ -10,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from keras_mt import Tokenizer, Transformer, Translator
+from keras_mt.alignment import Shortlist
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.inference import scores
 from keras_mt.inference.predictors import Ensemble
@@ -378,7 +381,7 @@ def test_notebooks_show_a_bar_for_long_lists(monkeypatch, capsys):
 
 
 def test_what_cannot_be_text_is_refused_by_its_number(translator):
-    with pytest.raises(ValueError, match=r"Prefix 1 has more than 63 tokens"):
+    with pytest.raises(ValueError, match=r"texts\[1\] is refused: its prefix has more than 63"):
         translator(["Olá!", "Olá!"], ["", "word " * 500])
     with pytest.raises(ValueError, match=r"texts\[0\] must be a str\. Received: int"):
         translator([3])
@@ -394,21 +397,28 @@ def test_what_cannot_be_text_is_refused_by_its_number(translator):
         (lambda t: t(["a b", "c d"], "Um"), "prefixes must be a list of str. Received: str"),
         (lambda t: t("text", ["Um"]), "prefixes must be a str, as texts is. Received: list"),
         (lambda t: t(["text"], [3]), r"prefixes\[0\] must be a str. Received: int"),
-        (lambda t: t(7), "texts must be a list of str. Received: int"),
-        (lambda t: t(b"abc"), "texts must be a list of str. Received: bytes"),
+        (lambda t: t(7), "texts must be a str or a list of str. Received: int"),
+        (lambda t: t(b"abc"), "texts must be a str or a list of str. Received: bytes"),
         (lambda t: t(tf.constant("a")), r"texts must be a string tensor \[batch\].*shape=\(\)"),
         (lambda t: t(tf.constant([3])), r"texts must be a string tensor \[batch\].*int32"),
         (lambda t: t(tf.constant(["a"]), ["b"]), r"prefixes must be a string tensor \[batch\]"),
         (lambda t: t(tf.constant(["a"]), tf.constant(["b"] * 2)), "must have the same length"),
-        (lambda t: t.hypotheses("abc"), "texts must be a list of str. Received: str"),
-        (lambda t: t.hypotheses(tf.constant("abc")), "texts must be a list of str"),
-        (lambda t: t.score("abc", "abc"), "sources must be a list of str. Received: str"),
+        (lambda t: t({"a": "b"}), "texts must be a str or a list of str. Received: dict"),
+        (lambda t: t.hypotheses({"a", "b"}), "texts must be a str or a list of str. Received: set"),
+        (lambda t: t.hypotheses(tf.constant("abc")), "texts must be a str or a list of str"),
+        (lambda t: t.score("abc", ["abc"]), "targets must be a str, as sources is. Received: list"),
         (lambda t: t.score(["abc"], "abc"), "targets must be a list of str. Received: str"),
         (lambda t: t.score(["abc"], [None]), r"targets\[0\] must be a str. Received: NoneType"),
         (lambda t: t.score(["a"], ["b", "c"]), "sources and targets must have the same length"),
-        (lambda t: t.align(["abc"]), "source must be a str. Received: list"),
-        (lambda t: t.align(3), "source must be a str. Received: int"),
-        (lambda t: t.align("abc", ["abc"]), "target must be a str. Received: list"),
+        (lambda t: t.align(3), "source must be a str or a list of str. Received: int"),
+        (lambda t: t.align("abc", ["abc"]), "target must be a str, as source is. Received: list"),
+        (
+            lambda t: Translator(t.models, "tokenizer.model"),
+            "tokenizer must be .*'tokenizer.model'",
+        ),
+        (lambda t: Translator(None, t.tokenizer), "model must be .* Received: None"),
+        (lambda t: Translator([], t.tokenizer), r"model must be .* Received: \[\]"),
+        (lambda t: Translator.load([]), r"run_dir must be .* Received: \[\]"),
     ],
 )
 def test_arguments_of_another_type_are_refused_by_name(translator, call, message):
@@ -422,13 +432,55 @@ def test_a_model_without_finite_probabilities_is_told_from_a_prefix_too_long(
     model = Transformer.from_config(translator.models[0].get_config())
     model.set_weights([weight * np.nan for weight in model.get_weights()])
     diverged = Translator(model, translator.tokenizer, beam_size=2)
-    with pytest.raises(ValueError, match="no finite probabilities for text 1"):
+    with pytest.raises(ValueError, match=r"texts\[1\] is refused: the model gives no finite"):
         diverged(["", sources[0]])
-    with pytest.raises(ValueError, match="no finite probabilities for text 0"):
+    with pytest.raises(ValueError, match="The text is refused: the model gives no finite"):
         diverged(sources[0], "A")
-    with pytest.raises(ValueError, match="Prefix 0 has more than 63 tokens"):
+    with pytest.raises(ValueError, match="its prefix has more than 63 tokens"):
         diverged(sources[0], "word " * 500)
-    assert diverged.hypotheses(["", sources[0]]) == [[("", 0.0, None)], None]
+    found = diverged.hypotheses(["", sources[0], "a" * 20_000, " "])
+    assert found == [[("", 0.0, None)], None, None, [(" ", 0.0, None)]]
+    assert [*found.refusals] == [1, 2] and "no finite probabilities" in found.refusals[1]
+    assert "a line of 20,000 bytes is longer than max_line_bytes=16384" in found.refusals[2]
+    scores = diverged.score([sources[0], "a " * 99], ["The book.", "The book."])
+    assert scores == [None, None]
+    assert "no finite probabilities" in scores.refusals[0]
+    assert "more than 63 tokens" in scores.refusals[1]
+
+
+def test_options_that_leave_no_token_are_named(eager, load, sources):
+    shortlist = Shortlist(
+        np.full((load().tokenizer.vocab_size, 1), -1), [], load().tokenizer.fingerprint
+    )
+    limited = load().with_options(shortlist=shortlist, min_length=2)
+    found = limited.hypotheses(sources[:1])
+    assert found == [None]
+    expected = "no token is left to go on with, because of min_length and shortlist."
+    assert found.refusals == {0: expected}
+
+
+def test_a_str_gives_one_result_and_a_list_a_list(translator, sources):
+    texts, targets = sources[:2], ["The book.", "The dog."]
+    assert translator.hypotheses(texts[0]) == translator.hypotheses(texts[:1])[0]
+    assert translator.score(texts[0], targets[0]) == translator.score(texts[:1], targets[:1])[0]
+    long = ["a " * 99, "The book."]
+    found = translator.align([*texts, long[0]], [*targets, long[1]])
+    for one, text, target in zip(found[:2], texts, targets, strict=True):
+        pieces, target_pieces, attention = translator.align(text, target)
+        assert one[:2] == (pieces, target_pieces)
+        np.testing.assert_allclose(one[2], attention, atol=1e-5)
+    assert found[2] is None and "more than 63 tokens" in found.refusals[2]
+    for call in (translator.align, translator.score):
+        with pytest.raises(ValueError, match=r"The text is refused: a line of .* 63 tokens"):
+            call(*long)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_copy_translates_alike(translator, sources, copied):
+    found = copied(translator)
+    assert found.options == translator.options and found.card == translator.card
+    assert found.models[0] is not translator.models[0]
+    assert found.hypotheses(sources[:1]) == translator.hypotheses(sources[:1])
 
 
 def test_a_beam_search_becomes_sampling(translator, sources):
@@ -454,7 +506,11 @@ def test_a_model_of_two_tokens_translates_token_by_token(eager, translator, sour
         ({"beam_size": 0}, "beam_size"),
         ({"max_length": 65}, "max_length=65"),
         ({"max_length": 3, "min_length": 4}, "min_length=4"),
-        ({"min_length": 10**6}, "min_length=1000000"),
+        ({"min_length": 10**6}, "min_length must be at most 64"),
+        ({"beam": 3}, "beam is no option of a Translator. Received: beam=3"),
+        ({"beam_size": True}, "beam_size must be an integer. Received: beam_size=True"),
+        ({"split_sentences": "no"}, "split_sentences must be True or False"),
+        ({"max_line_bytes": 0}, "max_line_bytes must be at least 1"),
         ({"length_penalty": -1}, "length_penalty"),
         ({"max_length": 8.0}, r"max_length must be an integer. Received: max_length=8\.0"),
         ({"min_length": 8.0}, "min_length must be an integer"),
