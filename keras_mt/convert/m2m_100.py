@@ -122,6 +122,7 @@ def _tokenizer_files(translator: Translator) -> dict[str, bytes | dict[str, Any]
     for name in _CODES:
         if ids.items() <= _m2m100_ids(files["vocab.json"], name).items():
             config["language_codes"] = name
+            config["additional_special_tokens"] = [f"__{code}__" for code in _CODES[name]]
             return files
     raise InputError(
         "M2M-100 numbers its languages in an order of its own, which this tokenizer does not have: "

@@ -1,6 +1,6 @@
-"""Whether transformers gives of an exported MarianMT folder what keras_mt gives of its run.
+"""Whether transformers gives of a folder that keras_mt wrote what keras_mt gives of its run.
 
-usage: python check_marian.py MARIAN_FOLDER SOURCES TRANSLATIONS
+usage: python check_transformers.py FOLDER SOURCES TRANSLATIONS
 
 Needs torch, transformers and sentencepiece, in an environment of their own. TRANSLATIONS are what
 `keras-mt translate RUN_DIR --no-split-sentences < SOURCES` wrote.
@@ -9,12 +9,12 @@ Needs torch, transformers and sentencepiece, in an environment of their own. TRA
 import sys
 from pathlib import Path
 
-from transformers import MarianMTModel, MarianTokenizer
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 
 def main(folder, sources, translations):
-    model = MarianMTModel.from_pretrained(folder)
-    tokenizer = MarianTokenizer.from_pretrained(folder)
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
     sources, expected = (
         Path(file).read_text(encoding="utf-8").split("\n")[:-1] for file in (sources, translations)
     )
@@ -23,6 +23,9 @@ def main(folder, sources, translations):
         inputs = tokenizer(sources[start : start + 50], return_tensors="pt", padding=True)
         found += tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True)
     same = sum(one == other for one, other in zip(found, expected, strict=True))
+    for one, other in zip(found, expected, strict=True):
+        if one != other:
+            print(f"{one!r} is {other!r} in keras_mt.")
     print(f"{same} of {len(expected)} lines are the same.")
 
 
