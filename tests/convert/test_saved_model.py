@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_mt import Translator
 from keras_mt.convert import saved_model as export_module
+from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.serving import ExportedTranslator
 
 TEXT, INT, FLOAT = ("string", [None]), ("int32", [None]), ("float32", [None])
@@ -309,3 +310,15 @@ def test_what_is_too_large_to_be_frozen_is_refused(
     with pytest.raises(ValueError, match=r"freeze writes the weights, .* GB"):
         translator.export(tmp_path / "1", freeze=True)
     assert not list(tmp_path.iterdir())
+
+
+def test_it_passes_and_refuses_what_the_translator_does(exported, signatures, translator, sources):
+    texts = ["---", " \t ", f"\t{sources[0]} \r\n?\n", "a" * 20_000]
+    expected = translator.hypotheses(texts)
+    found = ExportedTranslator(exported).hypotheses(texts)
+    assert [h and h[0].text for h in found] == [h and h[0].text for h in expected]
+    assert found[:2] == expected[:2] == [[("---", 0.0, None)], [(" \t ", 0.0, None)]]
+    assert found.refusals == expected.refusals and [*found.refusals] == [3]
+    outputs = signatures["serving_default"](text=tf.constant(texts))
+    assert outputs["translations"].numpy()[3].tolist() == [b"", b""]
+    assert outputs["scores"].numpy()[3].tolist() == [NO_HYPOTHESIS] * 2
