@@ -104,7 +104,7 @@ def test_a_diverged_model_gives_json_all_the_same(eager, arguments, diverged, co
     elif arguments[0] == "align":
         assert rows[0]["attention"][0][0] is None
     else:
-        assert all("not finite" in row["error"] for row in rows)
+        assert all("no finite" in row["error"] for row in rows)
 
 
 def test_numbers_that_are_not_finite_are_null():

@@ -23,5 +23,5 @@ def test_score_writes_a_line_for_each_pair(run_dir, load, corpus, tmp_path):
     result = keras_mt("score", run_dir, tmp_path / "a", tmp_path / "b", "--json")
     first, second, third = map(json.loads, result.stdout.splitlines())
     assert sum(log_prob for _, log_prob in first["tokens"]) == pytest.approx(first["log_prob"])
-    assert "UTF-8" in second["error"] and "longer" in third["error"]
+    assert "UTF-8" in second["error"] and "more than 63 tokens" in third["error"]
     assert "line 2 refused" in result.stderr and "line 3 refused" in result.stderr
