@@ -19,8 +19,9 @@ import tensorflow as tf
 
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write, is_run, lock_file, new_folder, parents_of
-from keras_mt.models import ARCHITECTURES, architecture_name, built, find_architecture
-from keras_mt.models.seq2seq import like
+from keras_mt.models import ARCHITECTURES, architecture_name, ensure_built, find_architecture
+from keras_mt.models.pretrained import PretrainedTransformer
+from keras_mt.models.seq2seq import clone
 from keras_mt.options import TrainingOptions, TranslationOptions
 from keras_mt.options.fields import validate
 from keras_mt.text import BaseTokenizer, PretrainedTokenizer, Tokenizer
@@ -367,7 +368,7 @@ class RunFolder:
         self.check_finished()
         several = isinstance(architecture, (list, tuple))
         given = architecture if several else [architecture] if architecture else []
-        classes = [*ARCHITECTURES.values(), *map(find_architecture, given)]
+        classes = [*ARCHITECTURES.values(), PretrainedTransformer, *map(find_architecture, given)]
         classes = {keras.saving.get_registered_name(each): each for each in classes}
         try:
             with zipfile.ZipFile(self.model_file) as archive:
@@ -388,7 +389,9 @@ class RunFolder:
         if dtype is not None and "dtype" in saved["config"]:
             saved["config"]["dtype"] = dtype
         try:
-            model = built(keras.saving.deserialize_keras_object(saved, custom_objects=classes))
+            model = ensure_built(
+                keras.saving.deserialize_keras_object(saved, custom_objects=classes)
+            )
             # keras.saving.load_model would hold the whole file in memory, and converting the dtype
             # afterwards would hold two models.
             with tempfile.TemporaryDirectory() as folder:
@@ -403,7 +406,7 @@ class RunFolder:
         self, model: keras.Model, weights: Sequence[np.ndarray], dtype: str = "float32"
     ) -> None:
         """Atomically writes a copy of the model with these weights and dtype, not compiled."""
-        copy = like(model, **({"dtype": dtype} if "dtype" in model.get_config() else {}))
+        copy = clone(model, **({"dtype": dtype} if "dtype" in model.get_config() else {}))
         copy.set_weights(weights)
         with atomic_write(self.model_file) as temporary:
             copy.save(temporary)

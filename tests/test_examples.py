@@ -326,7 +326,7 @@ def compare(monkeypatch):
 
 
 def test_architectures_are_of_like_size(compare):
-    from keras_mt.models import built, find_architecture
+    from keras_mt.models import ensure_built, find_architecture
     from keras_mt.options import TrainingOptions
 
     assert set(compare.STYLES) == set(compare.ROWS)
@@ -336,7 +336,9 @@ def test_architectures_are_of_like_size(compare):
             options = {**options, **compare.COMMON, **corpus["training"]}
             TrainingOptions.of("train", options)  # There are such options.
         architecture = find_architecture(row["architecture"])
-        model = built(architecture.from_preset("tiny", vocab_size=2000, **row.get("model", {})))
+        model = ensure_built(
+            architecture.from_preset("tiny", vocab_size=2000, **row.get("model", {}))
+        )
         most = 2.5e6 if row["architecture"] == "mixture_of_experts" else 1.6e6
         assert 1.1e6 < model.count_params() < most
 

@@ -111,7 +111,7 @@ def _spec(model):
         "no_final_norm": model.encoder_norm is None,
         "activation": activations[config["activation"]],
         "ffn_glu": config.get("gated", False),
-        "layernorm_embedding": getattr(embeddings[0], "norm", None) is not None,
+        "layernorm_embedding": embeddings[0].norm is not None,
         **({"rotary_dim": 0, "rotary_interleave": False} if rotary else {}),
     }
     sides = []
@@ -155,7 +155,7 @@ def _spec(model):
     sides[1].projection.weight = (
         tables[id(output)] if output.tie_weights else _matrix(output.reverse_embeddings).T.copy()
     )
-    if getattr(embeddings[1], "has_logits_bias", False):
+    if embeddings[1].use_bias:
         sides[1].projection.bias = _array(embeddings[1].logits_bias)
     return transformer_spec.TransformerSpec(*sides)
 

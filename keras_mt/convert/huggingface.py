@@ -22,7 +22,8 @@ from keras_mt.convert.tensors import check_sizes, read_model, tensors_of
 from keras_mt.convert.weights import read_weights
 from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
-from keras_mt.models import PretrainedTransformer, Transformer
+from keras_mt.models import Transformer
+from keras_mt.models.pretrained import PretrainedTransformer
 from keras_mt.options import TranslationOptions
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import PretrainedTokenizer, Tokenizer
@@ -44,7 +45,7 @@ _DEFAULTS = {
     "share_encoder_decoder_embeddings": True,
     "tie_word_embeddings": True,
 }
-# Fields of config.json and the arguments of PretrainedTransformer that they give.
+# Fields of config.json and the arguments of Transformer that they give.
 ARGUMENTS = {
     "vocab_size": "vocab_size",
     "d_model": "d_model",
@@ -106,7 +107,7 @@ _FIXED = {
 
 
 class _Imported(NamedTuple):
-    model: PretrainedTransformer
+    model: Transformer
     tokenizer: PretrainedTokenizer
     generation: dict[str, Any]
     languages: dict[str, str]
@@ -352,7 +353,7 @@ def _json(value):
 
 
 def _arguments_of(model):
-    """The arguments of a model as a PretrainedTransformer has them, all filled in."""
+    """The arguments of a Transformer, all filled in."""
     config = model.get_config()
     filled = {**_FIXED, "scale_embeddings": True, "logits_bias": False}
     for side in ("encoder", "decoder"):

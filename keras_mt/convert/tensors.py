@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_mt.convert.pretrained import Folder
 from keras_mt.errors import InputError
-from keras_mt.models import PretrainedTransformer, Transformer, built
+from keras_mt.models import Transformer, ensure_built
 
 # Our names of layers, and theirs. In a block:
 _BLOCK = {
@@ -102,7 +102,7 @@ def read_model(
         arguments |= {"share_embeddings": False, "target_vocab_size": arguments["vocab_size"]}
     if arguments["tie_output"] and not _equal(weights, _first(weights, _HEAD), target):
         arguments["tie_output"] = False
-    model = built(PretrainedTransformer(**arguments, dtype=dtype or _dtype(weights)))
+    model = ensure_built(Transformer(**arguments, dtype=dtype or _dtype(weights)))
     used = set()
     for variable in model.variables:
         if "seed_generator" in variable.path:

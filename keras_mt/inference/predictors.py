@@ -134,7 +134,7 @@ class _Restricted:
 
     def __init__(self, model: Seq2Seq, vocabulary: Vocabulary):
         self._model, self._vocabulary = model, vocabulary
-        self._step = model.shortlisted(vocabulary.ids)
+        self._step = model.decode_step_for(vocabulary.ids)
 
     def start_decoding(self, source, beams):
         return self._model.start_decoding(source, beams), self._vocabulary.allowed

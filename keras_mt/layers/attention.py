@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_mt.layers.composite import Composite
+from keras_mt.layers.base import BaseLayer, renamed
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.fused import fused_operations
 from keras_mt.layers.rotary import rotate_by_position
@@ -119,7 +119,7 @@ def causal_mask(query_length: int | Tensor, key_length: int | Tensor) -> Tensor:
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
-class MultiHeadAttention(Composite):
+class MultiHeadAttention(BaseLayer):
     """Multi-head attention.
 
     `Concat(head_1, ..., head_h) W_O` with `head_i = Attention(Q W_Q_i, K W_K_i, V W_V_i)`. The
@@ -162,8 +162,9 @@ class MultiHeadAttention(Composite):
 
     Raises:
         ValueError: If `num_heads` does not divide the width and `key_dim` is None, an argument is
-            out of range, the heads have an odd width but rotary positions, query or value have no
-            axes for batch, length and width, or they differ in batch size, where it is known.
+            out of range, the heads have an odd width but rotary positions, query or value are not
+            floats with axes for batch, length and width, or they differ in batch size, where it is
+            known.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.2.2
@@ -176,6 +177,8 @@ class MultiHeadAttention(Composite):
     >>> tuple(attention(keras.random.normal((2, 5, 32)), keras.random.normal((2, 9, 32))).shape)
     (2, 5, 32)
     """
+
+    _ranks = (3, 4, 5)  # As in Keras, with several axes of positions.
 
     def __init__(
         self,
@@ -192,14 +195,15 @@ class MultiHeadAttention(Composite):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        check_positive(num_heads=num_heads)
-        check_rate(dropout=dropout)
+        self._record(locals())
         sizes = {
             "key_dim": key_dim,
             "value_dim": value_dim,
             "num_key_value_heads": num_key_value_heads,
         }
-        check_positive(**{name: size for name, size in sizes.items() if size is not None})
+        sizes = {name: size for name, size in sizes.items() if size is not None}
+        check_positive(num_heads=num_heads, **sizes)
+        check_rate(dropout=dropout)
         if num_heads % (num_key_value_heads or num_heads):
             raise ValueError(
                 "num_heads must be divisible by num_key_value_heads. "
@@ -209,19 +213,10 @@ class MultiHeadAttention(Composite):
             raise ValueError(
                 f"rotary_base must be greater than 1. Received: rotary_base={rotary_base}"
             )
-        self.num_heads = num_heads
-        self.dropout = dropout
-        self.key_dim = key_dim
-        self.value_dim = value_dim
-        self.use_bias = use_bias
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.num_key_value_heads = num_key_value_heads
-        self.rotary_base = rotary_base
         self.supports_masking = True
 
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
-        check_sequences(self.name, query_shape, value_shape)
+        self._check_shapes(query_shape, value_shape)
         width = query_shape[-1]
         if self.key_dim is None and width % self.num_heads:
             raise ValueError(
@@ -338,12 +333,12 @@ class MultiHeadAttention(Composite):
         """
         batch_size = ops.shape(query if len(query.shape) == 3 else keys)[0]
         queries = self._split_heads(self.query_dense(query), batch_size, self.num_heads, swap)
-        shape = ops.shape(query)[:-1]
-        return self._attend(queries, keys, values, mask, training, swap, positions, shape)
+        queries = self._rotate(queries, positions)
+        return self._attend(queries, keys, values, mask, training, swap, ops.shape(query)[:-1])
 
-    def _attend(self, queries, keys, values, mask, training, swap, positions, shape):
+    def _attend(self, queries, keys, values, mask, training, swap, shape):
         outputs, scores = scaled_dot_product_attention(
-            self._rotate(queries, positions),
+            queries,
             keys,
             values,
             None if mask is None else _for_each_head(mask),
@@ -354,13 +349,13 @@ class MultiHeadAttention(Composite):
         outputs = ops.reshape(swap(outputs), (*shape, value_units))
         return self.output_dense(outputs), scores
 
-    def _check_shapes(self, query, value):
-        check_sequences(self.name, query.shape, value.shape)
-        sizes = {x.shape[0] for x in (query, value)} - {None}
-        if len(sizes) > 1:
+    def _check_shapes(self, *inputs):
+        check_sequences(self.name, *inputs, ranks=self._ranks)
+        shapes = [tuple(getattr(x, "shape", x)) for x in inputs]
+        if len({shape[0] for shape in shapes} - {None}) > 1:
             raise ValueError(
                 f"{self.name} takes a query and a value of the same batch size. "
-                f"Received: shapes {tuple(query.shape)} and {tuple(value.shape)}"
+                f"Received: shapes {' and '.join(map(str, shapes))}"
             )
 
     def _rotate(self, x, positions=None):
@@ -373,9 +368,6 @@ class MultiHeadAttention(Composite):
         # -> [batch, heads, length, width / heads]
         length = ops.shape(x)[1] if len(x.shape) == 3 else -1  # In an empty tensor -1 becomes 1.
         return swap(ops.reshape(x, (batch_size, length, heads, x.shape[-1] // heads)))
-
-    def compute_mask(self, query: Tensor, query_mask: Tensor | None) -> Tensor | None:
-        return query_mask
 
     def compute_output_shape(
         self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None
@@ -396,20 +388,6 @@ class MultiHeadAttention(Composite):
             return output
         shape = (query.shape[0], self.num_heads, query.shape[1], value.shape[1])
         return output, keras.KerasTensor(shape, dtype=self.compute_dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "dropout": self.dropout,
-            "key_dim": self.key_dim,
-            "value_dim": self.value_dim,
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-            "num_key_value_heads": self.num_key_value_heads,
-            "rotary_base": self.rotary_base,
-        }
 
 
 def _copy(initializer):
@@ -452,7 +430,7 @@ class CausalSelfAttention(MultiHeadAttention):
 
     Raises:
         ValueError: If `num_heads` does not divide the width and `key_dim` is None, or an argument
-            is out of range.
+            is out of range, or the input is not float `[batch, length, width]`.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.2.3
@@ -463,6 +441,8 @@ class CausalSelfAttention(MultiHeadAttention):
     >>> tuple(CausalSelfAttention(num_heads=4)(keras.random.normal((2, 5, 32))).shape)
     (2, 5, 32)
     """
+
+    _ranks = (3,)
 
     def build(self, input_shape: Shape) -> None:
         super().build(input_shape, input_shape)
@@ -499,7 +479,7 @@ class CausalSelfAttention(MultiHeadAttention):
         )
         return keys, values
 
-    def begin(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    def prefill(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """The keys and values of a prefix that all hypotheses share, for `step`.
 
         Args:
@@ -512,13 +492,15 @@ class CausalSelfAttention(MultiHeadAttention):
         keys, values = self.project(inputs)
         return self._rotate(keys), values
 
+    begin = renamed("begin", prefill)
+
     def step(
         self,
         inputs: Tensor,
         cache: tuple[Tensor, Tensor],
         mask: Tensor | None = None,
         positions: int | Tensor | None = None,
-        beginning: tuple[Tensor, Tensor] | None = None,
+        prefix: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Attends from new positions over those in the cache and themselves.
 
@@ -528,11 +510,11 @@ class CausalSelfAttention(MultiHeadAttention):
                 `[batch, num_key_value_heads, length, key_dim]` and values
                 `[batch, num_key_value_heads, length, value_dim]`.
             mask: Boolean tensor that broadcasts to `[batch, new, length + new]`, true where a new
-                position sees another; None if each sees all. The positions of `beginning`, where
-                there is one, come before these.
+                position sees another; None if each sees all. The positions of `prefix`, where there
+                is one, come before these.
             positions: The new positions, for rotary positions: an integer, or integers that
                 broadcast to `[batch, new]`.
-            beginning: What `begin` returned for the prefix before the cached positions; or None.
+            prefix: What `prefill` returned for the positions before the cached ones; or None.
 
         Returns:
             The outputs `[batch * new, width]` and the cache with the new positions at its end.
@@ -547,20 +529,12 @@ class CausalSelfAttention(MultiHeadAttention):
         keys = ops.concatenate([cache[0], new_keys], axis=2)
         values = ops.concatenate([cache[1], new_values], axis=2)
         cache = keys, values
-        if beginning is not None:
-            keys = ops.concatenate([beginning[0], keys], axis=2)
-            values = ops.concatenate([beginning[1], values], axis=2)
-        outputs, _ = self._attend(
-            queries,
-            keys,
-            values,
-            mask,
-            training=None,
-            swap=swap_without_gradient,
-            positions=positions,
-            shape=ops.shape(inputs)[:-1],
-        )
-        return outputs, cache
+        if prefix is not None:
+            keys = ops.concatenate([prefix[0], keys], axis=2)
+            values = ops.concatenate([prefix[1], values], axis=2)
+        queries, shape = self._rotate(queries, positions), ops.shape(inputs)[:-1]
+        swap = swap_without_gradient
+        return self._attend(queries, keys, values, mask, None, swap, shape)[0], cache
 
     def _project_step(self, inputs, batch_size):
         """Queries, keys and values of new positions, each split into heads."""
@@ -577,9 +551,6 @@ class CausalSelfAttention(MultiHeadAttention):
             return [split(dense(inputs), n) for dense, n in zip(denses, heads, strict=True)]
         ends = heads[0], heads[0] + heads[1]
         return ops.split(split(joined, sum(heads)), ends, axis=1)
-
-    def compute_mask(self, inputs: Tensor, mask: Tensor | None) -> Tensor | None:
-        return mask
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
@@ -618,8 +589,8 @@ class CrossAttention(MultiHeadAttention):
 
     Raises:
         ValueError: If `num_heads` does not divide the width and `key_dim` is None, an argument is
-            out of range, `rotary_base` is given, or target and memory differ in batch size, where
-            it is known.
+            out of range, `rotary_base` is given, target or memory is not float
+            `[batch, length, width]`, or they differ in batch size, where it is known.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.2.3
@@ -631,6 +602,8 @@ class CrossAttention(MultiHeadAttention):
     >>> tuple(attention(keras.random.normal((2, 5, 32)), keras.random.normal((2, 9, 32))).shape)
     (2, 5, 32)
     """
+
+    _ranks = (3,)
 
     def build(self, target_shape: Shape, memory_shape: Shape) -> None:
         if self.rotary_base is not None:
@@ -656,9 +629,6 @@ class CrossAttention(MultiHeadAttention):
             return_attention_scores=return_attention_scores,
             training=training,
         )
-
-    def compute_mask(self, target: Tensor, target_mask: Tensor | None) -> Tensor | None:
-        return target_mask
 
     def compute_output_shape(self, target_shape: Shape, memory_shape: Shape) -> Shape:
         return target_shape

@@ -12,12 +12,12 @@ from keras_mt.layers.attention import (
     MultiHeadAttention,
     swap_without_gradient,
 )
-from keras_mt.layers.composite import Composite
+from keras_mt.layers.base import BaseLayer, renamed
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.feed_forward import FeedForward
 from keras_mt.layers.normalization import LayerNormalization
 from keras_mt.layers.types import Activation, DType, Shape, Tensor
-from keras_mt.layers.validation import check_one_of, check_positive, check_rate
+from keras_mt.layers.validation import check_one_of, check_positive, check_rate, check_sequences
 
 
 def norm_layer(norm: str, dtype: DType, name: str) -> keras.layers.Layer:
@@ -42,12 +42,16 @@ class _RMSNormalization(keras.layers.RMSNormalization):
         self.supports_masking = True
 
 
-def _own_or_carried(mask, tensor):
+def _given_or_carried(mask, tensor):
     # Before any sublayer: the sum of a sublayer and its residual carries no mask.
     return getattr(tensor, "_keras_mask", None) if mask is None else mask
 
 
-class _Block(Composite):
+# The attributes that hold the normalisation of each sublayer.
+_NORMS = {"s": "self_attention_norm", "c": "cross_attention_norm", "f": "feed_forward_norm"}
+
+
+class _Block(BaseLayer):
     """What encoder and decoder blocks share: arguments, and the residual and norm of sublayers."""
 
     _order = ""  # A letter for each sublayer that the block may have, in the paper's order.
@@ -70,6 +74,7 @@ class _Block(Composite):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self._record(locals())
         check_positive(num_heads=num_heads, d_ff=d_ff)
         check_rate(dropout=dropout)
         check_one_of(("layer", "rms"), norm=norm)
@@ -83,17 +88,7 @@ class _Block(Composite):
                 f"sublayers must be some letters of {self._order!r}, each once, in any order. "
                 f"Received: sublayers={sublayers!r}"
             )
-        self.num_heads = num_heads
-        self.d_ff = d_ff
-        self.dropout = dropout
-        self.activation = keras.activations.get(activation)
-        self.pre_norm = pre_norm
-        self.norm = norm
         self.sublayers = sublayers
-        self.gated = gated
-        self.use_bias = use_bias
-        self.num_key_value_heads = num_key_value_heads
-        self.rotary_base = rotary_base
         self.supports_masking = True
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
         self.feed_forward = None
@@ -137,44 +132,40 @@ class _Block(Composite):
                 self.feed_forward.build(input_shape)
             self.feed_forward_norm.build(input_shape)
 
-    def _sublayer(self, inputs, norm, function, training=None):
-        """A sublayer's function with its norm, dropout and residual."""
-        outputs = function(norm(inputs) if self.pre_norm else inputs)
-        outputs = inputs + self.dropout_layer(outputs, training=training)
-        return outputs if self.pre_norm else norm(outputs)
+    def _run(self, hidden, functions, training=None, scores=None):
+        """Applies the sublayers in their order, each with its norm, dropout and residual.
 
-    def _in_order(self, hidden, functions, training=None):
-        """Applies the sublayers in their order; `functions` holds one for each letter."""
-        norms = {"s": "self_attention_norm", "c": "cross_attention_norm", "f": "feed_forward_norm"}
+        Args:
+            hidden: The input of the first.
+            functions: A function for each letter of those that the block has.
+            training: Whether dropout is on.
+            scores: A dict for the attention weights, by letter; None if nobody wants them.
+        """
         for letter in self.sublayers:
-            if letter in functions:
-                norm = getattr(self, norms[letter])
-                hidden = self._sublayer(hidden, norm, functions[letter], training)
+            if letter not in functions:
+                continue
+            norm = getattr(self, _NORMS[letter])
+            x = norm(hidden) if self.pre_norm else hidden
+            if scores is None or letter == "f":
+                x = functions[letter](x)
+            else:
+                x, scores[letter] = functions[letter](x, return_attention_scores=True)
+            hidden = hidden + self.dropout_layer(x, training=training)
+            if not self.pre_norm:
+                hidden = norm(hidden)
         return hidden
 
     def _feed_forward(self, mask=None, training=None) -> Callable[[Tensor], Tensor]:
         mask = {"mask": mask} if self.feed_forward is not None and self._takes_mask else {}
         return lambda x: self.feed_forward(x, training=training, **mask)
 
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        return input_shape
+
     def get_config(self) -> dict[str, Any]:
-        feed_forward = None
-        if self._given_feed_forward:
-            feed_forward = keras.saving.serialize_keras_object(self.feed_forward)
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "d_ff": self.d_ff,
-            "dropout": self.dropout,
-            "activation": keras.activations.serialize(self.activation),
-            "pre_norm": self.pre_norm,
-            "norm": self.norm,
-            "sublayers": self.sublayers,
-            "gated": self.gated,
-            "use_bias": self.use_bias,
-            "num_key_value_heads": self.num_key_value_heads,
-            "rotary_base": self.rotary_base,
-            "feed_forward": feed_forward,
-        }
+        given = self._given_feed_forward
+        feed_forward = keras.saving.serialize_keras_object(self.feed_forward) if given else None
+        return {**super().get_config(), "feed_forward": feed_forward}
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -216,7 +207,8 @@ class EncoderBlock(_Block):
         inputs or as `mask=`.
 
     Raises:
-        ValueError: If `num_heads` does not divide the width, or an argument is out of range.
+        ValueError: If `num_heads` does not divide the width, an argument is out of range, or the
+            input is not float `[batch, length, width]`.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.1
@@ -235,18 +227,19 @@ class EncoderBlock(_Block):
     _order = "sf"
 
     def build(self, input_shape: Shape) -> None:
+        check_sequences(self.name, input_shape)
         self._build_self_attention(MultiHeadAttention, input_shape)
         self._build_feed_forward(input_shape)
 
     def call(
         self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
     ) -> Tensor:
-        return self.with_scores(inputs, mask, training)[0]
+        return self._attend(inputs, mask, training)
 
-    def with_scores(
+    def call_with_attention_scores(
         self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The block's outputs and its attention weights, for inspection.
+        """The block's outputs and its attention weights.
 
         Args:
             inputs, mask, training: As in a call.
@@ -255,19 +248,25 @@ class EncoderBlock(_Block):
             The outputs `[batch, length, width]`, and `{"s": [batch, num_heads, length, length]}`,
             empty for a block without self-attention.
         """
-        scores, mask = {}, _own_or_carried(mask, inputs)
+        scores = {}
+        return self._attend(inputs, mask, training, scores), scores
 
-        def attend(x):
-            outputs, scores["s"] = self.self_attention(
-                x, x, value_mask=mask, return_attention_scores=True, training=training
-            )
-            return outputs
+    with_scores = renamed("with_scores", call_with_attention_scores)
 
-        functions = {"s": attend, "f": self._feed_forward(mask, training)}
-        return self._in_order(inputs, functions, training), scores
+    def _attend(self, inputs, mask, training, scores=None):
+        check_sequences(self.name, inputs)
+        mask = _given_or_carried(mask, inputs)
+        functions = {
+            "s": lambda x, **options: self.self_attention(
+                x, x, value_mask=mask, training=training, **options
+            ),
+            "f": self._feed_forward(mask, training),
+        }
+        return self._run(inputs, functions, training, scores)
 
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return input_shape
+    def compute_output_spec(self, inputs: Tensor, *args: Any, **kwargs: Any) -> keras.KerasTensor:
+        check_sequences(self.name, inputs)
+        return keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -314,9 +313,10 @@ class DecoderBlock(_Block):
         `target_mask` is used, but not carried on.
 
     Raises:
-        ValueError: If `num_heads` does not divide the width, an argument is out of range, a block
-            that was built with memory is called without, or the reverse, or attention scores are
-            asked of a block without cross-attention.
+        ValueError: If `num_heads` does not divide the width, an argument is out of range, an input
+            is not float `[batch, length, width]`, a block that was built with memory is called
+            without, or the reverse, or attention scores are asked of a block without
+            cross-attention.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.1
@@ -332,6 +332,7 @@ class DecoderBlock(_Block):
     _order = "scf"
 
     def build(self, target_shape: Shape, memory_shape: Shape | None = None) -> None:
+        check_sequences(self.name, target_shape, memory_shape)
         self._build_self_attention(CausalSelfAttention, target_shape)
         self.cross_attention = None
         if memory_shape is not None and "c" in self.sublayers:
@@ -355,11 +356,12 @@ class DecoderBlock(_Block):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        self._check_memory(memory, return_attention_scores)
-        outputs, scores = self.with_scores(target, memory, target_mask, memory_mask, training)
+        scores = {} if return_attention_scores else None
+        self._check_inputs(target, memory, return_attention_scores)
+        outputs = self._attend(target, memory, target_mask, memory_mask, training, scores)
         return (outputs, scores["c"]) if return_attention_scores else outputs
 
-    def with_scores(
+    def call_with_attention_scores(
         self,
         target: Tensor,
         memory: Tensor | None = None,
@@ -367,7 +369,7 @@ class DecoderBlock(_Block):
         memory_mask: Tensor | None = None,
         training: bool | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The block's outputs and its attention weights, for inspection.
+        """The block's outputs and its attention weights.
 
         Args:
             target, memory, target_mask, memory_mask, training: As in a call.
@@ -378,27 +380,27 @@ class DecoderBlock(_Block):
             `"s"` over the target itself, `"c"` over the memory.
         """
         scores = {}
-        target_mask = _own_or_carried(target_mask, target)
-        memory_mask = _own_or_carried(memory_mask, memory)
+        return self._attend(target, memory, target_mask, memory_mask, training, scores), scores
 
-        def attend_to_self(x):
-            outputs, scores["s"] = self.self_attention(
-                x, mask=target_mask, return_attention_scores=True, training=training
-            )
-            return outputs
+    with_scores = renamed("with_scores", call_with_attention_scores)
 
-        def attend_to_memory(x):
-            outputs, scores["c"] = self.cross_attention(
-                x, memory, memory_mask=memory_mask, return_attention_scores=True, training=training
-            )
-            return outputs
-
-        functions = {"s": attend_to_self, "f": self._feed_forward(target_mask, training)}
+    def _attend(self, target, memory, target_mask, memory_mask, training, scores=None):
+        target_mask = _given_or_carried(target_mask, target)
+        memory_mask = _given_or_carried(memory_mask, memory)
+        functions = {
+            "s": lambda x, **options: self.self_attention(
+                x, mask=target_mask, training=training, **options
+            ),
+            "f": self._feed_forward(target_mask, training),
+        }
         if self.cross_attention is not None:
-            functions["c"] = attend_to_memory
-        return self._in_order(target, functions, training), scores
+            functions["c"] = lambda x, **options: self.cross_attention(
+                x, memory, memory_mask=memory_mask, training=training, **options
+            )
+        return self._run(target, functions, training, scores)
 
-    def _check_memory(self, memory, return_attention_scores):
+    def _check_inputs(self, target, memory, return_attention_scores):
+        check_sequences(self.name, target, memory)
         if "c" in self.sublayers and (memory is None) != (self.cross_attention is None):
             built, called = ("with", "without") if memory is None else ("without", "with")
             raise ValueError(f"{self.name} was built {built} memory but is called {called} it.")
@@ -408,7 +410,7 @@ class DecoderBlock(_Block):
                 "to return."
             )
 
-    def start(
+    def initial_cache(
         self, batch_size: int | Tensor, memory: Tensor | None = None
     ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
         """The cache for the first `step`, and the memory's keys and values for every step.
@@ -427,7 +429,9 @@ class DecoderBlock(_Block):
             memory_cache = self.cross_attention.project(memory)
         return cache, memory_cache
 
-    def begin(
+    start = renamed("start", initial_cache)
+
+    def prefill(
         self, target: Tensor, target_mask: Tensor | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Runs the block on a prefix that all hypotheses share, such as a prompt.
@@ -437,18 +441,20 @@ class DecoderBlock(_Block):
             target_mask: Boolean `[batch, length]`, true at real tokens.
 
         Returns:
-            The outputs `[batch, length, width]`, and the `beginning` for each `step`; None for a
-            block without self-attention.
+            The outputs `[batch, length, width]`, and the `prefix` for each `step`; None for a block
+            without self-attention.
         """
-        beginning = None
+        prefix = None
 
         def attend_to_self(x):
-            nonlocal beginning
-            beginning = self.self_attention.begin(x)
+            nonlocal prefix
+            prefix = self.self_attention.prefill(x)
             return self.self_attention(x, mask=target_mask)
 
         functions = {"s": attend_to_self, "f": self._feed_forward(target_mask)}
-        return self._in_order(target, functions), beginning
+        return self._run(target, functions), prefix
+
+    begin = renamed("begin", prefill)
 
     def step(
         self,
@@ -458,18 +464,18 @@ class DecoderBlock(_Block):
         memory_cache: tuple[Tensor, ...] | None = None,
         memory_mask: Tensor | None = None,
         positions: int | Tensor | None = None,
-        beginning: tuple[Tensor, Tensor] | None = None,
+        prefix: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Runs the block on new positions of the target, with the cache of those before.
 
         Args:
             target: Float tensor `[batch * new, width]`: usually one new position for each beam.
-            cache: What `start` or the previous step returned.
+            cache: What `initial_cache` or the previous step returned.
             mask: Boolean tensor that broadcasts to `[batch, new, length + new]`: which positions
                 of the cache, and of the new ones at its end, each new position sees. None: all.
-            memory_cache: What `start` returned; the same for each step.
+            memory_cache: What `initial_cache` returned; the same for each step.
             memory_mask: Boolean `[batch, memory_length]`, true at real tokens.
-            positions, beginning: As in `CausalSelfAttention.step`.
+            positions, prefix: As in `CausalSelfAttention.step`.
 
         Returns:
             The outputs `[batch * new, width]` and the cache with the new positions at its end.
@@ -477,7 +483,7 @@ class DecoderBlock(_Block):
 
         def attend_to_self(x):
             nonlocal cache
-            outputs, cache = self.self_attention.step(x, cache, mask, positions, beginning)
+            outputs, cache = self.self_attention.step(x, cache, mask, positions, prefix)
             return outputs
 
         def attend_to_memory(x):
@@ -488,10 +494,7 @@ class DecoderBlock(_Block):
         functions = {"s": attend_to_self, "f": self._feed_forward()}
         if self.cross_attention is not None:
             functions["c"] = attend_to_memory
-        return self._in_order(target, functions), cache
-
-    def compute_mask(self, target: Tensor, target_mask: Tensor | None) -> Tensor | None:
-        return target_mask
+        return self._run(target, functions), cache
 
     def compute_output_shape(self, target_shape: Shape, memory_shape: Shape | None = None) -> Shape:
         return target_shape
@@ -504,7 +507,7 @@ class DecoderBlock(_Block):
         return_attention_scores: bool = False,
         **kwargs: Any,
     ) -> keras.KerasTensor | tuple[keras.KerasTensor, keras.KerasTensor]:
-        self._check_memory(memory, return_attention_scores)
+        self._check_inputs(target, memory, return_attention_scores)
         output = keras.KerasTensor(target.shape, dtype=self.compute_dtype)
         if not return_attention_scores:
             return output

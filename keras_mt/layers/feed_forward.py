@@ -4,14 +4,14 @@ from typing import Any
 
 import keras
 
-from keras_mt.layers.composite import Composite
+from keras_mt.layers.base import BaseLayer
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.types import Activation, Shape, Tensor
-from keras_mt.layers.validation import check_positive, check_rate
+from keras_mt.layers.validation import check_floats, check_positive, check_rate
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
-class FeedForward(Composite):
+class FeedForward(BaseLayer):
     """Position-wise feed-forward network: `activation(x W_1 + b_1) W_2 + b_2`.
 
     Gated, it is `(activation(x W_g + b_g) * (x W_1 + b_1)) W_2 + b_2`: SwiGLU with the activation
@@ -33,7 +33,8 @@ class FeedForward(Composite):
         Float tensor of the shape of the inputs.
 
     Raises:
-        ValueError: If `d_ff` is not a positive integer or `dropout` is out of range.
+        ValueError: If `d_ff` is not a positive integer, `dropout` is out of range, or the inputs
+            are not floats.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.3
@@ -59,11 +60,7 @@ class FeedForward(Composite):
         super().__init__(**kwargs)
         check_positive(d_ff=d_ff)
         check_rate(dropout=dropout)
-        self.d_ff = d_ff
-        self.activation = keras.activations.get(activation)
-        self.dropout = dropout
-        self.gated = gated
-        self.use_bias = use_bias
+        self._record(locals())
         self.supports_masking = True
 
     def build(self, input_shape: Shape) -> None:
@@ -83,6 +80,7 @@ class FeedForward(Composite):
         self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+        check_floats(self.name, inputs)
         hidden = self.inner_dense(inputs)
         if self.gated:
             hidden = hidden * self.gate_dense(inputs)
@@ -90,13 +88,3 @@ class FeedForward(Composite):
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "d_ff": self.d_ff,
-            "activation": keras.activations.serialize(self.activation),
-            "dropout": self.dropout,
-            "gated": self.gated,
-            "use_bias": self.use_bias,
-        }

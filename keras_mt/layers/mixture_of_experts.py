@@ -7,13 +7,14 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_mt.layers.base import BaseLayer
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.types import Activation, Shape, Tensor
 from keras_mt.layers.validation import check_positive, check_rate
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
-class MixtureOfExperts(keras.layers.Layer):
+class MixtureOfExperts(BaseLayer):
     """A mixture of feed-forward networks, of which each token goes through `top_k`.
 
     With the router's probabilities `p = softmax(x W_r)` over the experts, the output of a token is
@@ -91,6 +92,7 @@ class MixtureOfExperts(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self._record(locals())
         check_positive(num_experts=num_experts, d_ff=d_ff, top_k=top_k)
         check_rate(dropout=dropout)
         if top_k > num_experts:
@@ -104,15 +106,6 @@ class MixtureOfExperts(keras.layers.Layer):
             )
         if not balance_weight >= 0:
             raise ValueError(f"balance_weight must be at least 0. Received: {balance_weight=}")
-        self.num_experts = num_experts
-        self.d_ff = d_ff
-        self.top_k = top_k
-        self.capacity_factor = capacity_factor
-        self.activation = keras.activations.get(activation)
-        self.dropout = dropout
-        self.gated = gated
-        self.use_bias = use_bias
-        self.balance_weight = balance_weight
         self.supports_masking = True
         self.dropped = None
         # Keras's trainer on JAX has no metrics while the model computes.
@@ -247,20 +240,6 @@ class MixtureOfExperts(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "num_experts": self.num_experts,
-            "d_ff": self.d_ff,
-            "top_k": self.top_k,
-            "capacity_factor": self.capacity_factor,
-            "activation": keras.activations.serialize(self.activation),
-            "dropout": self.dropout,
-            "gated": self.gated,
-            "use_bias": self.use_bias,
-            "balance_weight": self.balance_weight,
-        }
 
 
 def _count(chosen, mask):

@@ -9,11 +9,14 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_mt.layers.composite import Composite
+from keras_mt.layers.base import BaseLayer
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.fused import fused_operations
+from keras_mt.layers.normalization import LayerNormalization
 from keras_mt.layers.types import Shape, Tensor
 from keras_mt.layers.validation import check_one_of, check_positive, check_rate
+
+ENCODINGS = ("sinusoidal", "marian", "fairseq", "learned", None)
 
 
 @functools.lru_cache(maxsize=8)
@@ -51,6 +54,26 @@ def sinusoidal_positions(length: int, d_model: int) -> np.ndarray:
     return positions
 
 
+@functools.lru_cache(maxsize=8)
+def _sinusoids(encoding, length, d_model, padding_id):
+    """The table of an encoding, a row for each position."""
+    if encoding == "sinusoidal":
+        return sinusoidal_positions(length, d_model)
+    if encoding == "marian":
+        table = sinusoidal_positions(length, d_model)
+        table = np.concatenate([table[:, 0::2], table[:, 1::2]], axis=1)
+    else:
+        # In float32, as fairseq has them.
+        rates = np.arange(d_model // 2, dtype="float32") * np.float32(
+            -math.log(10000) / (d_model // 2 - 1)
+        )
+        places = np.arange(padding_id + 1, padding_id + 1 + length, dtype="float32")
+        angles = places[:, None] * np.exp(rates)
+        table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    table.flags.writeable = False
+    return table
+
+
 def target_mask(target: Tensor, padding_id: int = 0) -> Tensor:
     """The mask of a decoder's input: the tokens that are not padding, and always position 0.
 
@@ -75,10 +98,10 @@ def target_mask(target: Tensor, padding_id: int = 0) -> Tensor:
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
-class PositionalEmbedding(Composite):
+class PositionalEmbedding(BaseLayer):
     """Embeds tokens and their positions: `embedding[token] * sqrt(d_model) + sinusoid[position]`.
 
-    The positions may be learned instead, or left out, and so may the factor.
+    The positions may be others instead, or left out, and so may the factor.
 
     Called with `reverse=True` it is the output projection over the vocabulary, which shares the
     embedding's weights.
@@ -90,9 +113,13 @@ class PositionalEmbedding(Composite):
         max_length: The greatest length of a sequence, in tokens.
         padding_id: The token that pads sequences; masked.
         tie_weights: Whether the output projection shares the embedding's weights.
-        encoding: `"sinusoidal"`, `"learned"`, or None for no positions, for instance where
+        encoding: `"sinusoidal"`; `"marian"`, the same, but first all sines and then all cosines;
+            `"fairseq"`, those with the rates `10000^(-j / (d_model / 2 - 1))` and positions that
+            count from `padding_id + 1`; `"learned"`; or None for no positions, for instance where
             attention has rotary ones.
         scale: Whether the embeddings are multiplied by `sqrt(d_model)`.
+        normalize: Whether the sum of embeddings and positions is normalised.
+        use_bias: Whether a bias, which does not train, is added to the logits.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -140,23 +167,18 @@ class PositionalEmbedding(Composite):
         *,
         encoding: str | None = "sinusoidal",
         scale: bool = True,
+        normalize: bool = False,
+        use_bias: bool = False,
         _embedding: keras.layers.ReversibleEmbedding | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self._record(locals())
         check_positive(vocab_size=vocab_size, d_model=d_model, max_length=max_length)
         check_rate(dropout=dropout)
-        check_one_of(("sinusoidal", "learned", None), encoding=encoding)
-        if encoding == "sinusoidal":
-            sinusoidal_positions(max_length, d_model)  # Refuses an odd width now, not at the call.
-        self.vocab_size = vocab_size
-        self.d_model = d_model
-        self.dropout = dropout
-        self.max_length = max_length
-        self.padding_id = padding_id
-        self.tie_weights = tie_weights
-        self.encoding = encoding
-        self.scale = scale
+        check_one_of(ENCODINGS, encoding=encoding)
+        if encoding not in ("learned", None):
+            self._table()  # Refuses an odd width now, not at the call.
         self.supports_masking = True
         self._in_reverse = False  # The latest call.
         self.autocast = False  # Half precision would round the tokens.
@@ -173,6 +195,9 @@ class PositionalEmbedding(Composite):
         )
         self.embedding.supports_masking = True  # Else Keras warns when masked states are projected.
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
+        self.norm = None
+        if normalize:
+            self.norm = LayerNormalization(epsilon=1e-5, dtype=self.dtype_policy, name="norm")
 
     def build(self, input_shape: Shape) -> None:
         if not self.embedding.built:  # A shared one may be built already.
@@ -180,6 +205,12 @@ class PositionalEmbedding(Composite):
         if self.encoding == "learned":
             self.position_embeddings = self.add_weight(
                 (self.max_length, self.d_model), _normal(self.d_model), name="positions"
+            )
+        if self.norm is not None:
+            self.norm.build((None, None, self.d_model))
+        if self.use_bias:
+            self.logits_bias = self.add_weight(
+                (self.vocab_size,), "zeros", trainable=False, name="logits_bias"
             )
 
     def call(
@@ -199,7 +230,9 @@ class PositionalEmbedding(Composite):
             hidden = hidden * math.sqrt(self.d_model)
         if self.encoding is not None:
             hidden = hidden + ops.cast(self._encodings(inputs, positions), hidden.dtype)
-        return self.dropout_layer(self._finished(hidden), training=training)
+        if self.norm is not None:
+            hidden = self.norm(hidden)
+        return self.dropout_layer(hidden, training=training)
 
     def _logits(self, states):
         kernel = None if self.embedding.tie_weights else self.embedding.reverse_embeddings.value
@@ -207,15 +240,17 @@ class PositionalEmbedding(Composite):
             return fused.multiply(states, kernel)
         return self.embedding(states, reverse=True)
 
-    def projection(self, tokens: Tensor) -> Callable[[Tensor], Tensor]:
+    def projection(self, tokens: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         """The output projection to some tokens alone, whose weights are selected once.
 
         Args:
-            tokens: Integer tokens `[count]`.
+            tokens: Integer tokens `[count]`; None for all.
 
         Returns:
             A function from states `[n, d_model]` to float32 logits `[n, count]`.
         """
+        if tokens is None:
+            return functools.partial(self, reverse=True)
         embedding = self.embedding
         if embedding.quantization_mode:
             return lambda states: ops.take(self(states, reverse=True), tokens, axis=-1)
@@ -232,18 +267,15 @@ class PositionalEmbedding(Composite):
         return project
 
     def _biased(self, logits, tokens=None):
-        """The logits of `tokens`, or of all; a subclass may add a bias."""
-        return logits
-
-    def _finished(self, hidden):
-        """What dropout is applied to; a subclass may normalise it."""
-        return hidden
+        if not self.use_bias:
+            return logits
+        bias = self.logits_bias if tokens is None else ops.take(self.logits_bias, tokens)
+        return logits + ops.cast(bias, logits.dtype)
 
     def _table(self):
-        """The encodings `[max_length, d_model]`; a subclass may have others."""
         if self.encoding == "learned":
             return self.position_embeddings
-        return sinusoidal_positions(self.max_length, self.d_model)
+        return _sinusoids(self.encoding, self.max_length, self.d_model, self.padding_id)
 
     def _encodings(self, inputs, positions):
         table = ops.convert_to_tensor(self._table())
@@ -302,19 +334,6 @@ class PositionalEmbedding(Composite):
                 self._check_length(inputs)
         shape = self.compute_output_shape(inputs.shape, reverse)
         return keras.KerasTensor(shape, dtype="float32" if reverse else self.compute_dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "vocab_size": self.vocab_size,
-            "d_model": self.d_model,
-            "dropout": self.dropout,
-            "max_length": self.max_length,
-            "padding_id": self.padding_id,
-            "tie_weights": self.tie_weights,
-            "encoding": self.encoding,
-            "scale": self.scale,
-        }
 
 
 def _normal(d_model):

@@ -4,6 +4,7 @@ import math
 
 from keras import ops
 
+from keras_mt.layers.positional_embedding import ENCODINGS
 from keras_mt.layers.types import Tensor
 from keras_mt.layers.validation import check_one_of
 
@@ -14,14 +15,14 @@ def split_positions(
     """A model's `positions` as the `encoding` of its embedding and the `rotary_base` of its blocks.
 
     Raises:
-        ValueError: Unless they are `"sinusoidal"`, `"learned"`, `"rotary"` or None.
+        ValueError: Unless they are `"rotary"` or an `encoding` of `PositionalEmbedding`.
 
     Example:
 
     >>> split_positions("rotary"), split_positions("learned")
     ((None, 10000.0), ('learned', None))
     """
-    check_one_of(("sinusoidal", "learned", "rotary", None), positions=positions)
+    check_one_of(("rotary", *ENCODINGS), positions=positions)
     return (None, rotary_base) if positions == "rotary" else (positions, None)
 
 

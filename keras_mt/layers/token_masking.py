@@ -7,12 +7,13 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_mt.layers.base import BaseLayer
 from keras_mt.layers.types import Shape, Tensor
 from keras_mt.layers.validation import check_positive
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
-class TokenMasking(keras.layers.Layer):
+class TokenMasking(BaseLayer):
     """Masks tokens for a masked language model to fill in: `tokens` to `(masked, labels)`.
 
     Each real token is selected with probability `selection_rate`. Of those selected, a share of
@@ -71,6 +72,8 @@ class TokenMasking(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        special_ids = tuple(special_ids)
+        self._record(locals())
         check_positive(vocab_size=vocab_size)
         rates = {"selection_rate": selection_rate, "mask_rate": mask_rate}
         for name, rate in {**rates, "random_rate": random_rate}.items():
@@ -81,14 +84,7 @@ class TokenMasking(keras.layers.Layer):
                 "mask_rate and random_rate must add up to at most 1. "
                 f"Received: mask_rate={mask_rate!r}, random_rate={random_rate!r}"
             )
-        self.vocab_size = vocab_size
         self.mask_id = vocab_size if mask_id is None else mask_id
-        self.selection_rate = selection_rate
-        self.mask_rate = mask_rate
-        self.random_rate = random_rate
-        self.special_ids = tuple(special_ids)
-        self.padding_id = padding_id
-        self.seed = seed
         self.autocast = False  # Half precision would round the tokens.
         self.seed_generator = keras.random.SeedGenerator(seed)
         self._special = sorted({*self.special_ids, padding_id, self.mask_id})
@@ -121,16 +117,3 @@ class TokenMasking(keras.layers.Layer):
 
     def compute_output_spec(self, inputs: Tensor) -> tuple[keras.KerasTensor, keras.KerasTensor]:
         return tuple(keras.KerasTensor(inputs.shape, dtype="int32") for _ in range(2))
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "vocab_size": self.vocab_size,
-            "mask_id": self.mask_id,
-            "selection_rate": self.selection_rate,
-            "mask_rate": self.mask_rate,
-            "random_rate": self.random_rate,
-            "special_ids": self.special_ids,
-            "padding_id": self.padding_id,
-            "seed": self.seed,
-        }

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from keras_mt.layers.types import Shape
+import keras
+
+from keras_mt.layers.types import Shape, Tensor
 
 
 def check_positive(**arguments: int) -> None:
@@ -37,11 +39,30 @@ def check_one_of(allowed: tuple, **arguments: Any) -> None:
             raise ValueError(f"{name} must be one of {listed}. Received: {name}={value!r}")
 
 
-def check_sequences(layer: str, *shapes: Shape) -> None:
-    """Raises ValueError unless every shape has axes for batch, length and width."""
-    for shape in shapes:
+def check_sequences(layer: str, *inputs: Tensor | Shape | None, ranks: tuple = (3,)) -> None:
+    """Raises ValueError unless every input is of floats, with axes for batch, length and width.
+
+    Args:
+        layer: The layer's name.
+        *inputs: Tensors, shapes, or None for an input that is not given.
+        ranks: The ranks that inputs may have.
+    """
+    for x in inputs:
+        if x is None:
+            continue
+        shape = tuple(getattr(x, "shape", x))
         # Without the batch, each position would pass for a sequence of its own.
-        if len(shape) < 3:
-            raise ValueError(
-                f"{layer} takes [batch, length, width]. Received: shape {tuple(shape)}"
-            )
+        if len(shape) not in ranks:
+            raise ValueError(f"{layer} takes [batch, length, width]. Received: shape {shape}")
+        check_floats(layer, x)
+
+
+def check_floats(layer: str, x: Tensor | Shape) -> None:
+    """Raises ValueError for a tensor of integers or booleans, which Keras would not convert."""
+    dtype = getattr(x, "dtype", None)
+    if dtype is not None and not keras.backend.is_float_dtype(dtype):
+        dtype = keras.backend.standardize_dtype(dtype)
+        raise ValueError(
+            f"{layer} takes floats, such as embedded tokens. Received: {dtype} of shape "
+            f"{tuple(x.shape)}"
+        )

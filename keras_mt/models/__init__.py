@@ -4,26 +4,37 @@ import contextlib
 import importlib
 import os
 import sys
+import warnings
+from typing import Any
 
 import keras
 
 from keras_mt.errors import InputError
-from keras_mt.models.configured import built
+from keras_mt.models import pretrained
+from keras_mt.models.base import ensure_built
 from keras_mt.models.decoder_only import DecoderOnly
 from keras_mt.models.encoder_only import EncoderOnly
 from keras_mt.models.mixture_of_experts import MixtureOfExpertsTransformer
-from keras_mt.models.pretrained import PretrainedTransformer
 from keras_mt.models.recurrent import Recurrent
 from keras_mt.models.seq2seq import Seq2Seq, copy_of
 from keras_mt.models.transformer import PRESETS, Transformer
 
-ARCHITECTURES = {
-    "transformer": Transformer,
-    "mixture_of_experts": MixtureOfExpertsTransformer,
-    "recurrent": Recurrent,
-    "decoder_only": DecoderOnly,
-    "pretrained": PretrainedTransformer,
-}
+
+class _Architectures(dict):
+    """Classes by name; an old name is read with a warning."""
+
+    def __missing__(self, name: str) -> type:
+        if name != "pretrained":
+            raise KeyError(name)
+        return __getattr__("PretrainedTransformer")
+
+
+ARCHITECTURES = _Architectures(
+    transformer=Transformer,
+    mixture_of_experts=MixtureOfExpertsTransformer,
+    recurrent=Recurrent,
+    decoder_only=DecoderOnly,
+)
 
 __all__ = [
     "ARCHITECTURES",
@@ -31,15 +42,32 @@ __all__ = [
     "DecoderOnly",
     "EncoderOnly",
     "MixtureOfExpertsTransformer",
-    "PretrainedTransformer",
     "Recurrent",
     "Seq2Seq",
     "Transformer",
     "architecture_name",
-    "built",
     "copy_of",
+    "ensure_built",
     "find_architecture",
 ]
+
+
+# Old names: what they are, and what is used in their place.
+_RENAMED = {
+    "PretrainedTransformer": (
+        pretrained.PretrainedTransformer,
+        'Transformer(positions="marian", logits_bias=True)',
+    ),
+    "built": (ensure_built, "ensure_built"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _RENAMED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value, new = _RENAMED[name]
+    warnings.warn(f"{name} is now {new}.", DeprecationWarning, stacklevel=3)
+    return value
 
 
 def find_architecture(name: str | type) -> type:
@@ -62,7 +90,7 @@ def find_architecture(name: str | type) -> type:
     """
     if isinstance(name, type):
         return name
-    if name in ARCHITECTURES:
+    with contextlib.suppress(KeyError):
         return ARCHITECTURES[name]
     module, colon, class_name = str(name).partition(":")
     if not (module and colon and class_name):
@@ -72,16 +100,16 @@ def find_architecture(name: str | type) -> type:
         )
     with _current_folder_on_the_path():
         try:
-            found = getattr(importlib.import_module(module), class_name, None)
+            architecture = getattr(importlib.import_module(module), class_name, None)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{module}.".startswith(f"{error.name}."):
                 raise  # The module is there, but not all that it imports.
             raise InputError(f"The architecture {name!r} has no module {module!r}.") from None
-    if not isinstance(found, type):
+    if not isinstance(architecture, type):
         raise InputError(f"The module {module!r} has no class {class_name!r}.")
-    if not issubclass(found, keras.Model):
+    if not issubclass(architecture, keras.Model):
         raise InputError(f"{name!r} is not a model: derive it from Seq2Seq and keras.Model.")
-    return found
+    return architecture
 
 
 def architecture_name(architecture: str | type) -> str:
@@ -95,6 +123,8 @@ def architecture_name(architecture: str | type) -> str:
     >>> architecture_name(Transformer)
     'transformer'
     """
+    if architecture is pretrained.PretrainedTransformer:
+        return "pretrained"
     for name, known in ARCHITECTURES.items():
         if architecture is known:
             return name

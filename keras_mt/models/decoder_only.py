@@ -1,19 +1,19 @@
 """A decoder-only Transformer: a language model, and a translator with the same interface."""
 
-import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
 from keras_mt.layers import DecoderBlock, PositionalEmbedding, target_mask
+from keras_mt.layers.base import config_of
 from keras_mt.layers.blocks import norm_layer
 from keras_mt.layers.rotary import split_positions
 from keras_mt.layers.types import Activation, DType, Shape, Tensor
 from keras_mt.layers.validation import check_divisible, check_positive
-from keras_mt.models.configured import layer_states
-from keras_mt.models.seq2seq import Seq2Seq, copy_of, untied_copy_of
+from keras_mt.models.base import layer_states
+from keras_mt.models.seq2seq import Seq2Seq
 
 _TRAINING = {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": 4096}
 _LLAMA = {
@@ -116,28 +116,12 @@ class DecoderOnly(Seq2Seq, keras.Model):
         dtype: DType = None,
         **kwargs: Any,
     ):
+        config = config_of(locals())
         check_positive(num_layers=num_layers, d_model=d_model, num_heads=num_heads)
         check_divisible(d_model=d_model, num_heads=num_heads)
         encoding, base = split_positions(positions, rotary_base)
         super().__init__(dtype=dtype, **kwargs)
-        self._config = {
-            "vocab_size": vocab_size,
-            "num_layers": num_layers,
-            "d_model": d_model,
-            "num_heads": num_heads,
-            "d_ff": d_ff,
-            "dropout": dropout,
-            "activation": keras.activations.serialize(keras.activations.get(activation)),
-            "norm": norm,
-            "positions": positions,
-            "gated": gated,
-            "use_bias": use_bias,
-            "num_key_value_heads": num_key_value_heads,
-            "rotary_base": rotary_base,
-            "tie_output": tie_output,
-            "max_length": max_length,
-            "padding_id": padding_id,
-        }
+        self._config = config
         self.source_vocab_size = self.target_vocab_size = self.vocab_size = vocab_size
         self.d_model, self.max_length, self.padding_id = d_model, max_length, padding_id
         self.embedding = PositionalEmbedding(
@@ -216,24 +200,21 @@ class DecoderOnly(Seq2Seq, keras.Model):
         """See `Seq2Seq.start_decoding`: the source is a prefix that the hypotheses share."""
         tokens, mask, lengths = self._at_the_end(source)
         hidden = self.embedding(tokens, positions=_counted(mask), mask=mask)
-        beginnings, empty = [], []
+        prefixes, empty = [], []
         for block in self.blocks:
-            hidden, beginning = block.begin(hidden, mask)
-            beginnings.append(beginning)
-            empty.append(block.start(ops.shape(source)[0])[0])
-        return {"source": beginnings, "target": empty, "mask": mask, "lengths": lengths}
+            hidden, prefix = block.prefill(hidden, mask)
+            prefixes.append(prefix)
+            empty.append(block.initial_cache(ops.shape(source)[0])[0])
+        return {"source": prefixes, "target": empty, "mask": mask, "lengths": lengths}
 
-    def decode_step(
+    def decode_states(
         self,
         tokens: Tensor,
         position: int | Tensor,
         cache: dict[str, Any],
         mask: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """See `Seq2Seq.decode_step`; the logits are float32."""
-        return self._step(tokens, position, cache, mask, project=self._project)
-
-    def _step(self, tokens, position, cache, mask=None, *, project):
+        """See `Seq2Seq.decode_states`."""
         rows, beams = ops.shape(tokens)
         source_length = ops.shape(cache["mask"])[1]
         if mask is None:
@@ -246,30 +227,17 @@ class DecoderOnly(Seq2Seq, keras.Model):
         place, grown = source_length + position, []
         for block, *caches in zip(self.blocks, cache["target"], cache["source"], strict=True):
             hidden, block_cache = block.step(
-                hidden, caches[0], mask, positions=place, beginning=caches[1]
+                hidden, caches[0], mask, positions=place, prefix=caches[1]
             )
             grown.append(block_cache)
-        logits = project(self.final_norm(hidden))
-        logits = ops.reshape(logits, (rows, beams, logits.shape[-1] or -1))
-        return logits, {**cache, "target": grown}
+        return self.final_norm(hidden), {**cache, "target": grown}
 
-    def _project(self, states):
-        return self.embedding(states, reverse=True)
+    def output_projection(self, token_ids: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+        """See `Seq2Seq.output_projection`."""
+        return self.embedding.projection(token_ids)
 
-    def shortlisted(self, tokens: Tensor) -> Callable[..., tuple[Tensor, dict[str, Any]]]:
-        """See `Seq2Seq.shortlisted`; the weights of the tokens are selected once.
-
-        Not so in a subclass with a `decode_step` of its own, which is selected from.
-        """
-        if type(self).decode_step is not DecoderOnly.decode_step:
-            return super().shortlisted(tokens)
-        return functools.partial(self._step, project=self.embedding.projection(tokens))
-
-    def for_inference(self, dtype: str = "float32") -> Self:
-        """A copy in another dtype, whose output projection has a kernel of its own."""
-        if not self._config["tie_output"]:
-            return copy_of(self, dtype=dtype)
-        return untied_copy_of(self, lambda model: model.embedding.embedding, dtype=dtype)
+    def _output_embedding(self):
+        return self.embedding.embedding
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **self._config, **layer_states(self)}

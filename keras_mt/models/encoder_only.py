@@ -6,12 +6,13 @@ from typing import Any
 import keras
 
 from keras_mt.layers import EncoderBlock, PositionalEmbedding
+from keras_mt.layers.base import config_of
 from keras_mt.layers.blocks import norm_layer
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.rotary import split_positions
 from keras_mt.layers.types import Activation, DType, Shape, Tensor
 from keras_mt.layers.validation import check_divisible, check_positive
-from keras_mt.models.configured import Configured, layer_states
+from keras_mt.models.base import ModelMixin, layer_states
 
 # As in Transformer. base is BERT base of Devlin et al. 2019; tiny is for tens of thousands of
 # lines.
@@ -26,7 +27,7 @@ PRESETS = {
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
-class EncoderOnly(Configured, keras.Model):
+class EncoderOnly(ModelMixin, keras.Model):
     """A Transformer encoder that predicts masked tokens (BERT), a functional `keras.Model`.
 
     The input is int32 tokens `[batch, length]`, the output float32 logits
@@ -91,6 +92,7 @@ class EncoderOnly(Configured, keras.Model):
         num_key_value_heads: int | None = None,
         **kwargs: Any,
     ):
+        config = config_of(locals())
         check_positive(num_layers=num_layers, num_heads=num_heads)
         encoding, rotary_base = split_positions(positions)
         check_divisible(d_model=d_model, num_heads=num_heads)
@@ -136,25 +138,9 @@ class EncoderOnly(Configured, keras.Model):
         # Only now: torch requires its own constructor to run first.
         self._hidden = hidden
         self.dtype_policy = policy
-        self._config = {
-            "vocab_size": vocab_size,
-            "num_layers": num_layers,
-            "d_model": d_model,
-            "num_heads": num_heads,
-            "d_ff": d_ff,
-            "dropout": dropout,
-            "activation": keras.activations.serialize(keras.activations.get(activation)),
-            "pre_norm": pre_norm,
-            "tie_output": tie_output,
-            "max_length": max_length,
-            "padding_id": padding_id,
-            "norm": norm,
-            "positions": positions,
-            "gated": gated,
-            "num_key_value_heads": num_key_value_heads,
-        }
+        self._config = config
         for name in ("vocab_size", "d_model", "max_length", "padding_id"):
-            setattr(self, name, self._config[name])
+            setattr(self, name, config[name])
 
     @functools.cached_property
     def encoder(self) -> keras.Model:

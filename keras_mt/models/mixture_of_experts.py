@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import keras
 
 from keras_mt.layers import MixtureOfExperts
+from keras_mt.layers.base import config_of
 from keras_mt.layers.types import Activation, DType
 from keras_mt.layers.validation import check_positive
 from keras_mt.models.transformer import PRESETS, Transformer
@@ -75,6 +76,7 @@ class MixtureOfExpertsTransformer(Transformer):
         dtype: DType = None,
         **kwargs: Any,
     ):
+        config = config_of(locals())
         check_positive(
             num_experts=num_experts, experts_per_token=experts_per_token, sparse_step=sparse_step
         )
@@ -117,13 +119,7 @@ class MixtureOfExpertsTransformer(Transformer):
                 "sparse_step must be at most the number of blocks of the encoder or the decoder. "
                 f"Received: sparse_step={sparse_step}"
             )
-        self._config |= {
-            "num_experts": num_experts,
-            "experts_per_token": experts_per_token,
-            "sparse_step": sparse_step,
-            "capacity_factor": capacity_factor,
-            "balance_weight": balance_weight,
-        }
+        self._config = {**self._config, **config}
 
     @property
     def mixtures(self) -> list[MixtureOfExperts]:

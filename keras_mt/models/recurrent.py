@@ -7,11 +7,12 @@ from typing import Any, Self
 import keras
 from keras import ops
 
+from keras_mt.layers.base import config_of
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.types import DType, Tensor
 from keras_mt.layers.validation import check_one_of, check_positive, check_rate
-from keras_mt.models.configured import layer_states
-from keras_mt.models.seq2seq import Seq2Seq, copy_of, untied_copy_of
+from keras_mt.models.base import layer_states
+from keras_mt.models.seq2seq import Seq2Seq
 
 CELLS = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}
 ATTENTIONS = ("additive", "dot", "bilinear", "none")
@@ -116,6 +117,7 @@ class Recurrent(Seq2Seq, keras.Model):
         dtype: DType = None,
         **kwargs: Any,
     ):
+        config = config_of(locals())
         check_positive(
             vocab_size=vocab_size, num_layers=num_layers, d_model=d_model, max_length=max_length
         )
@@ -128,18 +130,7 @@ class Recurrent(Seq2Seq, keras.Model):
         check_one_of(tuple(CELLS), cell=cell)
         check_one_of(ATTENTIONS, attention=attention)
         super().__init__(dtype=dtype, **kwargs)
-        self._config = {
-            "vocab_size": vocab_size,
-            "num_layers": num_layers,
-            "d_model": d_model,
-            "dropout": dropout,
-            "cell": cell,
-            "attention": attention,
-            "share_embeddings": share_embeddings,
-            "tie_output": tie_output,
-            "max_length": max_length,
-            "padding_id": padding_id,
-        }
+        self._config = config
         self.source_vocab_size = self.target_vocab_size = vocab_size
         self.d_model, self.max_length, self.padding_id = d_model, max_length, padding_id
         policy = self.dtype_policy
@@ -302,17 +293,17 @@ class Recurrent(Seq2Seq, keras.Model):
     def for_inference(self, dtype: str = "float32") -> Self:
         """A copy in another dtype, laid out for decoding.
 
-        Its output projection has a kernel of its own. On TensorFlow it does not use cuDNN, whose
-        operations only a GPU has: an export is for any machine.
+        See `Seq2Seq.for_inference`. On TensorFlow the copy does not use cuDNN, whose operations
+        only a GPU has: an export is for any machine.
         """
-        if self._config["tie_output"]:
-            copy = untied_copy_of(self, lambda model: model.target_embedding, dtype=dtype)
-        else:
-            copy = copy_of(self, dtype=dtype)
+        copy = super().for_inference(dtype)
         directions = [(e.forward_layer, e.backward_layer) for e in copy.encoder_layers]
         for layer in itertools.chain(copy.decoder_layers, *directions):
             layer.use_cudnn = False
         return copy
+
+    def _output_embedding(self):
+        return self.target_embedding
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **self._config, **layer_states(self)}

@@ -1,14 +1,15 @@
 """The interface between a translator and its model."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
 import keras
 from keras import ops
 
-from keras_mt.layers.composite import quantization
+from keras_mt.layers.base import quantization, renamed
 from keras_mt.layers.types import Tensor
-from keras_mt.models.configured import Configured, built
+from keras_mt.models.base import ModelMixin, ensure_built
 
 # A nest of tensors whose first axis is the batch.
 Cache = Any
@@ -16,7 +17,7 @@ Cache = Any
 _Model = TypeVar("_Model", bound="Seq2Seq")
 
 
-class Seq2Seq(Configured):
+class Seq2Seq(ModelMixin):
     """A mixin for Keras models that a `keras_mt.Translator` can search, score and export.
 
     Derive a model from both: `class MyModel(Seq2Seq, keras.Model)`. Called on `{"source": int32
@@ -92,6 +93,8 @@ class Seq2Seq(Configured):
     ) -> tuple[Tensor, Cache]:
         """Logits for the token after `tokens`, with the cache of the positions before.
 
+        A model may define `decode_states` and `output_projection` in its place.
+
         Args:
             tokens: Integer tokens `[batch, beams]`.
             position: Their position in the target, from 0; an int or a scalar tensor.
@@ -103,25 +106,58 @@ class Seq2Seq(Configured):
         Returns:
             Float logits `[batch, beams, target_vocab_size]` and the cache for the next step.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no decode_step: see Seq2Seq.")
+        return self._step(tokens, position, cache, mask, self.output_projection())
 
-    def shortlisted(self, tokens: Tensor) -> Callable[..., tuple[Tensor, Cache]]:
-        """A `decode_step` whose logits are those of some tokens alone.
-
-        This one computes all logits and selects from them. A model overrides it to save the others.
+    def decode_states(
+        self, tokens: Tensor, position: int | Tensor, cache: Cache, mask: Tensor | None = None
+    ) -> tuple[Tensor, Cache]:
+        """The part of `decode_step` before the output projection.
 
         Args:
-            tokens: Integer tokens `[count]`.
+            tokens, position, cache, mask: As in `decode_step`.
+
+        Returns:
+            Float states `[batch * beams, d_model]` and the cache for the next step.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no decode_step: see Seq2Seq.")
+
+    def output_projection(self, token_ids: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+        """What makes logits of the states of `decode_states`.
+
+        Args:
+            token_ids: Integer tokens `[count]`, whose weights are selected now; None for all.
+
+        Returns:
+            A function from states `[n, d_model]` to float logits `[n, count]`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no output_projection: see Seq2Seq.")
+
+    def decode_step_for(self, token_ids: Tensor) -> Callable[..., tuple[Tensor, Cache]]:
+        """A `decode_step` whose logits are those of some tokens alone.
+
+        Of a model with a `decode_step` of its own all logits are computed, and selected from.
+
+        Args:
+            token_ids: Integer tokens `[count]`.
 
         Returns:
             A function like `decode_step`, with logits `[batch, beams, count]`.
         """
+        if type(self).decode_step is Seq2Seq.decode_step:
+            return functools.partial(self._step, project=self.output_projection(token_ids))
 
-        def step(last, position, cache, mask=None):
-            logits, cache = self.decode_step(last, position, cache, mask)
-            return ops.take(logits, tokens, axis=-1), cache
+        def step(tokens, position, cache, mask=None):
+            logits, cache = self.decode_step(tokens, position, cache, mask)
+            return ops.take(logits, token_ids, axis=-1), cache
 
         return step
+
+    shortlisted = renamed("shortlisted", decode_step_for)
+
+    def _step(self, tokens, position, cache, mask=None, project=None):
+        states, cache = self.decode_states(tokens, position, cache, mask)
+        logits = project(states)
+        return ops.reshape(logits, (*ops.shape(tokens), logits.shape[-1] or -1)), cache
 
     def reorder_cache(self, cache: Cache, parents: Tensor) -> Cache:
         """The cache of the hypotheses that the search keeps.
@@ -154,7 +190,8 @@ class Seq2Seq(Configured):
     def for_inference(self, dtype: str = "float32") -> Self:
         """A copy that computes in another dtype, laid out for decoding.
 
-        The copy is made from the model's `get_config`, with `dtype` set, and its weights.
+        The copy is made from the model's `get_config`, with `dtype` set, and its weights. An output
+        projection that shares the embedding's weights gets a kernel to itself.
 
         Args:
             dtype: Dtype of the weights and of the computation.
@@ -162,7 +199,22 @@ class Seq2Seq(Configured):
         Returns:
             The copy; the model itself stays as it is.
         """
-        return copy_of(self, dtype=dtype)
+        embedding = self._output_embedding()
+        if embedding is None or not embedding.tie_weights:
+            return copy_of(self, dtype=dtype)
+        # The product with a transposed embedding takes TensorFlow 1.7 times as long, at each step.
+        copy = clone(self, dtype=dtype, tie_output=False)
+        weights = iter(ensure_built(self).weights)
+        kernel, transposed = copy._output_embedding().reverse_embeddings, embedding.embeddings
+        _assign(
+            copy,
+            [ops.transpose(transposed) if w is kernel else next(weights) for w in copy.weights],
+        )
+        return copy
+
+    def _output_embedding(self) -> keras.layers.ReversibleEmbedding | None:
+        """What projects to logits, in a model with the argument `tie_output`."""
+        return None
 
 
 def _longest(batches):
@@ -190,38 +242,19 @@ def copy_of(model: _Model, **config: Any) -> _Model:
     >>> copy_of(model, dtype="bfloat16").compute_dtype
     'bfloat16'
     """
-    copy = like(model, **config)
-    _assign(copy, built(model).weights)
+    copy = clone(model, **config)
+    _assign(copy, ensure_built(model).weights)
     return copy
 
 
-def untied_copy_of(
-    model: _Model, embedding: Callable[[_Model], keras.layers.ReversibleEmbedding], **config: Any
-) -> _Model:
-    """As `copy_of`, for a model with `tie_output`: its output projection gets a kernel of its own.
-
-    The product with a transposed embedding takes TensorFlow 1.7 times as long, at each step.
-
-    Args:
-        model: The model.
-        embedding: Finds the embedding that is tied, in the model and in its copy.
-        **config: Constructor arguments to change.
-    """
-    copy = like(model, **config, tie_output=False)
-    weights, kernel = iter(built(model).weights), embedding(copy).reverse_embeddings
-    transposed = ops.transpose(embedding(model).embeddings)
-    _assign(copy, [transposed if w is kernel else next(weights) for w in copy.weights])
-    return copy
-
-
-def like(model: _Model, **config: Any) -> _Model:
+def clone(model: _Model, **config: Any) -> _Model:
     """A copy of a model with new weights; `config` as in `copy_of`."""
     if quantization(model):
         raise ValueError(
             f"{model.name} is quantized: its weights fit no copy of another dtype or layout. "
             "Export it, or go on training from it, before `quantize`."
         )
-    return built(type(model).from_config({**model.get_config(), **config}))
+    return ensure_built(type(model).from_config({**model.get_config(), **config}))
 
 
 def _assign(model, weights):

@@ -2,39 +2,40 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import keras
 from keras import ops
 
 from keras_mt.layers import DecoderBlock, EncoderBlock, PositionalEmbedding, target_mask
+from keras_mt.layers.base import config_of
 from keras_mt.layers.blocks import norm_layer
 from keras_mt.layers.rotary import split_positions
 from keras_mt.layers.types import Activation, DType, Tensor
 from keras_mt.layers.validation import check_divisible, check_positive
-from keras_mt.models.configured import layer_states
-from keras_mt.models.seq2seq import Seq2Seq, copy_of, untied_copy_of
+from keras_mt.models.base import layer_states
+from keras_mt.models.seq2seq import Seq2Seq
 
 # `model`: arguments of Transformer. `training`: the options of training of the same source, the
 # defaults of `keras-mt train`. base and big are Vaswani et al. 2017, table 3; tiny and small are
 # for corpora of tens and of hundreds of thousands of pairs.
 PRESETS = {
-    "tiny": {
-        "model": {"num_layers": 4, "d_model": 128, "num_heads": 4, "d_ff": 256, "dropout": 0.3},
-        "training": {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": 4096},
-    },
-    "small": {
-        "model": {"num_layers": 4, "d_model": 256, "num_heads": 4, "d_ff": 1024, "dropout": 0.3},
-        "training": {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": 4096},
-    },
-    "base": {
-        "model": {"num_layers": 6, "d_model": 512, "num_heads": 8, "d_ff": 2048, "dropout": 0.1},
-        "training": {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": 25000},
-    },
-    "big": {
-        "model": {"num_layers": 6, "d_model": 1024, "num_heads": 16, "d_ff": 4096, "dropout": 0.3},
-        "training": {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": 25000},
-    },
+    name: {
+        "model": {
+            "num_layers": layers,
+            "d_model": width,
+            "num_heads": heads,
+            "d_ff": d_ff,
+            "dropout": dropout,
+        },
+        "training": {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": tokens},
+    }
+    for name, layers, width, heads, d_ff, dropout, tokens in (
+        ("tiny", 4, 128, 4, 256, 0.3, 4096),
+        ("small", 4, 256, 4, 1024, 0.3, 4096),
+        ("base", 6, 512, 8, 2048, 0.1, 25000),
+        ("big", 6, 1024, 16, 4096, 0.3, 25000),
+    )
 }
 
 
@@ -49,7 +50,8 @@ class Transformer(Seq2Seq, keras.Model):
     `encoder` and `decoder` are its halves, models of their own with the same weights.
 
     Args:
-        vocab_size: Number of tokens of the joint vocabulary.
+        vocab_size: Number of tokens of the source, and of the target unless `target_vocab_size`
+            says otherwise.
         num_layers: Number of encoder blocks, and of decoder blocks.
         d_model: Width of the model; must be even for sinusoidal positions.
         num_heads: Number of attention heads; must divide `d_model`.
@@ -64,7 +66,8 @@ class Transformer(Seq2Seq, keras.Model):
         num_encoder_layers: Number of encoder blocks; None for `num_layers`.
         num_decoder_layers: Number of decoder blocks; None for `num_layers`.
         norm: `"layer"` for layer normalisation, `"rms"` for RMS normalisation.
-        positions: `"sinusoidal"`, `"learned"`, `"rotary"` (in self-attention, with base 10000), or
+        positions: `"sinusoidal"`; `"marian"` or `"fairseq"`, other sinusoids, for which see
+            `PositionalEmbedding`; `"learned"`; `"rotary"` (in self-attention, with base 10000); or
             None for no positions.
         gated: Whether the feed-forward networks have gates: SwiGLU with the activation `"silu"`.
         num_key_value_heads: Number of key and value heads in self-attention, each shared by the
@@ -74,6 +77,13 @@ class Transformer(Seq2Seq, keras.Model):
             et al. with 6 layers and a coefficient of 2 is `"ss" + "sf" * 4 + "ff"`. None for the
             usual order.
         decoder_sublayers: The same for the decoder, with `c` for cross-attention.
+        target_vocab_size: Number of tokens of the target; None for `vocab_size`.
+        num_encoder_heads, num_decoder_heads: Numbers of heads; None for `num_heads`.
+        encoder_d_ff, decoder_d_ff: Inner widths of the feed-forward networks; None for `d_ff`.
+        scale_embeddings: Whether embeddings are multiplied by `sqrt(d_model)`.
+        normalize_embeddings: Whether the sum of embeddings and positions is normalised.
+        final_norm: Whether both stacks end with a normalisation; None for `pre_norm`.
+        logits_bias: Whether a bias, which does not train, is added to the logits.
         **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
 
     Raises:
@@ -95,6 +105,7 @@ class Transformer(Seq2Seq, keras.Model):
     """
 
     presets = PRESETS
+    _embedding_class: ClassVar[type] = PositionalEmbedding
 
     def __init__(
         self,
@@ -120,39 +131,60 @@ class Transformer(Seq2Seq, keras.Model):
         num_key_value_heads: int | None = None,
         encoder_sublayers: str | None = None,
         decoder_sublayers: str | None = None,
+        target_vocab_size: int | None = None,
+        num_encoder_heads: int | None = None,
+        num_decoder_heads: int | None = None,
+        encoder_d_ff: int | None = None,
+        decoder_d_ff: int | None = None,
+        scale_embeddings: bool = True,
+        normalize_embeddings: bool = False,
+        final_norm: bool | None = None,
+        logits_bias: bool = False,
         _feed_forward: Callable[[str, int], keras.layers.Layer | None] | None = None,
         **kwargs: Any,
     ):
-        encoder_layers = num_layers if num_encoder_layers is None else num_encoder_layers
-        decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
-        check_positive(
-            num_layers=num_layers,
-            num_heads=num_heads,
-            num_encoder_layers=encoder_layers,
-            num_decoder_layers=decoder_layers,
-        )
+        config = config_of(locals())
+        check_positive(num_layers=num_layers)
         encoding, rotary_base = split_positions(positions)
-        check_divisible(d_model=d_model, num_heads=num_heads)
+        if share_embeddings and target_vocab_size not in (None, vocab_size):
+            raise ValueError(
+                "share_embeddings needs one vocabulary. "
+                f"Received: vocab_size={vocab_size}, target_vocab_size={target_vocab_size}"
+            )
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
 
-        def embedding(name, tie_weights=True):
-            return PositionalEmbedding(
-                vocab_size,
+        def embedding(name, size, **options):
+            return self._embedding_class(
+                size,
                 d_model,
                 dropout,
                 max_length=max_length,
                 padding_id=padding_id,
-                tie_weights=tie_weights,
                 encoding=encoding,
+                scale=scale_embeddings,
+                normalize=normalize_embeddings,
                 dtype=policy,
                 name=name,
+                **options,
             )
 
-        def blocks(block_class, side, orders):
+        def size(name):
+            """What one side has of an argument, or both have, under the name it was given by."""
+            common = {"layers": "num_layers", "heads": "num_heads", "d_ff": "d_ff"}
+            if config[name] is None:
+                name = next(each for end, each in common.items() if name.endswith(end))
+            check_positive(**{name: config[name]})
+            if "heads" in name:
+                check_divisible(d_model=d_model, **{name: config[name]})
+            return config[name]
+
+        def blocks(block_class, side, letters):
+            layers, heads = size(f"num_{side}_layers"), size(f"num_{side}_heads")
+            orders = _orders(f"{side}_sublayers", config[f"{side}_sublayers"], letters, layers)
             return [
                 block_class(
-                    num_heads,
-                    d_ff,
+                    heads,
+                    size(f"{side}_d_ff"),
                     dropout,
                     activation,
                     pre_norm,
@@ -168,67 +200,41 @@ class Transformer(Seq2Seq, keras.Model):
                 for i, order in enumerate(orders)
             ]
 
-        target_embedding = embedding(
-            "embedding" if share_embeddings else "target_embedding", tie_output
+        target_embedding = source_embedding = embedding(
+            "embedding" if share_embeddings and not normalize_embeddings else "target_embedding",
+            vocab_size if target_vocab_size is None else target_vocab_size,
+            tie_weights=tie_output,
+            use_bias=logits_bias,
         )
-        source_embedding = target_embedding if share_embeddings else embedding("source_embedding")
-        encoder_orders = _orders("encoder_sublayers", encoder_sublayers, "sf", encoder_layers)
-        decoder_orders = _orders("decoder_sublayers", decoder_sublayers, "scf", decoder_layers)
-        encoder_blocks = blocks(EncoderBlock, "encoder", encoder_orders)
-        decoder_blocks = blocks(DecoderBlock, "decoder", decoder_orders)
-        encoder_norm = norm_layer(norm, policy, "encoder_norm") if pre_norm else None
-        decoder_norm = norm_layer(norm, policy, "decoder_norm") if pre_norm else None
-        config = {
-            "vocab_size": vocab_size,
-            "num_layers": num_layers,
-            "d_model": d_model,
-            "num_heads": num_heads,
-            "d_ff": d_ff,
-            "dropout": dropout,
-            "activation": keras.activations.serialize(keras.activations.get(activation)),
-            "pre_norm": pre_norm,
-            "share_embeddings": share_embeddings,
-            "tie_output": tie_output,
-            "max_length": max_length,
-            "padding_id": padding_id,
-            "num_encoder_layers": num_encoder_layers,
-            "num_decoder_layers": num_decoder_layers,
-            "norm": norm,
-            "positions": positions,
-            "gated": gated,
-            "num_key_value_heads": num_key_value_heads,
-            "encoder_sublayers": encoder_sublayers,
-            "decoder_sublayers": decoder_sublayers,
-        }
-        self._compose(
-            config,
-            (source_embedding, target_embedding),
-            (encoder_blocks, decoder_blocks),
-            (encoder_norm, decoder_norm),
-            policy,
-            **kwargs,
-        )
+        if not share_embeddings:
+            source_embedding = embedding("source_embedding", vocab_size)
+        elif normalize_embeddings:  # Each side has its own normalisation.
+            source_embedding = embedding(
+                "source_embedding", vocab_size, _embedding=target_embedding.embedding
+            )
+        encoder_blocks = blocks(EncoderBlock, "encoder", "sf")
+        decoder_blocks = blocks(DecoderBlock, "decoder", "scf")
+        encoder_norm = decoder_norm = None
+        if pre_norm if final_norm is None else final_norm:
+            encoder_norm = norm_layer(norm, policy, "encoder_norm")
+            decoder_norm = norm_layer(norm, policy, "decoder_norm")
 
-    def _compose(self, config, embeddings, blocks, norms, policy, **kwargs):
-        """Makes the model from its layers, pairs of the encoder's and the decoder's."""
         source = keras.Input((None,), dtype="int32", name="source")
         target = keras.Input((None,), dtype="int32", name="target")
-        memory = _in_turn(source, embeddings[0], *blocks[0], norms[0])
-        hidden = embeddings[1](target, mask=target_mask(target, config["padding_id"]))
-        for decoder_block in blocks[1]:
-            hidden = decoder_block(hidden, memory)
-        logits = embeddings[1](_in_turn(hidden, norms[1]), reverse=True)
+        memory = _stack(source_embedding(source), encoder_blocks, encoder_norm)
+        hidden = target_embedding(target, mask=target_mask(target, padding_id))
+        hidden = _stack(hidden, decoder_blocks, decoder_norm, lambda block, x: block(x, memory))
+        logits = target_embedding(hidden, reverse=True)
         super().__init__(inputs={"source": source, "target": target}, outputs=logits, **kwargs)
         # Only now: torch requires its own constructor to run first.
-        self.source_embedding, self.target_embedding = embeddings
-        self.encoder_blocks, self.decoder_blocks = blocks
-        self.encoder_norm, self.decoder_norm = norms
+        self.source_embedding, self.target_embedding = source_embedding, target_embedding
+        self.encoder_blocks, self.decoder_blocks = encoder_blocks, decoder_blocks
+        self.encoder_norm, self.decoder_norm = encoder_norm, decoder_norm
         self.dtype_policy = policy
         self._config = config
-        for name in ("vocab_size", "d_model", "max_length", "padding_id"):
-            setattr(self, name, config[name])
-        self.source_vocab_size = embeddings[0].vocab_size
-        self.target_vocab_size = embeddings[1].vocab_size
+        self.vocab_size = self.source_vocab_size = vocab_size
+        self.target_vocab_size = target_embedding.vocab_size
+        self.d_model, self.max_length, self.padding_id = d_model, max_length, padding_id
 
     @functools.cached_property
     def encoder(self) -> keras.Model:
@@ -248,7 +254,9 @@ class Transformer(Seq2Seq, keras.Model):
         target = keras.Input((None,), dtype="int32", name="target")
         memory = keras.Input((None, self.d_model), dtype=self.compute_dtype, name="memory")
         inputs = {"target": target, "memory": memory}
-        decoder = keras.Model(inputs, self._logits(target, memory), name="decoder")
+        hidden = self._decode(self._embedded(target), lambda block, x: block(x, memory))
+        logits = self.target_embedding(hidden, reverse=True)
+        decoder = keras.Model(inputs, logits, name="decoder")
         decoder.supports_masking = True  # Else Keras warns about the memory's mask.
         return decoder
 
@@ -261,16 +269,13 @@ class Transformer(Seq2Seq, keras.Model):
         Returns:
             Float tensor `[batch, source_length, d_model]`, which carries the mask of the tokens.
         """
-        return _in_turn(source, self.source_embedding, *self.encoder_blocks, self.encoder_norm)
+        return _stack(self.source_embedding(source), self.encoder_blocks, self.encoder_norm)
 
     def _embedded(self, target):
         return self.target_embedding(target, mask=target_mask(target, self.padding_id))
 
-    def _logits(self, target, memory):
-        hidden = self._embedded(target)
-        for block in self.decoder_blocks:
-            hidden = block(hidden, memory)
-        return self._project(_in_turn(hidden, self.decoder_norm))
+    def _decode(self, hidden, run):
+        return _stack(hidden, self.decoder_blocks, self.decoder_norm, run)
 
     def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> dict[str, Any]:
         """See `Seq2Seq.start_decoding`.
@@ -279,50 +284,43 @@ class Transformer(Seq2Seq, keras.Model):
         side.
         """
         memory, rows = self.encode(source), ops.shape(source)[0]
-        own, projected = zip(*(b.start(rows, memory) for b in self.decoder_blocks), strict=True)
+        caches = [block.initial_cache(rows, memory) for block in self.decoder_blocks]
         return {
-            "target": list(own),
-            "memory": list(projected),
+            "target": [cache for cache, _ in caches],
+            "memory": [memory_cache for _, memory_cache in caches],
             "memory_mask": ops.not_equal(source, self.padding_id),
         }
 
-    def decode_step(
+    def decode_states(
         self,
         tokens: Tensor,
         position: int | Tensor,
         cache: dict[str, Any],
         mask: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """See `Seq2Seq.decode_step`; the logits are float32."""
-        return self._step(tokens, position, cache, mask, project=self._project)
+        """See `Seq2Seq.decode_states`."""
+        caches = zip(cache["target"], cache["memory"], strict=True)
+        grown = []
 
-    def _step(self, tokens, position, cache, mask=None, *, project):
+        def step(block, hidden):
+            before, memory_cache = next(caches)
+            hidden, after = block.step(
+                hidden, before, mask, memory_cache, cache["memory_mask"], position
+            )
+            grown.append(after)
+            return hidden
+
         hidden = self.target_embedding(tokens, positions=position)
         # [batch * beams, d_model]: matrix products are fused with their bias and ReLU.
-        hidden = ops.reshape(hidden, (-1, self.d_model))
-        grown = []
-        for block, *caches in zip(
-            self.decoder_blocks, cache["target"], cache["memory"], strict=True
-        ):
-            hidden, block_cache = block.step(
-                hidden, caches[0], mask, caches[1], cache["memory_mask"], position
-            )
-            grown.append(block_cache)
-        logits = project(_in_turn(hidden, self.decoder_norm))
-        logits = ops.reshape(logits, (*ops.shape(tokens), logits.shape[-1] or -1))
-        return logits, {**cache, "target": grown}
+        states = self._decode(ops.reshape(hidden, (-1, self.d_model)), step)
+        return states, {**cache, "target": grown}
 
-    def _project(self, states):
-        return self.target_embedding(states, reverse=True)
+    def output_projection(self, token_ids: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+        """See `Seq2Seq.output_projection`."""
+        return self.target_embedding.projection(token_ids)
 
-    def shortlisted(self, tokens: Tensor) -> Callable[..., tuple[Tensor, dict[str, Any]]]:
-        """See `Seq2Seq.shortlisted`; the weights of the tokens are selected once.
-
-        Not so in a subclass with a `decode_step` of its own, which is selected from.
-        """
-        if type(self).decode_step is not Transformer.decode_step:
-            return super().shortlisted(tokens)
-        return functools.partial(self._step, project=self.target_embedding.projection(tokens))
+    def _output_embedding(self):
+        return self.target_embedding.embedding
 
     def attention(self, source: Tensor, target: Tensor) -> Tensor:
         """The cross-attention of the last decoder block that has one, averaged over its heads.
@@ -353,31 +351,31 @@ class Transformer(Seq2Seq, keras.Model):
 
         >>> model = Transformer(vocab_size=100, num_layers=2, d_model=32, num_heads=4, d_ff=64)
         >>> scores = model.attention_scores(np.array([[7, 9, 3]]), np.array([[2, 5]]))
-        >>> {name: (len(each), tuple(each[0].shape)) for name, each in scores.items()}
+        >>> {name: (len(x), tuple(x[0].shape)) for name, x in scores.items()}
         {'encoder': (2, (1, 4, 3, 3)), 'decoder': (2, (1, 4, 2, 2)), 'cross': (2, (1, 4, 2, 3))}
         """
         source_mask = ops.not_equal(source, self.padding_id)
-        own_mask = target_mask(target, self.padding_id)
-        hidden, encoder = self.source_embedding(source), []
-        for block in self.encoder_blocks:
-            hidden, scores = block.with_scores(hidden, source_mask)
-            encoder.append(scores)
-        memory = _in_turn(hidden, self.encoder_norm)
-        hidden, decoder = self._embedded(target), []
-        for block in self.decoder_blocks:
-            hidden, scores = block.with_scores(hidden, memory, own_mask, source_mask)
-            decoder.append(scores)
-        found = {"encoder": (encoder, "s"), "decoder": (decoder, "s"), "cross": (decoder, "c")}
-        return {
-            name: [ops.cast(each[letter], "float32") for each in scores if letter in each]
-            for name, (scores, letter) in found.items()
-        }
+        mask = target_mask(target, self.padding_id)
+        encoder, decoder = [], []
 
-    def for_inference(self, dtype: str = "float32") -> Self:
-        """A copy in another dtype, whose output projection has a kernel of its own."""
-        if not self._config["tie_output"]:
-            return copy_of(self, dtype=dtype)
-        return untied_copy_of(self, lambda model: model.target_embedding.embedding, dtype=dtype)
+        def encode(block, hidden):
+            hidden, scores = block.call_with_attention_scores(hidden, source_mask)
+            encoder.append(scores)
+            return hidden
+
+        def decode(block, hidden):
+            hidden, scores = block.call_with_attention_scores(hidden, memory, mask, source_mask)
+            decoder.append(scores)
+            return hidden
+
+        hidden = self.source_embedding(source)
+        memory = _stack(hidden, self.encoder_blocks, self.encoder_norm, encode)
+        self._decode(self._embedded(target), decode)
+        parts = {"encoder": (encoder, "s"), "decoder": (decoder, "s"), "cross": (decoder, "c")}
+        return {
+            name: [ops.cast(scores[letter], "float32") for scores in blocks if letter in scores]
+            for name, (blocks, letter) in parts.items()
+        }
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **self._config, **layer_states(self)}
@@ -408,9 +406,8 @@ def _orders(name, sublayers, block, num_layers):
     return orders
 
 
-def _in_turn(x, *layers):
-    """Applies the layers that are not None, one after another."""
-    for layer in layers:
-        if layer is not None:
-            x = layer(x)
-    return x
+def _stack(hidden, blocks, norm, run=lambda block, hidden: block(hidden)):
+    """Runs a stack of blocks one after another, and the norm at its end, if there is one."""
+    for block in blocks:
+        hidden = run(block, hidden)
+    return hidden if norm is None else norm(hidden)

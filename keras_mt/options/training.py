@@ -87,7 +87,7 @@ class TrainingOptions(LanguageOptions):
     )
     architecture: str | type | None = option(
         None,
-        "The kind of model: transformer, recurrent, mixture_of_experts, decoder_only, pretrained, "
+        "The kind of model: transformer, recurrent, mixture_of_experts, decoder_only, "
         "or MODULE:CLASS of your own.",
         shown="transformer, or init's",
         config_name="architecture",

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_mt.errors import InputError
-from keras_mt.models import architecture_name, built, copy_of, find_architecture
+from keras_mt.models import architecture_name, copy_of, ensure_built, find_architecture
 from keras_mt.options import TrainingOptions
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import BaseTokenizer
@@ -109,7 +109,7 @@ def model_builder(
 
     def build(tokenizer):
         ids = {"vocab_size": tokenizer.vocab_size, "padding_id": tokenizer.padding_id}
-        return built(architecture(**_arguments(architecture, config, ids)))
+        return ensure_built(architecture(**_arguments(architecture, config, ids)))
 
     return build
 
@@ -131,7 +131,7 @@ def _architecture_of(begun, options):
 
 def _model_of(begun, architecture):
     try:
-        return built(architecture.from_config(begun.model))
+        return ensure_built(architecture.from_config(begun.model))
     except (TypeError, ValueError, KeyError) as error:
         raise InputError(f"config.json's model cannot be made: {error!r}") from error
 

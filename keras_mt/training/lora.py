@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from keras_mt.errors import InputError
-from keras_mt.layers.composite import inside
+from keras_mt.layers.base import inside
 from keras_mt.layers.validation import check_positive
 
 

@@ -16,7 +16,7 @@ from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
 from keras_mt.inference.graph import TranslationGraph
 from keras_mt.inference.predictors import predictor_of
-from keras_mt.models import Seq2Seq, built
+from keras_mt.models import Seq2Seq, ensure_built
 from keras_mt.options import MAX_LINE_BYTES, TranslationOptions
 from keras_mt.options.fields import as_integer
 from keras_mt.run_folder import RunFolder
@@ -186,7 +186,7 @@ class Translator(BaseTranslator):
                     f"Received: temperature={self.options.temperature}"
                 )
         for model in self.models:
-            _check_fits(built(model), tokenizer)
+            _check_fits(ensure_built(model), tokenizer)
         self.card: dict[str, Any] = {}
         pair = None if shortlist is None else shortlist.languages
         languages = tokenizer.languages if pair is None else pair

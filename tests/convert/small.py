@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_mt.models import ARCHITECTURES, built
+from keras_mt.models import ARCHITECTURES, ensure_built
 
 SIZES = {"num_layers": 1, "num_heads": 4, "d_ff": 48, "max_length": 64, "d_model": 32}
 
@@ -16,7 +16,7 @@ def small(name, tokenizer):
     sizes = {n: size for n, size in SIZES.items() if n in preset or n == "max_length"}
     if name == "mixture_of_experts":
         sizes["sparse_step"] = 1
-    model = built(architecture.from_preset("tiny", vocab_size=tokenizer.vocab_size, **sizes))
+    model = ensure_built(architecture.from_preset("tiny", vocab_size=tokenizer.vocab_size, **sizes))
     random = np.random.default_rng(1)
     for weight in model.weights:  # Biases and norms that nothing can fold away.
         if "seed" not in weight.path:

@@ -384,7 +384,7 @@ def test_sizes_are_checked_before_the_model_is_built(
     def build(*args, **kwargs):
         raise AssertionError("The model is built.")
 
-    monkeypatch.setattr(tensors, "PretrainedTransformer", build)
+    monkeypatch.setattr(tensors, "Transformer", build)
     with pytest.raises(ValueError, match=f"{message} must have the shape"):
         from_huggingface(folder)
 

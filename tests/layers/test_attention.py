@@ -279,6 +279,18 @@ def test_sequences_without_a_batch_are_refused(layer_class, built):
             layer(*(keras.Input(batch_shape=x.shape) for x in inputs))
 
 
+@pytest.mark.parametrize("layer_class", [MultiHeadAttention, CausalSelfAttention, CrossAttention])
+def test_integers_and_axes_too_many_are_refused_by_the_layers_name(layer_class):
+    layer, count = layer_class(2, name="mine"), 1 if layer_class is CausalSelfAttention else 2
+    with pytest.raises(ValueError, match=r"mine takes floats.*int32 of shape \(2, 5, 8\)"):
+        layer(*[np.ones((2, 5, 8), "int32")] * count)
+    if layer_class is not MultiHeadAttention:  # Which attends over several axes, as in Keras.
+        with pytest.raises(
+            ValueError, match=r"mine takes \[batch, length, width\].*\(2, 3, 4, 8\)"
+        ):
+            layer(*[normal(2, 3, 4, 8)] * count)
+
+
 def test_attention_over_two_axes_equals_keras_on_the_same_weights():
     x = normal(2, 3, 4, 8)
     layer = MultiHeadAttention(2)

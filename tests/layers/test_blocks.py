@@ -193,15 +193,15 @@ def test_a_beginning_and_steps_equal_the_whole_sequence(rotary_base):
         normal(2, 6, 8),
     )
     whole, x = block(x), keras.ops.convert_to_tensor(x)
-    outputs, beginning = block.begin(x[:, :3])
+    outputs, prefix = block.prefill(x[:, :3])
     np.testing.assert_allclose(outputs, whole[:, :3], atol=1e-5)
-    cache, _ = block.start(2)
+    cache, _ = block.initial_cache(2)
     for i in range(3, 6):
-        output, cache = block.step(x[:, i], cache, positions=i, beginning=beginning)
+        output, cache = block.step(x[:, i], cache, positions=i, prefix=prefix)
         np.testing.assert_allclose(output, whole[:, i], atol=1e-5)
     if rotary_base:
         with pytest.raises(ValueError, match="positions"):
-            block.step(x[:, 0], block.start(2)[0])
+            block.step(x[:, 0], block.initial_cache(2)[0])
 
 
 def test_sequences_without_a_batch_are_refused():
@@ -218,6 +218,41 @@ def test_sequences_without_a_batch_are_refused():
             block(*batched)
     with pytest.raises(ValueError, match=message):
         EncoderBlock(2, 12)(keras.Input(batch_shape=(5, 8)))
+
+
+BLOCKS = {
+    "encoder": (EncoderBlock, {}, 1),
+    "feed-forward alone": (EncoderBlock, {"sublayers": "f"}, 1),
+    "decoder": (DecoderBlock, {}, 2),
+    "language model": (DecoderBlock, {}, 1),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_other_ranks_and_integers_are_refused_by_the_layers_name(name):
+    block_class, options, count = BLOCKS[name]
+    block = block_class(2, 12, **options, name="my_block")
+    for wrong, message in (
+        (normal(2, 3, 4, 8), r"my_block takes \[batch, length, width\].*\(2, 3, 4, 8\)"),
+        (np.ones((2, 5, 8), "int32"), r"my_block takes floats.* int32 of shape \(2, 5, 8\)"),
+    ):
+        for place in range(count):
+            inputs = [normal(2, 5, 8)] * count
+            inputs[place] = wrong
+            with pytest.raises(ValueError, match=message):
+                block(*inputs)
+            with pytest.raises(ValueError, match=message):
+                block(*(keras.Input(batch_shape=x.shape, dtype=x.dtype) for x in inputs))
+
+
+def test_former_names_of_methods_warn():
+    block, x = DecoderBlock(2, 12), keras.ops.convert_to_tensor(normal(2, 3, 8))
+    outputs = block(x)
+    for former, arguments in (("with_scores", [x]), ("begin", [x]), ("start", [2])):
+        with pytest.warns(DeprecationWarning, match=f"{former} is now"):
+            result = getattr(block, former)(*arguments)
+        if former != "start":
+            np.testing.assert_allclose(result[0], outputs, atol=1e-6)
 
 
 @pytest.mark.parametrize("order", ["sf", "fs"])
@@ -237,15 +272,19 @@ def test_scores_are_of_the_mask_that_the_inputs_carry(order, pre_norm):
     ):
         carrying, others = zip(*inputs, strict=True)
         called = block(*carrying)
-        outputs, scores = block.with_scores(*carrying)
+        outputs, scores = block.call_with_attention_scores(*carrying)
         np.testing.assert_allclose(outputs, called, atol=1e-6)
-        for letter, each in scores.items():
-            hidden = np.array(each)[1, ..., 3:]
-            assert np.all(hidden == 0), letter
+        assert set(scores) == set(block.sublayers) - {"f"}
+        for letter, weights in scores.items():
+            assert np.all(np.array(weights)[1, ..., 3:] == 0), letter
         name = "mask" if block is encoder else "target_mask"
         masks = {name: mask} | ({"memory_mask": mask} if block is decoder else {})
-        np.testing.assert_allclose(outputs, block.with_scores(*others, **masks)[0], atol=1e-6)
+        np.testing.assert_allclose(
+            outputs, block.call_with_attention_scores(*others, **masks)[0], atol=1e-6
+        )
         # A mask that is given holds in place of the carried one.
         given = {name: np.ones_like(mask) for name in masks}
-        expected, _ = block.with_scores(*others)
-        np.testing.assert_allclose(block.with_scores(*carrying, **given)[0], expected, atol=1e-6)
+        expected, _ = block.call_with_attention_scores(*others)
+        np.testing.assert_allclose(
+            block.call_with_attention_scores(*carrying, **given)[0], expected, atol=1e-6
+        )

@@ -11,7 +11,7 @@ from backends import check_quantized, numpy
 from conftest import ROOT
 from elsewhere import INPUTS, SOURCE, TARGET, decoded
 
-from keras_mt.models import ARCHITECTURES, built
+from keras_mt.models import ARCHITECTURES, ensure_built
 
 SIZES = {"num_layers": 2, "d_model": 16, "num_heads": 2, "d_ff": 32, "dropout": 0.1}
 every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
@@ -23,7 +23,7 @@ def small(name):
     architecture = ARCHITECTURES[name]
     preset = architecture.presets["tiny"]["model"]
     sizes = {argument: size for argument, size in SIZES.items() if argument in preset}
-    return built(architecture.from_preset("tiny", vocab_size=20, **sizes))
+    return ensure_built(architecture.from_preset("tiny", vocab_size=20, **sizes))
 
 
 @every_architecture
@@ -36,7 +36,7 @@ def check_shortlisted(model):
     """Its logits are those that are chosen from all."""
     tokens, first, cache = np.array([7, 0, 3, 19]), TARGET[:, :1], model.start_decoding(SOURCE)
     logits, _ = model.decode_step(first, 0, cache)
-    chosen, after = model.shortlisted(tokens)(first, 0, cache)
+    chosen, after = model.decode_step_for(tokens)(first, 0, cache)
     np.testing.assert_allclose(numpy(chosen), numpy(logits)[..., tokens], atol=1e-5)
     model.decode_step(TARGET[:, 1:2], 1, after)  # The cache is like that of `decode_step`.
 

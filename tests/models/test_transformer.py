@@ -1,6 +1,8 @@
 import keras
 import numpy as np
 import pytest
+from backends import numpy
+from elsewhere import INPUTS, decoded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +21,8 @@ VARIANTS = [
     {"activation": "gelu"},
     {"encoder_sublayers": "ssfsff", "decoder_sublayers": "scscff", "pre_norm": True},
     {"positions": "rotary", "norm": "rms", "gated": True, "num_key_value_heads": 1},
+    {"positions": "marian", "normalize_embeddings": True, "final_norm": True, "logits_bias": True},
+    {"positions": "fairseq", "scale_embeddings": False, "encoder_d_ff": 24, "num_decoder_heads": 4},
 ]
 
 
@@ -269,3 +273,57 @@ def test_it_learns_to_copy_with_plain_compile_and_fit():
 def test_impossible_arguments_are_refused_by_name(wrong, message):
     with pytest.raises(ValueError, match=message):
         Transformer(**{**SMALL, **wrong})
+
+
+UNEQUAL = {
+    "vocab_size": 20,
+    "d_model": 16,
+    "dropout": 0.0,
+    "num_encoder_layers": 1,
+    "num_decoder_layers": 3,
+    "num_encoder_heads": 2,
+    "num_decoder_heads": 4,
+    "encoder_d_ff": 24,
+    "decoder_d_ff": 40,
+    "positions": "fairseq",
+    "pre_norm": True,
+    "scale_embeddings": False,
+    "logits_bias": False,
+}
+APART = {"share_embeddings": False, "target_vocab_size": 33, "tie_output": False}
+
+
+def test_sides_of_unequal_sizes_step_by_step_equal_the_whole_sequence():
+    model = Transformer(**UNEQUAL | APART)
+    logits = numpy(model(INPUTS))
+    assert logits.shape[-1] == model.target_vocab_size == 33
+    np.testing.assert_allclose(decoded(model), logits, atol=1e-5)
+
+
+def test_each_side_normalises_its_embeddings_by_itself(tmp_path):
+    model = Transformer(**UNEQUAL | {"normalize_embeddings": True})
+    gammas = [w for w in model.weights if "embedding/norm/gamma" in w.path]
+    tables = [w for w in model.weights if w.path.endswith("embeddings")]
+    assert len(gammas) == 2 and len(tables) == 1
+    gammas[0].assign(2 * numpy(gammas[0].value))
+    model.save(tmp_path / "model.keras")
+    copy = type(model).from_config(model.get_config())
+    copy.load_weights(tmp_path / "model.keras")
+    np.testing.assert_allclose(numpy(copy(INPUTS)), numpy(model(INPUTS)), atol=1e-6)
+    np.testing.assert_allclose(
+        numpy(model.for_inference()(INPUTS)), numpy(model(INPUTS)), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"target_vocab_size": 21}, "share_embeddings needs one vocabulary"),
+        ({"positions": "other"}, "positions must be one of"),
+        ({"num_decoder_heads": 3}, "num_decoder_heads=3"),
+        ({"encoder_d_ff": 0}, "encoder_d_ff must be a positive int"),
+    ],
+)
+def test_impossible_sizes_of_a_side_are_refused_by_name(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Transformer(**UNEQUAL | arguments)

@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from keras_mt import Translator
-from keras_mt.models import ARCHITECTURES, built
-from keras_mt.models.seq2seq import like
+from keras_mt.models import ARCHITECTURES, ensure_built
+from keras_mt.models.seq2seq import clone
 from keras_mt.run_folder import RunFolder
 from keras_mt.training import average_run, compile_for_translation, train
 from keras_mt.training.lora import Adapters
@@ -33,7 +33,7 @@ def test_adapters_alone_are_trained_and_merging_them_changes_nothing(eager, name
     sizes = {"num_layers": 2, "d_model": 16}
     if name != "recurrent":
         sizes |= {"num_heads": 2, "d_ff": 16}
-    model = built(ARCHITECTURES[name](30, dropout=0.1, max_length=8, **sizes))
+    model = ensure_built(ARCHITECTURES[name](30, dropout=0.1, max_length=8, **sizes))
     tokens = np.random.default_rng(1).integers(4, 30, (8, 6))
     inputs = {"source": tokens, "target": tokens}
     plain, before = list(model.weights), model.get_weights()
@@ -52,7 +52,7 @@ def test_adapters_alone_are_trained_and_merging_them_changes_nothing(eager, name
     state = sum(np.prod(v.shape) for v in model.optimizer.variables if len(v.shape))
     assert state == 2 * sum(np.prod(weight.shape) for weight in adapters.weights)
 
-    merged = like(model)
+    merged = clone(model)
     merged.set_weights(adapters.merged())
     np.testing.assert_allclose(merged(inputs), model(inputs), atol=1e-5)
     assert np.max(np.abs(merged(inputs) - untouched)) > 0.1
@@ -111,7 +111,7 @@ def test_the_best_adapters_are_written_merged(eager, corpus, base, tmp_path):
     options["checkpoint_steps"] = 100
     train(corpus, "pt", "en", tmp_path / "run", init=base, **options)
     best = RunFolder(tmp_path / "run").load_model()
-    copy = like(best)
+    copy = clone(best)
     copy.load_weights(tmp_path / "run" / "checkpoints" / "best.weights.h5")
     for a, b in zip(best.get_weights(), copy.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)

@@ -4,10 +4,10 @@ from typing import Any, ClassVar, Self
 
 import keras
 
-from keras_mt.layers.composite import quantization, quantize_again
+from keras_mt.layers.base import quantization, quantize_again
 
 
-class Configured:
+class ModelMixin:
     """A mixin for Keras models: presets, and configs that keep what is frozen or quantized.
 
     Attributes:
@@ -49,7 +49,7 @@ class Configured:
         frozen, quantized = config.pop("frozen", []), config.pop("quantized", {})
         model = super().from_config(config, custom_objects)
         if quantized:
-            quantize_again(built(model), quantized)
+            quantize_again(ensure_built(model), quantized)
         for name in frozen:
             model.get_layer(name).trainable = False
         return model
@@ -61,7 +61,7 @@ def layer_states(model: keras.Model) -> dict[str, Any]:
     return {"frozen": frozen, **quantization(model)}
 
 
-def built(model: keras.Model) -> keras.Model:
+def ensure_built(model: keras.Model) -> keras.Model:
     """The model, with its weights: one that only a call builds is called once.
 
     Args:
@@ -73,7 +73,7 @@ def built(model: keras.Model) -> keras.Model:
     Example:
 
     >>> model = keras.Sequential([keras.layers.Dense(2)])
-    >>> built(keras.Sequential([keras.Input((3,)), *model.layers])).count_params()
+    >>> ensure_built(keras.Sequential([keras.Input((3,)), *model.layers])).count_params()
     8
     """
     if not model.built:

@@ -1,0 +1,131 @@
+"""What our layers share: configs of their arguments, and of what `quantize` changed in them."""
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+# What an argument of such a name is read and written by.
+_SERIALIZERS = {
+    "activation": keras.activations,
+    "kernel_initializer": keras.initializers,
+    "bias_initializer": keras.initializers,
+}
+
+
+def config_of(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The config of a layer or model: its constructor's arguments, as `get_config` returns them.
+
+    Args:
+        arguments: The `locals()` of the constructor, before it has other variables. Its `dtype`,
+            `**kwargs`, private arguments and layers are left out.
+
+    Example:
+
+    >>> config_of({"self": None, "d_ff": 64, "activation": keras.activations.relu, "kwargs": {}})
+    {'d_ff': 64, 'activation': 'relu'}
+    """
+    given = {
+        name: value
+        for name, value in arguments.items()
+        if name not in ("self", "dtype", "kwargs")
+        and not name.startswith("_")
+        and not isinstance(value, keras.layers.Layer)
+    }
+    for name, module in _SERIALIZERS.items():
+        if name in given:
+            given[name] = module.serialize(module.get(given[name]))
+    return given
+
+
+class BaseLayer(keras.layers.Layer):
+    """A layer whose config holds its constructor's arguments, and which `quantize` may change.
+
+    `model.quantize("int8")` changes the `Dense` and embedding layers inside, and so the weights in
+    a file: a layer loaded from it must be quantized before its weights are loaded.
+    """
+
+    def _record(self, arguments: dict[str, Any]) -> None:
+        """Sets each of the constructor's arguments, its `locals()`, as an attribute."""
+        self._config = config_of(arguments)
+        for name in self._config:
+            module = _SERIALIZERS.get(name)
+            setattr(self, name, module.get(arguments[name]) if module else arguments[name])
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), **self._config}
+
+    def get_build_config(self) -> dict[str, Any] | None:
+        config = super().get_build_config()
+        return config and {**config, **quantization(self)}
+
+    def build_from_config(self, config: dict[str, Any]) -> None:
+        super().build_from_config(config)
+        quantize_again(self, config.get("quantized", {}))
+
+
+def quantization(layer: keras.layers.Layer) -> dict[str, Any]:
+    """How each layer inside a layer or model is quantized, for a config; {} where none is.
+
+    Example:
+
+    >>> model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8, name="inner")])
+    >>> model.quantize("int8")
+    >>> list(quantization(model)["quantized"])
+    ['inner']
+    """
+    configs = {
+        _place(inner, layer): keras.saving.serialize_keras_object(inner.quantization_config)
+        for inner in inside(layer)
+        if inner.quantization_mode is not None
+    }
+    return {"quantized": configs} if configs else {}
+
+
+def quantize_again(layer: keras.layers.Layer, quantized: dict[str, Any]) -> None:
+    """Quantizes the layers inside a built layer or model as `quantization` said.
+
+    Example:
+
+    >>> model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8)])
+    >>> copy = keras.models.clone_model(model)
+    >>> model.quantize("int8")
+    >>> quantize_again(copy, quantization(model)["quantized"])
+    >>> copy.layers[0].quantization_mode
+    'int8'
+    """
+    for inner in inside(layer) if quantized else ():
+        config = quantized.get(_place(inner, layer))
+        if config is not None and inner.quantization_mode is None:
+            inner.quantize(config=keras.saving.deserialize_keras_object(config))
+
+
+def inside(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
+    """All layers inside a layer or model, at any depth."""
+    # As in Keras's own example for DTypePolicyMap.
+    return layer._flatten_layers(include_self=False)
+
+
+def _place(inner, layer):
+    return (inner.path or "").removeprefix(f"{layer.path}/")
+
+
+def renamed(old: str, function: Callable) -> Callable:
+    """A function or method under its old name, which warns.
+
+    Example:
+
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     renamed("size", len)("abc")
+    3
+    """
+
+    @functools.wraps(function)
+    def deprecated(*args, **kwargs):
+        new = function.__name__
+        warnings.warn(f"{old} is now {new}.", DeprecationWarning, stacklevel=2)
+        return function(*args, **kwargs)
+
+    return deprecated
