@@ -2,6 +2,7 @@
 
 import click
 
+from keras_mt.cli.devices import unusable_gpu
 from keras_mt.cli.errors import INTERRUPTED, Command, Failure
 from keras_mt.cli.options import given, options_of, source_option, target_option
 from keras_mt.options import TrainingOptions
@@ -35,6 +36,8 @@ def train(**options):
     options["data"] = list(options["data"])
     if "model" in options:
         options["model"] = dict(options["model"])
+    if warning := unusable_gpu():
+        click.echo(warning, err=True)
     try:
         train(**options, report=click.echo)
     except KeyboardInterrupt:

@@ -99,6 +99,17 @@ def choose_strategy(devices: int | None = None) -> tf.distribute.Strategy:
     return tf.distribute.get_strategy()
 
 
+def device_names(strategy: tf.distribute.Strategy) -> str:
+    """What a strategy trains on, such as "the CPU" or "2 GPUs: NVIDIA H200"."""
+    replicas, gpus = strategy.num_replicas_in_sync, tf.config.list_physical_devices("GPU")
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return f"{replicas} TPU cores"
+    if not gpus:
+        return "the CPU" if replicas == 1 else f"{replicas} CPUs"
+    name = tf.config.experimental.get_device_details(gpus[0]).get("device_name", "unknown")
+    return f"{replicas} GPU{'s' * (replicas > 1)}: {name}"
+
+
 @contextlib.contextmanager
 def bridged(strategy: tf.distribute.Strategy) -> Iterator[None]:
     """Patches Keras for several replicas as `distribute` does, but only within a `with` block.

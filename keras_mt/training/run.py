@@ -34,6 +34,7 @@ from keras_mt.training.corpora import (
 from keras_mt.training.distribution import (
     bridged,
     choose_strategy,
+    device_names,
     distributed,
     failure_marked,
     is_chief,
@@ -128,6 +129,7 @@ train.__signature__ = signature(train, TrainingOptions)
 def _train(strategy, folder, corpora, source, target, options, report):
     chief = is_chief(strategy)
     report = report if chief else lambda message: None
+    report(f"training on {device_names(strategy)}")
     with failure_marked(folder, chief and strategy.cluster_resolver is not None):
         pairs = [load_corpus(name, source, target, "train") for name in corpora]
         if not chief:
