@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import sys
 
 import click
@@ -41,12 +42,15 @@ def clear_errors(architectures=()):
         architectures: The user's own classes, whose code may be at fault too.
     """
     try:
-        yield
+        with _noting_interrupts() as interrupts:
+            yield
     except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
         raise  # click's own, and what it ends without a word.
     except KeyboardInterrupt:
         raise Failure("interrupted.", INTERRUPTED) from None
     except Exception as error:
+        if interrupts:
+            raise Failure("interrupted.", INTERRUPTED) from None
         if os.environ.get("KERAS_MT_DEBUG"):
             raise
         if isinstance(error, (InputError, OSError, FloatingPointError)):
@@ -66,6 +70,33 @@ def clear_errors(architectures=()):
             "with KERAS_MT_DEBUG=1 to see the trace, and report it.",
             _BUG,
         ) from error
+
+
+@contextlib.contextmanager
+def _noting_interrupts():
+    """Yields a list that has an entry for each SIGINT.
+
+    What TensorFlow calls while it traces may turn a KeyboardInterrupt into an error of its own, to
+    which Keras adds the arguments of the layer that was called.
+    """
+    interrupts = []
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield interrupts  # Somebody else handles it, or it is ignored.
+        return
+
+    def interrupt(number, frame):
+        interrupts.append(number)
+        raise KeyboardInterrupt
+
+    try:
+        signal.signal(signal.SIGINT, interrupt)
+    except ValueError:  # Only the main thread may set what signals do.
+        yield interrupts
+        return
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _cause(message):

@@ -102,7 +102,8 @@ class ExportedTranslator(BaseTranslator):
 
     @functools.cached_property
     def _model(self):
-        return tf.saved_model.load(str(self._version))
+        with _variables_read(self._version):
+            return tf.saved_model.load(str(self._version))
 
     @functools.cached_property
     def _session(self):
@@ -222,10 +223,23 @@ def _import(version, session):
         tf.graph_util.import_graph_def(graph_def, name="")
     functions = [function.signature.name for function in graph_def.library.function]
     del meta_graph, graph_def, nodes  # Each has the weights of a frozen function.
-    session.run([session.graph.get_operation_by_name(name) for name in begin], files)
+    with _variables_read(version):
+        session.run([session.graph.get_operation_by_name(name) for name in begin], files)
     for name in functions:  # The session has its own by now; Python's are copies of the weights.
         session.graph._remove_function(name)
     return inputs, outputs
+
+
+@contextlib.contextmanager
+def _variables_read(version):
+    """Raises ValueError, which names the folder of the weights, if they cannot be read."""
+    try:
+        yield
+    except (tf.errors.OpError, OSError, IndexError) as error:  # As it translates OUT_OF_RANGE.
+        reason = getattr(error, "message", str(error)).strip().partition("\n")[0]
+        raise InputError(
+            f"{version / 'variables'} cannot be read: export the run again. ({reason})"
+        ) from error
 
 
 def _needed(graph_def, names):

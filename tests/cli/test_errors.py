@@ -1,7 +1,10 @@
 """What is the user's to mend is one message; all else says that it is a bug."""
 
 import json
+import os
 import shutil
+import signal
+import time
 import zipfile
 
 import click
@@ -48,6 +51,20 @@ def test_what_the_user_can_mend_is_one_message(error, status, message):
     result = ends_with(error)
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (status, f"Error: {message}")
     assert "Traceback" not in result.stderr
+
+
+def test_an_interrupt_that_became_another_error_is_one():
+    @click.command(cls=Command)
+    def command():
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+        except KeyboardInterrupt:  # As TensorFlow and Keras do while they trace a layer.
+            raise RuntimeError("Exception encountered when calling Layer.call().") from None
+
+    result = CliRunner().invoke(command)
+    assert (result.exit_code, result.stderr) == (130, "Error: interrupted.\n")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.parametrize(

@@ -268,6 +268,23 @@ def test_a_folder_that_is_no_export_is_refused(exported, tmp_path, damage, messa
         ExportedTranslator(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("part", "load"),
+    [
+        ("variables.index", "hypotheses"),
+        ("variables.data-00000-of-00001", "hypotheses"),
+        ("variables.data-00000-of-00001", "signatures"),
+    ],
+)
+def test_damaged_weights_are_named(exported, tmp_path, part, load):
+    folder = tmp_path / "1"
+    shutil.copytree(exported, folder)
+    (folder / "variables" / part).write_bytes((folder / "variables" / part).read_bytes()[:-9000])
+    translator = ExportedTranslator(folder)
+    with pytest.raises(ValueError, match=r"1/variables cannot be read: export the run again"):
+        translator.hypotheses(["O livro."]) if load == "hypotheses" else translator.signatures
+
+
 def test_columns_of_unlike_length_are_refused(signatures):
     one, two = tf.constant(["O livro."]), tf.constant(["The book.", "A book."])
     with pytest.raises(tf.errors.InvalidArgumentError, match="text, target must have the same"):
