@@ -1,5 +1,6 @@
 """The loss of a translator: cross-entropy over the real tokens."""
 
+import warnings
 from typing import Any
 
 import keras
@@ -8,7 +9,7 @@ from keras import ops
 from keras_mt.layers.types import DType, Tensor
 from keras_mt.layers.validation import check_rate
 
-__all__ = ["CrossEntropy", "SymmetricDivergence", "cross_entropy"]
+__all__ = ["CrossEntropy", "SymmetricKLDivergence", "cross_entropy"]
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -80,7 +81,8 @@ class CrossEntropy(keras.losses.Loss):
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
-class SymmetricDivergence(keras.losses.Loss):
+@keras.saving.register_keras_serializable(package="keras_mt", name="SymmetricDivergence")  # Once.
+class SymmetricKLDivergence(keras.losses.Loss):
     """The symmetric Kullback-Leibler divergence between two sets of logits.
 
     For the probabilities `p` and `q`: `(KL(p || q) + KL(q || p)) / 2`, which is
@@ -106,20 +108,27 @@ class SymmetricDivergence(keras.losses.Loss):
     Example:
 
     >>> logits = np.log([[[0.5, 0.5]]]), np.log([[[0.2, 0.8]]])
-    >>> round(float(SymmetricDivergence()(*logits)), 4)  # 0.3 * log 4 / 2
+    >>> round(float(SymmetricKLDivergence()(*logits)), 4)  # 0.3 * log 4 / 2
     0.2079
     """
 
     def __init__(
         self,
         reduction: str = "mean_with_sample_weight",
-        name: str = "symmetric_divergence",
+        name: str = "symmetric_kl_divergence",
         dtype: DType = None,
     ) -> None:
         super().__init__(name=name, reduction=reduction, dtype=dtype)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         return _symmetric_divergence(y_true, y_pred)
+
+
+def __getattr__(name: str) -> Any:
+    if name != "SymmetricDivergence":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn("SymmetricDivergence is now SymmetricKLDivergence.", DeprecationWarning, 2)
+    return SymmetricKLDivergence
 
 
 def cross_entropy(labels: Tensor, logits: Tensor, label_smoothing: float = 0.0) -> Tensor:

@@ -518,7 +518,7 @@ def read_log(path: Path) -> list[dict[str, str]]:
                 int(row["step"])
                 for name in set(row) - {"event"}:
                     float(row[name] or 0)
-                rows.append(row)
+                rows.append(dict.fromkeys(LOG_COLUMNS, "") | row)
     except (ValueError, TypeError, csv.Error) as error:
         where = f"{path}:{reader.line_num}" if rows else path
         raise InputError(

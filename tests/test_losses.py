@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 from backends import gradients
 
-from keras_mt.losses import CrossEntropy, SymmetricDivergence
+from keras_mt import losses
+from keras_mt.losses import CrossEntropy, SymmetricKLDivergence
 from keras_mt.metrics import Perplexity, TokenAccuracy
 
 random = np.random.default_rng(0)
@@ -78,7 +79,7 @@ def test_the_divergence_and_its_gradients_are_the_definitions():
         return (divergence * weight).sum() / weight.sum()
 
     def divergence(*pair):
-        return SymmetricDivergence()(*pair, sample_weight=weight)
+        return SymmetricKLDivergence()(*pair, sample_weight=weight)
 
     value = float(divergence(LOGITS, others))
     assert value == pytest.approx(expected(LOGITS, others), rel=1e-5)
@@ -117,3 +118,14 @@ def test_a_dtype_that_rounds_labels_is_refused(of_labels):
     with pytest.raises(ValueError, match="bfloat16 rounds"):
         of_labels(dtype="bfloat16")
     assert of_labels(dtype="float64").dtype == "float64"
+
+
+def test_the_former_name_of_the_divergence_works():
+    with pytest.warns(DeprecationWarning, match="SymmetricDivergence is now SymmetricKLDivergence"):
+        assert losses.SymmetricDivergence is SymmetricKLDivergence
+    saved = keras.saving.serialize_keras_object(SymmetricKLDivergence())
+    assert saved["registered_name"] == "keras_mt>SymmetricKLDivergence"
+    former = {**saved, "registered_name": "keras_mt>SymmetricDivergence", "module": None}
+    former["class_name"] = "SymmetricDivergence"
+    loaded = keras.saving.deserialize_keras_object(former)
+    assert type(loaded) is SymmetricKLDivergence

@@ -39,7 +39,7 @@ from jax import numpy as jnp
 
 from keras_mt import Transformer, WarmupInverseSquareRoot
 from keras_mt.augmentation import KINDS, augment
-from keras_mt.losses import CrossEntropy, SymmetricDivergence, real_tokens
+from keras_mt.losses import CrossEntropy, SymmetricKLDivergence, real_tokens
 
 START, END = 2, 3
 VOCAB_SIZE, PRESET = 4000, "small"
@@ -320,7 +320,7 @@ class Trainer:
     def _loss(self, trainable, other, batch):
         source, target = batch
         inputs, labels = {"source": source, "target": target[:, :-1]}, target[:, 1:]
-        cross_entropy, divergence = CrossEntropy(LABEL_SMOOTHING), SymmetricDivergence()
+        cross_entropy, divergence = CrossEntropy(LABEL_SMOOTHING), SymmetricKLDivergence()
         logits, other = self._model.stateless_call(trainable, other, inputs, training=True)
         again, other = self._model.stateless_call(trainable, other, inputs, training=True)
         loss = cross_entropy(labels, logits) + cross_entropy(labels, again)

@@ -10,6 +10,7 @@ from keras import ops
 from keras_mt.layers.base import quantization, renamed
 from keras_mt.layers.types import Tensor
 from keras_mt.models.base import ModelMixin, ensure_built
+from keras_mt.models.fitting import Fitting
 
 # A nest of tensors whose first axis is the batch.
 Cache = Any
@@ -17,7 +18,7 @@ Cache = Any
 _Model = TypeVar("_Model", bound="Seq2Seq")
 
 
-class Seq2Seq(ModelMixin):
+class Seq2Seq(Fitting, ModelMixin):
     """A mixin for Keras models that a `keras_mt.Translator` can search, score and export.
 
     Derive a model from both: `class MyModel(Seq2Seq, keras.Model)`. Called on `{"source": int32
@@ -54,25 +55,6 @@ class Seq2Seq(ModelMixin):
     padding_id: int
     max_length: int
     d_model: int = 512
-
-    def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
-        """As `keras.Model.fit`, but refuses `keras_mt.data.Batches` longer than `max_length`."""
-        self._check_length(x)
-        self._check_length(kwargs.get("validation_data"))
-        return super().fit(x, *args, **kwargs)
-
-    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """As `keras.Model.evaluate`, but refuses `keras_mt.data.Batches` as `fit` does."""
-        self._check_length(x)
-        return super().evaluate(x, *args, **kwargs)
-
-    def _check_length(self, batches):
-        longest = _longest(batches)
-        if longest > self.max_length:
-            raise ValueError(
-                f"The batches hold sentences of up to max_length={longest} tokens, and the model "
-                f"takes max_length={self.max_length}: give both the same max_length."
-            )
 
     def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> Cache:
         """Encodes the source and begins a step-by-step decoding.
@@ -215,13 +197,6 @@ class Seq2Seq(ModelMixin):
     def _output_embedding(self) -> keras.layers.ReversibleEmbedding | None:
         """What projects to logits, in a model with the argument `tie_output`."""
         return None
-
-
-def _longest(batches):
-    """The `max_length` of `keras_mt.data.Batches`, also where they were mapped or taken from."""
-    inputs = getattr(batches, "_inputs", None)  # What a tf.data.Dataset is made from.
-    before = inputs() if callable(inputs) else ()
-    return max([getattr(batches, "max_length", 0), *map(_longest, before)])
 
 
 def copy_of(model: _Model, **config: Any) -> _Model:

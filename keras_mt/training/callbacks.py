@@ -156,7 +156,7 @@ class RunLog(keras.callbacks.Callback):
         if self._start is not None:  # `fit` is called more than once in a run.
             return
         self._start = time.monotonic()
-        self._seconds_before = float(self.rows[-1].get("seconds") or 0) if self.rows else 0.0
+        self._seconds_before = float(self.rows[-1]["seconds"] or 0) if self.rows else 0.0
         if not self.write:
             return
         self.folder.begin_log(self.rows)

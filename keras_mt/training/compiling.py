@@ -1,12 +1,19 @@
 """Compiling a translator for training."""
 
 import keras
+import tensorflow as tf
 
 from keras_mt.errors import InputError
-from keras_mt.losses import CrossEntropy, SymmetricDivergence, real_tokens
+from keras_mt.losses import CrossEntropy
 from keras_mt.metrics import Perplexity, TokenAccuracy
+from keras_mt.models import Seq2Seq
 from keras_mt.schedules import WarmupInverseSquareRoot
-from keras_mt.training.accumulation import AccumulatedAdam, CountedCrossEntropy
+from keras_mt.training.replicas import (
+    AccumulatedAdam,
+    CountedCrossEntropy,
+    CountedDivergence,
+    ReplicatedAdam,
+)
 
 
 def compile_for_translation(
@@ -58,20 +65,21 @@ def compile_for_translation(
     if not rdrop >= 0:
         raise InputError(f"rdrop must be at least 0. Received: rdrop={rdrop}")
     d_model, padding_id = getattr(model, "d_model", 512), getattr(model, "padding_id", 0)
-    if "compute_loss" in vars(model):  # Compiled with R-Drop before.
-        del model.compute_loss
-    if rdrop:
-        model.compute_loss = _with_rdrop(model, rdrop, padding_id)
+    if rdrop and not isinstance(model, Seq2Seq):
+        raise InputError(f"rdrop needs a model that is a Seq2Seq, not a {type(model).__name__}.")
+    if isinstance(model, Seq2Seq):
+        model.rdrop_weight, model.divergence = rdrop, CountedDivergence()
     peak = learning_rate or (d_model * warmup_steps) ** -0.5
     schedule = WarmupInverseSquareRoot(d_model, warmup_steps, peak)
     adam = {"beta_1": 0.9, "beta_2": 0.98, "epsilon": 1e-9, "global_clipnorm": clip_norm}
     loss = {"label_smoothing": label_smoothing, "padding_id": padding_id}
-    if accumulate == 1:
-        optimizer = keras.optimizers.Adam(schedule, **adam)
-        loss = CrossEntropy(**loss)
-    else:
+    if accumulate > 1:
         optimizer = AccumulatedAdam(schedule, accumulate, **adam)
         loss = CountedCrossEntropy(optimizer, **loss)
+    elif tf.distribute.get_strategy().num_replicas_in_sync > 1:
+        optimizer, loss = ReplicatedAdam(schedule, **adam), CountedCrossEntropy(**loss)
+    else:
+        optimizer, loss = keras.optimizers.Adam(schedule, **adam), CrossEntropy(**loss)
     model.compile(
         optimizer=optimizer,
         loss=loss,
@@ -79,19 +87,3 @@ def compile_for_translation(
         # XLA compiles each batch shape anew for half a minute: more than it saves on short runs.
         jit_compile=False,
     )
-
-
-def _with_rdrop(model, weight, padding_id):
-    """The model's `compute_loss` with R-Drop's in training."""
-    compute_loss, divergence = model.compute_loss, SymmetricDivergence()
-
-    def compute(x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        loss = compute_loss(x, y, y_pred, sample_weight, training)
-        if not training:
-            return loss
-        other = model(x, training=True)
-        loss += compute_loss(x, y, other, sample_weight, training)
-        real = real_tokens(y, padding_id, sample_weight)
-        return (loss + weight * divergence(y_pred, other, real)) / 2
-
-    return compute

@@ -32,10 +32,10 @@ from keras_mt.training.corpora import (
     validation_batches,
 )
 from keras_mt.training.distribution import (
-    bridged,
     choose_strategy,
     device_names,
     distributed,
+    draws_apart,
     failure_marked,
     is_chief,
     leaving_together,
@@ -87,8 +87,7 @@ def train(
         TypeError: If an option is unknown.
         ValueError: If an argument or the corpus is not usable, the folder holds another run or a
             model that would be overwritten, another process trains into it, the corpus has changed
-            since the run began, this version of Keras does not work on several replicas, or the
-            first of several workers has failed.
+            since the run began, or the first of several workers has failed.
         FloatingPointError: If the loss or a weight is not finite.
         OSError: If a file is missing or cannot be written.
 
@@ -117,7 +116,7 @@ def train(
     strategy = choose_strategy(options.devices)
     # The others of a cluster wait for the chief, which alone writes.
     locked = folder.locked() if is_chief(strategy) else contextlib.nullcontext()
-    with locked, bridged(strategy), leaving_together(strategy):
+    with locked, draws_apart(strategy), leaving_together(strategy):
         _train(strategy, folder, corpora, source, target, options, report)
     return folder.path
 
@@ -188,7 +187,7 @@ def _train(strategy, folder, corpora, source, target, options, report):
     checkpoints.save()
     if chief:
         _write_model(folder, model, checkpoints, adapters, options, report)
-        if any(row.get("loss") or row.get("val_loss") for row in folder.read_log()):
+        if any(row["loss"] or row["val_loss"] for row in folder.read_log()):
             plot_run(folder.log_file, folder.picture)
         report(f"finished at step {checkpoints.step}: {folder}")
 

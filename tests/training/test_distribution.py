@@ -107,75 +107,39 @@ def test_two_devices_train_as_one(start, one, tmp_path):
     assert_same_to_rounding(tmp_path / "run", one)
 
 
-REPLICAS = Path(__file__).with_name("replicas.py")
+TWO_DEVICES = Path(__file__).with_name("two_devices.py")
 
 
 @pytest.fixture(scope="module")
 def two_devices(python):
-    """What replicas.py found."""
-    process = python(REPLICAS)
+    """What two_devices.py found."""
+    process = python(TWO_DEVICES)
     assert process.returncode == 0, process.stderr
     return json.loads(process.stdout.splitlines()[-1])
 
 
-def assert_refused(refusals, patches):
-    """That a probe fails for each that does nothing, or whose place in Keras is gone."""
-    assert patches
-    for patch in patches:
-        undone, gone = refusals[patch.target]
-        for message in (undone, gone):
-            assert f"{patch.target} of Keras {patch.fault}" in message
-            assert f"install keras=={distribution._KERAS}" in message
-        assert "has no attribute" in gone and "has no attribute" not in undone
-
-
 @pytest.mark.long
-def test_a_probe_fails_where_keras_is_not_mended(two_devices):
-    patches = [patch for patch in distribution.PATCHES if not patch.several_workers]
-    assert_refused(two_devices["refusals"], patches)
-
-
-@pytest.mark.long
-def test_keras_is_its_own_again_and_another_release_will_do(two_devices):
-    assert two_devices["replaced"] == two_devices["replaced after another"] == 5
+def test_keras_is_its_own_again(two_devices):
     assert two_devices["restored"]
-    assert two_devices["replaced for good"] == 5  # By `distribute`, for a script.
 
 
 @pytest.mark.long
-def test_one_device_computes_as_before_beside_several(two_devices):
-    assert two_devices["alone"] == 0
-
-
-@pytest.mark.long
-def test_replicas_draw_their_own(two_devices):
-    alike, as_alone = two_devices["alike"]
+@pytest.mark.parametrize("name", ["alike", "alike for good"])
+def test_replicas_draw_their_own(two_devices, name):
+    alike, as_alone = two_devices[name]
     assert 0.3 < alike < 0.7 and as_alone == 1
 
 
 @pytest.mark.long
-def test_two_devices_accumulate_as_one(two_devices):
-    assert two_devices["accumulated"] < 1e-5
+def test_a_translator_is_compiled_for_replicas(two_devices):
+    assert two_devices["compiled"] == ["ReplicatedAdam", "CountedCrossEntropy"]
 
 
 @pytest.mark.long
-def test_two_devices_balance_experts_as_one(two_devices):
-    assert two_devices["experts"] < 1e-5
-
-
-def test_all_that_is_touched_of_keras_is_documented():
-    text = (Path(__file__).parents[2] / "examples" / "cluster" / "README.md").read_text("utf-8")
-    for patch in distribution.PATCHES:
-        assert f"`{patch.target.replace(':', '.')}`" in text
-        assert patch.fault in text
-
-
-@pytest.mark.long
-def test_two_devices_clip_the_gradients_of_both(start, tmp_path):
-    options = {"dropout": 0.0, "steps": 10, "clip_norm": 0.3}
-    finish(start(tmp_path / "one", **options))
-    finish(start(tmp_path / "two", devices=2, **options))
-    assert_same_to_rounding(tmp_path / "two", tmp_path / "one")
+@pytest.mark.parametrize("name", ["plain", "clipped", "accumulated", "experts", "means"])
+def test_two_devices_compute_as_one(two_devices, name):
+    """Means over tokens, clipping, accumulation, added losses: Keras's own differ by 0.005."""
+    assert two_devices[name] < 1e-5
 
 
 @pytest.mark.long
@@ -242,10 +206,10 @@ def test_workers_leave_together_in_silence():
     """Each is in turn the one that is late: the first one's work, and the other's exit."""
     processes = [
         subprocess.Popen(
-            [sys.executable, REPLICAS, "7"],  # They call each other every five seconds.
+            [sys.executable, TWO_DEVICES, "7"],  # They call each other every five seconds.
             env={
                 **os.environ,
-                "PYTHONPATH": str(REPLICAS.parents[2]),
+                "PYTHONPATH": str(TWO_DEVICES.parents[2]),
                 "TF_CPP_MIN_LOG_LEVEL": "0",
                 "TF_CONFIG": json.dumps(config),
             },
@@ -262,10 +226,6 @@ def test_workers_leave_together_in_silence():
         for output in outputs
     ]
     assert min(each["left"] for each in found) > found[0]["worked until"]
-    for each in found:
-        assert each["replaced"] == 6
-        patches = [patch for patch in distribution.PATCHES if patch.several_workers]
-        assert_refused(each["refusals"], patches)
 
 
 def test_waits_at_the_exit_end():

@@ -7,8 +7,8 @@ from keras_mt import Transformer
 from keras_mt.layers.dropout import Dropout
 from keras_mt.losses import CrossEntropy
 from keras_mt.training import compile_for_translation
-from keras_mt.training.accumulation import AccumulatedAdam, CountedCrossEntropy
 from keras_mt.training.checkpoints import Checkpoints
+from keras_mt.training.replicas import AccumulatedAdam, CountedCrossEntropy
 
 VOCABULARY = 12
 

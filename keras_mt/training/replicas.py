@@ -1,4 +1,4 @@
-"""Adam that accumulates the gradients of several batches, each weighted by its real tokens."""
+"""Adam and losses in which each real token counts alike, over replicas and accumulated batches."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,11 +10,33 @@ from keras import ops
 from keras_mt.errors import InputError
 from keras_mt.layers.types import Tensor
 from keras_mt.layers.validation import check_positive
-from keras_mt.losses import CrossEntropy
+from keras_mt.losses import CrossEntropy, SymmetricKLDivergence
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
-class AccumulatedAdam(keras.optimizers.Adam):
+class ReplicatedAdam(keras.optimizers.Adam):
+    """Adam whose `global_clipnorm` is for the gradients' sum over the replicas.
+
+    Keras clips each replica's part.
+    """
+
+    def apply(
+        self, grads: Sequence[Tensor], trainable_variables: Sequence[keras.Variable] | None = None
+    ) -> None:
+        context = _one_of_several()
+        if context is not None and self.global_clipnorm:
+            variables = list(trainable_variables or self._trainable_variables)
+            self.build(variables)
+            grads, trainable_variables = _without_none(grads, variables)
+            grads = context.all_reduce(tf.distribute.ReduceOp.SUM, grads)
+            grads, _ = tf.clip_by_global_norm(grads, self.global_clipnorm)
+            # Keras adds the replicas' up again, and finds nothing to clip.
+            grads = [grad / context.num_replicas_in_sync for grad in grads]
+        super().apply(grads, trainable_variables)
+
+
+@keras.saving.register_keras_serializable(package="keras_mt")
+class AccumulatedAdam(ReplicatedAdam):
     """Adam that makes one update of several batches, as if they were one.
 
     A batch's loss is the mean over its real tokens. With `n[i]` of them and the gradient `g[i]` in
@@ -72,14 +94,13 @@ class AccumulatedAdam(keras.optimizers.Adam):
             )
         variables = list(trainable_variables or self._trainable_variables)
         self.build(variables)
-        pairs = [(grad, v) for grad, v in zip(grads, variables, strict=True) if grad is not None]
-        grads = [tf.convert_to_tensor(grad) for grad, _ in pairs]
+        grads, variables = _without_none(grads, variables)
         context = tf.distribute.get_replica_context()
         if context.num_replicas_in_sync > 1:
             grads = context.all_reduce(tf.distribute.ReduceOp.SUM, grads)
         # Out of the replicas, which cannot wait for each other within a `cond`.
         tf.__internal__.distribute.interim.maybe_merge_call(
-            self._add, context.strategy, grads, [variable for _, variable in pairs]
+            self._add, context.strategy, grads, variables
         )
 
     def _add(self, strategy, grads, variables):
@@ -123,10 +144,11 @@ class AccumulatedAdam(keras.optimizers.Adam):
 
 @keras.saving.register_keras_serializable(package="keras_mt")
 class CountedCrossEntropy(CrossEntropy):
-    """`CrossEntropy` that tells an `AccumulatedAdam` what each mean was divided by.
+    """`CrossEntropy` whose mean is over the tokens of all replicas.
 
     Args:
-        optimizer: The `AccumulatedAdam`; None for none, as when a saved model is loaded.
+        optimizer: An `AccumulatedAdam`, which is told what each mean was divided by; None for none,
+            as when a saved model is loaded.
         **kwargs: As for `CrossEntropy`.
     """
 
@@ -140,9 +162,42 @@ class CountedCrossEntropy(CrossEntropy):
     def __call__(
         self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None
     ) -> Tensor:
+        count = self._count(y_true, y_pred, sample_weight)
         if self._optimizer is not None:
-            self._optimizer.batch_tokens.assign(self._count(y_true, y_pred, sample_weight))
-        return super().__call__(y_true, y_pred, sample_weight)
+            self._optimizer.batch_tokens.assign(count)
+        return super().__call__(y_true, y_pred, sample_weight) * _share(count)
+
+
+class CountedDivergence(SymmetricKLDivergence):
+    """`SymmetricKLDivergence` whose mean is over the tokens of all replicas."""
+
+    def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor) -> Tensor:
+        divergence = super().__call__(y_true, y_pred, sample_weight)
+        return divergence * _share(tf.reduce_sum(sample_weight))
+
+
+def _without_none(grads, variables):
+    """The gradients, as dense tensors, and the variables that have one."""
+    pairs = [(grad, v) for grad, v in zip(grads, variables, strict=True) if grad is not None]
+    return [tf.convert_to_tensor(grad) for grad, _ in pairs], [variable for _, variable in pairs]
+
+
+def _share(count):
+    """A replica's share of the tokens of all, as a multiple of an equal one; 1 for one device.
+
+    Keras takes the mean of the replicas' means, in which few tokens count as much as many.
+    """
+    context = _one_of_several()
+    if context is None:
+        return 1.0
+    total = context.all_reduce(tf.distribute.ReduceOp.SUM, count)
+    return tf.math.divide_no_nan(count * context.num_replicas_in_sync, total)
+
+
+def _one_of_several():
+    """The context of a replica, if there are several; None while Keras builds a model, too."""
+    context = tf.distribute.get_replica_context()
+    return context if context is not None and context.num_replicas_in_sync > 1 else None
 
 
 class _Count(CrossEntropy):

@@ -1,0 +1,99 @@
+"""How `fit` trains a model: R-Drop, sentences no longer than it takes, several replicas."""
+
+from typing import Any
+
+import keras
+
+from keras_mt.layers.types import Tensor
+from keras_mt.losses import SymmetricKLDivergence, real_tokens
+
+
+class Fitting:
+    """A mixin for Keras models from source and target to logits, of which `fit` asks more.
+
+    Only here are names touched that Keras calls private: `_aggregate_additional_loss`,
+    `_compile_loss` and `_maybe_symbolic_build`.
+
+    Attributes:
+        rdrop_weight: Weight of the R-Drop loss in training; 0 for none. See
+            `keras_mt.training.compile_for_translation`, which sets it.
+        divergence: The loss between the two passes of R-Drop.
+    """
+
+    rdrop_weight: float = 0.0
+    divergence: keras.losses.Loss = SymmetricKLDivergence()
+
+    def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
+        """As `keras.Model.fit`, but refuses `keras_mt.data.Batches` longer than `max_length`."""
+        self._check_length(x)
+        self._check_length(kwargs.get("validation_data"))
+        return super().fit(x, *args, **kwargs)
+
+    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """As `keras.Model.evaluate`, but refuses `keras_mt.data.Batches` as `fit` does."""
+        self._check_length(x)
+        return super().evaluate(x, *args, **kwargs)
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Tensor | None = None,
+        y_pred: Tensor | None = None,
+        sample_weight: Tensor | None = None,
+        training: bool = True,
+    ) -> Tensor:
+        """As `keras.Model.compute_loss`, with R-Drop in training."""
+        loss = self._sum_of_losses(x, y, y_pred, sample_weight, training)
+        if not (training and self.rdrop_weight):
+            return loss
+        other = self(x, training=True)
+        loss += self._sum_of_losses(x, y, other, sample_weight, training)
+        real = real_tokens(y, self.padding_id, sample_weight)
+        return (loss + self.rdrop_weight * self.divergence(y_pred, other, real)) / 2
+
+    def _sum_of_losses(self, x, y, y_pred, sample_weight, training):
+        if self._compile_loss is None:
+            return super().compute_loss(x, y, y_pred, sample_weight, training)
+        # What layers add is taken first: replicas wait for each other in the loss, and afterwards
+        # the layers, which they share, hold another replica's.
+        added = [self._aggregate_additional_loss(loss) for loss in self.losses]
+        return sum(added, self._compile_loss(y, y_pred, sample_weight))
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        strategy = self.distribute_strategy
+        if strategy.num_replicas_in_sync > 1:  # Keras adds up the replicas' batches, which fails.
+            for _, _, batches in iterator or ():
+                data_batch = keras.tree.map_structure(
+                    lambda value: strategy.experimental_local_results(value)[0], next(batches)
+                )
+                break
+            iterator = None
+        super()._maybe_symbolic_build(iterator, data_batch)
+
+    def train_step(self, *args: Any, **kwargs: Any) -> Any:
+        return self._logs_of_workers(super().train_step(*args, **kwargs))
+
+    def test_step(self, *args: Any, **kwargs: Any) -> Any:
+        return self._logs_of_workers(super().test_step(*args, **kwargs))
+
+    def _logs_of_workers(self, logs):
+        """With an axis, where there are several workers: Keras takes the mean over one."""
+        strategy = getattr(self, "distribute_strategy", None)
+        if strategy is None or not strategy.extended._in_multi_worker_mode():
+            return logs
+        return {name: keras.ops.expand_dims(value, 0) for name, value in logs.items()}
+
+    def _check_length(self, batches):
+        longest = _longest(batches)
+        if longest > self.max_length:
+            raise ValueError(
+                f"The batches hold sentences of up to max_length={longest} tokens, and the model "
+                f"takes max_length={self.max_length}: give both the same max_length."
+            )
+
+
+def _longest(batches):
+    """The `max_length` of `keras_mt.data.Batches`, also where they were mapped or taken from."""
+    inputs = getattr(batches, "_inputs", None)  # What a tf.data.Dataset is made from.
+    before = inputs() if callable(inputs) else ()
+    return max([getattr(batches, "max_length", 0), *map(_longest, before)])

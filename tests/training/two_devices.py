@@ -1,0 +1,167 @@
+"""How two devices train next to one, or how two workers leave, as a line of JSON.
+
+usage: two_devices.py [SECONDS]
+
+With TF_CONFIG it is one of two workers, which leaves the job as `train` does: the first one works
+for SECONDS more, and the other's process lasts for twice as long.
+"""
+
+import contextlib
+import json
+import os
+import sys
+import time
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_mt.layers import MixtureOfExperts
+from keras_mt.layers.dropout import Dropout
+from keras_mt.losses import CrossEntropy, SymmetricKLDivergence
+from keras_mt.models.fitting import Fitting
+from keras_mt.training import compile_for_translation, distribution
+from keras_mt.training.replicas import (
+    AccumulatedAdam,
+    CountedCrossEntropy,
+    CountedDivergence,
+    ReplicatedAdam,
+)
+
+found = {}
+
+
+class Model(Fitting, keras.Model):
+    padding_id, max_length = 0, 8
+
+    def __init__(self, hidden):
+        super().__init__()
+        self.hidden, self.head = hidden, keras.layers.Dense(12)
+
+    def call(self, inputs):
+        return self.head(self.hidden(inputs))
+
+
+def trained(strategy, accumulate=2, experts=False, clip=0.05):
+    """The weights after two updates of batches of unlike length, of which replicas take rows.
+
+    With experts, each row is there for both replicas: what a mixture chooses is then alike on both.
+    The share that it dropped comes last.
+    """
+    random, data = np.random.default_rng(0), []
+    for rows, tokens in ((4, 3), (6, 8), (4, 3), (6, 5)):
+        lengths = tokens - np.arange(rows)[:, None] % 3  # So that replicas' tokens are not as many.
+        labels = random.integers(1, 12, (rows, 8)) * (np.arange(8) < lengths)
+        inputs = random.normal(size=(rows, 8, 4)).astype("float32")
+        batch = inputs, labels.astype("int32")
+        data.append(tuple(np.repeat(each, 2, axis=0) for each in batch) if experts else batch)
+
+    def shard(part):
+        replicas, count = part
+        replicas = [replicas] if count == 1 else list(replicas)
+
+        def rows():
+            for inputs, labels in data:
+                for i in replicas:
+                    yield inputs[i::count], labels[i::count]
+
+        signature = tf.TensorSpec((None, 8, 4)), tf.TensorSpec((None, 8), tf.int32)
+        return tf.data.Dataset.from_generator(rows, output_signature=signature)
+
+    keras.utils.set_random_seed(1)
+    with strategy.scope():
+        hidden = keras.layers.Dense(8, "tanh")
+        if experts:
+            hidden = MixtureOfExperts(4, 8, capacity_factor=4.0, balance_weight=1.0, name="hidden")
+        model = Model(hidden)
+        model(np.zeros((1, 8, 4)))
+        options = {"epsilon": 0.1, "global_clipnorm": clip}
+        optimizer, loss = ReplicatedAdam(1.0, **options), CountedCrossEntropy()
+        if accumulate > 1:
+            optimizer = AccumulatedAdam(1.0, accumulate, **options)
+            loss = CountedCrossEntropy(optimizer)
+        model.compile(optimizer, loss, jit_compile=False)
+    history = model.fit(
+        distribution.distributed(strategy, shard), steps_per_epoch=4, shuffle=False, verbose=0
+    ).history
+    return [*model.get_weights(), *map(np.array, history.get("hidden_dropped", []))]
+
+
+def difference(one, other):
+    return max(float(np.abs(a - b).max()) for a, b in zip(one, other, strict=True))
+
+
+def share_alike(strategy):
+    """The share of elements that two replicas, or a replica and the one device, drop alike."""
+    ones = tf.ones((8, 32))
+    with strategy.scope():
+        layer = Dropout(0.5, seed=1)
+    values = strategy.run(tf.function(lambda: layer(ones, training=True)))
+    first, second = (value.numpy() for value in strategy.experimental_local_results(values))
+    alone = Dropout(0.5, seed=1)(ones, training=True).numpy()
+    return float((first == second).mean()), float((first == alone).mean())
+
+
+def means(strategy):
+    """Losses of rows that replicas share, and of all of them on one device."""
+    random = np.random.default_rng(1)
+    one, other = random.normal(size=(2, 4, 5, 7)).astype("float32")
+    labels = (random.integers(1, 7, (4, 5)) * (np.arange(5) < [[1], [5], [2], [4]])).astype("int32")
+    real = (labels != 0).astype("float32")
+
+    def parts():
+        context = tf.distribute.get_replica_context()
+        rows = tf.range(context.replica_id_in_sync_group, 4, 2)
+        labels_, one_, other_, real_ = (tf.gather(x, rows) for x in (labels, one, other, real))
+        return CountedCrossEntropy()(labels_, one_), CountedDivergence()(one_, other_, real_)
+
+    sums = [strategy.reduce("SUM", x, axis=None) for x in strategy.run(tf.function(parts))]
+    alone = CrossEntropy()(labels, one), SymmetricKLDivergence()(one, other, real)
+    return [float(abs(a - b)) for a, b in zip(sums, alone, strict=True)]
+
+
+def on_two_devices():
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    strategy, one = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]), tf.distribute.get_strategy()
+    draw = keras.random.SeedGenerator.next
+    cases = {
+        "clipped": {"accumulate": 1},
+        "plain": {"accumulate": 1, "clip": None},
+        "accumulated": {},
+        "experts": {"experts": True},
+    }
+    with distribution.draws_apart(strategy):
+        with distribution.draws_apart(strategy), contextlib.suppress(KeyError):
+            raise KeyError
+        for name, options in cases.items():
+            found[name] = difference(trained(strategy, **options), trained(one, **options))
+        found["means"] = max(means(strategy))
+        found["alike"] = share_alike(strategy)
+    with strategy.scope():
+        model = Model(keras.layers.Dense(8))
+        compile_for_translation(model, clip_norm=0.3)
+    found["compiled"] = [type(x).__name__ for x in (model.optimizer, model.loss)]
+    found["restored"] = keras.random.SeedGenerator.next is draw
+    distribution.choose_strategy = lambda devices: strategy
+    distribution.distribute()
+    found["alike for good"] = share_alike(strategy)
+
+
+def on_a_worker(seconds):
+    strategy = distribution.choose_strategy()
+    with distribution.leaving_together(strategy):
+        if distribution.is_chief(strategy):
+            time.sleep(seconds)
+        found["worked until"] = time.time()
+    found["left"] = time.time()
+    if not distribution.is_chief(strategy):
+        time.sleep(2 * seconds)
+
+
+if __name__ == "__main__":
+    if "TF_CONFIG" in os.environ:
+        on_a_worker(float(sys.argv[1]))
+    else:
+        on_two_devices()
+    print(json.dumps(found), flush=True)
