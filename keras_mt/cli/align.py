@@ -1,11 +1,9 @@
 """`keras-mt align`."""
 
-import itertools
-
 import click
 
 from keras_mt.cli.errors import Command
-from keras_mt.cli.lines import check_standard_input, row_blocks
+from keras_mt.cli.lines import check_standard_input, columns_of, row_blocks
 from keras_mt.cli.models import load_run, ready
 from keras_mt.cli.options import architecture_option, ensemble_option, options_of
 from keras_mt.cli.output import Output, to_json
@@ -34,12 +32,13 @@ def align(run_dir, source, target, **search):
     check_standard_input(*files)
     translator = ready(load_run(run_dir, **search))
     with Output() as output:
-        for row in itertools.chain.from_iterable(row_blocks(*files)):
-            results = translator.align(*([text] for text in row.texts))
-            if error := row.error or results.refusals.get(0):
-                output.refuse(row, error, to_json({"error": error}))
-                continue
-            ((pieces, target_pieces, attention),) = results
-            weights = [[round(float(weight), 4) for weight in weights] for weights in attention]
-            fields = {"source": pieces, "target": target_pieces, "attention": weights}
-            output.write(row, to_json(fields))
+        for rows in row_blocks(*files):
+            results = translator.align(*columns_of(rows))
+            for i, (row, found) in enumerate(zip(rows, results, strict=True)):
+                if error := row.error or results.refusals.get(i):
+                    output.refuse(row, error, to_json({"error": error}))
+                    continue
+                pieces, target_pieces, attention = found
+                weights = [[round(float(weight), 4) for weight in weights] for weights in attention]
+                fields = {"source": pieces, "target": target_pieces, "attention": weights}
+                output.write(row, to_json(fields))

@@ -75,15 +75,11 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, retry_lo
             texts = columns_of(rows)
             results = translator.hypotheses(*texts, **options)
             retried = _retry(again, texts, results, options) if again else {}
-            refusals = getattr(results, "refusals", {})
             for i, row in enumerate(rows):
-                found, error = retried.get(i, results[i]), row.error or refusals.get(i)
-                if error is None and found is None:
-                    error = results.refusals[i]
-                if error:
+                if error := row.error or results.refusals.get(i):
                     output.refuse(row, error, _as_json(row, [], error=error) if as_json else "")
                     continue
-                more = {"retried": True} if i in retried else {}
+                found, more = retried.get(i, results[i]), {"retried": True} if i in retried else {}
                 output.write(row, _as_json(row, found, **more) if as_json else _as_text(found))
             progress.update(len(rows))
 
