@@ -27,7 +27,7 @@ class Format:
         quantizations: How it can store weights, besides float32.
         package: The package that it needs, and the extra of keras_mt that installs it.
         search: Whether the search is inside. If not, its options go to what searches.
-        sentences: Whether it splits texts into sentences.
+        texts: Whether it takes texts, which it cuts into lines and sentences.
         ensembles, shortlists, sampling: Whether it holds these.
         one_pair: Whether it is for one pair of languages, which has to be given.
     """
@@ -38,7 +38,7 @@ class Format:
     quantizations: tuple[str, ...] = ()
     package: tuple[str, str] | None = None
     search: bool = False
-    sentences: bool = False
+    texts: bool = False
     ensembles: bool = False
     shortlists: bool = False
     sampling: bool = False
@@ -56,8 +56,9 @@ class Format:
                 weights so; the message says what to leave out.
         """
         if quantization not in (None, *self.quantizations):
+            expected = " or ".join(self.quantizations) or "left out"
             raise InputError(
-                f"quantization must be {' or '.join(self.quantizations)} for {self.title}. "
+                f"quantization must be {expected} for {self.title}. "
                 f"Received: quantization={quantization!r}"
             )
         if self.package is not None:
@@ -84,7 +85,7 @@ FORMATS = {
         "a SavedModel, from strings to strings",
         options=("dtype", "freeze", "confidence", "card", "warmup_texts"),
         search=True,
-        sentences=True,
+        texts=True,
         ensembles=True,
         shortlists=True,
         sampling=True,
@@ -172,22 +173,18 @@ def check_options(name: str, given: Mapping[str, Any]) -> None:
     """
     takes = FORMATS[name]
     search = {*(field.name for field in dataclasses.fields(SearchOptions)), "max_length"}
-    for option_name in given:
-        flag = "--" + option_name.replace("_", "-")
-        if option_name in ExportOptions.__dataclass_fields__ and option_name not in takes.options:
-            raise InputError(
-                f"{flag} goes with --format {_takers(option_name)}: leave it out for {name}."
-            )
-        if option_name in search and not takes.search:
-            raise InputError(
-                f"--format {name} has no search inside: leave {flag} out, and give it to what "
-                "searches."
-            )
-    if given.get("split_sentences") and not takes.sentences:
-        raise InputError(
-            f"--format {name} does not split sentences: leave --split-sentences out, and split "
-            "them before."
-        )
+    foreign = ExportOptions.__dataclass_fields__.keys() - {*takes.options}
+    for refused, why in (
+        (foreign, "does not take them"),
+        (() if takes.search else search, "has no search inside, so give them to what searches"),
+        (() if takes.texts else ("split_sentences", "max_line_bytes"), "takes no texts"),
+    ):
+        # False is what a format without the option does.
+        flags = [
+            f"--{n.replace('_', '-')}" for n in given if n in refused and given[n] is not False
+        ]
+        if flags:
+            raise InputError(f"leave {', '.join(flags)} out: --format {name} {why}.")
 
 
 def export(translator: Any, directory: str | os.PathLike, format: str, **options: Any) -> None:

@@ -353,15 +353,14 @@ def _json(value):
 
 
 def _arguments_of(model):
-    """The arguments of a Transformer, all filled in."""
+    """The arguments of a Transformer, with what None stands for."""
     config = model.get_config()
-    filled = {**_FIXED, "scale_embeddings": True, "logits_bias": False}
+    common = {"target_vocab_size": config["vocab_size"], "final_norm": config["pre_norm"]}
     for side in ("encoder", "decoder"):
-        filled[f"num_{side}_layers"] = config["num_layers"]
-        filled[f"num_{side}_heads"] = config["num_heads"]
-        filled[f"{side}_d_ff"] = config["d_ff"]
-    filled |= {"target_vocab_size": config["vocab_size"], "final_norm": config["pre_norm"]}
-    return {**config, **filled, **{n: x for n, x in config.items() if x is not None}}
+        common[f"num_{side}_layers"] = config["num_layers"]
+        common[f"num_{side}_heads"] = config["num_heads"]
+        common[f"{side}_d_ff"] = config["d_ff"]
+    return config | {n: x for n, x in common.items() if config[n] is None}
 
 
 def _check_family(family, arguments, tokenizer):
@@ -374,9 +373,9 @@ def _check_family(family, arguments, tokenizer):
     if family is m2m_100.FAMILY:
         fixed["share_embeddings"] = True
     for name, value in fixed.items():
-        if arguments.get(name) != value:
+        if arguments[name] != value:
             raise InputError(
-                f"{family.name} knows only {name}={value!r}. Received: {arguments.get(name)!r}"
+                f"{family.name} knows only {name}={value!r}. Received: {arguments[name]!r}"
             )
     if bool(tokenizer.languages) != (family is m2m_100.FAMILY):
         expected = "with" if not tokenizer.languages else "without"

@@ -3,12 +3,26 @@ import json
 import pytest
 from command import keras_mt
 
+from keras_mt.convert.formats import FORMATS
+
 
 @pytest.mark.parametrize("other", ["ctranslate2", "onnx"])
 def test_a_format_without_a_search_takes_no_options_of_it(other, run_dir, tmp_path):
     options = ["--n-best", 3, "--max-length", 5]
     result = keras_mt("export", run_dir, tmp_path / "out", "--format", other, *options, check=False)
     assert result.exit_code == 2 and "leave --n-best, --max-length out" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("other", [name for name in FORMATS if name != "saved_model"])
+def test_a_format_refuses_what_it_would_ignore(other, run_dir, tmp_path):
+    """Of formats without texts, the splitting of texts; of each, the options of others."""
+    of_others = [n for n in ("freeze", "confidence") if n not in FORMATS[other].options]
+    for flag in ("split-sentences", *of_others):
+        options = ["--format", other, f"--{flag}"]
+        result = keras_mt("export", run_dir, tmp_path / "out", *options, check=False)
+        assert result.exit_code == 2
+        assert f"leave --{flag} out: --format {other} " in " ".join(result.stderr.split())
     assert not list(tmp_path.iterdir())
 
 

@@ -112,15 +112,6 @@ def test_what_it_has_no_place_for_is_refused_by_name(options, message, load, tmp
     assert not list(tmp_path.iterdir())
 
 
-def test_sampling_and_ensembles_are_refused(load, tmp_path):
-    translator = load()
-    with pytest.raises(ValueError, match="CTranslate2 does not sample: leave temperature out"):
-        to_ctranslate2(load(temperature=2.0), tmp_path / "ct2")
-    with pytest.raises(ValueError, match="CTranslate2 takes one model, no ensemble: 2"):
-        to_ctranslate2(Translator(translator.models * 2, translator.tokenizer), tmp_path / "ct2")
-    assert not list(tmp_path.iterdir())
-
-
 def test_nothing_is_overwritten(load, tmp_path):
     with pytest.raises(FileExistsError, match="is not overwritten"):
         to_ctranslate2(load(), tmp_path)
