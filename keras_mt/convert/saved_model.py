@@ -9,10 +9,9 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_mt.convert.formats import FORMATS
-from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions
+from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write, check_new, version_number
-from keras_mt.inference.graph import TranslationGraph
 from keras_mt.inference.predictors import Constant, predictor_of
 from keras_mt.layers.validation import check_positive
 from keras_mt.serving import server
@@ -25,6 +24,14 @@ _TEXT_OPS = {
     "SentencepieceOp",
     "SentencepieceTokenizeOp",
 }
+# The inputs of `tunable`, and what `confidence` adds to the outputs.
+_ROW_OPTIONS = {
+    "beam_size": tf.int32,
+    "n_best": tf.int32,
+    "length_penalty": tf.float32,
+    "max_length": tf.int32,
+}
+_CONFIDENCE = "mean_log_probs", "worst_log_probs", "worst_tokens", "loops", "disproportionate"
 
 
 def to_saved_model(
@@ -111,50 +118,27 @@ def to_saved_model(
 
 def _signatures(translator, predictor, freeze, max_beam_size, with_confidence):
     """The export's functions by name; the first axis of each input and output is the batch."""
+    plain = translator.graph(predictor)
+    default = plain
+    if freeze:
+        default = translator.graph(Constant(predictor, "freeze", "export without freeze"))
+    greedy = translator.graph(
+        predictor, beam_size=1, n_best=1, temperature=None, top_k=0, top_p=1.0
+    )
+    widest = {} if translator.options.samples else {"beam_size": max_beam_size}
+    widest = translator.graph(predictor, n_best=max_beam_size, **widest)
 
-    def graph(predictor=predictor, **options):
-        options = SearchOptions(**{**dataclasses.asdict(translator.options), **options})
-        return TranslationGraph(
-            predictor,
-            translator.tokenizer,
-            options,
-            translator.max_length,
-            translator.split_sentences,
-            (translator.source_language, translator.target_language),
-            None if translator.shortlist is None else translator.shortlist.languages,
-            translator.max_line_bytes,
-        )
+    def translate(graph, *outputs, **flags):
+        def run(text, *languages):
+            results = graph.translate(text, languages=languages, **flags)
+            return {name: results[name] for name in ("translations", "scores", *outputs)}
 
-    plain = graph()
-    default = graph(Constant(predictor, "freeze", "export without freeze")) if freeze else plain
-    greedy = graph(beam_size=1, n_best=1, temperature=None, top_k=0, top_p=1.0)
-    widest = {"n_best": max_beam_size}
-    if not translator.options.samples:
-        widest["beam_size"] = max_beam_size
-    widest = graph(**widest)
+        return run
 
-    def translations(outputs):
-        return {name: outputs[name] for name in ("translations", "scores")}
-
-    def serving_default(text, *languages):
-        return translations(default.translate(text, languages=languages))
-
-    def confidence(text, *languages):
-        outputs = plain.translate(text, confidence=True, languages=languages)
-        names = "mean_log_probs", "worst_log_probs", "worst_tokens", "loops", "disproportionate"
-        return translations(outputs) | {name: outputs[name] for name in names}
-
-    def greedy_(text, *languages):
-        return translations(greedy.translate(text, languages=languages))
-
-    def tunable(text, beam_size, n_best, length_penalty, max_length, *languages):
-        row_options = {
-            "beam_size": beam_size,
-            "n_best": n_best,
-            "length_penalty": length_penalty,
-            "max_length": max_length,
-        }
-        return translations(widest.translate(text, row_options=row_options, languages=languages))
+    def tunable(text, *columns):
+        row_options = dict(zip(_ROW_OPTIONS, columns, strict=False))
+        languages = columns[len(_ROW_OPTIONS) :]
+        return translate(widest, row_options=row_options)(text, *languages)
 
     def score(text, target, *languages):
         outputs = plain.score(text, target, languages)
@@ -169,41 +153,40 @@ def _signatures(translator, predictor, freeze, max_beam_size, with_confidence):
         del outputs["refused"]
         return outputs
 
-    def signature(function, **dtypes):
-        if translator.languages:
-            dtypes |= {"source_language": tf.string, "target_language": tf.string}
-        # Nothing in them needs AutoGraph, which would take most of the tracing time.
-        specs = [tf.TensorSpec([None], dtype, name=name) for name, dtype in dtypes.items()]
-
-        def of_same_size(*columns):
-            for column in columns[1:]:
-                tf.debugging.assert_equal(
-                    tf.size(column),
-                    tf.size(columns[0]),
-                    f"{', '.join(dtypes)} must have the same number of rows.",
-                )
-            return function(*columns)
-
-        return tf.function(of_same_size, autograph=False, input_signature=specs)
-
-    signatures = {
-        "serving_default": signature(serving_default, text=tf.string),
-        "greedy": signature(greedy_, text=tf.string),
-        "score": signature(score, text=tf.string, target=tf.string),
-        "tunable": signature(
-            tunable,
-            text=tf.string,
-            beam_size=tf.int32,
-            n_best=tf.int32,
-            length_penalty=tf.float32,
-            max_length=tf.int32,
-        ),
+    # Each with its inputs besides the text and the languages.
+    functions = {
+        "serving_default": (translate(default), {}),
+        "greedy": (translate(greedy), {}),
+        "score": (score, {"target": tf.string}),
+        "tunable": (tunable, _ROW_OPTIONS),
     }
     if with_confidence:
-        signatures["confidence"] = signature(confidence, text=tf.string)
+        functions["confidence"] = translate(plain, *_CONFIDENCE, confidence=True), {}
     if plain.aligns:
-        signatures["align"] = signature(align, text=tf.string, target=tf.string)
-    return signatures
+        functions["align"] = align, {"target": tf.string}
+    languages = {"source_language": tf.string, "target_language": tf.string}
+    languages = languages if translator.languages else {}
+    return {
+        name: _signature(function, {"text": tf.string, **dtypes, **languages})
+        for name, (function, dtypes) in functions.items()
+    }
+
+
+def _signature(function, dtypes):
+    """A `tf.function` of columns of these dtypes, which must be of the same size."""
+
+    def of_same_size(*columns):
+        for column in columns[1:]:
+            tf.debugging.assert_equal(
+                tf.size(column),
+                tf.size(columns[0]),
+                f"{', '.join(dtypes)} must have the same number of rows.",
+            )
+        return function(*columns)
+
+    specs = [tf.TensorSpec([None], dtype, name=name) for name, dtype in dtypes.items()]
+    # Nothing in it needs AutoGraph, which would take most of the tracing time.
+    return tf.function(of_same_size, autograph=False, input_signature=specs)
 
 
 def _check_ops(directory):

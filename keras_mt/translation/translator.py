@@ -15,7 +15,7 @@ from keras_mt.decoding import SearchOptions
 from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
 from keras_mt.inference.graph import TranslationGraph
-from keras_mt.inference.predictors import predictor_of
+from keras_mt.inference.predictors import Predictor, predictor_of
 from keras_mt.models import Seq2Seq, ensure_built
 from keras_mt.options import MAX_LINE_BYTES, TranslationOptions
 from keras_mt.options.fields import as_integer
@@ -157,7 +157,7 @@ class Translator(BaseTranslator):
                 f"{unknown[0]} is no option of a Translator. "
                 f"Received: {unknown[0]}={options[unknown[0]]!r}"
             )
-        checked = TranslationOptions(
+        valid = TranslationOptions(
             beam_size=beam_size,
             n_best=n_best,
             length_penalty=length_penalty,
@@ -167,40 +167,48 @@ class Translator(BaseTranslator):
             max_line_bytes=max_line_bytes,
             **options,
         )
-        self.options = SearchOptions(**{name: getattr(checked, name) for name in fields})
+        self.options = SearchOptions(**{name: getattr(valid, name) for name in fields})
         self.tokenizer = tokenizer
-        self.max_length = checked.max_length
-        self.split_sentences = checked.split_sentences is not False
-        self.max_line_bytes = checked.max_line_bytes
+        self.max_length = valid.max_length
+        self.split_sentences = valid.split_sentences is not False
+        self.max_line_bytes = valid.max_line_bytes
         self.shortlist = shortlist
         if shortlist is not None:
-            if not isinstance(shortlist, Shortlist):
-                raise InputError(
-                    "shortlist must be a Shortlist, such as from Shortlist.load. "
-                    f"Received: {shortlist!r}"
-                )
-            shortlist.check_fits(tokenizer, source_language, target_language)
-            if self.options.samples:
-                raise InputError(
-                    "A shortlist does not go with sampling: leave temperature out. "
-                    f"Received: temperature={self.options.temperature}"
-                )
+            _check_shortlist(shortlist, tokenizer, self.options, source_language, target_language)
         for model in self.models:
             _check_fits(ensure_built(model), tokenizer)
         self.card: dict[str, Any] = {}
         pair = None if shortlist is None else shortlist.languages
         languages = tokenizer.languages if pair is None else pair
         self._set_languages(languages, source_language, target_language, pair)
-        self._graph = TranslationGraph(
-            predictor_of(self.models, shortlist),
-            tokenizer,
-            self.options,
+        self._graph = self.graph(predictor_of(self.models, shortlist))
+        self._functions = {}
+        self._check_lengths()
+
+    def graph(self, predictor: Predictor, **options: Any) -> TranslationGraph:
+        """The functions of string tensors that translate, score and align as this translator does.
+
+        Args:
+            predictor: What they ask instead of the translator's own models.
+            **options: Fields of `SearchOptions` to change.
+
+        Example:
+
+        >>> from keras_mt.inference import predictor_of  # doctest: +SKIP
+        >>> translator.graph(predictor_of(translator.models), beam_size=1)  # doctest: +SKIP
+        """
+        return TranslationGraph(
+            predictor,
+            self.tokenizer,
+            dataclasses.replace(self.options, **options),
             self.max_length,
             self.split_sentences,
-            (source_language, target_language),
-            pair,
+            (self.source_language, self.target_language),
+            None if self.shortlist is None else self.shortlist.languages,
             self.max_line_bytes,
         )
+
+    def _check_lengths(self):
         limit = self._graph.limit
         if min(self._graph.source_limit, self._graph.target_limit) < 1:
             raise InputError(
@@ -210,39 +218,33 @@ class Translator(BaseTranslator):
         if self.max_length is not None and not 1 <= self.max_length <= limit:
             raise InputError(
                 f"max_length must be at least 1 and at most the model's {limit}. "
-                f"Received: max_length={max_length}"
+                f"Received: max_length={self.max_length}"
             )
         if self.options.min_length > (self.max_length or limit):
             raise InputError(
                 f"min_length must be at most {self.max_length or limit}, the maximum length. "
-                f"Received: min_length={min_length}"
+                f"Received: min_length={self.options.min_length}"
             )
-        # Keyed by whether there are prefixes, and whether token scores are asked for.
-        self._translate, self._assess = (
-            {
-                (prefixes, token_scores): self._function(
-                    functools.partial(
-                        self._graph.translate, token_scores=token_scores, confidence=confidence
-                    ),
-                    1 + prefixes,
-                )
-                for prefixes in (False, True)
-                for token_scores in (False, True)
-            }
-            for confidence in (False, True)
-        )
-        self._score = self._function(self._graph.score, 2)
-        self._align = self._function(self._graph.align, 2)
 
-    def _function(self, method, number):
-        """A `tf.function` of `number` columns of strings and, if there are any, of languages."""
+    def _function(self, name, columns, **flags):
+        """The graph's function of a name as a `tf.function` of columns of strings.
 
-        def run(*columns):
-            return method(*columns[:number], languages=columns[number:])
-
-        specs = [tf.TensorSpec([None], tf.string)] * (number + 2 * bool(self.languages))
-        # Nothing in it needs AutoGraph, which would take most of the tracing time.
-        return tf.function(run, autograph=False, input_signature=specs)
+        Args:
+            name: `"translate"`, `"score"` or `"align"`.
+            columns: Number of columns; those of the languages, if there are any, are added.
+            **flags: Further arguments of the function.
+        """
+        key = name, columns, *flags.items()
+        if key not in self._functions:
+            method = getattr(self._graph, name)
+            specs = [tf.TensorSpec([None], tf.string)] * (columns + 2 * bool(self.languages))
+            # Nothing in it needs AutoGraph, which would take most of the tracing time.
+            self._functions[key] = tf.function(
+                lambda *inputs: method(*inputs[:columns], languages=inputs[columns:], **flags),
+                autograph=False,
+                input_signature=specs,
+            )
+        return self._functions[key]
 
     @classmethod
     def load(
@@ -303,12 +305,15 @@ class Translator(BaseTranslator):
 
     def _translations(self, texts, prefixes=None, **languages):
         columns = [texts] if prefixes is None else [texts, prefixes]
-        function = self._translate[prefixes is not None, False]
+        function = self._function("translate", len(columns))
         return function(*columns, *languages.values())["translations"]
 
     def _search(self, columns, token_scores, confidence):
-        functions = self._assess if confidence else self._translate
-        return run_in_batches(functions["prefixes" in columns, token_scores], **columns)
+        count = 1 + ("prefixes" in columns)
+        function = self._function(
+            "translate", count, token_scores=token_scores, confidence=confidence
+        )
+        return run_in_batches(function, **columns)
 
     def _as_hypotheses(self, row):
         hypotheses = super()._as_hypotheses(row)
@@ -404,7 +409,7 @@ class Translator(BaseTranslator):
         """
         columns, one = as_columns(sources=sources, targets=targets)
         languages = self._languages(len(columns["sources"]), source_language, target_language)
-        rows = run_in_batches(self._score, **columns, **languages)
+        rows = run_in_batches(self._function("score", 2), **columns, **languages)
         return as_results(list(map(self._as_score, rows, columns["sources"])), one)
 
     def _as_score(self, row, source):
@@ -461,7 +466,7 @@ class Translator(BaseTranslator):
         number = len(columns["source"])
         columns.setdefault("target", [""] * number)
         languages = self._languages(number, source_language, target_language)
-        rows = run_in_batches(self._align, **columns, **languages)
+        rows = run_in_batches(self._function("align", 2), **columns, **languages)
         return as_results(list(map(self._as_alignment, rows, columns["source"])), one)
 
     def _as_alignment(self, row, source):
@@ -524,6 +529,19 @@ def _defaults(config, limit, given):
     if options.get("max_length") is not None:  # Fine-tuning may have lowered the limit.
         options["max_length"] = min(as_integer("max_length", options["max_length"]), limit)
     return options
+
+
+def _check_shortlist(shortlist, tokenizer, options, source_language, target_language):
+    if not isinstance(shortlist, Shortlist):
+        raise InputError(
+            f"shortlist must be a Shortlist, such as from Shortlist.load. Received: {shortlist!r}"
+        )
+    shortlist.check_fits(tokenizer, source_language, target_language)
+    if options.samples:
+        raise InputError(
+            "A shortlist does not go with sampling: leave temperature out. "
+            f"Received: temperature={options.temperature}"
+        )
 
 
 def _check_fits(model, tokenizer):
