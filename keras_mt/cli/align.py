@@ -34,11 +34,11 @@ def align(run_dir, source, target, **search):
     with Output() as output:
         for rows in row_blocks(*files):
             results = translator.align(*columns_of(rows))
-            for i, (row, found) in enumerate(zip(rows, results, strict=True)):
+            for i, (row, alignment) in enumerate(zip(rows, results, strict=True)):
                 if error := row.error or results.refusals.get(i):
                     output.refuse(row, error, to_json({"error": error}))
                     continue
-                pieces, target_pieces, attention = found
+                pieces, target_pieces, attention = alignment
                 weights = [[round(float(weight), 4) for weight in weights] for weights in attention]
                 fields = {"source": pieces, "target": target_pieces, "attention": weights}
                 output.write(row, to_json(fields))

@@ -46,10 +46,8 @@ def clear_errors(architectures=()):
             yield
     except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
         raise  # click's own, and what it ends without a word.
-    except KeyboardInterrupt:
-        raise Failure("interrupted.", INTERRUPTED) from None
-    except Exception as error:
-        if interrupts:
+    except (Exception, KeyboardInterrupt) as error:
+        if interrupts or isinstance(error, KeyboardInterrupt):
             raise Failure("interrupted.", INTERRUPTED) from None
         if os.environ.get("KERAS_MT_DEBUG"):
             raise

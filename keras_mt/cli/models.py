@@ -2,7 +2,7 @@
 
 import os
 
-from keras_mt.cli.options import flags, given
+from keras_mt.cli.options import flag_of, given
 from keras_mt.errors import InputError
 from keras_mt.files import find_saved_model, is_run
 
@@ -29,9 +29,10 @@ def load_translator(path, search):
     from keras_mt.serving import ExportedTranslator
 
     languages = {name: search[name] for name in ("source_language", "target_language")}
-    if fixed := flags(search, languages):
+    if fixed := given(search).keys() - languages.keys():
+        flags = ", ".join(flag_of(name) for name in search if name in fixed)
         raise InputError(
-            f"{find_saved_model(path)} was exported with fixed options: give {fixed} to "
+            f"{find_saved_model(path)} was exported with fixed options: give {flags} to "
             "`keras-mt export`, or use the run folder."
         )
     return ready(ExportedTranslator(path, **languages))

@@ -51,10 +51,10 @@ class Option(click.Option):
 def option(field, name=None):
     """The click option for a field of a dataclass of options; its value is None unless given."""
     metadata, name = field.metadata, name or field.name
-    flag = metadata["flag"] or _flag(name)
+    flag = metadata["flag"] or flag_of(name)
     former_flag = metadata.get("former_flag")
     if former_flag is None and metadata.get("formerly"):
-        former_flag = _flag(metadata["formerly"])
+        former_flag = flag_of(metadata["formerly"])
     shown = metadata["shown"] if field.default is None else field.default
     shown = "" if isinstance(shown, bool) else f"  [default: {shown}]"
     settings = {"default": None, "help": metadata["help"] + shown}
@@ -79,7 +79,7 @@ def option(field, name=None):
     return click.option(flag, name, cls=Option, former_flag=former_flag, **settings)
 
 
-def _flag(name):
+def flag_of(name):
     return "--" + name.replace("_", "-")
 
 
@@ -102,20 +102,16 @@ target_option = click.option(
 )
 
 
+_data_option = click.option(
+    "--data",
+    required=True,
+    help="tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG files, a .tsv file, or phrasebook "
+    "(the embedded corpus, pt and en).",
+)
+
+
 def data_options(function):
-    options = [
-        click.option(
-            "--data",
-            required=True,
-            help="tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG files, a .tsv file, or "
-            "phrasebook (the embedded corpus, pt and en).",
-        ),
-        source_option,
-        target_option,
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
+    return _data_option(source_option(target_option(function)))
 
 
 split_option = click.option(
@@ -144,15 +140,10 @@ architecture_option = click.option(
 
 
 def search_options(function):
-    for option in (architecture_option, ensemble_option, shortlist_option):
-        function = option(function)
+    function = shortlist_option(ensemble_option(architecture_option(function)))
     return options_of(TranslationOptions)(function)
 
 
 def given(options):
+    """The options that are given, by name."""
     return {name: value for name, value in options.items() if value not in (None, ())}
-
-
-def flags(options, kept):
-    """The flags of the options that are given, but for those that are kept, as a message says."""
-    return ", ".join(_flag(name) for name in given(options) if name not in kept)

@@ -38,14 +38,15 @@ def score(run_dir, source, target, as_json, **search):
     with Output() as output:
         for rows in row_blocks(source, target):
             results = translator.score(*columns_of(rows))
-            for i, (row, found) in enumerate(zip(rows, results, strict=True)):
+            for i, (row, result) in enumerate(zip(rows, results, strict=True)):
                 if error := row.error or results.refusals.get(i):
                     output.refuse(row, error, to_json({"error": error}) if as_json else "")
                     continue
-                total, tokens = total + found.log_prob, tokens + len(found.tokens)
-                fields = {"log_prob": found.log_prob, "perplexity": found.perplexity}
+                total += result.log_prob
+                tokens += len(result.tokens)
+                fields = {"log_prob": result.log_prob, "perplexity": result.perplexity}
                 plain = "\t".join(f"{value:.4f}" for value in fields.values())
-                line = to_json({**fields, "tokens": found.tokens}) if as_json else plain
+                line = to_json({**fields, "tokens": result.tokens}) if as_json else plain
                 output.write(row, line)
     if tokens:
         perplexity = math.exp(-total / tokens)

@@ -47,9 +47,8 @@ def shortlist(run_dir, output, data, source, target, size, frequent, **languages
     os.makedirs(os.path.dirname(output) or ".", exist_ok=True)  # Before the work.
     folder = RunFolder(run_dir)
     folder.check_finished()
-    kept = folder.config.options if folder.config else {}
-    codes = [code or kept.get(name) for name, code in languages.items()]
+    defaults = folder.config.options if folder.config else {}
+    codes = [code or defaults.get(name) for name, code in languages.items()]
     pairs = load_corpus(data, source, target, "train")
-    found = Shortlist.learn(pairs, folder.load_tokenizer(), size, frequent, codes)
-    found.save(output)
+    Shortlist.learn(pairs, folder.load_tokenizer(), size, frequent, codes).save(output)
     click.echo(f"wrote {output}")

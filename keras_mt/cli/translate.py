@@ -79,17 +79,19 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, retry_lo
                 if error := row.error or results.refusals.get(i):
                     output.refuse(row, error, _as_json(row, [], error=error) if as_json else "")
                     continue
-                found, more = retried.get(i, results[i]), {"retried": True} if i in retried else {}
-                output.write(row, _as_json(row, found, **more) if as_json else _as_text(found))
+                hypotheses = retried.get(i, results[i])
+                more = {"retried": True} if i in retried else {}
+                line = _as_json(row, hypotheses, **more) if as_json else _as_text(hypotheses)
+                output.write(row, line)
             progress.update(len(rows))
 
 
-def _as_text(found):
-    return "\t".join(one_line(hypothesis.text) for hypothesis in found)
+def _as_text(hypotheses):
+    return "\t".join(one_line(hypothesis.text) for hypothesis in hypotheses)
 
 
-def _as_json(row, found, **more):
-    translations = [_fields(hypothesis) for hypothesis in found]
+def _as_json(row, hypotheses, **more):
+    translations = [_fields(hypothesis) for hypothesis in hypotheses]
     return to_json({"source": row.texts[0], "translations": translations, **more})
 
 
@@ -114,7 +116,9 @@ def _without_loops(translator):
 
 def _retry(again, texts, results, options):
     """New translations of the texts whose translation loops, by index."""
-    chosen = [i for i, found in enumerate(results) if found and "loop" in found[0].warnings]
+    chosen = [
+        i for i, hypotheses in enumerate(results) if hypotheses and "loop" in hypotheses[0].warnings
+    ]
     if not chosen:
         return {}
     better = again.hypotheses(*([column[i] for i in chosen] for column in texts), **options)
