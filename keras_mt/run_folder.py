@@ -50,46 +50,22 @@ _WEIGHTS = "model.weights.h5"  # In model.keras.
 _UNREADABLE = (zipfile.BadZipFile, OSError, ValueError, TypeError, KeyError, AttributeError)
 # What runs did before these options existed: folders without a schema may lack them.
 _BEFORE_SCHEMAS = {
-    "weights": None,
-    "init": None,
     "architecture": "transformer",
-    "set": None,
-    "max_ratio": None,
     "deduplicate": False,
-    "subword_sampling": None,
     "accumulate": 1,
     "rdrop": 0.0,
-    "learning_rate": None,
-    "clip_norm": None,
     "dtype": "float32",
     "monitor": "val_loss",
     "keep_best": False,
 }
-
-
-def _is_text(value):
-    return isinstance(value, str)
-
-
-def _is_texts(value):
-    return _is_text(value) or (isinstance(value, list) and all(map(_is_text, value)))
-
-
-def _is_fingerprints(value):
-    if not (isinstance(value, dict) and isinstance(value.get("train"), list)):
-        return False
-    prints = [*value["train"], *filter(None, [value.get("validation")])]
-    return all(isinstance(one, dict) and type(one.get("pairs")) is int for one in prints)
-
-
-# What else config.json may hold, beside None.
-_EXPECTED = {
-    "data": (_is_texts, "a string, or a list of them"),
-    "source": (_is_text, "a string"),
-    "target": (_is_text, "a string"),
-    "license": (_is_text, "a string"),
-    "model": (lambda value: isinstance(value, dict), "an object"),
-    "fingerprints": (_is_fingerprints, "those of the corpora"),
+# What else config.json may hold, beside null.
+_TYPES = {
+    "data": (str, list),
+    "source": str,
+    "target": str,
+    "license": str,
+    "model": dict,
+    "fingerprints": dict,
 }
 # The tokenizers that are folders, by the `kind` in their tokenizer.json.
 _TOKENIZERS = {"pretrained": PretrainedTokenizer}
@@ -153,6 +129,8 @@ class RunConfig:
         if schema < 2:
             values = {**_BEFORE_SCHEMAS, **values}
         data, generation = values["data"], values.get("generation")
+        if isinstance(data, list) and not all(isinstance(name, str) for name in data):
+            raise InputError(f"its data cannot be {data!r}")
         known = {field.name for field in dataclasses.fields(TranslationOptions)}
         if generation is not None and not (isinstance(generation, dict) and {*generation} <= known):
             raise InputError(f"its generation must hold options of a translator, not {generation}")
@@ -160,9 +138,10 @@ class RunConfig:
         for name, field in CONFIG_FIELDS.items():
             if options[name] is not None:
                 validate(field, options[name])
-        for name, (valid, expected) in _EXPECTED.items():
-            if values.get(name) is not None and not valid(values[name]):
-                raise InputError(f"its {name} must be {expected}, not {values[name]!r}")
+        for name, types in _TYPES.items():
+            if values.get(name) is not None and not isinstance(values[name], types):
+                raise InputError(f"its {name} cannot be {values[name]!r}")
+        _check_fingerprints(values.get("fingerprints"))
         for name in ("source_language", "target_language"):  # Imports of 0.3 had them there.
             if generation and name in generation:
                 options[name] = options[name] or generation[name]
@@ -526,6 +505,16 @@ def read_log(path: Path) -> list[dict[str, str]]:
             "goes on without it."
         ) from None
     return rows
+
+
+def _check_fingerprints(prints):
+    try:
+        for part in (
+            [] if prints is None else [*prints["train"], prints["validation"] or {"pairs": 0}]
+        ):
+            int(part["pairs"])
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"its fingerprints cannot be {prints!r}") from None
 
 
 def _public_name(data):

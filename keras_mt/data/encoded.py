@@ -52,14 +52,7 @@ class EncodedPairs:
         ids = max(tokenizer.source_vocab_size, tokenizer.target_vocab_size)
         dtype = np.uint16 if ids <= 2**16 else np.int32
         lengths, keys, sizes = [], [], []
-
-        def source_ids(source):
-            codes = [tf.fill(tf.shape(source), code) for code in languages]
-            return tokenizer.source_ids(tokenizer.pieces(source), *codes)
-
-        def target_ids(target):
-            codes = [tf.fill(tf.shape(target), code) for code in languages[1:]]
-            return tokenizer.target_ids(tokenizer.target_pieces(target), *codes)
+        source_ids, target_ids = _encoders(tokenizer, languages)
 
         def encode(source, target):
             ids = [source_ids(source), target_ids(target)]
@@ -132,6 +125,20 @@ class EncodedPairs:
                 side, self._starts[index, side], self.lengths[index, side], strict=True
             )
         ]
+
+
+def _encoders(tokenizer, languages):
+    """Functions from sources, and from targets, to their ids."""
+
+    def source_ids(source):
+        codes = [tf.fill(tf.shape(source), code) for code in languages]
+        return tokenizer.source_ids(tokenizer.pieces(source), *codes)
+
+    def target_ids(target):
+        codes = [tf.fill(tf.shape(target), code) for code in languages[1:]]
+        return tokenizer.target_ids(tokenizer.target_pieces(target), *codes)
+
+    return source_ids, target_ids
 
 
 def _augmented(sources, kind, seed, first):

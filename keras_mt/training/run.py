@@ -146,11 +146,10 @@ def _train(strategy, folder, corpora, source, target, options, report):
         validation_pairs, validation = validation_batches(options, config, tokenizer, report)
         prints = batches.fingerprints, validation and validation.fingerprints[0]
         config = with_fingerprints(config, begun, base, *prints, report)
-        if chief:  # Not before the run is known to be possible.
-            if config != begun:
-                folder.write_config(config)
-            if not folder.tokenizer_path.exists():
-                folder.save_tokenizer(tokenizer)
+        if chief and config != begun:  # Not before the run is known to be possible.
+            folder.write_config(config)
+        if chief and not folder.tokenizer_path.exists():
+            folder.save_tokenizer(tokenizer)
 
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
@@ -173,10 +172,7 @@ def _train(strategy, folder, corpora, source, target, options, report):
     _report_start(options, config, model, adapters, tokenizer, batches, last_step, report)
     if start:
         report(f"resumed at step {start} from {folder.checkpoints}")
-    log = RunLog(folder, checkpoints, write=chief, tensorboard=options.tensorboard)
-    best_weights = folder.best_weights if options.keep_best and chief else None
-    patience = options.early_stopping_patience
-    best = KeepBest(options.monitor, best_weights, patience, log.rows, report)
+    log, best = _log_and_best(folder, checkpoints, options, chief, report)
     end_epoch = keras.callbacks.LambdaCallback(on_epoch_end=checkpoints.end_epoch)
     callbacks = [checkpoints, best, log, end_epoch]
     if options.bleu_freq:
@@ -186,10 +182,14 @@ def _train(strategy, folder, corpora, source, target, options, report):
     _fit(model, strategy, batches, validation, start, last_step, callbacks, best, chief)
     checkpoints.save()
     if chief:
-        _write_model(folder, model, checkpoints, adapters, options, report)
-        if any(row["loss"] or row["val_loss"] for row in folder.read_log()):
-            plot_run(folder.log_file, folder.picture)
-        report(f"finished at step {checkpoints.step}: {folder}")
+        _finish(folder, model, checkpoints, adapters, options, report)
+
+
+def _log_and_best(folder, checkpoints, options, chief, report):
+    log = RunLog(folder, checkpoints, write=chief, tensorboard=options.tensorboard)
+    weights = folder.best_weights if options.keep_best and chief else None
+    patience = options.early_stopping_patience
+    return log, KeepBest(options.monitor, weights, patience, log.rows, report)
 
 
 def _compile(model, config):
@@ -289,7 +289,7 @@ def _parts(start, last_step, epoch_steps):
         start += epochs * steps
 
 
-def _write_model(folder, model, checkpoints, adapters, options, report):
+def _finish(folder, model, checkpoints, adapters, options, report):
     best = folder.best_weights
     if options.keep_best and best.exists():
         model.load_weights(best)
@@ -301,3 +301,6 @@ def _write_model(folder, model, checkpoints, adapters, options, report):
         count = min(options.average_checkpoints, checkpoints.count)
         weights = averaged(model, checkpoints.directory, count, adapters)
     folder.save_model(model, weights)
+    if any(row["loss"] or row["val_loss"] for row in folder.read_log()):
+        plot_run(folder.log_file, folder.picture)
+    report(f"finished at step {checkpoints.step}: {folder}")
