@@ -13,6 +13,7 @@ import pytest
 from conftest import ROOT
 
 from keras_mt import Transformer
+from keras_mt.convert import import_huggingface
 from keras_mt.errors import InputError
 from keras_mt.models import architecture_name, find_architecture
 from keras_mt.run_folder import LOG_COLUMNS, RunConfig, RunFolder
@@ -313,3 +314,13 @@ def test_a_model_is_loaded_in_the_dtype_that_is_asked_for(tmp_path):
             rounded = other.astype(ml_dtypes.bfloat16).astype(expected)
             assert mine.dtype == rounded.dtype
             np.testing.assert_array_equal(mine, rounded)
+
+
+@pytest.mark.parametrize("content", [b"", b"no model"])
+def test_a_damaged_tokenizer_is_named(content, run_dir, golden, tmp_path):
+    shutil.copytree(run_dir, tmp_path / "ours")
+    import_huggingface(golden / "nllb", tmp_path / "imported")
+    for file in (tmp_path / "ours/tokenizer.model", tmp_path / "imported/tokenizer/source.model"):
+        file.write_bytes(content)
+        with pytest.raises(ValueError, match=f"^{file} is not a SentencePiece model"):
+            RunFolder(tmp_path / file.relative_to(tmp_path).parts[0]).load_tokenizer()

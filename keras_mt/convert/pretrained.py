@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import sentencepiece
-
 from keras_mt.errors import InputError
 from keras_mt.text import BaseTokenizer
+from keras_mt.text.tokenizer import sentencepiece_processor
 from keras_mt.translation import Translator
 
 _MAX_BYTES = 2**28  # Of a file that is not one of weights.
@@ -169,12 +168,7 @@ class Folder:
     def sentencepiece(self, name: str) -> bytes:
         """A file's SentencePiece model."""
         model = self.read(name)
-        try:
-            processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        except RuntimeError:
-            processor = []
-        if not len(processor):  # Of an empty file it makes a model without pieces.
-            raise InputError(f"{self.path / name} is not a SentencePiece model.")
+        sentencepiece_processor(model, self.path / name)
         return model
 
     def check_special(self, vocabulary: dict[str, int], padding_id: int) -> None:

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import sentencepiece
 import tensorflow as tf
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from keras_mt.errors import InputError
 from keras_mt.text.base import BaseTokenizer
-from keras_mt.text.tokenizer import NamedModel
+from keras_mt.text.tokenizer import NamedModel, sentencepiece_processor
 
 _SETTINGS = "tokenizer.json"
 _MODELS = {"source": "source.model", "target": "target.model"}
@@ -198,15 +197,20 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
         """Reads what `save` wrote.
 
         Raises:
-            FileNotFoundError: If there is no tokenizer.json.
+            FileNotFoundError: If there is no tokenizer.json or source.model.
             ValueError: If a file is damaged.
         """
         path = Path(path)
+        text = (path / _SETTINGS).read_text(encoding="utf-8")
+        source, target = (path / name for name in _MODELS.values())
+        files = [source, target] if target.is_file() else [source]
+        models = {file: file.read_bytes() for file in files}
+        for file, model in models.items():
+            sentencepiece_processor(model, file)
         try:
-            settings: dict[str, Any] = json.loads((path / _SETTINGS).read_text(encoding="utf-8"))
+            settings: dict[str, Any] = json.loads(text)
             del settings["kind"]
-            models = [path / name for name in _MODELS.values() if (path / name).is_file()]
-            return cls([model.read_bytes() for model in models], **settings)
+            return cls([*models.values()], **settings)
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise InputError(f"{path} holds no tokenizer that can be read: {error}.") from None
 
@@ -230,10 +234,7 @@ class _Side(tf.Module):
         self, model: bytes, pieces: Sequence[str], special: Sequence[str], codes: set[int]
     ) -> None:
         super().__init__()
-        try:
-            sentencepiece.SentencePieceProcessor(model_proto=model)
-        except RuntimeError:
-            raise InputError("a file is not a SentencePiece model") from None
+        sentencepiece_processor(model, "a file")
         self.size = len(pieces)
         self._unknown_id = pieces.index(special[0])
         self._model = _SentencePiece(model)

@@ -128,11 +128,8 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
             ValueError: If the file is not a SentencePiece model with the special ids of this class.
         """
         model = Path(path).read_bytes()
-        try:
-            ids = sentencepiece.SentencePieceProcessor(model_proto=model)
-            ids = ids.pad_id(), ids.unk_id(), ids.bos_id(), ids.eos_id()
-        except RuntimeError:
-            raise InputError(f"{path} is not a SentencePiece model.") from None
+        ids = sentencepiece_processor(model, path)
+        ids = ids.pad_id(), ids.unk_id(), ids.bos_id(), ids.eos_id()
         if ids != (cls.padding_id, cls.unknown_id, cls.bos_id, cls.eos_id):
             raise InputError(
                 f"{path} must have the ids 0, 1, 2, 3 for padding, unknown, start and end. "
@@ -290,6 +287,19 @@ def _as_text(strings):
     """Strings with characters replaced that SentencePiece would drop or take for its space mark."""
     strings = tf.strings.regex_replace(without_control_characters(strings), r"[\t\n\r]", " ")
     return tf.strings.regex_replace(strings, "▁", "_")
+
+
+def sentencepiece_processor(
+    model: bytes, path: str | os.PathLike
+) -> sentencepiece.SentencePieceProcessor:
+    """The processor of a file's bytes; ValueError, which names the file, if they are no model."""
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        if model and processor.LoadFromSerializedProto(model):  # Of no bytes it makes no pieces.
+            return processor
+    except RuntimeError:
+        pass
+    raise InputError(f"{path} is not a SentencePiece model.")
 
 
 class NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):
