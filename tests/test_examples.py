@@ -28,6 +28,7 @@ def run(python):
     return run
 
 
+@pytest.mark.long
 def test_classify_with_a_layer(run):
     accuracy = float(run("classify_with_a_layer.py", 1).split("'accuracy': ")[1][:4])
     assert accuracy > 0.9

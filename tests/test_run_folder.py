@@ -2,7 +2,6 @@ import json
 import os
 import platform
 import shutil
-import subprocess
 import sys
 import zipfile
 
@@ -224,6 +223,7 @@ def test_a_model_of_ones_own_class_is_loaded_only_where_it_is_given(tmp_path):
 
 LOADS = """
 import sys
+sys.path.insert(0, sys.argv[1])
 from keras_mt.run_folder import RunFolder
 try:
     RunFolder(sys.argv[1]).load_model()
@@ -235,7 +235,7 @@ assert "my_model" not in sys.modules
 """
 
 
-def test_no_file_of_a_run_makes_anything_be_imported(tmp_path, monkeypatch):
+def test_no_file_of_a_run_makes_anything_be_imported(python, tmp_path, monkeypatch):
     (tmp_path / "my_model.py").write_text(
         "import keras, keras_mt\n"
         "@keras.saving.register_keras_serializable('own')\n"
@@ -250,11 +250,8 @@ def test_no_file_of_a_run_makes_anything_be_imported(tmp_path, monkeypatch):
     folder.save_model(model, model.get_weights())
     (tmp_path / "tokenizer.model").touch()
     # There it could be imported.
-    subprocess.run(
-        [sys.executable, "-c", LOADS, tmp_path],
-        cwd=tmp_path, env={"PYTHONPATH": f"{tmp_path}:{ROOT}", "TF_CPP_MIN_LOG_LEVEL": "3"},
-        check=True,
-    )  # fmt: skip
+    done = python("-c", LOADS, tmp_path, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
     assert isinstance(folder.load_model("my_model:Model"), own)
     del sys.modules["my_model"]
 

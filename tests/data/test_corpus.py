@@ -252,6 +252,7 @@ def test_an_unknown_tfds_set_is_refused():
 
 
 @pytest.mark.skipif("KERAS_MT_DATA" not in os.environ, reason="KERAS_MT_DATA is not set")
+@pytest.mark.long
 def test_a_real_corpus_is_read_whole():
     folder = Path(os.environ["KERAS_MT_DATA"]) / "multi30k_en_de"
     for split, size in (("train", 29_000), ("validation", 1_014), ("test", 1_000)):

@@ -216,7 +216,10 @@ def test_an_explicit_mask_of_the_first_of_two_inputs_is_not_carried_on(name, arg
 
 
 @every_layer
-@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize(
+    "policy",
+    ["float32", "mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.long)],
+)
 def test_gradients_reach_every_weight_under_fit(name, policy):
     layer, inputs = make(name, dropout=0.1, dtype=policy)
     model = functional(layer, inputs)

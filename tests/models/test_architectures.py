@@ -52,7 +52,13 @@ def test_a_shortlist_gives_the_logits_of_its_tokens(name):
 
 
 @pytest.mark.usefixtures("quantizing")
-@every_architecture
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name == "transformer" else pytest.mark.long)
+        for name in ARCHITECTURES
+    ],
+)
 def test_int8_computes_the_same_to_its_rounding(name, tmp_path):
     model = small(name)
     loaded = check_quantized(model, INPUTS, tmp_path / "model.keras")

@@ -152,7 +152,7 @@ OPTIONS = {
 }
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(st.fixed_dictionaries(OPTIONS))
 def test_step_by_step_equals_the_whole_sequence_whatever_the_options(options):
     sizes = {**SMALL, "num_heads": 4, "d_ff": 8, "num_layers": 1}

@@ -171,13 +171,14 @@ def test_an_ensemble_averages_log_probabilities(eager, run_dir, translator, sour
     options = {"beam_size": 2, "length_penalty": 0.0}
     ensemble = Translator([translator.models[0], other], translator.tokenizer, **options)
     single = [translator, Translator(other, translator.tokenizer)]
-    for text in sources[:3]:
+    for text in sources[:1]:
         (found,) = ensemble.hypotheses([text], token_scores=True)[0]
         assert sum(p for _, p in found.tokens) == pytest.approx(found.score, abs=1e-3)
         scores = [t.score([text], ["The book."])[0].log_prob for t in (ensemble, *single)]
         assert scores[0] == pytest.approx((scores[1] + scores[2]) / 2, abs=1e-3)
     twice = Translator.load([run_dir, run_dir], beam_size=3, n_best=2)
-    for a, b in zip(translator.hypotheses(sources), twice.hypotheses(sources), strict=True):
+    some = sources[:4]
+    for a, b in zip(translator.hypotheses(some), twice.hypotheses(some), strict=True):
         assert a[0].text == b[0].text and a[0].score == pytest.approx(b[0].score, abs=1e-4)
 
 
@@ -483,7 +484,7 @@ def test_a_copy_translates_alike(translator, sources, copied):
     assert found.hypotheses(sources[:1]) == translator.hypotheses(sources[:1])
 
 
-def test_a_beam_search_becomes_sampling(translator, sources):
+def test_a_beam_search_becomes_sampling(eager, translator, sources):
     sampled = translator.with_options(temperature=1.0, seed=3)
     assert sampled(sources[:2]) == Translator(
         translator.models[0], translator.tokenizer, temperature=1.0, seed=3, n_best=2
