@@ -111,3 +111,31 @@ def test_a_damaged_model_is_named(run_dir, tmp_path):
         result = CliRunner().invoke(main, ["translate", str(tmp_path / "run")], input="Oi.\n")
         assert result.exit_code == 1, result.stderr
         assert f"{tmp_path}/run/model.keras cannot be read: " in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("train --data /nowhere --source en --target de", "There is no corpus '/nowhere'"),
+        ("train --data phrasebook --source en --target de", "no language 'de'; it has pt, en"),
+        ("train --data phrasebook --source pt --target en --init /nowhere",
+         "/nowhere is not a finished run folder"),
+        ("train --data phrasebook --source pt --target en --set num_heads=3",
+         "d_model must be divisible by num_heads"),
+        ("train --data phrasebook --source pt --target en --architecture lstm",
+         "Unknown architecture 'lstm'"),
+        ("translate .", "neither a run folder nor a SavedModel"),
+        ("export . new", "not a finished run folder"),
+        ("import . new", "is not a folder to import: it has no config.json"),
+        ("average . new", "is not a run folder to average"),
+        ("demo .", "There is no SavedModel at ."),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_are_refused_in_one_line(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = arguments.split()
+    if arguments[0] == "train":
+        arguments += ["--output", "new"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 1 and message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
