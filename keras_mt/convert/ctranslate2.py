@@ -8,6 +8,7 @@ import ml_dtypes
 from keras_mt.convert.formats import FORMATS
 from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
+from keras_mt.layers import DecoderBlock
 from keras_mt.models import Transformer
 from keras_mt.run_folder import RunFolder
 from keras_mt.translation import Translator
@@ -81,75 +82,75 @@ def _pieces(id_to_string, size):
     return [piece or f"<unused{i}>" for i, piece in enumerate(pieces)]
 
 
-def _spec(model):
-    """CTranslate2's specification of the layers, with the weights."""
-    from ctranslate2.specs import common_spec, transformer_spec
+def _activations():
+    """CTranslate2's activations by our names."""
+    from ctranslate2.specs.common_spec import Activation
 
-    config = model.get_config() if isinstance(model, Transformer) else {}
-    activations = {
-        "relu": common_spec.Activation.RELU,
-        "gelu": common_spec.Activation.GELU,
-        "silu": common_spec.Activation.SWISH,
-    }
+    return {"relu": Activation.RELU, "gelu": Activation.GELU, "silu": Activation.SWISH}
+
+
+def _supported_config(model):
+    """The model's arguments; ValueError, which names it, if CTranslate2 lacks something in it."""
+    if not isinstance(model, Transformer):
+        raise InputError(f"CTranslate2 does not support a model with {type(model).__name__}.")
+    config = model.get_config()
     for name, known in {
-        "activation": tuple(activations),
-        "norm": ("layer", None),
+        "activation": tuple(_activations()),
+        "norm": ("layer",),
         "encoder_sublayers": (None,),
         "decoder_sublayers": (None,),
-        "num_key_value_heads": (None, config.get("num_heads")),
+        "num_key_value_heads": (None, config["num_heads"]),
         "num_experts": (None,),
     }.items():
-        if not config or config.get(name) not in known:
-            what = f"{name}={config[name]!r}" if config else type(model).__name__
-            raise InputError(f"CTranslate2 does not support a model with {what}.")
+        if config.get(name) not in known:
+            raise InputError(f"CTranslate2 does not support a model with {name}={config[name]!r}.")
+    return config
+
+
+def _spec(model):
+    """CTranslate2's specification of the layers, with the weights."""
+    from ctranslate2.specs import transformer_spec
+
+    config = _supported_config(model)
     embeddings = model.source_embedding, model.target_embedding
     # Shared embeddings are converted once: they may be most of the weights.
-    tables = {id(each.embedding): _matrix(each.embedding.embeddings) for each in embeddings}
-    rotary = config["positions"] == "rotary"
+    tables = {id(layer.embedding): _matrix(layer.embedding.embeddings) for layer in embeddings}
     options = {
         "pre_norm": config["pre_norm"],
         "no_final_norm": model.encoder_norm is None,
-        "activation": activations[config["activation"]],
-        "ffn_glu": config.get("gated", False),
+        "activation": _activations()[config["activation"]],
+        "ffn_glu": config["gated"],
         "layernorm_embedding": embeddings[0].norm is not None,
-        **({"rotary_dim": 0, "rotary_interleave": False} if rotary else {}),
     }
+    if config["positions"] == "rotary":
+        options |= {"rotary_dim": 0, "rotary_interleave": False}
     sides = []
-    encoder = transformer_spec.TransformerEncoderSpec
-    decoder = transformer_spec.TransformerDecoderSpec
-    for kind, blocks, norm, embedding in (
-        (encoder, model.encoder_blocks, model.encoder_norm, embeddings[0]),
-        (decoder, model.decoder_blocks, model.decoder_norm, embeddings[1]),
+    for spec_class, blocks, norm, embedding in (
+        (
+            transformer_spec.TransformerEncoderSpec,
+            model.encoder_blocks,
+            model.encoder_norm,
+            embeddings[0],
+        ),
+        (
+            transformer_spec.TransformerDecoderSpec,
+            model.decoder_blocks,
+            model.decoder_norm,
+            embeddings[1],
+        ),
     ):
-        side = kind(len(blocks), blocks[0].num_heads, **options)
+        side = spec_class(len(blocks), blocks[0].num_heads, **options)
         table = side.embeddings[0] if isinstance(side.embeddings, list) else side.embeddings
         table.weight = tables[id(embedding.embedding)]
         side.scale_embeddings = embedding.scale
         if embedding.encoding is not None:
             side.position_encodings.encodings = _array(embedding._table())
-        if options["layernorm_embedding"]:
+        if embedding.norm is not None:
             _norm(side.layernorm_embedding, embedding.norm)
         if norm is not None:
             _norm(side.layer_norm, norm)
         for layer, block in zip(side.layer, blocks, strict=True):
-            own = block.self_attention
-            _linear(layer.self_attention.linear[0], own.query_dense, own.key_dense, own.value_dense)
-            _linear(layer.self_attention.linear[1], own.output_dense)
-            _norm(layer.self_attention.layer_norm, block.self_attention_norm)
-            if kind is decoder:
-                cross = block.cross_attention
-                _linear(layer.attention.linear[0], cross.query_dense)
-                _linear(layer.attention.linear[1], cross.key_dense, cross.value_dense)
-                _linear(layer.attention.linear[2], cross.output_dense)
-                _norm(layer.attention.layer_norm, block.cross_attention_norm)
-            inner = block.feed_forward
-            if options["ffn_glu"]:
-                _linear(layer.ffn.linear_0, inner.gate_dense)
-                _linear(layer.ffn.linear_0_noact, inner.inner_dense)
-            else:
-                _linear(layer.ffn.linear_0, inner.inner_dense)
-            _linear(layer.ffn.linear_1, inner.output_dense)
-            _norm(layer.ffn.layer_norm, block.feed_forward_norm)
+            _block(layer, block)
         sides.append(side)
     output = embeddings[1].embedding
     sides[1].projection.weight = (
@@ -158,6 +159,28 @@ def _spec(model):
     if embeddings[1].use_bias:
         sides[1].projection.bias = _array(embeddings[1].logits_bias)
     return transformer_spec.TransformerSpec(*sides)
+
+
+def _block(layer, block):
+    """The weights of a block."""
+    heads = block.self_attention
+    _linear(layer.self_attention.linear[0], heads.query_dense, heads.key_dense, heads.value_dense)
+    _linear(layer.self_attention.linear[1], heads.output_dense)
+    _norm(layer.self_attention.layer_norm, block.self_attention_norm)
+    if isinstance(block, DecoderBlock):
+        cross = block.cross_attention
+        _linear(layer.attention.linear[0], cross.query_dense)
+        _linear(layer.attention.linear[1], cross.key_dense, cross.value_dense)
+        _linear(layer.attention.linear[2], cross.output_dense)
+        _norm(layer.attention.layer_norm, block.cross_attention_norm)
+    inner = block.feed_forward
+    if inner.gated:
+        _linear(layer.ffn.linear_0, inner.gate_dense)
+        _linear(layer.ffn.linear_0_noact, inner.inner_dense)
+    else:
+        _linear(layer.ffn.linear_0, inner.inner_dense)
+    _linear(layer.ffn.linear_1, inner.output_dense)
+    _norm(layer.ffn.layer_norm, block.feed_forward_norm)
 
 
 def _linear(spec, *layers):
