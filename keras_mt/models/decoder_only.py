@@ -215,11 +215,12 @@ class DecoderOnly(Seq2Seq, keras.Model):
         mask: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
         """See `Seq2Seq.decode_states`."""
-        rows, beams = ops.shape(tokens)
         source_length = ops.shape(cache["mask"])[1]
-        if mask is None:
-            mask = ops.ones((rows, beams, position + 1), "bool")
-        seen = ops.broadcast_to(cache["mask"][:, None], (rows, beams, source_length))
+        seen = cache["mask"][:, None]
+        if mask is None:  # A single hypothesis.
+            mask = ops.ones((*ops.shape(tokens), position + 1), "bool")
+        else:
+            seen = ops.logical_or(seen, ops.expand_dims(ops.zeros_like(tokens, "bool"), -1))
         mask = ops.concatenate([seen, mask], axis=-1)
         hidden = self.embedding(tokens, positions=cache["lengths"][:, None] + position)
         hidden = ops.reshape(hidden, (-1, self.d_model))
