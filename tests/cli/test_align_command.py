@@ -22,7 +22,7 @@ def test_align_writes_the_attention_of_each_pair(eager, run_dir, load, corpus, t
         assert (line["source"], line["target"]) == (pieces, target_pieces)
         for row, weights in zip(line["attention"], attention, strict=True):
             assert row == pytest.approx(list(weights), abs=1e-3)
-    (tmp_path / "a").write_bytes(b"Ol\xc3\xa1!\n" + b"palavra " * 500)
+    (tmp_path / "a").write_bytes(b"Ol\xc3\xa1!\n" + b"palavra " * 100)
     (tmp_path / "b").write_bytes(b"Hello!\nword\n")
     result = keras_mt("align", run_dir, tmp_path / "a", tmp_path / "b")
     first, second = map(json.loads, result.stdout.splitlines())
@@ -30,7 +30,7 @@ def test_align_writes_the_attention_of_each_pair(eager, run_dir, load, corpus, t
     assert "line 2 refused" in result.stderr
     # Its own translation is of a text cut in pieces.
     first, second = map(json.loads, keras_mt("align", run_dir, tmp_path / "a").stdout.splitlines())
-    assert first["target"][-1] == "</s>" and second["source"].count("</s>") > 5
+    assert first["target"][-1] == "</s>" and second["source"].count("</s>") > 2
 
 
 def test_scores_and_alignments_are_as_the_chapter_shows(eager, tmp_path):

@@ -45,8 +45,9 @@ def test_evaluate_prints_sacrebleus_scores_last(run_dir, load, corpus, exported)
     assert set(others) == set(scores) and 50 < others["bleu"] != scores["bleu"]
 
 
-def test_evaluate_says_whether_sentences_are_split(eager, run_dir, corpus, exported):
-    arguments = ["--data", corpus, "--source", "pt", "--target", "en"]
+def test_evaluate_says_whether_sentences_are_split(eager, run_dir, exported, tmp_path):
+    (tmp_path / "pairs.tsv").write_text("Olá!\tHello!\n", encoding="utf-8")
+    arguments = ["--data", tmp_path / "pairs.tsv", "--source", "pt", "--target", "en"]
     for model, options, splits in (
         (run_dir, ["--split-sentences", "--beam-size", "1"], True),
         (run_dir, ["--no-split-sentences", "--beam-size", "1"], False),

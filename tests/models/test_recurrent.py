@@ -76,7 +76,7 @@ def test_it_computes_what_pytorch_does(cell, attention):
 
 
 @every_kind
-@pytest.mark.parametrize("num_layers", [1, 3])
+@pytest.mark.parametrize("num_layers", [3, pytest.param(1, marks=pytest.mark.long)])
 def test_steps_of_reordered_hypotheses_equal_the_whole_sequence(cell, attention, num_layers):
     model = Recurrent(20, num_layers, 16, cell=cell, attention=attention, padding_id=19)
     rows, beams, length = 3, 2, 4
@@ -134,7 +134,9 @@ def test_it_survives_a_file_and_is_copied_for_inference(cell, attention, tied, t
 
 
 @two_kinds
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize(
+    "policy", ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.long)]
+)
 def test_a_step_of_training_in_a_mixed_policy(cell, attention, policy):
     model, inputs = Recurrent(**SMALL, cell=cell, attention=attention, dtype=policy), batch()
     assert {w.dtype for w in model.trainable_weights} == {"float32"}

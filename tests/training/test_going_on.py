@@ -227,6 +227,7 @@ class Own(keras_mt.Transformer):
 """
 
 
+@pytest.mark.long
 def test_an_architecture_of_ones_own_is_trained_averaged_and_tuned(corpus, tmp_path, monkeypatch):
     validation = [path.name for path in corpus.glob("*.validation.*")]
     corpus = shutil.copytree(corpus, tmp_path / "corpus", ignore=lambda *_: validation)

@@ -270,6 +270,7 @@ def test_a_folder_that_cannot_be_written_gives_a_message(corpus):
     assert "/proc/run" in result.stderr.splitlines()[-1]
 
 
+@pytest.mark.long
 def test_accumulated_batches_make_one_update(eager, corpus, run_dir, tmp_path):
     options = {**SMALL, "steps": 4, "dropout": 0.0}
     train(corpus, "pt", "en", tmp_path / "run", **options, gradient_accumulation_steps=2)
@@ -376,6 +377,7 @@ def test_fine_tuning_begins_with_another_runs_model_and_tokenizer(eager, corpus,
     assert any("resumed at step 1" in message for message in messages)
 
 
+@pytest.mark.long
 def test_tensorboard_holds_what_the_log_does(eager, brief_corpus, tmp_path):
     for steps in (2, 4):
         options = {**SMALL, "steps": steps, "tensorboard": True}
@@ -494,6 +496,7 @@ def mean_log_prob(run_dir, pairs):
     return np.mean([score.log_prob for score in scores])
 
 
+@pytest.mark.long
 def test_an_imported_model_gets_better_from_the_first_steps_on(corpus, golden, tmp_path):
     """With the options of a model from scratch its log-probability would fall by 0.4."""
     import_huggingface(golden / "marian", tmp_path / "base")
