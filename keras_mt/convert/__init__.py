@@ -23,3 +23,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'keras_mt.convert' has no attribute {name!r}")
     return getattr(importlib.import_module(f"keras_mt.convert.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
