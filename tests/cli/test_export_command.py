@@ -26,7 +26,8 @@ def test_a_format_refuses_what_it_would_ignore(other, run_dir, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_export_takes_options(run_dir, sources, tmp_path):
+def test_export_takes_options(run_dir, tmp_path, signatures_alone):
+    signatures_alone("serving_default")
     directory = tmp_path / "pt_en" / "1"
     search = ("--beam-size", 1, "--max-length", 3)
     keras_mt("export", run_dir, directory, *search, "--dtype", "float16")

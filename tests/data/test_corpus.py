@@ -59,7 +59,7 @@ lines_of_text = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(lines_of_text)
 def test_any_unicode_comes_back_as_written(lines):
     with tempfile.TemporaryDirectory() as folder:

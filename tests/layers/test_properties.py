@@ -83,7 +83,7 @@ def whatever(test):
     """Of any seed, from which weights, inputs and masks are drawn."""
     phases = (Phase.reuse, Phase.generate)  # A smaller seed is no simpler.
     seeded = given(seed=st.integers(0, 2**32 - 1))(test)
-    return settings(max_examples=8, deadline=None, phases=phases)(seeded)
+    return settings(max_examples=5, deadline=None, phases=phases)(seeded)
 
 
 @rows(lambda name: not looks_ahead(name))
@@ -168,7 +168,7 @@ def test_gradients_are_the_finite_differences(name, seed):
 
     direction = [example.normal(x.shape) for x in point]
     slope = sum((g * d).sum() for g, d in zip(gradients(value, *point), direction, strict=True))
-    step = 1e-6
+    step = 1e-8  # A corner of ReLU is seldom nearer than that.
     ends = [
         float(value(*map(keras.ops.convert_to_tensor, moved)))
         for moved in (
