@@ -58,7 +58,7 @@ class Shortlist:
     Args:
         table: Integers `[source_vocab_size, count]`: target ids for each source id; -1 for none.
         always: Integers `[n]`: target ids for all sources.
-        fingerprint: The `fingerprint` of the tokenizer that the ids belong to.
+        fingerprint: That of the tokenizer that the ids belong to.
         languages: The codes of the source's and the target's language, for a tokenizer with
             languages; else empty.
 
