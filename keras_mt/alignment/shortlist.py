@@ -58,12 +58,12 @@ class Shortlist:
     Args:
         table: Integers `[source_vocab_size, count]`: target ids for each source id; -1 for none.
         always: Integers `[n]`: target ids for all sources.
-        fingerprint: That of the tokenizer that the ids belong to.
+        fingerprint: That of the tokenizer that the ids belong to; also an attribute.
         languages: The codes of the source's and the target's language, for a tokenizer with
             languages; else empty.
 
     Attributes:
-        table, always, fingerprint, languages: The arguments, as NumPy arrays, str and tuple.
+        table, always, languages: The arguments, as NumPy arrays and a tuple.
         variables: The Keras variables that hold table and `always` in a graph.
 
     Raises:
