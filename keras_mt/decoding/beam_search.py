@@ -125,7 +125,7 @@ def beam_search(
         padding_id: The token that pads `Hypotheses.tokens`.
         forbidden_ids: Tokens never to generate; None means the padding and the start, unless one of
             them is the end.
-        rules: Further rules on what comes next, each a `Rule`, after those that the options turn on.
+        rules: Further rules on what comes next, each a `Rule`; those of the options come first.
         observe: Function `(continuations, live) -> None` that is called after each step, only
             outside of a `tf.function`. Both arguments have `log_probs`, `parents` and `tokens`:
             `[rows, count]` for the continuations that were ranked, `[rows, beams]` for those that
