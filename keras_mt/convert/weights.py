@@ -6,11 +6,11 @@ Tensors are read lazily. The sizes that a file declares are checked against the 
 import collections
 import functools
 import json
-import math
+import os
 import pickle
 import re
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from safetensors import safe_open
 
 from keras_mt.errors import InputError
 
-_MAX_HEADER = 2**26  # Bytes of an index or a pickle, which holds names and shapes.
+_MAX_INDEX = 2**26  # Bytes.
 _SAFETENSORS = {
     "F64": np.float64,
     "F32": np.float32,
@@ -36,7 +36,6 @@ _STORAGES = {
 }
 # Last parts of names in tf_model.h5, and PyTorch's.
 _KERAS_NAMES = {"kernel": "weight", "embeddings": "weight", "gamma": "weight", "beta": "bias"}
-_LEGACY = 0x1950A86A20F9469CFC6C  # The magic number of torch.save's files before zip archives.
 
 
 def read_weights(directory: Path) -> dict[str, Any]:
@@ -75,19 +74,15 @@ def _reading(path, read):
 
 
 def _by_short_names(path, tensors):
-    found = {}
-    for name, tensor in tensors.items():
-        dotted = name.replace("/", ".")
-        if short := re.search(r"(?:^|\.)((?:encoder|decoder|shared|lm_head)\..*)", dotted):
-            short = short[1]
-        elif dotted.endswith("final_logits_bias"):
-            short = "final_logits_bias"
-        else:
-            short = dotted
-        if short in found:
-            raise InputError(f"{path} has the tensor {short} twice.")
-        found[short] = tensor
-    return found
+    renamed = {}
+    outer = re.compile(r"(?:.*?\.)??((?:encoder|decoder|shared|lm_head)\..*|final_logits_bias)")
+    for long_name, tensor in tensors.items():
+        match = outer.fullmatch(name := long_name.replace("/", "."))
+        name = match[1] if match else name
+        if name in renamed:
+            raise InputError(f"{path} has the tensor {name} twice.")
+        renamed[name] = tensor
+    return renamed
 
 
 class _Lazy:
@@ -104,27 +99,23 @@ def _read_safetensors(path: Path) -> dict[str, _Lazy]:
     file, tensors = safe_open(path, "numpy"), {}
     for name in file.keys():  # noqa: SIM118 - it is no dict
         tensor = file.get_slice(name)
-        if tensor.get_dtype() not in _SAFETENSORS:
+        if (dtype := _SAFETENSORS.get(tensor.get_dtype())) is None:
             raise InputError(f"{name} is of the dtype {tensor.get_dtype()}")
         read = functools.partial(file.get_tensor, name)
-        tensors[name] = _Lazy(tensor.get_shape(), _SAFETENSORS[tensor.get_dtype()], read)
+        tensors[name] = _Lazy(tensor.get_shape(), dtype, read)
     return tensors
 
 
-def _read_index(path: Path) -> dict[str, np.ndarray]:
+def _read_index(path: Path) -> dict[str, _Lazy]:
+    if path.stat().st_size > _MAX_INDEX:
+        raise InputError("it is too large")
     tensors = {}
-    for name in sorted(set(_json(path)["weight_map"].values())):
+    for name in sorted(set(json.loads(path.read_bytes())["weight_map"].values())):
         # A file name without a path: nothing outside the folder is read.
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise InputError(f"{name!r} is not the name of a shard")
         tensors.update(_reading(path.parent / name, _read_safetensors))
     return tensors
-
-
-def _json(path):
-    if path.stat().st_size > _MAX_HEADER:
-        raise InputError("it is too large")
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def _read_h5(path: Path) -> dict[str, _Lazy]:
@@ -146,100 +137,69 @@ def _read_h5(path: Path) -> dict[str, _Lazy]:
     return tensors
 
 
-def _read_torch(path: Path) -> Mapping[str, np.ndarray]:
+def _read_torch(path: Path) -> dict[str, np.ndarray]:
     """The tensors of a file of `torch.save`: a zip archive, or the older stream format."""
-    if not zipfile.is_zipfile(path):
-        return _read_legacy_torch(path)
-    with zipfile.ZipFile(path) as archive:
-        entries = {entry.filename.partition("/")[2]: entry for entry in archive.infolist()}
-        if entries["data.pkl"].file_size > _MAX_HEADER:
-            raise InputError("its pickle is longer than it can be")
-        with archive.open(entries["data.pkl"]) as file:
-            state = _Tensors(file).load()
-    starts = {}
+    starts = {}  # Where the storages begin in the file.
     with open(path, "rb") as file:
-        for name, entry in entries.items():
-            if name.startswith("data/"):
+        if zipfile.is_zipfile(path):
+            archive = zipfile.ZipFile(file)
+            entries = {entry.filename.partition("/")[2]: entry for entry in archive.infolist()}
+            for name, entry in entries.items():
                 if entry.compress_type != zipfile.ZIP_STORED:
                     raise InputError(f"{name} is compressed")
                 file.seek(entry.header_offset + 26)
                 lengths = np.frombuffer(file.read(4), "<u2")
                 starts[name.removeprefix("data/")] = entry.header_offset + 30 + int(lengths.sum())
-    return _views(path, state, starts)
+            state = _Unpickler(archive.open(entries["data.pkl"])).load()
+        else:
+            # The magic number, the version, the machine; the tensors, the keys of their storages.
+            _, _, _, state, keys = (_Unpickler(file).load() for _ in range(5))
+            sizes = {tensor.key: _dtype(tensor).itemsize for tensor in state.values()}
+            for key in keys:
+                size = int.from_bytes(file.read(8), "little") * sizes[key]
+                starts[key] = file.tell()
+                file.seek(size, os.SEEK_CUR)
+    data = np.memmap(path, np.uint8, mode="r")
+    return {name: _view(data, starts[tensor.key], tensor) for name, tensor in state.items()}
 
 
-def _read_legacy_torch(path: Path) -> Mapping[str, np.ndarray]:
-    with open(path, "rb") as file:
-        if _Tensors(file).load() != _LEGACY:
-            raise InputError("it was not written by torch.save")
-        for _ in range(2):  # The protocol version, and the machine's sizes and byte order.
-            _Tensors(file).load()
-        state = _Tensors(file).load()
-        keys = _Tensors(file).load()
-        sizes = {
-            tensor.key: np.dtype(tensor.dtype).itemsize
-            for tensor in state.values()
-            if isinstance(tensor, _Tensor)
-        }
-        start, starts = file.tell(), {}
-        for key in keys:
-            file.seek(start)
-            starts[key] = start + 8
-            start += 8 + int.from_bytes(file.read(8), "little") * sizes[key]
-    return _views(path, state, starts)
+def _view(data, start, tensor):
+    """A tensor in the file; NumPy refuses what lies outside of the file."""
+    dtype = _dtype(tensor)
+    strides = [stride * dtype.itemsize for stride in tensor.strides]
+    view = np.ndarray(tensor.shape, dtype, data, start + tensor.offset * dtype.itemsize, strides)
+    if view.nbytes > data.nbytes:
+        raise InputError("it has more elements than bytes")
+    return view
 
 
-def _views(path, state, starts):
-    data, views = np.memmap(path, np.uint8, mode="r"), {}
-    for name, tensor in state.items():
-        if not isinstance(tensor, _Tensor):
-            raise InputError(f"{name} is not a tensor")
-        dtype, start = np.dtype(tensor.dtype), starts[tensor.key]
-        numbers = [tensor.offset, *tensor.shape, *tensor.strides]
-        if not all(type(number) is int and number >= 0 for number in numbers):
-            raise InputError(f"{name} has an impossible shape")
-        start += tensor.offset * dtype.itemsize
-        last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True))
-        size = (last + 1) * dtype.itemsize if math.prod(tensor.shape) else 0
-        # A tensor with more elements than its bytes hold would repeat them.
-        if start + size > len(data) or math.prod(tensor.shape) > last + 1:
-            raise InputError(f"{name} lies outside of the file")
-        views[name] = np.lib.stride_tricks.as_strided(
-            data[start : start + size].view(dtype),
-            tensor.shape,
-            [s * dtype.itemsize for s in tensor.strides],
-            writeable=False,
-        )
-    return views
+def _dtype(tensor):
+    if not isinstance(tensor, _Tensor):
+        raise InputError("it does not hold tensors alone")
+    return np.dtype(_STORAGES[tensor.storage])  # Never another one, such as that of objects.
 
 
 # A tuple, since a pickle can change the attributes of an ordinary object.
-_Tensor = collections.namedtuple("_Tensor", "dtype key offset shape strides")
+_Tensor = collections.namedtuple("_Tensor", "storage key offset shape strides")
 
 
-class _Tensors(pickle.Unpickler):
+class _Unpickler(pickle.Unpickler):
     """Reads a pickle of tensors; any other function or class that it names is refused."""
 
     def find_class(self, module: str, name: str) -> Any:
         known = {
-            ("collections", "OrderedDict"): collections.OrderedDict,
-            ("torch._utils", "_rebuild_tensor_v2"): _tensor,
-            ("torch._utils", "_rebuild_parameter"): lambda tensor, *_: tensor,
+            "collections.OrderedDict": collections.OrderedDict,
+            "torch._utils._rebuild_tensor_v2": lambda storage, *rest: _Tensor(*storage, *rest[:3]),
+            "torch._utils._rebuild_parameter": lambda tensor, *_: tensor,
+            **{f"torch.{storage}": storage for storage in _STORAGES},
         }
-        if module == "torch" and name in _STORAGES:
-            return name
-        if (module, name) not in known:
+        if f"{module}.{name}" not in known:
             raise InputError(f"it holds {module}.{name}, and not tensors alone")
-        return known[module, name]
+        return known[f"{module}.{name}"]
 
     def persistent_load(self, identity: Any) -> tuple[str, str]:
         _, storage, key, *_ = identity
         return storage, key
-
-
-def _tensor(storage, offset, shape, strides, *_):
-    storage, key = storage
-    return _Tensor(_STORAGES[storage], key, offset, tuple(shape), tuple(strides))
 
 
 _READERS = {
