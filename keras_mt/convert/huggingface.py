@@ -31,39 +31,27 @@ from keras_mt.translation import Translator
 
 # The families by their `model_type`.
 FAMILIES = {"marian": marian_mt.FAMILY, "m2m_100": m2m_100.FAMILY}
-# transformers' defaults for fields that config.json does not have.
-_DEFAULTS = {
-    "max_position_embeddings": 1024,
-    "encoder_layers": 12,
-    "encoder_ffn_dim": 4096,
-    "encoder_attention_heads": 16,
-    "decoder_layers": 12,
-    "decoder_ffn_dim": 4096,
-    "decoder_attention_heads": 16,
-    "d_model": 1024,
-    "dropout": 0.1,
-    "share_encoder_decoder_embeddings": True,
-    "tie_word_embeddings": True,
+# Fields of config.json: the arguments of Transformer that they give, and transformers' defaults,
+# if they are the same for all families.
+_FIELDS = {
+    "vocab_size": ("vocab_size", None),
+    "d_model": ("d_model", 1024),
+    "encoder_layers": ("num_encoder_layers", 12),
+    "decoder_layers": ("num_decoder_layers", 12),
+    "encoder_attention_heads": ("num_encoder_heads", 16),
+    "decoder_attention_heads": ("num_decoder_heads", 16),
+    "encoder_ffn_dim": ("encoder_d_ff", 4096),
+    "decoder_ffn_dim": ("decoder_d_ff", 4096),
+    "max_position_embeddings": ("max_length", 1024),
+    "pad_token_id": ("padding_id", None),
+    "dropout": ("dropout", 0.1),
+    "activation_function": ("activation", None),
+    "scale_embedding": ("scale_embeddings", None),
+    "share_encoder_decoder_embeddings": ("share_embeddings", True),
+    "tie_word_embeddings": ("tie_output", True),
 }
-# Fields of config.json and the arguments of Transformer that they give.
-ARGUMENTS = {
-    "vocab_size": "vocab_size",
-    "d_model": "d_model",
-    "encoder_layers": "num_encoder_layers",
-    "decoder_layers": "num_decoder_layers",
-    "encoder_attention_heads": "num_encoder_heads",
-    "decoder_attention_heads": "num_decoder_heads",
-    "encoder_ffn_dim": "encoder_d_ff",
-    "decoder_ffn_dim": "decoder_d_ff",
-    "max_position_embeddings": "max_length",
-    "pad_token_id": "padding_id",
-    "dropout": "dropout",
-    "activation_function": "activation",
-    "scale_embedding": "scale_embeddings",
-    "share_encoder_decoder_embeddings": "share_embeddings",
-    "tie_word_embeddings": "tie_output",
-}
-_ACTIVATIONS = ("relu", "gelu", "silu", "swish")
+ARGUMENTS = {field: name for field, (name, _) in _FIELDS.items()}
+_ACTIVATIONS = "relu", "gelu", "silu", "swish"
 _MAX_POSITIONS = 2**16
 
 # Fields of generation_config.json and the options of a Translator that they give.
@@ -77,24 +65,13 @@ GENERATION = {
     "no_repeat_ngram_size": "no_repeat_ngram_size",
     "renormalize_logits": "renormalize",
 }
-# Fields that are not supported, and the values at which they have no effect.
-_NEUTRAL = {
-    "do_sample": (False,),
-    "num_beam_groups": (1,),
-    "diversity_penalty": (0,),
-    "encoder_repetition_penalty": (1,),
-    "encoder_no_repeat_ngram_size": (0,),
-    "min_new_tokens": (0,),
-    "begin_suppress_tokens": ([],),
-    "force_words_ids": (),
-    "constraints": (),
-    "sequence_bias": (),
-    "exponential_decay_length_penalty": (),
-    "penalty_alpha": (0,),
-    "guidance_scale": (1,),
-    "watermarking_config": (),
-    "forced_decoder_ids": (),
-}
+# Fields that are not supported: without effect if they are 0, false or empty; the last ones if 1.
+_UNSUPPORTED = (
+    "do_sample", "diversity_penalty", "encoder_no_repeat_ngram_size", "min_new_tokens",
+    "begin_suppress_tokens", "force_words_ids", "constraints", "sequence_bias",
+    "exponential_decay_length_penalty", "penalty_alpha", "watermarking_config",
+    "forced_decoder_ids", "num_beam_groups", "encoder_repetition_penalty", "guidance_scale",
+)  # fmt: skip
 # What a Transformer may have that none of the families has, and the value that they have.
 _FIXED = {
     "norm": "layer",
@@ -204,37 +181,27 @@ def _read(directory, dtype=None):
 
 def _arguments(folder, family):
     """The arguments of the model, from config.json."""
-    config = {**_DEFAULTS, **family.defaults, **folder.config}
+    defaults = {field: default for field, (_, default) in _FIELDS.items()} | family.defaults
+    config = defaults | folder.config
     for field, value in family.switches.items():
         if config.get(field, value) not in (value, None):
             raise folder.refuse(field, config[field], repr(value))
-    arguments = {}
-    for field, name in ARGUMENTS.items():
-        value = arguments[name] = config.get(field)
-        if name == "activation":
-            fits, expected = value in _ACTIVATIONS, f"one of {', '.join(_ACTIVATIONS)}"
-        elif name in ("scale_embeddings", "share_embeddings", "tie_output"):
-            fits, expected = type(value) is bool, "true or false"
-        elif name == "dropout":
-            fits = type(value) in (int, float) and 0 <= value < 1
-            expected = "at least 0 and below 1"
-        else:
-            minimum = 0 if name == "padding_id" else 1
-            fits = type(value) is int and value >= minimum
-            expected = f"an integer of at least {minimum}"
-        if not fits:
-            raise folder.refuse(field, value, expected)
+    for field, default in defaults.items():
+        folder.check_type(field, config[field], type(default))
     for side in ("encoder", "decoder"):
-        if arguments["d_model"] % (heads := arguments[f"num_{side}_heads"]):
+        heads = config[f"{side}_attention_heads"]
+        if heads < 1 or config["d_model"] % heads:
             raise folder.refuse(f"{side}_attention_heads", heads, "a divisor of d_model")
-    if arguments["max_length"] > _MAX_POSITIONS:
-        raise folder.refuse(
-            "max_position_embeddings", arguments["max_length"], f"at most {_MAX_POSITIONS}"
-        )
+    activation, longest = config["activation_function"], config["max_position_embeddings"]
+    if activation not in _ACTIVATIONS:
+        raise folder.refuse("activation_function", activation, f"one of {_ACTIVATIONS}")
+    if not 0 < longest <= _MAX_POSITIONS:
+        raise folder.refuse("max_position_embeddings", longest, f"from 1 to {_MAX_POSITIONS}")
+    if not 0 <= config["dropout"] < 1:
+        raise folder.refuse("dropout", config["dropout"], "at least 0 and below 1")
+    arguments = {name: config[field] for field, name in ARGUMENTS.items()}
     if not arguments["share_embeddings"]:
         size = config.get("decoder_vocab_size") or arguments["vocab_size"]
-        if size < 1:
-            raise folder.refuse("decoder_vocab_size", size, "a positive integer")
         arguments["target_vocab_size"] = size
         if arguments["padding_id"] >= size:
             raise folder.refuse("pad_token_id", arguments["padding_id"], f"below {size}")
@@ -244,8 +211,9 @@ def _arguments(folder, family):
 def _generation(folder, arguments):
     """The options of a `keras_mt.Translator` from generation_config.json."""
     given = folder.generation
-    for field, neutral in _NEUTRAL.items():
-        if given.get(field) is not None and given[field] not in neutral:
+    for field in _UNSUPPORTED:
+        value = given.get(field)
+        if value and not (value == 1 and field in _UNSUPPORTED[-3:]):
             raise folder.refuse_generation(field, given[field], "left out: it is not supported")
     options = {"beam_size": 1, "early_stopping": False, "split_sentences": False}
     options |= {ours: given[field] for field, ours in GENERATION.items() if field in given}

@@ -13,37 +13,19 @@ from keras_mt.translation import Translator
 
 _MAX_BYTES = 2**28  # Of a file that is not one of weights.
 # The types of fields that nothing else checks by their values.
-_DECODING = {
-    "max_length": int,
-    "max_new_tokens": int,
-    "bad_words_ids": list,
-    "suppress_tokens": list,
-}
 _TYPES = {
-    "config.json": {
-        "model_type": str,
-        "tokenizer_class": str,
-        "decoder_vocab_size": int,
-        "normalize_embedding": bool,
-        "add_final_layer_norm": bool,
-        **_DECODING,
-    },
-    "generation_config.json": _DECODING,
-    "tokenizer_config.json": {
-        "tokenizer_class": str,
-        "source_lang": str,
-        "target_lang": str,
-        "src_lang": str,
-        "tgt_lang": str,
-        "language_codes": str,
-        "separate_vocabs": bool,
-        "legacy_behaviour": bool,
-        "added_tokens_decoder": dict,
-    },
+    **dict.fromkeys(("model_type", "tokenizer_class", "language_codes"), str),
+    **dict.fromkeys(("source_lang", "target_lang", "src_lang", "tgt_lang"), str),
+    **dict.fromkeys(("decoder_vocab_size", "max_length", "max_new_tokens"), int),
+    **dict.fromkeys(("normalize_embedding", "add_final_layer_norm"), bool),
+    **dict.fromkeys(("separate_vocabs", "legacy_behaviour"), bool),
+    **dict.fromkeys(("bad_words_ids", "suppress_tokens"), list),
+    "added_tokens_decoder": dict,
 }
 _TYPE_NAMES = {
     str: "a string",
     int: "an integer",
+    float: "a number",
     bool: "true or false",
     list: "a list",
     dict: "an object",
@@ -107,10 +89,15 @@ class Folder:
             raise InputError(f"{self.path / name} is not JSON: {error}") from None
         if not isinstance(value, dict):
             raise InputError(f"{self.path / name} must hold a JSON object.")
-        for field, expected in _TYPES.get(name, {}).items():
-            if value.get(field) is not None and type(value[field]) is not expected:
-                raise self.refuse(field, value[field], _TYPE_NAMES[expected], name)
+        for field in _TYPES.keys() & value.keys() if name.endswith("config.json") else ():
+            if value[field] is not None:
+                self.check_type(field, value[field], _TYPES[field], name)
         return value
+
+    def check_type(self, field: str, value: Any, expected: type, file: str = "config.json") -> None:
+        """Checks the type of a field; an integer is a number."""
+        if type(value) is not expected and (expected, type(value)) != (float, int):
+            raise self.refuse(field, value, _TYPE_NAMES[expected], file)
 
     def read(self, name: str) -> bytes:
         """A file's bytes."""

@@ -13,32 +13,29 @@ from keras_mt.models import Transformer, ensure_built
 
 # Our names of layers, and theirs. In a block:
 _BLOCK = {
-    "self_attention/query": "self_attn.q_proj",
-    "self_attention/key": "self_attn.k_proj",
-    "self_attention/value": "self_attn.v_proj",
-    "self_attention/output": "self_attn.out_proj",
-    "self_attention_norm": "self_attn_layer_norm",
-    "cross_attention/query": "encoder_attn.q_proj",
-    "cross_attention/key": "encoder_attn.k_proj",
-    "cross_attention/value": "encoder_attn.v_proj",
-    "cross_attention/output": "encoder_attn.out_proj",
-    "cross_attention_norm": "encoder_attn_layer_norm",
     "feed_forward/inner": "fc1",
     "feed_forward/output": "fc2",
     "feed_forward_norm": "final_layer_norm",
 }
-# Outside the blocks, the first name that a file has: of tied weights it may have any.
-_SOURCE = ("encoder.embed_tokens", "shared", "lm_head", "decoder.embed_tokens")
-_TARGET = ("decoder.embed_tokens", "shared", "lm_head", "encoder.embed_tokens")
-_HEAD = ("lm_head", *_TARGET)
-_OUTSIDE = {
-    "embedding/embedding": _TARGET,
-    "source_embedding/embedding": _SOURCE,
-    "target_embedding/embedding": _TARGET,
-    "source_embedding/norm": ("encoder.layernorm_embedding",),
-    "target_embedding/norm": ("decoder.layernorm_embedding",),
-    "encoder_norm": ("encoder.layer_norm",),
-    "decoder_norm": ("decoder.layer_norm",),
+for _ours, _theirs in (("self_attention", "self_attn"), ("cross_attention", "encoder_attn")):
+    _BLOCK[f"{_ours}_norm"] = f"{_theirs}_layer_norm"
+    for _part, _short in (("query", "q"), ("key", "k"), ("value", "v"), ("output", "out")):
+        _BLOCK[f"{_ours}/{_part}"] = f"{_theirs}.{_short}_proj"
+# Of tied weights a file may have any: the first of these names.
+_SOURCE, _TARGET = (
+    [
+        f"{name}.weight"
+        for name in (f"{one}.embed_tokens", "shared", "lm_head", f"{two}.embed_tokens")
+    ]
+    for one, two in (("encoder", "decoder"), ("decoder", "encoder"))
+)
+_HEAD, _BIAS = "lm_head.weight", "final_logits_bias"
+_EMBEDDINGS = {"source_embedding": _SOURCE, "target_embedding": _TARGET, "embedding": _TARGET}
+_NORMS = {
+    "source_embedding/norm": "encoder.layernorm_embedding",
+    "target_embedding/norm": "decoder.layernorm_embedding",
+    "encoder_norm": "encoder.layer_norm",
+    "decoder_norm": "decoder.layer_norm",
 }
 # Weights that need no reading: they are computed, or tied to another.
 _SPARE = re.compile(
@@ -59,15 +56,16 @@ def names_of(path: str) -> tuple[Sequence[str], bool]:
     """
     place, _, last = path.rpartition("/")
     if last == "logits_bias":
-        return ["final_logits_bias"], False
+        return [_BIAS], False
     if last == "reverse_embeddings":
-        return ["lm_head.weight"], True
+        return [_HEAD], True
+    if last == "embeddings":
+        return _EMBEDDINGS[place.partition("/")[0]], False
     if block := re.fullmatch(r"(encoder|decoder)_(\d+)/(.+)", place):
-        names = (f"{block[1]}.layers.{block[2]}.{_BLOCK[block[3]]}",)
+        place = f"{block[1]}.layers.{block[2]}.{_BLOCK[block[3]]}"
     else:
-        names = _OUTSIDE[place]
-    last_name = "bias" if last in ("bias", "beta") else "weight"
-    return [f"{name}.{last_name}" for name in names], last == "kernel"
+        place = _NORMS[place]
+    return [f"{place}.{'bias' if last in ('bias', 'beta') else 'weight'}"], last == "kernel"
 
 
 def read_model(
@@ -97,21 +95,32 @@ def read_model(
     ):  # fmt: skip
         if folder.config.get(field) and not arguments[argument]:
             raise folder.refuse(field, True, "false, as the weights have no such normalisation")
-    target = _first(weights, _TARGET)
-    if arguments["share_embeddings"] and not _equal(weights, _first(weights, _SOURCE), target):
+    source, target, head = (
+        _first(folder, weights, x)[1] for x in (_SOURCE, _TARGET, [_HEAD, *_TARGET])
+    )
+    if arguments["share_embeddings"] and not _equal(source, target):
         arguments |= {"share_embeddings": False, "target_vocab_size": arguments["vocab_size"]}
-    if arguments["tie_output"] and not _equal(weights, _first(weights, _HEAD), target):
+    if arguments["tie_output"] and not _equal(head, target):
         arguments["tie_output"] = False
     model = ensure_built(Transformer(**arguments, dtype=dtype or _dtype(weights)))
     used = set()
     for variable in model.variables:
         if "seed_generator" in variable.path:
             continue
-        name, transposed = _checked_name(folder, weights, variable.path, tuple(variable.shape))
-        if name is not None:
-            used.add(name)
-            values = np.asarray(weights[name])
-            variable.assign((values.T if transposed else values).reshape(variable.shape))
+        names, transposed = names_of(variable.path)
+        if names == [_BIAS] and _BIAS not in weights:
+            continue
+        name, values = _first(folder, weights, names)
+        used.add(name)
+        shape = tuple(variable.shape)[:: -1 if transposed else 1]
+        shape = (1, *shape) if name == _BIAS else shape
+        if values.shape != shape:
+            raise InputError(
+                f"{folder.path}: {name} must have the shape {shape}, to agree with config.json. "
+                f"It has the shape {values.shape}."
+            )
+        values = np.asarray(values)
+        variable.assign((values.T if transposed else values).reshape(variable.shape))
     if unknown := sorted(n for n in weights if n not in used and not _SPARE.fullmatch(n)):
         raise InputError(f"{folder.path} has weights that are not understood: {unknown[0]}.")
     return model
@@ -121,73 +130,35 @@ def check_sizes(folder: Folder, arguments: dict[str, Any], weights: Mapping[str,
     """Checks config.json against the shapes of the weights, before memory is allocated.
 
     Raises:
-        ValueError: If they differ; the message names the field or the tensor.
+        ValueError: If they differ; the message names the fields and the tensor.
     """
-    embeddings = [("vocab_size", "vocab_size", _SOURCE)]
+    tables = [("vocab_size", arguments["vocab_size"], _SOURCE)]
     if not arguments["share_embeddings"]:
-        embeddings.append(("decoder_vocab_size", "target_vocab_size", _TARGET))
-    sizes = []
-    for field, argument, names in embeddings:
-        name = _first(weights, names)
-        sizes += [(field, arguments[argument], name, 0), ("d_model", arguments["d_model"], name, 1)]
-    for side in ("encoder", "decoder"):
-        name = _first(weights, [f"{side}.layers.0.fc1"], "bias")
-        sizes.append((f"{side}_ffn_dim", arguments[f"{side}_d_ff"], name, 0))
-    for field, size, name, axis in sizes:
-        shape = tuple(weights[name].shape)
-        if len(shape) <= axis or shape[axis] != size:
-            raise folder.refuse(field, size, f"that of {name}, whose shape is {shape}")
+        tables.append(("decoder_vocab_size", arguments["target_vocab_size"], _TARGET))
     for side in ("encoder", "decoder"):
         layers = {n.split(".")[2] for n in weights if n.startswith(f"{side}.layers.")}
         if len(layers) != (number := arguments[f"num_{side}_layers"]):
             raise folder.refuse(f"{side}_layers", number, f"{len(layers)}, as the weights have")
-        for path, shape in _block_shapes(arguments["d_model"], arguments[f"{side}_d_ff"]).items():
-            for i in range(number):
-                if side == "decoder" or not path.startswith("cross_attention"):
-                    _checked_name(folder, weights, f"{side}_{i}/{path}", shape)
+        fields = f"{side}_ffn_dim", arguments[f"{side}_d_ff"]
+        tables += [(*fields, [f"{side}.layers.{i}.fc1.weight"]) for i in range(number)]
+    for field, size, names in tables:
+        name, tensor = _first(folder, weights, names)
+        sizes = size, arguments["d_model"]
+        if tensor.shape != sizes:
+            expected = f"{tensor.shape}, the shape of {name}"
+            raise folder.refuse(f"({field}, d_model)", sizes, expected)
 
 
-def _block_shapes(d_model, d_ff):
-    """The shapes of the weights of a block, by our names."""
-    shapes = {}
-    for place in _BLOCK:
-        if place.endswith("_norm"):
-            shapes |= {f"{place}/gamma": (d_model,), f"{place}/beta": (d_model,)}
-            continue
-        rows = d_ff if place == "feed_forward/output" else d_model
-        columns = d_ff if place == "feed_forward/inner" else d_model
-        shapes |= {f"{place}/kernel": (rows, columns), f"{place}/bias": (columns,)}
-    return shapes
-
-
-def _checked_name(folder, weights, path, shape):
-    """The name of a variable's tensor, None for a missing logits bias; and if it is transposed."""
-    names, transposed = names_of(path)
-    if names == ["final_logits_bias"]:
-        if names[0] not in weights:
-            return None, False
-        shape = (1, *shape)
-    name = next((name for name in names if name in weights), None)
-    if name is None:
-        raise InputError(f"{folder.path}: the weights have no {names[0]}.")
-    expected, found = shape[::-1] if transposed else shape, tuple(weights[name].shape)
-    if found != expected:
-        raise InputError(
-            f"{folder.path}: {name} must have the shape {expected}, to agree with config.json. "
-            f"It has the shape {found}."
-        )
-    return name, transposed
-
-
-def _first(weights, names, last="weight"):
+def _first(folder, weights, names):
+    """The first tensor that there is, and its name."""
     for name in names:
-        if f"{name}.{last}" in weights:
-            return f"{name}.{last}"
-    raise InputError(f"The weights have no {names[0]}.{last}.")
+        if name in weights:
+            return name, weights[name]
+    raise InputError(f"{folder.path}: the weights have no {names[0]}.")
 
 
-def _equal(weights, one, other):
-    return one == other or np.array_equal(np.asarray(weights[one]), np.asarray(weights[other]))
+def _equal(one, other):
+    return one is other or np.array_equal(np.asarray(one), np.asarray(other))
 
 
 def _dtype(weights):
@@ -222,15 +193,15 @@ def tensors_of(model: Transformer) -> dict[str, np.ndarray]:
             # The columns of embeddings and of kernels whose output is d_model wide; else the rows.
             axis = 0 if inward or values.ndim == 1 or last == "reverse_embeddings" else 1
             values = values.take(order, axis)
-        names, transposed = names_of(variable.path)
-        shared = place == "embedding/embedding" and last == "embeddings"
-        name = "shared.weight" if shared else names[0]
-        outside = name == "final_logits_bias" or name.startswith("lm_head")
-        values = np.ascontiguousarray(values.T if transposed else values)
-        tensors[name if outside else f"model.{name}"] = values
-    if (bias := tensors.get("final_logits_bias")) is not None:
-        tensors["final_logits_bias"] = bias[None]
-    if "lm_head.weight" in tensors and config["share_embeddings"]:
+        (name, *_), transposed = names_of(variable.path)
+        if place == "embedding/embedding" and last == "embeddings":
+            name = "shared.weight"
+        if name == _BIAS:
+            values = values[None]
+        elif name != _HEAD:
+            name = f"model.{name}"
+        tensors[name] = np.ascontiguousarray(values.T if transposed else values)
+    if _HEAD in tensors and config["share_embeddings"]:
         # What is not tied throughout is looked for by each of its names.
         for side in ("encoder", "decoder"):
             tensors[f"model.{side}.embed_tokens.weight"] = tensors["model.shared.weight"]

@@ -361,16 +361,15 @@ def test_a_field_of_another_type_is_refused_or_does_no_harm(copied, name, file):
 @pytest.mark.parametrize(
     "config, tensor, shape, message",
     [
-        ({"decoder_ffn_dim": 500_000}, "decoder.layers.0.fc1.bias", [500_000], "0.fc1.weight"),
-        ({"encoder_ffn_dim": 500_000}, "encoder.layers.0.fc1.bias", [500_000], "0.fc1.weight"),
         (
-            {"d_model": 4096},
-            "encoder.embed_tokens.weight",
-            [806, 4096],
-            "0.self_attn.q_proj.weight",
+            {"decoder_ffn_dim": 500_000},
+            "decoder.layers.0.fc1.bias",
+            [500_000],
+            r"\(decoder_ffn_dim, d_model\) must be \(128, 64\)",
         ),
-        ({}, "decoder.layers.1.fc2.weight", [64, 127], "layers.1.fc2.weight"),
-        ({}, "encoder.layers.1.final_layer_norm.bias", [65], "1.final_layer_norm.bias"),
+        ({"encoder_ffn_dim": 500_000}, "encoder.layers.0.fc1.bias", [500_000], "encoder_ffn_dim"),
+        ({"d_model": 4096}, "encoder.embed_tokens.weight", [806, 4096], "encoder.layers.0.fc1"),
+        ({}, "decoder.layers.1.fc1.weight", [64, 127], "decoder.layers.1.fc1"),
     ],
 )
 def test_sizes_are_checked_before_the_model_is_built(
@@ -385,8 +384,20 @@ def test_sizes_are_checked_before_the_model_is_built(
         raise AssertionError("The model is built.")
 
     monkeypatch.setattr(tensors, "Transformer", build)
-    with pytest.raises(ValueError, match=f"{message} must have the shape"):
+    with pytest.raises(ValueError, match=message):
         from_huggingface(folder)
+
+
+def test_a_weight_of_another_shape_is_refused_by_its_name(copied):
+    folder = copied("marian")
+    weights = {name: np.asarray(x, "float32") for name, x in read_weights(folder).items()}
+    for tensor, shape in (
+        ("decoder.layers.1.fc2.weight", [64, 127]),
+        ("encoder.layers.1.final_layer_norm.bias", [65]),
+    ):
+        save_file(weights | {tensor: np.zeros(shape, "float32")}, folder / "model.safetensors")
+        with pytest.raises(ValueError, match=f"{tensor} must have the shape"):
+            from_huggingface(folder)
 
 
 @pytest.mark.parametrize("tensor", ["lm_head", "model.encoder.embed_tokens"])
