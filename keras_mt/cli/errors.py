@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import sys
+from typing import Any
 
 import click
 
@@ -106,6 +107,11 @@ def _cause(message):
 
 
 class Command(click.Command):
+    def __init__(self, *args: Any, **kwargs: Any):
+        # Also where it is invoked by itself: click keeps its first help option.
+        settings = {"help_option_names": ["-h", "--help"]}
+        super().__init__(*args, context_settings=settings, **kwargs)
+
     def parse_args(self, context, arguments):
         flags = {getattr(param, "former_flag", None): param.opts[0] for param in self.params}
         for i, argument in enumerate(arguments):
