@@ -125,20 +125,11 @@ def _spec(model):
     if config["positions"] == "rotary":
         options |= {"rotary_dim": 0, "rotary_interleave": False}
     sides = []
-    for spec_class, blocks, norm, embedding in (
-        (
-            transformer_spec.TransformerEncoderSpec,
-            model.encoder_blocks,
-            model.encoder_norm,
-            embeddings[0],
-        ),
-        (
-            transformer_spec.TransformerDecoderSpec,
-            model.decoder_blocks,
-            model.decoder_norm,
-            embeddings[1],
-        ),
+    for name, spec_class, embedding in (
+        ("encoder", transformer_spec.TransformerEncoderSpec, model.source_embedding),
+        ("decoder", transformer_spec.TransformerDecoderSpec, model.target_embedding),
     ):
+        blocks, norm = getattr(model, f"{name}_blocks"), getattr(model, f"{name}_norm")
         side = spec_class(len(blocks), blocks[0].num_heads, **options)
         table = side.embeddings[0] if isinstance(side.embeddings, list) else side.embeddings
         table.weight = tables[id(embedding.embedding)]
@@ -152,12 +143,12 @@ def _spec(model):
         for layer, block in zip(side.layer, blocks, strict=True):
             _block(layer, block)
         sides.append(side)
-    output = embeddings[1].embedding
-    sides[1].projection.weight = (
+    output = embedding.embedding
+    side.projection.weight = (
         tables[id(output)] if output.tie_weights else _matrix(output.reverse_embeddings).T.copy()
     )
-    if embeddings[1].use_bias:
-        sides[1].projection.bias = _array(embeddings[1].logits_bias)
+    if embedding.use_bias:
+        side.projection.bias = _array(embedding.logits_bias)
     return transformer_spec.TransformerSpec(*sides)
 
 

@@ -7,8 +7,6 @@ with an error that names the file or the field.
 import json
 import os
 import re
-from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -30,7 +28,7 @@ from keras_mt.text import PretrainedTokenizer, Tokenizer
 from keras_mt.translation import Translator
 
 # The families by their `model_type`.
-FAMILIES = {"marian": marian_mt.FAMILY, "m2m_100": m2m_100.FAMILY}
+FAMILIES = {"marian": marian_mt, "m2m_100": m2m_100}
 # Fields of config.json: the arguments of Transformer that they give, and transformers' defaults,
 # if they are the same for all families.
 _FIELDS = {
@@ -83,14 +81,6 @@ _FIXED = {
 }
 
 
-class _Imported(NamedTuple):
-    model: Transformer
-    tokenizer: PretrainedTokenizer
-    generation: dict[str, Any]
-    languages: dict[str, str]
-    card: dict[str, Any]
-
-
 def from_huggingface(directory: str | os.PathLike) -> Translator:
     """Loads a translator from a MarianMT, M2M-100 or NLLB folder, as transformers writes it.
 
@@ -118,10 +108,10 @@ def from_huggingface(directory: str | os.PathLike) -> Translator:
     >>> translator("The book is on the table.")  # doctest: +SKIP
     'Das Buch liegt auf dem Tisch.'
     """
-    imported = _read(directory, "float32")
-    options = imported.generation | imported.languages
-    translator = Translator(imported.model, imported.tokenizer, **options)
-    translator.card = imported.card
+    model, tokenizer, config = _read(directory, "float32")
+    translator = Translator(model, tokenizer, **config.generation, **config.options)
+    card = {"source": config.source, "target": config.target, "license": config.license}
+    translator.card = {name: value for name, value in card.items() if value is not None}
     return translator
 
 
@@ -142,26 +132,13 @@ def import_huggingface(directory: str | os.PathLike, run_dir: str | os.PathLike)
 
     >>> import_huggingface("opus-mt-en-de", "runs/opus_en_de")  # doctest: +SKIP
     """
-    run_dir = Path(run_dir)
     check_new(run_dir)
-    imported = _read(directory)
+    model, tokenizer, config = _read(directory)
     with new_folder(run_dir) as temporary:
         folder = RunFolder(temporary)
-        folder.save_tokenizer(imported.tokenizer)
-        imported.model.save(folder.model_file)
-        folder.write_config(_run_config(imported))
-
-
-def _run_config(imported):
-    return RunConfig(
-        data=[],
-        source=imported.card["source"],
-        target=imported.card["target"],
-        options=imported.languages,
-        model=imported.model.get_config(),
-        license=imported.card.get("license"),
-        generation=imported.generation,
-    )
+        folder.save_tokenizer(tokenizer)
+        model.save(folder.model_file)
+        folder.write_config(config)
 
 
 def _read(directory, dtype=None):
@@ -176,14 +153,30 @@ def _read(directory, dtype=None):
     tokenizer, languages = family.read_tokenizer(folder, arguments)
     generation = _generation(folder, arguments)
     model = read_model(folder, arguments, weights, dtype)
-    return _Imported(model, tokenizer, generation, languages, _card(folder))
+    source, target = (
+        folder.tokenizer.get(long) or folder.tokenizer.get(short) or ""
+        for long, short in (("source_lang", "src_lang"), ("target_lang", "tgt_lang"))
+    )
+    return (
+        model,
+        tokenizer,
+        RunConfig(
+            [],
+            source,
+            target,
+            languages,
+            _license(folder),
+            model.get_config(),
+            generation=generation,
+        ),
+    )
 
 
 def _arguments(folder, family):
     """The arguments of the model, from config.json."""
-    defaults = {field: default for field, (_, default) in _FIELDS.items()} | family.defaults
+    defaults = {field: default for field, (_, default) in _FIELDS.items()} | family.DEFAULTS
     config = defaults | folder.config
-    for field, value in family.switches.items():
+    for field, value in family.SWITCHES.items():
         if config.get(field, value) not in (value, None):
             raise folder.refuse(field, config[field], repr(value))
     for field, default in defaults.items():
@@ -205,7 +198,7 @@ def _arguments(folder, family):
         arguments["target_vocab_size"] = size
         if arguments["padding_id"] >= size:
             raise folder.refuse("pad_token_id", arguments["padding_id"], f"below {size}")
-    return {**arguments, **family.arguments}
+    return {**arguments, **family.ARGUMENTS}
 
 
 def _generation(folder, arguments):
@@ -241,19 +234,12 @@ def _generation(folder, arguments):
     return options
 
 
-def _card(folder):
-    """The fields of the model card: source and target language, and the licence if known."""
-    sides = [
-        folder.tokenizer.get(f"{side}_lang") or folder.tokenizer.get(f"{short}_lang") or ""
-        for side, short in (("source", "src"), ("target", "tgt"))
-    ]
-    card = {"source": sides[0], "target": sides[1]}
+def _license(folder):
+    """The licence that the model card names, if any."""
     readme = folder.path / "README.md"
-    if readme.is_file():
-        head = readme.read_text(encoding="utf-8", errors="replace")[:65536].split("\n---")[0]
-        if found := re.search(r"^license:[ \t]*(\S+)", head, re.MULTILINE):
-            card["license"] = found[1].strip("\"'")
-    return card
+    text = readme.read_text(encoding="utf-8", errors="replace") if readme.is_file() else ""
+    match = re.search(r"^license:[ \t]*(\S+)", text[:65536].split("\n---")[0], re.MULTILINE)
+    return match and match[1].strip("\"'")
 
 
 def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None:
@@ -300,7 +286,7 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
     config = _config(name, arguments, tokenizer)
     files = FAMILIES[name].tokenizer_files(translator)
     files["tokenizer_config.json"] = {
-        "tokenizer_class": FAMILIES[name].classes[1],
+        "tokenizer_class": FAMILIES[name].CLASSES[1],
         "model_max_length": model.max_length,
         **files["tokenizer_config.json"],
     }
@@ -333,30 +319,30 @@ def _arguments_of(model):
 
 def _check_family(family, arguments, tokenizer):
     """Refuses a model that a family has no switch for."""
-    fixed = {**_FIXED, **family.arguments, "final_norm": family.arguments["pre_norm"]}
+    fixed = {**_FIXED, **family.ARGUMENTS, "final_norm": family.ARGUMENTS["pre_norm"]}
     if arguments["positions"] == "sinusoidal":  # The same, permuted.
         fixed["positions"] = "sinusoidal"
     if not arguments["logits_bias"]:  # A bias of 0 for MarianMT.
         del fixed["logits_bias"]
-    if family is m2m_100.FAMILY:
+    if family is m2m_100:
         fixed["share_embeddings"] = True
     for name, value in fixed.items():
         if arguments[name] != value:
             raise InputError(
-                f"{family.name} knows only {name}={value!r}. Received: {arguments[name]!r}"
+                f"{family.NAME} knows only {name}={value!r}. Received: {arguments[name]!r}"
             )
-    if bool(tokenizer.languages) != (family is m2m_100.FAMILY):
+    if bool(tokenizer.languages) != (family is m2m_100):
         expected = "with" if not tokenizer.languages else "without"
-        raise InputError(f"{family.name} needs a tokenizer {expected} languages.")
+        raise InputError(f"{family.NAME} needs a tokenizer {expected} languages.")
 
 
 def _config(name, arguments, tokenizer):
     """The fields of config.json."""
     return {
         "model_type": name,
-        "architectures": [FAMILIES[name].classes[0]],
+        "architectures": [FAMILIES[name].CLASSES[0]],
         **{field: arguments[ours] for field, ours in ARGUMENTS.items()},
-        **FAMILIES[name].switches,
+        **FAMILIES[name].SWITCHES,
         "decoder_vocab_size": arguments["target_vocab_size"],
         "is_encoder_decoder": True,
         "dtype": "float32",
@@ -394,7 +380,7 @@ def _readme(card, config):
     """The model card."""
     languages = [card[side] for side in ("source", "target") if card.get(side)]
     family = FAMILIES[config["model_type"]]
-    model = family.classes[0]
+    model = family.CLASSES[0]
     header = [
         "---",
         *(["language:", *(f"- {language}" for language in languages)] if languages else []),

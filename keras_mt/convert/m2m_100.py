@@ -4,9 +4,10 @@ import re
 from typing import Any
 
 import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 
 from keras_mt.convert import languages
-from keras_mt.convert.pretrained import Family, Folder, is_id
+from keras_mt.convert.pretrained import Folder, is_id
 from keras_mt.errors import InputError
 from keras_mt.text import PretrainedTokenizer
 from keras_mt.translation import Translator
@@ -15,10 +16,22 @@ from keras_mt.translation import Translator
 _CODES = {"m2m100": languages.M2M100.split(), "wmt21": languages.WMT21.split()}
 _MODEL = "sentencepiece.bpe.model"
 
+NAME = "M2M-100"
+CLASSES = "M2M100ForConditionalGeneration", "M2M100Tokenizer"
+DEFAULTS = {
+    "vocab_size": 128112,
+    "pad_token_id": 1,
+    "activation_function": "relu",
+    "scale_embedding": True,
+}
+SWITCHES = {}
+ARGUMENTS = {"positions": "fairseq", "pre_norm": True, "logits_bias": False}
 
-def _read_tokenizer(
+
+def read_tokenizer(
     folder: Folder, arguments: dict[str, Any]
 ) -> tuple[PretrainedTokenizer, dict[str, str]]:
+    """The tokenizer of a folder, and the default languages."""
     name = folder.tokenizer.get("tokenizer_class") or folder.config.get("tokenizer_class")
     if name not in (None, "M2M100Tokenizer", "NllbTokenizer", "NllbTokenizerFast"):
         raise folder.refuse(
@@ -100,12 +113,19 @@ def _nllb_languages(folder, first):
     return ids or {code: first + i for i, code in enumerate(languages.NLLB.split())}
 
 
-def _tokenizer_files(translator: Translator) -> dict[str, bytes | dict[str, Any]]:
+def tokenizer_files(translator: Translator) -> dict[str, bytes | dict[str, Any]]:
+    """The contents of the tokenizer's files: bytes, or what JSON holds."""
     settings = translator.tokenizer.settings
     ids, (pieces,) = settings["languages"], settings["pieces"]
     config = {"src_lang": translator.source_language, "tgt_lang": translator.target_language}
     files = {_MODEL: translator.tokenizer.models[0], "tokenizer_config.json": config}
     if all(pieces[id] == code for code, id in ids.items()):
+        spec = sentencepiece_model_pb2.ModelProto.FromString(files[_MODEL]).trainer_spec
+        if spec.model_type != spec.BPE:
+            raise InputError(
+                "transformers reads the tokenizer of NLLB as BPE, and the SentencePiece model of "
+                "this one is not: it cannot be written as NLLB."
+            )
         special = {"special": True, "normalized": False, "lstrip": False, "rstrip": False}
         config |= {
             "tokenizer_class": "NllbTokenizer",
@@ -128,19 +148,3 @@ def _tokenizer_files(translator: Translator) -> dict[str, bytes | dict[str, Any]
         "M2M-100 numbers its languages in an order of its own, which this tokenizer does not have: "
         "it cannot be written as M2M-100."
     )
-
-
-FAMILY = Family(
-    name="M2M-100",
-    classes=("M2M100ForConditionalGeneration", "M2M100Tokenizer"),
-    defaults={
-        "vocab_size": 128112,
-        "pad_token_id": 1,
-        "activation_function": "relu",
-        "scale_embedding": True,
-    },
-    switches={},
-    arguments={"positions": "fairseq", "pre_norm": True, "logits_bias": False},
-    read_tokenizer=_read_tokenizer,
-    tokenizer_files=_tokenizer_files,
-)

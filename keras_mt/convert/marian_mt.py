@@ -2,14 +2,26 @@
 
 from typing import Any
 
-from keras_mt.convert.pretrained import Family, Folder
+from keras_mt.convert.pretrained import Folder
 from keras_mt.text import PretrainedTokenizer, Tokenizer
 from keras_mt.translation import Translator
 
+NAME = "MarianMT"
+CLASSES = "MarianMTModel", "MarianTokenizer"
+DEFAULTS = {
+    "vocab_size": 58101,
+    "pad_token_id": 58100,
+    "activation_function": "gelu",
+    "scale_embedding": False,
+}
+SWITCHES = {"normalize_before": False, "static_position_embeddings": True}
+ARGUMENTS = {"positions": "marian", "pre_norm": False, "logits_bias": True}
 
-def _read_tokenizer(
+
+def read_tokenizer(
     folder: Folder, arguments: dict[str, Any]
 ) -> tuple[PretrainedTokenizer, dict[str, str]]:
+    """The tokenizer of a folder, and the default languages."""
     apart = folder.tokenizer.get("separate_vocabs", False) or not arguments["share_embeddings"]
     vocabularies = [folder.vocabulary("vocab.json")]
     if apart and (folder.path / "target_vocab.json").is_file():
@@ -38,7 +50,8 @@ def _read_tokenizer(
     return tokenizer, {}
 
 
-def _tokenizer_files(translator: Translator) -> dict[str, bytes | dict[str, Any]]:
+def tokenizer_files(translator: Translator) -> dict[str, bytes | dict[str, Any]]:
+    """The contents of the tokenizer's files: bytes, or what JSON holds."""
     tokenizer = translator.tokenizer
     if isinstance(tokenizer, Tokenizer):
         names = {tokenizer.unknown_id: "<unk>", tokenizer.padding_id: "<pad>"}
@@ -57,19 +70,3 @@ def _tokenizer_files(translator: Translator) -> dict[str, bytes | dict[str, Any]
         "separate_vocabs": len(vocabularies) > 1,
     }
     return {**files, "tokenizer_config.json": config}
-
-
-FAMILY = Family(
-    name="MarianMT",
-    classes=("MarianMTModel", "MarianTokenizer"),
-    defaults={
-        "vocab_size": 58101,
-        "pad_token_id": 58100,
-        "activation_function": "gelu",
-        "scale_embedding": False,
-    },
-    switches={"normalize_before": False, "static_position_embeddings": True},
-    arguments={"positions": "marian", "pre_norm": False, "logits_bias": True},
-    read_tokenizer=_read_tokenizer,
-    tokenizer_files=_tokenizer_files,
-)

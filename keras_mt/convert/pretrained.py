@@ -1,15 +1,20 @@
-"""What the families of transformers' models share: their folders, and what tells them apart."""
+"""What the families of transformers' models share: their folders.
 
-import dataclasses
+A family is a file, with
+
+- `NAME`, what messages call it, and `CLASSES`, its model and its tokenizer in transformers;
+- `DEFAULTS`, transformers' defaults for fields that config.json does not have; `SWITCHES`, fields
+  of config.json that have no other value; `ARGUMENTS`, arguments of `Transformer` that have none;
+- `read_tokenizer(folder, arguments)`, which returns the tokenizer and the default languages;
+- `tokenizer_files(translator)`, which returns the contents of the tokenizer's files by name.
+"""
+
 import json
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from keras_mt.errors import InputError
-from keras_mt.text import BaseTokenizer
 from keras_mt.text.tokenizer import sentencepiece_processor
-from keras_mt.translation import Translator
 
 _MAX_BYTES = 2**28  # Of a file that is not one of weights.
 # The types of fields that nothing else checks by their values.
@@ -30,31 +35,6 @@ _TYPE_NAMES = {
     list: "a list",
     dict: "an object",
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Family:
-    """A family of transformers' models, which share a `model_type`.
-
-    Attributes:
-        name: What messages call it.
-        classes: Its model and its tokenizer in transformers.
-        defaults: transformers' defaults for fields that config.json does not have.
-        switches: Fields of config.json that have no other value.
-        arguments: Arguments of `Transformer` that have no other value.
-        read_tokenizer: A function of a `Folder` and the arguments of the model, which returns the
-            tokenizer and the default languages.
-        tokenizer_files: A function of a `Translator`, which returns the contents of the tokenizer's
-            files by name: bytes, or what JSON holds.
-    """
-
-    name: str
-    classes: tuple[str, str]
-    defaults: Mapping[str, Any]
-    switches: Mapping[str, Any]
-    arguments: Mapping[str, Any]
-    read_tokenizer: Callable[["Folder", dict[str, Any]], tuple[BaseTokenizer, dict[str, str]]]
-    tokenizer_files: Callable[[Translator], dict[str, bytes | dict[str, Any]]]
 
 
 class Folder:

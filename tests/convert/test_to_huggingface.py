@@ -6,10 +6,12 @@ transformers itself reads them is for golden/check_transformers.py to show.
 """
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from sentencepiece import sentencepiece_model_pb2
 
 from keras_mt import Transformer, Translator
 from keras_mt.cli import main
@@ -87,8 +89,14 @@ def test_the_options_of_the_search_go_out_and_come_back(load, tmp_path):
     "name", ["marian", "marian_marks", "marian_apart", "m2m_100", "nllb_legacy"]
 )
 def test_an_imported_model_goes_out_as_transformers_wrote_it(name, golden, tmp_path):
-    import_huggingface(golden / name, tmp_path / "run")
     before, after = golden / name, tmp_path / "out"
+    if name == "nllb_legacy":  # Its SentencePiece model as BPE, as those of real ones are.
+        before = shutil.copytree(before, tmp_path / "bpe")
+        path = before / "sentencepiece.bpe.model"
+        model = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
+        model.trainer_spec.model_type = model.trainer_spec.BPE
+        path.write_bytes(model.SerializeToString())
+    import_huggingface(before, tmp_path / "run")
     translator = Translator.load(tmp_path / "run", dtype=None)
     to_huggingface(translator, after)
     for path in [*before.glob("*.spm"), *before.glob("*.model")]:
@@ -121,7 +129,10 @@ def test_an_imported_model_goes_out_as_transformers_wrote_it(name, golden, tmp_p
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("marian_normalized", "MarianMT knows only normalize_embeddings=False")],
+    [
+        ("marian_normalized", "MarianMT knows only normalize_embeddings=False"),
+        ("nllb", "transformers reads the tokenizer of NLLB as BPE"),
+    ],
 )
 def test_what_transformers_has_not_is_refused_by_name(name, message, golden, tmp_path):
     with pytest.raises(ValueError, match=message):
