@@ -3,6 +3,8 @@
 import json
 import os
 import pickle
+import sys
+import types
 import zipfile
 
 import numpy as np
@@ -85,3 +87,52 @@ def test_a_pickle_that_runs_something_is_refused(tmp_path, monkeypatch, archived
     with pytest.raises(ValueError, match=r"pytorch_model\.bin cannot be read"):
         read_weights(tmp_path)
     assert not (tmp_path / "made").exists()
+
+
+def rebuild(*arguments):
+    """In the place of torch's function of this name."""
+
+
+@pytest.fixture
+def write_torch(tmp_path, monkeypatch):
+    """A function that writes two floats as torch does, with a tensor of these arguments."""
+    module = types.SimpleNamespace(_rebuild_tensor_v2=rebuild)
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(_utils=module))
+    monkeypatch.setitem(sys.modules, "torch._utils", module)
+    monkeypatch.setattr(rebuild, "__module__", "torch._utils")
+    monkeypatch.setattr(rebuild, "__qualname__", "_rebuild_tensor_v2")
+
+    def write(*arguments):
+        with zipfile.ZipFile(tmp_path / "pytorch_model.bin", "w") as archive:
+            state = {"shared.weight": _Runs(rebuild, *arguments)}
+            archive.writestr("archive/data.pkl", pickle.dumps(state))
+            archive.writestr("archive/data/0", np.array([1, 2], "float32").tobytes())
+
+    return write
+
+
+def test_a_torch_tensor_is_read_by_its_offset_and_strides(tmp_path, write_torch):
+    write_torch(("FloatStorage", "0"), 0, (2, 1), (1, 2))
+    assert np.asarray(read_weights(tmp_path)["shared.weight"]).tolist() == [[1], [2]]
+    write_torch(("FloatStorage", "0"), 1, (1,), (1,))
+    assert np.asarray(read_weights(tmp_path)["shared.weight"]).tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("storage", "offset", "shape", "strides"),
+    [
+        ("FloatStorage", 0, (10**6,), (1,)),
+        ("FloatStorage", 10**6, (1,), (1,)),
+        ("FloatStorage", -(10**6), (1,), (1,)),
+        ("FloatStorage", 0, (2,), (-(10**6),)),
+        ("FloatStorage", 0, (10**6,), (0,)),
+        ("FloatStorage", 0, (1.5,), (1,)),
+        ("O", 0, (1,), (1,)),
+    ],
+)
+def test_a_torch_tensor_outside_of_its_file_is_refused(
+    tmp_path, write_torch, storage, offset, shape, strides
+):
+    write_torch((storage, "0"), offset, shape, strides)
+    with pytest.raises(ValueError, match=r"pytorch_model\.bin cannot be read"):
+        read_weights(tmp_path)
