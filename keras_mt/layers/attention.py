@@ -1,5 +1,6 @@
 """Scaled dot-product attention and the three attention layers of the Transformer."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,12 @@ from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.fused import fused_operations
 from keras_mt.layers.rotary import rotate_by_position
 from keras_mt.layers.types import Initializer, Shape, Tensor
-from keras_mt.layers.validation import check_positive, check_rate, check_sequences
+from keras_mt.layers.validation import (
+    check_divisible,
+    check_positive,
+    check_rate,
+    check_sequences,
+)
 
 
 def scaled_dot_product_attention(
@@ -196,19 +202,12 @@ class MultiHeadAttention(BaseLayer):
     ) -> None:
         super().__init__(**kwargs)
         self._record(locals())
-        sizes = {
-            "key_dim": key_dim,
-            "value_dim": value_dim,
-            "num_key_value_heads": num_key_value_heads,
-        }
-        sizes = {name: size for name, size in sizes.items() if size is not None}
-        check_positive(num_heads=num_heads, **sizes)
+        check_positive(num_heads=num_heads)
+        for name in ("key_dim", "value_dim", "num_key_value_heads"):
+            if getattr(self, name) is not None:
+                check_positive(**{name: getattr(self, name)})
         check_rate(dropout=dropout)
-        if num_heads % (num_key_value_heads or num_heads):
-            raise ValueError(
-                "num_heads must be divisible by num_key_value_heads. "
-                f"Received: num_heads={num_heads}, num_key_value_heads={num_key_value_heads}"
-            )
+        check_divisible(num_heads=num_heads, num_key_value_heads=num_key_value_heads or 1)
         if rotary_base is not None and not rotary_base > 1:
             raise ValueError(
                 f"rotary_base must be greater than 1. Received: rotary_base={rotary_base}"
@@ -231,35 +230,33 @@ class MultiHeadAttention(BaseLayer):
                 f"Received: width={width}, num_heads={self.num_heads}, key_dim={self.key_dim}"
             )
         self._key_heads = self.num_key_value_heads or self.num_heads
-        value_units = self.num_heads * self._value_width
+        key_shape = value_shape if key_shape is None else key_shape
+        output_shape = (*query_shape[:-1], self.num_heads * self._value_width)
 
         # Half of Glorot's variance, as though the three were one kernel. With all of it the mean of
         # the values drowns the residual, and a deep post-norm encoder loses the order of the words.
-        self.query_dense = self._dense("query", self.num_heads * self._key_width, variance=0.5)
-        self.key_dense = self._dense("key", self._key_heads * self._key_width, variance=0.5)
-        self.value_dense = self._dense("value", self._key_heads * self._value_width, variance=0.5)
-        self.output_dense = self._dense("output", width, variance=1.0)
-        self.query_dense.build(query_shape)
-        self.key_dense.build(value_shape if key_shape is None else key_shape)
-        self.value_dense.build(value_shape)
-        self.output_dense.build((*query_shape[:-1], value_units))
+        units, key_units = self.num_heads * self._key_width, self._key_heads * self._key_width
+        self.query_dense = self._dense("query", units, query_shape, 0.5)
+        self.key_dense = self._dense("key", key_units, key_shape, 0.5)
+        value_units = self._key_heads * self._value_width
+        self.value_dense = self._dense("value", value_units, value_shape, 0.5)
+        self.output_dense = self._dense("output", width, output_shape, 1.0)
         self.dropout_layer = None
         if self.dropout:
             self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
 
-    def _dense(self, name, units, variance):
-        if self.kernel_initializer is None:
-            kernel_initializer = keras.initializers.VarianceScaling(variance, "fan_avg", "uniform")
-        else:
-            kernel_initializer = _copy(self.kernel_initializer)
-        return keras.layers.Dense(
+    def _dense(self, name, units, input_shape, variance):
+        dense = keras.layers.Dense(
             units,
             use_bias=self.use_bias,
-            kernel_initializer=kernel_initializer,
+            kernel_initializer=_copy(self.kernel_initializer)
+            or keras.initializers.VarianceScaling(variance, "fan_avg", "uniform"),
             bias_initializer=_copy(self.bias_initializer),
             dtype=self.dtype_policy,
             name=name,
         )
+        dense.build(input_shape)
+        return dense
 
     def call(
         self,
@@ -277,14 +274,16 @@ class MultiHeadAttention(BaseLayer):
         self._check_shapes(query, value)
         keys, values = self.project(value, key)
         keys = self._rotate(keys)
-        mask = None  # Broadcasts to [batch, num_heads, query_length, key_length].
-        for padding in (value_mask, key_mask):  # [batch, key_length]
-            if padding is not None:
-                mask = _both(mask, ops.expand_dims(ops.cast(padding, "bool"), (1, 2)))
+        masks = [  # Each broadcasts to [batch, num_heads, query_length, key_length].
+            ops.expand_dims(ops.cast(padding, "bool"), (1, 2))
+            for padding in (value_mask, key_mask)
+            if padding is not None
+        ]
         if attention_mask is not None:
-            mask = _both(mask, _for_each_head(ops.cast(attention_mask, "bool")))
+            masks.append(_for_each_head(ops.cast(attention_mask, "bool")))
         if use_causal_mask:
-            mask = _both(mask, causal_mask(ops.shape(query)[1], ops.shape(keys)[2]))
+            masks.append(causal_mask(ops.shape(query)[1], ops.shape(keys)[2]))
+        mask = functools.reduce(ops.logical_and, masks) if masks else None
         outputs, scores = self.attend(query, keys, values, mask, training)
         return (outputs, scores) if return_attention_scores else outputs
 
@@ -334,19 +333,19 @@ class MultiHeadAttention(BaseLayer):
         batch_size = ops.shape(query if len(query.shape) == 3 else keys)[0]
         queries = self._split_heads(self.query_dense(query), batch_size, self.num_heads, swap)
         queries = self._rotate(queries, positions)
-        return self._attend(queries, keys, values, mask, training, swap, ops.shape(query)[:-1])
+        return self._attend(query, queries, keys, values, mask, training, swap)
 
-    def _attend(self, queries, keys, values, mask, training, swap, shape):
+    def _attend(self, inputs, queries, keys, values, mask, training=None, swap=_swap):
         outputs, scores = scaled_dot_product_attention(
             queries,
             keys,
             values,
             None if mask is None else _for_each_head(mask),
-            dropout=self.dropout_layer,
-            training=training,
+            self.dropout_layer,
+            training,
         )
         value_units = self.num_heads * self._value_width
-        outputs = ops.reshape(swap(outputs), (*shape, value_units))
+        outputs = ops.reshape(swap(outputs), (*ops.shape(inputs)[:-1], value_units))
         return self.output_dense(outputs), scores
 
     def _check_shapes(self, *inputs):
@@ -383,11 +382,16 @@ class MultiHeadAttention(BaseLayer):
         **kwargs: Any,
     ) -> keras.KerasTensor | tuple[keras.KerasTensor, keras.KerasTensor]:
         self._check_shapes(query, value)
-        output = keras.KerasTensor(query.shape, dtype=self.compute_dtype)
-        if not return_attention_scores:
-            return output
-        shape = (query.shape[0], self.num_heads, query.shape[1], value.shape[1])
-        return output, keras.KerasTensor(shape, dtype=self.compute_dtype)
+        return output_spec(self, query, value if return_attention_scores else None)
+
+
+def output_spec(layer: keras.layers.Layer, query: Tensor, scored: Tensor | None = None) -> Any:
+    """The spec of a layer's outputs, of the query's shape, and of its weights over `scored`."""
+    output = keras.KerasTensor(query.shape, dtype=layer.compute_dtype)
+    if scored is None:
+        return output
+    shape = (query.shape[0], layer.num_heads, query.shape[1], scored.shape[1])
+    return output, keras.KerasTensor(shape, dtype=layer.compute_dtype)
 
 
 def _copy(initializer):
@@ -401,20 +405,14 @@ def _for_each_head(mask):
     return ops.expand_dims(mask, 1) if len(mask.shape) == 3 else mask
 
 
-def _both(first, second):
-    return second if first is None else ops.logical_and(first, second)
-
-
 @keras.saving.register_keras_serializable(package="keras_mt")
 class CausalSelfAttention(MultiHeadAttention):
     """Multi-head self-attention in which no position sees a later one.
 
     Args:
         num_heads: Number of heads; must divide the width of the input unless `key_dim` is given.
-        dropout: Rate of dropout on the attention weights, at least 0 and below 1.
-        key_dim, value_dim, use_bias, kernel_initializer: By keyword, as in `MultiHeadAttention`.
-        bias_initializer, num_key_value_heads, rotary_base: By keyword, as there.
-        **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
+        dropout, key_dim, value_dim, use_bias, kernel_initializer, bias_initializer,
+            num_key_value_heads, rotary_base, **kwargs: As in `MultiHeadAttention`.
 
     Call arguments:
         inputs: Float tensor `[batch, length, width]`.
@@ -473,11 +471,9 @@ class CausalSelfAttention(MultiHeadAttention):
             The keys `[batch, num_key_value_heads, 0, key_dim]` and the values
             `[batch, num_key_value_heads, 0, value_dim]`: none yet.
         """
-        keys, values = (
-            ops.zeros((batch_size, self._key_heads, 0, width), self.compute_dtype)
-            for width in (self._key_width, self._value_width)
-        )
-        return keys, values
+        widths = self._key_width, self._value_width
+        shapes = [(batch_size, self._key_heads, 0, width) for width in widths]
+        return tuple(ops.zeros(shape, self.compute_dtype) for shape in shapes)
 
     def prefill(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """The keys and values of a prefix that all hypotheses share, for `step`.
@@ -532,9 +528,8 @@ class CausalSelfAttention(MultiHeadAttention):
         if prefix is not None:
             keys = ops.concatenate([prefix[0], keys], axis=2)
             values = ops.concatenate([prefix[1], values], axis=2)
-        queries, shape = self._rotate(queries, positions), ops.shape(inputs)[:-1]
-        swap = swap_without_gradient
-        return self._attend(queries, keys, values, mask, None, swap, shape)[0], cache
+        queries, swap = self._rotate(queries, positions), swap_without_gradient
+        return self._attend(inputs, queries, keys, values, mask, swap=swap)[0], cache
 
     def _project_step(self, inputs, batch_size):
         """Queries, keys and values of new positions, each split into heads."""
@@ -567,10 +562,8 @@ class CrossAttention(MultiHeadAttention):
 
     Args:
         num_heads: Number of heads; must divide the width of the target unless `key_dim` is given.
-        dropout: Rate of dropout on the attention weights, at least 0 and below 1.
-        key_dim, value_dim, use_bias, kernel_initializer, bias_initializer, num_key_value_heads:
-            By keyword, as in `MultiHeadAttention`.
-        **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
+        dropout, key_dim, value_dim, use_bias, kernel_initializer, bias_initializer,
+            num_key_value_heads, **kwargs: As in `MultiHeadAttention`.
 
     Call arguments:
         target: Float tensor `[batch, target_length, width]`.

@@ -7,6 +7,8 @@ from typing import Any
 
 import keras
 
+from keras_mt.layers.types import Shape
+
 # What an argument of such a name is read and written by.
 _SERIALIZERS = {
     "activation": keras.activations,
@@ -53,6 +55,9 @@ class BaseLayer(keras.layers.Layer):
         for name in self._config:
             module = _SERIALIZERS.get(name)
             setattr(self, name, module.get(arguments[name]) if module else arguments[name])
+
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        return input_shape
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **self._config}

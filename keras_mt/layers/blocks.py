@@ -10,6 +10,7 @@ from keras_mt.layers.attention import (
     CausalSelfAttention,
     CrossAttention,
     MultiHeadAttention,
+    output_spec,
     swap_without_gradient,
 )
 from keras_mt.layers.base import BaseLayer, renamed
@@ -79,11 +80,7 @@ class _Block(BaseLayer):
         check_rate(dropout=dropout)
         check_one_of(("layer", "rms"), norm=norm)
         sublayers = self._order if sublayers is None else sublayers
-        if (
-            not sublayers
-            or set(sublayers) - set(self._order)
-            or len(set(sublayers)) < len(sublayers)
-        ):
+        if not sublayers or sorted(sublayers) != sorted({*sublayers} & {*self._order}):
             raise ValueError(
                 f"sublayers must be some letters of {self._order!r}, each once, in any order. "
                 f"Received: sublayers={sublayers!r}"
@@ -105,26 +102,23 @@ class _Block(BaseLayer):
                 name="feed_forward",
             )
             self._takes_mask = "mask" in inspect.signature(self.feed_forward.call).parameters
-            self.feed_forward_norm = self._norm_layer("feed_forward_norm")
+            self.feed_forward_norm = norm_layer(norm, self.dtype_policy, "feed_forward_norm")
 
-    def _norm_layer(self, name):
-        return norm_layer(self.norm, self.dtype_policy, name)
+    def _build_attention(self, name, layer_class, *shapes, **options):
+        layer = layer_class(
+            self.num_heads, use_bias=self.use_bias, dtype=self.dtype_policy, name=name, **options
+        )
+        layer.build(*shapes)
+        setattr(self, name, layer)
+        norm = norm_layer(self.norm, self.dtype_policy, f"{name}_norm")
+        norm.build(shapes[0])
+        setattr(self, f"{name}_norm", norm)
 
-    def _build_self_attention(self, layer_class, input_shape):
+    def _build_self_attention(self, layer_class, *shapes):
         self.self_attention = None
         if "s" in self.sublayers:
-            self.self_attention = layer_class(
-                self.num_heads,
-                use_bias=self.use_bias,
-                num_key_value_heads=self.num_key_value_heads,
-                rotary_base=self.rotary_base,
-                dtype=self.dtype_policy,
-                name="self_attention",
-            )
-            shapes = [input_shape] * (1 if layer_class is CausalSelfAttention else 2)
-            self.self_attention.build(*shapes)
-            self.self_attention_norm = self._norm_layer("self_attention_norm")
-            self.self_attention_norm.build(input_shape)
+            options = {name: getattr(self, name) for name in ("num_key_value_heads", "rotary_base")}
+            self._build_attention("self_attention", layer_class, *shapes, **options)
 
     def _build_feed_forward(self, input_shape):
         if self.feed_forward is not None:
@@ -158,9 +152,6 @@ class _Block(BaseLayer):
     def _feed_forward(self, mask=None, training=None) -> Callable[[Tensor], Tensor]:
         mask = {"mask": mask} if self.feed_forward is not None and self._takes_mask else {}
         return lambda x: self.feed_forward(x, training=training, **mask)
-
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return input_shape
 
     def get_config(self) -> dict[str, Any]:
         given = self._given_feed_forward
@@ -228,7 +219,7 @@ class EncoderBlock(_Block):
 
     def build(self, input_shape: Shape) -> None:
         check_sequences(self.name, input_shape)
-        self._build_self_attention(MultiHeadAttention, input_shape)
+        self._build_self_attention(MultiHeadAttention, input_shape, input_shape)
         self._build_feed_forward(input_shape)
 
     def call(
@@ -266,7 +257,7 @@ class EncoderBlock(_Block):
 
     def compute_output_spec(self, inputs: Tensor, *args: Any, **kwargs: Any) -> keras.KerasTensor:
         check_sequences(self.name, inputs)
-        return keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
+        return output_spec(self, inputs)
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -280,23 +271,9 @@ class DecoderBlock(_Block):
     Args:
         num_heads: Number of attention heads; must divide the width of the target.
         d_ff: Inner width of the feed-forward network.
-        dropout: Rate of dropout on the output of each sublayer, as in the paper; at least 0 and
-            below 1.
-        activation: Activation of the feed-forward network.
-        pre_norm: Whether to normalise the input of each sublayer rather than the sum after it. A
-            stack of such blocks needs one more normalisation at its end.
-        norm: `"layer"` for layer normalisation, `"rms"` for RMS normalisation.
-        sublayers: The sublayers and their order, as letters: `s` for self-attention, `c` for
-            cross-attention, `f` for feed-forward; None for `"scf"`. Stacks of blocks with only some
-            of them have other orders, such as the sandwich of Press et al.
-        gated: Whether the feed-forward network has a gate, as in `FeedForward`.
-        use_bias: Whether attention and feed-forward add biases.
-        num_key_value_heads: Number of key and value heads in self-attention, as in
-            `MultiHeadAttention`; None for `num_heads`.
-        rotary_base: Base of the rotary positions in self-attention, such as 10000; None for none.
-        feed_forward: A layer in place of `FeedForward`, to which `d_ff`, `activation`, `gated` and
-            `use_bias` then do not apply; it is called with `training` and, if it takes one, `mask`.
-        **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
+        sublayers: As in `EncoderBlock`, with `c` for cross-attention; None for `"scf"`.
+        dropout, activation, pre_norm, norm, gated, use_bias, num_key_value_heads, rotary_base,
+            feed_forward, **kwargs: As in `EncoderBlock`.
 
     Call arguments:
         target: Float tensor `[batch, target_length, width]`.
@@ -336,15 +313,7 @@ class DecoderBlock(_Block):
         self._build_self_attention(CausalSelfAttention, target_shape)
         self.cross_attention = None
         if memory_shape is not None and "c" in self.sublayers:
-            self.cross_attention = CrossAttention(
-                self.num_heads,
-                use_bias=self.use_bias,
-                dtype=self.dtype_policy,
-                name="cross_attention",
-            )
-            self.cross_attention.build(target_shape, memory_shape)
-            self.cross_attention_norm = self._norm_layer("cross_attention_norm")
-            self.cross_attention_norm.build(target_shape)
+            self._build_attention("cross_attention", CrossAttention, target_shape, memory_shape)
         self._build_feed_forward(target_shape)
 
     def call(
@@ -508,8 +477,4 @@ class DecoderBlock(_Block):
         **kwargs: Any,
     ) -> keras.KerasTensor | tuple[keras.KerasTensor, keras.KerasTensor]:
         self._check_inputs(target, memory, return_attention_scores)
-        output = keras.KerasTensor(target.shape, dtype=self.compute_dtype)
-        if not return_attention_scores:
-            return output
-        shape = (target.shape[0], self.num_heads, target.shape[1], memory.shape[1])
-        return output, keras.KerasTensor(shape, dtype=self.compute_dtype)
+        return output_spec(self, target, memory if return_attention_scores else None)

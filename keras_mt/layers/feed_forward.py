@@ -85,6 +85,3 @@ class FeedForward(BaseLayer):
         if self.gated:
             hidden = hidden * self.gate_dense(inputs)
         return self.output_dense(self.dropout_layer(hidden, training=training))
-
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return input_shape

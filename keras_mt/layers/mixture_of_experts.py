@@ -183,19 +183,17 @@ class MixtureOfExperts(BaseLayer):
 
     def _experts(self, inputs, training=None):
         """Each expert on its own inputs [num_experts, rows, width], or all on the same [1, ...]."""
-        hidden = ops.matmul(inputs, self.inner_kernel)
-        if self.use_bias:
-            hidden = hidden + self.inner_bias
+
+        def dense(x, name):
+            x = ops.matmul(x, getattr(self, f"{name}_kernel"))
+            return x + getattr(self, f"{name}_bias") if self.use_bias else x
+
+        hidden = dense(inputs, "inner")
         if self.gated:
-            gates = ops.matmul(inputs, self.gate_kernel)
-            if self.use_bias:
-                gates = gates + self.gate_bias
-            hidden = self.activation(gates) * hidden
+            hidden = self.activation(dense(inputs, "gate")) * hidden
         else:
             hidden = self.activation(hidden)
-        hidden = self.dropout_layer(hidden, training=training)
-        outputs = ops.matmul(hidden, self.output_kernel)
-        return outputs + self.output_bias if self.use_bias else outputs
+        return dense(self.dropout_layer(hidden, training=training), "output")
 
     def _with_capacity(self, tokens, weights, chosen):
         """The tokens through the experts that they chose, as far as these have room."""
@@ -237,9 +235,6 @@ class MixtureOfExperts(BaseLayer):
         factor = Fraction(self.capacity_factor).limit_denominator(1000)
         share = min(factor * self.top_k / self.num_experts, Fraction(1))
         return -(-share.numerator * tokens // share.denominator)
-
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return input_shape
 
 
 def _count(chosen, mask):

@@ -224,7 +224,7 @@ class PositionalEmbedding(BaseLayer):
         self._in_reverse = reverse
         if reverse:
             return self._biased(ops.cast(self._logits(inputs), "float32"))
-        self._check_tokens(inputs)
+        self._check_tokens(inputs, positions)
         hidden = self.embedding(inputs)
         if self.scale:
             hidden = hidden * math.sqrt(self.d_model)
@@ -280,20 +280,17 @@ class PositionalEmbedding(BaseLayer):
     def _encodings(self, inputs, positions):
         table = ops.convert_to_tensor(self._table())
         if positions is None:
-            self._check_length(inputs)
             return table[: ops.shape(inputs)[1]]
         return ops.take(table, positions, axis=0)
 
-    def _check_tokens(self, inputs):
+    def _check_tokens(self, inputs, positions):
         dtype = keras.backend.standardize_dtype(inputs.dtype)
         if dtype in ("float16", "bfloat16"):
             raise ValueError(
                 f"{self.name} takes integer tokens, such as from keras.Input((None,), "
                 f'dtype="int32"): {dtype} rounds them.'
             )
-
-    def _check_length(self, inputs):
-        if self.encoding is None:
+        if positions is not None or self.encoding is None:
             return
         if len(inputs.shape) != 2:
             raise ValueError(
@@ -329,9 +326,7 @@ class PositionalEmbedding(BaseLayer):
     ) -> keras.KerasTensor:
         self._in_reverse = reverse
         if not reverse:
-            self._check_tokens(inputs)
-            if positions is None:
-                self._check_length(inputs)
+            self._check_tokens(inputs, positions)
         shape = self.compute_output_shape(inputs.shape, reverse)
         return keras.KerasTensor(shape, dtype="float32" if reverse else self.compute_dtype)
 
