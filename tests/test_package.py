@@ -160,10 +160,10 @@ def test_docstring_examples_run(tmp_path, monkeypatch):
     import tensorflow as tf
 
     import keras_mt
-    from keras_mt.layers import attention
+    from keras_mt.layers import dot_product
 
     monkeypatch.chdir(tmp_path)
-    names = {"keras": keras, "np": np, "tf": tf, "causal_mask": attention.causal_mask}
+    names = {"keras": keras, "np": np, "tf": tf, "causal_mask": dot_product.causal_mask}
     options = {"extraglobs": names, "optionflags": doctest.NORMALIZE_WHITESPACE}
     attempted = 0
     for module in pkgutil.walk_packages(keras_mt.__path__, "keras_mt."):

@@ -14,7 +14,7 @@ from keras import ops
 from matplotlib.figure import Figure
 
 from keras_mt.layers import CausalSelfAttention, DecoderBlock
-from keras_mt.layers.attention import causal_mask
+from keras_mt.layers.dot_product import causal_mask
 
 arguments = walk.options(__doc__)
 keras.utils.set_random_seed(1)

@@ -4,9 +4,9 @@ from keras_mt.layers.attention import (
     CausalSelfAttention,
     CrossAttention,
     MultiHeadAttention,
-    scaled_dot_product_attention,
 )
 from keras_mt.layers.blocks import DecoderBlock, EncoderBlock
+from keras_mt.layers.dot_product import scaled_dot_product_attention
 from keras_mt.layers.feed_forward import FeedForward
 from keras_mt.layers.mixture_of_experts import MixtureOfExperts
 from keras_mt.layers.positional_embedding import (

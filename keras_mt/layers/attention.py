@@ -1,7 +1,6 @@
-"""Scaled dot-product attention and the three attention layers of the Transformer."""
+"""The three attention layers of the Transformer."""
 
 import functools
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +8,12 @@ import keras
 from keras import ops
 
 from keras_mt.layers.base import BaseLayer, renamed
+from keras_mt.layers.dot_product import (
+    causal_mask,
+    scaled_dot_product_attention,
+    swap_axes,
+    swap_without_gradient,
+)
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.fused import fused_operations
 from keras_mt.layers.rotary import rotate_by_position
@@ -19,109 +24,6 @@ from keras_mt.layers.validation import (
     check_rate,
     check_sequences,
 )
-
-
-def scaled_dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None = None,
-    dropout: keras.layers.Layer | None = None,
-    training: bool | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Attention of queries over keys and values: `softmax(q k^T / sqrt(key_dim)) v`.
-
-    Args:
-        query: Float tensor `[batch, num_heads, query_length, key_dim]`.
-        key: Float tensor `[batch, num_key_value_heads, key_length, key_dim]`: as many heads as the
-            query or, with grouped queries, a divisor of that number. Each key head then serves the
-            same number of consecutive query heads.
-        value: Float tensor `[batch, num_key_value_heads, key_length, value_dim]`.
-        mask: Boolean tensor that broadcasts to `[batch, num_heads, query_length, key_length]`, true
-            where a query may see a key. The output of a query that may see no key at all is a
-            weighted mean of the values, never NaN.
-        dropout: A `Dropout` layer for the attention weights, or None.
-        training: Whether dropout is on.
-
-    Returns:
-        The outputs `[batch, num_heads, query_length, value_dim]` and the attention weights
-        `[batch, num_heads, query_length, key_length]`, before dropout.
-
-    Reference:
-        Vaswani et al. 2017, Attention Is All You Need, section 3.2.1
-        (https://arxiv.org/abs/1706.03762); grouped queries: Ainslie et al. 2023, GQA: Training
-        Generalized Multi-Query Transformer Models (https://arxiv.org/abs/2305.13245).
-
-    Example:
-
-    >>> x = keras.random.normal((2, 4, 7, 8))
-    >>> outputs, scores = scaled_dot_product_attention(x, x, x, mask=causal_mask(7, 7))
-    >>> tuple(outputs.shape), tuple(scores.shape)
-    ((2, 4, 7, 8), (2, 4, 7, 7))
-    """
-    groups = query.shape[1] // key.shape[1]
-    if groups > 1:
-        return _grouped_attention(query, key, value, mask, dropout, training, groups)
-    # Scaling the queries touches fewer numbers than scaling the scores.
-    query = query * (1.0 / math.sqrt(query.shape[-1]))
-    scores = ops.matmul(query, ops.swapaxes(key, -2, -1))
-    if mask is not None:
-        # Finite, so that the output of a query that sees no key is, too; float16 ends at 65504.
-        hidden = -3e4 if keras.backend.standardize_dtype(scores.dtype) == "float16" else -1e9
-        scores = scores + ops.cast(ops.logical_not(mask), scores.dtype) * hidden
-    # Keras warns about a softmax over one element, which is 1.
-    scores = ops.ones_like(scores) if scores.shape[-1] == 1 else ops.softmax(scores, axis=-1)
-    weights = scores if dropout is None else dropout(scores, training=training)
-    return ops.matmul(weights, value), scores
-
-
-def _grouped_attention(query, key, value, mask, dropout, training, groups):
-    """Stacks the queries that share a key head along the length, so that no key is copied."""
-    batch, heads, length, _ = ops.shape(query)
-
-    def stacked(x):
-        return ops.reshape(x, (batch, heads // groups, groups * length, ops.shape(x)[-1]))
-
-    if mask is not None:
-        mask = ops.expand_dims(mask, tuple(range(4 - len(mask.shape))))
-    if mask is not None and mask.shape[1] != 1:
-        mask = stacked(ops.broadcast_to(mask, (batch, heads, length, ops.shape(key)[2])))
-    elif mask is not None and mask.shape[2] != 1:
-        mask = ops.tile(mask, (1, 1, groups, 1))
-    outputs, scores = scaled_dot_product_attention(
-        stacked(query), key, value, mask, dropout, training
-    )
-    return tuple(
-        ops.reshape(x, (batch, heads, length, ops.shape(x)[-1])) for x in (outputs, scores)
-    )
-
-
-def _swap(x: Tensor) -> Tensor:
-    return ops.transpose(x, (0, 2, 1, 3))
-
-
-def swap_without_gradient(x: Tensor) -> Tensor:
-    """Swaps the two middle axes, for decoding.
-
-    TensorFlow hands transposes of floats to oneDNN, which spends 50 microseconds on each before it
-    starts; those of integers it does itself, in 5.
-    """
-    if keras.backend.backend() != "tensorflow":
-        return _swap(x)
-    dtype = keras.backend.standardize_dtype(x.dtype)
-    bits = "int32" if dtype == "float32" else "int16"
-    return ops.view(_swap(ops.view(x, bits)), dtype)
-
-
-def causal_mask(query_length: int | Tensor, key_length: int | Tensor) -> Tensor:
-    """Boolean `[query_length, key_length]`: position i sees the positions up to and including i.
-
-    Example:
-
-    >>> ops.convert_to_numpy(causal_mask(2, 3)).tolist()
-    [[True, False, False], [True, True, False]]
-    """
-    return ops.expand_dims(ops.arange(query_length), 1) >= ops.arange(key_length)
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -311,7 +213,7 @@ class MultiHeadAttention(BaseLayer):
         values: Tensor,
         mask: Tensor | None = None,
         training: bool | None = None,
-        swap: Callable[[Tensor], Tensor] = _swap,
+        swap: Callable[[Tensor], Tensor] = swap_axes,
         positions: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Attention over the keys and values that `project` returned.
@@ -335,7 +237,7 @@ class MultiHeadAttention(BaseLayer):
         queries = self._rotate(queries, positions)
         return self._attend(query, queries, keys, values, mask, training, swap)
 
-    def _attend(self, inputs, queries, keys, values, mask, training=None, swap=_swap):
+    def _attend(self, inputs, queries, keys, values, mask, training=None, swap=swap_axes):
         outputs, scores = scaled_dot_product_attention(
             queries,
             keys,
@@ -362,7 +264,7 @@ class MultiHeadAttention(BaseLayer):
             return x
         return rotate_by_position(x, positions, self.rotary_base)
 
-    def _split_heads(self, x, batch_size, heads, swap=_swap):
+    def _split_heads(self, x, batch_size, heads, swap=swap_axes):
         # [batch, length, width] or [batch * length, width]
         # -> [batch, heads, length, width / heads]
         length = ops.shape(x)[1] if len(x.shape) == 3 else -1  # In an empty tensor -1 becomes 1.

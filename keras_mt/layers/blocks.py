@@ -11,9 +11,9 @@ from keras_mt.layers.attention import (
     CrossAttention,
     MultiHeadAttention,
     output_spec,
-    swap_without_gradient,
 )
 from keras_mt.layers.base import BaseLayer, renamed
+from keras_mt.layers.dot_product import swap_without_gradient
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.feed_forward import FeedForward
 from keras_mt.layers.normalization import LayerNormalization
@@ -153,6 +153,24 @@ class _Block(BaseLayer):
         mask = {"mask": mask} if self.feed_forward is not None and self._takes_mask else {}
         return lambda x: self.feed_forward(x, training=training, **mask)
 
+    def call_with_attention_scores(
+        self, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The block's outputs and its attention weights.
+
+        Args:
+            *args, **kwargs: As in a call.
+
+        Returns:
+            The outputs `[batch, length, width]`, and a dict of the weights
+            `[batch, num_heads, length, key_length]` of the attentions that the block has: `"s"`
+            over the sequence itself, `"c"` over the memory.
+        """
+        scores = {}
+        return self._attend(*args, **kwargs, scores=scores), scores
+
+    with_scores = renamed("with_scores", call_with_attention_scores)
+
     def get_config(self) -> dict[str, Any]:
         given = self._given_feed_forward
         feed_forward = keras.saving.serialize_keras_object(self.feed_forward) if given else None
@@ -227,24 +245,7 @@ class EncoderBlock(_Block):
     ) -> Tensor:
         return self._attend(inputs, mask, training)
 
-    def call_with_attention_scores(
-        self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The block's outputs and its attention weights.
-
-        Args:
-            inputs, mask, training: As in a call.
-
-        Returns:
-            The outputs `[batch, length, width]`, and `{"s": [batch, num_heads, length, length]}`,
-            empty for a block without self-attention.
-        """
-        scores = {}
-        return self._attend(inputs, mask, training, scores), scores
-
-    with_scores = renamed("with_scores", call_with_attention_scores)
-
-    def _attend(self, inputs, mask, training, scores=None):
+    def _attend(self, inputs, mask=None, training=None, scores=None):
         check_sequences(self.name, inputs)
         mask = _given_or_carried(mask, inputs)
         functions = {
@@ -330,30 +331,9 @@ class DecoderBlock(_Block):
         outputs = self._attend(target, memory, target_mask, memory_mask, training, scores)
         return (outputs, scores["c"]) if return_attention_scores else outputs
 
-    def call_with_attention_scores(
-        self,
-        target: Tensor,
-        memory: Tensor | None = None,
-        target_mask: Tensor | None = None,
-        memory_mask: Tensor | None = None,
-        training: bool | None = None,
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The block's outputs and its attention weights.
-
-        Args:
-            target, memory, target_mask, memory_mask, training: As in a call.
-
-        Returns:
-            The outputs `[batch, target_length, width]`, and a dict of the weights
-            `[batch, num_heads, target_length, key_length]` of the attentions that the block has:
-            `"s"` over the target itself, `"c"` over the memory.
-        """
-        scores = {}
-        return self._attend(target, memory, target_mask, memory_mask, training, scores), scores
-
-    with_scores = renamed("with_scores", call_with_attention_scores)
-
-    def _attend(self, target, memory, target_mask, memory_mask, training, scores=None):
+    def _attend(
+        self, target, memory=None, target_mask=None, memory_mask=None, training=None, scores=None
+    ):
         target_mask = _given_or_carried(target_mask, target)
         memory_mask = _given_or_carried(memory_mask, memory)
         functions = {

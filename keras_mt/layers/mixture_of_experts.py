@@ -117,26 +117,18 @@ class MixtureOfExperts(BaseLayer):
         self.router_kernel = self.add_weight(
             (width, self.num_experts), name="router_kernel", dtype="float32", autocast=False
         )
-        self.gate_kernel = self._kernels("gate", width, self.d_ff) if self.gated else None
-        self.inner_kernel = self._kernels("inner", width, self.d_ff)
-        self.output_kernel = self._kernels("output", self.d_ff, width)
-        if self.use_bias:
-            self.gate_bias = self._biases("gate", self.d_ff) if self.gated else None
-            self.inner_bias = self._biases("inner", self.d_ff)
-            self.output_bias = self._biases("output", width)
-        self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
-
-    def _kernels(self, name, fan_in, fan_out):
+        shapes = {"gate": (width, self.d_ff)} if self.gated else {}
+        shapes |= {"inner": (width, self.d_ff), "output": (self.d_ff, width)}
         # Glorot's uniform initializer would take the experts for positions of a convolution.
-        limit = math.sqrt(6 / (fan_in + fan_out))
-        return self.add_weight(
-            (self.num_experts, fan_in, fan_out),
-            keras.initializers.RandomUniform(-limit, limit),
-            name=f"{name}_kernel",
-        )
-
-    def _biases(self, name, width):
-        return self.add_weight((self.num_experts, 1, width), "zeros", name=f"{name}_bias")
+        limit = math.sqrt(6 / (width + self.d_ff))
+        for name, shape in shapes.items():
+            glorot = keras.initializers.RandomUniform(-limit, limit)
+            kernel = self.add_weight((self.num_experts, *shape), glorot, name=f"{name}_kernel")
+            setattr(self, f"{name}_kernel", kernel)
+        for name, (_, units) in shapes.items() if self.use_bias else ():
+            bias = self.add_weight((self.num_experts, 1, units), "zeros", name=f"{name}_bias")
+            setattr(self, f"{name}_bias", bias)
+        self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
 
     def call(
         self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None

@@ -97,6 +97,23 @@ def target_mask(target: Tensor, padding_id: int = 0) -> Tensor:
     return ops.concatenate([start, ops.not_equal(target[:, 1:], padding_id)], axis=1)
 
 
+def token_embedding(
+    vocab_size: int, d_model: int, tie_weights: bool, policy: keras.DTypePolicy, name: str
+) -> keras.layers.ReversibleEmbedding:
+    """An embedding, which also projects to logits."""
+    return keras.layers.ReversibleEmbedding(
+        vocab_size,
+        d_model,
+        tie_weights,
+        # Times sqrt(d_model) this has variance 1, and so have the first logits.
+        embeddings_initializer=_normal(d_model),
+        # Keras embeds without casting the weights, and so would project in float32.
+        reverse_dtype=policy.compute_dtype,
+        dtype=policy,
+        name=name,
+    )
+
+
 @keras.saving.register_keras_serializable(package="keras_mt")
 class PositionalEmbedding(BaseLayer):
     """Embeds tokens and their positions: `embedding[token] * sqrt(d_model) + sinusoid[position]`.
@@ -182,16 +199,8 @@ class PositionalEmbedding(BaseLayer):
         self.supports_masking = True
         self._in_reverse = False  # The latest call.
         self.autocast = False  # Half precision would round the tokens.
-        self.embedding = _embedding or keras.layers.ReversibleEmbedding(
-            vocab_size,
-            d_model,
-            tie_weights,
-            # Times sqrt(d_model) this has variance 1, and so have the first logits.
-            embeddings_initializer=_normal(d_model),
-            # Keras embeds without casting the weights, and so would project in float32.
-            reverse_dtype=self.compute_dtype,
-            dtype=self.dtype_policy,
-            name="embedding",
+        self.embedding = _embedding or token_embedding(
+            vocab_size, d_model, tie_weights, self.dtype_policy, "embedding"
         )
         self.embedding.supports_masking = True  # Else Keras warns when masked states are projected.
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)

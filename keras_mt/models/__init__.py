@@ -98,13 +98,16 @@ def find_architecture(name: str | type) -> type:
             f"Unknown architecture {name!r}; there are {', '.join(ARCHITECTURES)}, and "
             "MODULE:CLASS for one of your own."
         )
-    with _current_folder_on_the_path():
-        try:
-            architecture = getattr(importlib.import_module(module), class_name, None)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-                raise  # The module is there, but not all that it imports.
-            raise InputError(f"The architecture {name!r} has no module {module!r}.") from None
+    folder = os.getcwd()
+    sys.path.insert(0, folder)
+    try:
+        architecture = getattr(importlib.import_module(module), class_name, None)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # The module is there, but not all that it imports.
+        raise InputError(f"The architecture {name!r} has no module {module!r}.") from None
+    finally:
+        sys.path.remove(folder)
     if not isinstance(architecture, type):
         raise InputError(f"The module {module!r} has no class {class_name!r}.")
     if not issubclass(architecture, keras.Model):
@@ -131,13 +134,3 @@ def architecture_name(architecture: str | type) -> str:
     if isinstance(architecture, type):
         return f"{architecture.__module__}:{architecture.__qualname__}"
     return architecture
-
-
-@contextlib.contextmanager
-def _current_folder_on_the_path():
-    folder = os.getcwd()
-    sys.path.insert(0, folder)
-    try:
-        yield
-    finally:
-        sys.path.remove(folder)

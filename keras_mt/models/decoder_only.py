@@ -13,7 +13,7 @@ from keras_mt.layers.rotary import split_positions
 from keras_mt.layers.types import Activation, DType, Shape, Tensor
 from keras_mt.layers.validation import check_divisible, check_positive
 from keras_mt.models.base import layer_states
-from keras_mt.models.seq2seq import Seq2Seq
+from keras_mt.models.seq2seq import Cache, Seq2Seq
 
 _TRAINING = {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": 4096}
 _LLAMA = {
@@ -23,14 +23,11 @@ _LLAMA = {
     "gated": True,
     "use_bias": False,
 }
-_SIZE = ("num_layers", "d_model", "num_heads", "d_ff")
 
 
-def _preset(size, training=_TRAINING, **model):
-    return {
-        "model": {**dict(zip(_SIZE, size, strict=True)), **model},
-        "training": training,
-    }
+def _preset(num_layers, d_model, num_heads, d_ff, **options):
+    size = {"num_layers": num_layers, "d_model": d_model, "num_heads": num_heads, "d_ff": d_ff}
+    return {"model": {**size, **options}, "training": _TRAINING}
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -48,23 +45,14 @@ class DecoderOnly(Seq2Seq, keras.Model):
     Args:
         vocab_size: Number of tokens of the joint vocabulary.
         num_layers: Number of blocks.
-        d_model: Width of the model.
-        num_heads: Number of attention heads; must divide `d_model`.
-        d_ff: Inner width of the feed-forward networks.
-        dropout: Rate of dropout on the embeddings and on the output of each sublayer.
-        activation: Activation of the feed-forward networks.
+        d_model, num_heads, d_ff, dropout, activation: As in `Transformer`.
         norm: `"layer"` or `"rms"`, before each sublayer and at the end.
         positions: `"learned"`, `"sinusoidal"`, `"rotary"`, or None for none. The target's follow
             the source's.
-        gated: Whether the feed-forward networks have gates.
         use_bias: Whether attention and feed-forward networks add biases.
-        num_key_value_heads: Number of key and value heads, each shared by the same number of query
-            heads; None for `num_heads`.
         rotary_base: Base of the rotary positions, where there are such.
-        tie_output: Whether the output projection shares the embedding's weights.
-        max_length: The longest source or target, in tokens.
-        padding_id: The padding token of source and target.
-        **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
+        gated, num_key_value_heads, tie_output, max_length, padding_id, **kwargs: As in
+            `Transformer`.
 
     Raises:
         ValueError: If an argument is invalid; the message names it.
@@ -82,10 +70,10 @@ class DecoderOnly(Seq2Seq, keras.Model):
     """
 
     presets: ClassVar[dict[str, dict[str, dict[str, Any]]]] = {
-        "tiny": _preset((6, 128, 4, 256), dropout=0.2, num_key_value_heads=2, **_LLAMA),
-        "gpt2": _preset((12, 768, 12, 3072), dropout=0.1),
+        "tiny": _preset(6, 128, 4, 256, dropout=0.2, num_key_value_heads=2, **_LLAMA),
+        "gpt2": _preset(12, 768, 12, 3072, dropout=0.1),
         "llama3": _preset(
-            (32, 4096, 32, 14336),
+            *(32, 4096, 32, 14336),
             dropout=0.0,
             num_key_value_heads=8,
             rotary_base=500000.0,
@@ -173,12 +161,9 @@ class DecoderOnly(Seq2Seq, keras.Model):
             ops.expand_dims(lengths, 1) + ops.arange(ops.shape(target)[1], dtype="int32"),
         ]
         mask = ops.concatenate([mask, target_mask(target, self.padding_id)], axis=1)
-        hidden = self.embedding(
-            ops.concatenate([tokens, ops.cast(target, tokens.dtype)], axis=1),
-            positions=ops.concatenate(positions, axis=1),
-            mask=mask,
-            training=training,
-        )
+        tokens = ops.concatenate([tokens, ops.cast(target, tokens.dtype)], axis=1)
+        positions = ops.concatenate(positions, axis=1)
+        hidden = self.embedding(tokens, positions=positions, mask=mask, training=training)
         for block in self.blocks:
             hidden = block(hidden, target_mask=mask, training=training)
         hidden = hidden[:, ops.shape(source)[1] :]
@@ -196,7 +181,7 @@ class DecoderOnly(Seq2Seq, keras.Model):
         tokens = ops.take_along_axis(source, order, axis=1)
         return tokens, ops.not_equal(tokens, self.padding_id), ops.sum(real, axis=1)
 
-    def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> dict[str, Any]:
+    def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> Cache:
         """See `Seq2Seq.start_decoding`: the source is a prefix that the hypotheses share."""
         tokens, mask, lengths = self._at_the_end(source)
         hidden = self.embedding(tokens, positions=_counted(mask), mask=mask)
@@ -208,12 +193,8 @@ class DecoderOnly(Seq2Seq, keras.Model):
         return {"source": prefixes, "target": empty, "mask": mask, "lengths": lengths}
 
     def decode_states(
-        self,
-        tokens: Tensor,
-        position: int | Tensor,
-        cache: dict[str, Any],
-        mask: Tensor | None = None,
-    ) -> tuple[Tensor, dict[str, Any]]:
+        self, tokens: Tensor, position: int | Tensor, cache: Cache, mask: Tensor | None = None
+    ) -> tuple[Tensor, Cache]:
         """See `Seq2Seq.decode_states`."""
         source_length = ops.shape(cache["mask"])[1]
         seen = cache["mask"][:, None]

@@ -41,18 +41,11 @@ class EncoderOnly(ModelMixin, keras.Model):
     Args:
         vocab_size: Number of tokens, including the mask token.
         num_layers: Number of encoder blocks.
-        d_model: Width of the model.
-        num_heads: Number of attention heads; must divide `d_model`.
-        d_ff: Inner width of the feed-forward networks.
-        dropout: Rate of dropout on the embeddings and on the output of each sublayer.
         activation: Activation of the feed-forward networks and of the head.
-        pre_norm: Whether to normalise before each sublayer rather than after.
-        tie_output: Whether the output projection shares the embedding's weights.
         max_length: The longest sequence, in tokens.
-        padding_id: The token that pads sequences; masked.
-        norm, positions, gated, num_key_value_heads: As in `Transformer`, but with learned positions
-            by default.
-        **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
+        d_model, num_heads, d_ff, dropout, pre_norm, tie_output, padding_id, norm, positions, gated,
+            num_key_value_heads, **kwargs: As in `Transformer`, but with learned positions by
+            default.
 
     Raises:
         ValueError: If an argument is invalid; the message names it.

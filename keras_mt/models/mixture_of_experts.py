@@ -6,7 +6,7 @@ import keras
 
 from keras_mt.layers import MixtureOfExperts
 from keras_mt.layers.base import config_of
-from keras_mt.layers.types import Activation, DType
+from keras_mt.layers.types import Activation
 from keras_mt.layers.validation import check_positive
 from keras_mt.models.transformer import PRESETS, Transformer
 
@@ -20,18 +20,13 @@ class MixtureOfExpertsTransformer(Transformer):
 
     Args:
         vocab_size: Number of tokens of the joint vocabulary.
-        num_layers: Number of encoder blocks, and of decoder blocks, as in `Transformer`.
-        d_model: Width of the model; must be even for sinusoidal positions.
-        num_heads: Number of attention heads; must divide `d_model`.
+        num_layers, d_model, num_heads, dropout, activation: As in `Transformer`.
         d_ff: Inner width of the feed-forward networks, of each expert too.
-        dropout: Rate of dropout on the embeddings and on the output of each sublayer.
-        activation: Activation of the feed-forward networks.
         num_experts: Number of experts in each mixture.
         experts_per_token: Number of experts that a token goes through.
         sparse_step: Which blocks of the encoder and of the decoder have experts: every
             `sparse_step`-th, so with 2 the second, the fourth and so on.
         capacity_factor, balance_weight: As in `MixtureOfExperts`.
-        gated: Whether the feed-forward networks have gates.
         **kwargs: The other arguments of `Transformer`.
 
     Raises:
@@ -72,8 +67,6 @@ class MixtureOfExpertsTransformer(Transformer):
         sparse_step: int = 2,
         capacity_factor: float = 1.25,
         balance_weight: float = 0.01,
-        gated: bool = False,
-        dtype: DType = None,
         **kwargs: Any,
     ):
         config = config_of(locals())
@@ -86,34 +79,20 @@ class MixtureOfExpertsTransformer(Transformer):
                 f"Received: experts_per_token={experts_per_token}, num_experts={num_experts}"
             )
 
-        def feed_forward(side, i):
+        def feed_forward(side, i, **options):
             if (i + 1) % sparse_step:
                 return None
             return MixtureOfExperts(
                 num_experts,
-                d_ff,
-                experts_per_token,
-                capacity_factor,
-                activation,
-                gated=gated,
+                top_k=experts_per_token,
+                capacity_factor=capacity_factor,
                 balance_weight=balance_weight,
-                dtype=dtype,
                 name=f"{side}_{i}_experts",
+                **options,
             )
 
-        super().__init__(
-            vocab_size,
-            num_layers,
-            d_model,
-            num_heads,
-            d_ff,
-            dropout,
-            activation,
-            gated=gated,
-            dtype=dtype,
-            _feed_forward=feed_forward,
-            **kwargs,
-        )
+        sizes = num_layers, d_model, num_heads, d_ff, dropout, activation
+        super().__init__(vocab_size, *sizes, _feed_forward=feed_forward, **kwargs)
         if not self.mixtures:
             raise ValueError(
                 "sparse_step must be at most the number of blocks of the encoder or the decoder. "

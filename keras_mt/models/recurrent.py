@@ -9,10 +9,11 @@ from keras import ops
 
 from keras_mt.layers.base import config_of
 from keras_mt.layers.dropout import Dropout
+from keras_mt.layers.positional_embedding import token_embedding
 from keras_mt.layers.types import DType, Tensor
 from keras_mt.layers.validation import check_one_of, check_positive, check_rate
 from keras_mt.models.base import layer_states
-from keras_mt.models.seq2seq import Seq2Seq
+from keras_mt.models.seq2seq import Cache, Seq2Seq
 
 CELLS = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}
 ATTENTIONS = ("additive", "dot", "bilinear", "none")
@@ -135,18 +136,6 @@ class Recurrent(Seq2Seq, keras.Model):
         self.d_model, self.max_length, self.padding_id = d_model, max_length, padding_id
         policy = self.dtype_policy
 
-        def embedding(name, tie_weights=True):
-            return keras.layers.ReversibleEmbedding(
-                vocab_size,
-                d_model,
-                tie_weights,
-                # Times sqrt(d_model) this has variance 1, and so have the first logits.
-                embeddings_initializer=keras.initializers.RandomNormal(stddev=d_model**-0.5),
-                reverse_dtype=self.compute_dtype,
-                dtype=policy,
-                name=name,
-            )
-
         def recurrent(units, name):
             return CELLS[cell](
                 units,
@@ -160,11 +149,13 @@ class Recurrent(Seq2Seq, keras.Model):
         def projection(name):
             return keras.layers.Dense(d_model, use_bias=False, dtype=policy, name=name)
 
-        self.target_embedding = embedding(
-            "embedding" if share_embeddings else "target_embedding", tie_output
-        )
+        name = "embedding" if share_embeddings else "target_embedding"
+        sizes = vocab_size, d_model
+        self.target_embedding = token_embedding(*sizes, tie_output, policy, name)
         self.source_embedding = (
-            self.target_embedding if share_embeddings else embedding("source_embedding")
+            self.target_embedding
+            if share_embeddings
+            else token_embedding(*sizes, True, policy, "source_embedding")
         )
         self.encoder_layers = [
             keras.layers.Bidirectional(
@@ -177,9 +168,8 @@ class Recurrent(Seq2Seq, keras.Model):
         self.key_projection = projection("key") if attention in ("additive", "bilinear") else None
         self.attention_layer = self.combination = None
         if attention != "none":
-            layer = keras.layers.Attention
-            if attention == "additive":
-                layer = keras.layers.AdditiveAttention
+            additive = attention == "additive"
+            layer = keras.layers.AdditiveAttention if additive else keras.layers.Attention
             self.attention_layer = layer(dtype=policy, name="attention")
             self.combination = keras.layers.Dense(
                 d_model, activation="tanh", dtype=policy, name="combination"
@@ -244,7 +234,7 @@ class Recurrent(Seq2Seq, keras.Model):
         logits = self.target_embedding(self.dropout_layer(hidden), reverse=True)
         return ops.cast(logits, "float32"), scores
 
-    def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> dict[str, Any]:
+    def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> Cache:
         """See `Seq2Seq.start_decoding`.
 
         The hypotheses of a source share what they attend to, and have states of their own.
@@ -256,12 +246,8 @@ class Recurrent(Seq2Seq, keras.Model):
         return {"memory": memory, "states": states}
 
     def decode_step(
-        self,
-        tokens: Tensor,
-        position: int | Tensor,
-        cache: dict[str, Any],
-        mask: Tensor | None = None,
-    ) -> tuple[Tensor, dict[str, Any]]:
+        self, tokens: Tensor, position: int | Tensor, cache: Cache, mask: Tensor | None = None
+    ) -> tuple[Tensor, Cache]:
         """See `Seq2Seq.decode_step`; the logits are float32."""
         rows, beams = ops.shape(tokens)
         hidden = self._embedded(self.target_embedding, ops.reshape(tokens, (-1,)))
@@ -274,7 +260,7 @@ class Recurrent(Seq2Seq, keras.Model):
         logits, _ = self._attend(hidden, cache["memory"])
         return logits, {**cache, "states": states}
 
-    def reorder_cache(self, cache: dict[str, Any], parents: Tensor) -> dict[str, Any]:
+    def reorder_cache(self, cache: Cache, parents: Tensor) -> Cache:
         """See `Seq2Seq.reorder_cache`."""
         rows, beams = ops.shape(parents)
         places = ops.reshape(ops.arange(rows)[:, None] * beams + parents, (-1,))

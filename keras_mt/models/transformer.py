@@ -14,7 +14,7 @@ from keras_mt.layers.rotary import split_positions
 from keras_mt.layers.types import Activation, DType, Tensor
 from keras_mt.layers.validation import check_divisible, check_positive
 from keras_mt.models.base import layer_states
-from keras_mt.models.seq2seq import Seq2Seq
+from keras_mt.models.seq2seq import Cache, Seq2Seq
 
 # `model`: arguments of Transformer. `training`: the options of training of the same source, the
 # defaults of `keras-mt train`. base and big are Vaswani et al. 2017, table 3; tiny and small are
@@ -140,7 +140,7 @@ class Transformer(Seq2Seq, keras.Model):
         normalize_embeddings: bool = False,
         final_norm: bool | None = None,
         logits_bias: bool = False,
-        _feed_forward: Callable[[str, int], keras.layers.Layer | None] | None = None,
+        _feed_forward: Callable[..., keras.layers.Layer | None] | None = None,
         **kwargs: Any,
     ):
         config = config_of(locals())
@@ -152,6 +152,7 @@ class Transformer(Seq2Seq, keras.Model):
                 f"Received: vocab_size={vocab_size}, target_vocab_size={target_vocab_size}"
             )
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
+        feed_forward = {"d_ff": d_ff, "activation": activation, "gated": gated, "dtype": policy}
 
         def embedding(name, size, **options):
             return self._embedding_class(
@@ -193,7 +194,7 @@ class Transformer(Seq2Seq, keras.Model):
                     gated=gated,
                     num_key_value_heads=num_key_value_heads,
                     rotary_base=rotary_base,
-                    feed_forward=_feed_forward and _feed_forward(side, i),
+                    feed_forward=_feed_forward and _feed_forward(side, i, **feed_forward),
                     dtype=policy,
                     name=f"{side}_{i}",
                 )
@@ -277,7 +278,7 @@ class Transformer(Seq2Seq, keras.Model):
     def _decode(self, hidden, run):
         return _stack(hidden, self.decoder_blocks, self.decoder_norm, run)
 
-    def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> dict[str, Any]:
+    def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> Cache:
         """See `Seq2Seq.start_decoding`.
 
         The hypotheses of a source share its keys and values; in the axes that grow they are side by
@@ -292,12 +293,8 @@ class Transformer(Seq2Seq, keras.Model):
         }
 
     def decode_states(
-        self,
-        tokens: Tensor,
-        position: int | Tensor,
-        cache: dict[str, Any],
-        mask: Tensor | None = None,
-    ) -> tuple[Tensor, dict[str, Any]]:
+        self, tokens: Tensor, position: int | Tensor, cache: Cache, mask: Tensor | None = None
+    ) -> tuple[Tensor, Cache]:
         """See `Seq2Seq.decode_states`."""
         caches = zip(cache["target"], cache["memory"], strict=True)
         grown = []
@@ -323,23 +320,14 @@ class Transformer(Seq2Seq, keras.Model):
         return self.target_embedding.embedding
 
     def attention(self, source: Tensor, target: Tensor) -> Tensor:
-        """The cross-attention of the last decoder block that has one, averaged over its heads.
-
-        Args:
-            source: Integer tokens `[batch, source_length]`.
-            target: Integer tokens `[batch, target_length]`, from the start token on.
-
-        Returns:
-            Float32 `[batch, target_length, source_length]`, whose rows sum to 1.
-        """
+        """See `Seq2Seq.attention`: that of the last block with cross-attention, over all heads."""
         return ops.mean(self.attention_scores(source, target)["cross"][-1], axis=1)
 
     def attention_scores(self, source: Tensor, target: Tensor) -> dict[str, list[Tensor]]:
         """The attention weights of every block and head.
 
         Args:
-            source: Integer tokens `[batch, source_length]`.
-            target: Integer tokens `[batch, target_length]`, from the start token on.
+            source, target: As in `attention`.
 
         Returns:
             Three lists with a tensor for each block that has such a sublayer, from the first to
