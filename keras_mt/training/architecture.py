@@ -1,7 +1,9 @@
 """Which model a run trains: a new one, one to resume, or a copy of another run's."""
 
+import dataclasses
+import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -17,16 +19,42 @@ from keras_mt.training.lora import digest
 _SHARED_ARGUMENTS = ("max_length", "dropout", "dtype")
 
 
-class Base(NamedTuple):
-    """The run that another one begins from: its folder and its model."""
+@dataclasses.dataclass
+class Run:
+    """What the parts of a training share.
+
+    Attributes:
+        folder: The run folder.
+        options: The options as given.
+        corpora: The corpora by name.
+        source, target: Language codes.
+        report: Function that is called with a message.
+        config: The configuration, once it is known.
+    """
 
     folder: RunFolder
-    model: keras.Model
+    options: TrainingOptions
+    corpora: Sequence[str] = ()
+    source: str = ""
+    target: str = ""
+    report: Callable[[str], Any] = print
+    config: RunConfig | None = None
 
-    @classmethod
-    def of(cls, options: TrainingOptions, begun: RunConfig | None) -> "Base | None":
+    @functools.cached_property
+    def begun(self) -> RunConfig | None:
+        """The configuration that the folder had at first."""
+        return self.folder.config
+
+    @functools.cached_property
+    def resumed(self) -> RunConfig | None:
+        """That configuration if there is a checkpoint to go on from."""
+        return None if self.folder.last_checkpoint is None else self.begun
+
+    @functools.cached_property
+    def base(self) -> "Base | None":
         """The run that `init` names; None without one, or where the run has its model already."""
-        has_model = begun is not None and begun.model is not None and options.lora_rank is None
+        options = self.options
+        has_model = self.resumed and self.resumed.model is not None and options.lora_rank is None
         if options.init is None or has_model:
             return None
         folder = RunFolder(options.init)
@@ -34,7 +62,14 @@ class Base(NamedTuple):
         if options.architecture is not None:
             given = architecture_name(options.architecture)
             check_that_of_init("architecture", given, architecture_name(type(model)))
-        return cls(folder, model)
+        return Base(folder, model)
+
+
+class Base(NamedTuple):
+    """The run that another one begins from: its folder and its model."""
+
+    folder: RunFolder
+    model: keras.Model
 
     def check_unchanged(self, begun: RunConfig) -> None:
         """Refuses other weights under adapters than those that they were trained on."""
@@ -82,51 +117,45 @@ def preset_of(architecture: type, name: str | None) -> tuple[str | None, dict[st
     return name, presets.get(name, {"model": {}, "training": {}})
 
 
-def model_builder(
-    options: TrainingOptions, begun: RunConfig | None, config: RunConfig, base: Base | None
-) -> Callable[[BaseTokenizer], keras.Model]:
+def model_builder(run: Run) -> Callable[[BaseTokenizer], keras.Model]:
     """A function from a tokenizer to the model that a run begins with, or is resumed with.
 
     Refuses a model that cannot be made, before anything is written.
     """
-    if base is not None:
-        if config.options["max_length"] != getattr(base.model, "max_length", None):
-            _copy(base, config)
-        return lambda tokenizer: _copy(base, config)
+    options, config, begun = run.options, run.config, run.resumed
+    if run.base is not None:
+        if config.options["max_length"] != getattr(run.base.model, "max_length", None):
+            _copy(run)
+        return lambda tokenizer: _copy(run)
     if begun is not None and begun.model is not None:
-        architecture = _architecture_of(begun, options)
+        name = begun.options["architecture"]
+        if options.architecture is None and ":" in name:  # Files alone never cause an import.
+            raise InputError(
+                f"The run's model is a {name!r}, which is none of keras_mt's own: give this class "
+                "as --architecture (`architecture=` in Python)."
+            )
+        architecture = find_architecture(options.architecture or name)
         return lambda tokenizer: _model_of(begun, architecture)
     architecture = find_architecture(options.architecture or "transformer")
-    if options.model or not _is_built_in(config.options["architecture"]):
+
+    def build(vocab_size, padding_id):
+        shared = {name: config.options[name] for name in _SHARED_ARGUMENTS}
+        shared |= {"vocab_size": vocab_size, "padding_id": padding_id}
+        takes = _constructor_arguments(architecture)
+        shared = {n: value for n, value in shared.items() if n in takes and value is not None}
+        _, preset = preset_of(architecture, config.options["preset"])
+        return architecture(**{**preset["model"], **shared, **(config.options["set"] or {})})
+
+    if options.model or ":" in config.options["architecture"]:
         try:
-            architecture(**_arguments(architecture, config, {"vocab_size": 300, "padding_id": 0}))
+            build(300, 0)
         except Exception as error:
             raise InputError(
                 f"{architecture.__name__} cannot be made with {options.model or {}}: "
                 f"{str(error).rstrip('.')}. "
                 f"Its arguments are {', '.join(_constructor_arguments(architecture))}."
             ) from error
-
-    def build(tokenizer):
-        ids = {"vocab_size": tokenizer.vocab_size, "padding_id": tokenizer.padding_id}
-        return ensure_built(architecture(**_arguments(architecture, config, ids)))
-
-    return build
-
-
-def _is_built_in(architecture):
-    return ":" not in architecture
-
-
-def _architecture_of(begun, options):
-    """The class of a run's model; a run's files alone never cause an import."""
-    name = begun.options["architecture"]
-    if options.architecture is None and not _is_built_in(name):
-        raise InputError(
-            f"The run's model is a {name!r}, which is none of keras_mt's own: give this class as "
-            "--architecture (`architecture=` in Python)."
-        )
-    return find_architecture(options.architecture or name)
+    return lambda tokenizer: ensure_built(build(tokenizer.vocab_size, tokenizer.padding_id))
 
 
 def _model_of(begun, architecture):
@@ -134,15 +163,6 @@ def _model_of(begun, architecture):
         return ensure_built(architecture.from_config(begun.model))
     except (TypeError, ValueError, KeyError) as error:
         raise InputError(f"config.json's model cannot be made: {error!r}") from error
-
-
-def _arguments(architecture, config, ids: Mapping[str, int]):
-    """What the constructor of an architecture is given."""
-    shared = {name: config.options[name] for name in _SHARED_ARGUMENTS} | ids
-    takes = _constructor_arguments(architecture)
-    shared = {name: value for name, value in shared.items() if name in takes and value is not None}
-    _, preset = preset_of(architecture, config.options["preset"])
-    return {**preset["model"], **shared, **(config.options["set"] or {})}
 
 
 def _constructor_arguments(architecture):
@@ -160,14 +180,10 @@ def _constructor_arguments(architecture):
     return list(names)
 
 
-def _copy(base, config):
+def _copy(run):
     """A copy of the model that a run begins from, with the run's dropout, limit and dtype."""
-    model_config = base.model.get_config()
-    changes = {
-        name: config.options[name]
-        for name in _SHARED_ARGUMENTS
-        if name in model_config and config.options[name] is not None
-    }
+    base, values, takes = run.base, run.config.options, run.base.model.get_config()
+    changes = {n: values[n] for n in _SHARED_ARGUMENTS if n in takes and values[n] is not None}
     try:
         return copy_of(base.model, **changes)
     except ValueError as error:

@@ -13,7 +13,7 @@ from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
 from keras_mt.options import TrainingOptions
 from keras_mt.run_folder import RunFolder
-from keras_mt.training.architecture import Base, model_builder
+from keras_mt.training.architecture import Run, model_builder
 from keras_mt.training.lora import Adapters
 
 # What Keras hands to callbacks: losses and metrics by name.
@@ -253,11 +253,11 @@ def average_run(
     options = TrainingOptions(
         init=config.options["init"], lora_rank=config.options["lora"], architecture=architecture
     )
-    base = Base.of(options, config)
-    model = model_builder(options, config, config, base)(folder.load_tokenizer())
+    run = Run(folder, options, config=config)
+    model = model_builder(run)(folder.load_tokenizer())
     adapters = None
     if options.lora_rank is not None:
-        base.check_unchanged(config)
+        run.base.check_unchanged(config)
         adapters = Adapters(model, options.lora_rank)
     weights = averaged(model, folder.checkpoints, last, adapters)
     with new_folder(output) as temporary:

@@ -2,15 +2,13 @@
 
 import dataclasses
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from keras_mt.data import Batches
 from keras_mt.errors import InputError
 from keras_mt.models import architecture_name, find_architecture
-from keras_mt.options import TrainingOptions
-from keras_mt.run_folder import CONFIG_FIELDS, RunConfig, RunFolder
-from keras_mt.training.architecture import Base, check_that_of_init, preset_of
+from keras_mt.run_folder import CONFIG_FIELDS, RunConfig
+from keras_mt.training.architecture import Run, check_that_of_init, preset_of
 from keras_mt.training.lora import digest
 
 # What neither the preset nor the run to begin from says.
@@ -27,30 +25,23 @@ _FINE_TUNING = {"label_smoothing": 0.0, "warmup_steps": 100, "learning_rate": 5e
 _FINE_TUNING_ADAPTERS = {**_FINE_TUNING, "learning_rate": 5e-4}
 
 
-def run_config(
-    corpora: list[str],
-    source: str,
-    target: str,
-    options: TrainingOptions,
-    begun: RunConfig | None,
-    base: Base | None,
-) -> RunConfig:
-    """The configuration of a run.
-
-    Args:
-        corpora: The corpora by name.
-        source, target: Language codes.
-        options: The options as given.
-        begun: The configuration of the run in the folder, if there is one.
-        base: The run to begin from, if there is one.
+def run_config(run: Run) -> RunConfig:
+    """The configuration of a run, all filled in.
 
     Raises:
-        ValueError: If options contradict each other, or those of `base`.
+        ValueError: If options contradict each other, or those of the run to begin from, or are
+            other ones than those that the folder's run began with.
     """
-    config = RunConfig(corpora, source, target, _filled_in(options, begun, base))
+    begun, base = run.begun, run.base
+    config = RunConfig(run.corpora, run.source, run.target, _filled_in(run.options, begun, base))
     if base is not None and base.folder.config is not None:
         before = base.folder.config
         config = dataclasses.replace(config, generation=before.generation, license=before.license)
+    if begun is not None and (changes := begun.changes(config)):
+        raise InputError(
+            f"{run.folder} holds a run with other arguments: {', '.join(changes)}. Give it the "
+            "same ones to go on with it, or another output folder."
+        )
     return config
 
 
@@ -100,49 +91,26 @@ def _options_of(base, options):
     return {**others, "architecture": architecture_name(type(base.model))}
 
 
-def check_same(folder: RunFolder, begun: RunConfig | None, config: RunConfig) -> None:
-    """Refuses other options than those that the folder's run began with."""
-    changes = [] if begun is None else begun.changes(config)
-    if changes:
-        raise InputError(
-            f"{folder} holds a run with other arguments: {', '.join(changes)}. Give it the same "
-            "ones to go on with it, or another output folder."
-        )
-
-
-def with_fingerprints(
-    config: RunConfig,
-    begun: RunConfig | None,
-    base: Base | None,
-    train: list[dict[str, Any]],
-    validation: dict[str, Any] | None,
-    report: Callable[[str], Any],
-) -> RunConfig:
-    """The configuration with the corpora's fingerprints and what the run had when it began.
-
-    Args:
-        config: The configuration.
-        begun: As for `run_config`.
-        base: As for `run_config`.
-        train: The fingerprint of each corpus.
-        validation: That of the validation split; None without one.
-        report: Function that is called with a message.
+def with_fingerprints(run: Run, batches: Batches, validation: Batches | None) -> RunConfig:
+    """A run's configuration with the corpora's fingerprints and what the run had when it began.
 
     Raises:
         ValueError: If the run began with other pairs, or its adapters with other weights.
     """
-    fingerprints = {"train": train, "validation": validation}
+    config, begun, base = run.config, run.begun, run.base
+    validation = validation and validation.fingerprints[0]
+    fingerprints = {"train": batches.fingerprints, "validation": validation}
     if config.options["lora"] is not None:
         fingerprints["init"] = digest(base.model)
         if begun is not None:
             base.check_unchanged(begun)
-    corpora, config = config.data, dataclasses.replace(config, fingerprints=fingerprints)
+    config = dataclasses.replace(config, fingerprints=fingerprints)
     if begun is None:
         return config
     unchanged = ("data", "model", "generation", "license", "versions")
     config = dataclasses.replace(config, **{name: getattr(begun, name) for name in unchanged})
     if begun.fingerprints is None:
-        report("the run is from before corpora had fingerprints: taken as the same data")
+        run.report("the run is from before corpora had fingerprints: taken as the same data")
         return config
     before, now = (
         [*prints["train"], *([prints["validation"]] if prints["validation"] else [])]
@@ -153,7 +121,7 @@ def with_fingerprints(
             f"The run began with {len(before)} corpora, counting validation, and now there are "
             f"{len(now)}: give it the same data, or another output folder."
         )
-    names = [*corpora, f"the validation split of {corpora[0]}"]
+    names = [*run.corpora, f"the validation split of {run.corpora[0]}"]
     for name, old, new in zip(names, before, now, strict=False):
         if old != new:
             what = f"{old['pairs']:,} pairs before, {new['pairs']:,} now"

@@ -1,9 +1,8 @@
 """The tokenizer and the batches of a run."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import tensorflow as tf
 
@@ -12,18 +11,12 @@ from keras_mt.errors import InputError
 from keras_mt.options import TrainingOptions
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import BaseTokenizer, Tokenizer
-from keras_mt.training.architecture import Base
+from keras_mt.training.architecture import Run
 
 
-def run_tokenizer(
-    folder: RunFolder,
-    options: TrainingOptions,
-    base: Base | None,
-    pairs: Sequence[tf.data.Dataset],
-    config: RunConfig,
-    report: Callable[[str], Any],
-) -> BaseTokenizer:
+def run_tokenizer(run: Run, pairs: Sequence[tf.data.Dataset]) -> BaseTokenizer:
     """The tokenizer of a run: the folder's, the one that is given, that of `init`, or a new one."""
+    folder, options, base = run.folder, run.options, run.base
     given = options.tokenizer
     if isinstance(given, (str, os.PathLike)):
         of_run = Path(given).is_dir()
@@ -46,80 +39,73 @@ def run_tokenizer(
         given = base.folder.load_tokenizer()
     if given is not None:
         if options.vocab_size not in (TrainingOptions.vocab_size, given.vocab_size):
-            report(
+            run.report(
                 f"vocab_size={options.vocab_size} is ignored: the tokenizer brings its own, "
                 f"{given.vocab_size:,}"
             )
         return given
-    limit = config.options["max_length"]  # A word has at least one token, and a sentence its end.
+    limit = run.config.options[
+        "max_length"
+    ]  # A word has at least one token, and a sentence its end.
     texts = (corpus.as_numpy_iterator() for corpus in pairs)
     if not any(max(len(side.split()) for side in pair) < limit for part in texts for pair in part):
-        raise _no_pair(config)
-    report(f"training the tokenizer, at most {options.vocab_size:,} pieces")
+        raise _no_pair(run.config)
+    run.report(f"training the tokenizer, at most {options.vocab_size:,} pieces")
     texts = (t for corpus in pairs for pair in corpus.as_numpy_iterator() for t in pair)
     return Tokenizer.train(texts, options.vocab_size, seed=options.seed)
 
 
 def training_batches(
-    folder: RunFolder,
-    pairs: Sequence[tf.data.Dataset],
-    tokenizer: BaseTokenizer,
-    options: TrainingOptions,
-    config: RunConfig,
-    report: Callable[[str], Any],
+    run: Run, pairs: Sequence[tf.data.Dataset], tokenizer: BaseTokenizer
 ) -> Batches:
     """The batches of the training pairs, which are counted."""
-    batches = Batches(
+    options = run.options
+    batches = _batches(
+        run,
+        "train",
         pairs,
         tokenizer,
-        tokens_per_batch=config.options["batch_tokens"],
-        max_length=config.options["max_length"],
         seed=options.seed,
         subword_sampling=options.subword_sampling,
         augment=options.augment,
         weights=options.corpus_weights,
         max_ratio=options.max_ratio,
         deduplicate=options.deduplicate,
-        directory=folder.path,
-        **run_languages(config),
+        directory=run.folder.path,
     )
-    report(f"train: {batches.counts}")
     if not batches.counts.batches:
-        raise _no_pair(config)
+        raise _no_pair(run.config)
     return batches
 
 
 def validation_batches(
-    options: TrainingOptions,
-    config: RunConfig,
-    tokenizer: BaseTokenizer,
-    report: Callable[[str], Any],
+    run: Run, tokenizer: BaseTokenizer
 ) -> tuple[tf.data.Dataset | None, Batches | None]:
     """The pairs of the first corpus's validation split and their batches; None without one."""
-    corpus, max_length = config.data[0], config.options["max_length"]
+    options, corpus = run.options, (run.corpora[0], run.source, run.target, "validation")
     needed = options.keep_best or options.early_stopping_patience
-    if not has_split(corpus, config.source, config.target, "validation"):
+    if not has_split(*corpus):
         if needed or options.bleu_freq:
             raise InputError(
-                f"{corpus} has no validation split, which keep_best, early_stopping_patience and "
-                "bleu_freq need."
+                f"{corpus[0]} has no validation split, which keep_best, early_stopping_patience "
+                "and bleu_freq need."
             )
         return None, None
-    pairs = load_corpus(corpus, config.source, config.target, "validation")
-    batches = Batches(
-        pairs,
-        tokenizer,
-        tokens_per_batch=config.options["batch_tokens"],
-        max_length=max_length,
-        **run_languages(config),
-    )
-    report(f"validation: {batches.counts}")
+    pairs = load_corpus(*corpus)
+    batches = _batches(run, "validation", pairs, tokenizer)
     if needed and options.monitor == "val_loss" and not batches.counts.batches:
         raise InputError(
-            f"{corpus} has no pair of at most max_length={max_length} tokens in its validation "
-            "split, which keep_best and early_stopping_patience need."
+            f"{corpus[0]} has no pair of at most max_length={batches.max_length} tokens in its "
+            "validation split, which keep_best and early_stopping_patience need."
         )
     return pairs, batches
+
+
+def _batches(run, name, pairs, tokenizer, **options):
+    limits = run.config.options["batch_tokens"], run.config.options["max_length"]
+    batches = Batches(pairs, tokenizer, *limits, **options, **run_languages(run.config))
+    run.report(f"{name}: {batches.counts}")
+    return batches
 
 
 def run_languages(config: RunConfig) -> dict[str, str | None]:

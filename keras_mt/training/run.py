@@ -20,11 +20,11 @@ from keras_mt.options import TrainingOptions, check_bleu_tokenizer
 from keras_mt.options.fields import documented, signature
 from keras_mt.plots import plot_run
 from keras_mt.run_folder import RunFolder
-from keras_mt.training.architecture import Base, check_architecture, model_builder
+from keras_mt.training.architecture import Run, check_architecture, model_builder
 from keras_mt.training.callbacks import KeepBest, RunLog, TranslationScores
 from keras_mt.training.checkpoints import Checkpoints, averaged
 from keras_mt.training.compiling import compile_for_translation
-from keras_mt.training.configuration import check_same, run_config, with_fingerprints
+from keras_mt.training.configuration import run_config, with_fingerprints
 from keras_mt.training.corpora import (
     run_languages,
     run_tokenizer,
@@ -117,7 +117,8 @@ def train(
     # The others of a cluster wait for the chief, which alone writes.
     locked = folder.locked() if is_chief(strategy) else contextlib.nullcontext()
     with locked, draws_apart(strategy), leaving_together(strategy):
-        _train(strategy, folder, corpora, source, target, options, report)
+        report = report if is_chief(strategy) else lambda message: None
+        _train(strategy, Run(folder, options, corpora, source, target, report))
     return folder.path
 
 
@@ -125,29 +126,24 @@ documented(train, TrainingOptions)
 train.__signature__ = signature(train, TrainingOptions)
 
 
-def _train(strategy, folder, corpora, source, target, options, report):
+def _train(strategy, run):
+    folder, options = run.folder, run.options
     chief = is_chief(strategy)
-    report = report if chief else lambda message: None
-    report(f"training on {device_names(strategy)}")
+    run.report(f"training on {device_names(strategy)}")
     with failure_marked(folder, chief and strategy.cluster_resolver is not None):
-        pairs = [load_corpus(name, source, target, "train") for name in corpora]
+        pairs = [load_corpus(name, run.source, run.target, "train") for name in run.corpora]
         if not chief:
             wait_for_chief(folder)
         folder.check_usable()
-        begun = folder.config
-        resumed = None if folder.last_checkpoint is None else begun
-        base = Base.of(options, resumed)
-        config = run_config(corpora, source, target, options, begun, base)
-        check_same(folder, begun, config)
-        build = model_builder(options, resumed, config, base)
-        tokenizer = run_tokenizer(folder, options, base, pairs, config, report)
-        batches = training_batches(folder, pairs, tokenizer, options, config, report)
+        run.config = run_config(run)
+        build = model_builder(run)
+        tokenizer = run_tokenizer(run, pairs)
+        batches = training_batches(run, pairs, tokenizer)
         last_step = _last_step(options, batches.counts.batches)
-        validation_pairs, validation = validation_batches(options, config, tokenizer, report)
-        prints = batches.fingerprints, validation and validation.fingerprints[0]
-        config = with_fingerprints(config, begun, base, *prints, report)
-        if chief and config != begun:  # Not before the run is known to be possible.
-            folder.write_config(config)
+        validation_pairs, validation = validation_batches(run, tokenizer)
+        run.config = with_fingerprints(run, batches, validation)
+        if chief and run.config != run.begun:  # Not before the run is known to be possible.
+            folder.write_config(run.config)
         if chief and not folder.tokenizer_path.exists():
             folder.save_tokenizer(tokenizer)
 
@@ -155,41 +151,37 @@ def _train(strategy, folder, corpora, source, target, options, report):
     with strategy.scope():
         model = build(tokenizer)
         adapters = None if options.lora_rank is None else Adapters(model, options.lora_rank)
-        _compile(model, config.options)
-    del base, build  # The model is a copy.
-    if chief and config.model is None:
-        folder.write_config(dataclasses.replace(config, model=_model_config(model)))
+        _compile(model, run.config.options)
+    del run.base  # The model is a copy.
+    if chief and run.config.model is None:
+        folder.write_config(dataclasses.replace(run.config, model=_model_config(model)))
     checkpoints = Checkpoints(
         model,
         folder.checkpoints,
         options.checkpoint_steps,
         keep=options.keep,
-        report=report,
+        report=run.report,
         write=chief,
         adapters=adapters,
     )
     start = checkpoints.restore()
-    _report_start(options, config, model, adapters, tokenizer, batches, last_step, report)
+    _report_start(run, model, adapters, tokenizer, batches, last_step)
     if start:
-        report(f"resumed at step {start} from {folder.checkpoints}")
-    log, best = _log_and_best(folder, checkpoints, options, chief, report)
+        run.report(f"resumed at step {start} from {folder.checkpoints}")
+    log = RunLog(folder, checkpoints, write=chief, tensorboard=options.tensorboard)
+    weights = folder.best_weights if options.keep_best and chief else None
+    patience = options.early_stopping_patience
+    best = KeepBest(options.monitor, weights, patience, log.rows, run.report)
     end_epoch = keras.callbacks.LambdaCallback(on_epoch_end=checkpoints.end_epoch)
     callbacks = [checkpoints, best, log, end_epoch]
     if options.bleu_freq:
-        translator = Translator(model, tokenizer, **run_languages(config))
+        translator = Translator(model, tokenizer, **run_languages(run.config))
         measured = validation_pairs, options.bleu_freq, options.bleu_tokenize
         callbacks.insert(0, TranslationScores(translator, *measured))
     _fit(model, strategy, batches, validation, start, last_step, callbacks, best, chief)
     checkpoints.save()
     if chief:
-        _finish(folder, model, checkpoints, adapters, options, report)
-
-
-def _log_and_best(folder, checkpoints, options, chief, report):
-    log = RunLog(folder, checkpoints, write=chief, tensorboard=options.tensorboard)
-    weights = folder.best_weights if options.keep_best and chief else None
-    patience = options.early_stopping_patience
-    return log, KeepBest(options.monitor, weights, patience, log.rows, report)
+        _finish(run, model, checkpoints, adapters)
 
 
 def _compile(model, config):
@@ -214,19 +206,19 @@ def _model_config(model):
         ) from None
 
 
-def _report_start(options, config, model, adapters, tokenizer, batches, last_step, report):
-    values = config.options
+def _report_start(run, model, adapters, tokenizer, batches, last_step):
+    options, values = run.options, run.config.options
     name = f"that of {options.init}" if options.init else values["preset"] or values["architecture"]
     parameters = f"{model.count_params():,} parameters"
     if adapters is not None:
         parameters += f", {sum(math.prod(w.shape) for w in adapters.weights):,} of them trained"
-    report(
+    run.report(
         f"model: {name}, {parameters}, vocabulary "
         f"{tokenizer.vocab_size:,}; {last_step:,} steps, {batches.counts.batches:,} an epoch"
     )
     updates = last_step // values["accumulate"]
     if values["warmup_steps"] >= updates:
-        report(
+        run.report(
             f"the learning rate rises until the end: the run has {updates:,} updates, and "
             f"warmup_steps={values['warmup_steps']}. A tenth of the updates is a good start."
         )
@@ -289,18 +281,19 @@ def _parts(start, last_step, epoch_steps):
         start += epochs * steps
 
 
-def _finish(folder, model, checkpoints, adapters, options, report):
+def _finish(run, model, checkpoints, adapters):
+    folder, options = run.folder, run.options
     best = folder.best_weights
     if options.keep_best and best.exists():
         model.load_weights(best)
         weights = model.get_weights() if adapters is None else adapters.merged()
     else:
         if options.keep_best:
-            report(f"{best} is not there: model.keras takes the last weights, not the best")
+            run.report(f"{best} is not there: model.keras takes the last weights, not the best")
         # A run that stopped early may have fewer.
         count = min(options.average_checkpoints, checkpoints.count)
         weights = averaged(model, checkpoints.directory, count, adapters)
     folder.save_model(model, weights)
     if any(row["loss"] or row["val_loss"] for row in folder.read_log()):
         plot_run(folder.log_file, folder.picture)
-    report(f"finished at step {checkpoints.step}: {folder}")
+    run.report(f"finished at step {checkpoints.step}: {folder}")
