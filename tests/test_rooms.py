@@ -7,7 +7,7 @@ from conftest import ROOT
 # From below to above; rooms of one row do not import each other.
 ROWS = [
     ("version", "deprecation", "errors"),
-    ("augmentation", "extras", "files", "options"),
+    ("extras", "files", "options"),
     ("layers",),
     ("losses", "schedules"),
     ("metrics", "models", "text"),

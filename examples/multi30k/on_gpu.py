@@ -38,7 +38,7 @@ import sentencepiece
 from jax import numpy as jnp
 
 from keras_mt import Transformer, WarmupInverseSquareRoot
-from keras_mt.augmentation import KINDS, augment
+from keras_mt.data.augmentation import KINDS, augment
 from keras_mt.losses import CrossEntropy, SymmetricKLDivergence, real_tokens
 
 START, END = 2, 3

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from keras_mt.augmentation import CYCLE, KINDS, augmentations, phase
+from keras_mt.data.augmentation import CYCLE, KINDS, augmentations, phase
 from keras_mt.data.corpus import untuned
 from keras_mt.data.encoded import EncodedPairs
 from keras_mt.errors import InputError
@@ -120,7 +120,7 @@ class Batches:
         augment: Kinds of changes that make sources resemble what users type, such as
             `"caps,title,punctuation"`, or None. Each kind changes a tenth of the sources in an
             epoch, other ones in the next; targets stay as they are, and so does a source that would
-            become longer than `max_length`. See `keras_mt.augmentation`.
+            become longer than `max_length`. See `keras_mt.data.augmentation`.
 
     Raises:
         ValueError: If `max_length` is below 2 or above `tokens_per_batch`, or another argument is

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from keras_mt.augmentation import augmented
+from keras_mt.data.augmentation import augmented
 from keras_mt.data.corpus import untuned
 from keras_mt.text import BaseTokenizer
 

@@ -3,12 +3,13 @@
 This room imports neither keras nor tensorflow, so that the command's help appears at once.
 """
 
-from keras_mt.options.languages import LanguageOptions, check_language
 from keras_mt.options.search import (
     MAX_LENGTH_PENALTY,
     MAX_LINE_BYTES,
+    LanguageOptions,
     SearchOptions,
     TranslationOptions,
+    check_language,
 )
 from keras_mt.options.training import TrainingOptions, check_bleu_tokenizer
 

@@ -15,6 +15,12 @@ from typing import Any, TypeVar
 from keras_mt.errors import InputError
 
 _Function = TypeVar("_Function", bound=Callable)
+_BOUNDS = {
+    "minimum": ("at least", operator.ge),
+    "above": ("above", operator.gt),
+    "below": ("below", operator.lt),
+    "maximum": ("at most", operator.le),
+}
 
 
 def option(
@@ -80,15 +86,9 @@ def validate(field: dataclasses.Field, value: Any) -> Any:
         raise InputError(f"{name} must be True or False. Received: {name}={value!r}")
     elif field.type in (str, str | None) and not isinstance(value, str):
         raise InputError(f"{name} must be a string. Received: {name}={value!r}")
-    bounds = [
-        (f"at least {checks['minimum']}", checks["minimum"], operator.ge),
-        (f"above {checks['above']}", checks["above"], operator.gt),
-        (f"below {checks['below']}", checks["below"], operator.lt),
-        (f"at most {checks['maximum']}", checks["maximum"], operator.le),
-    ]
-    bounds = [bound for bound in bounds if bound[1] is not None]
-    if not all(fits(value, bound) for _, bound, fits in bounds):
-        expected = " and ".join(words for words, *_ in bounds)
+    bounds = [(*_BOUNDS[bound], checks[bound]) for bound in _BOUNDS if checks[bound] is not None]
+    if not all(fits(value, limit) for _, fits, limit in bounds):
+        expected = " and ".join(f"{words} {limit}" for words, _, limit in bounds)
         raise InputError(f"{name} must be {expected}. Received: {name}={value}")
     choices = checks["choices"]
     if choices is not None and value != field.default:
@@ -139,20 +139,12 @@ def documented(thing: _Function, options: type | None = None) -> _Function:
 
 def signature(function: Callable, options: type) -> inspect.Signature:
     """The signature of a function whose `**options` are those of a dataclass."""
-    parameters = []
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
-            parameters.append(parameter)
-            continue
-        parameters += [
-            inspect.Parameter(
-                field.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=field.default,
-                annotation=field.type,
-            )
-            for field in dataclasses.fields(options)
-        ]
+    *parameters, _ = inspect.signature(function).parameters.values()  # The last is `**options`.
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters += [
+        inspect.Parameter(field.name, keyword, default=field.default, annotation=field.type)
+        for field in dataclasses.fields(options)
+    ]
     return inspect.Signature(parameters)
 
 

@@ -1,11 +1,11 @@
-"""The options of a search, and of everything that translates."""
+"""The options of a search, of languages, and of everything that translates."""
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 from keras_mt.errors import InputError
-from keras_mt.options.fields import documented, option, validate
-from keras_mt.options.languages import LanguageOptions
+from keras_mt.options.fields import documented, option, suggestion, validate
 
 # The length of a long text to a higher power overflows float32.
 MAX_LENGTH_PENALTY = 5.0
@@ -162,10 +162,27 @@ class SearchOptions:
             return self.n_best
         return max(self.n_best, math.floor(self.beam_size * self.patience + 0.5))
 
-    @property
-    def alters(self) -> bool:
-        """Whether an option needs all log-probabilities, not only the best ones."""
-        return self.samples or self.repetition_penalty != 1 or self.no_repeat_ngram_size > 0
+
+@dataclasses.dataclass(frozen=True)
+class LanguageOptions:
+    """The languages that a multilingual model translates between."""
+
+    source_language: str | None = option(
+        None,
+        "The source's language, for a multilingual model: one of its codes, such as eng_Latn.",
+        shown="the run's, if it has one",
+        config_name="source_language",
+        inherited=True,
+        metavar="CODE",
+    )
+    target_language: str | None = option(
+        None,
+        "The target's language, likewise.",
+        shown="the run's, if it has one",
+        config_name="target_language",
+        inherited=True,
+        metavar="CODE",
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,3 +206,26 @@ class TranslationOptions(LanguageOptions, SearchOptions):
         "others for as long as it takes.",
         minimum=1,
     )
+
+
+def check_language(name: str, code: str | None, languages: Sequence[str]) -> None:
+    """Raises ValueError, which names the argument, for a code that is not among the languages.
+
+    None is refused if there are languages.
+    """
+    if not languages:
+        if code is not None:
+            raise InputError(
+                f"{name} is for models of several languages, which this one is not: leave it out. "
+                f"Received: {name}={code!r}"
+            )
+    elif code is None:
+        raise InputError(
+            f"{name} must be given (--{name.replace('_', '-')} on the command line), since the "
+            f"model has several languages: give one of its codes, such as {languages[0]}."
+        )
+    elif code not in languages:
+        raise InputError(
+            f"{name} must be a code of the model's languages. Received: {name}={code!r}"
+            f"{suggestion(str(code), languages)}"
+        )

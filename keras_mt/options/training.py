@@ -14,7 +14,7 @@ from keras_mt.options.fields import (
     suggestion,
     validate,
 )
-from keras_mt.options.languages import LanguageOptions
+from keras_mt.options.search import LanguageOptions
 
 
 def _bleu_tokenizers():

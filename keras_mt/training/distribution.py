@@ -106,9 +106,10 @@ def leaving_together(strategy: tf.distribute.Strategy) -> Iterator[None]:
     An exception within the block is raised at once.
     """
     yield
-    if not _several_workers(strategy):
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return
-    _sum_over_replicas(strategy, lambda: tf.constant(1.0))
+    values = tf.function(lambda: strategy.run(lambda: tf.constant(1.0)), autograph=False)()
+    strategy.reduce(tf.distribute.ReduceOp.SUM, values, axis=None)
     if is_chief(strategy):
         resolver = strategy.cluster_resolver
         cluster = resolver.cluster_spec()
@@ -194,13 +195,6 @@ def distributed(
     return strategy.distribute_datasets_from_function(of_worker)
 
 
-def _several_workers(strategy):
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return False
-    cluster = strategy.cluster_resolver.cluster_spec()
-    return sum(cluster.num_tasks(job) for job in cluster.jobs) > 1
-
-
 def _wait_until_closed(addresses, seconds=30):
     """Waits until nothing listens at the addresses, since those processes have ended."""
     until = time.monotonic() + seconds
@@ -212,12 +206,6 @@ def _wait_until_closed(addresses, seconds=30):
             except OSError:
                 break
             time.sleep(0.1)
-
-
-def _sum_over_replicas(strategy, value):
-    """The sum of a function's values in the replicas, as a graph computes it."""
-    values = tf.function(lambda: strategy.run(value), autograph=False)()
-    return strategy.reduce(tf.distribute.ReduceOp.SUM, values, axis=None)
 
 
 @contextlib.contextmanager

