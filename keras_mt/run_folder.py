@@ -153,9 +153,7 @@ class RunConfig:
             source=values["source"],
             target=values["target"],
             options=options,
-            license=values.get("license"),
-            model=values.get("model"),
-            fingerprints=values.get("fingerprints"),
+            **{name: values.get(name) for name in ("license", "model", "fingerprints")},
             generation=generation,
             versions={name: values[name] for name in ("keras_mt", "keras") if name in values},
         )
@@ -464,7 +462,7 @@ class RunFolder:
         """
         config, card = self.config, {}
         if config is not None:
-            names = [_public_name(name) for name in config.data]
+            names = [n if n.startswith("tfds:") else Path(n).resolve().name for n in config.data]
             data = names[0] if len(names) == 1 else names
             card = {"source": config.source, "target": config.target, "data": data}
             if config.license is not None:
@@ -515,7 +513,3 @@ def _check_fingerprints(prints):
             int(part["pairs"])
     except (KeyError, TypeError, ValueError):
         raise InputError(f"its fingerprints cannot be {prints!r}") from None
-
-
-def _public_name(data):
-    return data if data.startswith("tfds:") else Path(data).resolve().name

@@ -227,9 +227,8 @@ class Batches:
 
     @functools.cached_property
     def _encoded(self):
-        seed = self.seed or 0
-        pairs, directory = self.pairs, self.directory
-        return EncodedPairs(pairs, self.tokenizer, directory, self.languages, self.kinds, seed)
+        changes = self.kinds, self.seed or 0
+        return EncodedPairs(self.pairs, self.tokenizer, self.directory, self.languages, *changes)
 
     @functools.cached_property
     def _selected(self):
@@ -278,8 +277,7 @@ class Batches:
 
     @functools.cached_property
     def _phases(self):
-        seed = self.seed or 0
-        return np.array([phase(seed, i) for i in range(len(self._encoded))], np.int8)
+        return np.array([phase(self.seed or 0, i) for i in range(len(self._encoded))], np.int8)
 
     def _sources(self, index, epoch):
         """The side of the encoded pairs to use as source: 0, or that of a changed source."""
@@ -321,10 +319,8 @@ class Batches:
     def _plan(self, epoch):
         """The indices of each batch's pairs, a list of arrays."""
         index, _ = self._selected
-        if self.seed is None:
-            random = None
-        else:
-            random = np.random.default_rng([self.seed, epoch])
+        random = None if self.seed is None else np.random.default_rng([self.seed, epoch])
+        if random is not None:
             index = random.permutation(index)
         order, cuts = self._cut(self._lengths(index, epoch), self.counts.batches)
         batches = np.split(index[order], cuts)

@@ -65,7 +65,8 @@ def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -
     data = str(data)
     if source == target:
         raise CorpusError(f"source and target must differ. Received: {source!r} for both")
-    return _reader(data)(data, source, target, split)
+    read, _ = _reader(data)
+    return read(data, source, target, split)
 
 
 def has_split(data: str | os.PathLike, source: str, target: str, split: str) -> bool:
@@ -79,24 +80,21 @@ def has_split(data: str | os.PathLike, source: str, target: str, split: str) -> 
     False
     """
     data = str(data)
-    return split in {
-        _tfds: _tfds_splits,
-        _phrasebook: lambda *_: phrasebook.SPLITS,
-        _tsv: _tsv_splits,
-        _folder: _folder_splits,
-    }[_reader(data)](data, source, target)
+    _, splits = _reader(data)
+    return split in splits(data, source, target)
 
 
 def _reader(data):
+    """Functions that read a split of a corpus, and that list its splits."""
     if data.startswith("tfds:"):
         require("tensorflow_datasets", "tfds", f"The corpus {data!r}")
-        return _tfds
+        return _tfds, _tfds_splits
     if data == "phrasebook":
-        return _phrasebook
+        return _phrasebook, lambda *_: phrasebook.SPLITS
     if Path(data).is_dir():
-        return _folder
+        return _folder, _folder_splits
     if data.endswith(".tsv") and Path(data).is_file():
-        return _tsv
+        return _tsv, _tsv_splits
     raise CorpusError(
         f"There is no corpus {data!r}: give tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG "
         "files, a .tsv file, or phrasebook."

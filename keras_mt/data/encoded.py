@@ -23,7 +23,7 @@ class EncodedPairs:
     change.
 
     Args:
-        pairs: `tf.data.Dataset` of pairs of strings, or a list of them.
+        datasets: List of `tf.data.Dataset` of pairs of strings.
         tokenizer: A `Tokenizer`, or another `BaseTokenizer`.
         directory: Folder for the files, which have no name and are deleted with the object; None
             for the system's temporary folder.
@@ -41,14 +41,13 @@ class EncodedPairs:
 
     def __init__(
         self,
-        pairs: tf.data.Dataset | Sequence[tf.data.Dataset],
+        datasets: Sequence[tf.data.Dataset],
         tokenizer: BaseTokenizer,
         directory: str | os.PathLike | None = None,
         languages: Sequence[str] = (),
         kinds: Sequence[str] = (),
         seed: int = 0,
     ):
-        datasets = pairs if isinstance(pairs, (list, tuple)) else [pairs]
         ids = max(tokenizer.source_vocab_size, tokenizer.target_vocab_size)
         dtype = np.uint16 if ids <= 2**16 else np.int32
         lengths, keys, sizes = [], [], []
@@ -72,7 +71,7 @@ class EncodedPairs:
             ]
             number = 0
             for dataset in datasets:
-                size = 0
+                sizes.append(-number)
                 encoded = untuned(dataset.batch(_CHUNK).map(encode, os.cpu_count()).prefetch(2))
                 for sources, chunk_keys, *flat, plain in encoded.as_numpy_iterator():
                     changed = [
@@ -85,9 +84,8 @@ class EncodedPairs:
                     columns = [plain, *(ids.row_lengths()[:, None] for ids in changed)]
                     keys.append(chunk_keys)
                     lengths.append(np.concatenate(columns, axis=1, dtype=np.int32))
-                    size += len(chunk_keys)
                     number += len(chunk_keys)
-                sizes.append(size)
+                sizes[-1] += number
             self._ids = [_mapped(file, dtype) for file in files]
         self.lengths = np.concatenate([np.zeros((0, len(files)), np.int32), *lengths])
         nothing = [

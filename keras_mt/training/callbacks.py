@@ -16,6 +16,8 @@ from keras_mt.run_folder import LOG_COLUMNS, RunFolder
 from keras_mt.training.checkpoints import Checkpoints, Logs
 from keras_mt.translation.base import BaseTranslator
 
+_ROW_STEPS = 50  # From one row of the log to the next.
+
 
 class TranslationScores(keras.callbacks.Callback):
     """Adds `val_bleu` and `val_chrf` to an epoch's logs: sacreBLEU of beam-searched translations.
@@ -116,7 +118,7 @@ class KeepBest(keras.callbacks.Callback):
 
 
 class RunLog(keras.callbacks.Callback):
-    """Writes `log.csv`: a row every so many steps, one at the end of each epoch, and events.
+    """Writes `log.csv`: a row every 50 steps, one at the end of each epoch, and events.
 
     Losses and metrics of training are means since the row before: metrics over the tokens, losses
     as in Keras over the batches, weighted by their rows. It also adds `tokens/s`, the real target
@@ -125,7 +127,6 @@ class RunLog(keras.callbacks.Callback):
     Args:
         folder: The `RunFolder`. When a run resumes, rows after its step are removed first.
         checkpoints: The run's `Checkpoints`, a callback before this one, which counts the steps.
-        every: Number of steps from one row to the next.
         write: Whether to write; of several workers only the chief does, but all have to read the
             metrics, which they share.
         tensorboard: Whether to write the values for TensorBoard too.
@@ -138,13 +139,11 @@ class RunLog(keras.callbacks.Callback):
         self,
         folder: RunFolder,
         checkpoints: Checkpoints,
-        every: int = 50,
         write: bool = True,
         tensorboard: bool = False,
     ):
         super().__init__()
         self.folder = folder
-        self.every = every
         self.write = write
         self.tensorboard = tensorboard
         self._events = None
@@ -173,7 +172,7 @@ class RunLog(keras.callbacks.Callback):
         step = self._checkpoints.step
         if batch == 0:  # Keras traces the model in it: it does not count for the rate.
             self._clock = time.monotonic(), self._totals()
-        if step % self.every == 0:
+        if step % _ROW_STEPS == 0:
             self._write(step, self._since_the_row_before())
         elif batch + 1 == self.params["steps"]:  # Validation resets the metrics.
             self._means = self._since_the_row_before()
