@@ -139,12 +139,8 @@ def model_builder(run: Run) -> Callable[[BaseTokenizer], keras.Model]:
     architecture = find_architecture(options.architecture or "transformer")
 
     def build(vocab_size, padding_id):
-        shared = {name: config.options[name] for name in _SHARED_ARGUMENTS}
-        shared |= {"vocab_size": vocab_size, "padding_id": padding_id}
-        takes = _constructor_arguments(architecture)
-        shared = {n: value for n, value in shared.items() if n in takes and value is not None}
-        _, preset = preset_of(architecture, config.options["preset"])
-        return architecture(**{**preset["model"], **shared, **(config.options["set"] or {})})
+        ids = {"vocab_size": vocab_size, "padding_id": padding_id}
+        return architecture(**_arguments(architecture, config, ids))
 
     if options.model or ":" in config.options["architecture"]:
         try:
@@ -156,6 +152,15 @@ def model_builder(run: Run) -> Callable[[BaseTokenizer], keras.Model]:
                 f"Its arguments are {', '.join(_constructor_arguments(architecture))}."
             ) from error
     return lambda tokenizer: ensure_built(build(tokenizer.vocab_size, tokenizer.padding_id))
+
+
+def _arguments(architecture, config, ids):
+    """What the constructor of an architecture is given."""
+    shared = {name: config.options[name] for name in _SHARED_ARGUMENTS} | ids
+    takes = _constructor_arguments(architecture)
+    shared = {name: value for name, value in shared.items() if name in takes and value is not None}
+    _, preset = preset_of(architecture, config.options["preset"])
+    return {**preset["model"], **shared, **(config.options["set"] or {})}
 
 
 def _model_of(begun, architecture):
