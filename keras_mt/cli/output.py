@@ -1,5 +1,6 @@
 """Lines on standard output: each as soon as it is done, whatever ends the command."""
 
+import contextlib
 import json
 import math
 import os
@@ -16,15 +17,13 @@ _NAMES = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 class Output:
     """Writes a line for each row of the input, and counts those that are refused.
 
-    Within its `with` block SIGINT and SIGTERM end the process at once, with the signal's own status
-    and a message that says how many lines were written: Python would wait for TensorFlow to return.
+    Within its `with` block a signal ends the process with a message of how many lines were written.
     At the end it says how many lines were refused, and exits with 1 if that leaves none.
     """
 
     def __init__(self):
         self._written = self._refused = self._answered = 0
         self._lock = threading.Lock()
-        self._restore = []
 
     def write(self, row, line):
         """Writes the line that answers a row of the input."""
@@ -44,36 +43,52 @@ class Output:
             self._written += 1
 
     def __enter__(self):
-        if threading.current_thread() is not threading.main_thread():
-            return self  # Only the main thread may set what signals do.
-        # The system's handler writes the signal's number to the socket, whatever Python is doing.
-        ours, theirs = socket.socketpair()
-        theirs.setblocking(False)
-        for number in _NAMES:
-            if signal.getsignal(number) != signal.SIG_IGN:
-                before = signal.signal(number, lambda *_: None)
-                self._restore.append(lambda n=number, before=before: signal.signal(n, before))
-        wakeup = signal.set_wakeup_fd(theirs.fileno())
-        self._restore += [lambda: signal.set_wakeup_fd(wakeup), theirs.close]
-        threading.Thread(target=self._end_at_signal, args=(ours,), daemon=True).start()
+        self._signals = ended_by_signals(self._last_words)
+        self._signals.__enter__()
         return self
 
     def __exit__(self, kind, error, trace):
-        for restore in self._restore:
-            restore()
+        self._signals.__exit__(None, None, None)
         if kind is None and self._refused:
             click.echo(f"{self._refused:,} of {self._written:,} lines refused", err=True)
             if not self._answered:
                 raise click.exceptions.Exit(1)
 
-    def _end_at_signal(self, signals):
-        with signals:
-            while number := signals.recv(1):
+    def _last_words(self):
+        # Not after half a line; but what reads the output may have stopped reading.
+        self._lock.acquire(timeout=1)
+        return f"{self._written:,} lines written."
+
+
+@contextlib.contextmanager
+def ended_by_signals(last_words):
+    """Within it SIGINT and SIGTERM end the process at once, with the signal's own status.
+
+    Python would wait for TensorFlow to return. What `last_words()` returns goes to standard error.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Only the main thread may set what signals do.
+        return
+    # The system's handler writes the signal's number to the socket, whatever Python is doing.
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+
+    def watch():
+        with ours:
+            while number := ours.recv(1):
                 if number[0] in _NAMES:
-                    # Not after half a line; but what reads the output may have stopped reading.
-                    self._lock.acquire(timeout=1)
-                    click.echo(f"{_NAMES[number[0]]}: {self._written:,} lines written.", err=True)
+                    click.echo(f"{_NAMES[number[0]]}: {last_words()}", err=True)
                     os._exit(128 + number[0])
+
+    with contextlib.ExitStack() as stack:
+        stack.callback(theirs.close)
+        stack.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(theirs.fileno()))
+        for number in _NAMES:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                before = signal.signal(number, lambda *_: None)
+                stack.callback(signal.signal, number, before)
+        threading.Thread(target=watch, daemon=True).start()
+        yield
 
 
 def to_json(value):

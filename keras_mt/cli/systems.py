@@ -6,7 +6,7 @@ import click
 
 from keras_mt.cli.lines import one_line, read_lines
 from keras_mt.cli.models import load_translator, splits_sentences
-from keras_mt.cli.output import progress_bar
+from keras_mt.cli.output import ended_by_signals, progress_bar
 from keras_mt.errors import InputError
 
 # Lines translated together, so that lines of similar length share a batch.
@@ -39,9 +39,13 @@ def timed_translations(path, search, sources, one_of_several=False):
         translator = load_translator(path, search)
     except InputError as error:
         raise InputError(f"{name}{error}") from error
-    translator.hypotheses(sources[:1])  # Traces the graph, which is not timed.
-    start = time.perf_counter()
-    with progress_bar(len(sources)) as progress:
+
+    def last_words():
+        return f"{name}{len(translations):,} of {len(sources):,} sentences translated."
+
+    with ended_by_signals(last_words), progress_bar(len(sources)) as progress:
+        translator.hypotheses(sources[:1])  # Traces the graph, which is not timed.
+        start = time.perf_counter()
         for i in range(0, len(sources), _BLOCK_LINES):
             block = translator.hypotheses(sources[i : i + _BLOCK_LINES])
             translations += [

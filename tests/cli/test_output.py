@@ -57,6 +57,25 @@ def test_a_signal_ends_it_at_once_and_leaves_what_was_done(number, status, word,
     assert (tmp_path / "out").read_bytes() == b"SHORT\n" * 3
 
 
+def test_a_signal_does_not_wait_for_the_translations_of_evaluate():
+    script = BUSY.replace("import main, translate", "import main, systems").replace(
+        "translate.load", "systems.load"
+    )
+    arguments = ["evaluate", ".", "--data", "x", "--source", "en", "--target", "de"]
+    script = script.replace('["translate", "."]', str(arguments)).replace(
+        "main([",
+        "from keras_mt.cli import evaluate\n"
+        'evaluate.corpus_split = lambda *_: (["long"], ["lang"])\nmain([',
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], cwd=ROOT, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stderr.readline() == b"busy\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+        assert process.stderr.read().decode().endswith("0 of 1 sentences translated.\n")
+
+
 def test_refused_lines_are_counted_and_none_left_is_an_error(eager, load_once, run_dir, tmp_path):
     some = keras_mt("translate", run_dir, "--beam-size", 1, stdin=b"\xff\nO livro.\n\n")
     assert some.stderr.splitlines()[-1] == "1 of 3 lines refused"
