@@ -24,7 +24,8 @@ class Step(NamedTuple):
         tokens: int32 `[rows, beams, length]`, these tokens.
         max_length: int32 `[rows]`, the maximum length of each row.
         columns: A dict of tensors `[rows, ...]`: what the rules asked to have of each row.
-        banned: int32 `[count]`, the tokens that are banned at this step; -1 stands for none.
+        banned: int32 `[count]`, the tokens that are banned at this step; -1 stands for none. None
+            if no rule bans any.
 
     Example:
 
@@ -162,8 +163,10 @@ class Renormalize(Rule):
     normalizes = True
 
     def adjust(self, log_probs: tf.Tensor, step: Step) -> tf.Tensor:
-        banned = tf.one_hot(step.banned, vocab_size(log_probs), dtype=tf.float32)
-        return tf.nn.log_softmax(log_probs + NO_HYPOTHESIS * tf.reduce_max(banned, axis=0))
+        if step.banned is not None:
+            banned = tf.one_hot(step.banned, vocab_size(log_probs), dtype=tf.float32)
+            log_probs += NO_HYPOTHESIS * tf.reduce_max(banned, axis=0)
+        return tf.nn.log_softmax(log_probs)
 
 
 class ForcedEnd(Rule):

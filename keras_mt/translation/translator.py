@@ -333,7 +333,9 @@ class Translator(BaseTranslator):
             pieces = self.tokenizer.target_pieces(tf.constant([prefixes]))
             if int(pieces.row_lengths()[0]) > limit:
                 return f"its prefix has more than {limit} tokens, the model's limit: shorten it."
-            if int(self._graph.segmenter.parts(tf.constant([prefixes]))[0]) > 1:
+            segmenter = self._graph.segmenter
+            segments = segmenter.segments(tf.constant([texts]), has_prefix=True)
+            if segmenter.prefixes(tf.constant([prefixes]), segments)[1][0]:
                 return (
                     "it and its prefix have several lines or sentences, which are translated one "
                     "by one: give what the first begins with, and translate the others by "

@@ -668,3 +668,17 @@ def test_the_best_of_values_of_which_most_are_minus_infinity(seed, size, count, 
     np.testing.assert_array_equal(best[: len(expected)], values[expected])
     assert (best[len(expected) :] <= np.finfo("float32").min).all()
     assert (found >= 0).all() and (found < size).all()
+
+
+def test_renormalizing_without_any_banned_token_changes_nothing():
+    logits = tf.constant([[0.0, 0.5, 0.2, 1.0, 5.0], [0.3, 0.0, 0.1, 4.0, 3.0]])
+
+    def step(tokens, position, cache, mask):
+        return tf.gather(logits, tf.cast(tokens == 4, tf.int32)), cache
+
+    plain, renormalized = (
+        beam_search(step, (), [5], forbidden_ids=[], renormalize=renormalize)
+        for renormalize in (False, True)
+    )
+    assert renormalized.tokens.numpy().tolist() == plain.tokens.numpy().tolist() == [[[4, 3]]]
+    np.testing.assert_allclose(renormalized.scores, plain.scores, rtol=1e-5)

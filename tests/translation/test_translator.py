@@ -437,6 +437,8 @@ def test_a_model_without_finite_probabilities_is_told_from_a_prefix_too_long(
         diverged(["", sources[0]])
     with pytest.raises(ValueError, match="The text is refused: the model gives no finite"):
         diverged(sources[0], "A")
+    with pytest.raises(ValueError, match="The text is refused: the model gives no finite"):
+        diverged("A book", "A book. A house.")  # One segment may begin with two sentences.
     with pytest.raises(ValueError, match="its prefix has more than 63 tokens"):
         diverged(sources[0], "word " * 500)
     found = diverged.hypotheses(["", sources[0], "a" * 20_000, " "])
