@@ -40,7 +40,9 @@ class Vocabulary(NamedTuple):
 
     def index(self, ids: Any) -> Any:
         """The index of each id, in a tensor or as an int, which must be a special one."""
-        return self.special.index(ids) if isinstance(ids, int) else tf.gather(self.indices, ids)
+        if isinstance(ids, (int, np.integer)):
+            return self.special.index(ids)
+        return tf.gather(self.indices, ids)
 
     def id(self, indices: Any) -> Any:
         """The id at each index."""
