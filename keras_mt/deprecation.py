@@ -1,5 +1,6 @@
 """Former names, which work for one more version and say what they are called now."""
 
+import functools
 import importlib
 import warnings
 from collections.abc import Callable, Mapping
@@ -33,3 +34,30 @@ def moved(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
         return getattr(importlib.import_module(home), present)
 
     return getattribute
+
+
+def former_keywords(**names: str) -> Callable[[Callable], Callable]:
+    """A decorator for a function whose keywords have other names now.
+
+    >>> @former_keywords(rate="learning_rate")
+    ... def train(learning_rate=1.0):
+    ...     return learning_rate
+    >>> train(rate=2.0)  # Warns: train(rate=...) is now learning_rate.
+    2.0
+
+    Args:
+        **names: The present name of each former one.
+    """
+
+    def decorate(function):
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            for former in names.keys() & kwargs.keys():
+                message = f"{function.__name__}({former}=...) is now {names[former]}."
+                warnings.warn(message, DeprecationWarning, stacklevel=2)
+                kwargs[names[former]] = kwargs.pop(former)
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate

@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from keras_mt.deprecation import former_keywords
 from keras_mt.errors import InputError
 from keras_mt.losses import CrossEntropy
 from keras_mt.metrics import Perplexity, TokenAccuracy
@@ -16,21 +17,22 @@ from keras_mt.training.replicas import (
 )
 
 
+@former_keywords(accumulate="gradient_accumulation_steps", rdrop="rdrop_weight")
 def compile_for_translation(
     model: keras.Model,
     label_smoothing: float = 0.1,
     warmup_steps: int = 4000,
     learning_rate: float | None = None,
     clip_norm: float | None = None,
-    accumulate: int = 1,
-    rdrop: float = 0.0,
+    gradient_accumulation_steps: int = 1,
+    rdrop_weight: float = 0.0,
 ) -> None:
     """Compiles a model as Vaswani et al. 2017 train a Transformer.
 
     With Adam (0.9, 0.98, 1e-9) under the warm-up schedule, label-smoothed cross-entropy over the
     real tokens, token accuracy and perplexity.
 
-    With R-Drop the loss of a training step is `(loss + other_loss + rdrop * divergence) / 2`, where
+    With R-Drop the loss of a training step is `(loss + other_loss + weight * divergence) / 2`:
     the other logits come from the same batch under another dropout mask, and the divergence is the
     symmetric one between both. That is half of the paper's sum, to stay on the scale of the loss.
 
@@ -42,9 +44,9 @@ def compile_for_translation(
         learning_rate: The learning rate at the end of the warm-up; None for the paper's,
             `(d_model * warmup_steps)^-0.5`.
         clip_norm: The global norm to which gradients are clipped; None for no clipping.
-        accumulate: Number of batches that make one update, as if they were one.
-        rdrop: Weight of the R-Drop loss, for models with dropout; it costs a second forward pass.
-            0 for none; Liang et al. 2021 use 5 for translation.
+        gradient_accumulation_steps: Number of batches that make one update, as if they were one.
+        rdrop_weight: Weight of the R-Drop loss, for models with dropout; it costs a second forward
+            pass. 0 for none; Liang et al. 2021 use 5 for translation.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -58,23 +60,25 @@ def compile_for_translation(
 
     >>> from keras_mt import Transformer
     >>> model = Transformer(vocab_size=9, num_layers=1, d_model=8, num_heads=2, d_ff=8)
-    >>> compile_for_translation(model, warmup_steps=400, rdrop=5)
+    >>> compile_for_translation(model, warmup_steps=400, rdrop_weight=5)
     >>> type(model.optimizer).__name__
     'Adam'
     """
-    if not rdrop >= 0:
-        raise InputError(f"rdrop must be at least 0. Received: rdrop={rdrop}")
+    if not rdrop_weight >= 0:
+        raise InputError(f"rdrop_weight must be at least 0. Received: rdrop_weight={rdrop_weight}")
     d_model, padding_id = getattr(model, "d_model", 512), getattr(model, "padding_id", 0)
-    if rdrop and not isinstance(model, Seq2Seq):
-        raise InputError(f"rdrop needs a model that is a Seq2Seq, not a {type(model).__name__}.")
+    if rdrop_weight and not isinstance(model, Seq2Seq):
+        raise InputError(
+            f"rdrop_weight needs a model that is a Seq2Seq, not a {type(model).__name__}."
+        )
     if isinstance(model, Seq2Seq):
-        model.rdrop_weight, model.divergence = rdrop, CountedDivergence()
+        model.rdrop_weight, model.divergence = rdrop_weight, CountedDivergence()
     peak = learning_rate or (d_model * warmup_steps) ** -0.5
     schedule = WarmupInverseSquareRoot(d_model, warmup_steps, peak)
     adam = {"beta_1": 0.9, "beta_2": 0.98, "epsilon": 1e-9, "global_clipnorm": clip_norm}
     loss = {"label_smoothing": label_smoothing, "padding_id": padding_id}
-    if accumulate > 1:
-        optimizer = AccumulatedAdam(schedule, accumulate, **adam)
+    if gradient_accumulation_steps > 1:
+        optimizer = AccumulatedAdam(schedule, gradient_accumulation_steps, **adam)
         loss = CountedCrossEntropy(optimizer, **loss)
     elif tf.distribute.get_strategy().num_replicas_in_sync > 1:
         optimizer, loss = ReplicatedAdam(schedule, **adam), CountedCrossEntropy(**loss)

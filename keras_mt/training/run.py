@@ -191,8 +191,8 @@ def _compile(model, config):
         config["warmup_steps"],
         config["learning_rate"],
         clip_norm=config["clip_norm"],
-        accumulate=config["accumulate"],
-        rdrop=config["rdrop"],
+        gradient_accumulation_steps=config["accumulate"],
+        rdrop_weight=config["rdrop"],
     )
     model.optimizer.build(model.trainable_variables)
 

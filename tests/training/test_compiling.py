@@ -16,7 +16,7 @@ def test_rdrop_adds_the_loss_and_the_divergence_of_another_pass(monkeypatch):
     labels[1, 3:] = 0
     inputs = {"source": source, "target": labels}
     model = Transformer(**SMALL)
-    compile_for_translation(model, rdrop=3.0)
+    compile_for_translation(model, rdrop_weight=3.0)
     one, other = random.normal(size=(2, 2, 5, 20)).astype("float32")
     asked = []
 
@@ -33,11 +33,14 @@ def test_rdrop_adds_the_loss_and_the_divergence_of_another_pass(monkeypatch):
     assert asked == [True]
     validation = model.compute_loss(inputs, labels, one, training=False)
     assert float(validation) == pytest.approx(losses[0], rel=1e-5)
+    with pytest.warns(DeprecationWarning, match="rdrop_weight"):
+        compile_for_translation(model, rdrop=3.0)
+    assert model.rdrop_weight == 3.0
     compile_for_translation(model)  # Without it, as if it had never been.
     loss = model.compute_loss(inputs, labels, one, training=True)
     assert float(loss) == pytest.approx(losses[0], rel=1e-5) and asked == [True]
-    with pytest.raises(ValueError, match="rdrop=-1"):
-        compile_for_translation(model, rdrop=-1)
+    with pytest.raises(ValueError, match="rdrop_weight=-1"):
+        compile_for_translation(model, rdrop_weight=-1)
 
 
 def test_what_layers_add_to_the_loss_is_in_that_of_both_passes():
@@ -46,7 +49,7 @@ def test_what_layers_add_to_the_loss_is_in_that_of_both_passes():
     inputs, losses = {"source": source, "target": labels}, []
     model = MixtureOfExpertsTransformer(**SMALL, dropout=0.0, sparse_step=1, balance_weight=1.0)
     for rdrop in (0.0, 2.0):  # Without dropout both passes are one.
-        compile_for_translation(model, rdrop=rdrop)
+        compile_for_translation(model, rdrop_weight=rdrop)
         logits = model(inputs, training=True)
         losses.append(float(model.compute_loss(inputs, labels, logits, training=True)))
     added = sum(float(loss) for loss in model.losses)

@@ -124,7 +124,11 @@ def test_a_translator_is_compiled_with_it(rdrop):
             if isinstance(layer, Dropout):
                 layer.rate = 0  # R-Drop wants some, and nothing could be compared.
         compile_for_translation(
-            model, warmup_steps=2, clip_norm=0.1, accumulate=accumulate, rdrop=rdrop
+            model,
+            warmup_steps=2,
+            clip_norm=0.1,
+            gradient_accumulation_steps=accumulate,
+            rdrop_weight=rdrop,
         )
         model.run_eagerly = True
         return model
