@@ -4,7 +4,7 @@ import importlib
 import sys
 from typing import Any
 
-if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)] in ("keras_mt", "-mkeras_mt"):
+if [*sys.argv[:1], *sys.orig_argv[-len(sys.argv) :][:1]] == ["-m", "keras_mt"]:
     # `python -m keras_mt`, which imports the package before it runs __main__.py: start the command
     # as `keras-mt` does, which imports Keras later and hides what TensorFlow says then.
     sys.argv[0] = "keras-mt"

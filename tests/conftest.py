@@ -3,6 +3,7 @@ import functools
 import gc
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -15,6 +16,9 @@ import pytest
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 for pool in ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
     os.environ.setdefault(pool, "1")  # The tests themselves run side by side.
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # As a shell sets it in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # Tests send it to processes.
 
 ROOT = Path(__file__).parents[1]
 FORKS = ROOT / "tests" / "forks.py"

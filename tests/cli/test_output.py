@@ -27,7 +27,7 @@ class Busy:
     def hypotheses(self, texts):
         if any("long" in text for text in texts):
             print("busy", file=sys.stderr, flush=True)
-            hashlib.pbkdf2_hmac("sha256", b"", b"", (1 << 31) - 1)
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 100_000_000)  # Half a minute.
         return Results([type("Hypothesis", (), {"text": text.upper()})] for text in texts)
 
 from keras_mt.cli import main, translate

@@ -27,8 +27,10 @@ def workplace(load, translator, corpus, tmp_path, monkeypatch, signatures_alone)
     models = {"runs/en_de": load(), "runs/en_de_base": translator}
     for name in models:
         (tmp_path / name).mkdir(parents=True)
-    monkeypatch.setattr(cli, "_load_translator", lambda path, search: models[path])
-    monkeypatch.setattr(cli, "_load_run", lambda path, **search: models[path])
+    for name in ("systems.load_translator", "translate.load_translator"):
+        monkeypatch.setattr(f"keras_mt.cli.{name}", lambda path, search: models[path])
+    for name in ("score.load_run", "align.load_run", "export.load_run"):
+        monkeypatch.setattr(f"keras_mt.cli.{name}", lambda path, **search: models[path])
     monkeypatch.chdir(tmp_path)
     signatures_alone("greedy")
     return tmp_path
