@@ -59,7 +59,7 @@ def timed_translations(path, search, sources, one_of_several=False):
             click.echo(message, err=True)
     return translations, {
         "split_sentences": splits_sentences(translator),
-        **({"shortlist": search["shortlist"]} if search["shortlist"] else {}),
+        "shortlist": search["shortlist"],
         "seconds": round(seconds, 2),
         "sentences_per_second": round(len(sources) / seconds, 1),
     }
