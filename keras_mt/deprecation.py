@@ -36,13 +36,55 @@ def moved(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
     return getattribute
 
 
+def renamed(former: str, function: Callable) -> Callable:
+    """A function or method under its former name, which warns.
+
+    >>> renamed("size", len)("abc")  # Warns: size is now len.
+    3
+    """
+
+    @functools.wraps(function)
+    def deprecated(*args, **kwargs):
+        warnings.warn(f"{former} is now {function.__name__}.", DeprecationWarning, stacklevel=2)
+        return function(*args, **kwargs)
+
+    return deprecated
+
+
+def current_keywords(
+    names: Mapping[str, str], given: Mapping[str, Any], stacklevel: int
+) -> dict[str, Any]:
+    """Keywords by their present names; each that came by its former one warns.
+
+    >>> current_keywords({"rate": "learning_rate"}, {"rate": 2.0}, stacklevel=2)
+    {'learning_rate': 2.0}
+
+    Args:
+        names: The present name of each former one.
+        given: The keywords as they were given.
+        stacklevel: As in `warnings.warn`, from this function.
+
+    Raises:
+        TypeError: If one is given by both names.
+    """
+    current = {}
+    for name, value in given.items():
+        present = names.get(name, name)
+        if present in current:
+            raise TypeError(f"{present} was given twice, once by its former name.")
+        if present != name:
+            warnings.warn(f"{name} is now {present}.", DeprecationWarning, stacklevel)
+        current[present] = value
+    return current
+
+
 def former_keywords(**names: str) -> Callable[[Callable], Callable]:
     """A decorator for a function whose keywords have other names now.
 
     >>> @former_keywords(rate="learning_rate")
     ... def train(learning_rate=1.0):
     ...     return learning_rate
-    >>> train(rate=2.0)  # Warns: train(rate=...) is now learning_rate.
+    >>> train(rate=2.0)  # Warns: rate is now learning_rate.
     2.0
 
     Args:
@@ -52,11 +94,7 @@ def former_keywords(**names: str) -> Callable[[Callable], Callable]:
     def decorate(function):
         @functools.wraps(function)
         def call(*args, **kwargs):
-            for former in names.keys() & kwargs.keys():
-                message = f"{function.__name__}({former}=...) is now {names[former]}."
-                warnings.warn(message, DeprecationWarning, stacklevel=2)
-                kwargs[names[former]] = kwargs.pop(former)
-            return function(*args, **kwargs)
+            return function(*args, **current_keywords(names, kwargs, stacklevel=3))
 
         return call
 

@@ -26,7 +26,7 @@ def load_translator(path, search):
         if not is_run(path):
             raise FileNotFoundError(f"{path} is neither a run folder nor a SavedModel.")
         return ready(load_run(path, **search))
-    from keras_mt.serving import ExportedTranslator
+    from keras_mt.translation.exported import ExportedTranslator
 
     languages = {name: search[name] for name in ("source_language", "target_language")}
     if fixed := given(search).keys() - languages.keys():

@@ -9,6 +9,7 @@ from keras_mt.convert.formats import FORMATS
 from keras_mt.convert.ids import special_ids, write_ids
 from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
+from keras_mt.inference.constants import ConstantScope
 from keras_mt.inference.predictors import Constant, predictor_of
 from keras_mt.inference.search import Searcher
 from keras_mt.translation import Translator
@@ -73,11 +74,9 @@ def _search(translator, model, ids):
     The converter cannot handle variables in the body of a loop.
     """
     predictor = predictor_of([model])
+    scope = ConstantScope(model.variables, "LiteRT's converter", "it is too large for LiteRT")
     searcher = Searcher(
-        Constant(predictor, "LiteRT's converter", "it is too large for LiteRT"),
-        translator.tokenizer,
-        translator.options,
-        translator.max_length,
+        Constant(predictor, scope), translator.tokenizer, translator.options, translator.max_length
     )
     added = len(ids["before_source"]) + len(ids["after_source"])
 

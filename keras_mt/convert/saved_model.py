@@ -12,6 +12,7 @@ from keras_mt.convert.formats import FORMATS
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write, check_new, version_number
+from keras_mt.inference.constants import ConstantScope
 from keras_mt.inference.predictors import Constant, predictor_of
 from keras_mt.layers.validation import check_positive
 from keras_mt.serving import server
@@ -121,7 +122,8 @@ def _signatures(translator, predictor, freeze, max_beam_size, with_confidence):
     plain = translator.graph(predictor)
     default = plain
     if freeze:
-        default = translator.graph(Constant(predictor, "freeze", "export without freeze"))
+        scope = ConstantScope(predictor.variables, "freeze", "export without freeze")
+        default = translator.graph(Constant(predictor, scope))
     greedy = translator.graph(
         predictor, beam_size=1, n_best=1, temperature=None, top_k=0, top_p=1.0
     )

@@ -32,8 +32,8 @@ class Difference(NamedTuple):
 
     Example:
 
-    >>> found = Difference(1, "Oi!", "Hi!", ("Hi!", "Hello!"), (100.0, 14.2))
-    >>> max(zip(found.chrf, found.translations, strict=True))[1]
+    >>> difference = Difference(1, "Oi!", "Hi!", ("Hi!", "Hello!"), (100.0, 14.2))
+    >>> max(zip(difference.chrf, difference.translations, strict=True))[1]
     'Hi!'
     """
 
@@ -97,7 +97,7 @@ class Comparison:
     >>> comparison = Comparison(
     ...     ["Oi!", "O gato dorme."], ["Hi!", "The cat sleeps."],
     ...     ["Hi!", "The cat sleeps."], ["Hi!", "The dog sleeps."], names=("A", "B"))
-    >>> [(found.number, found.translations[1]) for found in comparison.differences]
+    >>> [(difference.number, difference.translations[1]) for difference in comparison.differences]
     [(2, 'The dog sleeps.'), (1, 'Hi!')]
     """
 
@@ -159,10 +159,10 @@ class Comparison:
         for number, system in enumerate(self._systems):
             for translation, reference in zip(system, self._references, strict=True):
                 wanted, given = (collections.Counter(words(t)) for t in (reference, translation))
-                for tally, found in (
+                for tally, words_of in (
                     (size, wanted), (written, given), (right, wanted & given),
                 ):  # fmt: skip
-                    for word, count in found.items():
+                    for word, count in words_of.items():
                         tally[number, _bucket(_FREQUENCIES, counts[word])] += count
         return [
             Bucket(
@@ -175,12 +175,12 @@ class Comparison:
         ]
 
     def _by_repetition(self):
-        found = [
+        parts = [
             _parts(_REPETITIONS, [repetition(text) for text in texts])
             for texts in (self._references, *self._systems)
         ]
         return [
-            Bucket(name, len(found[0][name]), tuple(len(each[name]) for each in found[1:]))
+            Bucket(name, len(parts[0][name]), tuple(len(system[name]) for system in parts[1:]))
             for name in _REPETITIONS.values()
         ]
 
@@ -221,11 +221,12 @@ class Comparison:
         for title, rows in self._tables():
             lines += [title, *aligned(rows), ""]
         width = max(len(name) for name in ("reference", *self.names))
-        for found in self.differences[:number]:
-            lines.append(f"Sentence {found.number}")
-            lines.append(f"  {'source':{width}}         {found.source}")
-            lines.append(f"  {'reference':{width}}         {found.reference}")
-            for name, score, parts in zip(self.names, found.chrf, _marked(found), strict=True):
+        for difference in self.differences[:number]:
+            lines.append(f"Sentence {difference.number}")
+            lines.append(f"  {'source':{width}}         {difference.source}")
+            lines.append(f"  {'reference':{width}}         {difference.reference}")
+            translations = zip(self.names, difference.chrf, _marked(difference), strict=True)
+            for name, score, parts in translations:
                 text = "".join(
                     mark(part, kind) if kind is not None else part for part, kind in parts
                 )
@@ -250,12 +251,13 @@ class Comparison:
         parts.append("<h2>The sentences that differ most</h2>")
         parts.append("<p>Words in which the translations differ are marked: <ins>green</ins> where "
                      "the reference has them, <del>red</del> where it has not.</p>")  # fmt: skip
-        for found in self.differences[:number]:
-            rows = [("source", "", html.escape(found.source))]
-            rows.append(("reference", "", html.escape(found.reference)))
-            for name, score, pieces in zip(self.names, found.chrf, _marked(found), strict=True):
+        for difference in self.differences[:number]:
+            rows = [("source", "", html.escape(difference.source))]
+            rows.append(("reference", "", html.escape(difference.reference)))
+            translations = zip(self.names, difference.chrf, _marked(difference), strict=True)
+            for name, score, pieces in translations:
                 rows.append((html.escape(name), f"{score:.1f}", "".join(map(_as_html, pieces))))
-            parts.append(f"<table class=pair><caption>Sentence {found.number}</caption>")
+            parts.append(f"<table class=pair><caption>Sentence {difference.number}</caption>")
             parts += [f"<tr><th>{a}</th><td>{b}</td><td dir=auto>{c}</td></tr>" for a, b, c in rows]
             parts.append("</table>")
         return _PAGE.format(title=title, body="\n".join(parts))
@@ -276,8 +278,8 @@ def repetition(text: str) -> float:
     >>> repetition("a b a b a b")
     0.6
     """
-    found = words(text)
-    pairs = list(itertools.pairwise(found))
+    tokens = words(text)
+    pairs = list(itertools.pairwise(tokens))
     return 1 - len(set(pairs)) / len(pairs) if pairs else 0.0
 
 
@@ -302,14 +304,14 @@ def _row(values):
     return [f"{first:.1f}", f"{second:.1f}", f"{second - first:+.1f}"]
 
 
-def _marked(found):
+def _marked(difference):
     """Both translations as lists of parts and their kinds.
 
     A kind is None for what both have; else whether the reference has the word.
     """
-    in_reference = collections.Counter(words(found.reference))
+    in_reference = collections.Counter(words(difference.reference))
     sides = [[(m.group(), m.start(), m.end()) for m in _WORD.finditer(text)]
-             for text in found.translations]  # fmt: skip
+             for text in difference.translations]  # fmt: skip
     matcher = difflib.SequenceMatcher(
         None, *([word for word, *_ in side] for side in sides), autojunk=False
     )
@@ -317,7 +319,7 @@ def _marked(found):
     for start, other, size in matcher.get_matching_blocks():
         alike[0].update(range(start, start + size))
         alike[1].update(range(other, other + size))
-    for text, side, both in zip(found.translations, sides, alike, strict=True):
+    for text, side, both in zip(difference.translations, sides, alike, strict=True):
         parts, end = [], 0
         for i, (word, start, stop) in enumerate(side):
             parts.append((text[end:start], None))

@@ -60,11 +60,11 @@ def external_scores(
         failed = f"{shlex.join(words)} failed with status {result.returncode}.\n{shown}"
         raise InputError(failed.rstrip())
     for line in reversed(result.stdout.splitlines()):
-        if found := _scores(line):
+        if scores := _scores(line):
             # The line above it may be a sentence's score, which is not the system's.
-            if not all(map(math.isfinite, found.values())):
+            if not all(map(math.isfinite, scores.values())):
                 raise InputError(f"{shlex.join(words)} gave a score that is not finite.\n{shown}")
-            return found
+            return scores
     raise InputError(
         f"{shlex.join(words)} printed no score: its last line should be a JSON object of numbers, "
         f"a number, or end with `score: NUMBER`.\n{shown}".rstrip()

@@ -62,7 +62,7 @@ class Scorer:
         tokenize: str = "13a",
         resamples: int = RESAMPLES,
     ):
-        lengths = [len(each) for each in references]
+        lengths = [len(part) for part in references]
         if not lengths or not lengths[0] or len(set(lengths)) > 1:
             raise InputError(
                 "references must be lists of the same length, at least one str each. "
@@ -84,17 +84,17 @@ class Scorer:
 
     def __call__(self, hypotheses: Sequence[str]) -> dict[str, Any]:
         self._check(hypotheses)
-        found = {}
+        scores = {}
         for name, metric in self._metrics.items():
             score = metric.corpus_score(hypotheses, None, n_bootstrap=max(1, self._resamples))
-            found[name] = round(score.score, 2)
-            found[f"{name}_signature"] = self._signatures[name]
+            scores[name] = round(score.score, 2)
+            scores[f"{name}_signature"] = self._signatures[name]
             if self._resamples > 1:
                 printed = json.loads(score.format(signature=self._signatures[name], is_json=True))
-                found[f"{name}_mean"] = printed.get("confidence_mean")
-                found[f"{name}_ci"] = printed.get("confidence_var")
-                found |= {"resamples": metric.n_bootstrap, "seed": metric.seed}
-        return found
+                scores[f"{name}_mean"] = printed.get("confidence_mean")
+                scores[f"{name}_ci"] = printed.get("confidence_var")
+                scores |= {"resamples": metric.n_bootstrap, "seed": metric.seed}
+        return scores
 
     def signatures(self) -> dict[str, str]:
         """The metrics' signatures by their names, with the resamples of the last call."""

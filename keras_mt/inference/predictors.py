@@ -181,18 +181,11 @@ class Constant(Predictor):
 
     Args:
         predictor: The predictor.
-        what, instead: What needs constants, and what to do if they are too large, for the message.
-        scope: The `ConstantScope` of the variables; None to make one.
-
-    Raises:
-        ValueError: If the weights are too large for a graph.
+        scope: The `ConstantScope` of its variables.
     """
 
-    def __init__(
-        self, predictor: Predictor, what: str, instead: str, scope: ConstantScope | None = None
-    ):
-        self._predictor, self._messages = predictor, (what, instead)
-        self._scope = scope or ConstantScope(predictor.variables, what, instead)
+    def __init__(self, predictor: Predictor, scope: ConstantScope):
+        self._predictor, self._scope = predictor, scope
         self.variables, self.max_length = [], predictor.max_length
         self.target_vocab_size = predictor.target_vocab_size
         self.gives_logits, self.vocabulary = predictor.gives_logits, predictor.vocabulary
@@ -202,7 +195,7 @@ class Constant(Predictor):
     ) -> Predictor:
         with self._scope:
             predictor = self._predictor.for_batch(source, special_ids, prefix)
-        return Constant(predictor, *self._messages, self._scope)
+        return Constant(predictor, self._scope)
 
     def start(self, source: tf.Tensor, beams: int | tf.Tensor) -> Any:
         with self._scope:

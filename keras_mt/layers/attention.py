@@ -7,7 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_mt.layers.base import BaseLayer, renamed
+from keras_mt.deprecation import renamed
+from keras_mt.layers.base import BaseLayer
 from keras_mt.layers.dot_product import (
     causal_mask,
     scaled_dot_product_attention,

@@ -1,8 +1,5 @@
 """What our layers share: configs of their arguments, and of what `quantize` changed in them."""
 
-import functools
-import warnings
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -115,22 +112,3 @@ def inside(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
 
 def _place(inner, layer):
     return (inner.path or "").removeprefix(f"{layer.path}/")
-
-
-def renamed(old: str, function: Callable) -> Callable:
-    """A function or method under its old name, which warns.
-
-    Example:
-
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     renamed("size", len)("abc")
-    3
-    """
-
-    @functools.wraps(function)
-    def deprecated(*args, **kwargs):
-        new = function.__name__
-        warnings.warn(f"{old} is now {new}.", DeprecationWarning, stacklevel=2)
-        return function(*args, **kwargs)
-
-    return deprecated

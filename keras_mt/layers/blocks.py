@@ -6,13 +6,14 @@ from typing import Any
 
 import keras
 
+from keras_mt.deprecation import renamed
 from keras_mt.layers.attention import (
     CausalSelfAttention,
     CrossAttention,
     MultiHeadAttention,
     output_spec,
 )
-from keras_mt.layers.base import BaseLayer, renamed
+from keras_mt.layers.base import BaseLayer
 from keras_mt.layers.dot_product import swap_without_gradient
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.feed_forward import FeedForward

@@ -7,7 +7,8 @@ from typing import Any, Self, TypeVar
 import keras
 from keras import ops
 
-from keras_mt.layers.base import quantization, renamed
+from keras_mt.deprecation import renamed
+from keras_mt.layers.base import quantization
 from keras_mt.layers.types import Tensor
 from keras_mt.models.base import ModelMixin, ensure_built
 from keras_mt.models.fitting import Fitting

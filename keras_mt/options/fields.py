@@ -8,8 +8,7 @@ import operator
 import textwrap
 import types
 import typing
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from keras_mt.errors import InputError
@@ -152,18 +151,3 @@ def suggestion(name: str, names: Sequence[str]) -> str:
     """A hint for an unknown name: `; did you mean ...?`, or the list of known names."""
     close = difflib.get_close_matches(name, names, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(names)}."
-
-
-def current_names(
-    names: Mapping[str, str], options: Mapping[str, Any], stacklevel: int
-) -> dict[str, Any]:
-    """Options by their names of today, given today's by the former ones, each of which warns."""
-    current = {}
-    for given, value in options.items():
-        name = names.get(given, given)
-        if name in current:
-            raise TypeError(f"{name} was given twice, once by its former name.")
-        if name != given:
-            warnings.warn(f"{given} is now {name}.", DeprecationWarning, stacklevel)
-        current[name] = value
-    return current

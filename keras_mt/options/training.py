@@ -5,10 +5,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from keras_mt.deprecation import current_keywords
 from keras_mt.errors import InputError
 from keras_mt.options.fields import (
     as_integer,
-    current_names,
     documented,
     option,
     suggestion,
@@ -299,7 +299,7 @@ class TrainingOptions(LanguageOptions):
         """
         names = [field.name for field in dataclasses.fields(cls)]
         former = {field.metadata["formerly"]: field.name for field in dataclasses.fields(cls)}
-        options = current_names(former, options, stacklevel=4)
+        options = current_keywords(former, options, stacklevel=4)
         for name in options:
             if name not in names:
                 raise TypeError(f"{caller}() has no option {name!r}{suggestion(name, names)}")

@@ -116,9 +116,9 @@ def translations(
         max_length=tf.constant([0]),
         **_languages(codes),
     )
-    found = as_hypotheses({name: tensor[0].numpy() for name, tensor in outputs.items()})
+    hypotheses = as_hypotheses({name: tensor[0].numpy() for name, tensor in outputs.items()})
     best = {}
-    for hypothesis in found or []:  # Different pieces may make up the same text.
+    for hypothesis in hypotheses or []:  # Different pieces may make up the same text.
         best.setdefault(hypothesis.text, hypothesis)
     return list(best.values())
 

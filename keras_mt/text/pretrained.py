@@ -181,10 +181,10 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
     @property
     def fingerprint(self) -> str:
         """The SHA-256, in hexadecimal, of what `save` writes."""
-        found = hashlib.sha256(self._json.encode())
+        digest = hashlib.sha256(self._json.encode())
         for model in self.models:
-            found.update(hashlib.sha256(model).digest())
-        return found.hexdigest()
+            digest.update(hashlib.sha256(model).digest())
+        return digest.hexdigest()
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes the models, and a JSON file of all other settings, into an existing folder."""
@@ -260,8 +260,8 @@ class _Side(tf.Module):
     def _look_up(self, pieces):
         place = tf.searchsorted(self._hashes, _hashed(pieces))
         place = tf.minimum(place, tf.size(self._hashes) - 1)
-        found = tf.gather(self._known, place) == pieces
-        return tf.where(found, tf.gather(self._ids, place), self._unknown_id)
+        known = tf.gather(self._known, place) == pieces
+        return tf.where(known, tf.gather(self._ids, place), self._unknown_id)
 
     def text(self, ids):
         ids = tf.ragged.boolean_mask(ids, tf.ragged.map_flat_values(self._shown, ids))

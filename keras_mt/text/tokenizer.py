@@ -223,7 +223,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
         if word == (self.eos_id,):
             return [list(word)], []
         try:
-            found = self._processor.nbest_encode(
+            segmentations = self._processor.nbest_encode(
                 self._processor.decode(list(word)), nbest_size=_CANDIDATES
             )
         except RuntimeError:
@@ -231,10 +231,11 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
                 "Only a unigram model can sample segmentations: train the tokenizer with "
                 "model_type='unigram', or leave subword_sampling out."
             ) from None
-        found = found or [list(word)]
-        log_probs = np.array([sum(self._log_probs[piece] for piece in row) for row in found])
+        segmentations = segmentations or [list(word)]
+        log_probs = [sum(self._log_probs[piece] for piece in row) for row in segmentations]
+        log_probs = np.array(log_probs)
         summed = np.cumsum(np.exp(alpha * (log_probs - log_probs.max())))
-        return found, (summed / summed[-1]).tolist()[:-1]
+        return segmentations, (summed / summed[-1]).tolist()[:-1]
 
     def detokenize(
         self, ids: tf.Tensor | tf.RaggedTensor | Sequence[int] | Sequence[Sequence[int]]

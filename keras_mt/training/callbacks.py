@@ -57,8 +57,8 @@ class TranslationScores(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         if (epoch + 1) % self.every:
             return
-        found = self.translator.hypotheses(self.sources)
-        translations = [hypotheses[0].text if hypotheses else "" for hypotheses in found]
+        results = self.translator.hypotheses(self.sources)
+        translations = [hypotheses[0].text if hypotheses else "" for hypotheses in results]
         for name, metric in (("val_bleu", self._bleu), ("val_chrf", self._chrf)):
             logs[name] = metric.corpus_score(translations, [self.references]).score
 
@@ -194,7 +194,7 @@ class RunLog(keras.callbacks.Callback):
         if "perplexity" in means:
             means["perplexity"] = math.exp(means["perplexity"])
         tokens = [
-            each["token_accuracy"][1] for each in (counted, totals) if "token_accuracy" in each
+            sums["token_accuracy"][1] for sums in (counted, totals) if "token_accuracy" in sums
         ]
         if len(tokens) == 2 and tokens[1] > tokens[0]:
             self._rate = (tokens[1] - tokens[0]) / (now - then)

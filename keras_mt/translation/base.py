@@ -70,8 +70,8 @@ class AssessedHypothesis(NamedTuple):
 
     Example:
 
-    >>> found = translator.hypotheses(["O livro."], confidence=True)  # doctest: +SKIP
-    >>> found[0][0].mean_log_prob, found[0][0].warnings  # doctest: +SKIP
+    >>> results = translator.hypotheses(["O livro."], confidence=True)  # doctest: +SKIP
+    >>> results[0][0].mean_log_prob, results[0][0].warnings  # doctest: +SKIP
     """
 
     text: str
@@ -169,15 +169,15 @@ class BaseTranslator(abc.ABC):
             return self._translations(texts, prefixes, **languages)
         languages = {"source_language": source_language, "target_language": target_language}
         if isinstance(texts, str):
-            found = [
+            hypotheses = [
                 hypothesis.text for hypothesis in self.hypotheses(texts, prefixes, **languages)
             ]
-            return found[0] if self._n_best == 1 else found
+            return hypotheses[0] if self._n_best == 1 else hypotheses
         results = self.hypotheses(texts, prefixes, **languages)
         for i, reason in results.refusals.items():
             raise InputError(f"texts[{i}] is refused: {reason}")
-        found = [[hypothesis.text for hypothesis in hypotheses] for hypotheses in results]
-        return [texts[0] for texts in found] if self._n_best == 1 else found
+        translations = [[hypothesis.text for hypothesis in hypotheses] for hypotheses in results]
+        return [texts[0] for texts in translations] if self._n_best == 1 else translations
 
     def hypotheses(
         self,
@@ -219,11 +219,11 @@ class BaseTranslator(abc.ABC):
         columns, one = as_columns(texts=texts, prefixes=prefixes)
         languages = self._languages(len(columns["texts"]), source_language, target_language)
         rows = self._search(columns | languages, token_scores, confidence)
-        found = []
+        results = []
         for i, row in enumerate(rows):
             inputs = {name: column[i] for name, column in (columns | languages).items()}
-            found.append(self._as_hypotheses(row) or self._why_refused(**inputs))
-        return as_results(found, one)
+            results.append(self._as_hypotheses(row) or self._why_refused(**inputs))
+        return as_results(results, one)
 
     @abc.abstractmethod
     def _search(self, columns, token_scores, confidence) -> list[dict[str, Any]]:
@@ -350,7 +350,7 @@ def run_in_batches(
         outputs = function(*(tf.constant([texts[i] for i in batch]) for texts in columns))
         return {name: np.asarray(tensor) for name, tensor in outputs.items()}
 
-    found = [None] * len(lengths)
+    rows = [None] * len(lengths)
     progress = _progress(len(lengths))
     with ThreadPoolExecutor(cores) as pool:
         # One batch needs no other thread.
@@ -358,10 +358,10 @@ def run_in_batches(
             batches, (pool.map if batches[1:] else map)(run, batches), strict=True
         ):
             for row, i in enumerate(batch):
-                found[i] = {name: array[row] for name, array in outputs.items()}
+                rows[i] = {name: array[row] for name, array in outputs.items()}
             progress.update(len(batch))
     progress.close()
-    return found
+    return rows
 
 
 def _cores():
@@ -377,14 +377,14 @@ def as_hypotheses(row: Mapping[str, Any]) -> list[Hypothesis | AssessedHypothesi
     """
     if row["scores"][0] <= NO_HYPOTHESIS:
         return None
-    found = [
+    hypotheses = [
         Hypothesis(translation.decode("utf-8", "replace"), float(score))
         for translation, score in zip(row["translations"], row["scores"], strict=True)
         if score > NO_HYPOTHESIS
     ]
     if "mean_log_probs" not in row:
-        return found
-    return [_assessed(hypothesis, row, i) for i, hypothesis in enumerate(found)]
+        return hypotheses
+    return [_assessed(hypothesis, row, i) for i, hypothesis in enumerate(hypotheses)]
 
 
 def _assessed(hypothesis, row, i):
@@ -459,22 +459,22 @@ def as_columns(**columns: Any) -> tuple[dict[str, list[str]], bool]:
     return {name: [text] for name, text in columns.items()}, True
 
 
-def as_results(found: Sequence[Any], one: bool) -> Any:
+def as_results(results: Sequence[Any], one: bool) -> Any:
     """`Results`, or the result of one text.
 
     Args:
-        found: The result of each text; a str says why it is refused.
+        results: The result of each text; a str says why it is refused.
         one: Whether there is one text alone, for which a refusal is an error.
 
     Raises:
         ValueError: If the one text is refused.
     """
-    refusals = {i: result for i, result in enumerate(found) if isinstance(result, str)}
+    refusals = {i: result for i, result in enumerate(results) if isinstance(result, str)}
     if not one:
-        return Results([None if i in refusals else x for i, x in enumerate(found)], refusals)
+        return Results([None if i in refusals else x for i, x in enumerate(results)], refusals)
     if refusals:
         raise InputError(f"The text is refused: {refusals[0]}")
-    return found[0]
+    return results[0]
 
 
 def _progress(total):

@@ -74,12 +74,12 @@ class ExportedTranslator(BaseTranslator):
             raise InputError(f"{card} is not JSON, as the export wrote it: {error}") from None
         options = self.card.get("options", {})
         self.max_line_bytes = options.get("max_line_bytes")  # None for an export of 0.3.0.
-        languages, own, pair = [], {"source_language": None, "target_language": None}, None
-        if any(own.keys() <= signature.inputs.keys() for signature in self._signatures.values()):
+        languages, defaults, pair = [], {"source_language": None, "target_language": None}, None
+        if any(defaults.keys() <= function.inputs.keys() for function in self._signatures.values()):
             try:
                 languages = self.card["tokenizer"]["languages"]
-                own = {name: options[name] for name in own}
-                pair = own.values() if options.get("shortlist") else None
+                defaults = {name: options[name] for name in defaults}
+                pair = defaults.values() if options.get("shortlist") else None
             except KeyError:
                 raise InputError(
                     f"{card} must say which languages there are, and the default ones: put it "
@@ -87,8 +87,8 @@ class ExportedTranslator(BaseTranslator):
                 ) from None
         self._set_languages(
             languages,
-            source_language or own["source_language"],
-            target_language or own["target_language"],
+            source_language or defaults["source_language"],
+            target_language or defaults["target_language"],
             pair,
         )
 
@@ -245,28 +245,28 @@ def _variables_read(version):
 def _needed(graph_def, names):
     """The nodes of these names, and all nodes that they depend on."""
     nodes = {node.name: node for node in graph_def.node}
-    names, found = list(names), {}
+    names, needed = list(names), {}
     while names:
         name = names.pop().lstrip("^").partition(":")[0]
-        if name not in found:
-            found[name] = nodes[name]
+        if name not in needed:
+            needed[name] = nodes[name]
             names += nodes[name].input
-    return list(found.values())
+    return list(needed.values())
 
 
 def _functions(nodes, library):
     """The functions that the nodes call, directly or through other functions."""
     functions = {function.signature.name: function for function in library.function}
-    nodes, found = list(nodes), {}
+    nodes, reached = list(nodes), {}
     while nodes:
         node = nodes.pop()
         called = {node.op}
         for value in node.attr.values():
             called |= {value.func.name, *(function.name for function in value.list.func)}
-        for name in called & functions.keys() - found.keys():
-            found[name] = functions[name]
+        for name in called & functions.keys() - reached.keys():
+            reached[name] = functions[name]
             nodes += functions[name].node_def
-    return list(found.values())
+    return list(reached.values())
 
 
 def _load_text_ops():

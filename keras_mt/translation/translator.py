@@ -278,7 +278,7 @@ class Translator(BaseTranslator):
         run_dirs = run_dir if isinstance(run_dir, (list, tuple)) else [run_dir]
         if not run_dirs:
             raise InputError(f"run_dir must be a folder, or a list of folders. Received: {run_dir}")
-        folders = [RunFolder(each) for each in run_dirs]
+        folders = [RunFolder(folder) for folder in run_dirs]
         for folder in folders:
             folder.check_finished()
         tokenizers = [folder.load_tokenizer() for folder in folders]
@@ -548,7 +548,7 @@ def _check_shortlist(shortlist, tokenizer, options, source_language, target_lang
 
 def _check_fits(model, tokenizer):
     for side in ("source", "target"):
-        sizes = [getattr(each, f"{side}_vocab_size") for each in (model, tokenizer)]
+        sizes = [getattr(part, f"{side}_vocab_size") for part in (model, tokenizer)]
         if sizes[0] != sizes[1]:
             raise InputError(
                 f"The model has a {side} vocabulary of {sizes[0]} tokens and the tokenizer one of "
