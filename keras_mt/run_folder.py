@@ -66,6 +66,8 @@ _TYPES = {
     "license": str,
     "model": dict,
     "fingerprints": dict,
+    "recommended": dict,
+    "total_steps": int,
 }
 # The tokenizers that are folders, by the `kind` in their tokenizer.json.
 _TOKENIZERS = {"pretrained": PretrainedTokenizer}
@@ -93,6 +95,10 @@ class RunConfig:
             they are added to; None in folders written before there were fingerprints.
         generation: Default options of `Translator.load`, by name: the decoding options of an
             imported model, but for its languages, which are in `options`. None if there are none.
+        recommended: The options that were fitted to the corpus, by name, whether or not the user
+            gave others; None where a preset or another run says how to train.
+        total_steps: The step at which the learning rate has fallen to 0; None where it does not, or
+            is not known yet.
         versions: The versions of `keras_mt` and `keras` that began the run, as far as known.
     """
 
@@ -104,6 +110,8 @@ class RunConfig:
     model: dict[str, Any] | None = None
     fingerprints: dict[str, Any] | None = None
     generation: dict[str, Any] | None = None
+    recommended: dict[str, Any] | None = None
+    total_steps: int | None = None
     versions: dict[str, str] = dataclasses.field(
         default_factory=lambda: {"keras_mt": __version__, "keras": keras.__version__}
     )
@@ -155,6 +163,8 @@ class RunConfig:
             options=options,
             **{name: values.get(name) for name in ("license", "model", "fingerprints")},
             generation=generation,
+            recommended=values.get("recommended"),
+            total_steps=values.get("total_steps"),
             versions={name: values[name] for name in ("keras_mt", "keras") if name in values},
         )
 
@@ -170,6 +180,8 @@ class RunConfig:
             "model": self.model,
             "fingerprints": self.fingerprints,
             "generation": self.generation,
+            "recommended": self.recommended,
+            "total_steps": self.total_steps,
             **self.versions,
         }
         return json.dumps(values, indent=2) + "\n"
@@ -178,6 +190,8 @@ class RunConfig:
         """What differs in another configuration; corpora are compared by their fingerprints."""
         pairs = {name: (getattr(self, name), getattr(now, name)) for name in ("source", "target")}
         for name, field in CONFIG_FIELDS.items():
+            if name == "minutes" and self.total_steps is None:
+                continue  # They have set nothing yet.
             pairs[field.name] = self.options[name], now.options[name]
         return [
             f"{name} was {before!r}, now {after!r}"

@@ -1,4 +1,4 @@
-"""The learning rate of the Transformer."""
+"""Learning rates that rise linearly at first, as Transformers need it."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from keras import ops
 from keras_mt.layers.types import Tensor
 from keras_mt.layers.validation import check_positive
 
-__all__ = ["WarmupInverseSquareRoot"]
+__all__ = ["WarmupInverseSquareRoot", "WarmupLinearDecay"]
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -59,3 +59,64 @@ class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self) -> dict[str, Any]:
         return {"d_model": self.d_model, "warmup_steps": self.warmup_steps, "peak": self.peak}
+
+
+@keras.saving.register_keras_serializable(package="keras_mt")
+class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """Linear warm-up, then linear decay to zero at the end of training.
+
+    `peak * min(n / warmup_steps, (total_steps + 1 - n) / (total_steps + 1 - warmup_steps))` for the
+    n-th update, n from 1, and 0 for later ones. In an equal time it trains a better model than a
+    rate that is still high at the end.
+
+    Args:
+        peak: The rate at the end of the warm-up.
+        warmup_steps: Number of updates over which the rate rises.
+        total_steps: Number of updates in all.
+
+    Call arguments:
+        step: Number of updates already made; Keras passes 0 for the first.
+
+    Returns:
+        The learning rate, a float32 scalar.
+
+    Raises:
+        ValueError: If an argument is not positive, or `warmup_steps` is above `total_steps`.
+
+    Reference:
+        Bergsma et al. 2025, Straight to Zero: Why Linearly Decaying the Learning Rate to Zero Works
+        Best for LLMs (https://arxiv.org/abs/2502.15938).
+
+    Example:
+
+    >>> schedule = WarmupLinearDecay(peak=0.001, warmup_steps=100, total_steps=1000)
+    >>> [round(float(schedule(step)), 6) for step in (0, 99, 549, 1000)]
+    [1e-05, 0.001, 0.000501, 0.0]
+    """
+
+    def __init__(self, peak: float, warmup_steps: int, total_steps: int) -> None:
+        if not peak > 0:
+            raise ValueError(f"peak must be positive. Received: peak={peak}")
+        self.peak = peak
+        # Variables, so that a training that is compiled already can be told its end.
+        self._steps = keras.Variable([1.0, 1.0], trainable=False, dtype="float32")
+        self.set_steps(warmup_steps, total_steps)
+
+    def set_steps(self, warmup_steps: int, total_steps: int) -> None:
+        """Sets both numbers of updates, as in the constructor."""
+        check_positive(warmup_steps=warmup_steps, total_steps=total_steps)
+        if warmup_steps > total_steps:
+            raise ValueError(
+                "warmup_steps must be at most total_steps. Received: "
+                f"warmup_steps={warmup_steps}, total_steps={total_steps}"
+            )
+        self.warmup_steps, self.total_steps = warmup_steps, total_steps
+        self._steps.assign([warmup_steps, total_steps + 1])
+
+    def __call__(self, step: int | Tensor) -> Tensor:
+        n = ops.cast(step, "float32") + 1.0
+        warmup, end = self._steps[0], self._steps[1]
+        return self.peak * ops.minimum(n / warmup, ops.maximum(end - n, 0.0) / (end - warmup))
+
+    def get_config(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("peak", "warmup_steps", "total_steps")}

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from safetensors.numpy import save_file
 
-from keras_mt.convert import m2m_100, marian_mt
+from keras_mt.convert import m2m_100, marian_mt, pegasus
 from keras_mt.convert.formats import FORMATS
 from keras_mt.convert.hub import local_folder
 from keras_mt.convert.pretrained import Folder
@@ -28,7 +28,7 @@ from keras_mt.text import PretrainedTokenizer, Tokenizer
 from keras_mt.translation import Translator
 
 # The families by their `model_type`.
-FAMILIES = {"marian": marian_mt, "m2m_100": m2m_100}
+FAMILIES = {"marian": marian_mt, "m2m_100": m2m_100, "pegasus": pegasus}
 # Fields of config.json: the arguments of Transformer that they give, and transformers' defaults,
 # if they are the same for all families.
 _FIELDS = {
@@ -278,10 +278,12 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
             f"Received: patience={translator.options.patience}"
         )
     arguments = _arguments_of(model)
-    name = "m2m_100" if arguments["positions"] == "fairseq" else "marian"
+    name = "pegasus" if arguments["pre_norm"] else "marian"
+    if arguments["positions"] == "fairseq":
+        name = "m2m_100"
     _check_family(FAMILIES[name], arguments, tokenizer)
     tensors = tensors_of(model)
-    if name == "marian" and "final_logits_bias" not in tensors:
+    if name != "m2m_100" and "final_logits_bias" not in tensors:
         tensors["final_logits_bias"] = np.zeros((1, arguments["target_vocab_size"]), "float32")
     config = _config(name, arguments, tokenizer)
     files = FAMILIES[name].tokenizer_files(translator)
@@ -324,7 +326,7 @@ def _check_family(family, arguments, tokenizer):
         fixed["positions"] = "sinusoidal"
     if not arguments["logits_bias"]:  # A bias of 0 for MarianMT.
         del fixed["logits_bias"]
-    if family is m2m_100:
+    if family is not marian_mt:
         fixed["share_embeddings"] = True
     for name, value in fixed.items():
         if arguments[name] != value:

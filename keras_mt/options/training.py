@@ -95,9 +95,10 @@ class TrainingOptions(LanguageOptions):
     )
     preset: str | None = option(
         None,
-        "The model's size and how it is trained: tiny (4 layers, 128 wide) or small (4, 256), for "
-        "small corpora, base (6, 512) or big (6, 1024); other architectures have other presets.",
-        shown="tiny, or init's",
+        "The model's size and how it is trained: tiny (4 layers, 128 wide), small (4, 256), base "
+        "(6, 512) or big (6, 1024), as in the paper; other architectures have other presets. The "
+        "options whose default is the preset's are then the same for every corpus.",
+        shown="a transformer is fitted to the corpus; another architecture's first, or init's",
         config_name="preset",
     )
     model: Mapping[str, Any] | None = option(
@@ -115,10 +116,18 @@ class TrainingOptions(LanguageOptions):
         metavar="PATH",
     )
     epochs: int | None = option(
-        None, "Passes over the corpus.", minimum=1, shown="20, unless steps is given"
+        None, "Passes over the corpus.", minimum=1, shown="fitted to the corpus; 20 with a preset"
     )
     steps: int | None = option(
         None, "Batches to train on, instead of epochs.", minimum=1, shown="set by epochs"
+    )
+    minutes: float | None = option(
+        None,
+        "Train for this many minutes on this machine, start-up included, instead of epochs: the "
+        "speed of the first steps sets the number of steps.",
+        above=0,
+        shown="set by epochs",
+        config_name="minutes",
     )
     seed: int = option(
         1,
@@ -127,9 +136,10 @@ class TrainingOptions(LanguageOptions):
         below=2**32,
         config_name="seed",
     )
-    vocab_size: int = option(
-        8000,
+    vocab_size: int | None = option(
+        None,
         "The maximum size, in pieces, of the joint vocabulary that is trained.",
+        shown="fitted to the corpus; 8000 with a preset",
         config_name="vocab_size",
     )
     max_length: int | None = option(
@@ -247,19 +257,26 @@ class TrainingOptions(LanguageOptions):
     devices: int | None = option(
         None, "Number of devices of this machine to train on.", minimum=1, shown="all GPUs"
     )
-    checkpoint_steps: int = option(500, "Steps from one checkpoint to the next.", minimum=1)
+    checkpoint_steps: int | None = option(
+        None,
+        "Steps from one checkpoint to the next.",
+        minimum=1,
+        shown="a fortieth of the run; 500 with a preset",
+    )
     keep: int = option(5, "Number of last checkpoints to keep.", minimum=1)
-    average_checkpoints: int = option(
-        1,
+    average_checkpoints: int | None = option(
+        None,
         "Write the average of this many last checkpoints, at most keep, into model.keras, "
         "as Vaswani et al. 2017 do with 5.",
         minimum=1,
+        shown="fitted to the corpus; 1 with a preset",
         formerly="average",
     )
-    bleu_freq: int = option(
-        0,
+    bleu_freq: int | None = option(
+        None,
         "Measure BLEU and chrF on the validation split every so many epochs; 0 for never.",
         minimum=0,
+        shown="fitted to the corpus; 0 with a preset",
         formerly="bleu_epochs",
     )
     bleu_tokenize: str = option(
@@ -267,22 +284,24 @@ class TrainingOptions(LanguageOptions):
         "sacreBLEU's tokenizer; none for text that is tokenized already.",
         choices=_bleu_tokenizers,
     )
-    monitor: str = option(
-        "val_loss",
+    monitor: str | None = option(
+        None,
         "The metric that keep_best and early_stopping_patience watch.",
         choices=("val_loss", "val_bleu"),
+        shown="val_loss",
         config_name="monitor",
     )
-    keep_best: bool = option(
-        False,
+    keep_best: bool | None = option(
+        None,
         "Write the best weights into model.keras, not the last ones.",
+        shown="fitted to the corpus; no with a preset",
         config_name="keep_best",
     )
     early_stopping_patience: int | None = option(
         None,
         "Stop after this many measurements without improvement.",
         minimum=1,
-        shown="never",
+        shown="fitted to the corpus; never with a preset",
         formerly="early_stopping",
     )
     tensorboard: bool = option(
@@ -305,22 +324,28 @@ class TrainingOptions(LanguageOptions):
                 raise TypeError(f"{caller}() has no option {name!r}{suggestion(name, names)}")
         return cls(**options)
 
+    def completed(self, values: Mapping[str, Any]) -> "TrainingOptions":
+        """These options with those that are None taken from `values`, by name."""
+        model = {**values.get("model", {}), **(self.model or {})}
+        values = {name: x for name, x in values.items() if getattr(self, name) is None}
+        return dataclasses.replace(self, **{**values, "model": model})
+
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             # The dataclass is frozen.
             object.__setattr__(self, field.name, validate(field, getattr(self, field.name)))
-        if self.epochs is not None and self.steps is not None:
-            raise InputError("Give epochs or steps, not both.")
+        if sum(x is not None for x in (self.epochs, self.steps, self.minutes)) > 1:
+            raise InputError("Give epochs, steps or minutes, only one of them.")
         if any(as_integer("corpus_weights", weight) < 1 for weight in self.corpus_weights or ()):
             raise InputError(
                 f"corpus_weights must be at least 1. Received: {list(self.corpus_weights)}"
             )
-        if self.average_checkpoints > self.keep:
+        if (self.average_checkpoints or 1) > self.keep:
             raise InputError(
                 "average_checkpoints must be from 1 to keep. Received: "
                 f"average_checkpoints={self.average_checkpoints}, keep={self.keep}"
             )
-        if self.keep_best and self.average_checkpoints > 1:
+        if self.keep_best and (self.average_checkpoints or 1) > 1:
             raise InputError(
                 "keep_best writes the weights of a single checkpoint: leave average_checkpoints "
                 "at 1."

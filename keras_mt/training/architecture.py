@@ -29,6 +29,8 @@ class Run:
         corpora: The corpora by name.
         source, target: Language codes.
         report: Function that is called with a message.
+        recommended: The options fitted to the corpus, by name, once they are known; None if they
+            are those of a preset or of another run.
         config: The configuration, once it is known.
     """
 
@@ -38,6 +40,7 @@ class Run:
     source: str = ""
     target: str = ""
     report: Callable[[str], Any] = print
+    recommended: dict[str, Any] | None = None
     config: RunConfig | None = None
 
     @functools.cached_property
@@ -142,7 +145,8 @@ def model_builder(run: Run) -> Callable[[BaseTokenizer], keras.Model]:
         ids = {"vocab_size": vocab_size, "padding_id": padding_id}
         return architecture(**_arguments(architecture, config, ids))
 
-    if options.model or ":" in config.options["architecture"]:
+    given = options.model != (run.recommended or {}).get("model")
+    if given or ":" in config.options["architecture"]:
         try:
             build(300, 0)
         except Exception as error:

@@ -33,7 +33,7 @@ class Checkpoints(keras.callbacks.Callback):
     Args:
         model: A compiled model.
         directory: Folder of the checkpoints.
-        every: Number of steps from one checkpoint to the next.
+        every: Number of steps from one checkpoint to the next; it may be set later.
         keep: Number of checkpoints to keep.
         report: Function that is called with a message about each checkpoint.
         write: Whether to write; of several workers only the chief does.

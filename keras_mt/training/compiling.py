@@ -22,7 +22,7 @@ def compile_for_translation(
     model: keras.Model,
     label_smoothing: float = 0.1,
     warmup_steps: int = 4000,
-    learning_rate: float | None = None,
+    learning_rate: float | keras.optimizers.schedules.LearningRateSchedule | None = None,
     clip_norm: float | None = None,
     gradient_accumulation_steps: int = 1,
     rdrop_weight: float = 0.0,
@@ -42,7 +42,8 @@ def compile_for_translation(
         label_smoothing: Share of the label that is spread over the vocabulary.
         warmup_steps: Number of updates over which the learning rate rises.
         learning_rate: The learning rate at the end of the warm-up; None for the paper's,
-            `(d_model * warmup_steps)^-0.5`.
+            `(d_model * warmup_steps)^-0.5`. Or another schedule, such as `WarmupLinearDecay`, with
+            its own warm-up.
         clip_norm: The global norm to which gradients are clipped; None for no clipping.
         gradient_accumulation_steps: Number of batches that make one update, as if they were one.
         rdrop_weight: Weight of the R-Drop loss, for models with dropout; it costs a second forward
@@ -73,8 +74,9 @@ def compile_for_translation(
         )
     if isinstance(model, Seq2Seq):
         model.rdrop_weight, model.divergence = rdrop_weight, CountedDivergence()
-    peak = learning_rate or (d_model * warmup_steps) ** -0.5
-    schedule = WarmupInverseSquareRoot(d_model, warmup_steps, peak)
+    schedule = learning_rate
+    if not isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
+        schedule = WarmupInverseSquareRoot(d_model, warmup_steps, learning_rate)
     adam = {"beta_1": 0.9, "beta_2": 0.98, "epsilon": 1e-9, "global_clipnorm": clip_norm}
     loss = {"label_smoothing": label_smoothing, "padding_id": padding_id}
     if gradient_accumulation_steps > 1:

@@ -11,7 +11,7 @@ from keras_mt.run_folder import CONFIG_FIELDS, RunConfig
 from keras_mt.training.architecture import Run, check_that_of_init, preset_of
 from keras_mt.training.lora import digest
 
-# What neither the preset nor the run to begin from says.
+# What neither the user nor the preset nor the run to begin from says.
 _DEFAULTS = {
     "max_length": 256,
     "batch_tokens": 4096,
@@ -33,7 +33,10 @@ def run_config(run: Run) -> RunConfig:
             other ones than those that the folder's run began with.
     """
     begun, base = run.begun, run.base
-    config = RunConfig(run.corpora, run.source, run.target, _filled_in(run.options, begun, base))
+    options = _filled_in(run.options, begun, base)
+    if run.recommended is not None:
+        options["preset"] = run.options.preset  # None, or it was given to resume a run without.
+    config = RunConfig(run.corpora, run.source, run.target, options, recommended=run.recommended)
     if base is not None and base.folder.config is not None:
         before = base.folder.config
         config = dataclasses.replace(config, generation=before.generation, license=before.license)
@@ -107,7 +110,7 @@ def with_fingerprints(run: Run, batches: Batches, validation: Batches | None) ->
     config = dataclasses.replace(config, fingerprints=fingerprints)
     if begun is None:
         return config
-    unchanged = ("data", "model", "generation", "license", "versions")
+    unchanged = ("data", "model", "generation", "license", "total_steps", "versions")
     config = dataclasses.replace(config, **{name: getattr(begun, name) for name in unchanged})
     if begun.fingerprints is None:
         run.report("the run is from before corpora had fingerprints: taken as the same data")

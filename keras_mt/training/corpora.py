@@ -8,10 +8,10 @@ import tensorflow as tf
 
 from keras_mt.data import Batches, has_split, load_corpus
 from keras_mt.errors import InputError
-from keras_mt.options import TrainingOptions
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import BaseTokenizer, Tokenizer
 from keras_mt.training.architecture import Run
+from keras_mt.training.recommend import DEFAULTS
 
 
 def run_tokenizer(run: Run, pairs: Sequence[tf.data.Dataset]) -> BaseTokenizer:
@@ -38,7 +38,8 @@ def run_tokenizer(run: Run, pairs: Sequence[tf.data.Dataset]) -> BaseTokenizer:
     if given is None and base is not None:
         given = base.folder.load_tokenizer()
     if given is not None:
-        if options.vocab_size not in (TrainingOptions.vocab_size, given.vocab_size):
+        unasked = (run.recommended or DEFAULTS)["vocab_size"]
+        if options.vocab_size not in (unasked, given.vocab_size):
             run.report(
                 f"vocab_size={options.vocab_size} is ignored: the tokenizer brings its own, "
                 f"{given.vocab_size:,}"

@@ -6,6 +6,7 @@ import functools
 import json
 import math
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,9 +43,9 @@ from keras_mt.training.distribution import (
     wait_for_chief,
 )
 from keras_mt.training.lora import Adapters
+from keras_mt.training.plan import Plan, Stopwatch, agreed
+from keras_mt.training.recommend import completed, recommended_options
 from keras_mt.translation import Translator
-
-_DEFAULT_EPOCHS = 20
 
 
 def train(
@@ -96,6 +97,7 @@ def train(
     >>> train("phrasebook", "pt", "en", "runs/pt_en", epochs=10)  # doctest: +SKIP
     """
     require_backend("keras_mt.training")
+    started = time.monotonic()
     options = TrainingOptions.of("train", options)
     corpora = [str(name) for name in (data if isinstance(data, (list, tuple)) else [data])]
     folder = RunFolder(output)
@@ -118,7 +120,7 @@ def train(
     locked = folder.locked() if is_chief(strategy) else contextlib.nullcontext()
     with locked, draws_apart(strategy), leaving_together(strategy):
         report = report if is_chief(strategy) else lambda message: None
-        _train(strategy, Run(folder, options, corpora, source, target, report))
+        _train(strategy, Run(folder, options, corpora, source, target, report), started)
     return folder.path
 
 
@@ -126,8 +128,8 @@ documented(train, TrainingOptions)
 train.__signature__ = signature(train, TrainingOptions)
 
 
-def _train(strategy, run):
-    folder, options = run.folder, run.options
+def _train(strategy, run, started):
+    folder = run.folder
     chief = is_chief(strategy)
     run.report(f"training on {device_names(strategy)}")
     with failure_marked(folder, chief and strategy.cluster_resolver is not None):
@@ -135,13 +137,16 @@ def _train(strategy, run):
         if not chief:
             wait_for_chief(folder)
         folder.check_usable()
+        run.recommended = recommended_options(run, pairs)
+        run.options = options = completed(run)
         run.config = run_config(run)
         build = model_builder(run)
         tokenizer = run_tokenizer(run, pairs)
         batches = training_batches(run, pairs, tokenizer)
-        last_step = _last_step(options, batches.counts.batches)
         validation_pairs, validation = validation_batches(run, tokenizer)
         run.config = with_fingerprints(run, batches, validation)
+        plan = Plan(run, batches.counts.batches, started)
+        run.config = dataclasses.replace(run.config, total_steps=plan.total_steps)
         if chief and run.config != run.begun:  # Not before the run is known to be possible.
             folder.write_config(run.config)
         if chief and not folder.tokenizer_path.exists():
@@ -151,21 +156,23 @@ def _train(strategy, run):
     with strategy.scope():
         model = build(tokenizer)
         adapters = None if options.lora_rank is None else Adapters(model, options.lora_rank)
-        _compile(model, run.config.options)
+        _compile(model, run.config.options, plan)
     del run.base  # The model is a copy.
-    if chief and run.config.model is None:
-        folder.write_config(dataclasses.replace(run.config, model=_model_config(model)))
+    if run.config.model is None:
+        run.config = dataclasses.replace(run.config, model=_model_config(model))
+        if chief:
+            folder.write_config(run.config)
     checkpoints = Checkpoints(
         model,
         folder.checkpoints,
-        options.checkpoint_steps,
+        plan.checkpoint_steps,
         keep=options.keep,
         report=run.report,
         write=chief,
         adapters=adapters,
     )
     start = checkpoints.restore()
-    _report_start(run, model, adapters, tokenizer, batches, last_step)
+    _report_start(run, model, adapters, tokenizer, batches, plan)
     if start:
         run.report(f"resumed at step {start} from {folder.checkpoints}")
     log = RunLog(folder, checkpoints, write=chief, tensorboard=options.tensorboard)
@@ -178,18 +185,31 @@ def _train(strategy, run):
         translator = Translator(model, tokenizer, **run_languages(run.config))
         measured = validation_pairs, options.bleu_freq, options.bleu_tokenize
         callbacks.insert(0, TranslationScores(translator, *measured))
-    _fit(model, strategy, batches, validation, start, last_step, callbacks, best, chief)
+    if validation is not None and not validation.counts.batches:
+        validation = None
+    fit = functools.partial(_fit, model, strategy, batches, chief)
+    if plan.last_step is None:
+        watch = Stopwatch(options.minutes, None if strategy.cluster_resolver is None else 20)
+        fit(None, 0, batches.counts.batches, [checkpoints, log, watch])
+        start, validated = watch.count, validation.counts.batches if validation else 0
+        plan.fix(agreed(strategy, watch.seconds), start, validated)
+        checkpoints.every = plan.checkpoint_steps
+        run.config = dataclasses.replace(run.config, total_steps=plan.total_steps)
+        if chief:
+            folder.write_config(run.config)
+        run.report(f"{plan.last_step:,} steps fit into {options.minutes:g} minutes")
+    fit(validation, start, plan.last_step, callbacks, best)
     checkpoints.save()
     if chief:
         _finish(run, model, checkpoints, adapters)
 
 
-def _compile(model, config):
+def _compile(model, config, plan):
     compile_for_translation(
         model,
         config["label_smoothing"],
         config["warmup_steps"],
-        config["learning_rate"],
+        plan.learning_rate(getattr(model, "d_model", 512)),
         clip_norm=config["clip_norm"],
         gradient_accumulation_steps=config["accumulate"],
         rdrop_weight=config["rdrop"],
@@ -206,49 +226,28 @@ def _model_config(model):
         ) from None
 
 
-def _report_start(run, model, adapters, tokenizer, batches, last_step):
+def _report_start(run, model, adapters, tokenizer, batches, plan):
     options, values = run.options, run.config.options
     name = f"that of {options.init}" if options.init else values["preset"] or values["architecture"]
     parameters = f"{model.count_params():,} parameters"
     if adapters is not None:
         parameters += f", {sum(math.prod(w.shape) for w in adapters.weights):,} of them trained"
+    steps = "" if plan.last_step is None else f"{plan.last_step:,} steps, "
     run.report(
         f"model: {name}, {parameters}, vocabulary "
-        f"{tokenizer.vocab_size:,}; {last_step:,} steps, {batches.counts.batches:,} an epoch"
+        f"{tokenizer.vocab_size:,}; {steps}{batches.counts.batches:,} steps an epoch"
     )
-    updates = last_step // values["accumulate"]
-    if values["warmup_steps"] >= updates:
+    updates = (plan.last_step or math.inf) // values["accumulate"]
+    if plan.total_steps is None and values["warmup_steps"] >= updates:
         run.report(
             f"the learning rate rises until the end: the run has {updates:,} updates, and "
             f"warmup_steps={values['warmup_steps']}. A tenth of the updates is a good start."
         )
 
 
-def _last_step(options, batches):
-    """The last step of a run; refuses it if BLEU or checkpoints would be missing."""
-    bleu_freq, checkpoint_steps = options.bleu_freq, options.checkpoint_steps
-    last_step = options.steps or (options.epochs or _DEFAULT_EPOCHS) * batches
-    run_epochs = math.ceil(last_step / batches)
-    by_bleu = options.keep_best and options.monitor == "val_bleu"
-    if by_bleu and bleu_freq > run_epochs:
-        raise InputError(
-            f"keep_best has nothing to go by: with {bleu_freq=} BLEU is never measured in "
-            f"{run_epochs} epochs. Lower bleu_freq or train for more epochs."
-        )
-    average, saved = options.average_checkpoints, math.ceil(last_step / checkpoint_steps)
-    if average > saved:
-        raise InputError(
-            f"average_checkpoints={average} needs that many checkpoints, and with "
-            f"{checkpoint_steps=} a run of {last_step} steps has {saved}: lower one of both."
-        )
-    return last_step
-
-
-def _fit(model, strategy, batches, validation, start, last_step, callbacks, best, chief):
-    if validation is not None and not validation.counts.batches:
-        validation = None
+def _fit(model, strategy, batches, chief, validation, start, last_step, callbacks, best=None):
     for first, epoch, last_epoch, steps in _parts(start, last_step, batches.counts.batches):
-        if best.stopped:
+        if best is not None and best.stopped:
             break
         model.fit(
             distributed(strategy, functools.partial(batches.stream, first)),

@@ -452,7 +452,7 @@ def test_a_folder_with_nothing_but_hidden_names_is_taken(tmp_path):
     ("options", "message"),
     [
         ({"preset": "huge"}, "tiny, small, base, big"),
-        ({"epochs": 1, "steps": 1}, "not both"),
+        ({"epochs": 1, "steps": 1}, "only one"),
         ({"steps": 0}, "steps=0"),
         ({"epochs": -1}, "epochs=-1"),
         ({"average_checkpoints": 6}, "average_checkpoints=6"),

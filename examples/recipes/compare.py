@@ -1,0 +1,193 @@
+"""Trains recipes on parts of a corpus, each for the same time, and writes the tables.
+
+usage: python examples/recipes/compare.py CORPUS [ROW ...] [--output FOLDER] [--processes N]
+
+CORPUS is a number of pairs, the first ones of multi30k_en_de in the folder that the environment
+variable KERAS_MT_DATA names, or phrasebook, or en_fr. Each row is the recipe that `keras-mt train`
+recommends with some options changed, and is trained on one core for the same processor time, so
+that other work on the machine does not count. A row that is in results/ is not trained again; an
+interrupted one resumes.
+"""
+
+import argparse
+import csv
+import datetime
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from keras_mt.files import atomic_write
+
+HERE = Path(__file__).parent
+DATA = Path(os.environ.get("KERAS_MT_DATA", "."))
+# Minutes of processor time for each row.
+MINUTES = {"1000": 4, "3000": 8, "10000": 16, "29000": 30, "phrasebook": 6, "en_fr": 30}
+# The numbers of steps of two short trainings, whose difference is the time of a step.
+PROBES = 30, 110
+GATED = {"gated": True, "activation": "silu"}
+# The options that each row changes. A dict as `model` is added to what is recommended.
+ROWS = {
+    "as recommended": {},
+    "post-norm": {"model": {"pre_norm": False}},
+    "rotary positions": {"model": {"positions": "rotary"}},
+    "rotary, gated": {"model": {"positions": "rotary", "d_ff": 352, **GATED}},
+    "half the pieces": {"vocab_size": 0.5},
+    "twice the pieces": {"vocab_size": 2.0},
+    "half the batch": {"batch_tokens": 0.5},
+    "twice the batch": {"batch_tokens": 2.0},
+    "dropout 0.2": {"dropout": 0.2},
+    "dropout 0.4": {"dropout": 0.4},
+    "label smoothing 0.2": {"label_smoothing": 0.2},
+    "half the rate": {"learning_rate": 0.5},
+    "twice the rate": {"learning_rate": 2.0},
+    "128 wide": {"model": {"d_model": 128, "d_ff": 512}},
+    "384 wide": {"model": {"d_model": 384, "num_heads": 6}},
+    "twice the feed-forward": {"model": {"d_ff": 1024}},
+    "2 + 2 layers": {"model": {"num_layers": 2}},
+    "6 + 2 layers": {"model": {"num_encoder_layers": 6, "num_decoder_layers": 2}},
+    "R-Drop 5": {"rdrop_weight": 5.0},
+    "R-Drop 1": {"rdrop_weight": 1.0},
+    "subword sampling": {"subword_sampling": 0.4},
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("corpus", choices=MINUTES)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=", ".join(ROWS))
+    parser.add_argument("--output", type=Path, default=Path("runs/recipes"))
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        work(arguments.corpus, *arguments.worker)
+        return
+    if unknown := set(arguments.rows) - set(ROWS):
+        parser.error(f"there is no row {', '.join(unknown)}; there are {', '.join(ROWS)}")
+    results = HERE / "results" / f"{arguments.corpus}.jsonl"
+    folder = arguments.output / arguments.corpus
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def measured(row):
+        if row not in read(results):
+            command = [sys.executable, __file__, arguments.corpus, "--worker", row, str(folder)]
+            threads = dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "1")
+            environment = {**os.environ, **threads, "OMP_NUM_THREADS": "1"}
+            with open(folder / f"{row}.log", "a", encoding="utf-8") as log:
+                done = subprocess.run(
+                    command,
+                    check=False,
+                    env=environment,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    text=True,
+                )
+            if done.returncode:
+                print(f"{row} failed: see {folder / row}.log", file=sys.stderr)
+                return
+            line = json.loads(done.stdout.splitlines()[-1])
+            lines = read(results) | {row: line}
+            with atomic_write(results) as temporary:
+                temporary.write_text(
+                    "".join(json.dumps(lines[row]) + "\n" for row in ROWS if row in lines)
+                )
+            print(json.dumps(line), flush=True)
+
+    with ThreadPoolExecutor(arguments.processes) as pool:
+        list(pool.map(measured, arguments.rows or ROWS))
+
+
+def corpus_of(name, folder):
+    """The corpus and its languages; the first pairs of Multi30k are written into a folder."""
+    if name == "phrasebook":
+        return name, "pt", "en"
+    if name == "en_fr":
+        return DATA / "multi30k_en_fr", "en", "fr"
+    part = folder / "corpus"
+    part.mkdir(exist_ok=True)
+    for language in ("en", "de"):
+        for split, count in (("train", int(name)), ("validation", None)):
+            lines = (DATA / "multi30k_en_de" / f"{language}.{split}.txt").read_bytes()
+            lines = lines.splitlines(keepends=True)[:count]
+            with atomic_write(part / f"{language}.{split}.txt") as temporary:
+                temporary.write_bytes(b"".join(lines))
+    return part, "en", "de"
+
+
+def work(name, row, folder):
+    """Trains a row and prints its line."""
+    import sacrebleu
+
+    sys.path.append(str(HERE.parents[1] / "benchmarks"))
+    from harness import machine
+
+    from keras_mt import Translator
+    from keras_mt.data import load_corpus
+    from keras_mt.training import train
+    from keras_mt.training.recommend import recommend_for
+
+    folder = Path(folder)
+    data, source, target = corpus_of(name, folder)
+    run = folder / row.replace(" ", "_")
+    options = dict(ROWS[row])
+    recommended = recommend_for([load_corpus(data, source, target, "train")]).options
+    for option, value in options.items():
+        if isinstance(value, float) and option in ("vocab_size", "batch_tokens", "learning_rate"):
+            options[option] = type(recommended[option])(value * recommended[option])
+    report = lambda message: print(message, file=sys.stderr)  # noqa: E731
+    train_part = functools.partial(train, data, source, target, report=report, **options)
+    steps_file = folder / f"{row}.steps"
+    if not steps_file.exists():
+        seconds = []
+        for steps in PROBES:
+            probe, start = folder / f"{row}_{steps}", time.process_time()
+            train_part(output=probe, steps=steps, checkpoint_steps=10**6)
+            seconds.append(time.process_time() - start)
+            shutil.rmtree(probe)
+        step = (seconds[1] - seconds[0]) / (PROBES[1] - PROBES[0])
+        steps_file.write_text(str(int(60 * MINUTES[name] / step)))
+    start = time.process_time()
+    train_part(output=run, steps=int(steps_file.read_text()))
+    used = time.process_time() - start
+    translator = Translator.load(run)
+    pairs = load_corpus(data, source, target, "validation").as_numpy_iterator()
+    sources, references = zip(*((s.decode(), t.decode()) for s, t in pairs), strict=True)
+    found = [x[0].text if x else "" for x in translator.hypotheses(sources)]
+    with open(run / "log.csv", encoding="utf-8", newline="") as file:
+        log = list(csv.DictReader(file))
+    losses = [float(line["val_loss"]) for line in log if line["val_loss"]]
+    line = {
+        "row": row,
+        "bleu": round(sacrebleu.corpus_bleu(found, [references]).score, 2),
+        "chrf": round(sacrebleu.corpus_chrf(found, [references]).score, 2),
+        "minutes": MINUTES[name],
+        "cpu_seconds": round(used),
+        "seconds": round(float(log[-1]["seconds"])),
+        "steps": int(log[-1]["step"]),
+        "epochs": int([x for x in log if x["epoch"]][-1]["epoch"]),
+        "val_loss": losses[-1],
+        "best_val_loss": min(losses),
+        "parameters": translator.models[0].count_params(),
+        "date": datetime.date.today().isoformat(),
+        "machine": machine(),
+    }
+    print(json.dumps(line))
+
+
+def read(path):
+    if not path.exists():
+        return {}
+    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return {line["row"]: line for line in lines}
+
+
+if __name__ == "__main__":
+    main()

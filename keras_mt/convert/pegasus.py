@@ -1,0 +1,18 @@
+"""Pegasus, as transformers calls a Transformer that normalises first: a Marian but for that."""
+
+from keras_mt.convert.marian_mt import read_tokenizer, tokenizer_files
+
+__all__ = ["ARGUMENTS", "CLASSES", "DEFAULTS", "NAME", "SWITCHES", "read_tokenizer"]
+__all__ += ["tokenizer_files"]
+
+NAME = "Pegasus"
+# Any tokenizer's class may stand beside the model's.
+CLASSES = "PegasusForConditionalGeneration", "MarianTokenizer"
+DEFAULTS = {
+    "vocab_size": 50265,
+    "pad_token_id": 0,
+    "activation_function": "gelu",
+    "scale_embedding": False,
+}
+SWITCHES = {"static_position_embeddings": True}
+ARGUMENTS = {"positions": "marian", "pre_norm": True, "logits_bias": True}

@@ -1,0 +1,176 @@
+"""How many steps a run takes, and its learning rate over them."""
+
+import math
+import time
+
+import keras
+import tensorflow as tf
+
+from keras_mt.errors import InputError
+from keras_mt.schedules import WarmupLinearDecay
+from keras_mt.training.architecture import Run
+from keras_mt.training.checkpoints import Logs
+
+# Of a run whose end is set by its speed, until that is known.
+_FAR = 10**9
+_SAVED_STEPS = 500
+# Checkpoints of a run whose end is known, and the most steps between two.
+_CHECKPOINTS, _MOST_STEPS = 40, 1000
+# The fewest steps that are worth a run.
+_FEWEST_STEPS = 20
+# Steps that are not timed, since TensorFlow traces the model in them, and a timing's seconds.
+_UNTIMED, _TIMED_SECONDS = 5, 20.0
+# A validation batch takes no backward pass; writing takes a share of the time too.
+_FORWARD, _WRITING = 0.4, 0.03
+
+
+class Plan:
+    """The steps of a run and its learning rate.
+
+    With a preset, or from another run, it is the paper's schedule, and a run may be made longer.
+    Otherwise the rate falls to 0 at the last step. Where a run has `minutes`, the speed of its
+    first steps says which one that is: the configuration keeps it, so that a resumed run goes to
+    the same step.
+
+    Args:
+        run: The `Run`, with its configuration.
+        epoch_steps: Number of batches of an epoch.
+        started: When the run began, by `time.monotonic`.
+
+    Attributes:
+        last_step: The last step; None as long as it depends on the speed.
+        total_steps: The same where the learning rate depends on it, else None.
+        checkpoint_steps: Number of steps from one checkpoint to the next.
+
+    Raises:
+        ValueError: If a run that is resumed has another end than it had, or BLEU or checkpoints
+            that are asked for would be missing.
+    """
+
+    def __init__(self, run: Run, epoch_steps: int, started: float):
+        self._run, self._epoch_steps, self._started = run, epoch_steps, started
+        self._schedule = None
+        options, self.total_steps = run.options, run.config.total_steps
+        ends = run.recommended is not None or options.minutes is not None
+        last_step = options.steps
+        if last_step is None and options.epochs is not None:
+            last_step = options.epochs * epoch_steps
+        if ends and self.total_steps is None:
+            self.total_steps = last_step
+        elif ends and last_step not in (None, self.total_steps):
+            raise InputError(
+                f"The learning rate of {run.folder} falls to 0 at step {self.total_steps}, where "
+                f"it ends; it cannot end at step {last_step}. To train it further, give "
+                f"`--init {run.folder}` and another output folder."
+            )
+        self._set(self.total_steps if ends else last_step)
+
+    def _set(self, last_step):
+        options, self.last_step = self._run.options, last_step
+        self.checkpoint_steps = options.checkpoint_steps or _SAVED_STEPS
+        if last_step is None:
+            self.checkpoint_steps = _FAR
+        elif self.total_steps is not None:
+            self.checkpoint_steps = options.checkpoint_steps or min(
+                max(last_step // _CHECKPOINTS, 1), _MOST_STEPS
+            )
+        if last_step is None:
+            return
+        bleu_freq, checkpoint_steps = options.bleu_freq, self.checkpoint_steps
+        epochs = math.ceil(last_step / self._epoch_steps)
+        if options.keep_best and options.monitor == "val_bleu" and bleu_freq > epochs:
+            raise InputError(
+                f"keep_best has nothing to go by: with {bleu_freq=} BLEU is never measured in "
+                f"{epochs} epochs. Lower bleu_freq or train for more epochs."
+            )
+        average, saved = options.average_checkpoints, math.ceil(last_step / checkpoint_steps)
+        if average > saved:
+            raise InputError(
+                f"average_checkpoints={average} needs that many checkpoints, and with "
+                f"{checkpoint_steps=} a run of {last_step} steps has {saved}: lower one of both."
+            )
+
+    def learning_rate(self, d_model: int) -> WarmupLinearDecay | float | None:
+        """What `compile_for_translation` takes, for a model of that width."""
+        values = self._run.config.options
+        if self.last_step is not None and self.total_steps is None:
+            return values["learning_rate"]
+        peak = values["learning_rate"] or (d_model * values["warmup_steps"]) ** -0.5
+        self._schedule = WarmupLinearDecay(peak, *self._updates(self.total_steps or _FAR))
+        return self._schedule
+
+    def _updates(self, steps):
+        """The numbers of updates of the warm-up, a quarter of all at most, and of all."""
+        values = self._run.config.options
+        updates = max(steps // values["accumulate"], 1)
+        return min(values["warmup_steps"], max(updates // 4, 1)), updates
+
+    def fix(self, seconds: float, steps: int, validation_batches: int) -> None:
+        """Sets the last step by the speed of the first ones.
+
+        Args:
+            seconds: The mean time of a step.
+            steps: Number of steps made.
+            validation_batches: Number of batches of the validation split.
+
+        Raises:
+            ValueError: If the time is too short.
+        """
+        minutes = self._run.options.minutes
+        spent = time.monotonic() - self._started
+        # Validation after each epoch, as a share of each step.
+        seconds += _FORWARD * seconds * validation_batches / self._epoch_steps
+        left = (60 * minutes - spent) * (1 - _WRITING)
+        total_steps = steps + int(max(left, 0) / seconds)
+        fewest = max(self._run.options.checkpoint_steps or 0, _FEWEST_STEPS)
+        if total_steps < fewest:
+            enough = (spent + (fewest - steps) * seconds / (1 - _WRITING)) / 60
+            raise InputError(
+                f"minutes={minutes:g} is too short for a checkpoint: starting took "
+                f"{spent - steps * seconds:.0f} seconds, and a step takes {seconds:.2g}. Give at "
+                f"least {math.ceil(enough)}."
+            )
+        self.total_steps = total_steps
+        self._set(total_steps)
+        self._schedule.set_steps(*self._updates(total_steps))
+
+
+class Stopwatch(keras.callbacks.Callback):
+    """Times the first steps of a run, and stops after them.
+
+    Args:
+        minutes: The time that the run has, of which this takes little.
+        steps: Number of steps after which to stop; None to go by the time.
+
+    Attributes:
+        seconds: The mean time of a step.
+        count: Number of steps made.
+    """
+
+    def __init__(self, minutes: float, steps: int | None = None):
+        super().__init__()
+        self._limit, self._steps, self._times = min(_TIMED_SECONDS, 1.2 * minutes), steps, []
+
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
+        self._times.append(time.monotonic())
+        timed = self.count - _UNTIMED
+        enough = timed > 0 and self._times[-1] - self._times[_UNTIMED - 1] > self._limit
+        if enough if self._steps is None else self.count >= self._steps:
+            self.model.stop_training = True
+
+    @property
+    def count(self) -> int:
+        return len(self._times)
+
+    @property
+    def seconds(self) -> float:
+        first = min(_UNTIMED, self.count // 2)
+        return (self._times[-1] - self._times[first]) / max(self.count - 1 - first, 1)
+
+
+def agreed(strategy: tf.distribute.Strategy, seconds: float) -> float:
+    """The mean over all workers, so that they come to the same number of steps."""
+    if strategy.cluster_resolver is None:
+        return seconds
+    value = strategy.run(lambda: tf.constant(seconds, tf.float64))
+    return float(strategy.reduce(tf.distribute.ReduceOp.MEAN, value, axis=None))

@@ -1,0 +1,166 @@
+"""The recipe that fits a corpus."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from keras_mt.models import Transformer, find_architecture
+from keras_mt.options import TrainingOptions
+from keras_mt.training.architecture import Run
+
+# Characters of a side up to which a recipe holds, and the recipe, whose size is a preset's. They
+# were measured up to the third; see examples/recipes.
+_RECIPES = (
+    (4e5, {"size": "small", "pieces": 2000, "batch": 1024, "epochs": 60}),
+    (1.2e6, {"size": "small", "pieces": 4000, "batch": 2048, "epochs": 40}),
+    (6e6, {"size": "small", "pieces": 8000, "batch": 4096, "epochs": 25}),
+    (6e7, {"size": "base", "pieces": 16000, "batch": 8192, "epochs": 20}),
+    (np.inf, {"size": "base", "pieces": 32000, "batch": 25000, "epochs": 10}),
+)
+# What a preset does not say.
+DEFAULTS = {
+    "vocab_size": 8000,
+    "epochs": 20,
+    "average_checkpoints": 1,
+    "bleu_freq": 0,
+    "monitor": "val_loss",
+    "keep_best": False,
+}
+# The longest length that is told apart, in characters.
+_LONGEST = 4096
+# Options of which one that is given rules out what would be recommended of the others.
+_ENDS = {"epochs", "steps", "minutes"}
+_CHOICES = {
+    "average_checkpoints",
+    "keep_best",
+    "monitor",
+    "early_stopping_patience",
+    "bleu_freq",
+    "checkpoint_steps",
+}
+
+
+class Recommendation(NamedTuple):
+    """Options of training, and why.
+
+    Attributes:
+        options: Values by the options' names, as `train` takes them.
+        reasons: A line for each.
+
+    Example:
+
+    >>> recommend(29_000, 62, 160).options["vocab_size"]
+    8000
+    """
+
+    options: dict[str, Any]
+    reasons: dict[str, str]
+
+
+def recommend(pairs: int, characters: float, longest: int) -> Recommendation:
+    """The options of training a Transformer that fit a corpus.
+
+    `train` takes them where neither a preset, nor `init`, nor another architecture says how to
+    train, unless others are given. They were chosen by BLEU on validation text for an equal time of
+    training.
+
+    Args:
+        pairs: Number of sentence pairs.
+        characters: The mean length of a side, in characters.
+        longest: The length, in characters, that one pair in a thousand exceeds.
+
+    Example:
+
+    >>> recommend(3_000, 62, 160).reasons["dropout"]
+    'so few sentences are soon learned by heart'
+    """
+    size = pairs * characters
+    recipe = next(recipe for limit, recipe in _RECIPES if size <= limit)
+    model = {**Transformer.presets[recipe["size"]]["model"], "pre_norm": True}
+    dropout = model.pop("dropout")
+    max_length = 256
+    while max_length < min(longest / 2, 1024):  # A piece has two characters or more, mostly.
+        max_length *= 2
+    choices = {
+        "model": (model, "pre-norm blocks learn from the first steps"),
+        "vocab_size": (recipe["pieces"], "each piece must occur often enough to be learned"),
+        "batch_tokens": (max(recipe["batch"], max_length), "small batches make more updates"),
+        "max_length": (max_length, "as good as all pairs are shorter"),
+        "dropout": (dropout, "so few sentences are soon learned by heart"),
+        "label_smoothing": (0.1, "as in the paper"),
+        "learning_rate": (0.001, "falling to 0 at the end of the run"),
+        "warmup_steps": (400, "the rate rises in these steps, a quarter of the run at most"),
+        "epochs": (recipe["epochs"], "more gained nothing"),
+    }
+    return Recommendation(*({n: x[i] for n, x in choices.items()} for i in (0, 1)))
+
+
+def recommend_for(corpora: Sequence[tf.data.Dataset]) -> Recommendation | None:
+    """What is recommended for corpora, as `load_corpus` returns them; None if they are empty."""
+    counts = np.zeros(_LONGEST + 1, np.int64)
+    characters = 0
+    for corpus in corpora:
+        for batch in corpus.batch(4096):
+            lengths = np.stack([tf.strings.length(side, "UTF8_CHAR") for side in batch])
+            characters += int(lengths.sum())
+            counts += np.bincount(np.minimum(lengths.max(0), _LONGEST), minlength=_LONGEST + 1)
+    total = int(counts.sum())
+    if not total:
+        return None
+    longest = int(np.searchsorted(np.cumsum(counts), 0.999 * total))
+    return recommend(total, characters / 2 / total, longest)
+
+
+def recommended_options(run: Run, pairs: Sequence[tf.data.Dataset]) -> dict[str, Any] | None:
+    """What is recommended for a run, which reports it; None where something else says how to train.
+
+    A run that was begun keeps what it began with.
+    """
+    options = run.options
+    if run.begun is not None:
+        return run.begun.recommended
+    architecture = find_architecture(options.architecture or "transformer")
+    if options.init is not None or options.preset is not None or architecture is not Transformer:
+        return None
+    recommendation = recommend_for(pairs)
+    if recommendation is None:
+        return None  # Refused later, by name.
+    run.report("fitted to the corpus:")
+    for name, value in _compatible(recommendation.options, options).items():
+        if getattr(options, name) is not None and name != "model":
+            continue
+        shown = value
+        if name == "model":
+            shown = " ".join(f"{n}={x}" for n, x in value.items())
+        run.report(f"  {name}: {shown} ({recommendation.reasons.get(name, 'as in the paper')})")
+    if options.minutes is None:
+        run.report("  Give --minutes N for a shorter or longer training.")
+    return recommendation.options
+
+
+def completed(run: Run) -> TrainingOptions:
+    """The options of a run, with those that were not given."""
+    options = run.options
+    if run.recommended is not None:
+        options = options.completed(_compatible(run.recommended, options))
+    elif options.minutes is not None:
+        options = options.completed({"average_checkpoints": 5})
+    ended = any(getattr(options, name) is not None for name in _ENDS)
+    return options.completed({n: x for n, x in DEFAULTS.items() if not (ended and n in _ENDS)})
+
+
+def _compatible(recommended, options):
+    """What is recommended, without what the options that are given rule out."""
+    given = {name for name in _ENDS | _CHOICES if getattr(options, name) is not None}
+    left_out = set().union(*(kind for kind in (_ENDS, _CHOICES) if given & kind))
+    values = {name: value for name, value in recommended.items() if name not in left_out}
+    if options.minutes is not None and not given & _CHOICES:
+        values = {n: x for n, x in values.items() if n not in _CHOICES}
+        values["average_checkpoints"] = 5
+    if options.batch_tokens is not None:
+        values["max_length"] = min(values["max_length"], options.batch_tokens)
+    elif options.max_length is not None:
+        values["batch_tokens"] = max(values["batch_tokens"], options.max_length)
+    return values

@@ -1,0 +1,87 @@
+import csv
+import json
+
+import hypothesis
+import pytest
+import tensorflow as tf
+from hypothesis import strategies
+
+from keras_mt import Translator
+from keras_mt.options import TrainingOptions
+from keras_mt.training import recommend, train
+from keras_mt.training.recommend import recommend_for
+
+# What makes a test of the rest quick.
+SMALL = {
+    "model": {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16},
+    "vocab_size": 400,
+    "bleu_freq": 0,
+}
+
+
+@hypothesis.given(
+    strategies.integers(1, 10**9), strategies.floats(1, 2000), strategies.integers(1, 5000)
+)
+def test_whatever_the_corpus_the_options_are_valid_and_each_has_its_reason(pairs, mean, longest):
+    options, reasons = recommend(pairs, mean, longest)
+    valid = TrainingOptions(**options)
+    assert options.keys() == reasons.keys()
+    assert valid.max_length <= valid.batch_tokens
+    assert valid.model["d_model"] % valid.model["num_heads"] == 0
+    larger = recommend(2 * pairs, mean, longest).options
+    assert larger["vocab_size"] >= options["vocab_size"]
+    assert larger["batch_tokens"] >= options["batch_tokens"]
+    assert larger["epochs"] <= options["epochs"]
+
+
+def test_a_corpus_is_measured_in_characters():
+    one = tf.data.Dataset.from_tensor_slices((["é" * 10] * 600, ["a" * 30] * 600))
+    other = tf.data.Dataset.from_tensor_slices((["a" * 20] * 600, ["b" * 3000] * 600))
+    assert recommend_for([one, other]) == recommend(1200, 765.0, 3000)
+    assert recommend_for([one.take(0)]) is None
+
+
+def config_of(run):
+    return json.loads((run / "config.json").read_text(encoding="utf-8"))
+
+
+def test_a_bare_run_keeps_what_was_recommended_and_what_is_given_wins(corpus, tmp_path, eager):
+    messages, run = [], tmp_path / "run"
+    given = {**SMALL, "dropout": 0.2, "batch_tokens": 200, "steps": 4}
+    train(corpus, "pt", "en", run, report=messages.append, **given)
+    config = config_of(run)
+    recommended = config["recommended"]
+    assert (config["preset"], config["total_steps"], config["dropout"]) == (None, 4, 0.2)
+    assert config["max_length"] == 200  # What a batch can hold.
+    assert config["learning_rate"] == recommended["learning_rate"]
+    assert config["set"] == {**recommended["model"], **SMALL["model"]}
+    printed = "\n".join(messages)
+    assert "  learning_rate: 0.001 (" in printed and "--minutes" in printed
+    assert "  dropout" not in printed and "  epochs" not in printed
+    with open(run / "log.csv", encoding="utf-8", newline="") as file:
+        rates = [float(row["learning_rate"]) for row in csv.DictReader(file) if row["epoch"]]
+    assert rates[-1] == pytest.approx(0.0)
+    with pytest.raises(ValueError, match=r"falls to 0 at step 4, .* cannot end at step 6.*--init"):
+        train(corpus, "pt", "en", run, **{**given, "steps": 6})
+    assert Translator.load(run)("Olá!") is not None
+
+
+def test_minutes_set_the_number_of_steps_once(corpus, tmp_path):
+    messages, run = [], tmp_path / "run"
+    given = {**SMALL, "minutes": 0.4}
+    train(corpus, "pt", "en", run, report=messages.append, **given)
+    steps = config_of(run)["total_steps"]
+    assert any(f"{steps:,} steps fit into 0.4 minutes" in message for message in messages)
+    assert f"finished at step {steps}: {run}" in messages[-1]
+    again = []
+    train(corpus, "pt", "en", run, report=again.append, **given)
+    assert config_of(run)["total_steps"] == steps and "finished at step" in again[-1]
+    with pytest.raises(ValueError, match=r"minutes was 0\.4, now 0\.5"):
+        train(corpus, "pt", "en", run, **{**given, "minutes": 0.5})
+
+
+def test_too_few_minutes_say_how_many_are_enough(corpus, tmp_path):
+    with pytest.raises(ValueError, match=r"minutes=0\.01 is too short .* Give at least \d+\."):
+        train(corpus, "pt", "en", tmp_path / "run", **SMALL, minutes=0.01)
+    with pytest.raises(ValueError, match="epochs, steps or minutes, only one"):
+        train(corpus, "pt", "en", tmp_path / "run", **SMALL, minutes=1, epochs=1)
