@@ -25,10 +25,12 @@ def train(**options):
 
     Writes a run folder: model.keras, tokenizer.model, config.json, log.csv, training.png,
     checkpoints/. Give the same command again to resume a run that was stopped; give it with more
-    --epochs or --steps to continue a run that has finished.
+    --epochs or --steps to continue a run with a preset that has finished.
+
+    Without --preset, --init or another --architecture, the recipe is fitted to the corpus.
 
     \b
-    keras-mt train --data my_corpus --source en --target de --preset tiny --output runs/en_de
+    keras-mt train --data my_corpus --source en --target de --output runs/en_de
     """
     from keras_mt.training import train
 

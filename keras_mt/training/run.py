@@ -59,6 +59,10 @@ def train(
 ) -> Path:
     """Trains a translator with `model.fit` and writes a run folder.
 
+    Without a preset, `init` or another architecture, what is not given is fitted to the corpus, as
+    `recommend` says. The learning rate of such a run, and of one with `minutes`, falls to 0 at its
+    last step, where it ends for good.
+
     The folder holds `model.keras`, `tokenizer.model`, `config.json`, `log.csv`, `training.png` and
     `checkpoints/`. Called again on the same folder with the same arguments, it resumes from the
     last checkpoint; options that do not define the run, such as `epochs` or `steps`, may then
