@@ -279,10 +279,11 @@ class TrainingOptions(LanguageOptions):
         shown="fitted to the corpus; 0 with a preset",
         formerly="bleu_epochs",
     )
-    bleu_tokenize: str = option(
-        "13a",
+    bleu_tokenize: str | None = option(
+        None,
         "sacreBLEU's tokenizer; none for text that is tokenized already.",
         choices=_bleu_tokenizers,
+        shown="13a, or char where the recipe is fitted and the target is written without spaces",
     )
     monitor: str | None = option(
         None,

@@ -25,7 +25,8 @@ class Run:
 
     Attributes:
         folder: The run folder.
-        options: The options as given.
+        options: The options, those that were not given filled in once they are known.
+        given: The options as given.
         corpora: The corpora by name.
         source, target: Language codes.
         report: Function that is called with a message.
@@ -40,6 +41,7 @@ class Run:
     source: str = ""
     target: str = ""
     report: Callable[[str], Any] = print
+    given: TrainingOptions | None = None
     recommended: dict[str, Any] | None = None
     config: RunConfig | None = None
 

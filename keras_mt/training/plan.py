@@ -78,13 +78,14 @@ class Plan:
             return
         bleu_freq, checkpoint_steps = options.bleu_freq, self.checkpoint_steps
         epochs = math.ceil(last_step / self._epoch_steps)
-        if options.keep_best and options.monitor == "val_bleu" and bleu_freq > epochs:
+        by_bleu = options.keep_best and options.monitor == "val_bleu"
+        if by_bleu and bleu_freq > epochs:
             raise InputError(
                 f"keep_best has nothing to go by: with {bleu_freq=} BLEU is never measured in "
                 f"{epochs} epochs. Lower bleu_freq or train for more epochs."
             )
         average, saved = options.average_checkpoints, math.ceil(last_step / checkpoint_steps)
-        if average > saved:
+        if average > saved and self._run.given.average_checkpoints is not None:
             raise InputError(
                 f"average_checkpoints={average} needs that many checkpoints, and with "
                 f"{checkpoint_steps=} a run of {last_step} steps has {saved}: lower one of both."

@@ -1,11 +1,13 @@
 """The recipe that fits a corpus."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from keras_mt.data import has_split
 from keras_mt.models import Transformer, find_architecture
 from keras_mt.options import TrainingOptions
 from keras_mt.training.architecture import Run
@@ -25,6 +27,7 @@ DEFAULTS = {
     "epochs": 20,
     "average_checkpoints": 1,
     "bleu_freq": 0,
+    "bleu_tokenize": "13a",
     "monitor": "val_loss",
     "keep_best": False,
 }
@@ -38,7 +41,16 @@ _CHOICES = {
     "monitor",
     "early_stopping_patience",
     "bleu_freq",
-    "checkpoint_steps",
+}
+# Codes of languages that are written without spaces, in which BLEU must count characters.
+_WITHOUT_SPACES = re.compile(
+    "(zh|zho|cmn|ja|jpn|th|tha|lo|lao|km|khm|my|mya)([-_].*)?", re.IGNORECASE
+)
+
+
+_REASONS = {
+    "average_checkpoints": "as in the paper",
+    "bleu_tokenize": "the language is written without spaces",
 }
 
 
@@ -93,6 +105,10 @@ def recommend(pairs: int, characters: float, longest: int) -> Recommendation:
         "learning_rate": (0.001, "falling to 0 at the end of the run"),
         "warmup_steps": (400, "the rate rises in these steps, a quarter of the run at most"),
         "epochs": (recipe["epochs"], "more gained nothing"),
+        "bleu_freq": (_freq(recipe["epochs"]), "BLEU is measured some twenty times"),
+        "monitor": ("val_bleu", "translations improve when the loss no longer does"),
+        "keep_best": (True, "the weights with the best BLEU are kept"),
+        "early_stopping_patience": (6, "training ends after as many BLEUs without a better one"),
     }
     return Recommendation(*({n: x[i] for n, x in choices.items()} for i in (0, 1)))
 
@@ -127,17 +143,22 @@ def recommended_options(run: Run, pairs: Sequence[tf.data.Dataset]) -> dict[str,
     recommendation = recommend_for(pairs)
     if recommendation is None:
         return None  # Refused later, by name.
+    recommended = recommendation.options
+    if not has_split(run.corpora[0], run.source, run.target, "validation"):
+        recommended = _averaging(recommended)
+    if _WITHOUT_SPACES.fullmatch(run.target):
+        recommended["bleu_tokenize"] = "char"
     run.report("fitted to the corpus:")
-    for name, value in _compatible(recommendation.options, options).items():
+    for name, value in _compatible(recommended, options).items():
         if getattr(options, name) is not None and name != "model":
             continue
         shown = value
         if name == "model":
             shown = " ".join(f"{n}={x}" for n, x in value.items())
-        run.report(f"  {name}: {shown} ({recommendation.reasons.get(name, 'as in the paper')})")
+        run.report(f"  {name}: {shown} ({recommendation.reasons.get(name, _REASONS.get(name))})")
     if options.minutes is None:
         run.report("  Give --minutes N for a shorter or longer training.")
-    return recommendation.options
+    return recommended
 
 
 def completed(run: Run) -> TrainingOptions:
@@ -146,19 +167,33 @@ def completed(run: Run) -> TrainingOptions:
     if run.recommended is not None:
         options = options.completed(_compatible(run.recommended, options))
     elif options.minutes is not None:
-        options = options.completed({"average_checkpoints": 5})
+        options = options.completed(_averaging({}))
     ended = any(getattr(options, name) is not None for name in _ENDS)
     return options.completed({n: x for n, x in DEFAULTS.items() if not (ended and n in _ENDS)})
+
+
+def _freq(epochs):
+    return max(epochs // 20, 1)
+
+
+def _averaging(recommended):
+    """What is recommended where BLEU is not measured on the way."""
+    values = {name: value for name, value in recommended.items() if name not in _CHOICES}
+    return values | {"average_checkpoints": 5}
 
 
 def _compatible(recommended, options):
     """What is recommended, without what the options that are given rule out."""
     given = {name for name in _ENDS | _CHOICES if getattr(options, name) is not None}
     left_out = set().union(*(kind for kind in (_ENDS, _CHOICES) if given & kind))
-    values = {name: value for name, value in recommended.items() if name not in left_out}
-    if options.minutes is not None and not given & _CHOICES:
-        values = {n: x for n, x in values.items() if n not in _CHOICES}
-        values["average_checkpoints"] = 5
+    values = dict(recommended)
+    if options.epochs is not None and "bleu_freq" in values:
+        values["bleu_freq"] = _freq(options.epochs)
+    elif given & _ENDS:
+        values = _averaging(values)
+    values = {name: value for name, value in values.items() if name not in left_out}
+    if "average_checkpoints" in values:
+        values["average_checkpoints"] = min(values["average_checkpoints"], options.keep)
     if options.batch_tokens is not None:
         values["max_length"] = min(values["max_length"], options.batch_tokens)
     elif options.max_length is not None:

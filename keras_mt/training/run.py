@@ -112,7 +112,7 @@ def train(
             "corpus_weights must have one for each corpus. Received: "
             f"{list(options.corpus_weights)} for {', '.join(corpora)}"
         )
-    if options.bleu_freq:
+    if options.bleu_tokenize is not None:
         check_bleu_tokenizer(options.bleu_tokenize)
     if options.augment is not None:
         augmentations(options.augment)  # Refuses an unknown one before anything is read.
@@ -142,7 +142,8 @@ def _train(strategy, run, started):
             wait_for_chief(folder)
         folder.check_usable()
         run.recommended = recommended_options(run, pairs)
-        run.options = options = completed(run)
+        run.given, run.options = run.options, completed(run)
+        options = run.options
         run.config = run_config(run)
         build = model_builder(run)
         tokenizer = run_tokenizer(run, pairs)
