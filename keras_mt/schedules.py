@@ -97,26 +97,20 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     def __init__(self, peak: float, warmup_steps: int, total_steps: int) -> None:
         if not peak > 0:
             raise ValueError(f"peak must be positive. Received: peak={peak}")
-        self.peak = peak
-        # Variables, so that a training that is compiled already can be told its end.
-        self._steps = keras.Variable([1.0, 1.0], trainable=False, dtype="float32")
-        self.set_steps(warmup_steps, total_steps)
-
-    def set_steps(self, warmup_steps: int, total_steps: int) -> None:
-        """Sets both numbers of updates, as in the constructor."""
         check_positive(warmup_steps=warmup_steps, total_steps=total_steps)
         if warmup_steps > total_steps:
             raise ValueError(
                 "warmup_steps must be at most total_steps. Received: "
                 f"warmup_steps={warmup_steps}, total_steps={total_steps}"
             )
-        self.warmup_steps, self.total_steps = warmup_steps, total_steps
-        self._steps.assign([warmup_steps, total_steps + 1])
+        self.peak = peak
+        self.warmup_steps = warmup_steps
+        self.total_steps = total_steps
 
     def __call__(self, step: int | Tensor) -> Tensor:
-        n = ops.cast(step, "float32") + 1.0
-        warmup, end = self._steps[0], self._steps[1]
-        return self.peak * ops.minimum(n / warmup, ops.maximum(end - n, 0.0) / (end - warmup))
+        n, end = ops.cast(step, "float32") + 1.0, self.total_steps + 1.0
+        falling = ops.maximum(end - n, 0.0) / (end - self.warmup_steps)
+        return self.peak * ops.minimum(n / self.warmup_steps, falling)
 
     def get_config(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("peak", "warmup_steps", "total_steps")}

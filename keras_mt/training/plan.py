@@ -24,6 +24,21 @@ _UNTIMED, _TIMED_SECONDS = 5, 20.0
 _FORWARD, _WRITING = 0.4, 0.03
 
 
+class _Decay(WarmupLinearDecay):
+    """One whose end may be set when training is compiled already."""
+
+    def __init__(self, peak: float, warmup_steps: int, total_steps: int) -> None:
+        super().__init__(peak, warmup_steps, total_steps)
+        self.warmup_steps, self.total_steps = (
+            keras.Variable(steps, trainable=False, dtype="float32")
+            for steps in (warmup_steps, total_steps)
+        )
+
+    def set_steps(self, warmup_steps, total_steps):
+        self.warmup_steps.assign(warmup_steps)
+        self.total_steps.assign(total_steps)
+
+
 class Plan:
     """The steps of a run and its learning rate.
 
@@ -97,7 +112,7 @@ class Plan:
         if self.last_step is not None and self.total_steps is None:
             return values["learning_rate"]
         peak = values["learning_rate"] or (d_model * values["warmup_steps"]) ** -0.5
-        self._schedule = WarmupLinearDecay(peak, *self._updates(self.total_steps or _FAR))
+        self._schedule = _Decay(peak, *self._updates(self.total_steps or _FAR))
         return self._schedule
 
     def _updates(self, steps):

@@ -71,7 +71,7 @@ class Recommendation(NamedTuple):
     reasons: dict[str, str]
 
 
-def recommend(pairs: int, characters: float, longest: int) -> Recommendation:
+def recommend(pairs: int, characters: float, longest: int, alphabet: int = 0) -> Recommendation:
     """The options of training a Transformer that fit a corpus.
 
     `train` takes them where neither a preset, nor `init`, nor another architecture says how to
@@ -82,6 +82,7 @@ def recommend(pairs: int, characters: float, longest: int) -> Recommendation:
         pairs: Number of sentence pairs.
         characters: The mean length of a side, in characters.
         longest: The length, in characters, that one pair in a thousand exceeds.
+        alphabet: Number of different characters, each of which is a piece.
 
     Example:
 
@@ -95,9 +96,10 @@ def recommend(pairs: int, characters: float, longest: int) -> Recommendation:
     max_length = 256
     while max_length < min(longest / 2, 1024):  # A piece has two characters or more, mostly.
         max_length *= 2
+    pieces = max(recipe["pieces"], 2 * alphabet)  # Of few characters, most pieces are words.
     choices = {
         "model": (model, "pre-norm blocks learn from the first steps"),
-        "vocab_size": (recipe["pieces"], "each piece must occur often enough to be learned"),
+        "vocab_size": (pieces, "each piece must occur often enough to be learned"),
         "batch_tokens": (max(recipe["batch"], max_length), "small batches make more updates"),
         "max_length": (max_length, "as good as all pairs are shorter"),
         "dropout": (dropout, "so few sentences are soon learned by heart"),
@@ -116,9 +118,10 @@ def recommend(pairs: int, characters: float, longest: int) -> Recommendation:
 def recommend_for(corpora: Sequence[tf.data.Dataset]) -> Recommendation | None:
     """What is recommended for corpora, as `load_corpus` returns them; None if they are empty."""
     counts = np.zeros(_LONGEST + 1, np.int64)
-    characters = 0
+    characters, alphabet = 0, np.zeros(0x110000, bool)
     for corpus in corpora:
         for batch in corpus.batch(4096):
+            alphabet[tf.strings.unicode_decode(tf.concat(batch, 0), "UTF-8").values] = True
             lengths = np.stack([tf.strings.length(side, "UTF8_CHAR") for side in batch])
             characters += int(lengths.sum())
             counts += np.bincount(np.minimum(lengths.max(0), _LONGEST), minlength=_LONGEST + 1)
@@ -126,7 +129,7 @@ def recommend_for(corpora: Sequence[tf.data.Dataset]) -> Recommendation | None:
     if not total:
         return None
     longest = int(np.searchsorted(np.cumsum(counts), 0.999 * total))
-    return recommend(total, characters / 2 / total, longest)
+    return recommend(total, characters / 2 / total, longest, int(alphabet.sum()))
 
 
 def recommended_options(run: Run, pairs: Sequence[tf.data.Dataset]) -> dict[str, Any] | None:

@@ -37,8 +37,11 @@ def test_whatever_the_corpus_the_options_are_valid_and_each_has_its_reason(pairs
 def test_a_corpus_is_measured_in_characters():
     one = tf.data.Dataset.from_tensor_slices((["é" * 10] * 600, ["a" * 30] * 600))
     other = tf.data.Dataset.from_tensor_slices((["a" * 20] * 600, ["b" * 3000] * 600))
-    assert recommend_for([one, other]) == recommend(1200, 765.0, 3000)
+    assert recommend_for([one, other]) == recommend(1200, 765.0, 3000, alphabet=3)
     assert recommend_for([one.take(0)]) is None
+    ideographs = [chr(0x4E00 + i) * 9 for i in range(3000)]
+    many = tf.data.Dataset.from_tensor_slices((ideographs, ideographs))
+    assert recommend_for([many]).options["vocab_size"] == 6000
 
 
 def config_of(run):
@@ -66,6 +69,7 @@ def test_a_bare_run_keeps_what_was_recommended_and_what_is_given_wins(corpus, tm
     assert Translator.load(run)("Olá!") is not None
 
 
+@pytest.mark.long
 def test_minutes_set_the_number_of_steps_once(corpus, tmp_path):
     messages, run = [], tmp_path / "run"
     given = {**SMALL, "minutes": 0.4}
