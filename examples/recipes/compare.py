@@ -3,9 +3,9 @@
 usage: python examples/recipes/compare.py CORPUS [ROW ...] [--output FOLDER] [--processes N]
 
 CORPUS is a number of pairs, the first ones of multi30k_en_de in the folder that the environment
-variable KERAS_MT_DATA names, or phrasebook, or en_fr. Each row is the recipe that `keras-mt train`
-recommends with some options changed, and is trained on one core for the same processor time, so
-that other work on the machine does not count. A row that is in results/ is not trained again; an
+variable KERAS_MT_DATA names, or en_fr, for all of multi30k_en_fr, or phrasebook. Each row is the
+baseline with some options changed, and is trained on one core for the same processor time, so that
+other work on the machine does not count. A row that is in results/ is not trained again; an
 interrupted one resumes.
 """
 
@@ -26,33 +26,59 @@ from keras_mt.files import atomic_write
 
 HERE = Path(__file__).parent
 DATA = Path(os.environ.get("KERAS_MT_DATA", "."))
-# Minutes of processor time for each row.
-MINUTES = {"1000": 4, "3000": 8, "10000": 16, "29000": 30, "phrasebook": 6, "en_fr": 30}
+# For each corpus the minutes of processor time of a row, and what is fitted to its size.
+CORPORA = {
+    "1000": (4, {"vocab_size": 1000, "batch_tokens": 512}),
+    "3000": (8, {"vocab_size": 2000, "batch_tokens": 1024}),
+    "10000": (16, {"vocab_size": 4000, "batch_tokens": 2048}),
+    "29000": (30, {"vocab_size": 8000, "batch_tokens": 4096}),
+    "en_fr": (30, {"vocab_size": 8000, "batch_tokens": 4096}),
+    "phrasebook": (6, {"vocab_size": 2000, "batch_tokens": 2048}),
+}
+# What all rows have but for what they change.
+BASELINE = {
+    "model": {"num_layers": 4, "d_model": 256, "num_heads": 4, "d_ff": 512, "pre_norm": True},
+    "dropout": 0.3,
+    "label_smoothing": 0.1,
+    "learning_rate": 0.001,
+    "warmup_steps": 400,
+    "average_checkpoints": 1,
+}
 # The numbers of steps of two short trainings, whose difference is the time of a step.
 PROBES = 30, 110
+
+
+class Factor(float):
+    """So many times the baseline's value."""
+
+
 GATED = {"gated": True, "activation": "silu"}
-# The options that each row changes. A dict as `model` is added to what is recommended.
+NARROW = {"d_model": 128}
+# What each row changes.
 ROWS = {
-    "as recommended": {},
+    "baseline": {},
     "post-norm": {"model": {"pre_norm": False}},
     "rotary positions": {"model": {"positions": "rotary"}},
     "rotary, gated": {"model": {"positions": "rotary", "d_ff": 352, **GATED}},
-    "half the pieces": {"vocab_size": 0.5},
-    "twice the pieces": {"vocab_size": 2.0},
-    "half the batch": {"batch_tokens": 0.5},
-    "twice the batch": {"batch_tokens": 2.0},
-    "dropout 0.2": {"dropout": 0.2},
-    "dropout 0.4": {"dropout": 0.4},
-    "label smoothing 0.2": {"label_smoothing": 0.2},
-    "half the rate": {"learning_rate": 0.5},
-    "twice the rate": {"learning_rate": 2.0},
-    "128 wide": {"model": {"d_model": 128, "d_ff": 512}},
+    "128 wide": {"model": NARROW},
+    "128 wide, rotary": {"model": {**NARROW, "positions": "rotary"}},
     "384 wide": {"model": {"d_model": 384, "num_heads": 6}},
     "twice the feed-forward": {"model": {"d_ff": 1024}},
     "2 + 2 layers": {"model": {"num_layers": 2}},
     "6 + 2 layers": {"model": {"num_encoder_layers": 6, "num_decoder_layers": 2}},
-    "R-Drop 5": {"rdrop_weight": 5.0},
+    "bfloat16": {"dtype": "mixed_bfloat16"},
+    "128 wide, bfloat16": {"model": NARROW, "dtype": "mixed_bfloat16"},
+    "half the pieces": {"vocab_size": Factor(0.5)},
+    "twice the pieces": {"vocab_size": Factor(2)},
+    "half the batch": {"batch_tokens": Factor(0.5)},
+    "twice the batch": {"batch_tokens": Factor(2)},
+    "dropout 0.2": {"dropout": 0.2},
+    "dropout 0.4": {"dropout": 0.4},
+    "label smoothing 0.2": {"label_smoothing": 0.2},
+    "half the rate": {"learning_rate": Factor(0.5)},
+    "twice the rate": {"learning_rate": Factor(2)},
     "R-Drop 1": {"rdrop_weight": 1.0},
+    "R-Drop 5": {"rdrop_weight": 5.0},
     "subword sampling": {"subword_sampling": 0.4},
 }
 
@@ -61,7 +87,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("corpus", choices=MINUTES)
+    parser.add_argument("corpus", choices=CORPORA)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=", ".join(ROWS))
     parser.add_argument("--output", type=Path, default=Path("runs/recipes"))
     parser.add_argument("--processes", type=int, default=1)
@@ -132,16 +158,16 @@ def work(name, row, folder):
     from keras_mt import Translator
     from keras_mt.data import load_corpus
     from keras_mt.training import train
-    from keras_mt.training.recommend import recommend_for
 
     folder = Path(folder)
     data, source, target = corpus_of(name, folder)
     run = folder / row.replace(" ", "_")
-    options = dict(ROWS[row])
-    recommended = recommend_for([load_corpus(data, source, target, "train")]).options
-    for option, value in options.items():
-        if isinstance(value, float) and option in ("vocab_size", "batch_tokens", "learning_rate"):
-            options[option] = type(recommended[option])(value * recommended[option])
+    minutes, fitted = CORPORA[name]
+    options = BASELINE | fitted
+    for option, value in ROWS[row].items():
+        if isinstance(value, Factor):
+            value = type(options[option])(value * options[option])  # noqa: PLW2901
+        options[option] = BASELINE["model"] | value if option == "model" else value
     report = lambda message: print(message, file=sys.stderr)  # noqa: E731
     train_part = functools.partial(train, data, source, target, report=report, **options)
     steps_file = folder / f"{row}.steps"
@@ -153,7 +179,7 @@ def work(name, row, folder):
             seconds.append(time.process_time() - start)
             shutil.rmtree(probe)
         step = (seconds[1] - seconds[0]) / (PROBES[1] - PROBES[0])
-        steps_file.write_text(str(int(60 * MINUTES[name] / step)))
+        steps_file.write_text(str(int(60 * minutes / step)))
     start = time.process_time()
     train_part(output=run, steps=int(steps_file.read_text()))
     used = time.process_time() - start
@@ -168,7 +194,7 @@ def work(name, row, folder):
         "row": row,
         "bleu": round(sacrebleu.corpus_bleu(found, [references]).score, 2),
         "chrf": round(sacrebleu.corpus_chrf(found, [references]).score, 2),
-        "minutes": MINUTES[name],
+        "minutes": minutes,
         "cpu_seconds": round(used),
         "seconds": round(float(log[-1]["seconds"])),
         "steps": int(log[-1]["step"]),
