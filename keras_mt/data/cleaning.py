@@ -5,7 +5,6 @@ import concurrent.futures
 import contextlib
 import functools
 import hashlib
-import inspect
 import itertools
 import json
 import multiprocessing
@@ -216,7 +215,7 @@ def description(rule: str) -> str:
     """
     if rule == DUPLICATE:
         return "the pair repeats an earlier one, but for case, punctuation and white space"
-    return " ".join(inspect.getdoc(RULES[rule]).split())
+    return RULES[rule].what
 
 
 def _chunks(pairs):

@@ -18,9 +18,9 @@ MIN_LANGUAGE, MIN_LANGUAGE_LETTERS = 0.01, 20
 
 # The scripts of languages, by the first word of their letters' Unicode names.
 _SCRIPTS = {
-    "LATIN": "af az bs ca cs cy da de en eo es et eu fi fo fr fy ga gl hr ht hu id ig is it jv ku la "
-    "lb ln lt lv mg mi ms mt nb nl nn no oc pl pt rm ro sk sl so sq sr st su sv sw tk tl tr uz vi wo "
-    "xh yo zu",
+    "LATIN": "af az bs ca cs cy da de en eo es et eu fi fo fr fy ga gl hr ht hu id ig is it jv ku "
+    "la lb ln lt lv mg mi ms mt nb nl nn no oc pl pt rm ro sk sl so sq sr st su sv sw tk tl tr uz "
+    "vi wo xh yo zu",
     "CYRILLIC": "az be bg ce cv kk ky mk mn ru sr tg tk tt uk uz",
     "ARABIC": "ar az fa ku ps sd ug ur",
     "DEVANAGARI": "hi mr ne sa",
@@ -60,16 +60,21 @@ _PUNCTUATION = re.compile(r"[\s!-/:-@\[-`{-~\u00a0-\u00bf\u2000-\u206f\u3000-\u3
 
 
 class Rule:
-    """What all pairs are held to. Only `drops` needs overriding, or `is_bad`.
+    """What all pairs are held to. A rule overrides `drops`, or `is_bad` for each side by itself.
 
     Args:
         source, target: Codes of the languages.
+
+    Attributes:
+        what: What the rule drops, in a line.
 
     Example:
 
     >>> Copy("en", "de").drops("A dog runs home.", "A dog runs home!")
     True
     """
+
+    what = ""
 
     def __init__(self, source: str, target: str):
         pass
@@ -84,22 +89,24 @@ class Rule:
 
 
 class Empty(Rule):
-    """a side has no letter or digit"""
+    what = "a side has no letter or digit"
 
     def is_bad(self, text: str) -> bool:
         return not any(map(str.isalnum, text))
 
 
 class Long(Rule):
-    """a side has more than 200 words or 1,500 characters"""
+    what = f"a side has more than {MAX_WORDS} words or {MAX_CHARACTERS:,} characters"
 
     def is_bad(self, text: str) -> bool:
         return len(text) > MAX_CHARACTERS or len(text.split()) > MAX_WORDS
 
 
 class Ratio(Rule):
-    """a side is more than 2.5 times as long as the other, with 15 added to both, both in
-    characters and in bytes of UTF-8"""
+    what = (
+        f"a side is more than {MAX_RATIO} times as long as the other, in characters and in bytes, "
+        f"with {SLACK} added to both"
+    )
 
     def drops(self, source: str, target: str) -> bool:
         sizes = (len(source), len(target)), (len(source.encode()), len(target.encode()))
@@ -107,7 +114,10 @@ class Ratio(Rule):
 
 
 class Copy(Rule):
-    """both sides are the same but for case and punctuation, and have 3 words or 20 characters"""
+    what = (
+        "both sides are the same, but for case and punctuation, and have "
+        f"{MIN_COPIED_WORDS} words or {MIN_COPIED_CHARACTERS} letters"
+    )
 
     def drops(self, source: str, target: str) -> bool:
         text = normalized(source)
@@ -116,14 +126,14 @@ class Copy(Rule):
 
 
 class Markup(Rule):
-    """a tag or an entity of HTML or XML, a control character, or a wrongly decoded one is left"""
+    what = "a tag, an entity, a control character or a wrongly decoded one is left"
 
     def is_bad(self, text: str) -> bool:
         return _MARKUP.search(text) is not None
 
 
 class Script(Rule):
-    """fewer than half of a side's letters are of its language's script"""
+    what = f"less than {MIN_SCRIPT:.0%} of a side's letters are of its language's script"
 
     def __init__(self, source: str, target: str):
         self._scripts = [_scripts(source), _scripts(target)]
@@ -132,7 +142,7 @@ class Script(Rule):
         return any(map(self._is_other, (source, target), self._scripts))
 
     @staticmethod
-    def _is_other(text, scripts):
+    def _is_other(text: str, scripts: set[str]) -> bool:
         if not scripts or (text.isascii() and "LATIN" in scripts):
             return False
         letters = {c: n for c, n in collections.Counter(text).items() if c.isalpha()}
@@ -141,8 +151,10 @@ class Script(Rule):
 
 
 class Numbers(Rule):
-    """numbers of two or more digits are all others, or one side has one of four digits and the
-    other has none"""
+    what = (
+        "numbers of two or more digits are all others, or only one side has numbers, and one of "
+        "four digits"
+    )
 
     def drops(self, source: str, target: str) -> bool:
         sides = [re.findall(r"\d+", text) for text in (source, target)]
@@ -156,7 +168,10 @@ class Numbers(Rule):
 
 
 class Language(Rule):
-    """by py3langid, a side of at least 20 letters is of its language with a probability below 1%"""
+    what = (
+        f"a side of {MIN_LANGUAGE_LETTERS} letters or more is in its language with a probability "
+        f"below {MIN_LANGUAGE:.0%}, by py3langid"
+    )
 
     def __init__(self, source: str, target: str):
         require("py3langid", "langid", "The rule language")
@@ -166,7 +181,7 @@ class Language(Rule):
         return any(map(self._is_other, (source, target), self._codes))
 
     @staticmethod
-    def _is_other(text, code):
+    def _is_other(text: str, code: str) -> bool:
         if sum(map(str.isalpha, text)) < MIN_LANGUAGE_LETTERS:
             return False
         best, probability = _identifier().classify(text)

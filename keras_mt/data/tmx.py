@@ -41,7 +41,7 @@ class _Reader:
         if name in _CODES:
             self._codes -= 1
         elif name == "seg":
-            if self._side is not None:
+            if self._side is not None and self._text is not None:
                 text = re.sub("[ \t\r\n]+", " ", "".join(self._text)).strip(" ")
                 self._texts[self._side] = text.encode("utf-8")
             self._text = None
