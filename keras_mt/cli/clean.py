@@ -37,7 +37,7 @@ def clean(data, source, target, output, identify, without, processes):
     Blank sides, very long ones and such of unlike lengths, copies of the source, other scripts,
     left-over markup, other numbers, and repeated pairs are dropped from the training split; a table
     says what each rule dropped, with examples, and cleaning.json in FOLDER has it too. Other splits
-    are copied as they are. FOLDER can be given to `keras-mt train --data`.
+    are copied as they are. Training takes FOLDER as its --data.
 
     Give the same command again to go on with a cleaning that was stopped.
 

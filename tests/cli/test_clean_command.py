@@ -11,10 +11,8 @@ from keras_mt.data.rules import DUPLICATE, RULES
 def memory(tmp_path):
     path = tmp_path / "memory.tmx"
     pairs = [("A dog in 1984.", "Ein Hund 1985."), ("A cat.", "Eine Katze."), ("A", "")]
-    units = "".join(
-        f'<tu><tuv xml:lang="en-GB"><seg>{a}</seg></tuv><tuv xml:lang="de"><seg>{b}</seg></tuv></tu>'
-        for a, b in pairs
-    )
+    side = '<tuv xml:lang="{}"><seg>{}</seg></tuv>'.format
+    units = "".join(f"<tu>{side('en-GB', a)}{side('de', b)}</tu>" for a, b in pairs)
     path.write_text(f"<tmx version='1.4'><body>{units}</body></tmx>")
     return ["--data", path, "--source", "en", "--target", "de", "--output", tmp_path / "out"]
 
@@ -45,9 +43,7 @@ def test_rules_are_named_in_the_help_and_left_out_on_demand(memory, tmp_path):
 def test_a_missing_extra_is_named(memory, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(
-        importlib.util,
-        "find_spec",
-        lambda name, *a: None if name == "py3langid" else find(name, *a),
+        importlib.util, "find_spec", lambda name: None if name == "py3langid" else find(name)
     )
     result = keras_mt("clean", *memory, "--identify", check=False)
     assert result.exit_code == 1 and "pip install 'keras_mt[langid]'" in result.stderr

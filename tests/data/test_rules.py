@@ -13,9 +13,7 @@ WILD = st.one_of(
     st.text(max_size=80),
     # What the rules look at, in any combination.
     st.lists(
-        st.sampled_from(
-            ["<b>", "&nbsp;", "1,000", "٣٤", "9" * 5000, "кот", "猫", "\ufffd", "a b "]
-        ),
+        st.sampled_from(["<b>", "&nbsp;", "1,000", "٣٤", "кот", "猫", "\ufffd", "a ", "9" * 5000]),
         max_size=6,
     ).map("".join),
 )
@@ -80,8 +78,8 @@ def test_each_rule_drops_what_it_is_for(rule, pair, languages):
 
 
 def test_other_scripts_take_other_lengths():
-    assert dropped_by("犬が広い牧草地の緑の草の上を走っている。", "A dog is running over the green grass of a wide "
-                      "meadow.", ("ja", "en")) == []  # fmt: skip
+    english = "A dog is running over the green grass of a wide meadow."
+    assert dropped_by("犬が広い牧草地の緑の草の上を走っている。", english, ("ja", "en")) == []
     assert dropped_by("Собака бежит.", "A dog runs.", ("ru", "en_GB")) == []
     assert dropped_by("Собака", "whatever this is", ("xx", "yy")) == []  # Not known: not judged.
 

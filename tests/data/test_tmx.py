@@ -16,7 +16,8 @@ HEAD = (
 UNITS = """
 <tu><tuv xml:lang="EN-us"><seg>A <bpt i="1">{\\b <sub>no</sub></bpt>big<ept i="1">}</ept>
   dog &amp; <hi>a cat</hi>.</seg></tuv>
-  <tuv xml:lang="de-DE"><seg>Ein Hund.</seg></tuv><tuv xml:lang="de_AT"><seg>A Hund.</seg></tuv></tu>
+  <tuv xml:lang="de-DE"><seg>Ein Hund.</seg></tuv>
+  <tuv xml:lang="de_AT"><seg>A Hund.</seg></tuv></tu>
 <tu><tuv xml:lang="fr"><seg>Un chat.</seg></tuv><tuv xml:lang="en"><seg>A cat.</seg></tuv></tu>
 <tu><tuv lang="de"><seg>Maus</seg></tuv><tuv lang="en"><seg>mouse</seg></tuv></tu>
 """
