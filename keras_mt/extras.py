@@ -24,7 +24,11 @@ def require(module: str, extra: str, what: str) -> None:
     ...
     keras_mt.errors.InputError: It needs none, which is not installed: pip install 'keras_mt[demo]'
     """
-    if importlib.util.find_spec(module) is None:
+    try:
+        missing = importlib.util.find_spec(module) is None
+    except ModuleNotFoundError:  # The package that it is in.
+        missing = True
+    if missing:
         raise InputError(
             f"{what} needs {module}, which is not installed: pip install 'keras_mt[{extra}]'"
         )

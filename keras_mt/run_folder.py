@@ -142,7 +142,9 @@ class RunConfig:
         known = {field.name for field in dataclasses.fields(TranslationOptions)}
         if generation is not None and not (isinstance(generation, dict) and {*generation} <= known):
             raise InputError(f"its generation must hold options of a translator, not {generation}")
-        options = {name: values.get(name) for name in CONFIG_FIELDS}
+        # Runs of earlier versions lack newer options.
+        unset = {name: False if f.type is bool else None for name, f in CONFIG_FIELDS.items()}
+        options = {name: values.get(name, unset[name]) for name in CONFIG_FIELDS}
         for name, field in CONFIG_FIELDS.items():
             if options[name] is not None:
                 validate(field, options[name])

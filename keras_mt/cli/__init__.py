@@ -5,6 +5,7 @@ import click
 from keras_mt.cli import (
     align,
     average,
+    clean,
     compare,
     demo,
     evaluate,
@@ -33,6 +34,7 @@ def main():
 
 main.add_command(align.align)
 main.add_command(average.average)
+main.add_command(clean.clean)
 main.add_command(compare.compare)
 main.add_command(demo.demo)
 main.add_command(evaluate.evaluate)

@@ -105,8 +105,8 @@ target_option = click.option(
 _data_option = click.option(
     "--data",
     required=True,
-    help="tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG files, a .tsv file, or phrasebook "
-    "(the embedded corpus, pt and en).",
+    help="tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG files, a .tsv or .tmx file, or "
+    "phrasebook (the embedded corpus, pt and en); files may be compressed, .gz or .zst.",
 )
 
 

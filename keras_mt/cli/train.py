@@ -13,8 +13,9 @@ from keras_mt.options import TrainingOptions
     "--data",
     required=True,
     multiple=True,
-    help="tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG files, a .tsv file, or phrasebook "
-    "(the embedded corpus, pt and en); may be repeated. The first one is used for validation.",
+    help="tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG files, a .tsv or .tmx file, or "
+    "phrasebook (the embedded corpus, pt and en); files may be compressed, .gz or .zst; may be "
+    "repeated. The first one is used for validation.",
 )
 @source_option
 @target_option

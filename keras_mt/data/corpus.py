@@ -1,30 +1,18 @@
 """Parallel text from TensorFlow Datasets, a folder, a file, or the embedded phrasebook."""
 
-import codecs
 import itertools
 import os
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import tensorflow as tf
 
 from keras_mt.data import phrasebook
-from keras_mt.errors import InputError
+from keras_mt.data.text_files import CorpusError, bare_name, check_text, lines
+from keras_mt.data.tmx import tmx_pairs
 from keras_mt.extras import require
 
 _CHUNK = 1024  # Pairs handed to TensorFlow at a time.
-
-
-class CorpusError(InputError):
-    """A corpus that cannot be used; the message says where and why.
-
-    Example:
-
-    >>> try:
-    ...     load_corpus("phrasebook", "pt", "de", "train")
-    ... except CorpusError as error:
-    ...     print(error)
-    phrasebook has no language 'de'; it has pt, en.
-    """
 
 
 def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -> tf.data.Dataset:
@@ -40,7 +28,11 @@ def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -
               `split`, if there is one, gives each row's split, blank for `train`. Otherwise its
               first two columns are source and target. Without a column `split`, all rows are in
               whatever split is asked for.
+            - A `.tmx` file, a translation memory; `en` also stands for its `en-US`. All units are
+              in whatever split is asked for.
             - `phrasebook`: the embedded corpus, `pt` and `en`.
+
+            Text, `.tsv` and `.tmx` files may be compressed: `.gz`, and `.zst` with the extra `zst`.
 
         source: Language code of the source.
         target: Language code of the target.
@@ -62,26 +54,59 @@ def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -
     >>> next(pairs.as_numpy_iterator())[0].decode()
     'Em Dezembro, Lucas irá viajar ao Rio.'
     """
-    data = str(data)
-    if source == target:
-        raise CorpusError(f"source and target must differ. Received: {source!r} for both")
-    read, _ = _reader(data)
-    return read(data, source, target, split)
+    read = _read(data, source, target, split, checked=True)
+    return dataset_of(read) if callable(read) else read
+
+
+def raw_pairs(
+    data: str | os.PathLike, source: str, target: str, split: str
+) -> Iterator[tuple[bytes, bytes]]:
+    """The pairs of a corpus as `load_corpus` has them, blank ones and bad UTF-8 included.
+
+    Example:
+
+    >>> next(raw_pairs("phrasebook", "en", "pt", "test"))[0].decode()
+    'In December, Lucas will travel to Rio.'
+    """
+    read = _read(data, source, target, split, checked=False)
+    return read() if callable(read) else read.as_numpy_iterator()
+
+
+def splits_of(data: str | os.PathLike, source: str, target: str, checked: bool = True) -> list[str]:
+    """The splits of a corpus, sorted; the rows of a `.tsv` file are checked, if so wished.
+
+    Example:
+
+    >>> splits_of("phrasebook", "pt", "en")
+    ['test', 'train', 'validation']
+    """
+    _, splits = _reader(str(data))
+    return sorted(splits(str(data), source, target, checked))
 
 
 def has_split(data: str | os.PathLike, source: str, target: str, split: str) -> bool:
     """Whether the corpus has a split.
 
-    A `.tsv` file without a column `split` counts as `train` only.
+    A `.tmx` file, and a `.tsv` file without a column `split`, count as `train` only.
 
     Example:
 
     >>> has_split("phrasebook", "pt", "en", "dev")
     False
     """
+    return split in splits_of(data, source, target)
+
+
+def _read(data, source, target, split, checked):
+    """A function that iterates over a split's pairs, or a dataset of them.
+
+    With `checked` all of it is checked at once; without, lines may be blank or not UTF-8.
+    """
     data = str(data)
-    _, splits = _reader(data)
-    return split in splits(data, source, target)
+    if source == target:
+        raise CorpusError(f"source and target must differ. Received: {source!r} for both")
+    read, _ = _reader(data)
+    return read(data, source, target, split, checked)
 
 
 def _reader(data):
@@ -93,23 +118,25 @@ def _reader(data):
         return _phrasebook, lambda *_: phrasebook.SPLITS
     if Path(data).is_dir():
         return _folder, _folder_splits
-    if data.endswith(".tsv") and Path(data).is_file():
+    if bare_name(data).endswith(".tsv") and Path(data).is_file():
         return _tsv, _tsv_splits
+    if bare_name(data).endswith(".tmx") and Path(data).is_file():
+        return _tmx, lambda *_: ["train"]
     raise CorpusError(
         f"There is no corpus {data!r}: give tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG "
-        "files, a .tsv file, or phrasebook."
+        "files, a .tsv or .tmx file, or phrasebook."
     )
 
 
-def _phrasebook(data, source, target, split):
+def _phrasebook(data, source, target, split, checked):
     _check_languages(data, phrasebook.LANGUAGES, source, target)
     _check_split(data, phrasebook.SPLITS, split)
     order = [phrasebook.LANGUAGES.index(language) for language in (source, target)]
 
-    return _dataset(lambda: ([pair[i] for i in order] for pair in phrasebook.pairs(split)))
+    return lambda: (tuple(p[i].encode() for i in order) for p in phrasebook.pairs(split))
 
 
-def _tfds(data, source, target, split):
+def _tfds(data, source, target, split, checked):
     import tensorflow_datasets as tfds
 
     name = data.removeprefix("tfds:")
@@ -126,12 +153,12 @@ def _tfds(data, source, target, split):
             read_config=tfds.ReadConfig(try_autocache=False),  # Never held whole.
         )
     except Exception as error:
-        _check_split(data, _tfds_splits(data, source, target), split)
+        _check_split(data, _tfds_splits(data), split)
         raise CorpusError(f"TFDS could not load {name!r}: {error}") from error
     return pairs.map(lambda pair: (pair[source], pair[target]))
 
 
-def _tfds_splits(data, source, target):
+def _tfds_splits(data, *_):
     """The splits of a prepared dataset; for one that is not prepared, the usual ones."""
     import tensorflow_datasets as tfds
 
@@ -139,7 +166,7 @@ def _tfds_splits(data, source, target):
     return list(splits) or ["train", "validation", "test"]
 
 
-def _folder(data, source, target, split):
+def _folder(data, source, target, split, checked):
     files = [_folder_files(data, language) for language in (source, target)]
     for language, found in zip((source, target), files, strict=True):
         if not found:
@@ -159,61 +186,76 @@ def _folder(data, source, target, split):
             raise CorpusError(f"{path} is empty.")
 
     def pairs():
-        sides = [_lines(path) for path in paths]
+        sides = [lines(path, checked) for path in paths]
         for number, pair in enumerate(itertools.zip_longest(*sides), start=1):
             if None in pair:
                 short = pair.index(None)
-                lines = [0, 0]
-                lines[short] = number - 1
-                lines[1 - short] = number + sum(1 for _ in sides[1 - short])
+                sizes = [0, 0]
+                sizes[short] = number - 1
+                sizes[1 - short] = number + sum(1 for _ in sides[1 - short])
                 raise CorpusError(
-                    f"{paths[0]} has {lines[0]:,} lines and {paths[1]} has {lines[1]:,}: line "
+                    f"{paths[0]} has {sizes[0]:,} lines and {paths[1]} has {sizes[1]:,}: line "
                     f"{number} has no other side. Both must have the same sentences line by line."
                 )
             yield pair
 
-    for _ in pairs():
-        pass
-    return _dataset(pairs)
+    if checked and not sum(1 for _ in pairs()):
+        raise CorpusError(f"{paths[0]} is empty.")
+    return pairs
 
 
-def _folder_splits(data, source, target):
+def _folder_splits(data, source, target, _):
     return set(_folder_files(data, source)) & set(_folder_files(data, target))
 
 
 def _folder_files(data, language):
-    """The files of a language, by split."""
-    files = {}
-    for path in sorted(filter(Path.is_file, Path(data).iterdir())):
-        parts = path.name.split(".")
+    """The files of a language, by split; LANG.SPLIT.txt and uncompressed ones come first."""
+    files, others = {}, {}
+    for path in sorted(filter(Path.is_file, Path(data).iterdir()), reverse=True):
+        parts = bare_name(path.name).split(".")
         if len(parts) == 3 and parts[0] == language and parts[2] == "txt":
             files[parts[1]] = path
         elif len(parts) == 2 and parts[1] == language:
-            files.setdefault(parts[0], path)
-    return files
+            others[parts[0]] = path
+    return {**others, **files}
 
 
-def _tsv(data, source, target, split):
-    splits = {split if found is None else found for *_, found in _rows(data, source, target)}
+def _tsv(data, source, target, split, checked):
+    splits = {
+        split if found is None else found for *_, found in _rows(data, source, target, checked)
+    }
     if not splits:
         raise CorpusError(f"{data} is empty.")
     _check_split(data, sorted(splits), split)
 
     def pairs():
-        for *pair, found in _rows(data, source, target):
+        for *pair, found in _rows(data, source, target, checked):
             if found is None or found == split:
                 yield tuple(pair)
 
-    return _dataset(pairs)
+    return pairs
 
 
-def _tsv_splits(data, source, target):
-    return {found or "train" for *_, found in _rows(data, source, target)}
+def _tsv_splits(data, source, target, checked):
+    return {found or "train" for *_, found in _rows(data, source, target, checked)}
 
 
-def _rows(data, source, target):
+def _tmx(data, source, target, split, checked):
+    def pairs():
+        for number, pair in enumerate(tmx_pairs(data, source, target), start=1):
+            for text in pair if checked else ():
+                check_text(text, f"{data}: pair", number)
+            yield pair
+
+    if checked:
+        for _ in pairs():
+            pass
+    return pairs
+
+
+def _rows(data, source, target, checked):
     """The rows of a `.tsv` file: source, target, and the split (None without such a column)."""
-    header = next(_lines(data), b"").decode().split("\t")
+    header = next(lines(data, checked), b"").decode("utf-8", "replace").split("\t")
     if (source in header) != (target in header):
         missing = target if source in header else source
         raise CorpusError(f"{data}:1 names no column {missing!r}; it has {', '.join(header)}.")
@@ -228,37 +270,25 @@ def _rows(data, source, target):
         split_column = header.index("split") if "split" in header else None
     width = max(*columns, split_column or 0) + 1
     first = 1 if source in header else 0
-    for number, line in itertools.islice(enumerate(_lines(data), start=1), first, None):
+    for number, line in itertools.islice(enumerate(lines(data, checked), start=1), first, None):
         fields = line.split(b"\t")
+        if not checked:
+            fields += [b""] * (width - len(fields))
         if len(fields) < width:
             raise CorpusError(
                 f"{data}:{number} has {len(fields)} columns; at least {width} are needed, "
                 "with tabs between them."
             )
         pair = fields[columns[0]], fields[columns[1]]
-        for text in pair:
-            _check_text(text, data, number)
+        for text in pair if checked else ():
+            check_text(text, data, number)
         if split_column is None:
             yield *pair, None
         else:
-            yield *pair, fields[split_column].decode().strip() or "train"
+            yield *pair, fields[split_column].decode("utf-8", "replace").strip() or "train"
 
 
-def _lines(path):
-    """The lines of a file, checked, without line ends; split at newline bytes only.
-
-    `tf.data.TextLineDataset` would also drop each carriage return inside a line.
-    """
-    with open(path, "rb") as file:
-        for number, raw in enumerate(file, start=1):
-            line = raw.removesuffix(b"\n").removesuffix(b"\r")
-            if number == 1:
-                line = line.removeprefix(codecs.BOM_UTF8)
-            _check_text(line, path, number)
-            yield line
-
-
-def _dataset(pairs):
+def dataset_of(pairs: Callable[[], Iterable[tuple[bytes, bytes]]]) -> tf.data.Dataset:
     """A dataset of the pairs from the iterator that a function returns."""
 
     def chunks():  # Each step from Python to TensorFlow costs far more than a pair.
@@ -282,18 +312,6 @@ def untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.with_options(options)
-
-
-def _check_text(line, path, number):
-    try:
-        text = line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise CorpusError(
-            f"{path}:{number} is not UTF-8 (byte {error.start + 1} of the line): convert the file "
-            "to UTF-8."
-        ) from None
-    if not text or text.isspace():
-        raise CorpusError(f"{path}:{number} is blank: remove this pair from both sides.")
 
 
 def _check_languages(data, languages, source, target):

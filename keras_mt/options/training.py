@@ -157,6 +157,12 @@ class TrainingOptions(LanguageOptions):
         shown="none is left out",
         config_name="max_ratio",
     )
+    clean: bool = option(
+        False,
+        "Train only on pairs that break none of the rules of keras-mt clean, which are counted; "
+        "blank lines are then left out too.",
+        config_name="clean",
+    )
     deduplicate: bool = option(
         False,
         "Leave out every pair that repeats an earlier pair of its corpus.",

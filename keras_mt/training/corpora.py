@@ -6,12 +6,22 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from keras_mt.data import Batches, has_split, load_corpus
+from keras_mt.data import Batches, Cleaning, has_split, load_corpus
+from keras_mt.data.rules import rule_names
 from keras_mt.errors import InputError
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import BaseTokenizer, Tokenizer
 from keras_mt.training.architecture import Run
 from keras_mt.training.recommend import DEFAULTS
+
+
+def training_pairs(run: Run, data: str) -> tf.data.Dataset:
+    """The training pairs of a corpus; with the option `clean`, those that break no rule."""
+    if not run.options.clean:
+        return load_corpus(data, run.source, run.target, "train")
+    cleaning = Cleaning(data, run.source, run.target, rule_names())
+    run.report(f"cleaned {data}: {cleaning}")
+    return cleaning.dataset()
 
 
 def run_tokenizer(run: Run, pairs: Sequence[tf.data.Dataset]) -> BaseTokenizer:

@@ -13,7 +13,6 @@ from typing import Any
 
 import keras
 
-from keras_mt.data import load_corpus
 from keras_mt.data.augmentation import augmentations
 from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
@@ -30,6 +29,7 @@ from keras_mt.training.corpora import (
     run_languages,
     run_tokenizer,
     training_batches,
+    training_pairs,
     validation_batches,
 )
 from keras_mt.training.distribution import (
@@ -77,8 +77,8 @@ def train(
     `lora_rank` that run must not change for as long as this one is to be resumed.
 
     Args:
-        data: `tfds:NAME`, a folder of `LANG.SPLIT.txt` or `SPLIT.LANG` files, a `.tsv` file, or
-            `phrasebook`; or a list of these, of which the first is used for validation too.
+        data: A corpus, as `keras_mt.data.load_corpus` takes it, or a list of corpora, of which the
+            first is used for validation too.
         source: Language code of the source.
         target: Language code of the target.
         output: The run folder.
@@ -137,7 +137,7 @@ def _train(strategy, run, started):
     chief = is_chief(strategy)
     run.report(f"training on {device_names(strategy)}")
     with failure_marked(folder, chief and strategy.cluster_resolver is not None):
-        pairs = [load_corpus(name, run.source, run.target, "train") for name in run.corpora]
+        pairs = [training_pairs(run, name) for name in run.corpora]
         if not chief:
             wait_for_chief(folder)
         folder.check_usable()

@@ -1,3 +1,4 @@
+import gzip
 import os
 import tempfile
 from pathlib import Path
@@ -117,6 +118,46 @@ def test_bad_lines_are_refused_with_file_and_line(folder, line, message):
     with pytest.raises(CorpusError, match=message) as error:
         load_corpus(folder, "en", "de", "train")
     assert path.name in str(error.value)
+
+
+def compress(path, suffix):
+    """Replaces a file by a compressed one of two members, as several programs write them."""
+    pack = gzip.compress
+    if suffix == ".zst":
+        pack = pytest.importorskip("backports.zstd").compress
+    data = path.read_bytes()
+    path.unlink()
+    path = path.with_name(path.name + suffix)
+    path.write_bytes(pack(data[:5]) + pack(data[5:]))
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_compressed_files_are_read_as_what_they_hold(folder, suffix, tmp_path):
+    expected = read(folder, "en", "de", "train")
+    path = compress(train_file(folder, "en"), suffix)
+    assert read(folder, "en", "de", "train") == expected
+    table = tmp_path / "pairs.tsv"
+    write(table, ["en\tde", "dog\tHund"])
+    table = compress(table, suffix)
+    assert read(table, "en", "de", "train") == [("dog", "Hund")]
+    assert has_split(table, "en", "de", "train")
+    for damaged in (path.read_bytes()[:-9], b"no archive", path.read_bytes()[:20] + b"\0" * 30):
+        path.write_bytes(damaged)
+        with pytest.raises(CorpusError, match=rf"{path.name} is damaged: "):
+            load_corpus(folder, "en", "de", "train")
+    path.write_bytes(b"")
+    with pytest.raises(CorpusError, match="is empty"):
+        load_corpus(folder, "en", "de", "train")
+
+
+def test_an_empty_compressed_file_is_refused(folder):
+    for language in ("en", "de"):
+        path = train_file(folder, language)
+        path.write_bytes(b"")
+        compress(path, ".gz")
+    with pytest.raises(CorpusError, match="is empty"):
+        load_corpus(folder, "en", "de", "train")
 
 
 def test_empty_files_and_missing_parts_are_refused(folder, tmp_path_factory):

@@ -1,0 +1,73 @@
+"""What `keras-mt clean` finds of noise that is mixed into a clean corpus.
+
+usage: python examples/cleaning/noise.py MULTI30K_EN_DE MULTI30K_EN_FR [--output FOLDER]
+           [--identify]
+
+Every third pair of the training split is replaced by noise of a kind, in turn: another pair's
+target (misaligned), the source itself (copied), the French translation (wrong language), and the
+first third of the target's words (truncated). A table says which share of each kind the rules drop,
+and how many of the pairs that were left as they are. With --output the noisy corpus is written
+there, with the validation and test splits as they are, for training with and without --clean.
+"""
+
+import argparse
+import collections
+import shutil
+import tempfile
+from pathlib import Path
+
+from keras_mt.data import Cleaning
+from keras_mt.data.corpus import raw_pairs
+from keras_mt.data.rules import rule_names
+
+KINDS = ("misaligned", "copied", "wrong language", "truncated")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("french", type=Path)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--identify", action="store_true")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.output or Path(temporary) / "noisy"
+        folder.mkdir(parents=True)
+        kinds = write(folder, arguments.data, arguments.french)
+        rules = rule_names(arguments.identify)
+        cleaning = Cleaning(folder, "en", "de", rules)
+    print("| pairs | number | dropped | by |\n| --- | ---: | ---: | --- |")
+    for kind in (*KINDS, None):
+        verdicts = [v for v, k in zip(cleaning.verdicts, kinds, strict=True) if k == kind]
+        by = collections.Counter(rules[v - 1] for v in verdicts if v)
+        names = ", ".join(f"{name} {count:,}" for name, count in by.most_common())
+        share = by.total() / len(verdicts)
+        print(f"| {kind or 'as they were'} | {len(verdicts):,} | {share:.2%} | {names} |")
+
+
+def write(folder, data, french):
+    """Writes the noisy corpus, and returns the kind of noise of each pair, or None."""
+    pairs = list(raw_pairs(data, "en", "de", "train"))
+    others = list(raw_pairs(french, "en", "fr", "train"))
+    kinds, noisy = [], []
+    for i, (source, target) in enumerate(pairs):
+        words = target.split(b" ")
+        targets = {
+            None: target,
+            "misaligned": pairs[(i + 1) % len(pairs)][1],
+            "copied": source,
+            "wrong language": others[i][1],
+            "truncated": b" ".join(words[: max(len(words) // 3, 1)]),
+        }
+        kinds.append(KINDS[i // 3 % len(KINDS)] if i % 3 == 2 else None)
+        noisy.append((source, targets[kinds[-1]]))
+    for side, language in enumerate(("en", "de")):
+        lines = b"".join(pair[side] + b"\n" for pair in noisy)
+        (folder / f"{language}.train.txt").write_bytes(lines)
+        for split in ("validation", "test"):
+            shutil.copy(data / f"{language}.{split}.txt", folder)
+    return kinds
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""`keras-mt clean`."""
+
+import click
+
+from keras_mt.cli.errors import INTERRUPTED, Command, Failure
+from keras_mt.cli.options import data_options
+
+
+@click.command(cls=Command)
+@data_options
+@click.option(
+    "--output", required=True, type=click.Path(), metavar="FOLDER", help="Corpus folder to write."
+)
+@click.option(
+    "--identify",
+    is_flag=True,
+    help="Also drop pairs in other languages, the rule language; needs pip install "
+    "'keras_mt[langid]'.",
+)
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="RULE",
+    help="A rule to leave out: empty, long, ratio, copy, markup, script, numbers, language or "
+    "duplicate; may be repeated.",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Number of processes; more pay from some hundred thousand pairs on, with --identify.",
+)
+def clean(data, source, target, output, identify, without, processes):
+    """Drop pairs of a corpus that are hardly translations.
+
+    Blank sides, very long ones and such of unlike lengths, copies of the source, other scripts,
+    left-over markup, other numbers, and repeated pairs are dropped from the training split; a table
+    says what each rule dropped, with examples, and cleaning.json in FOLDER has it too. Other splits
+    are copied as they are. Training takes FOLDER as its --data.
+
+    Give the same command again to go on with a cleaning that was stopped.
+
+    \b
+    keras-mt clean --data my_corpus --source en --target de --output cleaned
+    keras-mt clean --data memory.tmx.gz --source en --target de --output cleaned --without numbers
+    """
+    from keras_mt.data import clean
+
+    try:
+        clean(
+            data,
+            source,
+            target,
+            output,
+            identify=identify,
+            without=without,
+            processes=processes,
+            report=click.echo,
+        )
+    except KeyboardInterrupt:
+        raise Failure("stopped; give the same command again to go on.", INTERRUPTED) from None
+    click.echo(f"wrote {output}")

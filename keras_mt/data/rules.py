@@ -1,0 +1,289 @@
+"""What a sentence pair must not be: the rules of cleaning."""
+
+import collections
+import functools
+import hashlib
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from keras_mt.errors import InputError
+from keras_mt.extras import require
+
+MAX_WORDS, MAX_CHARACTERS = 200, 1500
+MAX_RATIO, SLACK = 2.5, 15
+MIN_COPIED_WORDS, MIN_COPIED_CHARACTERS = 3, 20
+MIN_SCRIPT = 0.5
+MIN_LANGUAGE, MIN_LANGUAGE_LETTERS = 0.01, 20
+
+# The scripts of languages, by the first word of their letters' Unicode names.
+_SCRIPTS = {
+    "LATIN": "af az bs ca cs cy da de en eo es et eu fi fo fr fy ga gl hr ht hu id ig is it jv ku "
+    "la lb ln lt lv mg mi ms mt nb nl nn no oc pl pt rm ro sk sl so sq sr st su sv sw tk tl tr uz "
+    "vi wo xh yo zu",
+    "CYRILLIC": "az be bg ce cv kk ky mk mn ru sr tg tk tt uk uz",
+    "ARABIC": "ar az fa ku ps sd ug ur",
+    "DEVANAGARI": "hi mr ne sa",
+    "CJK": "ja zh",
+    "HIRAGANA": "ja",
+    "KATAKANA": "ja",
+    "BOPOMOFO": "zh",
+    "HANGUL": "ko",
+    "GREEK": "el",
+    "HEBREW": "he yi",
+    "THAI": "th",
+    "ARMENIAN": "hy",
+    "GEORGIAN": "ka",
+    "BENGALI": "as bn",
+    "TAMIL": "ta",
+    "TELUGU": "te",
+    "GUJARATI": "gu",
+    "GURMUKHI": "pa",
+    "KANNADA": "kn",
+    "MALAYALAM": "ml",
+    "SINHALA": "si",
+    "KHMER": "km",
+    "LAO": "lo",
+    "MYANMAR": "my",
+    "ETHIOPIC": "am ti",
+}
+# Tags, entities (but for those that the Moses tokenizer writes), control and private characters,
+# and UTF-8 that was read as Latin-1.
+_MARKUP = re.compile(
+    r"</?[a-zA-Z][\w:-]*(?:\s[^<>]*)?/?>|&(?!(?:amp|lt|gt|quot|apos|#91|#93|#124);)"
+    r"(?:[a-zA-Z]{2,8}|#\d{2,6}|#[xX][0-9a-fA-F]{2,6});"
+    "|[\x00-\x08\x0a-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd\ufffe\uffff]"
+    "|[ÃÂ][\x80-\x9f\xa1-\xaa\xac-\xba\xbc-\xbf]|â€"
+)
+# White space, and punctuation of ASCII, Latin-1, and Unicode's general and CJK blocks.
+_PUNCTUATION = re.compile(r"[\s!-/:-@\[-`{-~\u00a0-\u00bf\u2000-\u206f\u3000-\u303f]+")
+
+
+class Rule:
+    """What all pairs are held to. A rule overrides `drops`, or `is_bad` for each side by itself.
+
+    Args:
+        source, target: Codes of the languages.
+
+    Attributes:
+        what: What the rule drops, in a line.
+
+    Example:
+
+    >>> Copy("en", "de").drops("A dog runs home.", "A dog runs home!")
+    True
+    """
+
+    what = ""
+
+    def __init__(self, source: str, target: str):
+        pass
+
+    def drops(self, source: str, target: str) -> bool:
+        """Whether the pair is dropped."""
+        return self.is_bad(source) or self.is_bad(target)
+
+    def is_bad(self, text: str) -> bool:
+        """Whether a side is a reason to drop its pair."""
+        raise NotImplementedError
+
+
+class Empty(Rule):
+    what = "a side has no letter or digit"
+
+    def is_bad(self, text: str) -> bool:
+        return not any(map(str.isalnum, text))
+
+
+class Long(Rule):
+    what = f"a side has more than {MAX_WORDS} words or {MAX_CHARACTERS:,} characters"
+
+    def is_bad(self, text: str) -> bool:
+        return len(text) > MAX_CHARACTERS or len(text.split()) > MAX_WORDS
+
+
+class Ratio(Rule):
+    what = (
+        f"a side is more than {MAX_RATIO} times as long as the other, in characters and in bytes, "
+        f"with {SLACK} added to both"
+    )
+
+    def drops(self, source: str, target: str) -> bool:
+        sizes = (len(source), len(target)), (len(source.encode()), len(target.encode()))
+        return all(max(pair) + SLACK > MAX_RATIO * (min(pair) + SLACK) for pair in sizes)
+
+
+class Copy(Rule):
+    what = (
+        "both sides are the same, but for case and punctuation, and have "
+        f"{MIN_COPIED_WORDS} words or {MIN_COPIED_CHARACTERS} letters"
+    )
+
+    def drops(self, source: str, target: str) -> bool:
+        text = normalized(source)
+        is_long = len(source.split()) >= MIN_COPIED_WORDS or len(text) >= MIN_COPIED_CHARACTERS
+        return is_long and text == normalized(target)
+
+
+class Markup(Rule):
+    what = "a tag, an entity, a control character or a wrongly decoded one is left"
+
+    def is_bad(self, text: str) -> bool:
+        return _MARKUP.search(text) is not None
+
+
+class Script(Rule):
+    what = f"less than {MIN_SCRIPT:.0%} of a side's letters are of its language's script"
+
+    def __init__(self, source: str, target: str):
+        self._scripts = [_scripts(source), _scripts(target)]
+
+    def drops(self, source: str, target: str) -> bool:
+        return any(map(self._is_other, (source, target), self._scripts))
+
+    @staticmethod
+    def _is_other(text: str, scripts: set[str]) -> bool:
+        if not scripts or (text.isascii() and "LATIN" in scripts):
+            return False
+        letters = {c: n for c, n in collections.Counter(text).items() if c.isalpha()}
+        right = sum(n for c, n in letters.items() if _script(c) in scripts)
+        return right < MIN_SCRIPT * sum(letters.values())
+
+
+class Numbers(Rule):
+    what = (
+        "numbers of two or more digits are all others, or only one side has numbers, and one of "
+        "four digits"
+    )
+
+    def drops(self, source: str, target: str) -> bool:
+        sides = [re.findall(r"\d+", text) for text in (source, target)]
+        if not any(sides):
+            return False
+        # Separators differ: 1,000.5 and 1.000,5 are 1, 0 and 5 alike. Small numbers may be words.
+        a, b = ({n for n in map(_number, side) if len(n) > 1} for side in sides)
+        if a & b or not (a or b) or _significant(sides[0]) == _significant(sides[1]):
+            return False
+        return bool(a and b) or (not all(sides) and max(map(len, a | b)) > 3)
+
+
+class Language(Rule):
+    what = (
+        f"a side of {MIN_LANGUAGE_LETTERS} letters or more is in its language with a probability "
+        f"below {MIN_LANGUAGE:.0%}, by py3langid"
+    )
+
+    def __init__(self, source: str, target: str):
+        require("py3langid", "langid", "The rule language")
+        self._codes = [_identified(code) for code in (source, target)]
+
+    def drops(self, source: str, target: str) -> bool:
+        return any(map(self._is_other, (source, target), self._codes))
+
+    @staticmethod
+    def _is_other(text: str, code: str) -> bool:
+        if sum(map(str.isalpha, text)) < MIN_LANGUAGE_LETTERS:
+            return False
+        best, probability = _identifier().classify(text)
+        if best == code or probability < 0.5:
+            return False
+        return dict(_identifier().rank(text))[code] < MIN_LANGUAGE
+
+
+# In the order in which they are asked: a pair counts for the first that drops it.
+RULES = {
+    "empty": Empty,
+    "long": Long,
+    "ratio": Ratio,
+    "copy": Copy,
+    "markup": Markup,
+    "script": Script,
+    "numbers": Numbers,
+    "language": Language,
+}
+# The last one, which compares pairs with each other.
+DUPLICATE = "duplicate"
+
+
+def rule_names(identify: bool = False, without: Sequence[str] = ()) -> tuple[str, ...]:
+    """The names of the rules to apply.
+
+    Args:
+        identify: Whether `language` is one of them.
+        without: Names of rules to leave out.
+
+    Raises:
+        ValueError: If there is no such rule.
+
+    Example:
+
+    >>> rule_names(without=["numbers", "markup"])
+    ('empty', 'long', 'ratio', 'copy', 'script', 'duplicate')
+    """
+    names = (*RULES, DUPLICATE)
+    if unknown := [name for name in without if name not in names]:
+        raise InputError(f"There is no rule {unknown[0]!r}; there are {', '.join(names)}.")
+    return tuple(n for n in names if n not in without and (identify or n != "language"))
+
+
+def normalized(text: str) -> str:
+    """A text without case, white space and punctuation, in the form NFKC.
+
+    Example:
+
+    >>> normalized("Hello,  WORLD!")
+    'helloworld'
+    """
+    return _PUNCTUATION.sub("", unicodedata.normalize("NFKC", text).casefold())
+
+
+def key(source: str, target: str) -> int:
+    """64 bits that normalised pairs have in common if they are equal.
+
+    Example:
+
+    >>> key("A dog.", "Ein Hund.") == key("a dog", "Ein  Hund!")
+    True
+    """
+    text = f"{normalized(source)}\n{normalized(target)}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+
+
+@functools.cache
+def _script(letter):
+    return unicodedata.name(unicodedata.normalize("NFKC", letter)[0], "").split(" ")[0]
+
+
+def _scripts(language):
+    """The scripts of a language; none where that is not known."""
+    base = re.split("[-_]", language.lower())[0]
+    return {name for name, languages in _SCRIPTS.items() if base in languages.split()}
+
+
+def _number(digits):
+    """The digits of a number in ASCII, without zeros before it."""
+    return "".join(str(unicodedata.digit(digit)) for digit in digits).lstrip("0")
+
+
+def _significant(numbers):
+    """The digits of several numbers but for zeros, in any order: 12 million is 12,000,000."""
+    return sorted(_number("".join(numbers)).replace("0", ""))
+
+
+@functools.cache
+def _identifier():
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+def _identified(language):
+    """The identifier's code of a language."""
+    base = re.split("[-_]", language.lower())[0]
+    code = {"nb": "no"}.get(base, base)
+    if code not in (known := dict(_identifier().rank("a"))):
+        raise InputError(
+            f"py3langid does not know the language {language!r}; it knows "
+            f"{', '.join(sorted(known))}. Leave --identify out."
+        )
+    return code
