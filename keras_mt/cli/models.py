@@ -17,15 +17,18 @@ def load_run(path, ensemble=(), architecture=(), dtype="float32", shortlist=None
     return Translator.load([path, *ensemble], architecture, dtype, **given(search))
 
 
-def load_translator(path, search):
-    """A translator from a run folder or an export, with the command's options."""
+def load_translator(path, search, corpus=()):
+    """A translator from a run folder or an export, with the command's options.
+
+    `corpus` names the source's and the target's language of the corpus that it shall translate.
+    """
     # Batches run side by side, one per core, so one thread each is best; also for a single line,
     # whose matrix products are small. The environment variable overrides this.
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
     if not is_export(path):
         if not is_run(path):
             raise FileNotFoundError(f"{path} is neither a run folder nor a SavedModel.")
-        return ready(load_run(path, **search))
+        return ready(load_run(path, **search), search, corpus)
     from keras_mt.translation.exported import ExportedTranslator
 
     languages = {name: search[name] for name in ("source_language", "target_language")}
@@ -35,17 +38,28 @@ def load_translator(path, search):
             f"{find_saved_model(path)} was exported with fixed options: give {flags} to "
             "`keras-mt export`, or use the run folder."
         )
-    return ready(ExportedTranslator(path, **languages))
+    return ready(ExportedTranslator(path, **languages), search, corpus)
 
 
 def is_export(path):
     return not is_run(path) and find_saved_model(path) is not None
 
 
-def ready(translator):
+def ready(translator, search=None, corpus=()):
     """The translator; raises ValueError if it still needs a language."""
-    translator.hypotheses([])
+    translator.hypotheses([], **languages_of(translator, search, corpus))
     return translator
+
+
+def languages_of(translator, search, corpus):
+    """A corpus's languages as arguments of a call, where they are codes of the model's languages.
+
+    Those that the command's options give come first.
+    """
+    if not corpus or not {*corpus} <= {*translator.languages}:
+        return {}
+    names = "source_language", "target_language"
+    return {n: code for n, code in zip(names, corpus, strict=True) if not search[n]}
 
 
 def splits_sentences(translator):

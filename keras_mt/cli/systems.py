@@ -5,7 +5,7 @@ import time
 import click
 
 from keras_mt.cli.lines import one_line, read_lines
-from keras_mt.cli.models import load_translator, splits_sentences
+from keras_mt.cli.models import languages_of, load_translator, splits_sentences
 from keras_mt.cli.output import ended_by_signals, progress_bar
 from keras_mt.errors import InputError
 
@@ -32,22 +32,27 @@ def aligned_file(path, size):
     return [one_line(line) for line in lines]
 
 
-def timed_translations(path, search, sources, one_of_several=False):
-    """A model's best translations, each on one line, and a dict of how they were made."""
+def timed_translations(path, search, sources, corpus, one_of_several=False):
+    """A model's best translations, each on one line, and a dict of how they were made.
+
+    `corpus` names the languages of the corpus that the sources are from.
+    """
     name, translations = f"{path}: " if one_of_several else "", []
     try:
-        translator = load_translator(path, search)
+        translator = load_translator(path, search, corpus)
     except InputError as error:
         raise InputError(f"{name}{error}") from error
+
+    languages = languages_of(translator, search, corpus)
 
     def last_words():
         return f"{name}{len(translations):,} of {len(sources):,} sentences translated."
 
     with ended_by_signals(last_words), progress_bar(len(sources)) as progress:
-        translator.hypotheses(sources[:1])  # Traces the graph, which is not timed.
+        translator.hypotheses(sources[:1], **languages)  # Traces the graph, which is not timed.
         start = time.perf_counter()
         for i in range(0, len(sources), _BLOCK_LINES):
-            block = translator.hypotheses(sources[i : i + _BLOCK_LINES])
+            block = translator.hypotheses(sources[i : i + _BLOCK_LINES], **languages)
             translations += [
                 one_line(hypotheses[0].text) if hypotheses else "" for hypotheses in block
             ]

@@ -27,7 +27,9 @@ class Run:
         folder: The run folder.
         options: The options as given.
         corpora: The corpora by name.
-        source, target: Language codes.
+        source, target: Language codes; "mul" for a run with `pairs`.
+        pairs: The corpora by the languages of their pairs, as `{"en-de": DATA}`, of a run for
+            several languages.
         report: Function that is called with a message.
         recommended: The options fitted to the corpus, by name, once they are known; None if they
             are those of a preset or of another run.
@@ -42,6 +44,14 @@ class Run:
     report: Callable[[str], Any] = print
     recommended: dict[str, Any] | None = None
     config: RunConfig | None = None
+    pairs: dict[str, str] | None = None
+
+    @property
+    def directions(self) -> list[tuple[str, str, str]]:
+        """Each corpus with the codes of its source and its target."""
+        if self.pairs is None:
+            return [(data, self.source, self.target) for data in self.corpora]
+        return [(data, *pair.split("-")) for pair, data in self.pairs.items()]
 
     @functools.cached_property
     def begun(self) -> RunConfig | None:

@@ -1,17 +1,99 @@
 """The tokenizer and the batches of a run."""
 
+import dataclasses
+import functools
+import itertools
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
-from keras_mt.data import Batches, has_split, load_corpus
+from keras_mt.data import Batches, CorpusError, has_split, load_corpus
 from keras_mt.errors import InputError
+from keras_mt.options import check_language
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import BaseTokenizer, Tokenizer
+from keras_mt.text.tokenizer import sample_texts
 from keras_mt.training.architecture import Run
 from keras_mt.training.recommend import DEFAULTS
+
+_TEXTS = 1_000_000  # The most texts that a vocabulary of several languages is trained on.
+
+
+@dataclasses.dataclass(frozen=True)
+class Validation:
+    """The validation splits of a run: that of the first corpus, or of each pair of languages.
+
+    Attributes:
+        pairs: Their sentence pairs by the pair of languages, such as `en-de`; in a run for two
+            languages by "".
+        batches: Their `Batches`, likewise.
+        corpora: The corpora by name.
+    """
+
+    pairs: dict[str, tf.data.Dataset]
+    batches: dict[str, Batches]
+    corpora: list[str]
+
+    @property
+    def steps(self) -> dict[str, int]:
+        """The numbers of batches, likewise."""
+        return {name: batches.counts.batches for name, batches in self.batches.items()}
+
+    def epoch(self, shard: tuple) -> tf.data.Dataset:
+        """The batches of all, those of one after those of another, as of `Batches.epoch`."""
+        parts = [part.epoch(0, shard) for part in self.batches.values() if part.counts.batches]
+        return functools.reduce(tf.data.Dataset.concatenate, parts)
+
+
+def run_corpora(data: Any, source: Any, target: Any, pairs: Any) -> dict[str, Any]:
+    """The corpora and languages that a run was given, as arguments of `Run`.
+
+    Raises:
+        ValueError: If neither `pairs` nor all of the others are given, or both, or a pair is none.
+    """
+    given = {"data": data, "source": source, "target": target}
+    if pairs is None:
+        for name, value in given.items():
+            if value is None:
+                raise InputError(
+                    f"{name} must be given: a run needs data, source and target, or pairs (--pair)."
+                )
+        names = data if isinstance(data, (list, tuple)) else [data]
+        return {"corpora": [str(name) for name in names], "source": source, "target": target}
+    if extra := [name for name, value in given.items() if value is not None]:
+        raise InputError(
+            f"Give pairs (--pair), or data, source and target, not both. Received: {extra[0]}="
+            f"{given[extra[0]]!r} beside pairs"
+        )
+    if not isinstance(pairs, Mapping) or not pairs:
+        raise InputError(f"pairs must be a dict, such as {{'en-de': DATA}}. Received: {pairs!r}")
+    for pair, name in pairs.items():
+        codes = re.fullmatch(r"(\w+)-(\w+)", str(pair))
+        if not codes or not isinstance(name, (str, os.PathLike)) or not str(name):
+            raise InputError(
+                "A pair must be SOURCE-TARGET=DATA, such as en-de=my_corpus, with one corpus and "
+                f"codes of letters, digits and _. Received: {pair}={name}"
+            )
+        if codes[1] == codes[2]:
+            raise InputError(f"A pair must have two languages. Received: {pair}={name}")
+    pairs = {pair: str(name) for pair, name in pairs.items()}
+    return {"corpora": [*pairs.values()], "source": "mul", "target": "mul", "pairs": pairs}
+
+
+def training_pairs(run: Run) -> list[tf.data.Dataset]:
+    """The training split of each corpus."""
+    datasets = []
+    for data, source, target in run.directions:
+        try:
+            datasets.append(load_corpus(data, source, target, "train"))
+        except CorpusError as error:
+            pair = "" if run.pairs is None else f"The pair {source}-{target}: "
+            raise CorpusError(f"{pair}{error}") from error
+    return datasets
 
 
 def run_tokenizer(run: Run, pairs: Sequence[tf.data.Dataset]) -> BaseTokenizer:
@@ -53,58 +135,111 @@ def run_tokenizer(run: Run, pairs: Sequence[tf.data.Dataset]) -> BaseTokenizer:
         raise _no_pair(run.config)
     run.report(f"training the tokenizer, at most {options.vocab_size:,} pieces")
     texts = (t for corpus in pairs for pair in corpus.as_numpy_iterator() for t in pair)
-    return Tokenizer.train(texts, options.vocab_size, seed=options.seed)
+    languages = []
+    if run.pairs is not None:
+        texts = _even_texts(run, pairs)
+        languages = list(dict.fromkeys(c for _, *codes in run.directions for c in codes))
+    return Tokenizer.train(texts, options.vocab_size, seed=options.seed, languages=languages)
+
+
+def _even_texts(run: Run, pairs: Sequence[tf.data.Dataset]) -> Iterator[bytes]:
+    """Texts of all languages, about as many characters of each: those of the smaller repeat."""
+    corpora = {}
+    for (data, *codes), corpus in zip(run.directions, pairs, strict=True):
+        for side, code in enumerate(codes):  # Each text once, whatever its directions.
+            corpora.setdefault(code, {}).setdefault(data, (corpus, side))
+    texts = []
+    for sides in corpora.values():
+        every = (pair[i] for corpus, i in sides.values() for pair in corpus.as_numpy_iterator())
+        texts.append(sample_texts(every, _TEXTS // len(corpora), run.options.seed))
+    most = max(sum(map(_characters, part)) for part in texts)
+    for part in texts:
+        counts = itertools.accumulate(map(_characters, itertools.cycle(part)), initial=0)
+        for text, count in zip(itertools.cycle(part), counts, strict=False):
+            if count >= most:
+                break
+            yield text
+
+
+def _characters(text):
+    return len(text.decode("utf-8", "replace")) + 1  # And its end.
 
 
 def training_batches(
     run: Run, pairs: Sequence[tf.data.Dataset], tokenizer: BaseTokenizer
 ) -> Batches:
     """The batches of the training pairs, which are counted."""
-    options = run.options
+    options, languages = run.options, {}
+    if run.pairs is not None:
+        _, sources, targets = map(list, zip(*run.directions, strict=True))
+        languages = {"source_language": sources, "target_language": targets}
+        if not tokenizer.languages:
+            raise InputError(
+                "The tokenizer has no languages, which pairs need: leave tokenizer or init out, or "
+                "give those of a run for several languages."
+            )
+        for code in dict.fromkeys(sources + targets):
+            check_language("A language of pairs", code, tokenizer.languages)
     batches = _batches(
         run,
         "train",
         pairs,
         tokenizer,
+        **languages,
         seed=options.seed,
         subword_sampling=options.subword_sampling,
         augment=options.augment,
         weights=options.corpus_weights,
+        temperature=options.sampling_temperature,
         max_ratio=options.max_ratio,
         deduplicate=options.deduplicate,
         directory=run.folder.path,
     )
     if not batches.counts.batches:
         raise _no_pair(run.config)
+    if run.pairs is not None:
+        times = zip(run.pairs, batches.times, strict=True)
+        run.report("times in an epoch: " + ", ".join(f"{pair} {x:g}" for pair, x in times))
     return batches
 
 
-def validation_batches(
-    run: Run, tokenizer: BaseTokenizer
-) -> tuple[tf.data.Dataset | None, Batches | None]:
-    """The pairs of the first corpus's validation split and their batches; None without one."""
-    options, corpus = run.options, (run.corpora[0], run.source, run.target, "validation")
+def validation_batches(run: Run, tokenizer: BaseTokenizer) -> Validation:
+    """The validation splits of a run, and their batches; none where there is none."""
+    options, validation = run.options, Validation({}, {}, [])
     needed = options.keep_best or options.early_stopping_patience
-    if not has_split(*corpus):
-        if needed or options.bleu_freq:
-            raise InputError(
-                f"{corpus[0]} has no validation split, which keep_best, early_stopping_patience "
-                "and bleu_freq need."
-            )
-        return None, None
-    pairs = load_corpus(*corpus)
-    batches = _batches(run, "validation", pairs, tokenizer)
-    if needed and options.monitor == "val_loss" and not batches.counts.batches:
+    directions = run.directions[: None if run.pairs is not None else 1]
+    for corpus in directions:
+        data, source, target = corpus
+        if not has_split(*corpus, "validation"):
+            continue
+        name, languages = "", {}
+        if run.pairs is not None:
+            name = f"{source}-{target}"
+            languages = {"source_language": source, "target_language": target}
+        pairs = load_corpus(*corpus, "validation")
+        batches = _batches(run, f"validation {name}".strip(), pairs, tokenizer, **languages)
+        validation.pairs[name], validation.batches[name] = pairs, batches
+        validation.corpora.append(data)
+    names = ", ".join(run.corpora if run.pairs is not None else run.corpora[:1])
+    if not validation.pairs and (needed or options.bleu_freq):
         raise InputError(
-            f"{corpus[0]} has no pair of at most max_length={batches.max_length} tokens in its "
+            f"{names} has no validation split, which keep_best, early_stopping_patience "
+            "and bleu_freq need."
+        )
+    if needed and options.monitor == "val_loss" and not any(validation.steps.values()):
+        raise InputError(
+            f"{names} has no pair of at most max_length={batches.max_length} tokens in its "
             "validation split, which keep_best and early_stopping_patience need."
         )
-    return pairs, batches
+    for pair in run.pairs or ():
+        if pair not in validation.pairs:
+            run.report(f"{pair} has no validation split: it is not measured")
+    return validation
 
 
 def _batches(run, name, pairs, tokenizer, **options):
     limits = run.config.options["batch_tokens"], run.config.options["max_length"]
-    batches = Batches(pairs, tokenizer, *limits, **options, **run_languages(run.config))
+    batches = Batches(pairs, tokenizer, *limits, **{**run_languages(run.config), **options})
     run.report(f"{name}: {batches.counts}")
     return batches
 

@@ -124,7 +124,9 @@ def recommended_options(run: Run, pairs: Sequence[tf.data.Dataset]) -> dict[str,
     architecture = find_architecture(options.architecture or "transformer")
     if options.init is not None or options.preset is not None or architecture is not Transformer:
         return None
-    recommendation = recommend_for(pairs)
+    # Text in several directions counts once.
+    names = [(data, *sorted(codes)) for data, *codes in run.directions]
+    recommendation = recommend_for(list(dict(zip(names, pairs, strict=True)).values()))
     if recommendation is None:
         return None  # Refused later, by name.
     run.report("fitted to the corpus:")

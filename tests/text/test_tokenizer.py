@@ -15,7 +15,7 @@ from tensorflow.python.saved_model import loader_impl
 
 from keras_mt import Tokenizer
 from keras_mt.data import Batches
-from keras_mt.text.tokenizer import _sample
+from keras_mt.text.tokenizer import sample_texts
 
 SPECIAL = Tokenizer.padding_id, Tokenizer.unknown_id, Tokenizer.bos_id, Tokenizer.eos_id
 TEXTS = [f"The {a} {b} is on the {c}." for a in ("red", "old") for b in ("book", "cup", "dog")
@@ -226,10 +226,10 @@ def test_the_sample_is_drawn_from_the_whole_corpus_by_seed():
 
 
 def test_the_sample_gives_every_text_the_same_chance():
-    drawn = Counter(text for seed in range(400) for text in _sample(map(str, range(20)), 5, seed))
+    drawn = Counter(text for seed in range(400) for text in sample_texts(map(str, range(20)), 5, seed))
     assert sum(drawn.values()) == 400 * 5 and len(drawn) == 20
     assert all(60 < count < 140 for count in drawn.values())  # 100 expected; 4 deviations are 35.
-    assert _sample(iter("abc"), 3, 0) == list("abc")
+    assert sample_texts(iter("abc"), 3, 0) == list("abc")
 
 
 def test_vocab_size_is_an_upper_bound():
