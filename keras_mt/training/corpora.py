@@ -220,7 +220,7 @@ def validation_batches(run: Run, tokenizer: BaseTokenizer) -> Validation:
         batches = _batches(run, f"validation {name}".strip(), pairs, tokenizer, **languages)
         validation.pairs[name], validation.batches[name] = pairs, batches
         validation.corpora.append(data)
-    names = ", ".join(run.corpora if run.pairs is not None else run.corpora[:1])
+    names = ", ".join(dict.fromkeys(data for data, *_ in directions))
     if not validation.pairs and (needed or options.bleu_freq):
         raise InputError(
             f"{names} has no validation split, which keep_best, early_stopping_patience "
@@ -251,7 +251,7 @@ def run_languages(config: RunConfig) -> dict[str, str | None]:
 
 def _no_pair(config):
     return InputError(
-        f"{', '.join(config.data)} has no pair of at most "
+        f"{', '.join(dict.fromkeys(config.data))} has no pair of at most "
         f"max_length={config.options['max_length']} tokens: raise max_length, or give another "
         "corpus."
     )

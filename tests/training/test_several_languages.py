@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from keras_mt import ExportedTranslator, Tokenizer, Translator
 from keras_mt.cli import main
 from keras_mt.convert import import_huggingface
+from keras_mt.convert.ids import special_ids
 from keras_mt.data import Batches, load_corpus
 from keras_mt.run_folder import RunFolder
 from keras_mt.training import compile_for_translation, train
@@ -20,30 +21,38 @@ pytestmark = pytest.mark.usefixtures("micro")
 
 SMALL = {
     "preset": "micro",
-    "vocab_size": 500,
-    "warmup_steps": 20,
+    "vocab_size": 400,
+    "warmup_steps": 10,
+    "learning_rate": 0.01,
     "batch_tokens": 512,
-    "max_length": 64,
+    "max_length": 32,
     "checkpoint_steps": 20,
     "label_smoothing": 0,
 }
 BRIEF = {**SMALL, "steps": 2, "checkpoint_steps": 2}
 
 
-@pytest.fixture(scope="module")
-def backwards(corpus, tmp_path_factory):
-    """A third of the English sentences with their letters backwards; without a test split."""
-    folder = tmp_path_factory.mktemp("backwards")
-    for split, size in (("train", 100), ("validation", 6)):
-        lines = (corpus / f"en.{split}.txt").read_text().splitlines()[:size]
-        (folder / f"en.{split}.txt").write_text("".join(line + "\n" for line in lines))
-        (folder / f"ne.{split}.txt").write_text("".join(line[::-1] + "\n" for line in lines))
-    return folder
+WORDS = {
+    "en": ["red", "old", "book", "cup", "dog", "table", "chair", "bed"],
+    "de": ["rot", "alt", "Buch", "Tasse", "Hund", "Tisch", "Stuhl", "Bett"],
+    "fr": ["rouge", "vieux", "livre", "coupe", "chien", "bureau", "chaise", "lit"],
+}
+SIZES = {"train": {"de": 300, "fr": 100}, "validation": {"de": 20, "fr": 8}, "test": {"de": 9}}
 
 
 @pytest.fixture(scope="module")
-def pairs(corpus, backwards):
-    return {"pt-en": corpus, "en-pt": corpus, "en-ne": backwards}
+def pairs(tmp_path_factory):
+    """Sentences of English words, which German has all of, and French a third."""
+    folder = tmp_path_factory.mktemp("corpora")
+    random = np.random.default_rng(0)
+    for split, sizes in SIZES.items():
+        sentences = [random.integers(0, 8, random.integers(2, 7)) for _ in range(300)]
+        for other, size in sizes.items():
+            (folder / other).mkdir(exist_ok=True)
+            for code in ("en", other):
+                lines = [" ".join(WORDS[code][i] for i in words) for words in sentences[:size]]
+                (folder / other / f"{code}.{split}.txt").write_text("\n".join(lines))
+    return {"de-en": folder / "de", "en-de": folder / "de", "en-fr": folder / "fr"}
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +85,9 @@ def test_its_configuration_has_the_pairs_and_its_tokenizer_the_languages(trained
     config = json.loads((trained / "config.json").read_text(encoding="utf-8"))
     assert config["pairs"] == {pair: str(data) for pair, data in pairs.items()}
     assert (config["source"], config["sampling_temperature"]) == ("mul", 5)
-    assert Tokenizer.load(trained / "tokenizer.model").languages == ("pt", "en", "ne")
+    assert Tokenizer.load(trained / "tokenizer.model").languages == ("de", "en", "fr")
     # 300, 300 and 100 pairs: (300 / 100) ** (1 - 1 / 5) is 2.41.
-    assert "times in an epoch: pt-en 1, en-pt 1, en-ne 2.4" in messages
+    assert "times in an epoch: de-en 1, en-de 1, en-fr 2.4" in messages
     card = RunFolder(trained).card()
     assert card["pairs"] == list(pairs) and len(card["data"]) == 2
 
@@ -93,7 +102,7 @@ def test_the_log_has_the_loss_and_the_bleu_of_each_pair(trained, pairs):
     for pair, data in pairs.items():
         languages = dict(zip(("source_language", "target_language"), pair.split("-"), strict=True))
         corpus = load_corpus(data, *pair.split("-"), "validation")
-        batches = Batches(corpus, tokenizer, 512, 64, **languages)
+        batches = Batches(corpus, tokenizer, 512, 32, **languages)
         loss = model.evaluate(batches.epoch(0), verbose=0)[0]
         assert float(row[f"val_loss_{pair}"]) == pytest.approx(loss, rel=1e-4)
         sources, references = (
@@ -106,13 +115,14 @@ def test_the_log_has_the_loss_and_the_bleu_of_each_pair(trained, pairs):
     assert float(row["val_bleu"]) == pytest.approx(np.mean(scores), rel=1e-3)
 
 
+@pytest.mark.long
 def test_an_interrupted_run_ends_with_the_same_weights(trained, pairs, tmp_path):
     for steps in (53, 60):  # In the middle of the second epoch.
         train(pairs=pairs, output=tmp_path / "broken", **SMALL, steps=steps)
     for a, b in zip(weights(trained), weights(tmp_path / "broken"), strict=True):
         np.testing.assert_array_equal(a, b)
     other = dict(reversed(pairs.items()))
-    with pytest.raises(ValueError, match=r"pairs was \['pt-en', .*\], now \['en-ne', "):
+    with pytest.raises(ValueError, match=r"pairs was \['de-en', .*\], now \['en-fr', "):
         train(pairs=other, output=tmp_path / "broken", **SMALL, steps=60)
     with pytest.raises(ValueError, match=r"sampling_temperature was 5\.0, now 1\.0"):
         train(pairs=pairs, output=tmp_path / "broken", **SMALL, steps=60, sampling_temperature=1)
@@ -128,44 +138,49 @@ def test_the_vocabulary_is_of_about_as_much_text_of_each_language(pairs, tmp_pat
     monkeypatch.setattr(Tokenizer, "train", spy)
     with pytest.raises(InterruptedError):
         train(pairs=pairs, output=tmp_path / "run", **BRIEF)
-    sides = {
-        code: {text for pair in load_corpus(data, *codes, "train").as_numpy_iterator()
-               for text in [pair[codes.index(code)]]}
-        for data, codes, code in (
-            (pairs["pt-en"], ["pt", "en"], "pt"), (pairs["pt-en"], ["pt", "en"], "en"),
-            (pairs["en-ne"], ["en", "ne"], "ne"),
-        )
-    }  # fmt: skip
-    sizes = [sum(len(text.decode()) for text in seen if text in sides[code]) for code in sides]
-    assert max(sizes) < 1.02 * min(sizes)
-    assert sides["ne"] <= set(seen) and sides["pt"] <= set(seen)
+    sizes = {code: 0 for code in WORDS}
+    for text in seen:
+        sizes[next(c for c in WORDS if {*text.decode().split()} <= {*WORDS[c]})] += len(text)
+    assert max(sizes.values()) < 1.02 * min(sizes.values())
+    french = load_corpus(pairs["en-fr"], "en", "fr", "train").as_numpy_iterator()
+    assert {text for _, text in french} <= {*seen}
 
 
-def test_the_languages_of_the_corpus_are_those_to_evaluate(trained, corpus):
-    data = "--data", corpus, "--source", "en", "--target", "pt", "--beam-size", 1
+@pytest.mark.long
+def test_the_languages_of_the_corpus_are_those_to_evaluate(trained, pairs):
+    data = "--data", pairs["en-de"], "--source", "en", "--target", "de", "--beam-size", 1
     found = json.loads(keras_mt("evaluate", trained, *data).stdout.splitlines()[-1])
-    test = list(load_corpus(corpus, "en", "pt", "test").as_numpy_iterator())
+    test = list(load_corpus(pairs["en-de"], "en", "de", "test").as_numpy_iterator())
     sources, references = ([text.decode() for text in side] for side in zip(*test, strict=True))
     translator = Translator.load(trained, beam_size=1)
-    for target in ("pt", "ne"):
+    for target in ("de", "fr"):
         codes = {"source_language": "en", "target_language": target}
         chrf = sacrebleu.CHRF().corpus_score(translator(sources, **codes), [references])
         assert round(chrf.score, 2) == found["chrf"]
-        given = "--target-language", "ne"
+        given = "--target-language", "fr"
         found = json.loads(keras_mt("evaluate", trained, *data, *given).stdout.splitlines()[-1])
     refused = keras_mt("translate", trained, "--source-language", "en", stdin="a", exit_code=1)
     assert "target_language must be given" in refused.stderr
 
 
+def test_it_translates_into_the_language_that_is_asked_for(trained):
+    translator = Translator.load(trained)
+    for target, words in WORDS.items():
+        source = "en" if target != "en" else "de"
+        text = " ".join(WORDS[source][3:7])
+        found = translator(text, source_language=source, target_language=target)
+        assert {*found.split()} <= {*words} and found
+
+
 @pytest.mark.long
-def test_its_export_translates_into_each_language(trained, tmp_path, signatures_alone):
+def test_its_export_does_the_same(trained, tmp_path, signatures_alone):
     signatures_alone("serving_default")
     translator = Translator.load(trained, beam_size=2)
     translator.export(tmp_path / "several" / "1")
     exported = ExportedTranslator(tmp_path / "several")
-    assert exported.card["tokenizer"]["languages"] == ["pt", "en", "ne"]
-    texts, sources = ["O livro.", "The book."] * 2, ["pt", "en"] * 2
-    languages = {"source_language": sources, "target_language": ["en", "pt", "pt", "ne"]}
+    assert exported.card["tokenizer"]["languages"] == ["de", "en", "fr"]
+    texts, sources = ["rotes Buch", "old book"] * 2, ["de", "en"] * 2
+    languages = {"source_language": sources, "target_language": ["en", "de", "de", "fr"]}
     expected, found = (t.hypotheses(texts, **languages) for t in (translator, exported))
     assert [row[0].text for row in found] == [row[0].text for row in expected]
     scores = [[row[0].score for row in results] for results in (found, expected)]
@@ -173,9 +188,16 @@ def test_its_export_translates_into_each_language(trained, tmp_path, signatures_
     assert len({*np.round(scores[0], 3)}) == 4
     found = exported.signatures["serving_default"](
         text=tf.constant(texts), source_language=tf.constant(sources),
-        target_language=tf.constant(["en", "pt", "xx", ""]),
+        target_language=tf.constant(["en", "de", "xx", ""]),
     )  # fmt: skip
     assert (found["scores"].numpy()[:, 0] == -1e9).tolist() == [False, False, True, True]
+
+
+def test_other_formats_have_the_tokens_of_the_pair(trained):
+    translator = Translator.load(trained, source_language="en", target_language="fr")
+    ids = special_ids(translator)
+    assert (ids["before_source"], ids["after_source"], ids["forced"]) == ([6], [3], [])
+    assert {4, 5, 6} <= {*ids["forbidden"]}
 
 
 @pytest.mark.long
