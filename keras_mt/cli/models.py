@@ -20,7 +20,7 @@ def load_run(path, ensemble=(), architecture=(), dtype="float32", shortlist=None
 def load_translator(path, search, corpus=()):
     """A translator from a run folder or an export, with the command's options.
 
-    `corpus` names the source's and the target's language of the corpus that it shall translate.
+    Where these say nothing, it translates between the two languages of `corpus`, if it has both.
     """
     # Batches run side by side, one per core, so one thread each is best; also for a single line,
     # whose matrix products are small. The environment variable overrides this.
@@ -47,19 +47,11 @@ def is_export(path):
 
 def ready(translator, search=None, corpus=()):
     """The translator; raises ValueError if it still needs a language."""
-    translator.hypotheses([], **languages_of(translator, search, corpus))
+    if corpus and {*corpus} <= {*translator.languages}:
+        translator.source_language = search["source_language"] or corpus[0]
+        translator.target_language = search["target_language"] or corpus[1]
+    translator.hypotheses([])
     return translator
-
-
-def languages_of(translator, search, corpus):
-    """A corpus's languages as arguments of a call, where they are codes of the model's languages.
-
-    Those that the command's options give come first.
-    """
-    if not corpus or not {*corpus} <= {*translator.languages}:
-        return {}
-    names = "source_language", "target_language"
-    return {n: code for n, code in zip(names, corpus, strict=True) if not search[n]}
 
 
 def splits_sentences(translator):

@@ -5,7 +5,7 @@ import time
 import click
 
 from keras_mt.cli.lines import one_line, read_lines
-from keras_mt.cli.models import languages_of, load_translator, splits_sentences
+from keras_mt.cli.models import load_translator, splits_sentences
 from keras_mt.cli.output import ended_by_signals, progress_bar
 from keras_mt.errors import InputError
 
@@ -43,16 +43,14 @@ def timed_translations(path, search, sources, corpus, one_of_several=False):
     except InputError as error:
         raise InputError(f"{name}{error}") from error
 
-    languages = languages_of(translator, search, corpus)
-
     def last_words():
         return f"{name}{len(translations):,} of {len(sources):,} sentences translated."
 
     with ended_by_signals(last_words), progress_bar(len(sources)) as progress:
-        translator.hypotheses(sources[:1], **languages)  # Traces the graph, which is not timed.
+        translator.hypotheses(sources[:1])  # Traces the graph, which is not timed.
         start = time.perf_counter()
         for i in range(0, len(sources), _BLOCK_LINES):
-            block = translator.hypotheses(sources[i : i + _BLOCK_LINES], **languages)
+            block = translator.hypotheses(sources[i : i + _BLOCK_LINES])
             translations += [
                 one_line(hypotheses[0].text) if hypotheses else "" for hypotheses in block
             ]

@@ -53,6 +53,11 @@ class Run:
             return [(data, self.source, self.target) for data in self.corpora]
         return [(data, *pair.split("-")) for pair, data in self.pairs.items()]
 
+    @property
+    def codes(self) -> list[str]:
+        """The languages of the pairs, in their order; none without pairs."""
+        return list(dict.fromkeys(code for pair in self.pairs or () for code in pair.split("-")))
+
     @functools.cached_property
     def begun(self) -> RunConfig | None:
         """The configuration that the folder had at first."""

@@ -31,6 +31,7 @@ class PairLosses(keras.callbacks.Callback):
 
     def __init__(self, steps: Mapping[str, int]):
         super().__init__()
+        self._losses = {}
         ends = itertools.accumulate(steps.values())
         self._ends = {end: name for name, end in zip(steps, ends, strict=True) if steps[name]}
 

@@ -125,7 +125,8 @@ def with_fingerprints(run: Run, batches: Batches, validation: Validation) -> Run
             f"The run began with {len(before)} corpora, counting validation, and now there are "
             f"{len(now)}: give it the same data, or another output folder."
         )
-    names = [*run.corpora, *(f"the validation split of {data}" for data in validation.corpora)]
+    validated = (pair or run.corpora[0] for pair in validation.pairs)
+    names = [*run.corpora, *(f"the validation split of {name}" for name in validated)]
     for name, old, new in zip(names, before, now, strict=False):
         if old != new:
             what = f"{old['pairs']:,} pairs before, {new['pairs']:,} now"

@@ -1,13 +1,12 @@
 """The tokenizer and the batches of a run."""
 
-import dataclasses
 import functools
 import itertools
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -23,20 +22,16 @@ from keras_mt.training.recommend import DEFAULTS
 _TEXTS = 1_000_000  # The most texts that a vocabulary of several languages is trained on.
 
 
-@dataclasses.dataclass(frozen=True)
-class Validation:
+class Validation(NamedTuple):
     """The validation splits of a run: that of the first corpus, or of each pair of languages.
 
     Attributes:
-        pairs: Their sentence pairs by the pair of languages, such as `en-de`; in a run for two
-            languages by "".
+        pairs: Their sentence pairs by the pair of languages, such as `en-de`; "" in a run for two.
         batches: Their `Batches`, likewise.
-        corpora: The corpora by name.
     """
 
     pairs: dict[str, tf.data.Dataset]
     batches: dict[str, Batches]
-    corpora: list[str]
 
     @property
     def steps(self) -> dict[str, int]:
@@ -73,13 +68,13 @@ def run_corpora(data: Any, source: Any, target: Any, pairs: Any) -> dict[str, An
         raise InputError(f"pairs must be a dict, such as {{'en-de': DATA}}. Received: {pairs!r}")
     for pair, name in pairs.items():
         codes = re.fullmatch(r"(\w+)-(\w+)", str(pair))
-        if not codes or not isinstance(name, (str, os.PathLike)) or not str(name):
+        one_corpus = isinstance(name, (str, os.PathLike)) and str(name)
+        if not codes or codes[1] == codes[2] or not one_corpus:
             raise InputError(
-                "A pair must be SOURCE-TARGET=DATA, such as en-de=my_corpus, with one corpus and "
-                f"codes of letters, digits and _. Received: {pair}={name}"
+                "A pair must be SOURCE-TARGET=DATA, such as en-de=my_corpus: codes of two "
+                "languages (letters, digits and _), and one corpus. "
+                f"Received: {pair}={name}"
             )
-        if codes[1] == codes[2]:
-            raise InputError(f"A pair must have two languages. Received: {pair}={name}")
     pairs = {pair: str(name) for pair, name in pairs.items()}
     return {"corpora": [*pairs.values()], "source": "mul", "target": "mul", "pairs": pairs}
 
@@ -135,11 +130,8 @@ def run_tokenizer(run: Run, pairs: Sequence[tf.data.Dataset]) -> BaseTokenizer:
         raise _no_pair(run.config)
     run.report(f"training the tokenizer, at most {options.vocab_size:,} pieces")
     texts = (t for corpus in pairs for pair in corpus.as_numpy_iterator() for t in pair)
-    languages = []
-    if run.pairs is not None:
-        texts = _even_texts(run, pairs)
-        languages = list(dict.fromkeys(c for _, *codes in run.directions for c in codes))
-    return Tokenizer.train(texts, options.vocab_size, seed=options.seed, languages=languages)
+    texts = texts if run.pairs is None else _even_texts(run, pairs)
+    return Tokenizer.train(texts, options.vocab_size, seed=options.seed, languages=run.codes)
 
 
 def _even_texts(run: Run, pairs: Sequence[tf.data.Dataset]) -> Iterator[bytes]:
@@ -169,23 +161,20 @@ def training_batches(
     run: Run, pairs: Sequence[tf.data.Dataset], tokenizer: BaseTokenizer
 ) -> Batches:
     """The batches of the training pairs, which are counted."""
-    options, languages = run.options, {}
-    if run.pairs is not None:
-        _, sources, targets = map(list, zip(*run.directions, strict=True))
-        languages = {"source_language": sources, "target_language": targets}
-        if not tokenizer.languages:
-            raise InputError(
-                "The tokenizer has no languages, which pairs need: leave tokenizer or init out, or "
-                "give those of a run for several languages."
-            )
-        for code in dict.fromkeys(sources + targets):
-            check_language("A language of pairs", code, tokenizer.languages)
+    options = run.options
+    if run.pairs is not None and not tokenizer.languages:
+        raise InputError(
+            "The tokenizer has no languages, which pairs need: leave tokenizer or init out, or "
+            "give those of a run for several languages."
+        )
+    for code in run.codes:
+        check_language("A language of pairs", code, tokenizer.languages)
     batches = _batches(
         run,
         "train",
+        run.directions,
         pairs,
         tokenizer,
-        **languages,
         seed=options.seed,
         subword_sampling=options.subword_sampling,
         augment=options.augment,
@@ -205,21 +194,19 @@ def training_batches(
 
 def validation_batches(run: Run, tokenizer: BaseTokenizer) -> Validation:
     """The validation splits of a run, and their batches; none where there is none."""
-    options, validation = run.options, Validation({}, {}, [])
+    options, validation = run.options, Validation({}, {})
     needed = options.keep_best or options.early_stopping_patience
-    directions = run.directions[: None if run.pairs is not None else 1]
-    for corpus in directions:
-        data, source, target = corpus
-        if not has_split(*corpus, "validation"):
-            continue
-        name, languages = "", {}
-        if run.pairs is not None:
-            name = f"{source}-{target}"
-            languages = {"source_language": source, "target_language": target}
-        pairs = load_corpus(*corpus, "validation")
-        batches = _batches(run, f"validation {name}".strip(), pairs, tokenizer, **languages)
-        validation.pairs[name], validation.batches[name] = pairs, batches
-        validation.corpora.append(data)
+    directions = run.directions if run.pairs is not None else run.directions[:1]
+    for data, source, target in directions:
+        name = "" if run.pairs is None else f"{source}-{target}"
+        if has_split(data, source, target, "validation"):
+            validation.pairs[name] = pairs = load_corpus(data, source, target, "validation")
+            batches = _batches(
+                run, f"validation {name}".strip(), [(data, source, target)], [pairs], tokenizer
+            )
+            validation.batches[name] = batches
+        elif run.pairs is not None:
+            run.report(f"{name} has no validation split: it is not measured")
     names = ", ".join(dict.fromkeys(data for data, *_ in directions))
     if not validation.pairs and (needed or options.bleu_freq):
         raise InputError(
@@ -231,15 +218,16 @@ def validation_batches(run: Run, tokenizer: BaseTokenizer) -> Validation:
             f"{names} has no pair of at most max_length={batches.max_length} tokens in its "
             "validation split, which keep_best and early_stopping_patience need."
         )
-    for pair in run.pairs or ():
-        if pair not in validation.pairs:
-            run.report(f"{pair} has no validation split: it is not measured")
     return validation
 
 
-def _batches(run, name, pairs, tokenizer, **options):
+def _batches(run, name, directions, pairs, tokenizer, **options):
     limits = run.config.options["batch_tokens"], run.config.options["max_length"]
-    batches = Batches(pairs, tokenizer, *limits, **{**run_languages(run.config), **options})
+    languages = run_languages(run.config)
+    if run.pairs is not None:
+        sides = list(zip(*directions, strict=True))[1:]
+        languages = dict(zip(languages, map(list, sides), strict=True))
+    batches = Batches(pairs, tokenizer, *limits, **options, **languages)
     run.report(f"{name}: {batches.counts}")
     return batches
 
