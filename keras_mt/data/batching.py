@@ -176,8 +176,18 @@ class Batches:
             raise InputError(f"max_ratio must be at least 1. Received: max_ratio={max_ratio}")
         self.pairs = list(pairs) if isinstance(pairs, (list, tuple)) else [pairs]
         languages = {"source_language": source_language, "target_language": target_language}
-        sides = [self._codes(name, codes, tokenizer) for name, codes in languages.items()]
-        self.languages = list(zip(*sides, strict=True)) if tokenizer.languages else []
+        for name, given in languages.items():
+            several = isinstance(given, (list, tuple))
+            languages[name] = list(given) if several else [given] * len(self.pairs)
+            if len(languages[name]) != len(self.pairs):
+                raise InputError(
+                    f"{name} must be a code, or a list with one for each corpus. "
+                    f"Received: {given} for {len(self.pairs)}"
+                )
+            for code in languages[name]:
+                check_language(name, code, tokenizer.languages)
+        sides = zip(*languages.values(), strict=True)
+        self.languages = list(sides) if tokenizer.languages else []
         self.weights = [1] * len(self.pairs) if weights is None else list(weights)
         if len(self.weights) != len(self.pairs) or any(
             weight != int(weight) or weight < 1 for weight in self.weights
@@ -201,19 +211,6 @@ class Batches:
         self.deduplicate = deduplicate
         self.directory = directory
         self.kinds = () if augment is None else augmentations(augment)
-
-    def _codes(self, name, given, tokenizer):
-        """The language codes of one side, one for each corpus."""
-        several = isinstance(given, (list, tuple))
-        codes = list(given) if several else [given] * len(self.pairs)
-        if len(codes) != len(self.pairs):
-            raise InputError(
-                f"{name} must be a code, or a list with one for each corpus. "
-                f"Received: {codes} for {len(self.pairs)}"
-            )
-        for code in codes:
-            check_language(name, code, tokenizer.languages)
-        return codes
 
     @functools.cached_property
     def counts(self) -> CorpusCounts:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_mt.data import Batches, CorpusError, has_split, load_corpus
+from keras_mt.data import Batches, has_split, load_corpus
 from keras_mt.errors import InputError
 from keras_mt.options import check_language
 from keras_mt.run_folder import RunConfig, RunFolder
@@ -51,19 +51,15 @@ def run_corpora(data: Any, source: Any, target: Any, pairs: Any) -> dict[str, An
         ValueError: If neither `pairs` nor all of the others are given, or both, or a pair is none.
     """
     given = {"data": data, "source": source, "target": target}
+    if any((value is None) != (pairs is not None) for value in given.values()):
+        received = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        raise InputError(
+            "Give data, source and target, or pairs (--pair) in place of all three. "
+            f"Received: {received}, pairs={pairs!r}"
+        )
     if pairs is None:
-        for name, value in given.items():
-            if value is None:
-                raise InputError(
-                    f"{name} must be given: a run needs data, source and target, or pairs (--pair)."
-                )
         names = data if isinstance(data, (list, tuple)) else [data]
         return {"corpora": [str(name) for name in names], "source": source, "target": target}
-    if extra := [name for name, value in given.items() if value is not None]:
-        raise InputError(
-            f"Give pairs (--pair), or data, source and target, not both. Received: {extra[0]}="
-            f"{given[extra[0]]!r} beside pairs"
-        )
     if not isinstance(pairs, Mapping) or not pairs:
         raise InputError(f"pairs must be a dict, such as {{'en-de': DATA}}. Received: {pairs!r}")
     for pair, name in pairs.items():
@@ -77,18 +73,6 @@ def run_corpora(data: Any, source: Any, target: Any, pairs: Any) -> dict[str, An
             )
     pairs = {pair: str(name) for pair, name in pairs.items()}
     return {"corpora": [*pairs.values()], "source": "mul", "target": "mul", "pairs": pairs}
-
-
-def training_pairs(run: Run) -> list[tf.data.Dataset]:
-    """The training split of each corpus."""
-    datasets = []
-    for data, source, target in run.directions:
-        try:
-            datasets.append(load_corpus(data, source, target, "train"))
-        except CorpusError as error:
-            pair = "" if run.pairs is None else f"The pair {source}-{target}: "
-            raise CorpusError(f"{pair}{error}") from error
-    return datasets
 
 
 def run_tokenizer(run: Run, pairs: Sequence[tf.data.Dataset]) -> BaseTokenizer:
@@ -146,10 +130,11 @@ def _even_texts(run: Run, pairs: Sequence[tf.data.Dataset]) -> Iterator[bytes]:
         texts.append(sample_texts(every, _TEXTS // len(corpora), run.options.seed))
     most = max(sum(map(_characters, part)) for part in texts)
     for part in texts:
-        counts = itertools.accumulate(map(_characters, itertools.cycle(part)), initial=0)
-        for text, count in zip(itertools.cycle(part), counts, strict=False):
-            if count >= most:
+        left = most
+        for text in itertools.cycle(part):
+            if left <= 0:
                 break
+            left -= _characters(text)
             yield text
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import keras
 
+from keras_mt.data import load_corpus
 from keras_mt.data.augmentation import augmentations
 from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
@@ -30,7 +31,6 @@ from keras_mt.training.corpora import (
     run_languages,
     run_tokenizer,
     training_batches,
-    training_pairs,
     validation_batches,
 )
 from keras_mt.training.distribution import (
@@ -168,7 +168,7 @@ def _train(strategy, run, started):
     chief = is_chief(strategy)
     run.report(f"training on {device_names(strategy)}")
     with failure_marked(folder, chief and strategy.cluster_resolver is not None):
-        pairs = training_pairs(run)
+        pairs = [load_corpus(*direction, "train") for direction in run.directions]
         if not chief:
             wait_for_chief(folder)
         folder.check_usable()

@@ -217,10 +217,14 @@ def test_an_imported_model_goes_on_in_several_directions(golden, corpus, tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"source": "en", "target": "pt"}, "data must be given: a run needs data, source and"),
-        ({"data": "phrasebook", "source": "en"}, "target must be given"),
-        ({"pairs": {"pt-en": "phrasebook"}, "data": "x"}, "not both. Received: data='x' beside"),
-        ({"pairs": {"pt-en": "phrasebook"}, "target": "en"}, "Received: target='en' beside pairs"),
+        ({"source": "en", "target": "pt"},
+         r"or pairs \(--pair\) in place of all three. Received: data=None, source='en'"),
+        ({"data": "phrasebook", "source": "en"},
+         "Give data, source and target, or pairs .* target=None, pairs=None"),
+        ({"pairs": {"pt-en": "phrasebook"}, "data": "x"},
+         "Received: data='x', source=None, target=None, pairs={'pt-en'"),
+        ({"pairs": {"pt-en": "phrasebook"}, "target": "en"},
+         "in place of all three.* target='en', pairs="),
         ({"pairs": {}}, "pairs must be a dict"),
         ({"pairs": "pt-en=phrasebook"}, "pairs must be a dict"),
         ({"pairs": {"pten": "phrasebook"}}, "must be SOURCE-TARGET=DATA.* Received: pten=phrase"),
@@ -229,8 +233,8 @@ def test_an_imported_model_goes_on_in_several_directions(golden, corpus, tmp_pat
         ({"pairs": {"pt-en": ["a", "b"]}}, "and one corpus"),
         ({"pairs": {"en-en": "phrasebook"}}, "codes of two languages .*Received: en-en=phrasebook"),
         ({"pairs": {"pt-en": "phrasebook", "pt-fr": "phrasebook"}},
-         "The pair pt-fr: phrasebook has no language 'fr'; it has pt, en"),
-        ({"pairs": {"pt-en": "nowhere"}}, "The pair pt-en: There is no corpus 'nowhere'"),
+         "phrasebook has no language 'fr'; it has pt, en"),
+        ({"pairs": {"pt-en": "nowhere"}}, "There is no corpus 'nowhere'"),
         ({"pairs": {"pt-en": "phrasebook"}, "target_language": "en"},
          "target_language does not go with pairs"),
         ({"pairs": {"pt-en": "phrasebook"}, "sampling_temperature": 0.5},
@@ -256,7 +260,7 @@ def test_a_tokenizer_without_the_languages_and_a_corpus_without_splits(corpus, t
     arguments = {"pairs": {"pt-en": tmp_path / "data"}, "output": tmp_path / "run", **BRIEF}
     (tmp_path / "data").mkdir()
     for split, message in (
-        ("test", r"The pair pt-en: .*data has no split 'train'; it has test\."),
+        ("test", r"data has no split 'train'; it has test\."),
         ("train", "data has no validation split, which keep_best"),
     ):
         for code in ("pt", "en"):
@@ -275,6 +279,6 @@ def test_the_command_takes_pairs(corpus, micro, tmp_path):
     refused = keras_mt("train", "--pair", "pten", *run, exit_code=1).stderr
     assert "A pair must be SOURCE-TARGET=DATA" in refused
     refused = keras_mt("train", "--source", "pt", "--target", "en", *run, exit_code=1).stderr
-    assert "data must be given" in refused
+    assert "Give data, source and target, or pairs" in refused
     result = keras_mt("train", *twice[:2], "--vocab-size", 400, "--max-length", 64, *run)
     assert "finished at step 1" in result.output
