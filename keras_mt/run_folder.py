@@ -63,6 +63,7 @@ _TYPES = {
     "data": (str, list),
     "source": str,
     "target": str,
+    "pairs": dict,
     "license": str,
     "model": dict,
     "fingerprints": dict,
@@ -85,7 +86,7 @@ class RunConfig:
 
     Attributes:
         data: The corpora, a list of str.
-        source, target: Language codes.
+        source, target: Language codes; "mul" for a run with `pairs`.
         options: The options of training that must stay the same, by their names in config.json,
             with the preset's values filled in.
         license: The license of an imported model, and of models trained from it; None if unknown.
@@ -99,6 +100,8 @@ class RunConfig:
             gave others; None where a preset or another run says how to train.
         total_steps: The step at which the learning rate has fallen to 0; None where it does not, or
             is not known yet.
+        pairs: The corpora by the languages of their pairs, such as `{"en-de": DATA}`, of a run for
+            several languages; None for other runs.
         versions: The versions of `keras_mt` and `keras` that began the run, as far as known.
     """
 
@@ -112,6 +115,7 @@ class RunConfig:
     generation: dict[str, Any] | None = None
     recommended: dict[str, Any] | None = None
     total_steps: int | None = None
+    pairs: dict[str, str] | None = None
     versions: dict[str, str] = dataclasses.field(
         default_factory=lambda: {"keras_mt": __version__, "keras": keras.__version__}
     )
@@ -167,6 +171,7 @@ class RunConfig:
             generation=generation,
             recommended=values.get("recommended"),
             total_steps=values.get("total_steps"),
+            pairs=values.get("pairs"),
             versions={name: values[name] for name in ("keras_mt", "keras") if name in values},
         )
 
@@ -177,6 +182,7 @@ class RunConfig:
             "data": self.data[0] if len(self.data) == 1 else self.data,
             "source": self.source,
             "target": self.target,
+            "pairs": self.pairs,
             **self.options,
             "license": self.license,
             "model": self.model,
@@ -191,6 +197,7 @@ class RunConfig:
     def changes(self, now: "RunConfig") -> list[str]:
         """What differs in another configuration; corpora are compared by their fingerprints."""
         pairs = {name: (getattr(self, name), getattr(now, name)) for name in ("source", "target")}
+        pairs["pairs"] = list(self.pairs or ()), list(now.pairs or ())
         for name, field in CONFIG_FIELDS.items():
             if name == "minutes" and self.total_steps is None:
                 continue  # They have set nothing yet.
@@ -454,33 +461,39 @@ class RunFolder:
         """The rows of the log, dicts of strings; none if there is no log."""
         return read_log(self.log_file)
 
-    def begin_log(self, rows: Iterable[dict[str, Any]] = ()) -> None:
+    def begin_log(
+        self, rows: Iterable[dict[str, Any]] = (), columns: Sequence[str] = LOG_COLUMNS
+    ) -> None:
         """Starts a new log with these rows, in place of the old one."""
         with (
             atomic_write(self.log_file) as temporary,
             open(temporary, "w", encoding="utf-8", newline="") as file,
         ):
-            writer = csv.DictWriter(file, LOG_COLUMNS, extrasaction="ignore")
+            writer = csv.DictWriter(file, columns, extrasaction="ignore")
             writer.writeheader()
             writer.writerows(rows)
 
-    def append_log(self, row: dict[str, Any]) -> None:
-        """Adds a row to the log."""
+    def append_log(self, row: dict[str, Any], columns: Sequence[str] = LOG_COLUMNS) -> None:
+        """Adds a row to the log, which was begun with these columns."""
         with open(self.log_file, "a", encoding="utf-8", newline="") as file:
-            csv.DictWriter(file, LOG_COLUMNS).writerow(row)
+            csv.DictWriter(file, columns).writerow(row)
 
     def card(self) -> dict[str, Any]:
         """The fields of the model card: languages, data by name, license, last measured BLEU.
 
         Returns:
-            A dict with those of `source`, `target`, `data` (a str, or a list of them), `license`
-            and `validation` (`bleu` and `chrf`) that are known. It holds no paths.
+            A dict with those of `source`, `target`, `data` (a str, or a list of them), `pairs` (a
+            list, such as `["en-de", "de-en"]`), `license` and `validation` (`bleu` and `chrf`) that
+            are known. It holds no paths.
         """
         config, card = self.config, {}
         if config is not None:
             names = [n if n.startswith("tfds:") else Path(n).resolve().name for n in config.data]
+            names = list(dict.fromkeys(names))
             data = names[0] if len(names) == 1 else names
             card = {"source": config.source, "target": config.target, "data": data}
+            if config.pairs is not None:
+                card["pairs"] = list(config.pairs)
             if config.license is not None:
                 card["license"] = config.license
         measured = [row for row in self.read_log() if row.get("val_bleu")]
@@ -521,11 +534,15 @@ def read_log(path: Path) -> list[dict[str, str]]:
     return rows
 
 
+def all_fingerprints(prints: dict[str, Any]) -> list[dict[str, Any]]:
+    """Those of the training corpora, and those of their validation splits after them."""
+    validation = prints["validation"] or []
+    return [*prints["train"], *([validation] if isinstance(validation, dict) else validation)]
+
+
 def _check_fingerprints(prints):
     try:
-        for part in (
-            [] if prints is None else [*prints["train"], prints["validation"] or {"pairs": 0}]
-        ):
+        for part in [] if prints is None else all_fingerprints(prints):
             int(part["pairs"])
     except (KeyError, TypeError, ValueError):
         raise InputError(f"its fingerprints cannot be {prints!r}") from None

@@ -458,3 +458,18 @@ def test_on_gpu_writes_a_run_folder_that_translates_as_it_did(corpus, run_dir, t
     for folder in (run.path, students / "micro_2", students / "micro_2_alone"):
         assert len(Translator.load(folder)(["Olá."])) == 1
     assert RunFolder(students / "micro_2").load_model().get_config()["num_decoder_layers"] == 2
+
+
+def test_two_corpora_are_joined_on_the_language_that_they_share(run, tmp_path):
+    def write(name, source, target, *pairs):
+        rows = [(source, target), *pairs]
+        (tmp_path / name).write_text("".join(f"{text}\t{other}\n" for text, other in rows))
+        return tmp_path / name
+
+    first = write("de_en.tsv", "de", "en", ("Hund", "dog"), ("Katze", "cat"), ("Köter", "dog"))
+    second = write("en_fr.tsv", "en", "fr", ("dog", "chien"), ("cup", "tasse"), ("dog", "cabot"))
+    languages = "--languages", "de", "en", "fr"
+    out = run("multilingual/join.py", first, second, tmp_path / "de_fr", *languages)
+    assert out == "train: 2 pairs\n"
+    assert (tmp_path / "de_fr" / "de.train.txt").read_text() == "Hund\nKöter\n"
+    assert (tmp_path / "de_fr" / "fr.train.txt").read_text() == "chien\nchien\n"

@@ -20,7 +20,7 @@ def of_command(name):
 
 
 def test_python_and_the_command_have_every_option_of_the_declaration():
-    own = {"data", "source", "target", "output"}
+    own = {"data", "source", "target", "output", "pairs"}
     parameters = inspect.signature(train).parameters
     assert set(parameters) == {*own, "report", *NAMES}
     assert set(of_command("train")) == {*own, *NAMES}

@@ -142,7 +142,7 @@ class Shortlist:
         ):
             check_language(name, code, tokenizer.languages)
         languages = languages if tokenizer.languages else ()
-        encoded = EncodedPairs([pairs.take(_MAX_PAIRS)], tokenizer, languages=languages)
+        encoded = EncodedPairs([pairs.take(_MAX_PAIRS)], tokenizer, languages=[languages])
         index = np.flatnonzero(encoded.lengths.max(axis=1, initial=0) <= _MAX_LENGTH)
         cells = np.cumsum(np.prod(encoded.lengths[index], axis=1, dtype=np.int64))
         index = index[cells <= _MAX_CELLS]

@@ -53,7 +53,7 @@ def compare(first, second, data, source, target, split, number, html, **search):
     }
     for path in (first, second):
         if path not in systems:
-            systems[path], _ = timed_translations(path, search, sources, one_of_several=True)
+            systems[path], _ = timed_translations(path, search, sources, (source, target), True)
     training = None
     if has_split(data, source, target, "train"):
         pairs = load_corpus(data, source, target, "train").as_numpy_iterator()

@@ -108,7 +108,7 @@ def evaluate(
     if resamples is None and len(sources) > _MAX_RESAMPLED:
         resamples = 0
     scorer = Scorer(references, **given({"tokenize": tokenize, "resamples": resamples}))
-    systems, texts = _scored(names, files, scorer, sources, search)
+    systems, texts = _scored(names, files, scorer, sources, (source, target), search)
     signatures = scorer.signatures()
     results = {"systems": systems} if len(systems) > 1 else systems[0]
     if paired:
@@ -146,14 +146,15 @@ def _check_usage(names, models, paired, search):
         raise click.UsageError("--ensemble goes with exactly one run folder.")
 
 
-def _scored(names, files, scorer, sources, search):
+def _scored(names, files, scorer, sources, corpus, search):
     """For each system a dict of its scores, and its translations by its name."""
     systems, texts = [], {}
     for name in names:
         if name in files:
             texts[name], origin = files[name], {"split_sentences": None}
         else:
-            texts[name], origin = timed_translations(name, search, sources, len(names) > 1)
+            several = len(names) > 1
+            texts[name], origin = timed_translations(name, search, sources, corpus, several)
         scores = scorer(texts[name])
         first = {n: scores.pop(n) for n in ("bleu", "chrf")} | {"sentences": len(sources)}
         systems.append(first | origin | scores | {"system": name})

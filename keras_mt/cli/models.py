@@ -17,15 +17,18 @@ def load_run(path, ensemble=(), architecture=(), dtype="float32", shortlist=None
     return Translator.load([path, *ensemble], architecture, dtype, **given(search))
 
 
-def load_translator(path, search):
-    """A translator from a run folder or an export, with the command's options."""
+def load_translator(path, search, corpus=()):
+    """A translator from a run folder or an export, with the command's options.
+
+    Where these say nothing, it translates between the two languages of `corpus`, if it has both.
+    """
     # Batches run side by side, one per core, so one thread each is best; also for a single line,
     # whose matrix products are small. The environment variable overrides this.
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
     if not is_export(path):
         if not is_run(path):
             raise FileNotFoundError(f"{path} is neither a run folder nor a SavedModel.")
-        return ready(load_run(path, **search))
+        return ready(load_run(path, **search), search, corpus)
     from keras_mt.translation.exported import ExportedTranslator
 
     languages = {name: search[name] for name in ("source_language", "target_language")}
@@ -35,15 +38,18 @@ def load_translator(path, search):
             f"{find_saved_model(path)} was exported with fixed options: give {flags} to "
             "`keras-mt export`, or use the run folder."
         )
-    return ready(ExportedTranslator(path, **languages))
+    return ready(ExportedTranslator(path, **languages), search, corpus)
 
 
 def is_export(path):
     return not is_run(path) and find_saved_model(path) is not None
 
 
-def ready(translator):
+def ready(translator, search=None, corpus=()):
     """The translator; raises ValueError if it still needs a language."""
+    if corpus and {*corpus} <= {*translator.languages}:
+        translator.source_language = search["source_language"] or corpus[0]
+        translator.target_language = search["target_language"] or corpus[1]
     translator.hypotheses([])
     return translator
 

@@ -40,6 +40,16 @@ class _Setting(click.ParamType):
         return key, value
 
 
+class Pair(click.ParamType):
+    """SOURCE-TARGET=DATA; what is not is refused by training, by name."""
+
+    name = "pair"
+
+    def convert(self, value, param, ctx):
+        pair, _, data = value.partition("=")
+        return pair, data
+
+
 class Option(click.Option):
     """An option that may have had another flag; `Command` still takes that one."""
 

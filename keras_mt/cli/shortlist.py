@@ -48,7 +48,10 @@ def shortlist(run_dir, output, data, source, target, size, frequent, **languages
     folder = RunFolder(run_dir)
     folder.check_finished()
     defaults = folder.config.options if folder.config else {}
+    tokenizer = folder.load_tokenizer()
+    if {source, target} <= {*tokenizer.languages}:
+        defaults = {"source_language": source, "target_language": target}
     codes = [code or defaults.get(name) for name, code in languages.items()]
     pairs = load_corpus(data, source, target, "train")
-    Shortlist.learn(pairs, folder.load_tokenizer(), size, frequent, codes).save(output)
+    Shortlist.learn(pairs, tokenizer, size, frequent, codes).save(output)
     click.echo(f"wrote {output}")

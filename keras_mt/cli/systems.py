@@ -32,11 +32,14 @@ def aligned_file(path, size):
     return [one_line(line) for line in lines]
 
 
-def timed_translations(path, search, sources, one_of_several=False):
-    """A model's best translations, each on one line, and a dict of how they were made."""
+def timed_translations(path, search, sources, corpus, one_of_several=False):
+    """A model's best translations, each on one line, and a dict of how they were made.
+
+    `corpus` names the languages of the corpus that the sources are from.
+    """
     name, translations = f"{path}: " if one_of_several else "", []
     try:
-        translator = load_translator(path, search)
+        translator = load_translator(path, search, corpus)
     except InputError as error:
         raise InputError(f"{name}{error}") from error
 

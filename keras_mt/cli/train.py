@@ -4,21 +4,29 @@ import click
 
 from keras_mt.cli.devices import unusable_gpu
 from keras_mt.cli.errors import INTERRUPTED, Command, Failure
-from keras_mt.cli.options import given, options_of, source_option, target_option
+from keras_mt.cli.options import Pair, given, options_of
 from keras_mt.options import TrainingOptions
 
 
 @click.command(cls=Command)
 @click.option(
     "--data",
-    required=True,
     multiple=True,
     help="tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG files, a .tsv or .tmx file, or "
     "phrasebook (the embedded corpus, pt and en); files may be compressed, .gz or .zst; may be "
     "repeated. The first one is used for validation.",
 )
-@source_option
-@target_option
+@click.option("--source", help="Language code of the source, such as en.")
+@click.option("--target", help="Language code of the target, such as de.")
+@click.option(
+    "--pair",
+    "pairs",
+    type=Pair(),
+    multiple=True,
+    metavar="SOURCE-TARGET=DATA",
+    help="In place of --data, --source and --target, for a model of several languages: a corpus "
+    "and its two languages, such as en-de=my_corpus; repeat it for each direction.",
+)
 @click.option("--output", required=True, type=click.Path(), help="Run folder to write.")
 @options_of(TrainingOptions)
 def train(**options):
@@ -32,11 +40,18 @@ def train(**options):
 
     \b
     keras-mt train --data my_corpus --source en --target de --output runs/en_de
+    keras-mt train --pair en-de=corpus --pair de-en=corpus --pair en-fr=other --output runs/several
     """
     from keras_mt.training import train
 
     options = given(options)
-    options["data"] = list(options["data"])
+    if "data" in options:
+        options["data"] = list(options["data"])
+    if "pairs" in options:
+        names = [pair for pair, _ in options["pairs"]]
+        if twice := next((name for i, name in enumerate(names) if name in names[:i]), None):
+            raise click.UsageError(f"--pair {twice} is given twice: a pair has one corpus.")
+        options["pairs"] = dict(options["pairs"])
     if "model" in options:
         options["model"] = dict(options["model"])
     if warning := unusable_gpu():

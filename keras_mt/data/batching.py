@@ -109,6 +109,11 @@ class Batches:
             batch does not depend on it, so that a batch may exceed `tokens_per_batch`.
         weights: How many times an epoch goes through each corpus, a list of integers; None for
             once.
+        temperature: In place of `weights`, the temperature T of the sampling of corpora, at least
+            1: a pair of an epoch is from a corpus of D pairs with a probability proportional to
+            `D ** (1 / T)`. An epoch goes once through the largest corpus, and `times` through the
+            others; for the rest of a number with a fraction it takes other pairs than the epochs
+            before and after.
         max_ratio: Pairs with one side more than this many times as long as the other, in tokens,
             are left out and counted; None leaves none out.
         deduplicate: Whether to leave out, and count, pairs that repeat an earlier pair of their
@@ -116,7 +121,7 @@ class Batches:
         directory: Folder for the temporary files, which have no name; None for the system's
             temporary folder.
         source_language, target_language: For a tokenizer with `languages`, the codes of the pairs'
-            languages.
+            languages: one for all corpora, or a list with one for each.
         augment: Kinds of changes that make sources resemble what users type, such as
             `"caps,title,punctuation"`, or None. Each kind changes a tenth of the sources in an
             epoch, other ones in the next; targets stay as they are, and so does a source that would
@@ -125,6 +130,10 @@ class Batches:
     Raises:
         ValueError: If `max_length` is below 2 or above `tokens_per_batch`, or another argument is
             invalid.
+
+    Reference:
+        Temperature: Arivazhagan et al. 2019, Massively Multilingual Neural Machine Translation in
+        the Wild, section 4.2 (https://arxiv.org/abs/1907.05019).
 
     Example:
 
@@ -145,9 +154,10 @@ class Batches:
         max_ratio: float | None = None,
         deduplicate: bool = False,
         directory: str | os.PathLike | None = None,
-        source_language: str | None = None,
-        target_language: str | None = None,
+        source_language: str | Sequence[str] | None = None,
+        target_language: str | Sequence[str] | None = None,
         augment: str | None = None,
+        temperature: float | None = None,
     ):
         if not 2 <= max_length <= tokens_per_batch:
             raise InputError(
@@ -164,11 +174,20 @@ class Batches:
             tokenizer.sample(ids, subword_sampling, np.zeros((1, 9)))
         if max_ratio is not None and not max_ratio >= 1:
             raise InputError(f"max_ratio must be at least 1. Received: max_ratio={max_ratio}")
-        languages = {"source_language": source_language, "target_language": target_language}
-        for name, code in languages.items():
-            check_language(name, code, tokenizer.languages)
-        self.languages = list(languages.values()) if tokenizer.languages else []
         self.pairs = list(pairs) if isinstance(pairs, (list, tuple)) else [pairs]
+        languages = {"source_language": source_language, "target_language": target_language}
+        for name, given in languages.items():
+            several = isinstance(given, (list, tuple))
+            languages[name] = list(given) if several else [given] * len(self.pairs)
+            if len(languages[name]) != len(self.pairs):
+                raise InputError(
+                    f"{name} must be a code, or a list with one for each corpus. "
+                    f"Received: {given} for {len(self.pairs)}"
+                )
+            for code in languages[name]:
+                check_language(name, code, tokenizer.languages)
+        sides = zip(*languages.values(), strict=True)
+        self.languages = list(sides) if tokenizer.languages else []
         self.weights = [1] * len(self.pairs) if weights is None else list(weights)
         if len(self.weights) != len(self.pairs) or any(
             weight != int(weight) or weight < 1 for weight in self.weights
@@ -177,6 +196,12 @@ class Batches:
                 "weights must be positive integers, one for each corpus. "
                 f"Received: weights={weights} for {len(self.pairs)}"
             )
+        if temperature is not None and (weights is not None or not temperature >= 1):
+            raise InputError(
+                "temperature must be at least 1, without weights. "
+                f"Received: temperature={temperature}, weights={weights}"
+            )
+        self.temperature = temperature
         self.tokenizer = tokenizer
         self.tokens_per_batch = tokens_per_batch
         self.max_length = max_length
@@ -189,13 +214,43 @@ class Batches:
 
     @functools.cached_property
     def counts(self) -> CorpusCounts:
-        """The `CorpusCounts` of an epoch. The first use tokenizes the corpus."""
-        return self._selected[1]
+        """The `CorpusCounts` of the first epoch. The first use tokenizes the corpus."""
+        index, tenths, left_out = self._kept
+        # The same number of batches in each epoch, whatever pairs and changed sources it has.
+        epochs = range(CYCLE if self.kinds or (tenths % CYCLE).any() else 1)
+        cuts = (self._cut(self._lengths(self._index(epoch), epoch))[1] for epoch in epochs)
+        batches = max(map(len, cuts)) + 1 if len(index) else 0
+        index = self._index(0)
+        lengths = self._lengths(index, 0)
+        order, cuts = self._cut(lengths, batches)
+        rows = np.diff([0, *cuts, len(index)]) if len(index) else np.zeros(0, int)
+        widths = np.zeros((0, 2), int)
+        if len(index):
+            widths = self._round_up(np.maximum.reduceat(lengths[order], [0, *cuts]))
+        places = (rows[:, None] * widths).sum()
+        source_tokens, target_tokens = lengths.sum(axis=0, dtype=np.int64).tolist()
+        return CorpusCounts(
+            pairs=len(index),
+            batches=len(rows),
+            source_tokens=source_tokens,
+            target_tokens=target_tokens,
+            padding=float(1 - (source_tokens + target_tokens) / max(places, 1)),
+            max_length=self.max_length,
+            **left_out,
+        )
 
     @property
     def fingerprints(self) -> list[dict]:
         """For each corpus a dict of its number of `pairs` and the `sha256` of them in order."""
         return self._encoded.fingerprints
+
+    @property
+    def times(self) -> list[float]:
+        """How many times an epoch goes through each corpus: the weights, or from the temperature.
+
+        A number is rounded to tenths: for 2.3, three of ten epochs hold a pair three times.
+        """
+        return [tenths / CYCLE for tenths in self._kept[1].tolist()]
 
     def epoch(self, number: int, shard: Shard = (0, 1)) -> tf.data.Dataset:
         """The batches of one epoch, a `tf.data.Dataset` of `counts.batches` elements.
@@ -231,8 +286,10 @@ class Batches:
         return EncodedPairs(self.pairs, self.tokenizer, self.directory, self.languages, *changes)
 
     @functools.cached_property
-    def _selected(self):
-        """The indices of an epoch's pairs, unordered, and what was counted."""
+    def _kept(self):
+        """The indices of the pairs that are trained on, the tenths of times of each corpus in an
+        epoch, and the counts of what is left out.
+        """
         lengths = self._encoded.lengths[:, :2]
         longest, shortest = lengths.max(axis=1), lengths.min(axis=1)
         blank = self._encoded.blank[:, :2].any(axis=1)
@@ -248,32 +305,21 @@ class Batches:
             duplicate[np.flatnonzero(kept)[first]] = False
             kept &= ~duplicate
         index = np.flatnonzero(kept)
-        times = np.array(self.weights)[self._encoded.corpus[index]]
-        index = np.repeat(index, times).astype(np.int32)
-        # The same number of batches in each epoch, whatever the lengths of the changed sources.
-        epochs = range(CYCLE if self.kinds else 1)
-        cuts = (self._cut(self._lengths(index, epoch))[1] for epoch in epochs)
-        batches = max(map(len, cuts)) + 1 if len(index) else 0
-        lengths = self._lengths(index, 0)
-        order, cuts = self._cut(lengths, batches)
-        rows = np.diff([0, *cuts, len(index)]) if len(index) else np.zeros(0, int)
-        widths = np.zeros((0, 2), int)
-        if len(index):
-            widths = self._round_up(np.maximum.reduceat(lengths[order], [0, *cuts]))
-        places = (rows[:, None] * widths).sum()
-        source_tokens, target_tokens = lengths.sum(axis=0, dtype=np.int64).tolist()
-        return index, CorpusCounts(
-            pairs=len(index),
-            too_long=int(too_long.sum()),
-            blank=int(blank.sum()),
-            unlike=int(unlike.sum()),
-            duplicates=int(duplicate.sum()),
-            batches=len(rows),
-            source_tokens=source_tokens,
-            target_tokens=target_tokens,
-            padding=float(1 - (source_tokens + target_tokens) / max(places, 1)),
-            max_length=self.max_length,
-        )
+        times = np.array(self.weights, float)
+        if self.temperature is not None:
+            sizes = np.maximum(np.bincount(self._encoded.corpus[index], minlength=len(times)), 1)
+            times = (sizes.max() / sizes) ** (1 - 1 / self.temperature)
+        left_out = {"too_long": too_long, "blank": blank, "unlike": unlike, "duplicates": duplicate}
+        left_out = {name: int(which.sum()) for name, which in left_out.items()}
+        return index, np.rint(CYCLE * times).astype(int), left_out
+
+    def _index(self, epoch):
+        """The indices of an epoch's pairs, unordered."""
+        index, tenths, _ = self._kept
+        tenths = tenths[self._encoded.corpus[index]]
+        # So that in any ten epochs each pair has its tenths.
+        place = (np.arange(len(index)) + (0 if self.seed is None else epoch)) % CYCLE
+        return np.repeat(index, tenths // CYCLE + (place < tenths % CYCLE)).astype(np.int32)
 
     @functools.cached_property
     def _phases(self):
@@ -318,7 +364,7 @@ class Batches:
 
     def _plan(self, epoch):
         """The indices of each batch's pairs, a list of arrays."""
-        index, _ = self._selected
+        index = self._index(epoch)
         random = None if self.seed is None else np.random.default_rng([self.seed, epoch])
         if random is not None:
             index = random.permutation(index)

@@ -1,6 +1,7 @@
 """Sentence pairs as token ids on disk."""
 
 import contextlib
+import functools
 import hashlib
 import os
 import tempfile
@@ -27,7 +28,8 @@ class EncodedPairs:
         tokenizer: A `Tokenizer`, or another `BaseTokenizer`.
         directory: Folder for the files, which have no name and are deleted with the object; None
             for the system's temporary folder.
-        languages: For a tokenizer with languages, the codes of the source's and the target's.
+        languages: For a tokenizer with languages, the codes of the source's and the target's, for
+            each dataset.
         kinds: Kinds of changes, as in `augmented`; a changed source of each kind is stored too.
         seed: Seed of these changes.
 
@@ -44,16 +46,16 @@ class EncodedPairs:
         datasets: Sequence[tf.data.Dataset],
         tokenizer: BaseTokenizer,
         directory: str | os.PathLike | None = None,
-        languages: Sequence[str] = (),
+        languages: Sequence[Sequence[str]] = (),
         kinds: Sequence[str] = (),
         seed: int = 0,
     ):
         ids = max(tokenizer.source_vocab_size, tokenizer.target_vocab_size)
         dtype = np.uint16 if ids <= 2**16 else np.int32
         lengths, keys, sizes = [], [], []
-        source_ids, target_ids = _encoders(tokenizer, languages)
+        encoders = [_encoders(tokenizer, codes) for codes in languages or [()] * len(datasets)]
 
-        def encode(source, target):
+        def encode(source_ids, target_ids, source, target):
             ids = [source_ids(source), target_ids(target)]
             return (
                 source if kinds else (),
@@ -70,9 +72,11 @@ class EncodedPairs:
                 for _ in range(2 + len(kinds))
             ]
             number = 0
-            for dataset in datasets:
+            for dataset, (source_ids, target_ids) in zip(datasets, encoders, strict=True):
                 sizes.append(-number)
-                encoded = untuned(dataset.batch(_CHUNK).map(encode, os.cpu_count()).prefetch(2))
+                encode_chunk = functools.partial(encode, source_ids, target_ids)
+                chunks = dataset.batch(_CHUNK).map(encode_chunk, os.cpu_count())
+                encoded = untuned(chunks.prefetch(2))
                 for sources, chunk_keys, *flat, plain in encoded.as_numpy_iterator():
                     changed = [
                         source_ids(tf.constant(_augmented(sources, kind, seed, number)))
@@ -88,9 +92,8 @@ class EncodedPairs:
                 sizes[-1] += number
             self._ids = [_mapped(file, dtype) for file in files]
         self.lengths = np.concatenate([np.zeros((0, len(files)), np.int32), *lengths])
-        nothing = [
-            ids(tf.constant([""])).row_lengths()[0].numpy() for ids in (source_ids, target_ids)
-        ]
+        # The same for all languages.
+        nothing = [ids(tf.constant([""])).row_lengths()[0].numpy() for ids in encoders[0]]
         self.blank = self.lengths == np.array(nothing + nothing[:1] * len(kinds))
         self.keys = np.concatenate([np.zeros(0, np.int64), *keys])
         self._sizes = sizes

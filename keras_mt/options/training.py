@@ -65,6 +65,15 @@ class TrainingOptions(LanguageOptions):
         formerly="weights",
         former_flag="--weight",
     )
+    sampling_temperature: float | None = option(
+        None,
+        "With pairs of languages, how evenly an epoch goes through their corpora: a corpus of D "
+        "pairs has a share proportional to D ** (1 / sampling_temperature). 1 keeps the sizes' "
+        "proportions; more repeats the smaller ones.",
+        minimum=1,
+        shown="5 with pairs, unless corpus_weights are given",
+        config_name="sampling_temperature",
+    )
     init: str | os.PathLike | None = option(
         None,
         "A run folder to begin from, for fine-tuning: its model, its tokenizer and the "

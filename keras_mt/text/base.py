@@ -2,7 +2,7 @@
 
 import abc
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -190,6 +190,21 @@ class BaseTokenizer(abc.ABC):
     @abc.abstractmethod
     def load(cls, path: str | os.PathLike) -> Self:
         """Reads what `save` wrote."""
+
+
+class Codes:
+    """Strings that each stand for one id."""
+
+    def __init__(self, ids: Mapping[str, int]) -> None:
+        self.codes = tuple(ids)
+        self._ids = np.array([*ids.values(), 0], np.int32)
+
+    def ids(self, strings: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The ids `[batch]`, 0 for an unknown string, and which strings are known."""
+        rest = tf.ones_like(strings[:, None], tf.bool)
+        known = tf.concat([strings[:, None] == self.codes, rest], axis=1)
+        place = tf.argmax(tf.cast(known, tf.int32), axis=1)  # The first, or else the last.
+        return tf.gather(self._ids, place), place < len(self.codes)
 
 
 def without_control_characters(strings: tf.Tensor) -> tf.Tensor:

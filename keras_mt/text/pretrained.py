@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from keras_mt.errors import InputError
-from keras_mt.text.base import BaseTokenizer
+from keras_mt.text.base import BaseTokenizer, Codes
 from keras_mt.text.tokenizer import NamedModel, sentencepiece_processor
 
 _SETTINGS = "tokenizer.json"
@@ -78,8 +78,8 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
         self.padding_id, self.bos_id, self.eos_id = padding_id, bos_id, eos_id
         self._source_eos_id = eos_id if source_eos_id is None else source_eos_id
         self._forbidden_ids = tuple(sorted({padding_id, *forbidden_ids} - {eos_id}))
-        self._languages = _Codes(languages or {})
-        self._marks = _Codes(marks or {})
+        self._languages = Codes(languages or {})
+        self._marks = Codes(marks or {})
         self._language_first = language_first
         self._forced = tuple(forced)
         self._description = description
@@ -271,21 +271,6 @@ class _Side(tf.Module):
 
     def _shown(self, ids):
         return tf.gather(self._is_text, ids)
-
-
-class _Codes:
-    """Strings that each stand for one id."""
-
-    def __init__(self, ids: Mapping[str, int]) -> None:
-        self.codes = tuple(ids)
-        self._ids = tf.constant([*ids.values(), 0], tf.int32)
-
-    def ids(self, strings):
-        """The ids `[batch]`, 0 for an unknown string, and which strings are known."""
-        rest = tf.ones_like(strings[:, None], tf.bool)
-        known = tf.concat([strings[:, None] == self.codes, rest], axis=1)
-        place = tf.argmax(tf.cast(known, tf.int32), axis=1)  # The first, or else the last.
-        return tf.gather(self._ids, place), place < len(self.codes)
 
 
 def _hashed(strings):

@@ -18,10 +18,11 @@ from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write
-from keras_mt.text.base import BaseTokenizer, without_control_characters
+from keras_mt.text.base import BaseTokenizer, Codes, with_end, without_control_characters
 
 _CANDIDATES = 16  # Number of segmentations of a word to sample from.
 _REMEMBERED = 50_000  # Number of words whose segmentations are cached.
+_LANGUAGE = re.compile(r"<2(\w+)>")  # The piece of a language, as in Johnson et al. 2017.
 
 
 class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
@@ -35,6 +36,9 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
     SentencePiece uses for a space, becomes `_` in the input. What looks like a special token, such
     as `</s>`, is treated as plain text.
 
+    A tokenizer that is trained with `languages` has a token for each of them, after the end. It
+    stands for the target's language, in front of the source; the source's language is not marked.
+
     Args:
         model: A serialised SentencePiece model, bytes; also an attribute. `Tokenizer.train` and
             `Tokenizer.load` make tokenizers from text and from a file.
@@ -44,10 +48,13 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
     >>> tokenizer = Tokenizer.train(["the book is on the table"] * 9, vocab_size=300)
     >>> tokenizer.detokenize(tokenizer.tokenize(["the table is on the book"])).numpy()[0]
     b'the table is on the book'
+
+    Reference:
+        Languages: Johnson et al. 2017, Google's Multilingual Neural Machine Translation System
+        (https://arxiv.org/abs/1611.04558).
     """
 
     padding_id, unknown_id, bos_id, eos_id = 0, 1, 2, 3
-    forbidden_ids = (padding_id, unknown_id, bos_id)
     description = "SentencePiece with byte fallback, NFKC"
 
     def __init__(self, model: bytes):
@@ -56,9 +63,14 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
         self.model = model
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         pieces = range(self._processor.get_piece_size())
+        controls = filter(self._processor.is_control, pieces)
+        found = {i: _LANGUAGE.fullmatch(self._processor.id_to_piece(i)) for i in controls}
+        self._codes = Codes({code[1]: i for i, code in found.items() if code})
+        self._language_ids = tuple(i for i, code in found.items() if code)
         self._log_probs = np.array([self._processor.get_score(piece) for piece in pieces])
         self._begins = [self._processor.id_to_piece(piece)[0] == "▁" for piece in pieces]
-        self._begins_unit = [b or i == self.eos_id for i, b in enumerate(self._begins)]
+        self._units = {self.eos_id, *self._language_ids}  # That stay as they are.
+        self._begins_unit = [b or i in self._units for i, b in enumerate(self._begins)]
         self._segmentations = functools.lru_cache(_REMEMBERED)(self._find_segmentations)
 
     @classmethod
@@ -70,6 +82,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
         model_type: str = "unigram",
         seed: int = 1,
         sample: int = 1_000_000,
+        languages: Sequence[str] = (),
     ) -> Self:
         """Trains a SentencePiece model.
 
@@ -80,21 +93,28 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
             seed: Seed of the sampling of texts; it has no effect on a corpus of at most `sample`
                 texts.
             sample: The most texts to train on, drawn uniformly from all.
+            languages: For a model of several languages, their codes: letters, digits and `_`.
 
         Returns:
             A `Tokenizer`.
 
         Raises:
-            ValueError: If there is no text, it needs more pieces than `vocab_size`, or `model_type`
-                is unknown.
+            ValueError: If there is no text, it needs more pieces than `vocab_size`, `model_type` is
+                unknown, or a language is given twice or is no code.
 
         Reference:
             Kudo and Richardson 2018, SentencePiece (https://arxiv.org/abs/1808.06226).
         """
         if model_type not in ("unigram", "bpe"):
             raise InputError(f"model_type must be 'unigram' or 'bpe'. Received: {model_type!r}")
+        symbols = [f"<2{code}>" for code in languages]
+        if len({*symbols}) < len(symbols) or not all(map(_LANGUAGE.fullmatch, symbols)):
+            raise InputError(
+                "languages must be different codes of letters, digits and _. "
+                f"Received: {list(languages)}"
+            )
         model = io.BytesIO()
-        texts = _sample(texts, sample, seed)
+        texts = sample_texts(texts, sample, seed)
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=iter(texts),
@@ -109,11 +129,12 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
                 unk_id=cls.unknown_id,
                 bos_id=cls.bos_id,
                 eos_id=cls.eos_id,
+                control_symbols=symbols,  # Which no text has, unlike user-defined symbols.
                 num_threads=4,  # Fixed, since the pieces depend on it.
                 minloglevel=3,
             )
         except (RuntimeError, OSError) as error:
-            raise InputError(_explain(str(error), vocab_size)) from None
+            raise InputError(_explain(str(error), vocab_size, 260 + len(symbols))) from None
         return cls(model.getvalue())
 
     def __reduce__(self) -> tuple:
@@ -143,6 +164,15 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
             temporary.write_bytes(self.model)
 
     @property
+    def forbidden_ids(self) -> tuple[int, ...]:
+        return self.padding_id, self.unknown_id, self.bos_id, *self._language_ids
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The codes of the languages, in the order of their tokens; empty if there are none."""
+        return self._codes.codes
+
+    @property
     def vocab_size(self) -> int:
         """Number of pieces."""
         return self._processor.get_piece_size()
@@ -166,6 +196,20 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
         """See `tokenize`."""
         return self.tokenize(strings)
 
+    def source_ids(
+        self,
+        pieces: tf.RaggedTensor,
+        source_language: tf.Tensor | None = None,
+        target_language: tf.Tensor | None = None,
+    ) -> tf.RaggedTensor:
+        ids = with_end(pieces, self.eos_id)
+        if not self.languages:
+            return ids
+        if target_language is None:  # To count ids: each language has one.
+            target_language = tf.fill((pieces.nrows(),), self.languages[0])
+        language = self._codes.ids(target_language)[0][:, None]
+        return tf.concat([tf.cast(language, ids.dtype), ids], axis=1)
+
     def text(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """See `detokenize`."""
         return self.detokenize(ids)
@@ -185,7 +229,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
         whatever the seed.)
 
         Args:
-            ids: List of lists of int, the texts' ids; the end token stays in place.
+            ids: List of lists of int, the texts' ids; the end and a language's token stay in place.
             alpha: 1 samples with the unigram model's probabilities, 0 uniformly.
             uniform: Random numbers in [0, 1), `[texts, words]`; `words` must be at least the number
                 of tokens of the longest text.
@@ -220,7 +264,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
 
     def _find_segmentations(self, word, alpha):
         """The segmentations of a word, and their cumulative probabilities but for the last, 1."""
-        if word == (self.eos_id,):
+        if len(word) == 1 and word[0] in self._units:
             return [list(word)], []
         try:
             segmentations = self._processor.nbest_encode(
@@ -244,7 +288,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
 
         Args:
             ids: Integers `[batch, length]`: a tensor, dense or ragged, or a list of lists; or the
-                ids of one text, `[length]`. Padding, start and end are left out.
+                ids of one text, `[length]`. Padding, start, end and languages are left out.
 
         Returns:
             String tensor `[batch]`, or `[]` for one text.
@@ -316,7 +360,7 @@ class NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):
         )
 
 
-def _sample(texts, size, seed):
+def sample_texts(texts: Iterable[str | bytes], size: int, seed: int) -> list[str | bytes]:
     """At most `size` texts, drawn uniformly: SentencePiece's own sampler takes no seed."""
     random, kept = Random(seed), []
     for number, text in enumerate(texts):
@@ -327,7 +371,7 @@ def _sample(texts, size, seed):
     return kept
 
 
-def _explain(error, vocab_size):
+def _explain(error, vocab_size, fewest):
     """A message for the user from SentencePiece's message."""
     if needed := re.search(r"smaller than required_chars\. \d+ vs (\d+)", error):
         return (
@@ -335,7 +379,9 @@ def _explain(error, vocab_size):
             f"{needed[1]} pieces: give at least that."
         )
     if "vocab_size" in error or "Vocabulary size" in error:
-        return f"vocab_size={vocab_size} is too small: bytes and control tokens alone need 260."
+        return (
+            f"vocab_size={vocab_size} is too small: bytes and control tokens alone need {fewest}."
+        )
     if "sentences_.empty" in error or "all_chars_count" in error:
         return "There is no text to train the tokenizer on (of at most 4,192 bytes each)."
     return f"SentencePiece could not be trained: {error}"

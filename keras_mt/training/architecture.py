@@ -28,7 +28,9 @@ class Run:
         options: The options, those that were not given filled in once they are known.
         given: The options as given.
         corpora: The corpora by name.
-        source, target: Language codes.
+        source, target: Language codes; "mul" for a run with `pairs`.
+        pairs: The corpora by the languages of their pairs, as `{"en-de": DATA}`, of a run for
+            several languages.
         report: Function that is called with a message.
         recommended: The options fitted to the corpus, by name, once they are known; None if they
             are those of a preset or of another run.
@@ -44,6 +46,19 @@ class Run:
     given: TrainingOptions | None = None
     recommended: dict[str, Any] | None = None
     config: RunConfig | None = None
+    pairs: dict[str, str] | None = None
+
+    @property
+    def directions(self) -> list[tuple[str, str, str]]:
+        """Each corpus with the codes of its source and its target."""
+        if self.pairs is None:
+            return [(data, self.source, self.target) for data in self.corpora]
+        return [(data, *pair.split("-")) for pair, data in self.pairs.items()]
+
+    @property
+    def codes(self) -> list[str]:
+        """The languages of the pairs, in their order; none without pairs."""
+        return list(dict.fromkeys(code for pair in self.pairs or () for code in pair.split("-")))
 
     @functools.cached_property
     def begun(self) -> RunConfig | None:

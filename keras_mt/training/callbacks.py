@@ -1,5 +1,6 @@
 """Keras callbacks of a run: its log, its best weights, and the scores of its translations."""
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -19,6 +20,35 @@ from keras_mt.translation.base import BaseTranslator
 _ROW_STEPS = 50  # From one row of the log to the next.
 
 
+class PairLosses(keras.callbacks.Callback):
+    """Adds the validation loss of each pair of languages to an epoch's logs: `val_loss_en-de`.
+
+    Put it before the callbacks that use it.
+
+    Args:
+        steps: The numbers of validation batches by the names of the pairs, in their order.
+    """
+
+    def __init__(self, steps: Mapping[str, int]):
+        super().__init__()
+        self._losses = {}
+        ends = itertools.accumulate(steps.values())
+        self._ends = {end: name for name, end in zip(steps, ends, strict=True) if steps[name]}
+
+    def on_test_begin(self, logs: Logs = None) -> None:
+        self._before, self._losses = (0.0, 0.0), {}
+
+    def on_test_batch_end(self, batch: int, logs: Logs = None) -> None:
+        if batch + 1 in self._ends:
+            now, before = _totals(self.model)["loss"], self._before
+            loss = (now[0] - before[0]) / max(now[1] - before[1], 1)
+            self._losses[f"val_loss_{self._ends[batch + 1]}"] = loss
+            self._before = now
+
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
+        logs.update(self._losses)
+
+
 class TranslationScores(keras.callbacks.Callback):
     """Adds `val_bleu` and `val_chrf` to an epoch's logs: sacreBLEU of beam-searched translations.
 
@@ -26,7 +56,9 @@ class TranslationScores(keras.callbacks.Callback):
 
     Args:
         translator: A `Translator` with the model that is trained.
-        pairs: `tf.data.Dataset` of pairs of strings, as `load_corpus` returns.
+        pairs: `tf.data.Dataset` of pairs of strings, as `load_corpus` returns. For a model of
+            several languages a dict of such, as `{"en-de": pairs}`: then `val_bleu` and `val_chrf`
+            are means over these, which also have their own, `val_bleu_en-de` and so on.
         every: Number of epochs from one measurement to the next.
         tokenize: sacreBLEU's tokenizer; `"none"` for text that is tokenized already.
 
@@ -39,17 +71,19 @@ class TranslationScores(keras.callbacks.Callback):
     def __init__(
         self,
         translator: BaseTranslator,
-        pairs: tf.data.Dataset,
+        pairs: tf.data.Dataset | Mapping[str, tf.data.Dataset],
         every: int = 1,
         tokenize: str = "13a",
     ):
         import sacrebleu  # Not needed by most runs.
 
         super().__init__()
-        texts = [[text.decode("utf-8") for text in pair] for pair in pairs.as_numpy_iterator()]
-        if not texts:
-            raise InputError("pairs must have at least one pair of texts. Received: none")
-        self.sources, self.references = map(list, zip(*texts, strict=True))
+        self._sides = {}
+        for name, part in (pairs if isinstance(pairs, Mapping) else {"": pairs}).items():
+            texts = [[text.decode("utf-8") for text in pair] for pair in part.as_numpy_iterator()]
+            if not texts:
+                raise InputError("pairs must have at least one pair of texts. Received: none")
+            self._sides[name] = list(map(list, zip(*texts, strict=True)))
         self.translator = translator
         self.every = every
         self._bleu, self._chrf = sacrebleu.BLEU(tokenize=tokenize), sacrebleu.CHRF()
@@ -57,10 +91,16 @@ class TranslationScores(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         if (epoch + 1) % self.every:
             return
-        results = self.translator.hypotheses(self.sources)
-        translations = [hypotheses[0].text if hypotheses else "" for hypotheses in results]
-        for name, metric in (("val_bleu", self._bleu), ("val_chrf", self._chrf)):
-            logs[name] = metric.corpus_score(translations, [self.references]).score
+        scores = {"val_bleu": [], "val_chrf": []}
+        for pair, (sources, references) in self._sides.items():
+            codes = zip(("source_language", "target_language"), pair.split("-"), strict=False)
+            results = self.translator.hypotheses(sources, **(dict(codes) if pair else {}))
+            translations = [hypotheses[0].text if hypotheses else "" for hypotheses in results]
+            for name, metric in (("val_bleu", self._bleu), ("val_chrf", self._chrf)):
+                scores[name].append(metric.corpus_score(translations, [references]).score)
+                if pair:
+                    logs[f"{name}_{pair}"] = scores[name][-1]
+        logs.update({name: sum(values) / len(values) for name, values in scores.items()})
 
 
 class KeepBest(keras.callbacks.Callback):
@@ -130,6 +170,7 @@ class RunLog(keras.callbacks.Callback):
         write: Whether to write; of several workers only the chief does, but all have to read the
             metrics, which they share.
         tensorboard: Whether to write the values for TensorBoard too.
+        pairs: The names of the pairs of languages whose losses and scores have columns.
 
     Attributes:
         rows: The rows from before this training, dicts of strings.
@@ -141,8 +182,11 @@ class RunLog(keras.callbacks.Callback):
         checkpoints: Checkpoints,
         write: bool = True,
         tensorboard: bool = False,
+        pairs: Iterable[str] = (),
     ):
         super().__init__()
+        measures = [f"val_{name}_{pair}" for pair in pairs for name in ("loss", "bleu", "chrf")]
+        self._columns = [*LOG_COLUMNS, *measures]
         self.folder = folder
         self.write = write
         self.tensorboard = tensorboard
@@ -158,7 +202,7 @@ class RunLog(keras.callbacks.Callback):
         self._seconds_before = float(self.rows[-1]["seconds"] or 0) if self.rows else 0.0
         if not self.write:
             return
-        self.folder.begin_log(self.rows)
+        self.folder.begin_log(self.rows, self._columns)
         if self.tensorboard:
             self._events = tf.summary.create_file_writer(str(self.folder.tensorboard))
         step = self._checkpoints.step
@@ -171,7 +215,7 @@ class RunLog(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         step = self._checkpoints.step
         if batch == 0:  # Keras traces the model in it: it does not count for the rate.
-            self._clock = time.monotonic(), self._totals()
+            self._clock = time.monotonic(), _totals(self.model)
         if step % _ROW_STEPS == 0:
             self._write(step, self._since_the_row_before())
         elif batch + 1 == self.params["steps"]:  # Validation resets the metrics.
@@ -185,7 +229,7 @@ class RunLog(keras.callbacks.Callback):
 
     def _since_the_row_before(self):
         """Means and the rate, from the metrics' own sums."""
-        totals, (then, counted), now = self._totals(), self._clock, time.monotonic()
+        totals, (then, counted), now = _totals(self.model), self._clock, time.monotonic()
         means = {}
         for name, (total, count) in totals.items():
             total_before, count_before = self._before.get(name, (0, 0))
@@ -202,14 +246,6 @@ class RunLog(keras.callbacks.Callback):
         self._before, self._clock = totals, (now, totals)
         return means
 
-    def _totals(self):
-        """The sum and the count of each metric of the epoch; the accuracy counts tokens."""
-        return {
-            part.name: (float(part.total.numpy()), float(part.count.numpy()))
-            for metric in self.model.metrics
-            for part in getattr(metric, "metrics", [metric])
-        }
-
     def _write(self, step, values=None, event=""):
         if not self.write:
             return
@@ -217,9 +253,9 @@ class RunLog(keras.callbacks.Callback):
         row = {"step": step, "seconds": round(seconds, 1), "event": event}
         if values is not None:
             values = {**values, "learning_rate": self.model.optimizer.learning_rate}
-            values = {n: f"{float(v):.6g}" for n, v in values.items() if n in LOG_COLUMNS}
+            values = {n: f"{float(v):.6g}" for n, v in values.items() if n in self._columns}
             row.update(values, epoch=self._epoch)
-        self.folder.append_log(row)
+        self.folder.append_log(row, self._columns)
         if self._events is not None and values is not None:
             self._write_events(step, values)
 
@@ -232,3 +268,12 @@ class RunLog(keras.callbacks.Callback):
         with self._events.as_default():
             tf.summary.experimental.write_raw_pb(summary.SerializeToString(), step=step)
         self._events.flush()
+
+
+def _totals(model):
+    """The sum and the count of each metric of the epoch; the accuracy counts tokens."""
+    return {
+        part.name: (float(part.total.numpy()), float(part.count.numpy()))
+        for metric in model.metrics
+        for part in getattr(metric, "metrics", [metric])
+    }

@@ -7,8 +7,9 @@ from pathlib import Path
 from keras_mt.data import Batches
 from keras_mt.errors import InputError
 from keras_mt.models import architecture_name, find_architecture
-from keras_mt.run_folder import CONFIG_FIELDS, RunConfig
+from keras_mt.run_folder import CONFIG_FIELDS, RunConfig, all_fingerprints
 from keras_mt.training.architecture import Run, check_that_of_init, preset_of
+from keras_mt.training.corpora import Validation
 from keras_mt.training.lora import digest
 
 # What neither the user nor the preset nor the run to begin from says.
@@ -36,7 +37,9 @@ def run_config(run: Run) -> RunConfig:
     options = _filled_in(run.options, begun, base)
     if run.recommended is not None:
         options["preset"] = run.options.preset  # None, or it was given to resume a run without.
-    config = RunConfig(run.corpora, run.source, run.target, options, recommended=run.recommended)
+    config = RunConfig(
+        run.corpora, run.source, run.target, options, recommended=run.recommended, pairs=run.pairs
+    )
     if base is not None and base.folder.config is not None:
         before = base.folder.config
         config = dataclasses.replace(config, generation=before.generation, license=before.license)
@@ -94,15 +97,16 @@ def _options_of(base, options):
     return {**others, "architecture": architecture_name(type(base.model))}
 
 
-def with_fingerprints(run: Run, batches: Batches, validation: Batches | None) -> RunConfig:
+def with_fingerprints(run: Run, batches: Batches, validation: Validation) -> RunConfig:
     """A run's configuration with the corpora's fingerprints and what the run had when it began.
 
     Raises:
         ValueError: If the run began with other pairs, or its adapters with other weights.
     """
     config, begun, base = run.config, run.begun, run.base
-    validation = validation and validation.fingerprints[0]
-    fingerprints = {"train": batches.fingerprints, "validation": validation}
+    prints = [part.fingerprints[0] for part in validation.batches.values()]
+    validated = prints if run.pairs is not None else next(iter(prints), None)
+    fingerprints = {"train": batches.fingerprints, "validation": validated}
     if config.options["lora"] is not None:
         fingerprints["init"] = digest(base.model)
         if begun is not None:
@@ -115,16 +119,14 @@ def with_fingerprints(run: Run, batches: Batches, validation: Batches | None) ->
     if begun.fingerprints is None:
         run.report("the run is from before corpora had fingerprints: taken as the same data")
         return config
-    before, now = (
-        [*prints["train"], *([prints["validation"]] if prints["validation"] else [])]
-        for prints in (begun.fingerprints, fingerprints)
-    )
+    before, now = map(all_fingerprints, (begun.fingerprints, fingerprints))
     if len(before) != len(now):
         raise InputError(
             f"The run began with {len(before)} corpora, counting validation, and now there are "
             f"{len(now)}: give it the same data, or another output folder."
         )
-    names = [*run.corpora, f"the validation split of {run.corpora[0]}"]
+    validated = (pair or run.corpora[0] for pair in validation.pairs)
+    names = [*run.corpora, *(f"the validation split of {name}" for name in validated)]
     for name, old, new in zip(names, before, now, strict=False):
         if old != new:
             what = f"{old['pairs']:,} pairs before, {new['pairs']:,} now"

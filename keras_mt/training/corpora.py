@@ -1,25 +1,86 @@
 """The tokenizer and the batches of a run."""
 
+import functools
+import itertools
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from keras_mt.data import Batches, Cleaning, has_split, load_corpus
 from keras_mt.data.rules import rule_names
 from keras_mt.errors import InputError
+from keras_mt.options import check_language
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import BaseTokenizer, Tokenizer
+from keras_mt.text.tokenizer import sample_texts
 from keras_mt.training.architecture import Run
 from keras_mt.training.recommend import DEFAULTS
 
+_TEXTS = 1_000_000  # The most texts that a vocabulary of several languages is trained on.
 
-def training_pairs(run: Run, data: str) -> tf.data.Dataset:
+
+class Validation(NamedTuple):
+    """The validation splits of a run: that of the first corpus, or of each pair of languages.
+
+    Attributes:
+        pairs: Their sentence pairs by the pair of languages, such as `en-de`; "" in a run for two.
+        batches: Their `Batches`, likewise.
+    """
+
+    pairs: dict[str, tf.data.Dataset]
+    batches: dict[str, Batches]
+
+    @property
+    def steps(self) -> dict[str, int]:
+        """The numbers of batches, likewise."""
+        return {name: batches.counts.batches for name, batches in self.batches.items()}
+
+    def epoch(self, shard: tuple) -> tf.data.Dataset:
+        """The batches of all, those of one after those of another, as of `Batches.epoch`."""
+        parts = [part.epoch(0, shard) for part in self.batches.values() if part.counts.batches]
+        return functools.reduce(tf.data.Dataset.concatenate, parts)
+
+
+def run_corpora(data: Any, source: Any, target: Any, pairs: Any) -> dict[str, Any]:
+    """The corpora and languages that a run was given, as arguments of `Run`.
+
+    Raises:
+        ValueError: If neither `pairs` nor all of the others are given, or both, or a pair is none.
+    """
+    given = {"data": data, "source": source, "target": target}
+    if any((value is None) != (pairs is not None) for value in given.values()):
+        received = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        raise InputError(
+            "Give data, source and target, or pairs (--pair) in place of all three. "
+            f"Received: {received}, pairs={pairs!r}"
+        )
+    if pairs is None:
+        names = data if isinstance(data, (list, tuple)) else [data]
+        return {"corpora": [str(name) for name in names], "source": source, "target": target}
+    if not isinstance(pairs, Mapping) or not pairs:
+        raise InputError(f"pairs must be a dict, such as {{'en-de': DATA}}. Received: {pairs!r}")
+    for pair, name in pairs.items():
+        codes = re.fullmatch(r"(\w+)-(\w+)", str(pair))
+        one_corpus = isinstance(name, (str, os.PathLike)) and str(name)
+        if not codes or codes[1] == codes[2] or not one_corpus:
+            raise InputError(
+                "A pair must be SOURCE-TARGET=DATA, such as en-de=my_corpus: codes of two "
+                "languages (letters, digits and _), and one corpus. "
+                f"Received: {pair}={name}"
+            )
+    pairs = {pair: str(name) for pair, name in pairs.items()}
+    return {"corpora": [*pairs.values()], "source": "mul", "target": "mul", "pairs": pairs}
+
+
+def training_pairs(run: Run, data: str, source: str, target: str) -> tf.data.Dataset:
     """The training pairs of a corpus; with the option `clean`, those that break no rule."""
     if not run.options.clean:
-        return load_corpus(data, run.source, run.target, "train")
-    cleaning = Cleaning(data, run.source, run.target, rule_names())
+        return load_corpus(data, source, target, "train")
+    cleaning = Cleaning(data, source, target, rule_names())
     run.report(f"cleaned {data}: {cleaning}")
     return cleaning.dataset()
 
@@ -63,7 +124,32 @@ def run_tokenizer(run: Run, pairs: Sequence[tf.data.Dataset]) -> BaseTokenizer:
         raise _no_pair(run.config)
     run.report(f"training the tokenizer, at most {options.vocab_size:,} pieces")
     texts = (t for corpus in pairs for pair in corpus.as_numpy_iterator() for t in pair)
-    return Tokenizer.train(texts, options.vocab_size, seed=options.seed)
+    texts = texts if run.pairs is None else _even_texts(run, pairs)
+    return Tokenizer.train(texts, options.vocab_size, seed=options.seed, languages=run.codes)
+
+
+def _even_texts(run: Run, pairs: Sequence[tf.data.Dataset]) -> Iterator[bytes]:
+    """Texts of all languages, about as many characters of each: those of the smaller repeat."""
+    corpora = {}
+    for (data, *codes), corpus in zip(run.directions, pairs, strict=True):
+        for side, code in enumerate(codes):  # Each text once, whatever its directions.
+            corpora.setdefault(code, {}).setdefault(data, (corpus, side))
+    texts = []
+    for sides in corpora.values():
+        every = (pair[i] for corpus, i in sides.values() for pair in corpus.as_numpy_iterator())
+        texts.append(sample_texts(every, _TEXTS // len(corpora), run.options.seed))
+    most = max(sum(map(_characters, part)) for part in texts)
+    for part in texts:
+        left = most
+        for text in itertools.cycle(part):
+            if left <= 0:
+                break
+            left -= _characters(text)
+            yield text
+
+
+def _characters(text):
+    return len(text.decode("utf-8", "replace")) + 1  # And its end.
 
 
 def training_batches(
@@ -71,50 +157,72 @@ def training_batches(
 ) -> Batches:
     """The batches of the training pairs, which are counted."""
     options = run.options
+    if run.pairs is not None and not tokenizer.languages:
+        raise InputError(
+            "The tokenizer has no languages, which pairs need: leave tokenizer or init out, or "
+            "give those of a run for several languages."
+        )
+    for code in run.codes:
+        check_language("A language of pairs", code, tokenizer.languages)
     batches = _batches(
         run,
         "train",
+        run.directions,
         pairs,
         tokenizer,
         seed=options.seed,
         subword_sampling=options.subword_sampling,
         augment=options.augment,
         weights=options.corpus_weights,
+        temperature=options.sampling_temperature,
         max_ratio=options.max_ratio,
         deduplicate=options.deduplicate,
         directory=run.folder.path,
     )
     if not batches.counts.batches:
         raise _no_pair(run.config)
+    if run.pairs is not None:
+        times = zip(run.pairs, batches.times, strict=True)
+        run.report("times in an epoch: " + ", ".join(f"{pair} {x:g}" for pair, x in times))
     return batches
 
 
-def validation_batches(
-    run: Run, tokenizer: BaseTokenizer
-) -> tuple[tf.data.Dataset | None, Batches | None]:
-    """The pairs of the first corpus's validation split and their batches; None without one."""
-    options, corpus = run.options, (run.corpora[0], run.source, run.target, "validation")
+def validation_batches(run: Run, tokenizer: BaseTokenizer) -> Validation:
+    """The validation splits of a run, and their batches; none where there is none."""
+    options, validation = run.options, Validation({}, {})
     needed = options.keep_best or options.early_stopping_patience
-    if not has_split(*corpus):
-        if needed or options.bleu_freq:
-            raise InputError(
-                f"{corpus[0]} has no validation split, which keep_best, early_stopping_patience "
-                "and bleu_freq need."
+    directions = run.directions if run.pairs is not None else run.directions[:1]
+    for data, source, target in directions:
+        name = "" if run.pairs is None else f"{source}-{target}"
+        if has_split(data, source, target, "validation"):
+            validation.pairs[name] = pairs = load_corpus(data, source, target, "validation")
+            batches = _batches(
+                run, f"validation {name}".strip(), [(data, source, target)], [pairs], tokenizer
             )
-        return None, None
-    pairs = load_corpus(*corpus)
-    batches = _batches(run, "validation", pairs, tokenizer)
-    if needed and options.monitor == "val_loss" and not batches.counts.batches:
+            validation.batches[name] = batches
+        elif run.pairs is not None:
+            run.report(f"{name} has no validation split: it is not measured")
+    names = ", ".join(dict.fromkeys(data for data, *_ in directions))
+    if not validation.pairs and (needed or options.bleu_freq):
         raise InputError(
-            f"{corpus[0]} has no pair of at most max_length={batches.max_length} tokens in its "
+            f"{names} has no validation split, which keep_best, early_stopping_patience "
+            "and bleu_freq need."
+        )
+    if needed and options.monitor == "val_loss" and not any(validation.steps.values()):
+        raise InputError(
+            f"{names} has no pair of at most max_length={batches.max_length} tokens in its "
             "validation split, which keep_best and early_stopping_patience need."
         )
-    return pairs, batches
+    return validation
 
 
-def _batches(run, name, pairs, tokenizer, **options):
+def _batches(run, name, directions, pairs, tokenizer, **options):
     limits = run.config.options["batch_tokens"], run.config.options["max_length"]
-    batches = Batches(pairs, tokenizer, *limits, **options, **run_languages(run.config))
+    languages = run_languages(run.config)
+    if run.pairs is not None:
+        sides = list(zip(*directions, strict=True))[1:]
+        languages = dict(zip(languages, map(list, sides), strict=True))
+    batches = Batches(pairs, tokenizer, *limits, **options, **languages)
     run.report(f"{name}: {batches.counts}")
     return batches
 
@@ -126,7 +234,7 @@ def run_languages(config: RunConfig) -> dict[str, str | None]:
 
 def _no_pair(config):
     return InputError(
-        f"{', '.join(config.data)} has no pair of at most "
+        f"{', '.join(dict.fromkeys(config.data))} has no pair of at most "
         f"max_length={config.options['max_length']} tokens: raise max_length, or give another "
         "corpus."
     )

@@ -143,13 +143,16 @@ def recommended_options(run: Run, pairs: Sequence[tf.data.Dataset]) -> dict[str,
     architecture = find_architecture(options.architecture or "transformer")
     if options.init is not None or options.preset is not None or architecture is not Transformer:
         return None
-    recommendation = recommend_for(pairs)
+    # Text in several directions counts once.
+    names = [(data, *sorted(codes)) for data, *codes in run.directions]
+    recommendation = recommend_for(list(dict(zip(names, pairs, strict=True)).values()))
     if recommendation is None:
         return None  # Refused later, by name.
     recommended = recommendation.options
-    if not has_split(run.corpora[0], run.source, run.target, "validation"):
+    measured = run.directions if run.pairs is not None else run.directions[:1]
+    if not any(has_split(*direction, "validation") for direction in measured):
         recommended = _averaging(recommended)
-    if _WITHOUT_SPACES.fullmatch(run.target):
+    if any(_WITHOUT_SPACES.fullmatch(target) for *_, target in measured):
         recommended["bleu_tokenize"] = "char"
     run.report("fitted to the corpus:")
     for name, value in _compatible(recommended, options).items():

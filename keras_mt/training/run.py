@@ -7,7 +7,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,12 @@ from keras_mt.options.fields import documented, signature
 from keras_mt.plots import plot_run
 from keras_mt.run_folder import RunFolder
 from keras_mt.training.architecture import Run, check_architecture, model_builder
-from keras_mt.training.callbacks import KeepBest, RunLog, TranslationScores
+from keras_mt.training.callbacks import KeepBest, PairLosses, RunLog, TranslationScores
 from keras_mt.training.checkpoints import Checkpoints, averaged
 from keras_mt.training.compiling import compile_for_translation
 from keras_mt.training.configuration import run_config, with_fingerprints
 from keras_mt.training.corpora import (
+    run_corpora,
     run_languages,
     run_tokenizer,
     training_batches,
@@ -47,13 +48,16 @@ from keras_mt.training.plan import Plan, Stopwatch, agreed
 from keras_mt.training.recommend import completed, recommended_options
 from keras_mt.translation import Translator
 
+_TEMPERATURE = 5.0  # As of M2M-100, and of Arivazhagan et al. 2019.
+
 
 def train(
-    data: str | Path | Sequence[str | Path],
-    source: str,
-    target: str,
-    output: str | Path,
+    data: str | Path | Sequence[str | Path] | None = None,
+    source: str | None = None,
+    target: str | None = None,
+    output: str | Path | None = None,
     *,
+    pairs: Mapping[str, str | Path] | None = None,
     report: Callable[[str], Any] = print,
     **options: Any,
 ) -> Path:
@@ -76,12 +80,18 @@ def train(
     without label smoothing at a rate that rises to 5e-5 in 100 updates (5e-4 with adapters). With
     `lora_rank` that run must not change for as long as this one is to be resumed.
 
+    With `pairs` in place of `data`, `source` and `target` the model translates between several
+    languages, as `keras_mt.Tokenizer` says, from any that is a source to any that is a target. Its
+    vocabulary is trained on about as many characters of each language. Each pair whose corpus has a
+    validation split is validated by itself.
+
     Args:
         data: A corpus, as `keras_mt.data.load_corpus` takes it, or a list of corpora, of which the
             first is used for validation too.
         source: Language code of the source.
         target: Language code of the target.
-        output: The run folder.
+        output: The run folder; it must be given.
+        pairs: The corpora by the languages of their pairs, as `{"en-de": DATA, "de-en": DATA}`.
         report: Function that is called with each line of progress.
         {options}
 
@@ -99,11 +109,16 @@ def train(
     Example:
 
     >>> train("phrasebook", "pt", "en", "runs/pt_en", epochs=10)  # doctest: +SKIP
+    >>> pairs = {"en-de": "to_german", "de-en": "to_german", "en-fr": "to_french"}
+    >>> train(pairs=pairs, output="runs/several")  # doctest: +SKIP
     """
     require_backend("keras_mt.training")
     started = time.monotonic()
     options = TrainingOptions.of("train", options)
-    corpora = [str(name) for name in (data if isinstance(data, (list, tuple)) else [data])]
+    given = run_corpora(data, source, target, pairs)
+    options, corpora = _checked(options, pairs is not None), given["corpora"]
+    if output is None:
+        raise InputError("output must be given: the run folder.")
     folder = RunFolder(output)
     if folder.path.is_file():
         raise InputError(f"{folder} is a file: give a folder for the run.")
@@ -124,7 +139,7 @@ def train(
     locked = folder.locked() if is_chief(strategy) else contextlib.nullcontext()
     with locked, draws_apart(strategy), leaving_together(strategy):
         report = report if is_chief(strategy) else lambda message: None
-        _train(strategy, Run(folder, options, corpora, source, target, report), started)
+        _train(strategy, Run(folder, options, report=report, **given), started)
     return folder.path
 
 
@@ -132,12 +147,28 @@ documented(train, TrainingOptions)
 train.__signature__ = signature(train, TrainingOptions)
 
 
+def _checked(options, several):
+    """The options that go with pairs of several languages, or without."""
+    if not several:
+        if options.sampling_temperature is not None:
+            raise InputError("sampling_temperature goes with pairs (--pair) only: leave it out.")
+        return options
+    for name in ("source_language", "target_language"):
+        if getattr(options, name) is not None:
+            raise InputError(f"{name} does not go with pairs, which name both: leave it out.")
+    if options.corpus_weights is None:
+        return options.completed({"sampling_temperature": _TEMPERATURE})
+    if options.sampling_temperature is not None:
+        raise InputError("Give corpus_weights or sampling_temperature, not both.")
+    return options
+
+
 def _train(strategy, run, started):
     folder = run.folder
     chief = is_chief(strategy)
     run.report(f"training on {device_names(strategy)}")
     with failure_marked(folder, chief and strategy.cluster_resolver is not None):
-        pairs = [training_pairs(run, name) for name in run.corpora]
+        pairs = [training_pairs(run, *direction) for direction in run.directions]
         if not chief:
             wait_for_chief(folder)
         folder.check_usable()
@@ -148,7 +179,7 @@ def _train(strategy, run, started):
         build = model_builder(run)
         tokenizer = run_tokenizer(run, pairs)
         batches = training_batches(run, pairs, tokenizer)
-        validation_pairs, validation = validation_batches(run, tokenizer)
+        validation = validation_batches(run, tokenizer)
         run.config = with_fingerprints(run, batches, validation)
         plan = Plan(run, batches.counts.batches, started)
         run.config = dataclasses.replace(run.config, total_steps=plan.total_steps)
@@ -180,7 +211,8 @@ def _train(strategy, run, started):
     _report_start(run, model, adapters, tokenizer, batches, plan)
     if start:
         run.report(f"resumed at step {start} from {folder.checkpoints}")
-    log = RunLog(folder, checkpoints, write=chief, tensorboard=options.tensorboard)
+    named = validation.pairs if run.pairs is not None else {}
+    log = RunLog(folder, checkpoints, chief, options.tensorboard, pairs=named)
     weights = folder.best_weights if options.keep_best and chief else None
     patience = options.early_stopping_patience
     best = KeepBest(options.monitor, weights, patience, log.rows, run.report)
@@ -188,16 +220,16 @@ def _train(strategy, run, started):
     callbacks = [checkpoints, best, log, end_epoch]
     if options.bleu_freq:
         translator = Translator(model, tokenizer, **run_languages(run.config))
-        measured = validation_pairs, options.bleu_freq, options.bleu_tokenize
+        measured = named or validation.pairs[""], options.bleu_freq, options.bleu_tokenize
         callbacks.insert(0, TranslationScores(translator, *measured))
-    if validation is not None and not validation.counts.batches:
-        validation = None
+    if named:
+        callbacks.insert(0, PairLosses(validation.steps))
     fit = functools.partial(_fit, model, strategy, batches, chief)
     if plan.last_step is None:
         watch = Stopwatch(options.minutes, None if strategy.cluster_resolver is None else 20)
         fit(None, 0, batches.counts.batches, [checkpoints, log, watch])
-        start, validated = watch.count, validation.counts.batches if validation else 0
-        plan.fix(agreed(strategy, watch.seconds), start, validated)
+        start = watch.count
+        plan.fix(agreed(strategy, watch.seconds), start, sum(validation.steps.values()))
         checkpoints.every = plan.checkpoint_steps
         run.config = dataclasses.replace(run.config, total_steps=plan.total_steps)
         if chief:
@@ -251,6 +283,7 @@ def _report_start(run, model, adapters, tokenizer, batches, plan):
 
 
 def _fit(model, strategy, batches, chief, validation, start, last_step, callbacks, best=None):
+    validated = sum(validation.steps.values()) if validation else 0
     for first, epoch, last_epoch, steps in _parts(start, last_step, batches.counts.batches):
         if best is not None and best.stopped:
             break
@@ -259,9 +292,8 @@ def _fit(model, strategy, batches, chief, validation, start, last_step, callback
             initial_epoch=epoch,
             epochs=last_epoch,
             steps_per_epoch=steps,
-            validation_data=validation
-            and distributed(strategy, functools.partial(validation.epoch, 0)),
-            validation_steps=validation and validation.counts.batches,
+            validation_data=distributed(strategy, validation.epoch) if validated else None,
+            validation_steps=validated or None,
             callbacks=callbacks,
             shuffle=False,  # The batches are shuffled already; else Keras warns.
             verbose=(1 if sys.stdout.isatty() else 2) if chief else 0,

@@ -1,4 +1,5 @@
 import os
+from collections import Counter
 
 import keras
 import numpy as np
@@ -343,3 +344,57 @@ def test_a_model_that_takes_shorter_sentences_refuses_them_by_name(texts, tokeni
     for call in calls:
         with pytest.raises(ValueError, match=r"max_length=24.*max_length=16"):
             call()
+
+
+def test_each_corpus_has_its_languages():
+    corpora = [["red cup", "old dog", "bed"], ["book", "old table"]]
+    words = Tokenizer.train([" ".join(WORDS)] * 20, vocab_size=310, languages=["xx", "yy", "zz"])
+    found = Batches(
+        [dataset([(text, "chair") for text in texts]) for texts in corpora], words, 96, 24,
+        seed=1, subword_sampling=0.5, source_language=["xx", "zz"], target_language=["yy", "xx"],
+    )  # fmt: skip
+    tokens = {}
+    for inputs, labels in found.epoch(3).as_numpy_iterator():
+        for row, target in zip(inputs["source"], labels, strict=True):
+            tokens[words.detokenize([row]).numpy()[0].decode()] = row[0]
+            assert words.detokenize([target]).numpy() == b"chair" and target.min() != row[0]
+    assert tokens == dict.fromkeys(corpora[0], 5) | dict.fromkeys(corpora[1], 4)
+    with pytest.raises(ValueError, match=r"target_language must be a code .* Received: .*'en'"):
+        Batches(found.pairs, words, source_language="xx", target_language=["yy", "en"])
+    with pytest.raises(ValueError, match="source_language must be a code, or a list with one for"):
+        Batches(found.pairs, words, source_language=["xx"], target_language="yy")
+
+
+@pytest.mark.parametrize("temperature", [1, 1.5, 5, 1e9])
+def test_a_temperature_samples_corpora_as_the_formula_says(tokenizer, temperature):
+    sizes = np.array([300, 70, 11])
+    # Each pair has a text of its own, of a length that tells where it is from.
+    corpora = [
+        [(" ".join(random.choice(WORDS, 9)) + f" {i} {part}", "cup") for i in range(size)]
+        for part, size in enumerate(sizes)
+    ]
+    found = Batches(
+        list(map(dataset, corpora)), tokenizer, 128, 64, seed=2, temperature=temperature
+    )
+    counts, epochs = Counter(), []
+    for epoch in range(10):
+        batches = found.epoch(epoch).as_numpy_iterator()
+        rows = [tuple(row[row != 0]) for inputs, _ in batches for row in inputs["source"]]
+        counts.update(rows)
+        epochs.append(len(rows))
+    share = sizes ** (1 / temperature) / (sizes ** (1 / temperature)).sum()
+    ids = [tokenizer.tokenize([text for text, _ in corpus]).to_list() for corpus in corpora]
+    drawn = [[counts[*row, 3] for row in rows] for rows in ids]
+    times = np.array([np.mean(corpus) / 10 for corpus in drawn])
+    np.testing.assert_allclose(times * sizes / (times * sizes).sum(), share, rtol=0.05)
+    np.testing.assert_allclose(found.times, times)
+    # All pairs of a corpus alike, the largest once an epoch, and all epochs alike.
+    assert all(len(set(corpus)) == 1 for corpus in drawn) and times[0] == 1
+    assert max(epochs) - min(epochs) <= len(sizes)
+    assert found.counts.pairs == epochs[0]
+
+
+def test_a_temperature_goes_without_weights(tokenizer, texts):
+    for options in ({"temperature": 0.5}, {"temperature": 2, "weights": [1]}):
+        with pytest.raises(ValueError, match="temperature must be at least 1, without weights"):
+            batches(texts, tokenizer, **options)

@@ -1,4 +1,5 @@
 import io
+import pickle
 import random
 import re
 import unicodedata
@@ -15,7 +16,7 @@ from tensorflow.python.saved_model import loader_impl
 
 from keras_mt import Tokenizer
 from keras_mt.data import Batches
-from keras_mt.text.tokenizer import _sample
+from keras_mt.text.tokenizer import sample_texts
 
 SPECIAL = Tokenizer.padding_id, Tokenizer.unknown_id, Tokenizer.bos_id, Tokenizer.eos_id
 TEXTS = [f"The {a} {b} is on the {c}." for a in ("red", "old") for b in ("book", "cup", "dog")
@@ -226,10 +227,12 @@ def test_the_sample_is_drawn_from_the_whole_corpus_by_seed():
 
 
 def test_the_sample_gives_every_text_the_same_chance():
-    drawn = Counter(text for seed in range(400) for text in _sample(map(str, range(20)), 5, seed))
+    drawn = Counter(
+        text for seed in range(400) for text in sample_texts(map(str, range(20)), 5, seed)
+    )
     assert sum(drawn.values()) == 400 * 5 and len(drawn) == 20
     assert all(60 < count < 140 for count in drawn.values())  # 100 expected; 4 deviations are 35.
-    assert _sample(iter("abc"), 3, 0) == list("abc")
+    assert sample_texts(iter("abc"), 3, 0) == list("abc")
 
 
 def test_vocab_size_is_an_upper_bound():
@@ -357,3 +360,36 @@ def test_sampling_needs_a_unigram_model():
     pairs = tf.data.Dataset.from_tensors(("the cat", "the dog"))
     with pytest.raises(ValueError, match="unigram"):  # Before `train` writes anything.
         Batches(pairs, tokenizer, tokens_per_batch=64, max_length=16, subword_sampling=0.5)
+
+
+def test_languages_are_tokens_that_no_text_has(tmp_path):
+    words = ["the", "book", "<2en>", "is", "on", "table", "under", "that", "chair", "<2pt_BR>"]
+    texts = [" ".join(np.random.default_rng(i).permutation(words)) for i in range(200)]
+    trained = Tokenizer.train(texts, vocab_size=330, languages=["en", "pt_BR"])
+    trained.save(tmp_path / "tokenizer.model")
+    tokenizer = Tokenizer.load(tmp_path / "tokenizer.model")
+    assert tokenizer.languages == trained.languages == ("en", "pt_BR")
+    assert tokenizer.fingerprint == trained.fingerprint
+    assert strings(tokenizer, [4, 5]) == ["<2en>", "<2pt_BR>"]
+    assert tokenizer.forbidden_ids == (0, 1, 2, 4, 5)
+    typed = "<2en> the table <2pt_BR><2en> book"
+    pieces = tokenizer.tokenize([typed, ""])
+    assert not {4, 5} & set(pieces.flat_values.numpy())
+    assert tokenizer.detokenize(pieces).numpy().tolist() == [typed.encode(), b""]
+    codes = tf.constant(["en", "pt_BR"])
+    ids = tf.function(tokenizer.source_ids)(pieces, codes, codes[::-1]).to_list()
+    assert ids == [[5, *pieces.to_list()[0], 3], [4, 3]]
+    assert tokenizer.target_ids(pieces, codes).to_list()[1] == [3]
+    assert tokenizer.detokenize(ids).numpy().tolist() == [typed.encode(), b""]
+    # Sampled segmentations keep it in front.
+    uniform = np.random.default_rng(0).random((2, 40))
+    drawn = tokenizer.sample(ids, 0, uniform)
+    assert drawn != ids and [row[0] for row in drawn] == [5, 4] and drawn[1] == [4, 3]
+    assert tokenizer.detokenize(drawn).numpy().tolist() == [typed.encode(), b""]
+    assert pickle.loads(pickle.dumps(tokenizer)).languages == ("en", "pt_BR")
+
+
+@pytest.mark.parametrize("languages", [["en", "en"], ["e n"], [""], ["en>"]])
+def test_languages_that_cannot_be_told_apart_are_refused(languages):
+    with pytest.raises(ValueError, match="languages must be different codes of letters, digits"):
+        Tokenizer.train(["a book"] * 9, vocab_size=300, languages=languages)

@@ -1,0 +1,284 @@
+"""Runs that train a model of several languages."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import sacrebleu
+import tensorflow as tf
+from click.testing import CliRunner
+
+from keras_mt import ExportedTranslator, Tokenizer, Translator
+from keras_mt.cli import main
+from keras_mt.convert import import_huggingface
+from keras_mt.convert.ids import special_ids
+from keras_mt.data import Batches, load_corpus
+from keras_mt.run_folder import RunFolder
+from keras_mt.training import compile_for_translation, train
+
+pytestmark = pytest.mark.usefixtures("micro")
+
+SMALL = {
+    "preset": "micro",
+    "vocab_size": 400,
+    "warmup_steps": 10,
+    "learning_rate": 0.01,
+    "batch_tokens": 512,
+    "max_length": 32,
+    "checkpoint_steps": 20,
+    "label_smoothing": 0,
+}
+BRIEF = {**SMALL, "steps": 2, "checkpoint_steps": 2}
+
+
+WORDS = {
+    "en": ["red", "old", "book", "cup", "dog", "table", "chair", "bed"],
+    "de": ["rot", "alt", "Buch", "Tasse", "Hund", "Tisch", "Stuhl", "Bett"],
+    "fr": ["rouge", "vieux", "livre", "coupe", "chien", "bureau", "chaise", "lit"],
+}
+SIZES = {"train": {"de": 300, "fr": 100}, "validation": {"de": 20, "fr": 8}, "test": {"de": 9}}
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    """Sentences of English words, which German has all of, and French a third."""
+    folder = tmp_path_factory.mktemp("corpora")
+    random = np.random.default_rng(0)
+    for split, sizes in SIZES.items():
+        sentences = [random.integers(0, 8, random.integers(2, 7)) for _ in range(300)]
+        for other, size in sizes.items():
+            (folder / other).mkdir(exist_ok=True)
+            for code in ("en", other):
+                lines = [" ".join(WORDS[code][i] for i in words) for words in sentences[:size]]
+                (folder / other / f"{code}.{split}.txt").write_text("\n".join(lines))
+    return {"de-en": folder / "de", "en-de": folder / "de", "en-fr": folder / "fr"}
+
+
+@pytest.fixture(scope="module")
+def messages():
+    return []
+
+
+@pytest.fixture(scope="module")
+def trained(pairs, micro, messages, tmp_path_factory):
+    output = tmp_path_factory.mktemp("runs") / "trained"
+    return train(pairs=pairs, output=output, report=messages.append, steps=60, **SMALL, bleu_freq=1)
+
+
+def keras_mt(*arguments, stdin="", exit_code=0):
+    result = CliRunner().invoke(main, [*map(str, arguments)], input=stdin)
+    assert result.exit_code == exit_code, result.output
+    return result
+
+
+def log_rows(run_dir):
+    with open(run_dir / "log.csv", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def weights(run_dir):
+    return RunFolder(run_dir).load_model().get_weights()
+
+
+def test_its_configuration_has_the_pairs_and_its_tokenizer_the_languages(trained, pairs, messages):
+    config = json.loads((trained / "config.json").read_text(encoding="utf-8"))
+    assert config["pairs"] == {pair: str(data) for pair, data in pairs.items()}
+    assert (config["source"], config["sampling_temperature"]) == ("mul", 5)
+    assert Tokenizer.load(trained / "tokenizer.model").languages == ("de", "en", "fr")
+    # 300, 300 and 100 pairs: (300 / 100) ** (1 - 1 / 5) is 2.41.
+    assert "times in an epoch: de-en 1, en-de 1, en-fr 2.4" in messages
+    card = RunFolder(trained).card()
+    assert card["pairs"] == list(pairs) and len(card["data"]) == 2
+
+
+def test_the_log_has_the_loss_and_the_bleu_of_each_pair(trained, pairs):
+    row = [row for row in log_rows(trained) if row["val_loss"]][-1]
+    assert row["step"] == "60"
+    folder = RunFolder(trained)
+    model, tokenizer = folder.load_model(), folder.load_tokenizer()
+    compile_for_translation(model, label_smoothing=0)
+    translator, scores = Translator(model, tokenizer), []
+    for pair, data in pairs.items():
+        languages = dict(zip(("source_language", "target_language"), pair.split("-"), strict=True))
+        corpus = load_corpus(data, *pair.split("-"), "validation")
+        batches = Batches(corpus, tokenizer, 512, 32, **languages)
+        loss = model.evaluate(batches.epoch(0), verbose=0)[0]
+        assert float(row[f"val_loss_{pair}"]) == pytest.approx(loss, rel=1e-4)
+        sources, references = (
+            [text.decode() for text in side]
+            for side in zip(*corpus.as_numpy_iterator(), strict=True)
+        )
+        found = translator(sources, **languages)
+        scores.append(sacrebleu.BLEU().corpus_score(found, [references]).score)
+        assert float(row[f"val_bleu_{pair}"]) == pytest.approx(scores[-1], rel=1e-3)
+    assert float(row["val_bleu"]) == pytest.approx(np.mean(scores), rel=1e-3)
+
+
+@pytest.mark.long
+def test_an_interrupted_run_ends_with_the_same_weights(trained, pairs, tmp_path):
+    for steps in (53, 60):  # In the middle of the second epoch.
+        train(pairs=pairs, output=tmp_path / "broken", **SMALL, steps=steps)
+    for a, b in zip(weights(trained), weights(tmp_path / "broken"), strict=True):
+        np.testing.assert_array_equal(a, b)
+    other = dict(reversed(pairs.items()))
+    with pytest.raises(ValueError, match=r"pairs was \['de-en', .*\], now \['en-fr', "):
+        train(pairs=other, output=tmp_path / "broken", **SMALL, steps=60)
+    with pytest.raises(ValueError, match=r"sampling_temperature was 5\.0, now 1\.0"):
+        train(pairs=pairs, output=tmp_path / "broken", **SMALL, steps=60, sampling_temperature=1)
+
+
+def test_the_vocabulary_is_of_about_as_much_text_of_each_language(pairs, tmp_path, monkeypatch):
+    seen = []
+
+    def spy(texts, vocab_size, seed, languages):
+        seen.extend(texts)
+        raise InterruptedError
+
+    monkeypatch.setattr(Tokenizer, "train", spy)
+    with pytest.raises(InterruptedError):
+        train(pairs=pairs, output=tmp_path / "run", **BRIEF)
+    sizes = {code: 0 for code in WORDS}
+    for text in seen:
+        sizes[next(c for c in WORDS if {*text.decode().split()} <= {*WORDS[c]})] += len(text)
+    assert max(sizes.values()) < 1.02 * min(sizes.values())
+    french = load_corpus(pairs["en-fr"], "en", "fr", "train").as_numpy_iterator()
+    assert {text for _, text in french} <= {*seen}
+
+
+@pytest.mark.long
+def test_the_languages_of_the_corpus_are_those_to_evaluate(trained, pairs):
+    data = "--data", pairs["en-de"], "--source", "en", "--target", "de", "--beam-size", 1
+    found = json.loads(keras_mt("evaluate", trained, *data).stdout.splitlines()[-1])
+    test = list(load_corpus(pairs["en-de"], "en", "de", "test").as_numpy_iterator())
+    sources, references = ([text.decode() for text in side] for side in zip(*test, strict=True))
+    translator = Translator.load(trained, beam_size=1)
+    for target in ("de", "fr"):
+        codes = {"source_language": "en", "target_language": target}
+        chrf = sacrebleu.CHRF().corpus_score(translator(sources, **codes), [references])
+        assert round(chrf.score, 2) == found["chrf"]
+        given = "--target-language", "fr"
+        found = json.loads(keras_mt("evaluate", trained, *data, *given).stdout.splitlines()[-1])
+    refused = keras_mt("translate", trained, "--source-language", "en", stdin="a", exit_code=1)
+    assert "target_language must be given" in refused.stderr
+
+
+def test_it_translates_into_the_language_that_is_asked_for(trained):
+    translator = Translator.load(trained)
+    for target, words in WORDS.items():
+        source = "en" if target != "en" else "de"
+        text = " ".join(WORDS[source][3:7])
+        found = translator(text, source_language=source, target_language=target)
+        assert {*found.split()} <= {*words} and found
+
+
+@pytest.mark.long
+def test_its_export_does_the_same(trained, tmp_path, signatures_alone):
+    signatures_alone("serving_default")
+    translator = Translator.load(trained, beam_size=2)
+    translator.export(tmp_path / "several" / "1")
+    exported = ExportedTranslator(tmp_path / "several")
+    assert exported.card["tokenizer"]["languages"] == ["de", "en", "fr"]
+    texts, sources = ["rotes Buch", "old book"] * 2, ["de", "en"] * 2
+    languages = {"source_language": sources, "target_language": ["en", "de", "de", "fr"]}
+    expected, found = (t.hypotheses(texts, **languages) for t in (translator, exported))
+    assert [row[0].text for row in found] == [row[0].text for row in expected]
+    scores = [[row[0].score for row in results] for results in (found, expected)]
+    np.testing.assert_allclose(*scores, atol=1e-4)
+    assert len({*np.round(scores[0], 3)}) == 4
+    found = exported.signatures["serving_default"](
+        text=tf.constant(texts), source_language=tf.constant(sources),
+        target_language=tf.constant(["en", "de", "xx", ""]),
+    )  # fmt: skip
+    assert (found["scores"].numpy()[:, 0] == -1e9).tolist() == [False, False, True, True]
+
+
+def test_other_formats_have_the_tokens_of_the_pair(trained):
+    translator = Translator.load(trained, source_language="en", target_language="fr")
+    ids = special_ids(translator)
+    assert (ids["before_source"], ids["after_source"], ids["forced"]) == ([6], [3], [])
+    assert {4, 5, 6} <= {*ids["forbidden"]}
+
+
+@pytest.mark.long
+def test_an_imported_model_goes_on_in_several_directions(golden, corpus, tmp_path):
+    import_huggingface(golden / "m2m_100", tmp_path / "imported")
+    pairs = {"pt-en": corpus, "en-pt": corpus}
+    options = {"init": tmp_path / "imported", "batch_tokens": 512, "max_length": 32}
+    train(pairs=pairs, output=tmp_path / "run", steps=2, **options)
+    translator = Translator.load(tmp_path / "run")
+    assert translator.languages == Translator.load(tmp_path / "imported").languages
+    other = tmp_path / "other.tsv"
+    other.write_text("pt\tqq\nO livro.\t.koob ehT\n")
+    with pytest.raises(ValueError, match="A language of pairs must be a code of the model's lang"):
+        train(pairs={"pt-qq": other}, output=tmp_path / "no", **options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"source": "en", "target": "pt"},
+         r"or pairs \(--pair\) in place of all three. Received: data=None, source='en'"),
+        ({"data": "phrasebook", "source": "en"},
+         "Give data, source and target, or pairs .* target=None, pairs=None"),
+        ({"pairs": {"pt-en": "phrasebook"}, "data": "x"},
+         "Received: data='x', source=None, target=None, pairs={'pt-en'"),
+        ({"pairs": {"pt-en": "phrasebook"}, "target": "en"},
+         "in place of all three.* target='en', pairs="),
+        ({"pairs": {}}, "pairs must be a dict"),
+        ({"pairs": "pt-en=phrasebook"}, "pairs must be a dict"),
+        ({"pairs": {"pten": "phrasebook"}}, "must be SOURCE-TARGET=DATA.* Received: pten=phrase"),
+        ({"pairs": {"pt-en-fr": "phrasebook"}}, "must be SOURCE-TARGET=DATA"),
+        ({"pairs": {"pt-en": ""}}, "must be SOURCE-TARGET=DATA"),
+        ({"pairs": {"pt-en": ["a", "b"]}}, "and one corpus"),
+        ({"pairs": {"en-en": "phrasebook"}}, "codes of two languages .*Received: en-en=phrasebook"),
+        ({"pairs": {"pt-en": "phrasebook", "pt-fr": "phrasebook"}},
+         "phrasebook has no language 'fr'; it has pt, en"),
+        ({"pairs": {"pt-en": "nowhere"}}, "There is no corpus 'nowhere'"),
+        ({"pairs": {"pt-en": "phrasebook"}, "target_language": "en"},
+         "target_language does not go with pairs"),
+        ({"pairs": {"pt-en": "phrasebook"}, "sampling_temperature": 0.5},
+         "sampling_temperature must be at least 1"),
+        ({"pairs": {"pt-en": "phrasebook"}, "sampling_temperature": 2, "corpus_weights": [1]},
+         "Give corpus_weights or sampling_temperature, not both"),
+        ({"pairs": {"pt-en": "phrasebook"}, "corpus_weights": [1, 2]},
+         "corpus_weights must have one for each corpus"),
+        ({"data": "phrasebook", "source": "pt", "target": "en", "sampling_temperature": 2},
+         r"sampling_temperature goes with pairs \(--pair\) only"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused_by_name(tmp_path, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        train(output=tmp_path / "run", **{**BRIEF, **arguments})
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_tokenizer_without_the_languages_and_a_corpus_without_splits(corpus, tmp_path):
+    plain = Tokenizer.train(["the book is on the table"] * 9, vocab_size=300)
+    with pytest.raises(ValueError, match="The tokenizer has no languages, which pairs need"):
+        train(pairs={"pt-en": corpus}, output=tmp_path / "run", tokenizer=plain, **BRIEF)
+    arguments = {"pairs": {"pt-en": tmp_path / "data"}, "output": tmp_path / "run", **BRIEF}
+    (tmp_path / "data").mkdir()
+    for split, message in (
+        ("test", r"data has no split 'train'; it has test\."),
+        ("train", "data has no validation split, which keep_best"),
+    ):
+        for code in ("pt", "en"):
+            lines = (corpus / f"{code}.train.txt").read_text().splitlines()[:40]
+            (tmp_path / "data" / f"{code}.{split}.txt").write_text("\n".join(lines))
+        with pytest.raises(ValueError, match=message):
+            train(**arguments, keep_best=True)
+    with pytest.raises(ValueError, match="output must be given"):
+        train(pairs={"pt-en": corpus}, **BRIEF)
+
+
+def test_the_command_takes_pairs(corpus, micro, tmp_path):
+    run = "--output", tmp_path / "run", "--preset", micro, "--steps", 1, "--checkpoint-steps", 1
+    twice = [x for _ in range(2) for x in ("--pair", f"pt-en={corpus}")]
+    assert "--pair pt-en is given twice" in keras_mt("train", *twice, *run, exit_code=2).stderr
+    refused = keras_mt("train", "--pair", "pten", *run, exit_code=1).stderr
+    assert "A pair must be SOURCE-TARGET=DATA" in refused
+    refused = keras_mt("train", "--source", "pt", "--target", "en", *run, exit_code=1).stderr
+    assert "Give data, source and target, or pairs" in refused
+    result = keras_mt("train", *twice[:2], "--vocab-size", 400, "--max-length", 64, *run)
+    assert "finished at step 1" in result.output
