@@ -66,7 +66,7 @@ def raw_pairs(
     Example:
 
     >>> next(raw_pairs("phrasebook", "en", "pt", "test"))[0].decode()
-    'In December, Lucas will travel to Rio.'
+    'Lucas is travelling to Rio in December.'
     """
     read = _read(data, source, target, split, checked=False)
     return read() if callable(read) else read.as_numpy_iterator()

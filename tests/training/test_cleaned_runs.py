@@ -36,6 +36,7 @@ def weights(run_dir):
     return Translator.load(run_dir).models[0].get_weights()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("micro")
 def test_a_run_cleans_as_clean_does_and_resumes(dirty, tmp_path):
     messages = []
