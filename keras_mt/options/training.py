@@ -263,10 +263,11 @@ class TrainingOptions(LanguageOptions):
         config_name="clip_norm",
         inherited=True,
     )
-    dtype: str = option(
-        "float32",
+    dtype: str | None = option(
+        None,
         "Dtype of the computation; weights are kept in float32.",
         choices=("float32", "mixed_bfloat16", "mixed_float16"),
+        shown="float32; where the recipe is fitted, mixed_bfloat16 if the processor has such products",
         config_name="dtype",
     )
     devices: int | None = option(

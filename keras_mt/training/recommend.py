@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from keras_mt.training.architecture import Run
 # Characters of a side up to which a recipe holds, and the recipe, whose size is a preset's. The
 # first was measured, in examples/recipes; the others follow what is usual for such corpora.
 _RECIPES = (
-    (4e5, {"size": "tiny", "d_ff": 512, "pieces": 2000, "batch": 1024, "epochs": 60}),
+    (4e5, {"size": "small", "d_ff": 512, "pieces": 2000, "batch": 1024, "epochs": 40}),
     (1.2e6, {"size": "small", "d_ff": 512, "pieces": 4000, "batch": 2048, "epochs": 40}),
     (6e6, {"size": "small", "d_ff": 1024, "pieces": 8000, "batch": 4096, "epochs": 25}),
     (6e7, {"size": "base", "d_ff": 2048, "pieces": 16000, "batch": 8192, "epochs": 20}),
@@ -28,6 +29,7 @@ DEFAULTS = {
     "average_checkpoints": 1,
     "bleu_freq": 0,
     "bleu_tokenize": "13a",
+    "dtype": "float32",
     "monitor": "val_loss",
     "keep_best": False,
 }
@@ -51,6 +53,7 @@ _WITHOUT_SPACES = re.compile(
 _REASONS = {
     "average_checkpoints": "as in the paper",
     "bleu_tokenize": "the language is written without spaces",
+    "dtype": "the processor multiplies in bfloat16, which is faster",
 }
 
 
@@ -155,6 +158,8 @@ def recommended_options(run: Run, pairs: Sequence[tf.data.Dataset]) -> dict[str,
         recommended = _averaging(recommended)
     if any(_WITHOUT_SPACES.fullmatch(target) for *_, target in measured):
         recommended["bleu_tokenize"] = "char"
+    if _has_bfloat16():
+        recommended["dtype"] = "mixed_bfloat16"
     run.report("fitted to the corpus:")
     for name, value in _compatible(recommended, options).items():
         if getattr(options, name) is not None and name != "model":
@@ -177,6 +182,15 @@ def completed(run: Run) -> TrainingOptions:
         options = options.completed(_averaging({}))
     ended = any(getattr(options, name) is not None for name in _ENDS)
     return options.completed({n: x for n, x in DEFAULTS.items() if not (ended and n in _ENDS)})
+
+
+def _has_bfloat16():
+    """Whether what trains has instructions for products in bfloat16."""
+    if gpus := tf.config.list_physical_devices("GPU"):
+        details = map(tf.config.experimental.get_device_details, gpus)
+        return all(x.get("compute_capability", (0, 0)) >= (8, 0) for x in details)
+    cpuinfo = Path("/proc/cpuinfo")
+    return cpuinfo.exists() and re.search("avx512_bf16|amx_bf16", cpuinfo.read_text()) is not None
 
 
 def _freq(epochs):
