@@ -267,7 +267,7 @@ class TrainingOptions(LanguageOptions):
         None,
         "Dtype of the computation; weights are kept in float32.",
         choices=("float32", "mixed_bfloat16", "mixed_float16"),
-        shown="float32; where the recipe is fitted, mixed_bfloat16 if the processor has such products",
+        shown="float32; mixed_bfloat16 if the recipe is fitted and the processor has such products",
         config_name="dtype",
     )
     devices: int | None = option(

@@ -157,6 +157,7 @@ def test_two_workers_train_as_one_and_only_the_chief_writes(
     arguments = [
         python, ROOT / "examples/cluster/local.py", 2, "--data", corpus, "--source", "pt",
         "--target", "en", "--output", tmp_path / "run", "--dropout", 0, "--bleu-freq", 1,
+        "--preset", "tiny",
         *(f"--{name}={value}" for name, value in SMALL.items()),
         *(f"--set={name}={value}" for name, value in MICRO.items()),
     ]  # fmt: skip
