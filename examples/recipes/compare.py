@@ -15,6 +15,7 @@ import datetime
 import functools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -129,6 +130,23 @@ def main():
 
     with ThreadPoolExecutor(arguments.processes) as pool:
         list(pool.map(measured, arguments.rows or ROWS))
+    put_table(arguments.corpus, read(results))
+
+
+def put_table(corpus, rows):
+    """Puts a corpus's table between its markers in the README."""
+    lines = ["| | BLEU | chrF | steps | epochs | parameters |", "| --- " + "| ---: " * 5 + "|"]
+    lines += [
+        f"| {row} | {x['bleu']:.1f} | {x['chrf']:.1f} | {x['steps']:,} | {x['epochs']} | "
+        f"{x['parameters']:,} |"
+        for row, x in rows.items()
+    ]
+    readme, begin, end = HERE / "README.md", f"<!-- {corpus} -->\n", "<!-- end -->"
+    before = readme.read_text(encoding="utf-8")
+    text = "\n".join([begin, *lines, "", end])
+    after = re.sub(f"{begin}.*?{end}", lambda _: text, before, flags=re.DOTALL)
+    with atomic_write(readme) as temporary:
+        temporary.write_text(after, encoding="utf-8")
 
 
 def corpus_of(name, folder):
