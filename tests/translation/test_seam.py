@@ -216,7 +216,8 @@ def test_it_is_trained_too(tmp_path):
     rows = "".join(f"{text}\t{text[::-1]}\n" for text in texts)
     (tmp_path / "corpus.tsv").write_text(rows)
     options = {
-        "tokenizer": Letters(), "max_length": 8, "batch_tokens": 64, "rdrop_weight": 1.0,
+        "preset": "tiny", "tokenizer": Letters(), "max_length": 8, "batch_tokens": 64,
+        "rdrop_weight": 1.0,
         "model": {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16},
     }  # fmt: skip
     for steps in (2, 4):  # Goes on, too.
