@@ -314,8 +314,10 @@ class CausalSelfAttention(MultiHeadAttention):
 
     Args:
         num_heads: Number of heads; must divide the width of the input unless `key_dim` is given.
-        dropout, key_dim, value_dim, use_bias, kernel_initializer, bias_initializer,
-            num_key_value_heads, rotary_base, **kwargs: As in `MultiHeadAttention`.
+        dropout, key_dim, value_dim, use_bias: As in `MultiHeadAttention`.
+        kernel_initializer, bias_initializer: As in `MultiHeadAttention`.
+        num_key_value_heads, rotary_base: As in `MultiHeadAttention`.
+        **kwargs: As in `MultiHeadAttention`.
 
     Call arguments:
         inputs: Float tensor `[batch, length, width]`.
@@ -465,8 +467,10 @@ class CrossAttention(MultiHeadAttention):
 
     Args:
         num_heads: Number of heads; must divide the width of the target unless `key_dim` is given.
-        dropout, key_dim, value_dim, use_bias, kernel_initializer, bias_initializer,
-            num_key_value_heads, **kwargs: As in `MultiHeadAttention`.
+        dropout, key_dim, value_dim, use_bias: As in `MultiHeadAttention`.
+        kernel_initializer, bias_initializer: As in `MultiHeadAttention`.
+        num_key_value_heads: As in `MultiHeadAttention`.
+        **kwargs: As in `MultiHeadAttention`.
 
     Call arguments:
         target: Float tensor `[batch, target_length, width]`.

@@ -274,8 +274,9 @@ class DecoderBlock(_Block):
         num_heads: Number of attention heads; must divide the width of the target.
         d_ff: Inner width of the feed-forward network.
         sublayers: As in `EncoderBlock`, with `c` for cross-attention; None for `"scf"`.
-        dropout, activation, pre_norm, norm, gated, use_bias, num_key_value_heads, rotary_base,
-            feed_forward, **kwargs: As in `EncoderBlock`.
+        dropout, activation, pre_norm, norm, gated, use_bias: As in `EncoderBlock`.
+        num_key_value_heads, rotary_base, feed_forward: As in `EncoderBlock`.
+        **kwargs: As in `EncoderBlock`.
 
     Call arguments:
         target: Float tensor `[batch, target_length, width]`.

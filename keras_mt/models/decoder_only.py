@@ -51,8 +51,8 @@ class DecoderOnly(Seq2Seq, keras.Model):
             the source's.
         use_bias: Whether attention and feed-forward networks add biases.
         rotary_base: Base of the rotary positions, where there are such.
-        gated, num_key_value_heads, tie_output, max_length, padding_id, **kwargs: As in
-            `Transformer`.
+        gated, num_key_value_heads, tie_output, max_length, padding_id: As in `Transformer`.
+        **kwargs: As in `Transformer`.
 
     Raises:
         ValueError: If an argument is invalid; the message names it.

@@ -43,9 +43,10 @@ class EncoderOnly(ModelMixin, keras.Model):
         num_layers: Number of encoder blocks.
         activation: Activation of the feed-forward networks and of the head.
         max_length: The longest sequence, in tokens.
-        d_model, num_heads, d_ff, dropout, pre_norm, tie_output, padding_id, norm, positions, gated,
-            num_key_value_heads, **kwargs: As in `Transformer`, but with learned positions by
-            default.
+        d_model, num_heads, d_ff, dropout, pre_norm, tie_output: As in `Transformer`.
+        positions: As in `Transformer`, but learned ones by default.
+        padding_id, norm, gated, num_key_value_heads: As in `Transformer`.
+        **kwargs: As in `Transformer`.
 
     Raises:
         ValueError: If an argument is invalid; the message names it.
