@@ -175,26 +175,24 @@ class Batches:
         if max_ratio is not None and not max_ratio >= 1:
             raise InputError(f"max_ratio must be at least 1. Received: max_ratio={max_ratio}")
         self.pairs = list(pairs) if isinstance(pairs, (list, tuple)) else [pairs]
-        languages = {"source_language": source_language, "target_language": target_language}
-        for name, given in languages.items():
-            several = isinstance(given, (list, tuple))
-            languages[name] = list(given) if several else [given] * len(self.pairs)
-            if len(languages[name]) != len(self.pairs):
+        count, sides = len(self.pairs), []
+        given = {"source_language": source_language, "target_language": target_language}
+        for name, codes in given.items():
+            sides.append(list(codes) if isinstance(codes, (list, tuple)) else [codes] * count)
+            if len(sides[-1]) != count:
                 raise InputError(
                     f"{name} must be a code, or a list with one for each corpus. "
-                    f"Received: {given} for {len(self.pairs)}"
+                    f"Received: {codes} for {count}"
                 )
-            for code in languages[name]:
+            for code in sides[-1]:
                 check_language(name, code, tokenizer.languages)
-        sides = zip(*languages.values(), strict=True)
-        self.languages = list(sides) if tokenizer.languages else []
-        self.weights = [1] * len(self.pairs) if weights is None else list(weights)
-        if len(self.weights) != len(self.pairs) or any(
-            weight != int(weight) or weight < 1 for weight in self.weights
-        ):
+        self.languages = list(zip(*sides, strict=True)) if tokenizer.languages else []
+        self.weights = [1] * count if weights is None else list(weights)
+        valid = all(weight == int(weight) >= 1 for weight in self.weights)
+        if len(self.weights) != count or not valid:
             raise InputError(
                 "weights must be positive integers, one for each corpus. "
-                f"Received: weights={weights} for {len(self.pairs)}"
+                f"Received: weights={weights} for {count}"
             )
         if temperature is not None and (weights is not None or not temperature >= 1):
             raise InputError(
@@ -223,10 +221,9 @@ class Batches:
         index = self._index(0)
         lengths = self._lengths(index, 0)
         order, cuts = self._cut(lengths, batches)
-        rows = np.diff([0, *cuts, len(index)]) if len(index) else np.zeros(0, int)
-        widths = np.zeros((0, 2), int)
-        if len(index):
-            widths = self._round_up(np.maximum.reduceat(lengths[order], [0, *cuts]))
+        edges = np.array([0, *cuts, len(index)] if len(index) else [0])
+        rows = np.diff(edges)
+        widths = self._round_up(np.maximum.reduceat(lengths[order], edges[:-1]))
         places = (rows[:, None] * widths).sum()
         source_tokens, target_tokens = lengths.sum(axis=0, dtype=np.int64).tolist()
         return CorpusCounts(

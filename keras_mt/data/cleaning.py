@@ -2,7 +2,6 @@
 
 import collections
 import concurrent.futures
-import contextlib
 import functools
 import hashlib
 import itertools
@@ -18,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.data.corpus import dataset_of, raw_pairs, splits_of
-from keras_mt.data.rules import DUPLICATE, RULES, key, rule_names
+from keras_mt.data.rules import RULES, key, rule_names
 from keras_mt.data.text_files import CorpusError
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write, check_new, new_folder
@@ -66,11 +65,11 @@ class Cleaning:
     ):
         self.data, self.source, self.target, self.rules = str(data), source, target, tuple(rules)
         self.verdicts, keys = self._judged(parts, processes)
-        if DUPLICATE in self.rules:
+        if "duplicate" in self.rules:
             kept = np.flatnonzero(self.verdicts == 0)
             first = kept[np.unique(keys[kept], return_index=True)[1]]
             repeated = np.setdiff1d(kept, first, assume_unique=True)
-            self.verdicts[repeated] = self.rules.index(DUPLICATE) + 1
+            self.verdicts[repeated] = self.rules.index("duplicate") + 1
         counts = np.bincount(self.verdicts, minlength=len(self.rules) + 1).tolist()
         self.kept, self.counts = counts[0], dict(zip(self.rules, counts[1:], strict=True))
         if not self.kept:
@@ -91,13 +90,11 @@ class Cleaning:
 
     def _judged(self, parts, processes):
         """The verdicts of all rules but `duplicate`, and the keys of the pairs."""
-        work = functools.partial(_part, self.source, self.target, self.rules, parts)
-        chunks = _chunks(raw_pairs(self.data, self.source, self.target, "train"))
-        verdicts, keys = [np.zeros(0, np.uint8)], [np.zeros(0, np.uint64)]
-        for part_verdicts, part_keys in _mapped(work, chunks, processes):
-            verdicts.append(part_verdicts)
-            keys.append(part_keys)
-        return np.concatenate(verdicts), np.concatenate(keys)
+        judge = functools.partial(_judge, self.source, self.target, self.rules, parts)
+        pairs = raw_pairs(self.data, self.source, self.target, "train")
+        chunks = iter(lambda: list(itertools.islice(pairs, _PART)), [])
+        nothing = np.zeros(0, np.uint8), np.zeros(0, np.uint64)
+        return map(np.concatenate, zip(nothing, *_mapped(judge, chunks, processes), strict=True))
 
     def texts(self) -> Iterator[tuple[int, str, str]]:
         """The pairs in order, each with its verdict; line breaks within a text become spaces."""
@@ -123,7 +120,7 @@ class Cleaning:
             "kept": self.kept,
             "rules": {
                 name: {
-                    "what": description(name),
+                    "what": RULES[name].what,
                     "dropped": count,
                     "share": count / total,
                     "examples": examples.get(name, []),
@@ -182,18 +179,21 @@ def clean(
     rules = rule_names(identify, without)
     cleaning = Cleaning(data, source, target, rules, parts, processes)
     others = [s for s in splits_of(data, source, target, checked=False) if s != "train"]
+    examples = collections.defaultdict(list)
+
+    def kept():
+        for verdict, *pair in cleaning.texts():
+            if not verdict:
+                yield pair
+            elif len(of_rule := examples[rules[verdict - 1]]) < _EXAMPLES:
+                of_rule.append(pair)
+
     with new_folder(output) as folder:
-        examples = collections.defaultdict(list)
-        with _writer(folder, source, target, "train") as write:
-            for verdict, *pair in cleaning.texts():
-                if not verdict:
-                    write(*pair)
-                elif len(of_rule := examples[rules[verdict - 1]]) < _EXAMPLES:
-                    of_rule.append(pair)
+        _write(folder, source, target, "train", kept())
         for split in others:
-            with _writer(folder, source, target, split) as write:
-                for pair in raw_pairs(data, source, target, split):
-                    write(*_texts(pair))
+            _write(
+                folder, source, target, split, map(_texts, raw_pairs(data, source, target, split))
+            )
         result = cleaning.report(examples)
         text = json.dumps(result, indent=2, ensure_ascii=False)
         (folder / REPORT_FILE).write_text(text + "\n", encoding="utf-8")
@@ -203,24 +203,6 @@ def clean(
     if others:
         report(f"copied as they are: {', '.join(others)}")
     return output
-
-
-def description(rule: str) -> str:
-    """What a rule drops, in a line.
-
-    Example:
-
-    >>> description("empty")
-    'a side has no letter or digit'
-    """
-    if rule == DUPLICATE:
-        return "the pair repeats an earlier one, but for case, punctuation and white space"
-    return RULES[rule].what
-
-
-def _chunks(pairs):
-    while chunk := list(itertools.islice(pairs, _PART)):
-        yield chunk
 
 
 def _mapped(function, chunks, processes):
@@ -239,7 +221,7 @@ def _mapped(function, chunks, processes):
             yield waiting.popleft().result()
 
 
-def _part(source, target, names, parts, pairs):
+def _judge(source, target, names, parts, pairs):
     """The verdicts and the keys of some pairs; from a file, if there is one for the same work."""
     path = None
     if parts is not None:
@@ -248,9 +230,9 @@ def _part(source, target, names, parts, pairs):
         if path.exists():
             with np.load(path) as arrays:
                 return arrays["verdicts"], arrays["keys"]
-    rules = _rules(source, target, names)
+    rules = list(enumerate(_rules(source, target, names), start=1))
     texts = [_texts(pair) for pair in pairs]
-    dropped_by = (next((i for i, r in rules if r.drops(*pair)), 0) for pair in texts)
+    dropped_by = (next((i for i, rule in rules if rule.drops(*pair)), 0) for pair in texts)
     verdicts = np.fromiter(dropped_by, np.uint8, len(texts))
     keys = np.fromiter(itertools.starmap(key, texts), np.uint64, len(texts))
     if path is not None:
@@ -261,28 +243,20 @@ def _part(source, target, names, parts, pairs):
 
 @functools.cache
 def _rules(source, target, names):
-    """The rules that look at one pair, with their numbers."""
-    return [(i, RULES[n](source, target)) for i, n in enumerate(names, start=1) if n in RULES]
+    return [RULES[name](source, target) for name in names]
 
 
 def _texts(pair):
     return [side.decode("utf-8", "replace").replace("\n", " ") for side in pair]
 
 
-@contextlib.contextmanager
-def _writer(folder, source, target, split):
-    """A function that writes a pair to the two files of a split."""
-    with contextlib.ExitStack() as stack:
-        files = [
-            stack.enter_context(open(folder / f"{language}.{split}.txt", "wb"))
-            for language in (source, target)
-        ]
-
-        def write(*pair):
-            for file, text in zip(files, pair, strict=True):
+def _write(folder, source, target, split, pairs):
+    """Writes the two files of a split."""
+    paths = [folder / f"{language}.{split}.txt" for language in (source, target)]
+    with open(paths[0], "wb") as sources, open(paths[1], "wb") as targets:
+        for pair in pairs:
+            for file, text in zip((sources, targets), pair, strict=True):
                 file.write(text.encode() + b"\n")
-
-        yield write
 
 
 def _table(result):

@@ -1,5 +1,6 @@
 """Parallel text from TensorFlow Datasets, a folder, a file, or the embedded phrasebook."""
 
+import functools
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -54,8 +55,13 @@ def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -
     >>> next(pairs.as_numpy_iterator())[0].decode()
     'Em Dezembro, Lucas irá viajar ao Rio.'
     """
-    read = _read(data, source, target, split, checked=True)
-    return dataset_of(read) if callable(read) else read
+    read, _ = _reader(data, source, target)
+    if read is _tfds:
+        return _tfds(str(data), source, target, split)
+    read = functools.partial(read, str(data), source, target, split, checked=True)
+    if not sum(1 for _ in read()):  # Which checks them.
+        raise CorpusError(f"{data} is empty.")
+    return dataset_of(read)
 
 
 def raw_pairs(
@@ -68,8 +74,10 @@ def raw_pairs(
     >>> next(raw_pairs("phrasebook", "en", "pt", "test"))[0].decode()
     'Lucas is travelling to Rio in December.'
     """
-    read = _read(data, source, target, split, checked=False)
-    return read() if callable(read) else read.as_numpy_iterator()
+    read, _ = _reader(data, source, target)
+    if read is _tfds:
+        return _tfds(str(data), source, target, split).as_numpy_iterator()
+    return read(str(data), source, target, split, checked=False)
 
 
 def splits_of(data: str | os.PathLike, source: str, target: str, checked: bool = True) -> list[str]:
@@ -80,7 +88,7 @@ def splits_of(data: str | os.PathLike, source: str, target: str, checked: bool =
     >>> splits_of("phrasebook", "pt", "en")
     ['test', 'train', 'validation']
     """
-    _, splits = _reader(str(data))
+    _, splits = _reader(data, source, target)
     return sorted(splits(str(data), source, target, checked))
 
 
@@ -97,30 +105,25 @@ def has_split(data: str | os.PathLike, source: str, target: str, split: str) -> 
     return split in splits_of(data, source, target)
 
 
-def _read(data, source, target, split, checked):
-    """A function that iterates over a split's pairs, or a dataset of them.
+def _reader(data, source, target):
+    """Functions for a kind of corpus: that iterates over a split, and that lists the splits.
 
-    With `checked` all of it is checked at once; without, lines may be blank or not UTF-8.
+    The first takes corpus, languages, split, and whether to refuse lines that are blank or not
+    UTF-8. That of TensorFlow Datasets, which has no lines, returns a dataset.
     """
-    data = str(data)
     if source == target:
         raise CorpusError(f"source and target must differ. Received: {source!r} for both")
-    read, _ = _reader(data)
-    return read(data, source, target, split, checked)
-
-
-def _reader(data):
-    """Functions that read a split of a corpus, and that list its splits."""
+    data, path = str(data), Path(data)
     if data.startswith("tfds:"):
         require("tensorflow_datasets", "tfds", f"The corpus {data!r}")
         return _tfds, _tfds_splits
     if data == "phrasebook":
         return _phrasebook, lambda *_: phrasebook.SPLITS
-    if Path(data).is_dir():
+    if path.is_dir():
         return _folder, _folder_splits
-    if bare_name(data).endswith(".tsv") and Path(data).is_file():
+    if bare_name(data).endswith(".tsv") and path.is_file():
         return _tsv, _tsv_splits
-    if bare_name(data).endswith(".tmx") and Path(data).is_file():
+    if bare_name(data).endswith(".tmx") and path.is_file():
         return _tmx, lambda *_: ["train"]
     raise CorpusError(
         f"There is no corpus {data!r}: give tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG "
@@ -132,11 +135,11 @@ def _phrasebook(data, source, target, split, checked):
     _check_languages(data, phrasebook.LANGUAGES, source, target)
     _check_split(data, phrasebook.SPLITS, split)
     order = [phrasebook.LANGUAGES.index(language) for language in (source, target)]
+    for pair in phrasebook.pairs(split):
+        yield tuple(pair[i].encode() for i in order)
 
-    return lambda: (tuple(p[i].encode() for i in order) for p in phrasebook.pairs(split))
 
-
-def _tfds(data, source, target, split, checked):
+def _tfds(data, source, target, split):
     import tensorflow_datasets as tfds
 
     name = data.removeprefix("tfds:")
@@ -184,24 +187,18 @@ def _folder(data, source, target, split, checked):
     for path in paths:
         if path.stat().st_size == 0:
             raise CorpusError(f"{path} is empty.")
-
-    def pairs():
-        sides = [lines(path, checked) for path in paths]
-        for number, pair in enumerate(itertools.zip_longest(*sides), start=1):
-            if None in pair:
-                short = pair.index(None)
-                sizes = [0, 0]
-                sizes[short] = number - 1
-                sizes[1 - short] = number + sum(1 for _ in sides[1 - short])
-                raise CorpusError(
-                    f"{paths[0]} has {sizes[0]:,} lines and {paths[1]} has {sizes[1]:,}: line "
-                    f"{number} has no other side. Both must have the same sentences line by line."
-                )
-            yield pair
-
-    if checked and not sum(1 for _ in pairs()):
-        raise CorpusError(f"{paths[0]} is empty.")
-    return pairs
+    sides = [lines(path, checked) for path in paths]
+    for number, pair in enumerate(itertools.zip_longest(*sides), start=1):
+        if None in pair:
+            sizes = [
+                number - 1 if line is None else number + sum(1 for _ in side)
+                for line, side in zip(pair, sides, strict=True)
+            ]
+            raise CorpusError(
+                f"{paths[0]} has {sizes[0]:,} lines and {paths[1]} has {sizes[1]:,}: line "
+                f"{number} has no other side. Both must have the same sentences line by line."
+            )
+        yield pair
 
 
 def _folder_splits(data, source, target, _):
@@ -221,19 +218,13 @@ def _folder_files(data, language):
 
 
 def _tsv(data, source, target, split, checked):
-    splits = {
-        split if found is None else found for *_, found in _rows(data, source, target, checked)
-    }
-    if not splits:
-        raise CorpusError(f"{data} is empty.")
-    _check_split(data, sorted(splits), split)
-
-    def pairs():
-        for *pair, found in _rows(data, source, target, checked):
-            if found is None or found == split:
-                yield tuple(pair)
-
-    return pairs
+    splits = set()
+    for *pair, found in _rows(data, source, target, checked):
+        splits.add(found or split)
+        if found in (None, split):
+            yield tuple(pair)
+    if splits:
+        _check_split(data, sorted(splits), split)
 
 
 def _tsv_splits(data, source, target, checked):
@@ -241,16 +232,10 @@ def _tsv_splits(data, source, target, checked):
 
 
 def _tmx(data, source, target, split, checked):
-    def pairs():
-        for number, pair in enumerate(tmx_pairs(data, source, target), start=1):
-            for text in pair if checked else ():
-                check_text(text, f"{data}: pair", number)
-            yield pair
-
-    if checked:
-        for _ in pairs():
-            pass
-    return pairs
+    for number, pair in enumerate(tmx_pairs(data, source, target), start=1):
+        for text in pair if checked else ():
+            check_text(text, f"{data}: pair", number)
+        yield pair
 
 
 def _rows(data, source, target, checked):
@@ -293,7 +278,7 @@ def dataset_of(pairs: Callable[[], Iterable[tuple[bytes, bytes]]]) -> tf.data.Da
 
     def chunks():  # Each step from Python to TensorFlow costs far more than a pair.
         iterator = iter(pairs())
-        while chunk := list(itertools.islice(iterator, _CHUNK)):
+        for chunk in iter(lambda: list(itertools.islice(iterator, _CHUNK)), []):
             yield tuple(zip(*chunk, strict=True))
 
     return untuned(

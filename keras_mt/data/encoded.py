@@ -52,16 +52,19 @@ class EncodedPairs:
     ):
         ids = max(tokenizer.source_vocab_size, tokenizer.target_vocab_size)
         dtype = np.uint16 if ids <= 2**16 else np.int32
-        lengths, keys, sizes = [], [], []
-        encoders = [_encoders(tokenizer, codes) for codes in languages or [()] * len(datasets)]
+        lengths = [np.zeros((0, 2 + len(kinds)), np.int32)]
+        keys, corpus = [np.zeros(0, np.int64)], [np.zeros(0, np.int16)]
+        encoders = [
+            [functools.partial(ids, tokenizer, codes) for ids in (_source_ids, _target_ids)]
+            for codes in languages or [()] * len(datasets)
+        ]
 
         def encode(source_ids, target_ids, source, target):
-            ids = [source_ids(source), target_ids(target)]
+            ids = source_ids(source), target_ids(target)
+            pairs = tf.strings.join([source, target], "\n")
             return (
                 source if kinds else (),
-                tf.strings.to_hash_bucket_fast(
-                    tf.strings.join([source, target], "\n"), tf.int64.max
-                ),
+                tf.strings.to_hash_bucket_fast(pairs, tf.int64.max),
                 *(tf.cast(side.flat_values, dtype) for side in ids),
                 tf.stack([side.row_lengths() for side in ids], axis=1),
             )
@@ -72,33 +75,30 @@ class EncodedPairs:
                 for _ in range(2 + len(kinds))
             ]
             number = 0
-            for dataset, (source_ids, target_ids) in zip(datasets, encoders, strict=True):
-                sizes.append(-number)
-                encode_chunk = functools.partial(encode, source_ids, target_ids)
+            for i, (dataset, encoder) in enumerate(zip(datasets, encoders, strict=True)):
+                encode_chunk = functools.partial(encode, *encoder)
                 chunks = dataset.batch(_CHUNK).map(encode_chunk, os.cpu_count())
                 encoded = untuned(chunks.prefetch(2))
                 for sources, chunk_keys, *flat, plain in encoded.as_numpy_iterator():
                     changed = [
-                        source_ids(tf.constant(_augmented(sources, kind, seed, number)))
+                        encoder[0](tf.constant(_augmented(sources, kind, seed, number)))
                         for kind in kinds
                     ]
                     flat += [ids.flat_values.numpy().astype(dtype) for ids in changed]
                     for file, side in zip(files, flat, strict=True):
                         file.write(side.tobytes())
                     columns = [plain, *(ids.row_lengths()[:, None] for ids in changed)]
-                    keys.append(chunk_keys)
                     lengths.append(np.concatenate(columns, axis=1, dtype=np.int32))
+                    keys.append(chunk_keys)
+                    corpus.append(np.full(len(chunk_keys), i, np.int16))
                     number += len(chunk_keys)
-                sizes[-1] += number
             self._ids = [_mapped(file, dtype) for file in files]
-        self.lengths = np.concatenate([np.zeros((0, len(files)), np.int32), *lengths])
+        self.lengths, self.keys, self.corpus = map(np.concatenate, (lengths, keys, corpus))
         # The same for all languages.
         nothing = [ids(tf.constant([""])).row_lengths()[0].numpy() for ids in encoders[0]]
         self.blank = self.lengths == np.array(nothing + nothing[:1] * len(kinds))
-        self.keys = np.concatenate([np.zeros(0, np.int64), *keys])
-        self._sizes = sizes
-        self.corpus = np.repeat(np.arange(len(datasets), dtype=np.int16), sizes)
         self._starts = np.cumsum(self.lengths, axis=0, dtype=np.int64) - self.lengths
+        self._count = len(datasets)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -108,7 +108,7 @@ class EncodedPairs:
         """For each dataset a dict of its number of `pairs` and the `sha256` of them in order."""
         return [
             {"pairs": len(keys), "sha256": hashlib.sha256(keys.astype("<i8").tobytes()).hexdigest()}
-            for keys in np.split(self.keys, np.cumsum(self._sizes)[:-1])
+            for keys in (self.keys[self.corpus == i] for i in range(self._count))
         ]
 
     def side(self, side: int | np.ndarray, index: np.ndarray) -> list[np.ndarray]:
@@ -128,18 +128,14 @@ class EncodedPairs:
         ]
 
 
-def _encoders(tokenizer, languages):
-    """Functions from sources, and from targets, to their ids."""
+def _source_ids(tokenizer, languages, texts):
+    codes = [tf.fill(tf.shape(texts), code) for code in languages]
+    return tokenizer.source_ids(tokenizer.pieces(texts), *codes)
 
-    def source_ids(source):
-        codes = [tf.fill(tf.shape(source), code) for code in languages]
-        return tokenizer.source_ids(tokenizer.pieces(source), *codes)
 
-    def target_ids(target):
-        codes = [tf.fill(tf.shape(target), code) for code in languages[1:]]
-        return tokenizer.target_ids(tokenizer.target_pieces(target), *codes)
-
-    return source_ids, target_ids
+def _target_ids(tokenizer, languages, texts):
+    codes = [tf.fill(tf.shape(texts), code) for code in languages[1:]]
+    return tokenizer.target_ids(tokenizer.target_pieces(texts), *codes)
 
 
 def _augmented(sources, kind, seed, first):

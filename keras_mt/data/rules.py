@@ -77,13 +77,13 @@ class Rule:
     what = ""
 
     def __init__(self, source: str, target: str):
-        pass
+        self.languages = source, target
 
     def drops(self, source: str, target: str) -> bool:
         """Whether the pair is dropped."""
-        return self.is_bad(source) or self.is_bad(target)
+        return any(map(self.is_bad, (source, target), self.languages))
 
-    def is_bad(self, text: str) -> bool:
+    def is_bad(self, text: str, language: str) -> bool:
         """Whether a side is a reason to drop its pair."""
         raise NotImplementedError
 
@@ -91,14 +91,14 @@ class Rule:
 class Empty(Rule):
     what = "a side has no letter or digit"
 
-    def is_bad(self, text: str) -> bool:
+    def is_bad(self, text: str, language: str) -> bool:
         return not any(map(str.isalnum, text))
 
 
 class Long(Rule):
     what = f"a side has more than {MAX_WORDS} words or {MAX_CHARACTERS:,} characters"
 
-    def is_bad(self, text: str) -> bool:
+    def is_bad(self, text: str, language: str) -> bool:
         return len(text) > MAX_CHARACTERS or len(text.split()) > MAX_WORDS
 
 
@@ -128,21 +128,15 @@ class Copy(Rule):
 class Markup(Rule):
     what = "a tag, an entity, a control character or a wrongly decoded one is left"
 
-    def is_bad(self, text: str) -> bool:
+    def is_bad(self, text: str, language: str) -> bool:
         return _MARKUP.search(text) is not None
 
 
 class Script(Rule):
     what = f"less than {MIN_SCRIPT:.0%} of a side's letters are of its language's script"
 
-    def __init__(self, source: str, target: str):
-        self._scripts = [_scripts(source), _scripts(target)]
-
-    def drops(self, source: str, target: str) -> bool:
-        return any(map(self._is_other, (source, target), self._scripts))
-
-    @staticmethod
-    def _is_other(text: str, scripts: set[str]) -> bool:
+    def is_bad(self, text: str, language: str) -> bool:
+        scripts = _scripts(language)
         if not scripts or (text.isascii() and "LATIN" in scripts):
             return False
         letters = {c: n for c, n in collections.Counter(text).items() if c.isalpha()}
@@ -174,35 +168,29 @@ class Language(Rule):
     )
 
     def __init__(self, source: str, target: str):
+        super().__init__(source, target)
         require("py3langid", "langid", "The rule language")
-        self._codes = [_identified(code) for code in (source, target)]
+        self.languages = tuple(map(_identified, self.languages))
 
-    def drops(self, source: str, target: str) -> bool:
-        return any(map(self._is_other, (source, target), self._codes))
-
-    @staticmethod
-    def _is_other(text: str, code: str) -> bool:
+    def is_bad(self, text: str, language: str) -> bool:
         if sum(map(str.isalpha, text)) < MIN_LANGUAGE_LETTERS:
             return False
         best, probability = _identifier().classify(text)
-        if best == code or probability < 0.5:
+        if best == language or probability < 0.5:
             return False
-        return dict(_identifier().rank(text))[code] < MIN_LANGUAGE
+        return dict(_identifier().rank(text))[language] < MIN_LANGUAGE
 
 
-# In the order in which they are asked: a pair counts for the first that drops it.
-RULES = {
-    "empty": Empty,
-    "long": Long,
-    "ratio": Ratio,
-    "copy": Copy,
-    "markup": Markup,
-    "script": Script,
-    "numbers": Numbers,
-    "language": Language,
-}
-# The last one, which compares pairs with each other.
-DUPLICATE = "duplicate"
+class Duplicate(Rule):
+    what = "the pair repeats an earlier one, but for case, punctuation and white space"
+
+    def drops(self, source: str, target: str) -> bool:
+        return False  # `Cleaning` compares the pairs with each other.
+
+
+# By name, in the order in which they are asked: a pair counts for the first that drops it.
+_ORDER = Empty, Long, Ratio, Copy, Markup, Script, Numbers, Language, Duplicate
+RULES = {rule.__name__.lower(): rule for rule in _ORDER}
 
 
 def rule_names(identify: bool = False, without: Sequence[str] = ()) -> tuple[str, ...]:
@@ -220,10 +208,9 @@ def rule_names(identify: bool = False, without: Sequence[str] = ()) -> tuple[str
     >>> rule_names(without=["numbers", "markup"])
     ('empty', 'long', 'ratio', 'copy', 'script', 'duplicate')
     """
-    names = (*RULES, DUPLICATE)
-    if unknown := [name for name in without if name not in names]:
-        raise InputError(f"There is no rule {unknown[0]!r}; there are {', '.join(names)}.")
-    return tuple(n for n in names if n not in without and (identify or n != "language"))
+    if unknown := [name for name in without if name not in RULES]:
+        raise InputError(f"There is no rule {unknown[0]!r}; there are {', '.join(RULES)}.")
+    return tuple(n for n in RULES if n not in without and (identify or n != "language"))
 
 
 def normalized(text: str) -> str:
@@ -254,10 +241,15 @@ def _script(letter):
     return unicodedata.name(unicodedata.normalize("NFKC", letter)[0], "").split(" ")[0]
 
 
+def _base(language):
+    """The code without region and script."""
+    return re.split("[-_]", language.lower())[0]
+
+
+@functools.cache
 def _scripts(language):
     """The scripts of a language; none where that is not known."""
-    base = re.split("[-_]", language.lower())[0]
-    return {name for name, languages in _SCRIPTS.items() if base in languages.split()}
+    return {name for name, codes in _SCRIPTS.items() if _base(language) in codes.split()}
 
 
 def _number(digits):
@@ -279,8 +271,7 @@ def _identifier():
 
 def _identified(language):
     """The identifier's code of a language."""
-    base = re.split("[-_]", language.lower())[0]
-    code = {"nb": "no"}.get(base, base)
+    code = {"nb": "no"}.get(_base(language), _base(language))
     if code not in (known := dict(_identifier().rank("a"))):
         raise InputError(
             f"py3langid does not know the language {language!r}; it knows "
