@@ -49,8 +49,7 @@ def measure(vocab_size, rounds):
 
     from keras_mt.alignment import Shortlist
     from keras_mt.decoding import beam_search
-    from keras_mt.inference.constants import ConstantScope
-    from keras_mt.inference.predictors import Constant, predictor_of
+    from keras_mt.inference import Predictor
     from keras_mt.models import Transformer
 
     random = np.random.default_rng(0)
@@ -66,8 +65,7 @@ def measure(vocab_size, rounds):
     shortlist = Shortlist(tokens(vocab_size, 50), np.arange(4, 204), "")
 
     def function(short):
-        predictor = predictor_of([model], shortlist if short else None)
-        frozen = Constant(predictor, ConstantScope(predictor.variables, "freeze", ""))
+        frozen = Predictor([model], shortlist if short else None).frozen("freeze", "")
 
         def search(source):
             predictor = frozen.for_batch(source, [0, 1, 2, 3], None)

@@ -9,9 +9,8 @@ from keras_mt.convert.formats import FORMATS
 from keras_mt.convert.ids import special_ids, write_ids
 from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
-from keras_mt.inference.constants import ConstantScope
-from keras_mt.inference.predictors import Constant, predictor_of
-from keras_mt.inference.search import Searcher
+from keras_mt.inference import Predictor
+from keras_mt.inference.search import search
 from keras_mt.translation import Translator
 
 
@@ -73,24 +72,23 @@ def _search(translator, model, ids):
 
     The converter cannot handle variables in the body of a loop.
     """
-    predictor = predictor_of([model])
-    scope = ConstantScope(model.variables, "LiteRT's converter", "it is too large for LiteRT")
-    searcher = Searcher(
-        Constant(predictor, scope), translator.tokenizer, translator.options, translator.max_length
-    )
+    predictor = Predictor([model]).frozen("LiteRT's converter", "it is too large for LiteRT")
+    graph = translator.graph(predictor)
     added = len(ids["before_source"]) + len(ids["after_source"])
 
-    def search(source):
+    def translate(source):
         lengths = tf.shape(source)[1:] - added
         forced = {}
         if ids["forced"]:
             forced["prefix"] = tf.constant([ids["forced"]])
             forced["forced_length"] = tf.constant([len(ids["forced"])])
-        found = searcher.search(source, lengths, lengths <= 0, **forced)
+        found = search(
+            predictor, graph.tokenizer, graph.options, source, lengths, lengths <= 0, **forced
+        )
         # LiteRT's Python interpreter cannot return an empty tensor, as for an empty source.
         tokens = tf.pad(found.tokens, ((0, 0), (0, 0), (0, 1)), constant_values=ids["padding"])
         return {**found._asdict(), "tokens": tokens}
 
     # One row: for recurrent layers, the converter needs the static shape of what a loop collects.
     source = tf.TensorSpec([1, None], tf.int32, name="source")
-    return tf.function(search, autograph=False, input_signature=[source])
+    return tf.function(translate, autograph=False, input_signature=[source])

@@ -12,8 +12,7 @@ from keras_mt.convert.formats import FORMATS
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write, check_new, version_number
-from keras_mt.inference.constants import ConstantScope
-from keras_mt.inference.predictors import Constant, predictor_of
+from keras_mt.inference import Predictor
 from keras_mt.layers.validation import check_positive
 from keras_mt.serving import server
 from keras_mt.translation import Translator
@@ -96,7 +95,7 @@ def to_saved_model(
     # Before the work, since it may fail on what is missing.
     card = {**server.card(translator, directory), "options": options, **(card or {})}
     models = [model.for_inference(dtype) for model in translator.models]
-    predictor = predictor_of(models, translator.shortlist)
+    predictor = Predictor(models, translator.shortlist)
     functions = _signatures(translator, predictor, freeze, max_beam_size, confidence)
     module = tf.Module()
     module.variables_ = [variable.value for variable in predictor.variables]
@@ -122,8 +121,7 @@ def _signatures(translator, predictor, freeze, max_beam_size, with_confidence):
     plain = translator.graph(predictor)
     default = plain
     if freeze:
-        scope = ConstantScope(predictor.variables, "freeze", "export without freeze")
-        default = translator.graph(Constant(predictor, scope))
+        default = translator.graph(predictor.frozen("freeze", "export without freeze"))
     greedy = translator.graph(
         predictor, beam_size=1, n_best=1, temperature=None, top_k=0, top_p=1.0
     )

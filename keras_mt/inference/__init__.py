@@ -1,5 +1,5 @@
 """From texts to rows of ids and back, and what a search or a score asks of a model."""
 
-from keras_mt.inference.predictors import Constant, Predictor, predictor_of
+from keras_mt.inference.predictors import Predictor
 
-__all__ = ["Constant", "Predictor", "predictor_of"]
+__all__ = ["Predictor"]

@@ -6,14 +6,15 @@ from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.inference.search import Rows
 from keras_mt.text import BaseTokenizer
 
-# What the confidence is computed from, for each segment and for each text.
+# What the confidence is computed from, for each segment and for each text: the dtype, and how the
+# texts' comes from that of their segments.
 CONFIDENCE_PARTS = {
-    "log_prob_sums": tf.float32,
-    "counts": tf.int32,
-    "worst_log_probs": tf.float32,
-    "worst_ids": tf.int32,  # -1 where there is no token.
-    "loops": tf.bool,
-    "disproportionate": tf.bool,
+    "log_prob_sums": (tf.float32, tf.math.unsorted_segment_sum),
+    "counts": (tf.int32, tf.math.unsorted_segment_sum),
+    "worst_log_probs": (tf.float32, tf.math.unsorted_segment_min),
+    "worst_ids": (tf.int32, tf.math.unsorted_segment_max),  # -1 where there is no token.
+    "loops": (tf.int32, tf.math.unsorted_segment_max),  # 0 or 1.
+    "disproportionate": (tf.int32, tf.math.unsorted_segment_max),
 }
 # The longest sequence of tokens that is checked for repetition.
 _LONGEST = 16
@@ -48,14 +49,7 @@ def repeats(ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
 
 
 def out_of_proportion(source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-    """Whether the longer of two lengths is more than twice the shorter plus five tokens.
-
-    Args:
-        source: int32, the number of the source's tokens without the end.
-        target: int32 of a shape that broadcasts with it, that of the target's.
-
-    Returns:
-        Boolean, of their shape.
+    """Whether the longer of two numbers of tokens is more than twice the shorter plus five.
 
     Example:
 
@@ -85,19 +79,18 @@ def confidence_parts(
     log_probs = tf.where(tf.sequence_mask(lengths, tf.shape(ids)[1]), log_probs, 0.0)
     worst_ids = tf.gather(ids, tf.argmin(log_probs, axis=1), batch_dims=1)
     last = tf.maximum(lengths - 1, 0)
-    ended = tf.gather(ids, last, batch_dims=1) == eos_id
-    words = tf.where(ended, last, lengths)
-    not_empty = lengths > 0
+    words = tf.where(tf.gather(ids, last, batch_dims=1) == eos_id, last, lengths)
     # Each source stands for as many targets.
     count = tf.size(lengths) // tf.maximum(tf.size(source.lengths), 1)
-    source_repeats = tf.repeat(repeats(*source), count)
+    loops = repeats(ids, words) & ~tf.repeat(repeats(*source), count)
+    unlike = out_of_proportion(tf.repeat(source.lengths, count), words) & (lengths > 0)
     return {
         "log_prob_sums": tf.reduce_sum(log_probs, axis=1),
         "counts": lengths,
         "worst_log_probs": tf.reduce_min(log_probs, axis=1),
-        "worst_ids": tf.where(not_empty, worst_ids, -1),
-        "loops": repeats(ids, words) & ~source_repeats,
-        "disproportionate": out_of_proportion(tf.repeat(source.lengths, count), words) & not_empty,
+        "worst_ids": tf.where(lengths > 0, worst_ids, -1),
+        "loops": tf.cast(loops, tf.int32),
+        "disproportionate": tf.cast(unlike, tf.int32),
     }
 
 
@@ -111,18 +104,10 @@ def joined_confidence_parts(
         row: int32 `[segments]`: the text that each belongs to.
         batch: Number of texts.
     """
-    joined = {
-        name: tf.math.unsorted_segment_sum(parts[name], row, batch)
-        for name in ("log_prob_sums", "counts")
-    }
     worst = tf.math.unsorted_segment_min(parts["worst_log_probs"], row, batch)
     is_worst = parts["worst_log_probs"] == tf.gather(worst, row)
-    ids = tf.where(is_worst, parts["worst_ids"], -1)
-    joined["worst_log_probs"] = worst
-    joined["worst_ids"] = tf.math.unsorted_segment_max(ids, row, batch)
-    for name in ("loops", "disproportionate"):
-        joined[name] = tf.math.unsorted_segment_max(tf.cast(parts[name], tf.int32), row, batch) > 0
-    return joined
+    parts = parts | {"worst_ids": tf.where(is_worst, parts["worst_ids"], -1)}
+    return {name: join(parts[name], row, batch) for name, (_, join) in CONFIDENCE_PARTS.items()}
 
 
 def confidence_of(
@@ -137,6 +122,6 @@ def confidence_of(
         "mean_log_probs": tf.where(exists, means, NO_HYPOTHESIS),
         "worst_log_probs": tf.where(exists, parts["worst_log_probs"], NO_HYPOTHESIS),
         "worst_tokens": tf.where(exists, tf.reshape(pieces, tf.shape(scores)), ""),
-        "loops": parts["loops"] & exists,
-        "disproportionate": parts["disproportionate"] & exists,
+        "loops": (parts["loops"] > 0) & exists,
+        "disproportionate": (parts["disproportionate"] > 0) & exists,
     }

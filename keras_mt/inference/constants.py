@@ -46,18 +46,14 @@ class ConstantScope(keras.StatelessScope):
 
 
 def check_size(variables: Sequence[keras.Variable], what: str, instead: str) -> None:
-    """Refuses to freeze more than a graph's file can hold, before minutes are spent on it.
+    """Raises ValueError, before minutes are spent on it, for more than a graph's file can hold.
 
     Args:
         variables: The Keras variables.
         what: What writes them into a graph, such as "freeze".
         instead: What to do instead.
-
-    Raises:
-        ValueError: If they are too large.
     """
-    size = sum(v.value.dtype.size * v.value.shape.num_elements() for v in variables)
-    _check(size, what, instead)
+    _check(sum(v.value.dtype.size * v.value.shape.num_elements() for v in variables), what, instead)
 
 
 def _check(size, what, instead):

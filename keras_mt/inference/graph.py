@@ -5,13 +5,12 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from keras_mt.decoding import SearchOptions
 from keras_mt.inference.confidence import CONFIDENCE_PARTS, confidence_of, confidence_parts
 from keras_mt.inference.predictors import Predictor
-from keras_mt.inference.scores import attention_of_texts, token_attention, token_log_probs
-from keras_mt.inference.search import Rows, Searcher, in_batches, padded
+from keras_mt.inference.scores import attention_of_texts, shifted, token_log_probs
+from keras_mt.inference.search import Rows, gathered, in_batches, padded, search
 from keras_mt.inference.segments import Segmenter, joined
-from keras_mt.options import MAX_LENGTH_PENALTY, MAX_LINE_BYTES
+from keras_mt.options import MAX_LENGTH_PENALTY, TranslationOptions
 from keras_mt.text import BaseTokenizer
 
 
@@ -21,47 +20,27 @@ class TranslationGraph:
     Args:
         predictor: The `Predictor`.
         tokenizer: Its `BaseTokenizer`.
-        options: `SearchOptions`.
-        max_length: The maximum number of tokens to generate, or None.
-        split_sentences: Whether to translate each sentence of a line by itself.
-        languages: The default codes of the source's and the target's language.
+        options: `TranslationOptions`.
         pair: The codes of the only languages that it may translate between; None for all.
-        max_line_bytes: The maximum number of bytes of a source's line; a row with a longer one is
-            refused.
 
     If the tokenizer has languages, each function takes the rows' `languages`: a tuple of two string
     tensors `[batch]`, the codes of the source's and of the target's language, "" for the default. A
     row whose code is missing or unknown is refused.
-
-    Attributes:
-        limit: The model's maximum length, in tokens, special ones included.
-        source_limit, target_limit: The maximum number of pieces of a source and of a target.
     """
 
     def __init__(
         self,
         predictor: Predictor,
         tokenizer: BaseTokenizer,
-        options: SearchOptions,
-        max_length: int | None,
-        split_sentences: bool,
-        languages: tuple[str | None, str | None] = (None, None),
+        options: TranslationOptions,
         pair: Sequence[str] | None = None,
-        max_line_bytes: int = MAX_LINE_BYTES,
     ):
-        self.predictor = predictor
-        self._searcher = Searcher(predictor, tokenizer, options, max_length)
-        self.tokenizer = tokenizer
-        self.options = options
-        self.max_line_bytes = max_line_bytes
-        self.limit = predictor.max_length
-        self.segmenter = Segmenter(tokenizer, self.limit, split_sentences)
-        self.source_limit = self.segmenter.source_limit
-        self.target_limit = self.segmenter.target_limit
+        self.predictor, self.tokenizer, self.options = predictor, tokenizer, options
+        split_sentences = options.split_sentences is not False
+        self.segmenter = Segmenter(tokenizer, predictor.max_length, split_sentences)
         self._forced = self.segmenter.forced
         # The codes that a row may have on each side.
         self._codes = [list(tokenizer.languages)] * 2 if pair is None else [[c] for c in pair]
-        self._defaults = [code or "" for code in languages]
 
     @functools.cached_property
     def aligns(self) -> bool:
@@ -101,24 +80,21 @@ class TranslationGraph:
             differ too much in length).
         """
         text, languages, refused = self._admitted(text, languages)
+        columns, penalty = {"languages": languages}, self.options.length_penalty
         if row_options is not None:
             valid = self._are_valid(**row_options)
             refused |= ~valid
             row_options = {n: tf.where(valid, x, tf.ones_like(x)) for n, x in row_options.items()}
+            columns["row_options"] = row_options
+            penalty = row_options["length_penalty"][:, None]
         has_prefix = False if prefix is None else tf.strings.length(tf.strings.strip(prefix)) > 0
         segments = self.segmenter.segments(text, has_prefix)
-        columns = {"languages": languages}
-        if row_options is not None:
-            columns["row_options"] = row_options
-        columns = _of_rows(columns, segments.row)
+        columns = gathered(columns, segments.row)
         if prefix is not None:
             columns["prefix"], impossible = self.segmenter.prefixes(prefix, segments)
             refused |= impossible
         columns["refused"] = tf.gather(refused, segments.row)
         outputs = self._translate_segments(segments.pieces, columns, token_scores, confidence)
-        penalty = float(self.options.length_penalty)
-        if row_options is not None:
-            penalty = row_options["length_penalty"][:, None]
         outputs = joined(outputs, segments, penalty)
         if confidence:
             parts = {name: outputs.pop(name) for name in CONFIDENCE_PARTS}
@@ -131,7 +107,7 @@ class TranslationGraph:
             (beam_size, 1, self.options.beams),
             (n_best, 1, tf.minimum(beam_size, self.options.n_best)),
             (length_penalty, 0, MAX_LENGTH_PENALTY),
-            (max_length, 0, self.limit),
+            (max_length, 0, self.predictor.max_length),
         ]
         valid = [(low <= option) & (option <= high) for option, low, high in limits]
         return tf.reduce_all(tf.stack(valid), axis=0)
@@ -149,27 +125,20 @@ class TranslationGraph:
             limit or a missing or unknown language. A refused row has no tokens.
         """
         text, languages, refused = self._admitted(text, languages)
-        source, target, row, too_long = self.segmenter.pairs(text, target)
-        source, target, row = _select(~tf.gather(refused, row), source, target, row)
-        refused |= too_long
-        languages = _of_rows(languages, row)
-        batch = tf.shape(text)[0]
-        tokens = self.tokenizer.target_ids(target, *languages[1:])
-        source = self._padded(self.tokenizer.source_ids(source, *languages))
-        target = self._padded(tokens)
+        source, target, row, too_long = self.segmenter.pairs(text, target, ~refused)
+        languages = gathered(languages, row)
+        ids = self.tokenizer.target_ids(target, *languages[1:])
+        source = self._padded(self.tokenizer.source_ids(source, *languages)).ids
+        target = self._padded(ids)
         log_probs = token_log_probs(self.predictor, source, target, self.tokenizer.bos_id)
-        tokens = tokens[:, self._forced :]
-        log_probs = tf.RaggedTensor.from_tensor(log_probs[:, self._forced :], tokens.row_lengths())
-        row_of_token = tf.gather(row, tokens.value_rowids())
-        rows = [
-            tf.RaggedTensor.from_value_rowids(x.flat_values, row_of_token, batch)
-            for x in (tokens, log_probs)
-        ]
+        ids = ids[:, self._forced :]
+        log_probs = tf.RaggedTensor.from_tensor(log_probs[:, self._forced :], ids.row_lengths())
+        ids, log_probs = (_of_texts(x, row, tf.shape(text)[0]) for x in (ids, log_probs))
         return {
-            "tokens": rows[0].to_tensor(self.tokenizer.padding_id),
-            "log_probs": rows[1].to_tensor(),
-            "lengths": tf.cast(rows[0].row_lengths(), tf.int32),
-            "refused": refused,
+            "tokens": ids.to_tensor(self.tokenizer.padding_id),
+            "log_probs": log_probs.to_tensor(),
+            "lengths": tf.cast(ids.row_lengths(), tf.int32),
+            "refused": refused | too_long,
         }
 
     def align(
@@ -194,34 +163,29 @@ class TranslationGraph:
         target = tf.strings.unicode_transcode(target, "UTF-8", "UTF-8", errors="replace")
         # Rows whose target is given need no translation.
         segments = self.segmenter.segments(text).of_texts(to_translate)
-        columns = {
-            "refused": tf.zeros_like(segments.row, tf.bool),
-            "languages": _of_rows(languages, segments.row),
-        }
+        columns = {"refused": tf.zeros_like(segments.row, tf.bool)}
+        columns["languages"] = gathered(languages, segments.row)
         outputs = self._translate_segments(segments.pieces, columns)
-        whole = joined(outputs, segments, float(self.options.length_penalty))
+        whole = joined(outputs, segments, self.options.length_penalty)
         place = tf.gather(whole["place"][:, :1], segments.row)
         written = tf.gather(outputs["translations"], place, batch_dims=1)[:, 0]
-        translated = tokenizer.target_pieces(written)
-        source, given, row, too_long = self.segmenter.pairs(text, target)
-        source, given, row = _select(~tf.gather(refused | to_translate, row), source, given, row)
-        refused |= too_long & ~to_translate
+        translated = tokenizer.target_pieces(written)[:, : self.segmenter.target_limit]
+        source, given, row, too_long = self.segmenter.pairs(text, target, ~refused & ~to_translate)
         row = tf.concat([segments.row, row], axis=0)
         order = tf.argsort(row, stable=True)
         row = tf.gather(row, order)
         source = tf.gather(tf.concat([segments.pieces, source], axis=0), order)
-        pieces = tf.gather(tf.concat([translated, given], axis=0), order)[:, : self.target_limit]
-        languages = _of_rows(languages, row)
+        pieces = tf.gather(tf.concat([translated, given], axis=0), order)
+        languages = gathered(languages, row)
         source = tokenizer.source_ids(source, *languages)
         ids = tokenizer.target_ids(pieces, *languages[1:])
-        attention = token_attention(
-            self.predictor, self._padded(source), self._padded(ids), tokenizer.bos_id
-        )[:, self._forced :]
+        inputs = shifted(self._padded(ids).ids, tokenizer.bos_id)
+        attention = self.predictor.attention(self._padded(source).ids, inputs)[:, self._forced :]
         ids = ids[:, self._forced :]
+        refused |= too_long
+        translations = tf.where(to_translate, whole["translations"][:, 0], target)
         outputs = {
-            "translations": tf.where(
-                refused, "", tf.where(to_translate, whole["translations"][:, 0], target)
-            ),
+            "translations": tf.where(refused, "", translations),
             "attention": attention_of_texts(attention, ids, source, row, batch),
             "refused": refused,
         }
@@ -229,9 +193,7 @@ class TranslationGraph:
             ("source", source, tokenizer.source_id_to_string),
             ("target", ids, tokenizer.id_to_string),
         ):
-            row_of_token = tf.gather(row, tokens.value_rowids())
-            pieces = id_to_string(tokens.flat_values)
-            pieces = tf.RaggedTensor.from_value_rowids(pieces, row_of_token, batch)
+            pieces = _of_texts(tokens.with_values(id_to_string(tokens.flat_values)), row, batch)
             outputs[f"{side}_tokens"] = pieces.to_tensor("")
             outputs[f"{side}_lengths"] = tf.cast(pieces.row_lengths(), tf.int32)
         return outputs
@@ -244,66 +206,79 @@ class TranslationGraph:
             `[batch]`.
         """
         lengths = tf.ragged.map_flat_values(tf.strings.length, tf.strings.split(text, "\n"))
-        refused = tf.reduce_max(lengths, axis=1) > self.max_line_bytes
+        refused = tf.reduce_max(lengths, axis=1) > self.options.max_line_bytes
         if languages:
-            filled = [
-                tf.where(given == "", default, given)
-                for given, default in zip(languages, self._defaults, strict=True)
+            defaults = self.options.source_language, self.options.target_language
+            languages = [
+                tf.where(given == "", default or "", given)
+                for given, default in zip(languages, defaults, strict=True)
             ]
-            known = [
-                tf.reduce_any(given[:, None] == codes, axis=1)
-                for given, codes in zip(filled, self._codes, strict=True)
-            ]
-            refused |= ~(known[0] & known[1])
+            for given, codes in zip(languages, self._codes, strict=True):
+                refused |= ~tf.reduce_any(given[:, None] == codes, axis=1)
             languages = tuple(
                 tf.where(refused, codes[0], given)
-                for codes, given in zip(self._codes, filled, strict=True)
+                for codes, given in zip(self._codes, languages, strict=True)
             )
         return tf.where(refused, "", text), languages, refused
 
     def _translate_segments(self, pieces, columns, token_scores=False, confidence=False):
-        """Translates pieces, ragged `[segments, (tokens)]`.
+        """Translates pieces, ragged `[segments, (tokens)]`, in batches.
 
         Args:
             pieces: The pieces.
             columns: What belongs to each segment: whether it is `refused`, its `languages`, its
                 `prefix`, its `row_options`.
-            token_scores: Whether to return `tokens` and `log_probs` too,
-                `[segments, n_best, length]`.
-            confidence: Whether to return what `CONFIDENCE_PARTS` names too.
+            token_scores, confidence: Whether to return more.
 
         Returns:
-            A dict of `translations`, `scores` and `lengths`, `[segments, n_best]`.
+            A dict of `translations`, `scores` and `lengths`, `[segments, n_best]`; with
+            `token_scores` also `tokens` and `log_probs`, `[segments, n_best, length]`; with
+            `confidence` also what `CONFIDENCE_PARTS` names.
         """
         dtypes = {"translations": tf.string, "scores": tf.float32, "lengths": tf.int32}
         if confidence:
-            dtypes |= CONFIDENCE_PARTS
+            dtypes |= {name: dtype for name, (dtype, _) in CONFIDENCE_PARTS.items()}
         n_best = self.options.n_best
         empty = {name: tf.zeros((0, n_best), dtype) for name, dtype in dtypes.items()}
         if token_scores:
             empty["tokens"] = tf.zeros((0, n_best, 0), tf.int32)
             empty["log_probs"] = tf.zeros((0, n_best, 0))
         translate = functools.partial(
-            self._translate_pieces, with_log_probs=token_scores or confidence, confidence=confidence
+            self._translate_batch, token_scores=token_scores, confidence=confidence
         )
         return in_batches(translate, pieces, columns, empty, {"tokens": self.tokenizer.padding_id})
 
-    def _translate_pieces(
-        self, pieces, refused, languages, with_log_probs, confidence, prefix=None, row_options=None
+    def _translate_batch(
+        self, pieces, refused, languages, token_scores, confidence, prefix=None, row_options=None
     ):
-        """As `_translate_segments`, for one batch."""
-        empty = pieces.row_lengths() == 0
+        tokenizer, empty = self.tokenizer, pieces.row_lengths() == 0
         if prefix is not None:  # A decoder-only model may have nothing but the prefix.
-            empty &= prefix.lengths == 0
-        hypotheses = self._searcher.search_pieces(
-            pieces, refused | empty, languages, prefix, row_options=row_options
+            empty &= prefix.row_lengths() == 0
+        arguments = {"row_options": row_options}
+        if prefix is not None or self._forced:
+            begun = pieces[:, :0] if prefix is None else prefix
+            arguments["prefix"] = tokenizer.target_ids(begun, *languages[1:])[:, :-1]
+        if self._forced:
+            arguments["forced_length"] = tf.fill((pieces.nrows(),), self._forced)
+        source = tokenizer.source_ids(pieces, *languages)
+        if self.options.samples:
+            arguments["row_seeds"] = _hashes(source)
+        source, pieces = self._padded(source).ids, self._padded(pieces)
+        hypotheses = search(
+            self.predictor,
+            tokenizer,
+            self.options,
+            source,
+            pieces.lengths,
+            refused | empty,
+            **arguments,
         )
         rows, n_best, length = tf.unstack(tf.shape(hypotheses.tokens))
         target = Rows(
             tf.reshape(hypotheses.tokens, (rows * n_best, length)),
             tf.reshape(hypotheses.lengths, (rows * n_best,)),
         )
-        translations = self.tokenizer.text(tf.RaggedTensor.from_tensor(*target))
+        translations = tokenizer.text(tf.RaggedTensor.from_tensor(*target))
         first = tf.range(self.options.n_best)[None] == 0  # The translation of nothing is nothing.
         nothing = (empty & ~refused)[:, None] & first
         outputs = {
@@ -312,15 +287,12 @@ class TranslationGraph:
             "lengths": hypotheses.lengths,
             "tokens": hypotheses.tokens,
         }
-        if with_log_probs:
-            source = self._padded(self.tokenizer.source_ids(pieces, *languages))
-            source = Rows(*(tf.repeat(x, n_best, axis=0) for x in source))
-            log_probs = token_log_probs(self.predictor, source, target, self.tokenizer.bos_id)
+        if token_scores or confidence:
+            source = tf.repeat(source, n_best, axis=0)
+            log_probs = token_log_probs(self.predictor, source, target, tokenizer.bos_id)
             outputs["log_probs"] = tf.reshape(log_probs, tf.shape(hypotheses.tokens))
         if confidence:
-            parts = confidence_parts(
-                self._padded(pieces), target, log_probs, self._forced, self.tokenizer.eos_id
-            )
+            parts = confidence_parts(pieces, target, log_probs, self._forced, tokenizer.eos_id)
             outputs |= {name: tf.reshape(x, (rows, n_best)) for name, x in parts.items()}
         return outputs
 
@@ -328,14 +300,14 @@ class TranslationGraph:
         return padded(ids, self.tokenizer.padding_id)
 
 
-def _of_rows(columns, row):
-    """What belongs to the texts, for each of their segments."""
-    return tf.nest.map_structure(lambda x: tf.gather(x, row), columns)
+def _of_texts(tokens, row, batch):
+    """Ragged `[batch, (tokens)]` from that of segments, of which `row` says the texts."""
+    row = tf.gather(row, tokens.value_rowids())
+    return tf.RaggedTensor.from_value_rowids(tokens.flat_values, row, batch)
 
 
-def _select(wanted, *columns):
-    """The wanted rows of tensors and ragged tensors."""
-    return [
-        tf.ragged.boolean_mask(x, wanted) if isinstance(x, tf.RaggedTensor) else x[wanted]
-        for x in columns
-    ]
+def _hashes(ids):
+    """An int32 hash of each row of ragged ids."""
+    strings = ids.with_values(tf.strings.as_string(ids.flat_values))
+    joined_ids = tf.strings.reduce_join(strings, axis=1, separator=" ")
+    return tf.cast(tf.strings.to_hash_bucket_fast(joined_ids, 2**31 - 1), tf.int32)

@@ -9,7 +9,9 @@ from keras_mt.inference.search import Rows
 _BATCH_LOGITS = 2**26
 
 
-def token_log_probs(predictor: Predictor, source: Rows, target: Rows, bos_id: int) -> tf.Tensor:
+def token_log_probs(
+    predictor: Predictor, source: tf.Tensor, target: Rows, bos_id: int
+) -> tf.Tensor:
     """Log-probabilities of the target's tokens `[rows, length]`; 0 for padding.
 
     The rows are scored a few at a time, since the logits over a vocabulary take much memory.
@@ -21,7 +23,7 @@ def token_log_probs(predictor: Predictor, source: Rows, target: Rows, bos_id: in
     def score(start, log_probs):
         batch = slice(start, start + size)
         tokens = target.ids[batch]
-        more = predictor.score(source.ids[batch], _shifted(tokens, bos_id), tokens)
+        more = predictor.score(source[batch], shifted(tokens, bos_id), tokens)
         return start + size, tf.concat([log_probs, more], axis=0)
 
     _, log_probs = tf.while_loop(
@@ -34,13 +36,8 @@ def token_log_probs(predictor: Predictor, source: Rows, target: Rows, bos_id: in
     return tf.where(tf.sequence_mask(target.lengths, length), log_probs, 0.0)
 
 
-def token_attention(predictor: Predictor, source: Rows, target: Rows, bos_id: int) -> tf.Tensor:
-    """The attention of each target token over the source `[rows, length, source_length]`."""
-    return predictor.attention(source.ids, _shifted(target.ids, bos_id))
-
-
-def _shifted(target, bos_id):
-    # [rows, length]: the start, then all tokens but the last.
+def shifted(target: tf.Tensor, bos_id: int) -> tf.Tensor:
+    """The start and then all tokens but the last, `[rows, length]`: what predicts the targets."""
     start = tf.fill((tf.shape(target)[0], 1), bos_id)
     return tf.concat([start, target], axis=1)[:, :-1]
 

@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.inference.confidence import CONFIDENCE_PARTS, joined_confidence_parts
-from keras_mt.inference.search import Rows
 from keras_mt.text import BaseTokenizer
 from keras_mt.text.sentences import cut, split_lines, split_sentences
 
@@ -22,12 +21,6 @@ class Segments(NamedTuple):
         row: int32 `[segments]`: the index of the text that each belongs to.
         glue: String `[segments]`: what stands before it and is not translated.
         ends: String `[texts]`: the white space after a text's last segment.
-
-    Example:
-
-    >>> pieces = tf.ragged.constant([[5, 6], [7]])
-    >>> Segments(pieces, tf.constant([0, 0]), tf.constant(["", " "]), tf.constant([""])).row.shape
-    TensorShape([2])
     """
 
     pieces: tf.RaggedTensor
@@ -100,43 +93,36 @@ class Segmenter:
             pieces = tf.concat([_where(missing, tf.gather(marks, line)), pieces], axis=1)
         return Segments(pieces, tf.gather(row, line), glue, ends)
 
-    def prefixes(self, prefix: tf.Tensor, segments: Segments) -> tuple[Rows, tf.Tensor]:
-        """The prefix of each segment, and boolean `[batch]`, the texts that cannot have theirs.
+    def prefixes(self, prefix: tf.Tensor, segments: Segments) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Pieces of each segment's prefix; and boolean `[batch]`, which texts cannot have theirs.
 
         These have a prefix over the limit; or both it and the text have several segments, and which
-        belong together is unknown.
+        belong together is unknown. Only the first segment of a text gets its prefix.
         """
-        count = tf.math.bincount(segments.row, minlength=tf.size(segments.ends))
-        pieces = self._tokenizer.target_pieces(prefix)
-        refused = ((self.parts(prefix) > 1) & (count > 1)) | (
-            pieces.row_lengths() > self.target_limit
-        )
-        # Only the first segment of a text gets its prefix.
-        longest = tf.where(_is_first(segments.row), self.target_limit, 0)
-        pieces = tf.gather(pieces, segments.row)
-        lengths = tf.minimum(tf.cast(pieces.row_lengths(), tf.int32), longest)
-        return Rows(pieces.to_tensor(), lengths), refused
-
-    def parts(self, prefix: tf.Tensor) -> tf.Tensor:
-        """The number of lines or sentences of prefixes, `[batch]`."""
         lines = split_lines(prefix)[0]
-        if not self._split_sentences:
-            return lines.row_lengths()
-        counts = split_sentences(lines.flat_values)[0].row_lengths()
-        return tf.math.unsorted_segment_sum(counts, lines.value_rowids(), lines.nrows())
+        parts = lines.row_lengths()
+        if self._split_sentences:
+            counts = split_sentences(lines.flat_values)[0].row_lengths()
+            parts = tf.reduce_sum(lines.with_values(counts), axis=1)
+        several = (parts > 1) & (tf.math.bincount(segments.row, minlength=tf.size(parts)) > 1)
+        pieces = self._tokenizer.target_pieces(prefix)
+        refused = several | (pieces.row_lengths() > self.target_limit)
+        pieces = _where(_is_first(segments.row), tf.gather(pieces, segments.row))
+        return pieces[:, : self.target_limit], refused
 
     def pairs(
-        self, text: tf.Tensor, target: tf.Tensor
+        self, text: tf.Tensor, target: tf.Tensor, wanted: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor, tf.Tensor]:
         """Pieces of both sides of given pairs, line by line if both sides have as many lines.
 
         Args:
             text, target: Strings `[batch]`.
+            wanted: Boolean `[batch]`: the rows whose pairs are wanted.
 
         Returns:
             Ragged pieces of the source and of the target, `[pairs, (tokens)]`; int32 `[pairs]`, the
-            row that each pair belongs to; and boolean `[batch]`, the rows with a side over the
-            limit, which have no pairs.
+            row that each pair belongs to; and boolean `[batch]`, the wanted rows with a side over
+            the limit, which have no pairs.
         """
         sides = [split_lines(side)[0] for side in (text, target)]
         apart = sides[0].row_lengths() == sides[1].row_lengths()
@@ -151,8 +137,8 @@ class Segmenter:
         too_long = source.row_lengths() > self.source_limit
         too_long |= target.row_lengths() > self.target_limit
         refused = tf.math.unsorted_segment_max(tf.cast(too_long, tf.int32), row, tf.shape(text)[0])
-        refused = refused > 0
-        wanted = ~tf.gather(refused, row)
+        refused = (refused > 0) & wanted
+        wanted = tf.gather(wanted & ~refused, row)
         source, target = (tf.ragged.boolean_mask(side, wanted) for side in (source, target))
         return source, target, row[wanted], refused
 
@@ -177,7 +163,7 @@ def joined(
     Args:
         outputs: Dict of tensors `[segments, n_best, ...]`.
         segments: The segments.
-        length_penalty: A number, or float32 `[batch, 1]`.
+        length_penalty: A float, or float32 `[batch, 1]`.
 
     Returns:
         A dict of `translations`, `scores`, whatever else there is in `outputs`, and `place`, int32
@@ -200,11 +186,9 @@ def joined(
         return tf.math.unsorted_segment_sum(tensor, row, batch)
 
     lengths = tf.cast(parts["lengths"], tf.float32)
-    penalty = length_penalty
-    if not isinstance(penalty, float):
-        penalty = tf.gather(penalty, row)
-    log_probs = summed(parts["scores"] * lengths**penalty)
-    scores = log_probs / tf.maximum(summed(lengths), 1.0) ** length_penalty
+    penalty = tf.broadcast_to(length_penalty, (batch, 1))
+    log_probs = summed(parts["scores"] * lengths ** tf.gather(penalty, row))
+    scores = log_probs / tf.maximum(summed(lengths), 1.0) ** penalty
     outputs = {
         "translations": tf.where(exists, translations, ""),
         "scores": tf.where(exists, scores, NO_HYPOTHESIS),

@@ -4,6 +4,7 @@ It does not import Keras, which takes seconds: the command that runs an export n
 """
 
 import abc
+import functools
 import os
 import sys
 import warnings
@@ -24,6 +25,7 @@ _BATCH_BYTES = 64 * 512
 _LEAST_BATCH = 32  # The fewest texts of a batch when several run side by side.
 _LONG_LIST = 1024  # Texts for which a notebook shows a progress bar.
 
+LANGUAGES = "source_language", "target_language"
 # A language code for all texts, or one code per text; None for the default.
 Codes = str | Iterable[str] | None
 
@@ -162,22 +164,20 @@ class BaseTranslator(abc.ABC):
         source_language: Codes | tf.Tensor = None,
         target_language: Codes | tf.Tensor = None,
     ) -> str | list[str] | list[list[str]] | tf.Tensor:
+        languages = dict(zip(LANGUAGES, (source_language, target_language), strict=True))
         if isinstance(texts, tf.Tensor):
             columns = {} if prefixes is None else {"prefixes": prefixes}
             _check_string_tensors(texts, **columns)
-            languages = self._language_tensors(texts, source_language, target_language)
-            return self._translations(texts, prefixes, **languages)
-        languages = {"source_language": source_language, "target_language": target_language}
-        if isinstance(texts, str):
-            hypotheses = [
-                hypothesis.text for hypothesis in self.hypotheses(texts, prefixes, **languages)
-            ]
-            return hypotheses[0] if self._n_best == 1 else hypotheses
+            return self._translations(texts, prefixes, **self._language_tensors(texts, **languages))
         results = self.hypotheses(texts, prefixes, **languages)
+        if one := isinstance(texts, str):
+            results = Results([results], {})
         for i, reason in results.refusals.items():
             raise InputError(f"texts[{i}] is refused: {reason}")
         translations = [[hypothesis.text for hypothesis in hypotheses] for hypotheses in results]
-        return [texts[0] for texts in translations] if self._n_best == 1 else translations
+        if self._n_best == 1:
+            translations = [texts[0] for texts in translations]
+        return translations[0] if one else translations
 
     def hypotheses(
         self,
@@ -203,10 +203,9 @@ class BaseTranslator(abc.ABC):
 
         Returns:
             For a str a list of `Hypothesis`, best first (fewer than `n_best` if the search finds no
-            more). For a list `Results`: a list of such lists, with None for a text that is refused,
-            and the reasons in `refusals`. A text is refused if a line is too long, if its prefix is
-            longer than the model's limit, if both it and its prefix have several lines or
-            sentences, or if the model's probabilities are not finite.
+            more); for a list `Results` of such lists. A text is refused if a line is too long, if
+            its prefix is longer than the model's limit, if both it and its prefix have several
+            lines or sentences, or if the model's probabilities are not finite.
 
         Raises:
             ValueError: If a str is refused, an argument has the wrong type, lists differ in length,
@@ -216,17 +215,55 @@ class BaseTranslator(abc.ABC):
 
         >>> translator.hypotheses(["O livro."], token_scores=True)[0][0].tokens  # doctest: +SKIP
         """
-        columns, one = as_columns(texts=texts, prefixes=prefixes)
-        languages = self._languages(len(columns["texts"]), source_language, target_language)
-        rows = self._search(columns | languages, token_scores, confidence)
-        results = []
-        for i, row in enumerate(rows):
-            inputs = {name: column[i] for name, column in (columns | languages).items()}
-            results.append(self._as_hypotheses(row) or self._why_refused(**inputs))
-        return as_results(results, one)
+        search = functools.partial(self._search, token_scores, confidence)
+
+        def as_result(row, **inputs):
+            return self._as_hypotheses(row) or self._why_refused(**inputs)
+
+        columns = {"texts": texts, "prefixes": prefixes}
+        return self._results(search, as_result, columns, source_language, target_language)
+
+    def _results(self, run, as_result, columns, source_language, target_language) -> Any:
+        """`Results` for lists of texts, or the result of one text.
+
+        Args:
+            run: Takes lists of str, the columns and the languages, by their names; returns the
+                outputs for each text, as `run_in_batches` does.
+            as_result: Takes the outputs and the inputs of a text; returns its result, or a str that
+                says why it is refused.
+            columns: All a str, or all lists of str, by their names; others than the first may be
+                None, and are left out.
+            source_language, target_language: As in a call.
+
+        Raises:
+            ValueError: If a column is neither, or not as the first one; or one text is refused.
+        """
+        first, *others = columns
+        one, lists = isinstance(columns[first], str), {}
+        for name in [first, *(other for other in others if columns[other] is not None)]:
+            if not one:
+                expected = "a str or a list of str" if name == first else "a list of str"
+                lists[name] = as_list(name, columns[name], expected)
+            elif isinstance(columns[name], str):
+                utf8(name, columns[name])
+                lists[name] = [columns[name]]
+            else:
+                raise InputError(
+                    f"{name} must be a str, as {first} is. Received: {type(columns[name]).__name__}"
+                )
+        lists |= self._languages(len(lists[first]), source_language, target_language)
+        results, refusals = [], {}
+        for i, row in enumerate(run(**lists)):
+            result = as_result(row, **{name: column[i] for name, column in lists.items()})
+            if isinstance(result, str):
+                result, refusals[i] = None, result
+            results.append(result)
+        if one and refusals:
+            raise InputError(f"The text is refused: {refusals[0]}")
+        return results[0] if one else Results(results, refusals)
 
     @abc.abstractmethod
-    def _search(self, columns, token_scores, confidence) -> list[dict[str, Any]]:
+    def _search(self, token_scores, confidence, **columns) -> list[dict[str, Any]]:
         """The outputs of a search for each text, as of `run_in_batches`."""
 
     def _as_hypotheses(self, row):
@@ -257,9 +294,8 @@ class BaseTranslator(abc.ABC):
     def _set_languages(self, languages, source_language, target_language, pair=None):
         """Sets the known languages, the default ones, and a shortlist's, the only possible ones."""
         self.languages = languages
-        names = "source_language", "target_language"
-        self._pair = dict(zip(names, pair, strict=True)) if pair else None
-        for name, code in zip(names, (source_language, target_language), strict=True):
+        self._pair = dict(zip(LANGUAGES, pair, strict=True)) if pair else None
+        for name, code in zip(LANGUAGES, (source_language, target_language), strict=True):
             if code is not None:
                 self._check_language(name, code)
             setattr(self, name, code)
@@ -279,21 +315,18 @@ class BaseTranslator(abc.ABC):
         Raises:
             ValueError: If a code is missing or unknown, or there are too many or too few.
         """
-        columns = {"source_language": source_language, "target_language": target_language}
-        for name, given in columns.items():
-            default = getattr(self, name)
-            if given is None or isinstance(given, str):
-                self._check_language(name, given or default)
-                columns[name] = [given or default] * number
-                continue
-            codes = columns[name] = [code or default for code in as_list(name, given)]
-            if len(codes) != number:
+        columns = {}
+        for name, given in zip(LANGUAGES, (source_language, target_language), strict=True):
+            one, default = given is None or isinstance(given, str), getattr(self, name)
+            codes = [code or default for code in ([given] if one else as_list(name, given))]
+            if not one and len(codes) != number:
                 raise InputError(
                     f"{name} must be a code, or a list with one code for each text. "
                     f"Received: {len(codes)} for {number} texts"
                 )
             for code in codes:
                 self._check_language(name, code)
+            columns[name] = codes * number if one else codes
         return columns if self.languages else {}
 
     def _language_tensors(self, texts, source_language, target_language) -> dict[str, tf.Tensor]:
@@ -329,7 +362,10 @@ def run_in_batches(
             length.
     """
     names = " and ".join(columns)
-    columns = [_encoded(name, texts) for name, texts in columns.items()]
+    columns = [
+        [utf8(f"{name}[{i}]", text) for i, text in enumerate(texts)]
+        for name, texts in columns.items()
+    ]
     if len({len(texts) for texts in columns}) > 1:
         numbers = " and ".join(str(len(texts)) for texts in columns)
         raise InputError(f"{names} must have the same length. Received: {numbers} texts")
@@ -398,10 +434,6 @@ def _assessed(hypothesis, row, i):
     )
 
 
-def _encoded(name, texts):
-    return [utf8(f"{name}[{i}]", text) for i, text in enumerate(as_list(name, texts))]
-
-
 def utf8(name: str, text: str) -> bytes:
     """A text encoded as UTF-8; ValueError, which names it, if it cannot be."""
     if not isinstance(text, str):
@@ -434,47 +466,6 @@ def as_list(name: str, texts: Iterable[str], expected: str = "a list of str") ->
     if isinstance(texts, others) or not isinstance(texts, Iterable):
         raise InputError(f"{name} must be {expected}. Received: {type(texts).__name__}")
     return list(texts)
-
-
-def as_columns(**columns: Any) -> tuple[dict[str, list[str]], bool]:
-    """Lists from arguments that are all a str, or all lists of str; those that are None left out.
-
-    Returns:
-        The lists by their names, and whether each is of one str.
-
-    Raises:
-        ValueError: If an argument is neither, or not as the first one.
-    """
-    columns = {name: column for name, column in columns.items() if column is not None}
-    first, *others = columns or {"texts": None}
-    if not isinstance(columns.get(first), str):
-        lists = {first: as_list(first, columns.get(first), "a str or a list of str")}
-        return lists | {name: as_list(name, columns[name]) for name in others}, False
-    for name, text in columns.items():
-        if not isinstance(text, str):
-            raise InputError(
-                f"{name} must be a str, as {first} is. Received: {type(text).__name__}"
-            )
-        utf8(name, text)
-    return {name: [text] for name, text in columns.items()}, True
-
-
-def as_results(results: Sequence[Any], one: bool) -> Any:
-    """`Results`, or the result of one text.
-
-    Args:
-        results: The result of each text; a str says why it is refused.
-        one: Whether there is one text alone, for which a refusal is an error.
-
-    Raises:
-        ValueError: If the one text is refused.
-    """
-    refusals = {i: result for i, result in enumerate(results) if isinstance(result, str)}
-    if not one:
-        return Results([None if i in refusals else x for i, x in enumerate(results)], refusals)
-    if refusals:
-        raise InputError(f"The text is refused: {refusals[0]}")
-    return results[0]
 
 
 def _progress(total):

@@ -17,10 +17,7 @@ from tensorflow.core.protobuf import meta_graph_pb2, rewriter_config_pb2, saved_
 
 from keras_mt.errors import InputError
 from keras_mt.files import find_saved_model
-from keras_mt.translation.base import (
-    BaseTranslator,
-    run_in_batches,
-)
+from keras_mt.translation.base import LANGUAGES, BaseTranslator, run_in_batches
 
 
 class ExportedTranslator(BaseTranslator):
@@ -74,23 +71,22 @@ class ExportedTranslator(BaseTranslator):
             raise InputError(f"{card} is not JSON, as the export wrote it: {error}") from None
         options = self.card.get("options", {})
         self.max_line_bytes = options.get("max_line_bytes")  # None for an export of 0.3.0.
-        languages, defaults, pair = [], {"source_language": None, "target_language": None}, None
-        if any(defaults.keys() <= function.inputs.keys() for function in self._signatures.values()):
+        languages, defaults, pair = [], (None, None), None
+        if any({*LANGUAGES} <= function.inputs.keys() for function in self._signatures.values()):
             try:
                 languages = self.card["tokenizer"]["languages"]
-                defaults = {name: options[name] for name in defaults}
-                pair = defaults.values() if options.get("shortlist") else None
+                defaults = [options[name] for name in LANGUAGES]
             except KeyError:
                 raise InputError(
                     f"{card} must say which languages there are, and the default ones: put it "
                     "back as the export wrote it."
                 ) from None
-        self._set_languages(
-            languages,
-            source_language or defaults["source_language"],
-            target_language or defaults["target_language"],
-            pair,
+            pair = defaults if options.get("shortlist") else None
+        source_language, target_language = (
+            source_language or defaults[0],
+            target_language or defaults[1],
         )
+        self._set_languages(languages, source_language, target_language, pair)
 
     def __reduce__(self) -> tuple:
         return type(self), (self._version, self.source_language, self.target_language)
@@ -122,8 +118,8 @@ class ExportedTranslator(BaseTranslator):
         _check_plain(prefixes)
         return self.signatures["serving_default"](text=texts, **languages)["translations"]
 
-    def _search(self, columns, token_scores, confidence):
-        _check_plain(columns.get("prefixes"), token_scores)
+    def _search(self, token_scores, confidence, texts, prefixes=None, **languages):
+        _check_plain(prefixes, token_scores)
         if confidence and not self.gives_confidence:
             raise InputError(
                 "This export gives no confidence: make it with `keras-mt export --confidence`, or "
@@ -132,12 +128,12 @@ class ExportedTranslator(BaseTranslator):
         # If the signatures are loaded already, no session is needed besides.
         loaded = confidence or "_model" in self.__dict__
         name = "confidence" if confidence else "serving_default"
-        signature = self.signatures[name] if loaded else columns["texts"] and self._session
+        signature = self.signatures[name] if loaded else texts and self._session
 
         def translate(text, *codes):
-            return signature(text=text, **dict(zip([*columns][1:], codes, strict=True)))
+            return signature(text=text, **dict(zip(languages, codes, strict=True)))
 
-        return run_in_batches(translate, **columns)
+        return run_in_batches(translate, texts=texts, **languages)
 
 
 def _check_plain(prefixes, token_scores=False):

@@ -15,18 +15,18 @@ from keras_mt.decoding import SearchOptions
 from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
 from keras_mt.inference.graph import TranslationGraph
-from keras_mt.inference.predictors import Predictor, predictor_of
+from keras_mt.inference.predictors import Predictor
 from keras_mt.models import Seq2Seq, ensure_built
 from keras_mt.options import MAX_LINE_BYTES, TranslationOptions
 from keras_mt.options.fields import as_integer
 from keras_mt.run_folder import RunFolder
 from keras_mt.text import BaseTokenizer
 from keras_mt.translation.base import (
+    LANGUAGES,
     BaseTranslator,
     Codes,
     Results,
-    as_columns,
-    as_results,
+    as_list,
     run_in_batches,
 )
 
@@ -151,13 +151,13 @@ class Translator(BaseTranslator):
                 "model must be a keras_mt.models.Seq2Seq, or a list of at least one. "
                 f"Received: {model!r}"
             )
-        fields = [field.name for field in dataclasses.fields(SearchOptions)]
-        if unknown := [name for name in options if name not in fields]:
+        search = [field.name for field in dataclasses.fields(SearchOptions)]
+        if unknown := [name for name in options if name not in search]:
             raise InputError(
                 f"{unknown[0]} is no option of a Translator. "
                 f"Received: {unknown[0]}={options[unknown[0]]!r}"
             )
-        valid = TranslationOptions(
+        self._options = TranslationOptions(
             beam_size=beam_size,
             n_best=n_best,
             length_penalty=length_penalty,
@@ -167,11 +167,11 @@ class Translator(BaseTranslator):
             max_line_bytes=max_line_bytes,
             **options,
         )
-        self.options = SearchOptions(**{name: getattr(valid, name) for name in fields})
+        self.options = SearchOptions(**{name: getattr(self._options, name) for name in search})
         self.tokenizer = tokenizer
-        self.max_length = valid.max_length
-        self.split_sentences = valid.split_sentences is not False
-        self.max_line_bytes = valid.max_line_bytes
+        self.max_length = self._options.max_length
+        self.split_sentences = self._options.split_sentences is not False
+        self.max_line_bytes = self._options.max_line_bytes
         self.shortlist = shortlist
         if shortlist is not None:
             _check_shortlist(shortlist, tokenizer, self.options, source_language, target_language)
@@ -181,7 +181,7 @@ class Translator(BaseTranslator):
         pair = None if shortlist is None else shortlist.languages
         languages = tokenizer.languages if pair is None else pair
         self._set_languages(languages, source_language, target_language, pair)
-        self._graph = self.graph(predictor_of(self.models, shortlist))
+        self._graph = self.graph(Predictor(self.models, shortlist))
         self._functions = {}
         self._check_lengths()
 
@@ -194,23 +194,17 @@ class Translator(BaseTranslator):
 
         Example:
 
-        >>> from keras_mt.inference import predictor_of  # doctest: +SKIP
-        >>> translator.graph(predictor_of(translator.models), beam_size=1)  # doctest: +SKIP
+        >>> from keras_mt.inference import Predictor  # doctest: +SKIP
+        >>> translator.graph(Predictor(translator.models), beam_size=1)  # doctest: +SKIP
         """
-        return TranslationGraph(
-            predictor,
-            self.tokenizer,
-            dataclasses.replace(self.options, **options),
-            self.max_length,
-            self.split_sentences,
-            (self.source_language, self.target_language),
-            None if self.shortlist is None else self.shortlist.languages,
-            self.max_line_bytes,
-        )
+        languages = {name: getattr(self, name) for name in LANGUAGES}
+        options = dataclasses.replace(self._options, **languages, **options)
+        pair = None if self.shortlist is None else self.shortlist.languages
+        return TranslationGraph(predictor, self.tokenizer, options, pair)
 
     def _check_lengths(self):
-        limit = self._graph.limit
-        if min(self._graph.source_limit, self._graph.target_limit) < 1:
+        limit, segmenter = self._graph.predictor.max_length, self._graph.segmenter
+        if min(segmenter.source_limit, segmenter.target_limit) < 1:
             raise InputError(
                 "The model's max_length must be at least 2, for a token and the end. "
                 f"Received: {limit}"
@@ -308,11 +302,9 @@ class Translator(BaseTranslator):
         function = self._function("translate", len(columns))
         return function(*columns, *languages.values())["translations"]
 
-    def _search(self, columns, token_scores, confidence):
-        count = 1 + ("prefixes" in columns)
-        function = self._function(
-            "translate", count, token_scores=token_scores, confidence=confidence
-        )
+    def _search(self, token_scores, confidence, **columns):
+        flags = {"token_scores": token_scores, "confidence": confidence}
+        function = self._function("translate", 1 + ("prefixes" in columns), **flags)
         return run_in_batches(function, **columns)
 
     def _as_hypotheses(self, row):
@@ -328,12 +320,12 @@ class Translator(BaseTranslator):
     def _why_refused(self, texts, prefixes=None, **languages):
         if reason := self._line_too_long(texts):
             return reason
-        limit = self._graph.target_limit
         if prefixes is not None:
+            segmenter = self._graph.segmenter
+            limit = segmenter.target_limit
             pieces = self.tokenizer.target_pieces(tf.constant([prefixes]))
             if int(pieces.row_lengths()[0]) > limit:
                 return f"its prefix has more than {limit} tokens, the model's limit: shorten it."
-            segmenter = self._graph.segmenter
             segments = segmenter.segments(tf.constant([texts]), has_prefix=True)
             if segmenter.prefixes(tf.constant([prefixes]), segments)[1][0]:
                 return (
@@ -371,9 +363,8 @@ class Translator(BaseTranslator):
 
     def _arguments(self):
         """The constructor's arguments, but for models and tokenizer."""
-        names = "max_length", "split_sentences", "source_language", "target_language", "shortlist"
-        names = *names, "max_line_bytes"
-        return dataclasses.asdict(self.options) | {name: getattr(self, name) for name in names}
+        others = {name: getattr(self, name) for name in (*LANGUAGES, "shortlist")}
+        return dataclasses.asdict(self._options) | others
 
     def __reduce__(self) -> tuple:
         # Its graph has functions and resources of TensorFlow, which are made anew.
@@ -397,33 +388,31 @@ class Translator(BaseTranslator):
             source_language, target_language: As in a call.
 
         Returns:
-            For a str a `Score`. For a list `Results`: a list of `Score`, with None for a text that
-            is refused, and the reasons in `refusals`. A text is refused if a line is too long, or
+            For a str a `Score`, for a list `Results`. A text is refused if a line is too long, or
             if the model's probabilities are not finite.
 
         Raises:
-            ValueError: If a str is refused, an argument has the wrong type, lists differ in length,
-                or a language is unknown or missing.
+            ValueError: As by `hypotheses`.
 
         Example:
 
         >>> translator.score("O livro.", "The book.").perplexity  # doctest: +SKIP
         """
-        columns, one = as_columns(sources=sources, targets=targets)
-        languages = self._languages(len(columns["sources"]), source_language, target_language)
-        rows = run_in_batches(self._function("score", 2), **columns, **languages)
-        return as_results(list(map(self._as_score, rows, columns["sources"])), one)
+        run = functools.partial(run_in_batches, self._function("score", 2))
+        columns = {"sources": sources, "targets": targets}
+        return self._results(run, self._as_score, columns, source_language, target_language)
 
-    def _as_score(self, row, source):
+    def _as_score(self, row, sources, **_):
         if row["refused"]:
-            return self._too_long(source)
+            return self._too_long(sources)
         if not np.isfinite(row["log_probs"]).all():
-            return super()._why_refused(source)
+            return super()._why_refused(sources)
         pieces = self._pieces(row["tokens"], row["log_probs"], row["lengths"])
         return Score(float(row["log_probs"].sum()), pieces)
 
     def _too_long(self, source):
-        limit = min(self._graph.source_limit, self._graph.target_limit)
+        segmenter = self._graph.segmenter
+        limit = min(segmenter.source_limit, segmenter.target_limit)
         return self._line_too_long(source) or (
             f"a line of the source or the target has more than {limit} tokens, the model's limit: "
             "split it into lines."
@@ -451,12 +440,10 @@ class Translator(BaseTranslator):
         Returns:
             For a str the pieces of the source and of the target, two lists of str, each with the
             end token last, and a float32 NumPy array `[target_pieces, source_pieces]` whose rows
-            sum to 1. For a list `Results`: a list of such tuples, with None for a text that is
-            refused because a line is too long, and the reasons in `refusals`.
+            sum to 1. For a list `Results` of such tuples. A text is refused if a line is too long.
 
         Raises:
-            ValueError: If a str is refused, an argument has the wrong type, lists differ in length,
-                the model has no attention, or a language is unknown or missing.
+            ValueError: As by `hypotheses`, or if the model has no attention.
 
         Example:
 
@@ -464,14 +451,16 @@ class Translator(BaseTranslator):
         """
         if not self.aligns:
             raise InputError("The model has no attention to align by.")
-        columns, one = as_columns(source=source, target=target)
-        number = len(columns["source"])
-        columns.setdefault("target", [""] * number)
-        languages = self._languages(number, source_language, target_language)
-        rows = run_in_batches(self._function("align", 2), **columns, **languages)
-        return as_results(list(map(self._as_alignment, rows, columns["source"])), one)
+        if target is None and isinstance(source, str):
+            target = ""
+        elif target is None:
+            source = as_list("source", source, "a str or a list of str")
+            target = [""] * len(source)
+        run = functools.partial(run_in_batches, self._function("align", 2))
+        columns = {"source": source, "target": target}
+        return self._results(run, self._as_alignment, columns, source_language, target_language)
 
-    def _as_alignment(self, row, source):
+    def _as_alignment(self, row, source, **_):
         if row["refused"]:
             return self._too_long(source)
         pieces = [

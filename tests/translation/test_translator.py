@@ -14,8 +14,7 @@ import tensorflow as tf
 from keras_mt import Tokenizer, Transformer, Translator
 from keras_mt.alignment import Shortlist
 from keras_mt.decoding import NO_HYPOTHESIS
-from keras_mt.inference import scores
-from keras_mt.inference.predictors import Ensemble
+from keras_mt.inference import Predictor, scores
 from keras_mt.inference.segments import Segments, joined
 from keras_mt.translation.base import run_in_batches
 
@@ -324,8 +323,8 @@ def test_given_translations_are_scored_a_few_at_a_time(eager, load, sources, mon
         seen.append(tf.size(targets).numpy())
         return whole(self, source, inputs, targets)
 
-    whole = Ensemble.score
-    monkeypatch.setattr(Ensemble, "score", score)
+    whole = Predictor.score
+    monkeypatch.setattr(Predictor, "score", score)
     found = load().score(sources, sources)
     assert len(seen) > 2 and max(seen) <= 64
     for a, b in zip(found, expected, strict=True):
