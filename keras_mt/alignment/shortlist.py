@@ -137,9 +137,8 @@ class Shortlist:
                 there are no pairs.
         """
         check_positive(size=size, frequent=frequent)
-        for name, code in zip(
-            ("source_language", "target_language"), languages or (None, None), strict=True
-        ):
+        sides = "source_language", "target_language"
+        for name, code in zip(sides, languages or (None, None), strict=True):
             check_language(name, code, tokenizer.languages)
         languages = languages if tokenizer.languages else ()
         encoded = EncodedPairs([pairs.take(_MAX_PAIRS)], tokenizer, languages=[languages])

@@ -290,24 +290,21 @@ class Batches:
         lengths = self._encoded.lengths[:, :2]
         longest, shortest = lengths.max(axis=1), lengths.min(axis=1)
         blank = self._encoded.blank[:, :2].any(axis=1)
-        too_long = ~blank & (longest > self.max_length)
-        kept = ~blank & ~too_long
-        unlike = kept & (longest > (self.max_ratio or np.inf) * shortest)
-        kept &= ~unlike
-        duplicate = np.zeros_like(kept)
+        unlike = longest > (self.max_ratio or np.inf) * shortest
+        # A pair counts for the first reason to leave it out.
+        reasons = np.select([blank, longest > self.max_length, unlike], [1, 2, 3])
+        index = np.flatnonzero(reasons == 0)
         if self.deduplicate:
-            keys = np.stack([self._encoded.corpus, self._encoded.keys], axis=1)[kept]
-            _, first = np.unique(keys, axis=0, return_index=True)
-            duplicate[kept] = True
-            duplicate[np.flatnonzero(kept)[first]] = False
-            kept &= ~duplicate
-        index = np.flatnonzero(kept)
+            keys = np.stack([self._encoded.corpus, self._encoded.keys], axis=1)[index]
+            first = np.unique(keys, axis=0, return_index=True)[1]
+            reasons[np.delete(index, first)] = 4
+            index = np.flatnonzero(reasons == 0)
         times = np.array(self.weights, float)
         if self.temperature is not None:
             sizes = np.maximum(np.bincount(self._encoded.corpus[index], minlength=len(times)), 1)
             times = (sizes.max() / sizes) ** (1 - 1 / self.temperature)
-        left_out = {"too_long": too_long, "blank": blank, "unlike": unlike, "duplicates": duplicate}
-        left_out = {name: int(which.sum()) for name, which in left_out.items()}
+        numbers = np.bincount(reasons, minlength=5)[1:].tolist()
+        left_out = dict(zip(("blank", "too_long", "unlike", "duplicates"), numbers, strict=True))
         return index, np.rint(CYCLE * times).astype(int), left_out
 
     def _index(self, epoch):

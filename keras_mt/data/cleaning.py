@@ -67,9 +67,8 @@ class Cleaning:
         self.verdicts, keys = self._judged(parts, processes)
         if "duplicate" in self.rules:
             kept = np.flatnonzero(self.verdicts == 0)
-            first = kept[np.unique(keys[kept], return_index=True)[1]]
-            repeated = np.setdiff1d(kept, first, assume_unique=True)
-            self.verdicts[repeated] = self.rules.index("duplicate") + 1
+            first = np.unique(keys[kept], return_index=True)[1]
+            self.verdicts[np.delete(kept, first)] = self.rules.index("duplicate") + 1
         counts = np.bincount(self.verdicts, minlength=len(self.rules) + 1).tolist()
         self.kept, self.counts = counts[0], dict(zip(self.rules, counts[1:], strict=True))
         if not self.kept:
@@ -111,23 +110,18 @@ class Cleaning:
     def report(self, examples: dict[str, list[list[str]]]) -> dict[str, Any]:
         """What a cleaning did, as JSON: `examples` are those of the rules."""
         total = len(self.verdicts)
-        return {
-            "data": self.data,
-            "source": self.source,
-            "target": self.target,
-            "keras_mt": __version__,
-            "pairs": total,
-            "kept": self.kept,
-            "rules": {
-                name: {
-                    "what": RULES[name].what,
-                    "dropped": count,
-                    "share": count / total,
-                    "examples": examples.get(name, []),
-                }
-                for name, count in self.counts.items()
-            },
+        rules = {
+            name: {
+                "what": RULES[name].what,
+                "dropped": count,
+                "share": count / total,
+                "examples": examples.get(name, []),
+            }
+            for name, count in self.counts.items()
         }
+        about = {name: getattr(self, name) for name in ("data", "source", "target")}
+        about |= {"keras_mt": __version__, "pairs": total, "kept": self.kept}
+        return {**about, "rules": rules}
 
 
 def clean(

@@ -67,13 +67,7 @@ def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -
 def raw_pairs(
     data: str | os.PathLike, source: str, target: str, split: str
 ) -> Iterator[tuple[bytes, bytes]]:
-    """The pairs of a corpus as `load_corpus` has them, blank ones and bad UTF-8 included.
-
-    Example:
-
-    >>> next(raw_pairs("phrasebook", "en", "pt", "test"))[0].decode()
-    'Lucas is travelling to Rio in December.'
-    """
+    """The pairs of a corpus as `load_corpus` has them, blank ones and bad UTF-8 included."""
     read, _ = _reader(data, source, target)
     if read is _tfds:
         return _tfds(str(data), source, target, split).as_numpy_iterator()
@@ -81,13 +75,7 @@ def raw_pairs(
 
 
 def splits_of(data: str | os.PathLike, source: str, target: str, checked: bool = True) -> list[str]:
-    """The splits of a corpus, sorted; the rows of a `.tsv` file are checked, if so wished.
-
-    Example:
-
-    >>> splits_of("phrasebook", "pt", "en")
-    ['test', 'train', 'validation']
-    """
+    """The splits of a corpus, sorted; the rows of a `.tsv` file are checked, if so wished."""
     _, splits = _reader(data, source, target)
     return sorted(splits(str(data), source, target, checked))
 

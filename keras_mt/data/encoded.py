@@ -24,10 +24,7 @@ class EncodedPairs:
     change.
 
     Args:
-        datasets: List of `tf.data.Dataset` of pairs of strings.
-        tokenizer: A `Tokenizer`, or another `BaseTokenizer`.
-        directory: Folder for the files, which have no name and are deleted with the object; None
-            for the system's temporary folder.
+        datasets, tokenizer, directory: As for `Batches`.
         languages: For a tokenizer with languages, the codes of the source's and the target's, for
             each dataset.
         kinds: Kinds of changes, as in `augmented`; a changed source of each kind is stored too.

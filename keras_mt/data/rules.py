@@ -60,13 +60,9 @@ _PUNCTUATION = re.compile(r"[\s!-/:-@\[-`{-~\u00a0-\u00bf\u2000-\u206f\u3000-\u3
 
 
 class Rule:
-    """What all pairs are held to. A rule overrides `drops`, or `is_bad` for each side by itself.
+    """What all pairs of two languages are held to.
 
-    Args:
-        source, target: Codes of the languages.
-
-    Attributes:
-        what: What the rule drops, in a line.
+    A rule overrides `drops`, or `is_bad` for each side by itself; `what` says what it drops.
 
     Example:
 
@@ -194,11 +190,7 @@ RULES = {rule.__name__.lower(): rule for rule in _ORDER}
 
 
 def rule_names(identify: bool = False, without: Sequence[str] = ()) -> tuple[str, ...]:
-    """The names of the rules to apply.
-
-    Args:
-        identify: Whether `language` is one of them.
-        without: Names of rules to leave out.
+    """The names of all rules but those in `without`, and but `language` unless it is to `identify`.
 
     Raises:
         ValueError: If there is no such rule.
@@ -214,24 +206,12 @@ def rule_names(identify: bool = False, without: Sequence[str] = ()) -> tuple[str
 
 
 def normalized(text: str) -> str:
-    """A text without case, white space and punctuation, in the form NFKC.
-
-    Example:
-
-    >>> normalized("Hello,  WORLD!")
-    'helloworld'
-    """
+    """A text without case, white space and punctuation, in the form NFKC."""
     return _PUNCTUATION.sub("", unicodedata.normalize("NFKC", text).casefold())
 
 
 def key(source: str, target: str) -> int:
-    """64 bits that normalised pairs have in common if they are equal.
-
-    Example:
-
-    >>> key("A dog.", "Ein Hund.") == key("a dog", "Ein  Hund!")
-    True
-    """
+    """64 bits that normalised pairs have in common if they are equal."""
     text = f"{normalized(source)}\n{normalized(target)}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 

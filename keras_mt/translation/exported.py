@@ -82,11 +82,8 @@ class ExportedTranslator(BaseTranslator):
                     "back as the export wrote it."
                 ) from None
             pair = defaults if options.get("shortlist") else None
-        source_language, target_language = (
-            source_language or defaults[0],
-            target_language or defaults[1],
-        )
-        self._set_languages(languages, source_language, target_language, pair)
+        codes = source_language or defaults[0], target_language or defaults[1]
+        self._set_languages(languages, *codes, pair)
 
     def __reduce__(self) -> tuple:
         return type(self), (self._version, self.source_language, self.target_language)
