@@ -12,8 +12,6 @@ from typing import BinaryIO
 from keras_mt.errors import InputError
 from keras_mt.extras import require
 
-COMPRESSED = (".gz", ".zst")
-
 
 class CorpusError(InputError):
     """A corpus that cannot be used; the message says where and why.

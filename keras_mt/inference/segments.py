@@ -107,8 +107,8 @@ class Segmenter:
         several = (parts > 1) & (tf.math.bincount(segments.row, minlength=tf.size(parts)) > 1)
         pieces = self._tokenizer.target_pieces(prefix)
         refused = several | (pieces.row_lengths() > self.target_limit)
-        pieces = _where(_is_first(segments.row), tf.gather(pieces, segments.row))
-        return pieces[:, : self.target_limit], refused
+        wanted = _is_first(segments.row) & ~tf.gather(refused, segments.row)
+        return _where(wanted, tf.gather(pieces, segments.row)), refused
 
     def pairs(
         self, text: tf.Tensor, target: tf.Tensor, wanted: tf.Tensor
