@@ -116,7 +116,8 @@ def back_translate(
                 found = remembered(parts, (fingerprint, texts), _translated, translator, texts)
                 sources = found["texts"].tobytes().decode().split("\n")
                 if not number:
-                    words.check_language("What the model writes", sources, source)
+                    what = f"What the model, from {target!r} to {source!r}, writes"
+                    words.check_language(what, sources, source)
                 yield from zip(sources, texts, found["scores"].tolist(), strict=True)
                 progress.update(len(texts))
 
@@ -193,7 +194,8 @@ def _marks(files, data, source, target):
             if count > _MOST_SHARED * len(held_out[-1]):
                 raise CorpusError(
                     f"{file} holds {count:,} of the {len(held_out[-1]):,} sentences of the split "
-                    f"{split} of {data}, which would measure what was trained on: give other text."
+                    f"{split} of {data}, which could not measure what is trained on them: give "
+                    "other text."
                 )
     keys = np.concatenate(keys)
     repeated = np.ones(len(keys), bool)

@@ -115,7 +115,7 @@ def test_the_other_language_is_refused_by_name(made, tmp_path):
     english = [*PAIRS.values()]
     with pytest.raises(CorpusError, match=r"pt\.txt must be in 'pt', but is in 'en'"):
         made(english)
-    with pytest.raises(CorpusError, match="the model writes must be in 'en', but is in 'pt'"):
+    with pytest.raises(CorpusError, match="model, from 'pt' to 'en', writes must be in 'en', but"):
         made(LINES, Stub(dict(itertools.pairwise(LINES))))
     with pytest.raises(CorpusError, match="has no files of the language 'en'"):
         made.files([], Stub(), data=tmp_path)
