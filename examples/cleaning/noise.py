@@ -1,21 +1,25 @@
 """What `keras-mt clean` finds of noise that is mixed into a clean corpus.
 
 usage: python examples/cleaning/noise.py MULTI30K_EN_DE MULTI30K_EN_FR [--output FOLDER]
-           [--identify]
+           [--identify] [--model RUN_DIR] [--split validation] [--pairs N]
 
-Every third pair of the training split is replaced by noise of a kind, in turn: another pair's
-target (misaligned), the source itself (copied), the French translation (wrong language), and the
-first third of the target's words (truncated). A table says which share of each kind the rules drop,
-and how many of the pairs that were left as they are. With --output the noisy corpus is written
-there, with the validation and test splits as they are, for training with and without --clean.
+Every third pair of the training split, or of the first N pairs of another one, is replaced by noise
+of a kind, in turn: another pair's target (misaligned), the source itself (copied), the French
+translation (wrong language), and the first third of the target's words (truncated). A table says
+which share of each kind the rules drop, and how many of the pairs that were left as they are. With
+--model, a run that translates English to German, the rule score is one of them. With --output the
+noisy corpus is written there, with the validation and test splits as they are, for training with
+and without --clean.
 """
 
 import argparse
 import collections
+import itertools
 import shutil
 import tempfile
 from pathlib import Path
 
+from keras_mt import Translator
 from keras_mt.data import Cleaning
 from keras_mt.data.corpus import raw_pairs
 from keras_mt.data.rules import rule_names
@@ -29,26 +33,31 @@ def main():
     parser.add_argument("french", type=Path)
     parser.add_argument("--output", type=Path)
     parser.add_argument("--identify", action="store_true")
+    parser.add_argument("--model", type=Path)
+    parser.add_argument("--split", default="train")
+    parser.add_argument("--pairs", type=int)
     arguments = parser.parse_args()
+    translator = Translator.load(arguments.model) if arguments.model else None
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.output or Path(temporary) / "noisy"
         folder.mkdir(parents=True)
-        kinds = write(folder, arguments.data, arguments.french)
+        corpora = arguments.data, arguments.french
+        kinds = write(folder, *corpora, arguments.split, arguments.pairs)
         rules = rule_names(arguments.identify)
-        cleaning = Cleaning(folder, "en", "de", rules)
+        cleaning = Cleaning(folder, "en", "de", rules, translator=translator)
     print("| pairs | number | dropped | by |\n| --- | ---: | ---: | --- |")
     for kind in (*KINDS, None):
         verdicts = [v for v, k in zip(cleaning.verdicts, kinds, strict=True) if k == kind]
-        by = collections.Counter(rules[v - 1] for v in verdicts if v)
+        by = collections.Counter(cleaning.rules[v - 1] for v in verdicts if v)
         names = ", ".join(f"{name} {count:,}" for name, count in by.most_common())
         share = by.total() / len(verdicts)
         print(f"| {kind or 'as they were'} | {len(verdicts):,} | {share:.2%} | {names} |")
 
 
-def write(folder, data, french):
+def write(folder, data, french, split="train", number=None):
     """Writes the noisy corpus, and returns the kind of noise of each pair, or None."""
-    pairs = list(raw_pairs(data, "en", "de", "train"))
-    others = list(raw_pairs(french, "en", "fr", "train"))
+    pairs = list(itertools.islice(raw_pairs(data, "en", "de", split), number))
+    others = list(itertools.islice(raw_pairs(french, "en", "fr", split), number))
     kinds, noisy = [], []
     for i, (source, target) in enumerate(pairs):
         words = target.split(b" ")

@@ -5,6 +5,7 @@ import click
 from keras_mt.cli import (
     align,
     average,
+    back_translate,
     clean,
     compare,
     demo,
@@ -34,6 +35,7 @@ def main():
 
 main.add_command(align.align)
 main.add_command(average.average)
+main.add_command(back_translate.back_translate)
 main.add_command(clean.clean)
 main.add_command(compare.compare)
 main.add_command(demo.demo)

@@ -2,10 +2,10 @@
 
 import collections
 import concurrent.futures
+import contextlib
 import functools
 import hashlib
 import itertools
-import json
 import multiprocessing
 import os
 import shutil
@@ -15,17 +15,20 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tqdm import tqdm
 
 from keras_mt.data.corpus import dataset_of, raw_pairs, splits_of
+from keras_mt.data.dropped import Dropped
 from keras_mt.data.rules import RULES, key, rule_names
 from keras_mt.data.text_files import CorpusError
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write, check_new, new_folder
 from keras_mt.version import __version__
 
-REPORT_FILE = "cleaning.json"
-_PART = 20_000  # Pairs that are judged at a time, and not again when a killed cleaning is resumed.
-_EXAMPLES = 2
+SCORE = "score"  # The rule that a translator judges by, after all others.
+MIN_GAIN = 0.25
+# Pairs that are judged at a time, or scored, and not again when a killed cleaning is resumed.
+_PART, _SCORED = 20_000, 2_000
 
 
 class Cleaning:
@@ -38,14 +41,18 @@ class Cleaning:
         rules: The rules' names, in order, as `rule_names` gives them.
         parts: A folder that keeps what was judged, so that it is not judged again; or None.
         processes: Number of processes that judge.
+        translator: A `Translator` from source to target, for the rule `score`; or None.
+        min_gain: That rule's limit, a share of the median gain.
 
     Attributes:
         verdicts: uint8 [pairs], 0 for a pair that is kept, else the number of the first rule, from
             1, that drops it.
         counts: Number of pairs that each rule drops, by its name.
+        least_gain: The least gain of a pair that `score` keeps.
 
     Raises:
         CorpusError: If there is no such corpus, language or split, or no pair is left.
+        ValueError: If `min_gain` is not from 0 to 1, or the translator does not fit the corpus.
 
     Example:
 
@@ -62,13 +69,23 @@ class Cleaning:
         rules: Sequence[str],
         parts: Path | None = None,
         processes: int = 1,
+        translator: Any = None,
+        min_gain: float = MIN_GAIN,
     ):
+        if not 0 <= min_gain <= 1:
+            raise InputError(f"min_gain must be from 0 to 1. Received: min_gain={min_gain}")
         self.data, self.source, self.target, self.rules = str(data), source, target, tuple(rules)
+        self.min_gain, self.least_gain = min_gain, None
         self.verdicts, keys = self._judged(parts, processes)
         if "duplicate" in self.rules:
             kept = np.flatnonzero(self.verdicts == 0)
             first = np.unique(keys[kept], return_index=True)[1]
             self.verdicts[np.delete(kept, first)] = self.rules.index("duplicate") + 1
+        if translator is not None:
+            self.rules = *self.rules, SCORE
+            kept, gains = np.flatnonzero(self.verdicts == 0), self._gains(translator, parts)
+            self.least_gain = self._least_gain(gains)
+            self.verdicts[kept[gains < self.least_gain]] = len(self.rules)
         counts = np.bincount(self.verdicts, minlength=len(self.rules) + 1).tolist()
         self.kept, self.counts = counts[0], dict(zip(self.rules, counts[1:], strict=True))
         if not self.kept:
@@ -91,9 +108,31 @@ class Cleaning:
         """The verdicts of all rules but `duplicate`, and the keys of the pairs."""
         judge = functools.partial(_judge, self.source, self.target, self.rules, parts)
         pairs = raw_pairs(self.data, self.source, self.target, "train")
-        chunks = iter(lambda: list(itertools.islice(pairs, _PART)), [])
         nothing = np.zeros(0, np.uint8), np.zeros(0, np.uint64)
-        return map(np.concatenate, zip(nothing, *_mapped(judge, chunks, processes), strict=True))
+        judged = _mapped(judge, chunks(pairs, _PART), processes)
+        return map(np.concatenate, zip(nothing, *judged, strict=True))
+
+    def _gains(self, translator, parts):
+        """The gain of each pair that is kept so far; NaN where the translator refuses it."""
+        pairs = ([a, b] for verdict, a, b in self.texts() if not verdict)
+        gains, fingerprint = [np.zeros(0, np.float32)], translator.fingerprint
+        with tqdm(total=int(np.sum(self.verdicts == 0)), unit=" pairs", disable=None) as progress:
+            for chunk in chunks(pairs, _SCORED):
+                found = remembered(parts, (fingerprint, chunk), _scored, translator, chunk)
+                gains.append(found["gains"])
+                progress.update(len(chunk))
+        return np.concatenate(gains)
+
+    def _least_gain(self, gains):
+        known = gains[~np.isnan(gains)]
+        median = float(np.median(known)) if known.size else 0.0
+        if known.size and median <= 0:
+            raise InputError(
+                f"The model finds half of the targets of {self.data} no more probable with their "
+                f"own sources than with others: give one that translates from {self.source!r} to "
+                f"{self.target!r}, and learned it from text like this."
+            )
+        return self.min_gain * median
 
     def texts(self) -> Iterator[tuple[int, str, str]]:
         """The pairs in order, each with its verdict; line breaks within a text become spaces."""
@@ -107,21 +146,14 @@ class Cleaning:
             lambda: ((a.encode(), b.encode()) for verdict, a, b in self.texts() if not verdict)
         )
 
-    def report(self, examples: dict[str, list[list[str]]]) -> dict[str, Any]:
-        """What a cleaning did, as JSON: `examples` are those of the rules."""
-        total = len(self.verdicts)
-        rules = {
-            name: {
-                "what": RULES[name].what,
-                "dropped": count,
-                "share": count / total,
-                "examples": examples.get(name, []),
-            }
-            for name, count in self.counts.items()
-        }
-        about = {name: getattr(self, name) for name in ("data", "source", "target")}
-        about |= {"keras_mt": __version__, "pairs": total, "kept": self.kept}
-        return {**about, "rules": rules}
+    @property
+    def whats(self) -> dict[str, str]:
+        """What each rule drops, in a line, by its name."""
+        score = (
+            "its source, in place of another's, gains the target's log-probability less than "
+            f"{self.least_gain or 0:.2f} a token, {self.min_gain} times the median"
+        )
+        return {name: score if name == SCORE else RULES[name].what for name in self.rules}
 
 
 def clean(
@@ -133,6 +165,8 @@ def clean(
     identify: bool = False,
     without: Sequence[str] = (),
     processes: int = 1,
+    translator: Any = None,
+    min_gain: float = MIN_GAIN,
     report: Callable[[str], Any] = print,
 ) -> Path:
     """Writes a corpus folder with the pairs of a corpus that break no rule.
@@ -151,6 +185,11 @@ def clean(
         identify: Whether to drop pairs in other languages, by py3langid: the rule `language`.
         without: Names of rules to leave out.
         processes: Number of processes.
+        translator: A `Translator` from source to target, which adds the rule `score`: a pair's
+            gain is the mean log-probability of the target's tokens with its own source, less that
+            with the source of another pair. It is near 0 if source and target have nothing to do
+            with each other, however common or rare the target's words are.
+        min_gain: The least gain, a share of the median gain, from 0 to 1.
         report: Function that is called with each line of the table.
 
     Returns:
@@ -158,7 +197,8 @@ def clean(
 
     Raises:
         CorpusError: If there is no such corpus, language or split, or no pair is left.
-        ValueError: If there is no such rule, or py3langid is missing or does not know a language.
+        ValueError: If there is no such rule; if py3langid is missing or does not know a language;
+            or if `min_gain` is not from 0 to 1, or the translator does not fit the corpus.
         FileExistsError: If the output exists.
 
     Example:
@@ -171,32 +211,40 @@ def clean(
         raise InputError(f"processes must be at least 1. Received: processes={processes}")
     parts = output.parent / f".{output.name}.parts"
     rules = rule_names(identify, without)
-    cleaning = Cleaning(data, source, target, rules, parts, processes)
+    cleaning = Cleaning(data, source, target, rules, parts, processes, translator, min_gain)
+    dropped = Dropped(cleaning.whats)
     others = [s for s in splits_of(data, source, target, checked=False) if s != "train"]
-    examples = collections.defaultdict(list)
-
-    def kept():
-        for verdict, *pair in cleaning.texts():
-            if not verdict:
-                yield pair
-            elif len(of_rule := examples[rules[verdict - 1]]) < _EXAMPLES:
-                of_rule.append(pair)
-
     with new_folder(output) as folder:
-        _write(folder, source, target, "train", kept())
+        with writer(folder, source, target, "train") as write:
+            for verdict, *pair in cleaning.texts():
+                if verdict:
+                    dropped.add(cleaning.rules[verdict - 1], *pair)
+                else:
+                    write(*pair)
         for split in others:
-            _write(
-                folder, source, target, split, map(_texts, raw_pairs(data, source, target, split))
-            )
-        result = cleaning.report(examples)
-        text = json.dumps(result, indent=2, ensure_ascii=False)
-        (folder / REPORT_FILE).write_text(text + "\n", encoding="utf-8")
+            with writer(folder, source, target, split) as write:
+                for pair in raw_pairs(data, source, target, split):
+                    write(*_texts(pair))
+        corpus = {"data": str(data), "source": source, "target": target}
+        lines = dropped.write(folder, len(cleaning.verdicts), **corpus)
     shutil.rmtree(parts, ignore_errors=True)
-    for line in _table(result):
+    for line in lines:
         report(line)
     if others:
         report(f"copied as they are: {', '.join(others)}")
     return output
+
+
+def chunks(items: Iterator[Any], size: int) -> Iterator[list[Any]]:
+    """Lists of `size` items, the last of what is left.
+
+    Example:
+
+    >>> list(chunks(iter("abc"), 2))
+    [['a', 'b'], ['c']]
+    """
+    while chunk := list(itertools.islice(items, size)):
+        yield chunk
 
 
 def _mapped(function, chunks, processes):
@@ -216,23 +264,64 @@ def _mapped(function, chunks, processes):
 
 
 def _judge(source, target, names, parts, pairs):
-    """The verdicts and the keys of some pairs; from a file, if there is one for the same work."""
-    path = None
-    if parts is not None:
-        work = repr((__version__, source, target, names, pairs)).encode()
-        path = parts / f"{hashlib.blake2b(work, digest_size=16).hexdigest()}.npz"
-        if path.exists():
-            with np.load(path) as arrays:
-                return arrays["verdicts"], arrays["keys"]
+    """The verdicts and the keys of some pairs."""
+    work = source, target, names, pairs
+    found = remembered(parts, work, _verdicts, *work)
+    return found["verdicts"], found["keys"]
+
+
+def _verdicts(source, target, names, pairs):
     rules = list(enumerate(_rules(source, target, names), start=1))
     texts = [_texts(pair) for pair in pairs]
     dropped_by = (next((i for i, rule in rules if rule.drops(*pair)), 0) for pair in texts)
     verdicts = np.fromiter(dropped_by, np.uint8, len(texts))
     keys = np.fromiter(itertools.starmap(key, texts), np.uint64, len(texts))
-    if path is not None:
-        with atomic_write(path) as temporary:
-            np.savez(temporary, verdicts=verdicts, keys=keys)
-    return verdicts, keys
+    return {"verdicts": verdicts, "keys": keys}
+
+
+def _scored(translator, pairs):
+    """What the mean log-probability of each target's tokens gains by its own source."""
+    if len(pairs) == 1:  # There is no other source.
+        return {"gains": np.full(1, np.nan, np.float32)}
+    sources, targets = map(list, zip(*pairs, strict=True))
+    half = len(sources) // 2
+    own, other = (
+        np.array([s.log_prob / len(s.tokens) if s else np.nan for s in scores], np.float32)
+        for scores in (
+            translator.score(sources, targets),
+            translator.score(sources[half:] + sources[:half], targets),
+        )
+    )
+    return {"gains": own - other}
+
+
+def remembered(
+    parts: Path | None, work: Any, compute: Callable[..., dict[str, np.ndarray]], *arguments: Any
+) -> dict[str, np.ndarray]:
+    """What a function returns, arrays by name; from a file, if it was there for the same work.
+
+    Args:
+        parts: The folder of the files; None to compute always.
+        work: What the result depends on, beside the version of keras_mt; its `repr` says all.
+        compute: The function.
+        *arguments: Its arguments.
+
+    Example:
+
+    >>> remembered(None, "squares", lambda n: {"squares": np.arange(n) ** 2}, 3)
+    {'squares': array([0, 1, 4])}
+    """
+    if parts is None:
+        return compute(*arguments)
+    digest = hashlib.blake2b(repr((__version__, work)).encode(), digest_size=16)
+    path = parts / f"{digest.hexdigest()}.npz"
+    if path.exists():
+        with np.load(path) as arrays:
+            return dict(arrays)
+    found = compute(*arguments)
+    with atomic_write(path) as temporary:
+        np.savez(temporary, **found)
+    return found
 
 
 @functools.cache
@@ -244,24 +333,25 @@ def _texts(pair):
     return [side.decode("utf-8", "replace").replace("\n", " ") for side in pair]
 
 
-def _write(folder, source, target, split, pairs):
-    """Writes the two files of a split."""
-    paths = [folder / f"{language}.{split}.txt" for language in (source, target)]
-    with open(paths[0], "wb") as sources, open(paths[1], "wb") as targets:
-        for pair in pairs:
-            for file, text in zip((sources, targets), pair, strict=True):
+@contextlib.contextmanager
+def writer(
+    folder: Path, source: str, target: str, split: str
+) -> Iterator[Callable[[str, str], None]]:
+    """A context manager for a function that writes a pair to the two files of a split.
+
+    Example:
+
+    >>> with writer(Path("my_corpus"), "en", "de", "train") as write:  # doctest: +SKIP
+    ...     write("A dog runs.", "Ein Hund rennt.")
+    """
+    with contextlib.ExitStack() as stack:
+        files = [
+            stack.enter_context(open(folder / f"{language}.{split}.txt", "wb"))
+            for language in (source, target)
+        ]
+
+        def write(*pair):
+            for file, text in zip(files, pair, strict=True):
                 file.write(text.encode() + b"\n")
 
-
-def _table(result):
-    yield f"{'rule':10} {'dropped':>10} {'share':>7}  what it drops, and examples"
-    for name, row in result["rules"].items():
-        yield f"{name:10} {row['dropped']:>10,} {row['share']:>7.2%}  {row['what']}"
-        for pair in row["examples"]:
-            yield " " * 31 + " | ".join(_shown(text) for text in pair)
-    yield f"{'kept':10} {result['kept']:>10,} {result['kept'] / result['pairs']:>7.2%}"
-
-
-def _shown(text):
-    text = "".join(c if c.isprintable() else "\ufffd" for c in text)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+        yield write

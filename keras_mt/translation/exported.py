@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import functools
+import hashlib
 import importlib.util
 import json
 import os
@@ -87,6 +88,16 @@ class ExportedTranslator(BaseTranslator):
 
     def __reduce__(self) -> tuple:
         return type(self), (self._version, self.source_language, self.target_language)
+
+    @property
+    def fingerprint(self) -> str:
+        """As of a `Translator`; two exports of one model have different ones."""
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update(repr((self.source_language, self.target_language)).encode())
+        for path in sorted(filter(Path.is_file, self._version.rglob("*"))):
+            with open(path, "rb") as file:
+                hashlib.file_digest(file, lambda: digest)
+        return digest.hexdigest()
 
     @property
     def signatures(self) -> Mapping[str, Callable]:

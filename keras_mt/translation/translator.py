@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import hashlib
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -345,6 +346,26 @@ class Translator(BaseTranslator):
         """A translator that any token may go on with."""
         limits = {"max_length": self.max_length, "max_line_bytes": self.max_line_bytes}
         return Translator(self.models, self.tokenizer, 1, **limits)
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of all that its translations and scores depend on.
+
+        Example:
+
+        >>> translator.fingerprint == Translator.load("runs/pt_en").fingerprint  # doctest: +SKIP
+        True
+        """
+        arguments = self._arguments()
+        if shortlist := arguments["shortlist"]:
+            tables = shortlist.table.tobytes(), shortlist.always.tobytes()
+            arguments["shortlist"] = shortlist.fingerprint, shortlist.languages, *tables
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update(repr((self.tokenizer.fingerprint, sorted(arguments.items()))).encode())
+        for model in self.models:
+            for weight in model.get_weights():
+                digest.update(weight.tobytes())
+        return digest.hexdigest()
 
     def with_options(self, **options: Any) -> "Translator":
         """A translator with the same models and other options.

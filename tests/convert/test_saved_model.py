@@ -285,6 +285,16 @@ def test_damaged_weights_are_named(exported, tmp_path, part, load):
         translator.hypotheses(["O livro."]) if load == "hypotheses" else translator.signatures
 
 
+def test_its_fingerprint_is_that_of_its_files(exported, tmp_path):
+    folder = tmp_path / "1"
+    shutil.copytree(exported, folder)
+    fingerprint = ExportedTranslator(exported).fingerprint
+    assert ExportedTranslator(tmp_path).fingerprint == fingerprint
+    weights = folder / "variables" / "variables.data-00000-of-00001"
+    weights.write_bytes(weights.read_bytes() + b"more")
+    assert ExportedTranslator(folder).fingerprint != fingerprint
+
+
 def test_columns_of_unlike_length_are_refused(signatures):
     one, two = tf.constant(["O livro."]), tf.constant(["The book.", "A book."])
     with pytest.raises(tf.errors.InvalidArgumentError, match="text, target must have the same"):

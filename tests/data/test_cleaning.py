@@ -8,6 +8,7 @@ import pytest
 
 from keras_mt.data import Cleaning, CorpusError, clean, cleaning, load_corpus
 from keras_mt.data.rules import rule_names
+from keras_mt.translation.translator import Score
 
 # The rule that drops a pair, and the pair.
 ROWS = [
@@ -118,6 +119,83 @@ def test_a_cleaning_that_was_stopped_goes_on(dirty, tmp_path, monkeypatch):
         cleaned(dirty, tmp_path / "next")
     cleaned(dirty, tmp_path / "next", without=["copy"])
     assert len(judged) == 4 + 5
+
+
+class Table:
+    """Gives a target's tokens the log-probability of its pair in the table, or of itself."""
+
+    fingerprint = "table"
+
+    def __init__(self, log_probs, stop=0):
+        self.log_probs, self.stop, self.calls = log_probs, stop, []
+
+    def score(self, sources, targets):
+        self.calls.append(sources)
+        if len(self.calls) == self.stop:
+            raise KeyboardInterrupt
+        scores = []
+        for pair in zip(sources, targets, strict=True):
+            x, n = self.log_probs.get(pair, self.log_probs.get(pair[1])), len(pair[1])
+            scores.append(None if x is None else Score(n * x, [("x", x)] * n))
+        return scores
+
+
+# Their gains: 4, 4, 4, 1.1 and 0.9.
+GAINS = {
+    ("A dog.", "Ein Hund."): -1, "Ein Hund.": -5,
+    ("Yes.", "Ja."): -5, "Ja.": -9,
+    ("Two dogs.", "Zwei Hunde."): -0.5, "Zwei Hunde.": -4.5,
+    ("Not at all!", "Nein!"): -1.9, "Nein!": -3,
+    ("A house.", "Ein Kater."): -4.1, "Ein Kater.": -5,
+}  # fmt: skip
+PAIRS = [pair for pair in GAINS if isinstance(pair, tuple)] + [("It is refused.", "Zu lang.")]
+
+
+@pytest.fixture
+def pairs_file(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{a}\t{b}\n" for a, b in [("", "Leer."), *PAIRS]))
+    return path
+
+
+def test_pairs_that_gain_little_by_their_source_are_dropped(pairs_file, tmp_path):
+    translator = Table(GAINS)
+    lines = cleaned(pairs_file, tmp_path / "out", translator=translator)
+    sources = [source for source, _ in PAIRS]
+    kept = (tmp_path / "out" / "en.train.txt").read_text().splitlines()
+    assert kept == [source for source in sources if source != "A house."]
+    (row,) = (i for i, line in enumerate(lines) if line.split()[:3] == ["score", "1", "14.29%"])
+    assert "less than 1.00 a token, 0.25 times the median" in lines[row]
+    assert lines[row + 1].strip() == "A house. | Ein Kater."
+    # What other rules drop is not scored. The rest is: with its own source, and with another.
+    own, other = translator.calls
+    assert own == sources and sorted(other) == sorted(own)
+    assert all(a != b for a, b in zip(own, other, strict=True))
+    for share, kept in ((0, 6), (0.2, 6), (0.3, 4), (1, 4)):
+        options = {"translator": translator, "min_gain": share}
+        assert Cleaning(pairs_file, "en", "de", rule_names(), **options).kept == kept
+
+
+def test_a_translator_that_does_not_fit_is_refused(pairs_file, tmp_path):
+    with pytest.raises(ValueError, match="min_gain must be from 0 to 1"):
+        cleaned(pairs_file, tmp_path / "out", translator=Table(GAINS), min_gain=-1)
+    same = Table({target: -1 for _, target in PAIRS})
+    with pytest.raises(ValueError, match=r"pairs\.tsv no more probable .* 'en' to 'de', and learn"):
+        cleaned(pairs_file, tmp_path / "out", translator=same)
+    # What it refuses, and a single pair, are kept.
+    cleaned(pairs_file, tmp_path / "next", translator=Table({}))
+    pairs_file.write_text("A dog.\tEin Hund.\n")
+    assert Cleaning(pairs_file, "en", "de", rule_names(), translator=same).kept == 1
+
+
+def test_scores_are_kept_when_it_is_stopped(pairs_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(cleaning, "_SCORED", 2)
+    with pytest.raises(KeyboardInterrupt):
+        cleaned(pairs_file, tmp_path / "out", translator=Table(GAINS, stop=5))
+    translator = Table(GAINS)
+    cleaned(pairs_file, tmp_path / "out", translator=translator)
+    assert [set(sources) for sources in translator.calls] == [{"A house.", "It is refused."}] * 2
+    assert not list(tmp_path.glob(".*"))
 
 
 KILLED = """

@@ -485,6 +485,20 @@ def test_a_copy_translates_alike(translator, sources, copied):
     assert found.hypotheses(sources[:1]) == translator.hypotheses(sources[:1])
 
 
+def test_a_fingerprint_is_of_all_that_translations_depend_on(translator):
+    tokenizer = translator.tokenizer
+    shortlists = [
+        Shortlist([[i]] * tokenizer.vocab_size, [], tokenizer.fingerprint) for i in (5, 6)
+    ]
+    other = copy.deepcopy(translator)
+    assert other.fingerprint == translator.fingerprint
+    weight = other.models[0].weights[-1]
+    weight.assign(weight + 1e-3)
+    changed = [other, translator.with_options(beam_size=2), translator.with_options(max_length=9)]
+    changed += [translator.with_options(shortlist=shortlist) for shortlist in shortlists]
+    assert len({each.fingerprint for each in [translator, *changed]}) == 6
+
+
 def test_a_beam_search_becomes_sampling(eager, translator, sources):
     sampled = translator.with_options(temperature=1.0, seed=3)
     assert sampled(sources[:2]) == Translator(
