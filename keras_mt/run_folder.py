@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.errors import InputError
-from keras_mt.files import atomic_write, is_run, lock_file, new_folder, parents_of
+from keras_mt.files import atomic_write, locked, new_folder, parents_of
 from keras_mt.models import ARCHITECTURES, architecture_name, ensure_built, find_architecture
 from keras_mt.models.pretrained import PretrainedTransformer
 from keras_mt.models.seq2seq import clone
@@ -248,11 +248,6 @@ class RunFolder:
         return folder if folder.is_dir() else self.path / "tokenizer.model"
 
     @property
-    def is_run(self) -> bool:
-        """Whether this is the folder of a run, finished or not."""
-        return is_run(self.path)
-
-    @property
     def is_finished(self) -> bool:
         """Whether there are a model and a tokenizer to translate with."""
         return self.model_file.is_file() and self.tokenizer_path.exists()
@@ -278,7 +273,7 @@ class RunFolder:
         with contextlib.ExitStack() as stack:
             stack.enter_context(parents_of(self._lock_file))
             try:
-                lock_file(self._lock_file, stack)
+                stack.enter_context(locked(self._lock_file))
             except BlockingIOError:
                 owner = "another process"
                 with contextlib.suppress(OSError):
