@@ -75,9 +75,9 @@ _TYPES = {
 _TOKENIZERS = {"pretrained": PretrainedTokenizer}
 # The options that define a run, by their names in config.json.
 CONFIG_FIELDS = {
-    field.metadata["config_name"]: field
+    field.metadata["config_name"] or field.name: field
     for field in dataclasses.fields(TrainingOptions)
-    if field.metadata["config_name"]
+    if any(field.metadata[name] for name in ("fixed", "config_name", "inherited"))
 }
 
 

@@ -4,7 +4,7 @@ import click
 
 from keras_mt.cli.devices import unusable_gpu
 from keras_mt.cli.errors import INTERRUPTED, Command, Failure
-from keras_mt.cli.options import Pair, given, options_of
+from keras_mt.cli.options import given, options_of
 from keras_mt.options import TrainingOptions
 
 
@@ -21,7 +21,7 @@ from keras_mt.options import TrainingOptions
 @click.option(
     "--pair",
     "pairs",
-    type=Pair(),
+    type=lambda text: text.partition("=")[::2],  # What is no pair is refused later, by name.
     multiple=True,
     metavar="SOURCE-TARGET=DATA",
     help="In place of --data, --source and --target, for a model of several languages: a corpus "

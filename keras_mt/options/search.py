@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 
 from keras_mt.errors import InputError
-from keras_mt.options.fields import documented, option, suggestion, validate
+from keras_mt.options.fields import documented, option, suggestion, validate_all
 
 # The length of a long text to a higher power overflows float32.
 MAX_LENGTH_PENALTY = 5.0
@@ -113,18 +113,15 @@ class SearchOptions:
     seed: int = option(0, "Seed of the sampling, an int32.", minimum=-(2**31), maximum=2**31 - 1)
 
     def __post_init__(self) -> None:
-        def set_to(name, value):
-            object.__setattr__(self, name, value)  # The dataclass is frozen.
-
-        for field in dataclasses.fields(self):
-            set_to(field.name, validate(field, getattr(self, field.name)))
+        validate_all(self)
         if self.samples and self.beam_size is not None:
             raise InputError(
                 "beam_size does not go with a temperature, which samples n_best translations: "
                 f"leave beam_size out. Received: beam_size={self.beam_size}"
             )
         if not self.samples:
-            set_to("beam_size", 4 if self.beam_size is None else self.beam_size)
+            # The dataclass is frozen.
+            object.__setattr__(self, "beam_size", self.beam_size or 4)
             if self.n_best > self.beam_size:
                 raise InputError(
                     f"n_best must be at most beam_size={self.beam_size}. "
@@ -171,7 +168,6 @@ class LanguageOptions:
         None,
         "The source's language, for a multilingual model: one of its codes, such as eng_Latn.",
         shown="the run's, if it has one",
-        config_name="source_language",
         inherited=True,
         metavar="CODE",
     )
@@ -179,7 +175,6 @@ class LanguageOptions:
         None,
         "The target's language, likewise.",
         shown="the run's, if it has one",
-        config_name="target_language",
         inherited=True,
         metavar="CODE",
     )

@@ -7,20 +7,14 @@ from typing import Any
 
 from keras_mt.deprecation import current_keywords
 from keras_mt.errors import InputError
-from keras_mt.options.fields import (
-    as_integer,
-    documented,
-    option,
-    suggestion,
-    validate,
-)
+from keras_mt.options.fields import as_integer, documented, option, suggestion, validate_all
 from keras_mt.options.search import LanguageOptions
 
-
-def _bleu_tokenizers():
-    import sacrebleu
-
-    return sacrebleu.BLEU.TOKENIZERS
+# Those of sacreBLEU, which is not imported for a list.
+_BLEU_TOKENIZERS = (
+    *("none", "zh", "13a", "intl", "char", "ja-mecab", "ko-mecab", "spm"),
+    *("flores101", "flores200", "spBLEU-1K"),
+)
 
 
 def check_bleu_tokenizer(name: str) -> None:
@@ -72,7 +66,7 @@ class TrainingOptions(LanguageOptions):
         "proportions; more repeats the smaller ones.",
         minimum=1,
         shown="5 with pairs, unless corpus_weights are given",
-        config_name="sampling_temperature",
+        fixed=True,
     )
     init: str | os.PathLike | None = option(
         None,
@@ -80,7 +74,7 @@ class TrainingOptions(LanguageOptions):
         "options whose default below names init. An imported model is tuned gently instead: "
         "--learning-rate 5e-5 --warmup-steps 100 --label-smoothing 0, its own dropout and limit.",
         shown="none",
-        config_name="init",
+        fixed=True,
         metavar="RUN_DIR",
     )
     lora_rank: int | None = option(
@@ -99,7 +93,7 @@ class TrainingOptions(LanguageOptions):
         "The kind of model: transformer, recurrent, mixture_of_experts, decoder_only, "
         "or MODULE:CLASS of your own.",
         shown="transformer, or init's",
-        config_name="architecture",
+        fixed=True,
         metavar="NAME",
     )
     preset: str | None = option(
@@ -108,7 +102,7 @@ class TrainingOptions(LanguageOptions):
         "(6, 512) or big (6, 1024), as in the paper; other architectures have other presets. The "
         "options whose default is the preset's are then the same for every corpus.",
         shown="a transformer is fitted to the corpus; another architecture's first, or init's",
-        config_name="preset",
+        fixed=True,
     )
     model: Mapping[str, Any] | None = option(
         None,
@@ -136,27 +130,26 @@ class TrainingOptions(LanguageOptions):
         "speed of the first steps sets the number of steps.",
         above=0,
         shown="set by epochs",
-        config_name="minutes",
+        fixed=True,
     )
     seed: int = option(
         1,
         "Seed of the initial weights, of dropout and of the order of the data.",
         minimum=0,
         below=2**32,
-        config_name="seed",
+        fixed=True,
     )
     vocab_size: int | None = option(
         None,
         "The maximum size, in pieces, of the joint vocabulary that is trained.",
         shown="fitted to the corpus; 8000 with a preset",
-        config_name="vocab_size",
+        fixed=True,
     )
     max_length: int | None = option(
         None,
         "The longest sentence, in tokens, including the end token: longer pairs are left out of "
         "training and counted, and the trained model takes no longer ones.",
         shown="256, or init's (its model's, for an imported one)",
-        config_name="max_length",
         inherited=True,
     )
     max_ratio: float | None = option(
@@ -164,18 +157,18 @@ class TrainingOptions(LanguageOptions):
         "Leave out pairs with one side more than this many times as long as the other, in tokens.",
         minimum=1,
         shown="none is left out",
-        config_name="max_ratio",
+        fixed=True,
     )
     clean: bool = option(
         False,
         "Train only on pairs that break none of the rules of keras-mt clean, which are counted; "
         "blank lines are then left out too.",
-        config_name="clean",
+        fixed=True,
     )
     deduplicate: bool = option(
         False,
         "Leave out every pair that repeats an earlier pair of its corpus.",
-        config_name="deduplicate",
+        fixed=True,
     )
     subword_sampling: float | None = option(
         None,
@@ -183,7 +176,7 @@ class TrainingOptions(LanguageOptions):
         "probabilities, 0 uniformly.",
         minimum=0,
         shown="always the most probable one",
-        config_name="subword_sampling",
+        fixed=True,
     )
     augment: str | None = option(
         None,
@@ -192,7 +185,7 @@ class TrainingOptions(LanguageOptions):
         "kind changes a tenth of the pairs in an epoch, other pairs in the next; targets stay as "
         "they are.",
         shown="sources stay as they are",
-        config_name="augment",
+        fixed=True,
         metavar="KINDS",
     )
     batch_tokens: int | None = option(
@@ -200,7 +193,6 @@ class TrainingOptions(LanguageOptions):
         "The maximum number of tokens of a batch on each side, including padding.",
         minimum=1,
         shown="the preset's, or init's",
-        config_name="batch_tokens",
         inherited=True,
     )
     gradient_accumulation_steps: int | None = option(
@@ -218,7 +210,6 @@ class TrainingOptions(LanguageOptions):
         minimum=0,
         below=1,
         shown="the preset's, or init's",
-        config_name="dropout",
         inherited=True,
     )
     label_smoothing: float | None = option(
@@ -227,7 +218,6 @@ class TrainingOptions(LanguageOptions):
         minimum=0,
         below=1,
         shown="the preset's, or init's",
-        config_name="label_smoothing",
         inherited=True,
     )
     rdrop_weight: float | None = option(
@@ -244,7 +234,6 @@ class TrainingOptions(LanguageOptions):
         "Updates over which the learning rate rises to its peak.",
         minimum=1,
         shown="the preset's, or init's",
-        config_name="warmup_steps",
         inherited=True,
     )
     learning_rate: float | None = option(
@@ -252,7 +241,6 @@ class TrainingOptions(LanguageOptions):
         "The peak learning rate.",
         above=0,
         shown="the paper's, (d_model * warmup_steps) ** -0.5, or init's",
-        config_name="learning_rate",
         inherited=True,
     )
     clip_norm: float | None = option(
@@ -260,7 +248,6 @@ class TrainingOptions(LanguageOptions):
         "Clip the gradients to this global norm.",
         above=0,
         shown="no clipping, or init's",
-        config_name="clip_norm",
         inherited=True,
     )
     dtype: str | None = option(
@@ -268,7 +255,7 @@ class TrainingOptions(LanguageOptions):
         "Dtype of the computation; weights are kept in float32.",
         choices=("float32", "mixed_bfloat16", "mixed_float16"),
         shown="float32; mixed_bfloat16 if the recipe is fitted and the processor has such products",
-        config_name="dtype",
+        fixed=True,
     )
     devices: int | None = option(
         None, "Number of devices of this machine to train on.", minimum=1, shown="all GPUs"
@@ -298,7 +285,7 @@ class TrainingOptions(LanguageOptions):
     bleu_tokenize: str | None = option(
         None,
         "sacreBLEU's tokenizer; none for text that is tokenized already.",
-        choices=_bleu_tokenizers,
+        choices=_BLEU_TOKENIZERS,
         shown="13a, or char where the recipe is fitted and the target is written without spaces",
     )
     monitor: str | None = option(
@@ -306,13 +293,13 @@ class TrainingOptions(LanguageOptions):
         "The metric that keep_best and early_stopping_patience watch.",
         choices=("val_loss", "val_bleu"),
         shown="val_loss",
-        config_name="monitor",
+        fixed=True,
     )
     keep_best: bool | None = option(
         None,
         "Write the best weights into model.keras, not the last ones.",
         shown="fitted to the corpus; no with a preset",
-        config_name="keep_best",
+        fixed=True,
     )
     early_stopping_patience: int | None = option(
         None,
@@ -348,9 +335,10 @@ class TrainingOptions(LanguageOptions):
         return dataclasses.replace(self, **{**values, "model": model})
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            # The dataclass is frozen.
-            object.__setattr__(self, field.name, validate(field, getattr(self, field.name)))
+        if self.init is not None and self.model:
+            raise InputError("Give init or model (--set), not both: init brings its own model.")
+        self._take_from_model()
+        validate_all(self)
         if sum(x is not None for x in (self.epochs, self.steps, self.minutes)) > 1:
             raise InputError("Give epochs, steps or minutes, only one of them.")
         if any(as_integer("corpus_weights", weight) < 1 for weight in self.corpus_weights or ()):
@@ -376,20 +364,15 @@ class TrainingOptions(LanguageOptions):
                 "lora_rank needs init, the run whose model gets the adapters. "
                 f"Received: lora_rank={self.lora_rank}"
             )
-        if self.init is not None and self.model:
-            raise InputError("Give init or model (--set), not both: init brings its own model.")
-        self._take_from_model()
 
     def _take_from_model(self):
         """Moves arguments in `model` that have an option of their own to that option."""
         model = dict(self.model or {})
-        for field in dataclasses.fields(self):
-            if field.name not in ("max_length", "dropout", "dtype") or field.name not in model:
-                continue
-            value, option_value = validate(field, model.pop(field.name)), getattr(self, field.name)
-            if option_value not in (field.default, value):
+        for name in {"max_length", "dropout", "dtype"} & model.keys():
+            value, option_value = model.pop(name), getattr(self, name)
+            if option_value not in (None, value):
                 raise InputError(
-                    f"{field.name} was given twice: {option_value!r}, and {value!r} for the model."
+                    f"{name} was given twice: {option_value!r}, and {value!r} for the model."
                 )
-            object.__setattr__(self, field.name, value)
+            object.__setattr__(self, name, value)  # The dataclass is frozen.
         object.__setattr__(self, "model", model or None)

@@ -112,8 +112,7 @@ class KeepBest(keras.callbacks.Callback):
         monitor: `"val_loss"`, of which the lowest is best, or `"val_bleu"`, the highest.
         path: The file of weights to write, ending in `.weights.h5`; None to keep none.
         patience: Number of measurements without a better one after which to stop; None for never.
-        log: The rows of `log.csv` up to now, as dicts.
-        report: Function that is called with a message when training stops.
+        log: The rows of `log.csv` up to now.
     """
 
     def __init__(
@@ -165,15 +164,12 @@ class RunLog(keras.callbacks.Callback):
     tokens trained per second, to Keras's progress bar.
 
     Args:
-        folder: The `RunFolder`. When a run resumes, rows after its step are removed first.
-        checkpoints: The run's `Checkpoints`, a callback before this one, which counts the steps.
+        folder: Its folder. When a run resumes, rows after its step are removed first.
+        checkpoints: A callback before this one, which counts the steps.
         write: Whether to write; of several workers only the chief does, but all have to read the
             metrics, which they share.
         tensorboard: Whether to write the values for TensorBoard too.
         pairs: The names of the pairs of languages whose losses and scores have columns.
-
-    Attributes:
-        rows: The rows from before this training, dicts of strings.
     """
 
     def __init__(
@@ -185,8 +181,8 @@ class RunLog(keras.callbacks.Callback):
         pairs: Iterable[str] = (),
     ):
         super().__init__()
-        measures = [f"val_{name}_{pair}" for pair in pairs for name in ("loss", "bleu", "chrf")]
-        self._columns = [*LOG_COLUMNS, *measures]
+        names = [f"{name}_{pair}" for pair in pairs if pair for name in ("loss", "bleu", "chrf")]
+        self._columns = [*LOG_COLUMNS, *(f"val_{name}" for name in names)]
         self.folder = folder
         self.write = write
         self.tensorboard = tensorboard

@@ -31,18 +31,10 @@ class Checkpoints(keras.callbacks.Callback):
     epoch was validated and logged: a process that dies in between validates and logs it again.
 
     Args:
-        model: A compiled model.
-        directory: Folder of the checkpoints.
         every: Number of steps from one checkpoint to the next; it may be set later.
         keep: Number of checkpoints to keep.
-        report: Function that is called with a message about each checkpoint.
         write: Whether to write; of several workers only the chief does.
-        adapters: The adapters, if they alone are trained and saved; None for all of the model's
-            weights.
-
-    Attributes:
-        step: Number of steps made, that is of batches; an optimizer that accumulates gradients
-            makes one update in several steps.
+        adapters: The adapters, if they alone are trained and saved.
 
     Raises:
         FloatingPointError: If the loss or a weight is not finite, in training.
@@ -84,6 +76,7 @@ class Checkpoints(keras.callbacks.Callback):
 
     @property
     def step(self) -> int:
+        """Number of batches trained on; an optimizer may make one update in several."""
         return int(self._step.numpy())
 
     @property
@@ -176,11 +169,7 @@ def averaged(
 ) -> list[np.ndarray]:
     """The means of a model's weights over the last checkpoints of a folder, as NumPy arrays.
 
-    Args:
-        model: The model, or one like it.
-        directory: Folder that `Checkpoints` wrote.
-        count: Number of checkpoints.
-        adapters: The model's adapters, which are then merged into the weights; None for none.
+    Adapters are merged into the weights.
 
     Raises:
         ValueError: If there are fewer checkpoints, or one cannot be read.
@@ -200,7 +189,7 @@ def averaged(
         names = [_key(i) for i in range(len(weights))]
         if adapters is not None:
             return adapters.merged([[each.get_tensor(name) for name in names] for each in readers])
-        return [np.mean([reader.get_tensor(name) for reader in readers], axis=0) for name in names]
+        return [np.mean([each.get_tensor(name) for each in readers], axis=0) for name in names]
     except (tf.errors.OpError, ValueError, IndexError) as error:
         raise InputError(
             f"One of the last {count} checkpoints in {directory} cannot be read "

@@ -121,17 +121,13 @@ class Plan:
         updates = max(steps // values["accumulate"], 1)
         return min(values["warmup_steps"], max(updates // 4, 1)), updates
 
-    def fix(self, seconds: float, steps: int, validation_batches: int) -> None:
+    def fix(self, watch: "Stopwatch", validation_batches: int) -> None:
         """Sets the last step by the speed of the first ones.
-
-        Args:
-            seconds: The mean time of a step.
-            steps: Number of steps made.
-            validation_batches: Number of batches of the validation split.
 
         Raises:
             ValueError: If the time is too short.
         """
+        seconds, steps = _agreed(self._run.strategy, watch.seconds), watch.count
         minutes = self._run.options.minutes
         spent = time.monotonic() - self._started
         # Validation after each epoch, as a share of each step.
@@ -157,10 +153,6 @@ class Stopwatch(keras.callbacks.Callback):
     Args:
         minutes: The time that the run has, of which this takes little.
         steps: Number of steps after which to stop; None to go by the time.
-
-    Attributes:
-        seconds: The mean time of a step.
-        count: Number of steps made.
     """
 
     def __init__(self, minutes: float, steps: int | None = None):
@@ -176,15 +168,17 @@ class Stopwatch(keras.callbacks.Callback):
 
     @property
     def count(self) -> int:
+        """Number of steps made."""
         return len(self._times)
 
     @property
     def seconds(self) -> float:
+        """The mean time of a step."""
         first = min(_UNTIMED, self.count // 2)
         return (self._times[-1] - self._times[first]) / max(self.count - 1 - first, 1)
 
 
-def agreed(strategy: tf.distribute.Strategy, seconds: float) -> float:
+def _agreed(strategy, seconds):
     """The mean over all workers, so that they come to the same number of steps."""
     if strategy.cluster_resolver is None:
         return seconds
