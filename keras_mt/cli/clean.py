@@ -2,11 +2,11 @@
 
 import click
 
-from keras_mt.cli.errors import INTERRUPTED, Command, Failure
+from keras_mt.cli.errors import Command
 from keras_mt.cli.options import data_options
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, interrupted="stopped; give the same command again to go on.")
 @data_options
 @click.option(
     "--output", required=True, type=click.Path(), metavar="FOLDER", help="Corpus folder to write."
@@ -31,7 +31,7 @@ from keras_mt.cli.options import data_options
     show_default=True,
     help="Number of processes; more pay from some hundred thousand pairs on, with --identify.",
 )
-def clean(data, source, target, output, identify, without, processes):
+def clean(data, source, target, output, **options):
     """Drop pairs of a corpus that are hardly translations.
 
     Blank sides, very long ones and such of unlike lengths, copies of the source, other scripts,
@@ -47,17 +47,5 @@ def clean(data, source, target, output, identify, without, processes):
     """
     from keras_mt.data import clean
 
-    try:
-        clean(
-            data,
-            source,
-            target,
-            output,
-            identify=identify,
-            without=without,
-            processes=processes,
-            report=click.echo,
-        )
-    except KeyboardInterrupt:
-        raise Failure("stopped; give the same command again to go on.", INTERRUPTED) from None
+    clean(data, source, target, output, **options, report=click.echo)
     click.echo(f"wrote {output}")

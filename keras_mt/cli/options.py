@@ -72,24 +72,18 @@ def options_of(cls):
     return decorate
 
 
-source_option = click.option(
-    "--source", required=True, help="Language code of the source, such as en."
+DATA_HELP = (
+    "tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG files, a .tsv or .tmx file, or phrasebook "
+    "(the embedded corpus, pt and en); files may be compressed, .gz or .zst."
 )
-target_option = click.option(
-    "--target", required=True, help="Language code of the target, such as de."
-)
-
-
-_data_option = click.option(
-    "--data",
-    required=True,
-    help="tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG files, a .tsv or .tmx file, or "
-    "phrasebook (the embedded corpus, pt and en); files may be compressed, .gz or .zst.",
-)
+SOURCE_HELP = "Language code of the source, such as en."
+TARGET_HELP = "Language code of the target, such as de."
 
 
 def data_options(function):
-    return _data_option(source_option(target_option(function)))
+    for flag, text in (("target", TARGET_HELP), ("source", SOURCE_HELP), ("data", DATA_HELP)):
+        function = click.option(f"--{flag}", required=True, help=text)(function)
+    return function
 
 
 split_option = click.option(
