@@ -169,14 +169,11 @@ def find_saved_model(directory: str | os.PathLike) -> Path | None:
     directory = Path(directory)
     if (directory / "saved_model.pb").is_file():
         return directory
-    versions = {
-        version_number(path.name): path
-        for path in (directory.iterdir() if directory.is_dir() else ())
-        if (path / "saved_model.pb").is_file()
-    }
+    found = [file.parent for file in directory.glob("*/saved_model.pb")]
+    versions = {version_number(version.name): version for version in found}
     return versions[max(numbers)] if (numbers := versions.keys() - {None}) else None
 
 
 def is_run(directory: str | os.PathLike) -> bool:
     """Whether a folder holds a run, finished or not."""
-    return any((Path(directory) / name).is_file() for name in ("config.json", "model.keras"))
+    return any(Path(directory, name).is_file() for name in ("config.json", "model.keras"))

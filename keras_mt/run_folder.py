@@ -317,7 +317,7 @@ class RunFolder:
         architecture: str | type | Sequence[str | type] | None = None,
         dtype: str | None = None,
     ) -> keras.Model:
-        """The model.
+        """The Keras model, built, with its weights, and not compiled.
 
         Args:
             architecture: Its class, or `MODULE:CLASS`, if it is not one of keras_mt's own: a run's
@@ -325,11 +325,7 @@ class RunFolder:
             dtype: Dtype of the computation and of the weights; None for that of the file. Ignored
                 for a model whose `get_config` has no dtype.
 
-        Returns:
-            The Keras model, built, with its weights, and not compiled.
-
         Raises:
-            FileNotFoundError: If there is no model.
             ValueError: If its class is neither keras_mt's own nor given, or the file is damaged.
         """
         self.check_finished()
@@ -444,10 +440,8 @@ class RunFolder:
     def card(self) -> dict[str, Any]:
         """The fields of the model card: languages, data by name, license, last measured BLEU.
 
-        Returns:
-            A dict with those of `source`, `target`, `data` (a str, or a list of them), `pairs` (a
-            list, such as `["en-de", "de-en"]`), `license` and `validation` (`bleu` and `chrf`) that
-            are known. It holds no paths.
+        Those of `source`, `target`, `data` (a str, or a list of them), `pairs` (a list, such as
+        `["en-de", "de-en"]`), `license` and `validation` (`bleu` and `chrf`) that are known.
         """
         config, card = self.config, {}
         if config is not None:
@@ -468,10 +462,8 @@ class RunFolder:
 def read_log(path: Path) -> list[dict[str, str]]:
     """The rows of a `log.csv`, dicts of strings; none if there is no file.
 
-    An incomplete row, as of a process that was killed, is left out.
-
-    Raises:
-        ValueError: If it is no log: the message says where.
+    An incomplete row, as of a process that was killed, is left out. ValueError says where it is no
+    log.
     """
     if not path.exists():
         return []

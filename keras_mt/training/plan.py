@@ -47,11 +47,6 @@ class Plan:
     first steps says which one that is: the configuration keeps it, so that a resumed run goes to
     the same step.
 
-    Args:
-        run: The `Run`, with its configuration.
-        epoch_steps: Number of batches of an epoch.
-        started: When the run began, by `time.monotonic`.
-
     Attributes:
         last_step: The last step; None as long as it depends on the speed.
         total_steps: The same where the learning rate depends on it, else None.
@@ -82,15 +77,13 @@ class Plan:
 
     def _set(self, last_step):
         options, self.last_step = self._run.options, last_step
-        self.checkpoint_steps = options.checkpoint_steps or _SAVED_STEPS
         if last_step is None:
             self.checkpoint_steps = _FAR
-        elif self.total_steps is not None:
-            self.checkpoint_steps = options.checkpoint_steps or min(
-                max(last_step // _CHECKPOINTS, 1), _MOST_STEPS
-            )
-        if last_step is None:
             return
+        usual = _SAVED_STEPS
+        if self.total_steps is not None:
+            usual = min(max(last_step // _CHECKPOINTS, 1), _MOST_STEPS)
+        self.checkpoint_steps = options.checkpoint_steps or usual
         bleu_freq, checkpoint_steps = options.bleu_freq, self.checkpoint_steps
         epochs = math.ceil(last_step / self._epoch_steps)
         by_bleu = options.keep_best and options.monitor == "val_bleu"
@@ -150,9 +143,7 @@ class Plan:
 class Stopwatch(keras.callbacks.Callback):
     """Times the first steps of a run, and stops after them.
 
-    Args:
-        minutes: The time that the run has, of which this takes little.
-        steps: Number of steps after which to stop; None to go by the time.
+    Without a number of steps after which to stop it takes a small part of the run's minutes.
     """
 
     def __init__(self, minutes: float, steps: int | None = None):
