@@ -32,14 +32,12 @@ def option(field, name=None):
     """The click option for a field of a dataclass of options; its value is None unless given."""
     metadata, name = field.metadata, name or field.name
     flag = metadata["flag"] or flag_of(name)
-    former_flag = metadata.get("former_flag")
-    if former_flag is None and metadata.get("formerly"):
+    former_flag = metadata["former_flag"]
+    if former_flag is None and metadata["formerly"]:
         former_flag = flag_of(metadata["formerly"])
     shown = metadata["shown"] if field.default is None else field.default
     shown = "" if isinstance(shown, bool) else f"  [default: {shown}]"
-    settings = {"default": None, "help": metadata["help"] + shown}
-    if metadata["metavar"]:
-        settings["metavar"] = metadata["metavar"]
+    settings = {"default": None, "help": metadata["help"] + shown, "metavar": metadata["metavar"]}
     if field_type(field) is bool:
         settings["is_flag"] = True
         if field.default is None:

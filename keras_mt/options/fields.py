@@ -23,8 +23,8 @@ _BOUNDS = {
 
 
 def option(
-    default: Any,
     help: str,
+    default: Any = None,
     *,
     minimum: float | None = None,
     above: float | None = None,
