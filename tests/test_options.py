@@ -62,11 +62,11 @@ def test_an_unknown_option_gets_the_nearest_name():
 
 def test_former_names_work_with_a_warning():
     with pytest.warns(DeprecationWarning, match="bleu_epochs is now bleu_freq") as warned:
-        options = TrainingOptions.of("train", {"bleu_epochs": 2, "weights": [2], "average": 3})
+        options = TrainingOptions.of({"bleu_epochs": 2, "weights": [2], "average": 3})
     assert (options.bleu_freq, options.corpus_weights, options.average_checkpoints) == (2, [2], 3)
     assert len(warned) == 3
     with pytest.raises(TypeError, match="rdrop_weight was given twice"):
-        TrainingOptions.of("train", {"rdrop": 2, "rdrop_weight": 2})
+        TrainingOptions.of({"rdrop": 2, "rdrop_weight": 2})
 
 
 @pytest.mark.parametrize(

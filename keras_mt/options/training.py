@@ -285,17 +285,14 @@ class TrainingOptions(LanguageOptions):
     )
 
     @classmethod
-    def of(cls, caller: str, options: Mapping[str, Any]) -> "TrainingOptions":
-        """The options given to the function `caller`, which the error for an unknown one names.
-
-        An option's former name gives a DeprecationWarning.
-        """
+    def of(cls, options: Mapping[str, Any]) -> "TrainingOptions":
+        """The options given to `train`; an option's former name gives a DeprecationWarning."""
         names = [field.name for field in dataclasses.fields(cls)]
         former = {field.metadata["formerly"]: field.name for field in dataclasses.fields(cls)}
         options = current_keywords(former, options, stacklevel=4)
         for name in options:
             if name not in names:
-                raise TypeError(f"{caller}() has no option {name!r}{suggestion(name, names)}")
+                raise TypeError(f"train() has no option {name!r}{suggestion(name, names)}")
         return cls(**options)
 
     def completed(self, values: Mapping[str, Any]) -> "TrainingOptions":

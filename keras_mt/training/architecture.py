@@ -128,8 +128,7 @@ def check_architecture(options: TrainingOptions) -> None:
     architecture = find_architecture(options.architecture or "transformer")
     preset_of(architecture, options.preset)
     takes = _constructor_arguments(architecture)
-    unset = TrainingOptions()
-    given = [n for n in _SHARED_ARGUMENTS[1:] if getattr(options, n) != getattr(unset, n)]
+    given = [name for name in ("dropout", "dtype") if getattr(options, name) is not None]
     for name in [*given, *(options.model or {})]:
         if name in ("vocab_size", "padding_id"):
             raise InputError(f"{name} is the tokenizer's: give vocab_size, or another tokenizer.")

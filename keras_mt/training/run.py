@@ -112,7 +112,7 @@ def train(
     """
     require_backend("keras_mt.training")
     started = time.monotonic()
-    options = TrainingOptions.of("train", options)
+    options = TrainingOptions.of(options)
     given = run_corpora(data, source, target, pairs)
     options, corpora = _checked(options, pairs is not None), given["corpora"]
     if output is None:
