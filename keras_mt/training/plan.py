@@ -20,6 +20,7 @@ _CHECKPOINTS, _MOST_STEPS = 40, 1000
 _FEWEST_STEPS = 20
 # Steps that are not timed, since TensorFlow traces the model in them, and a timing's seconds.
 _UNTIMED, _TIMED_SECONDS = 5, 20.0
+_TIMED_STEPS = 20  # In a cluster.
 # A validation batch takes no backward pass; writing takes a share of the time too.
 _FORWARD, _WRITING = 0.4, 0.03
 
@@ -141,14 +142,15 @@ class Plan:
 
 
 class Stopwatch(keras.callbacks.Callback):
-    """Times the first steps of a run, and stops after them.
+    """Times the first steps of a run with `minutes`, and stops it after a small part of these.
 
-    Without a number of steps after which to stop it takes a small part of the run's minutes.
+    Workers of a cluster must stop after the same step, whatever the time.
     """
 
-    def __init__(self, minutes: float, steps: int | None = None):
+    def __init__(self, run: Run):
         super().__init__()
-        self._limit, self._steps, self._times = min(_TIMED_SECONDS, 1.2 * minutes), steps, []
+        self._limit, self._times = min(_TIMED_SECONDS, 1.2 * run.options.minutes), []
+        self._steps = None if run.strategy.cluster_resolver is None else _TIMED_STEPS
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         self._times.append(time.monotonic())

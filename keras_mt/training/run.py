@@ -179,23 +179,13 @@ def _train(run, started):
     del run.base  # The model is a copy.
     if run.config.model is None:
         run.keep(model=_model_config(model))
-    checkpoints = Checkpoints(
-        model,
-        folder.checkpoints,
-        plan.checkpoint_steps,
-        keep=options.keep,
-        report=run.report,
-        write=run.chief,
-        adapters=adapters,
-    )
+    checkpoints = Checkpoints(run, model, plan.checkpoint_steps, adapters)
     start = checkpoints.restore()
     _report_start(run, model, adapters, tokenizer, batches, plan)
     if start:
         run.report(f"resumed at step {start} from {folder.checkpoints}")
-    log = RunLog(folder, checkpoints, run.chief, options.tensorboard, validation.pairs)
-    weights = folder.best_weights if options.keep_best and run.chief else None
-    patience = options.early_stopping_patience
-    best = KeepBest(options.monitor, weights, patience, log.rows, run.report)
+    log = RunLog(run, checkpoints, validation.pairs)
+    best = KeepBest(run, log.rows)
     end_epoch = keras.callbacks.LambdaCallback(on_epoch_end=checkpoints.end_epoch)
     callbacks = [checkpoints, best, log, end_epoch]
     if options.bleu_freq:
@@ -206,7 +196,7 @@ def _train(run, started):
         callbacks.insert(0, PairLosses(validation.steps))
     fit = functools.partial(_fit, run, model, batches)
     if plan.last_step is None:
-        watch = Stopwatch(options.minutes, None if strategy.cluster_resolver is None else 20)
+        watch = Stopwatch(run)
         fit(None, 0, batches.counts.batches, [checkpoints, log, watch])
         start = watch.count
         plan.fix(watch, sum(validation.steps.values()))
@@ -324,7 +314,7 @@ def _finish(run, model, checkpoints, adapters):
             run.report(f"{best} is not there: model.keras takes the last weights, not the best")
         # A run that stopped early may have fewer.
         count = min(options.average_checkpoints, checkpoints.count)
-        weights = averaged(model, checkpoints.directory, count, adapters)
+        weights = averaged(model, folder.checkpoints, count, adapters)
     folder.save_model(model, weights)
     if any(row["loss"] or row["val_loss"] for row in folder.read_log()):
         plot_run(folder.log_file, folder.picture)
