@@ -3,6 +3,7 @@ import inspect
 
 import click
 import pytest
+import sacrebleu
 from conftest import ROOT
 
 from keras_mt import cli
@@ -112,3 +113,8 @@ def test_settings_are_json_or_else_strings():
     assert found == {"a": 1, "b": True, "c": "gelu", "d": {"e": [0.5]}, "f": "x=y"}
     with pytest.raises(click.UsageError, match="KEY=VALUE"):
         command.main(["--set", "a"], standalone_mode=False)
+
+
+def test_the_tokenizers_of_bleu_are_sacrebleus():
+    choices = TrainingOptions.__dataclass_fields__["bleu_tokenize"].metadata["choices"]
+    assert {*choices} <= {*sacrebleu.BLEU.TOKENIZERS}

@@ -28,13 +28,11 @@ class Run:
     Attributes:
         options: The options, those that were not given filled in once they are known.
         given: The options as given.
-        corpora: The corpora by name.
-        source, target: Language codes; "mul" for a run with `pairs`.
-        pairs: The corpora by the languages of their pairs, as `{"en-de": DATA}`, of a run for
-            several languages.
+        source, target, pairs: As in `RunConfig`, whose `data` are the `corpora`.
         recommended: The options fitted to the corpus, by name, once they are known; None if they
             are those of a preset or of another run.
         config: The configuration, once it is known.
+        chief: Whether this process writes and reports: of several workers only the first one.
     """
 
     folder: RunFolder
@@ -50,7 +48,6 @@ class Run:
     pairs: dict[str, str] | None = None
 
     def __post_init__(self) -> None:
-        # Of several workers the first one alone writes and reports.
         self.chief = is_chief(self.strategy)
         self.report = self.report if self.chief else lambda message: None
 
