@@ -51,13 +51,12 @@ def _hushed():
         yield
         return
     stderr = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
     try:
         yield
     finally:
         os.dup2(stderr, 2)
-        os.close(nowhere)
         os.close(stderr)
 
 

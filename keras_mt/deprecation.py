@@ -14,12 +14,7 @@ def moved(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
     >>> getattribute("Tokenizer").__name__  # Warns: keras_mt.data.Tokenizer is now ...
     'Tokenizer'
 
-    Args:
-        module: The module's `__name__`.
-        names: The present name, with its module, of each former one.
-
-    Returns:
-        A function from a name to what it stands for.
+    `names` has the present name, with its module, of each former one.
     """
 
     def getattribute(name: str) -> Any:
@@ -59,10 +54,7 @@ def current_keywords(
     >>> current_keywords({"rate": "learning_rate"}, {"rate": 2.0}, stacklevel=2)
     {'learning_rate': 2.0}
 
-    Args:
-        names: The present name of each former one.
-        given: The keywords as they were given.
-        stacklevel: As in `warnings.warn`, from this function.
+    `names` has the present name of each former one; `stacklevel` counts from this function.
 
     Raises:
         TypeError: If one is given by both names.
@@ -86,9 +78,6 @@ def former_keywords(**names: str) -> Callable[[Callable], Callable]:
     ...     return learning_rate
     >>> train(rate=2.0)  # Warns: rate is now learning_rate.
     2.0
-
-    Args:
-        **names: The present name of each former one.
     """
 
     def decorate(function):

@@ -13,9 +13,6 @@ def require(module: str, extra: str, what: str) -> None:
         extra: The extra of keras_mt that installs it.
         what: What needs it, as the beginning of a sentence.
 
-    Raises:
-        ValueError: If the package is not installed.
-
     Example:
 
     >>> require("keras", "demo", "A model")
@@ -36,12 +33,6 @@ def require(module: str, extra: str, what: str) -> None:
 
 def require_backend(what: str) -> None:
     """Raises ImportError, which says what to do, unless Keras is on its tensorflow backend.
-
-    Args:
-        what: What needs it, as the beginning of a sentence.
-
-    Raises:
-        ImportError: If Keras is on another backend.
 
     Example:
 

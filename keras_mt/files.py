@@ -2,17 +2,13 @@
 
 import contextlib
 import errno
+import fcntl
 import glob
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
 
 # A temporary folder of an atomic write ends so, and holds this file, locked by its process.
 _SUFFIX, _LOCK = ".partial", ".lock"
@@ -23,10 +19,9 @@ def check_new(path: str | os.PathLike) -> None:
     """Raises FileExistsError if the path exists, so that nothing is overwritten."""
     path = Path(path)
     if path.exists():
-        hint = ""
-        if version_number(path.name) is not None:
-            numbers = [version_number(other.name) or 0 for other in path.parent.iterdir()]
-            hint = f", such as {path.parent / str(max(numbers) + 1)}"
+        numbers = [version_number(other.name) or 0 for other in path.parent.iterdir()]
+        is_version = version_number(path.name) is not None
+        hint = f", such as {path.parent / str(max(numbers) + 1)}" if is_version else ""
         raise FileExistsError(f"{path} exists and is not overwritten: give a new name{hint}.")
 
 
@@ -38,9 +33,6 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     and removed again if the write fails. What a killed process left of a write to the same path is
     removed first.
 
-    Args:
-        path: The file or folder.
-
     Raises:
         OSError: If the disk is full; the message names the path, whatever writes to it.
 
@@ -50,19 +42,19 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     ...     temporary.write_text("all or nothing")  # doctest: +SKIP
     """
     path = Path(path).resolve()  # What a link leads to is written, not the link.
-    with disk_errors(path), parents_of(path):
+    with _disk_errors(path), parents_of(path):
         _remove_leftovers(path)
         with (
             tempfile.TemporaryDirectory(
                 prefix=f".{path.name}.", suffix=_SUFFIX, dir=path.parent, ignore_cleanup_errors=True
             ) as folder,
-            contextlib.ExitStack() as stack,
-        ):
             # Under another name until it is locked: an unlocked one is a dead process's.
-            if lock_file(Path(folder) / f"{_LOCK}.new", stack):
-                os.rename(Path(folder) / f"{_LOCK}.new", Path(folder) / _LOCK)
+            locked(new := Path(folder, f"{_LOCK}.new")) as is_locked,
+        ):
+            if is_locked:
+                new.rename(Path(folder, _LOCK))
             # The path's name: some writers look at its extension.
-            temporary = Path(folder) / path.name
+            temporary = Path(folder, path.name)
             yield temporary
             for written in [*temporary.rglob("*"), temporary]:
                 _sync(written)
@@ -85,19 +77,8 @@ def new_folder(path: str | os.PathLike) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def disk_errors(path: str | os.PathLike) -> Iterator[None]:
-    """Raises OSError, which names the path, where a library says that the disk is full.
-
-    Libraries have exceptions of their own for it, and name a temporary file or none.
-
-    Example:
-
-    >>> with disk_errors("model.h5"):
-    ...     raise RuntimeError("write failed: No space left on device")
-    Traceback (most recent call last):
-    ...
-    OSError: [Errno 28] No space left on device: 'model.h5'
-    """
+def _disk_errors(path):
+    """Names the path where a library says that the disk is full, in whatever words it has."""
     try:
         yield
     except Exception as error:
@@ -107,41 +88,40 @@ def disk_errors(path: str | os.PathLike) -> Iterator[None]:
         raise
 
 
-def lock_file(path: Path, stack: contextlib.ExitStack) -> bool:
-    """Locks a file, which is made if it does not exist, until the stack is closed.
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[bool]:
+    """Locks a file, which is made if it does not exist, within a `with` block.
 
-    The system unlocks it when the process ends, however it ends.
-
-    Returns:
-        Whether this process has the lock; False if locks are not supported.
+    The system unlocks it when the process ends, however it ends. Yields False, and locks nothing,
+    where the file system has no locks.
 
     Raises:
-        BlockingIOError: If another process has it.
+        BlockingIOError: If another process has locked it.
     """
-    if fcntl is None:
-        return False
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(descriptor)
-            if isinstance(error, BlockingIOError):
+        with open(path, "a") as file:
+            is_locked = is_there = True
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Its owner may have removed the file meanwhile, and with it the lock.
+                is_there = os.path.samestat(os.fstat(file.fileno()), path.stat())
+            except FileNotFoundError:
+                is_there = False
+            except BlockingIOError:
                 raise
-            return False
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(descriptor), path.stat()):
-                stack.callback(os.close, descriptor)
-                return True
-        os.close(descriptor)  # Its owner has removed the file meanwhile, and with it the lock.
+            except OSError:
+                is_locked = False
+            if is_there:
+                yield is_locked
+                return
 
 
 def _remove_leftovers(path):
     """Removes what processes that were killed left of their writes to a path."""
-    for folder in path.parent.glob(f".{glob.escape(path.name)}.*{_SUFFIX}"):
-        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
-            if (folder / _LOCK).is_file() and lock_file(folder / _LOCK, stack):
-                shutil.rmtree(folder, ignore_errors=True)
+    for lock in path.parent.glob(f".{glob.escape(path.name)}.*{_SUFFIX}/{_LOCK}"):
+        with contextlib.suppress(OSError), locked(lock) as is_locked:
+            if is_locked:
+                shutil.rmtree(lock.parent, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -159,8 +139,6 @@ def parents_of(path: Path) -> Iterator[None]:
 
 
 def _sync(path):
-    if os.name == "nt" and path.is_dir():  # Windows cannot open a folder.
-        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -191,14 +169,11 @@ def find_saved_model(directory: str | os.PathLike) -> Path | None:
     directory = Path(directory)
     if (directory / "saved_model.pb").is_file():
         return directory
-    versions = {
-        version_number(path.name): path
-        for path in (directory.iterdir() if directory.is_dir() else ())
-        if (path / "saved_model.pb").is_file()
-    }
+    found = [file.parent for file in directory.glob("*/saved_model.pb")]
+    versions = {version_number(version.name): version for version in found}
     return versions[max(numbers)] if (numbers := versions.keys() - {None}) else None
 
 
 def is_run(directory: str | os.PathLike) -> bool:
     """Whether a folder holds a run, finished or not."""
-    return any((Path(directory) / name).is_file() for name in ("config.json", "model.keras"))
+    return any(Path(directory, name).is_file() for name in ("config.json", "model.keras"))

@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.errors import InputError
-from keras_mt.files import atomic_write, is_run, lock_file, new_folder, parents_of
+from keras_mt.files import atomic_write, locked, new_folder, parents_of
 from keras_mt.models import ARCHITECTURES, architecture_name, ensure_built, find_architecture
 from keras_mt.models.pretrained import PretrainedTransformer
 from keras_mt.models.seq2seq import clone
@@ -58,7 +58,7 @@ _BEFORE_SCHEMAS = {
     "monitor": "val_loss",
     "keep_best": False,
 }
-# What else config.json may hold, beside null.
+# What config.json holds of a run beside its options, where it is not null.
 _TYPES = {
     "data": (str, list),
     "source": str,
@@ -67,6 +67,7 @@ _TYPES = {
     "license": str,
     "model": dict,
     "fingerprints": dict,
+    "generation": dict,
     "recommended": dict,
     "total_steps": int,
 }
@@ -74,9 +75,9 @@ _TYPES = {
 _TOKENIZERS = {"pretrained": PretrainedTokenizer}
 # The options that define a run, by their names in config.json.
 CONFIG_FIELDS = {
-    field.metadata["config_name"]: field
+    field.metadata["config_name"] or field.name: field
     for field in dataclasses.fields(TrainingOptions)
-    if field.metadata["config_name"]
+    if any(field.metadata[name] for name in ("fixed", "config_name", "inherited"))
 }
 
 
@@ -122,11 +123,7 @@ class RunConfig:
 
     @classmethod
     def from_json(cls, text: str) -> "RunConfig":
-        """Reads a config.json of this version or an older one.
-
-        Raises:
-            ValueError: If it is not the configuration of a run, or was written by a later version.
-        """
+        """Reads a config.json of this version or an older one; ValueError says what is wrong."""
         values = json.loads(text)
         if not isinstance(values, dict) or not {"data", "source", "target"} <= set(values):
             raise InputError("it has no data, source and target")
@@ -140,59 +137,41 @@ class RunConfig:
             )
         if schema < 2:
             values = {**_BEFORE_SCHEMAS, **values}
-        data, generation = values["data"], values.get("generation")
-        if isinstance(data, list) and not all(isinstance(name, str) for name in data):
-            raise InputError(f"its data cannot be {data!r}")
-        known = {field.name for field in dataclasses.fields(TranslationOptions)}
-        if generation is not None and not (isinstance(generation, dict) and {*generation} <= known):
-            raise InputError(f"its generation must hold options of a translator, not {generation}")
-        # Runs of earlier versions lack newer options.
-        unset = {name: False if f.type is bool else None for name, f in CONFIG_FIELDS.items()}
-        options = {name: values.get(name, unset[name]) for name in CONFIG_FIELDS}
-        for name, field in CONFIG_FIELDS.items():
-            if options[name] is not None:
-                validate(field, options[name])
         for name, types in _TYPES.items():
             if values.get(name) is not None and not isinstance(values[name], types):
                 raise InputError(f"its {name} cannot be {values[name]!r}")
-        _check_fingerprints(values.get("fingerprints"))
-        for name in ("source_language", "target_language"):  # Imports of 0.3 had them there.
-            if generation and name in generation:
-                options[name] = options[name] or generation[name]
-                generation = {n: x for n, x in generation.items() if n != name}
+        options = {}
+        for name, field in CONFIG_FIELDS.items():
+            # Runs of earlier versions lack newer options.
+            value = values.get(name, False if field.type is bool else None)
+            options[name] = None if value is None else validate(field, value)
+        fields = {name: values.get(name) for name in _TYPES}
+        if not isinstance(fields["data"], list):
+            fields["data"] = [fields["data"]]
+        if not all(isinstance(name, str) for name in fields["data"]):
+            raise InputError(f"its data cannot be {fields['data']!r}")
+        _check_fingerprints(fields["fingerprints"])
+        if generation := fields["generation"]:
+            known = {field.name for field in dataclasses.fields(TranslationOptions)}
+            if not {*generation} <= known:
+                raise InputError(
+                    f"its generation must hold options of a translator, not {generation}"
+                )
+            for name in ("source_language", "target_language"):  # Imports of 0.3 had them there.
+                former = generation.pop(name, None)
+                options[name] = options[name] or former
         if isinstance(options["init"], str):  # Without a slash at its end, for one.
             options["init"] = str(Path(options["init"]))
-        return cls(
-            data=data if isinstance(data, list) else [data],
-            source=values["source"],
-            target=values["target"],
-            options=options,
-            **{name: values.get(name) for name in ("license", "model", "fingerprints")},
-            generation=generation,
-            recommended=values.get("recommended"),
-            total_steps=values.get("total_steps"),
-            pairs=values.get("pairs"),
-            versions={name: values[name] for name in ("keras_mt", "keras") if name in values},
-        )
+        versions = {name: values[name] for name in ("keras_mt", "keras") if name in values}
+        return cls(**fields, options=options, versions=versions)
 
     def to_json(self) -> str:
         """The text of config.json."""
-        values = {
-            "schema": _SCHEMA,
-            "data": self.data[0] if len(self.data) == 1 else self.data,
-            "source": self.source,
-            "target": self.target,
-            "pairs": self.pairs,
-            **self.options,
-            "license": self.license,
-            "model": self.model,
-            "fingerprints": self.fingerprints,
-            "generation": self.generation,
-            "recommended": self.recommended,
-            "total_steps": self.total_steps,
-            **self.versions,
-        }
-        return json.dumps(values, indent=2) + "\n"
+        data = self.data[0] if len(self.data) == 1 else self.data
+        values = {"schema": _SCHEMA, "data": data, "source": self.source, "target": self.target}
+        values |= self.options
+        values |= {name: getattr(self, name) for name in _TYPES if name not in values}
+        return json.dumps(values | self.versions, indent=2) + "\n"
 
     def changes(self, now: "RunConfig") -> list[str]:
         """What differs in another configuration; corpora are compared by their fingerprints."""
@@ -215,9 +194,6 @@ class RunFolder:
     A finished run holds `model.keras` and a tokenizer: `tokenizer.model` or, for a tokenizer of
     several files, `tokenizer/`. A run that was trained by keras_mt also holds `config.json`,
     `log.csv`, `training.png`, `checkpoints/` and, on request, `tensorboard/`.
-
-    Args:
-        path: The folder, which need not exist.
 
     Example:
 
@@ -248,11 +224,6 @@ class RunFolder:
         return folder if folder.is_dir() else self.path / "tokenizer.model"
 
     @property
-    def is_run(self) -> bool:
-        """Whether this is the folder of a run, finished or not."""
-        return is_run(self.path)
-
-    @property
     def is_finished(self) -> bool:
         """Whether there are a model and a tokenizer to translate with."""
         return self.model_file.is_file() and self.tokenizer_path.exists()
@@ -278,7 +249,7 @@ class RunFolder:
         with contextlib.ExitStack() as stack:
             stack.enter_context(parents_of(self._lock_file))
             try:
-                lock_file(self._lock_file, stack)
+                stack.enter_context(locked(self._lock_file))
             except BlockingIOError:
                 owner = "another process"
                 with contextlib.suppress(OSError):
@@ -321,11 +292,7 @@ class RunFolder:
 
     @property
     def config(self) -> RunConfig | None:
-        """The configuration; None if there is none.
-
-        Raises:
-            ValueError: If it cannot be read.
-        """
+        """The configuration; None if there is none, ValueError if it cannot be read."""
         if not self._config_file.is_file():
             return None
         try:
@@ -350,7 +317,7 @@ class RunFolder:
         architecture: str | type | Sequence[str | type] | None = None,
         dtype: str | None = None,
     ) -> keras.Model:
-        """The model.
+        """The Keras model, built, with its weights, and not compiled.
 
         Args:
             architecture: Its class, or `MODULE:CLASS`, if it is not one of keras_mt's own: a run's
@@ -358,11 +325,7 @@ class RunFolder:
             dtype: Dtype of the computation and of the weights; None for that of the file. Ignored
                 for a model whose `get_config` has no dtype.
 
-        Returns:
-            The Keras model, built, with its weights, and not compiled.
-
         Raises:
-            FileNotFoundError: If there is no model.
             ValueError: If its class is neither keras_mt's own nor given, or the file is damaged.
         """
         self.check_finished()
@@ -412,11 +375,7 @@ class RunFolder:
             copy.save(temporary)
 
     def load_tokenizer(self, kind: type[BaseTokenizer] | None = None) -> BaseTokenizer:
-        """The tokenizer.
-
-        Args:
-            kind: Its class, if it is not one of keras_mt's own. A `Tokenizer` is a file, all others
-                are a folder.
+        """The tokenizer; `kind` is its class, if it is not one of keras_mt's own.
 
         Raises:
             ValueError: If it is of another kind, or damaged.
@@ -481,10 +440,8 @@ class RunFolder:
     def card(self) -> dict[str, Any]:
         """The fields of the model card: languages, data by name, license, last measured BLEU.
 
-        Returns:
-            A dict with those of `source`, `target`, `data` (a str, or a list of them), `pairs` (a
-            list, such as `["en-de", "de-en"]`), `license` and `validation` (`bleu` and `chrf`) that
-            are known. It holds no paths.
+        Those of `source`, `target`, `data` (a str, or a list of them), `pairs` (a list, such as
+        `["en-de", "de-en"]`), `license` and `validation` (`bleu` and `chrf`) that are known.
         """
         config, card = self.config, {}
         if config is not None:
@@ -505,10 +462,8 @@ class RunFolder:
 def read_log(path: Path) -> list[dict[str, str]]:
     """The rows of a `log.csv`, dicts of strings; none if there is no file.
 
-    An incomplete row, as of a process that was killed, is left out.
-
-    Raises:
-        ValueError: If it is no log: the message says where.
+    An incomplete row, as of a process that was killed, is left out. ValueError says where it is no
+    log.
     """
     if not path.exists():
         return []

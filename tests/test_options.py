@@ -3,6 +3,7 @@ import inspect
 
 import click
 import pytest
+import sacrebleu
 from conftest import ROOT
 
 from keras_mt import cli
@@ -62,11 +63,11 @@ def test_an_unknown_option_gets_the_nearest_name():
 
 def test_former_names_work_with_a_warning():
     with pytest.warns(DeprecationWarning, match="bleu_epochs is now bleu_freq") as warned:
-        options = TrainingOptions.of("train", {"bleu_epochs": 2, "weights": [2], "average": 3})
+        options = TrainingOptions.of({"bleu_epochs": 2, "weights": [2], "average": 3})
     assert (options.bleu_freq, options.corpus_weights, options.average_checkpoints) == (2, [2], 3)
     assert len(warned) == 3
     with pytest.raises(TypeError, match="rdrop_weight was given twice"):
-        TrainingOptions.of("train", {"rdrop": 2, "rdrop_weight": 2})
+        TrainingOptions.of({"rdrop": 2, "rdrop_weight": 2})
 
 
 @pytest.mark.parametrize(
@@ -112,3 +113,8 @@ def test_settings_are_json_or_else_strings():
     assert found == {"a": 1, "b": True, "c": "gelu", "d": {"e": [0.5]}, "f": "x=y"}
     with pytest.raises(click.UsageError, match="KEY=VALUE"):
         command.main(["--set", "a"], standalone_mode=False)
+
+
+def test_the_tokenizers_of_bleu_are_sacrebleus():
+    choices = TrainingOptions.__dataclass_fields__["bleu_tokenize"].metadata["choices"]
+    assert {*choices} <= {*sacrebleu.BLEU.TOKENIZERS}

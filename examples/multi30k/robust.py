@@ -15,7 +15,7 @@ import sacrebleu
 
 from keras_mt import ExportedTranslator
 from keras_mt.data import load_corpus
-from keras_mt.run_folder import RunFolder
+from keras_mt.files import is_run
 from keras_mt.translation import Translator
 
 
@@ -86,7 +86,7 @@ def main():
     pairs = load_corpus(arguments.data, arguments.source, arguments.target, arguments.split)
     pairs = [[text.decode() for text in pair] for pair in pairs.as_numpy_iterator()]
     sources, references = map(list, zip(*pairs, strict=True))
-    if RunFolder(arguments.model).is_run:
+    if is_run(arguments.model):
         options = {"beam_size": arguments.beam_size} if arguments.beam_size else {}
         translator = Translator.load(arguments.model, **options)
     else:

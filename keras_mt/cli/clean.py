@@ -2,7 +2,7 @@
 
 import click
 
-from keras_mt.cli.errors import INTERRUPTED, Command, Failure
+from keras_mt.cli.errors import Command
 from keras_mt.cli.models import load_run, ready
 from keras_mt.cli.options import (
     architecture_option,
@@ -14,7 +14,7 @@ from keras_mt.cli.options import (
 from keras_mt.options import LanguageOptions
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, interrupted="stopped; give the same command again to go on.")
 @cleaning_options
 @click.option(
     "--processes",
@@ -67,8 +67,5 @@ def clean(model, architecture, source_language, target_language, output, **optio
         translator = ready(run, languages, (options["source"], options["target"]))
     elif unused := [*given({"architecture": architecture, **languages})]:
         raise click.UsageError(f"{flag_of(unused[0])} needs --model.")
-    try:
-        clean(output=output, translator=translator, report=click.echo, **options)
-    except KeyboardInterrupt:
-        raise Failure("stopped; give the same command again to go on.", INTERRUPTED) from None
+    clean(output=output, translator=translator, report=click.echo, **options)
     click.echo(f"wrote {output}")

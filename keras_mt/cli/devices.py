@@ -34,8 +34,7 @@ def unusable_gpu():
 
 
 def _has_nvidia_gpu():
-    gpus = Path("/proc/driver/nvidia/gpus")
-    if gpus.is_dir() and any(gpus.iterdir()):
+    if any(Path("/proc/driver/nvidia/gpus").glob("*")):
         return True
     command = shutil.which("nvidia-smi")
     if command is None:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from typing import Any
 
 import click
@@ -12,19 +13,10 @@ from keras_mt.cli.models import is_export
 from keras_mt.errors import InputError
 
 _BUG = 70  # The exit status of an internal error, as in sysexits.h.
-INTERRUPTED = 128 + 2  # As a shell gives it for a program that SIGINT has ended.
-# What has other causes than the code that runs: a full disk or memory, a damaged file, a network.
-_OUTER_CAUSES = (
-    "AbortedError",
-    "CancelledError",
-    "DataLossError",
-    "DeadlineExceededError",
-    "NotFoundError",
-    "PermissionDeniedError",
-    "ResourceExhaustedError",
-    "UnavailableError",
-    "UnknownError",
-)
+_INTERRUPTED = 128 + 2  # As a shell gives it for a program that SIGINT has ended.
+# What TensorFlow raises of wrong code. Its other errors have causes outside: a full disk or memory,
+# a damaged file, a network.
+_BUGS = ("FailedPrecondition", "Internal", "InvalidArgument", "OutOfRange", "Unimplemented")
 
 
 class Failure(click.ClickException):
@@ -36,11 +28,10 @@ class Failure(click.ClickException):
 
 
 @contextlib.contextmanager
-def clear_errors(architectures=()):
+def _clear_errors(architectures, interrupted):
     """Turns errors into one message and an exit status: 1 for the user's, 70 for our own.
 
-    Args:
-        architectures: The user's own classes, whose code may be at fault too.
+    The code of `architectures`, the user's own classes, may be at fault too.
     """
     try:
         with _noting_interrupts() as interrupts:
@@ -49,19 +40,17 @@ def clear_errors(architectures=()):
         raise  # click's own, and what it ends without a word.
     except (Exception, KeyboardInterrupt) as error:
         if interrupts or isinstance(error, KeyboardInterrupt):
-            raise Failure("interrupted.", INTERRUPTED) from None
+            raise Failure(interrupted, _INTERRUPTED) from None
         if os.environ.get("KERAS_MT_DEBUG"):
             raise
         if isinstance(error, (InputError, OSError, FloatingPointError)):
             raise Failure(str(error)) from error
         if isinstance(error, MemoryError):
             raise Failure("there is not enough memory.") from error
-        # One of TensorFlow's, which is imported by now or has raised nothing.
         cause = _cause(str(error))
-        tensorflow = sys.modules.get("tensorflow")
-        if tensorflow and isinstance(
-            error, tuple(getattr(tensorflow.errors, name) for name in _OUTER_CAUSES)
-        ):
+        tensorflow = sys.modules.get("tensorflow")  # Where it is not imported it raised nothing.
+        is_op_error = tensorflow and isinstance(error, tensorflow.errors.OpError)
+        if is_op_error and not type(error).__name__.startswith(_BUGS):
             raise Failure(cause) from error
         where = " or ".join(["keras_mt", *(name for name in architectures if ":" in name)])
         raise Failure(
@@ -79,23 +68,21 @@ def _noting_interrupts():
     which Keras adds the arguments of the layer that was called.
     """
     interrupts = []
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield interrupts  # Somebody else handles it, or it is ignored.
-        return
 
     def interrupt(number, frame):
         interrupts.append(number)
         raise KeyboardInterrupt
 
-    try:
+    # Unless somebody else handles it; and only the main thread may set what signals do.
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    ours = ours and threading.current_thread() is threading.main_thread()
+    if ours:
         signal.signal(signal.SIGINT, interrupt)
-    except ValueError:  # Only the main thread may set what signals do.
-        yield interrupts
-        return
     try:
         yield interrupts
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _cause(message):
@@ -107,10 +94,17 @@ def _cause(message):
 
 
 class Command(click.Command):
-    def __init__(self, *args: Any, **kwargs: Any):
+    """A command that shows errors in one line, and takes former flags.
+
+    Args:
+        interrupted: What it says where Ctrl-C ends it.
+    """
+
+    def __init__(self, *args: Any, interrupted: str = "interrupted.", **kwargs: Any):
         # Also where it is invoked by itself: click keeps its first help option.
         settings = {"help_option_names": ["-h", "--help"]}
         super().__init__(*args, context_settings=settings, **kwargs)
+        self.interrupted = interrupted
 
     def parse_args(self, context, arguments):
         flags = {getattr(param, "former_flag", None): param.opts[0] for param in self.params}
@@ -123,7 +117,8 @@ class Command(click.Command):
 
     def invoke(self, context):
         architectures = context.params.get("architecture") or ()
-        with clear_errors([architectures] if isinstance(architectures, str) else architectures):
+        architectures = [architectures] if isinstance(architectures, str) else architectures
+        with _clear_errors(architectures, self.interrupted):
             if context.obj is not None:
                 # The imports that the body needs and the help does not: see keras_mt_command.
                 translates = self.name == "translate"

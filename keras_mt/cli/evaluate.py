@@ -14,13 +14,6 @@ from keras_mt.options import TrainingOptions, check_bleu_tokenizer
 
 # The maximum number of sentences resampled by default: sacreBLEU holds all resamples, 1 GB then.
 _MAX_RESAMPLED = 10_000
-_references_option = click.option(
-    "--references",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="A further reference besides the corpus's, one line per sentence; may be repeated.",
-)
 
 
 @click.command(cls=Command)
@@ -29,7 +22,13 @@ _references_option = click.option(
 )
 @data_options
 @split_option
-@_references_option
+@click.option(
+    "--references",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="A further reference besides the corpus's, one line per sentence; may be repeated.",
+)
 @click.option(
     "--hypotheses",
     multiple=True,

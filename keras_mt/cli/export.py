@@ -49,9 +49,12 @@ def export(run_dir, directory, name, **options):
         raise click.UsageError(str(error)) from None
     check_new(directory)  # Before anything is loaded.
     of_format = {n: options.pop(n) for n in FORMATS[name].options if n in options}
-    check_standard_input(*(of_format.get(option) for option in _READERS))
-    for option in _READERS.keys() & of_format.keys():
-        of_format[option] = _READERS[option](of_format[option])
+    card, texts = of_format.get("card"), of_format.get("warmup_texts")
+    check_standard_input(card, texts)
+    if card is not None:
+        of_format["card"] = _json_object(card)
+    if texts is not None:
+        of_format["warmup_texts"] = read_lines(texts)
     write(load_run(run_dir, dtype=None, **options), directory, name, **of_format)
     click.echo(f"exported {directory}")
 
@@ -64,7 +67,3 @@ def _json_object(file):
     if not isinstance(value, dict):
         raise InputError(f'{file.name} must hold a JSON object, such as {{"license": "MIT"}}.')
     return value
-
-
-# How the files of options are read.
-_READERS = {"card": _json_object, "warmup_texts": read_lines}

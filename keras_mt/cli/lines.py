@@ -54,22 +54,25 @@ class Lines:
         self._file = file
         self._lines = []
         self._rest = []  # The pieces of a line whose end has not arrived.
-        self._taken = 0
+        self._at_start = True
         self._ended = False
 
-    def arrived(self, maximum):
-        """Up to `maximum` lines that have arrived; at least one unless the file has ended."""
-        while len(self._lines) < maximum and not self._ended:
-            if self._lines and not self._is_ready():
+    def next(self, number, wait=True):
+        """The next `number` lines, fewer at the end of the file: for each its text, and an error.
+
+        Unless it is to wait, it gives those that have arrived, at least one.
+        """
+        while len(self._lines) < number and not self._ended:
+            if self._lines and not wait and not self._is_ready():
                 break
             self._read()
-        return self._take(maximum)
-
-    def next(self, number):
-        """The next `number` lines; fewer at the end of the file."""
-        while len(self._lines) < number and not self._ended:
-            self._read()
-        return self._take(number)
+        taken, self._lines = self._lines[:number], self._lines[number:]
+        decoded = [_decoded(line) for line in taken]
+        if decoded and self._at_start:
+            text, error = decoded[0]
+            decoded[0] = text.removeprefix("\ufeff"), error
+            self._at_start = False
+        return decoded
 
     def _read(self):
         chunk = self._file.read1(_CHUNK)
@@ -81,16 +84,6 @@ class Lines:
             self._rest = [part]
         if self._ended and (last := b"".join(self._rest)):
             self._lines.append(last)
-
-    def _take(self, number):
-        """The next lines, for each its text, and an error or None."""
-        taken, self._lines = self._lines[:number], self._lines[number:]
-        decoded = [_decoded(line) for line in taken]
-        if decoded and not self._taken:
-            text, error = decoded[0]
-            decoded[0] = text.removeprefix("\ufeff"), error
-        self._taken += len(taken)
-        return decoded
 
     def _is_ready(self):
         try:
@@ -132,7 +125,7 @@ def row_blocks(*files):
 def _arrived_rows(first, *others):
     number = 1
     while True:
-        columns = [first.arrived(_BLOCK_LINES)]
+        columns = [first.next(_BLOCK_LINES, wait=False)]
         size = len(columns[0])
         columns += [other.next(size or 1) for other in others]
         lengths = [len(lines) for lines in columns]

@@ -10,44 +10,14 @@ from keras_mt.options import TranslationOptions
 from keras_mt.options.fields import field_type
 
 
-class _Checked(click.ParamType):
-    """The type of an option whose choices are looked up only for a value that is not the default.
-
-    Listing the choices may need a slow import.
-    """
-
-    def __init__(self, field):
-        self.name, self.field = "text", field
-
-    def convert(self, value, param, ctx):
-        choices = self.field.metadata["choices"]
-        if value != self.field.default and value not in (names := list(choices())):
-            self.fail(f"{value!r} is not one of {', '.join(names)}.", param, ctx)
-        return value
-
-
-class _Setting(click.ParamType):
-    """KEY=VALUE: the value is parsed as JSON if it can be, else kept as a string."""
-
-    name = "setting"
-
-    def convert(self, value, param, ctx):
-        key, equals, value = value.partition("=")
-        if not key or not equals:
-            self.fail("it must be KEY=VALUE, such as num_layers=2.", param, ctx)
-        with contextlib.suppress(ValueError):
-            value = json.loads(value)
-        return key, value
-
-
-class Pair(click.ParamType):
-    """SOURCE-TARGET=DATA; what is not is refused by training, by name."""
-
-    name = "pair"
-
-    def convert(self, value, param, ctx):
-        pair, _, data = value.partition("=")
-        return pair, data
+def _setting(text):
+    """A name and a value from KEY=VALUE: JSON if it can be parsed as such, else a string."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise click.BadParameter("it must be KEY=VALUE, such as num_layers=2.")
+    with contextlib.suppress(ValueError):
+        value = json.loads(value)
+    return key, value
 
 
 class Option(click.Option):
@@ -62,28 +32,24 @@ def option(field, name=None):
     """The click option for a field of a dataclass of options; its value is None unless given."""
     metadata, name = field.metadata, name or field.name
     flag = metadata["flag"] or flag_of(name)
-    former_flag = metadata.get("former_flag")
-    if former_flag is None and metadata.get("formerly"):
+    former_flag = metadata["former_flag"]
+    if former_flag is None and metadata["formerly"]:
         former_flag = flag_of(metadata["formerly"])
     shown = metadata["shown"] if field.default is None else field.default
     shown = "" if isinstance(shown, bool) else f"  [default: {shown}]"
-    settings = {"default": None, "help": metadata["help"] + shown}
-    if metadata["metavar"]:
-        settings["metavar"] = metadata["metavar"]
+    settings = {"default": None, "help": metadata["help"] + shown, "metavar": metadata["metavar"]}
     if field_type(field) is bool:
         settings["is_flag"] = True
         if field.default is None:
             flag = f"{flag}/--no-{flag.removeprefix('--')}"
     elif field_type(field) in (int, float):
         settings["type"] = field_type(field)
-    elif callable(metadata["choices"]):
-        settings["type"] = _Checked(field)
     elif metadata["choices"]:
         settings["type"] = click.Choice(metadata["choices"], case_sensitive=False)
     elif metadata["metavar"] == "FILE":
         settings["type"] = click.File("rb")
     elif metadata["metavar"] == "KEY=VALUE":
-        settings.update(type=_Setting(), multiple=True)
+        settings.update(type=_setting, multiple=True)
     elif not isinstance(field_type(field), type):  # A sequence of integers.
         settings.update(type=int, multiple=True)
     return click.option(flag, name, cls=Option, former_flag=former_flag, **settings)
@@ -104,24 +70,18 @@ def options_of(cls):
     return decorate
 
 
-source_option = click.option(
-    "--source", required=True, help="Language code of the source, such as en."
+DATA_HELP = (
+    "tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG files, a .tsv or .tmx file, or phrasebook "
+    "(the embedded corpus, pt and en); files may be compressed, .gz or .zst."
 )
-target_option = click.option(
-    "--target", required=True, help="Language code of the target, such as de."
-)
-
-
-_data_option = click.option(
-    "--data",
-    required=True,
-    help="tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG files, a .tsv or .tmx file, or "
-    "phrasebook (the embedded corpus, pt and en); files may be compressed, .gz or .zst.",
-)
+SOURCE_HELP = "Language code of the source, such as en."
+TARGET_HELP = "Language code of the target, such as de."
 
 
 def data_options(function):
-    return _data_option(source_option(target_option(function)))
+    for flag, text in (("target", TARGET_HELP), ("source", SOURCE_HELP), ("data", DATA_HELP)):
+        function = click.option(f"--{flag}", required=True, help=text)(function)
+    return function
 
 
 def cleaning_options(function):

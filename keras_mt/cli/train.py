@@ -3,25 +3,26 @@
 import click
 
 from keras_mt.cli.devices import unusable_gpu
-from keras_mt.cli.errors import INTERRUPTED, Command, Failure
-from keras_mt.cli.options import Pair, given, options_of
+from keras_mt.cli.errors import Command
+from keras_mt.cli.options import DATA_HELP, SOURCE_HELP, TARGET_HELP, given, options_of
 from keras_mt.options import TrainingOptions
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    interrupted="stopped; give the same command again to resume from the last checkpoint.",
+)
 @click.option(
     "--data",
     multiple=True,
-    help="tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG files, a .tsv or .tmx file, or "
-    "phrasebook (the embedded corpus, pt and en); files may be compressed, .gz or .zst; may be "
-    "repeated. The first one is used for validation.",
+    help=f"{DATA_HELP} It may be repeated: the first one is used for validation.",
 )
-@click.option("--source", help="Language code of the source, such as en.")
-@click.option("--target", help="Language code of the target, such as de.")
+@click.option("--source", help=SOURCE_HELP)
+@click.option("--target", help=TARGET_HELP)
 @click.option(
     "--pair",
     "pairs",
-    type=Pair(),
+    type=lambda text: text.partition("=")[::2],  # What is no pair is refused later, by name.
     multiple=True,
     metavar="SOURCE-TARGET=DATA",
     help="In place of --data, --source and --target, for a model of several languages: a corpus "
@@ -56,9 +57,4 @@ def train(**options):
         options["model"] = dict(options["model"])
     if warning := unusable_gpu():
         click.echo(warning, err=True)
-    try:
-        train(**options, report=click.echo)
-    except KeyboardInterrupt:
-        raise Failure(
-            "stopped; give the same command again to resume from the last checkpoint.", INTERRUPTED
-        ) from None
+    train(**options, report=click.echo)

@@ -66,7 +66,10 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, retry_lo
         raise InputError(
             f"{model} was exported with fixed options: --retry-loops needs the run folder."
         )
-    again = _without_loops(translator) if retry_loops else None
+    again = None
+    if retry_loops:
+        size = translator.options.no_repeat_ngram_size or 3
+        again = translator.with_options(no_repeat_ngram_size=min(size, 3))
     options = {"token_scores": True} if token_scores else {}
     if retry_loops or (as_json and confidence and translator.gives_confidence):
         options["confidence"] = True
@@ -106,12 +109,6 @@ def _fields(hypothesis):
         # Up to 0.3 they were `doubts`.
         fields["warnings"] = fields["doubts"] = hypothesis.warnings
     return fields | ({"tokens": hypothesis.tokens} if hypothesis.tokens else {})
-
-
-def _without_loops(translator):
-    """The translator, but never repeating a sequence of three tokens."""
-    size = translator.options.no_repeat_ngram_size or 3
-    return translator.with_options(no_repeat_ngram_size=min(size, 3))
 
 
 def _retry(again, texts, results, options):

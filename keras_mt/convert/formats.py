@@ -129,32 +129,29 @@ class ExportOptions:
     """The options of all formats, each for those that have it in their `options`."""
 
     quantization: str | None = option(
-        None,
         f"How {_takers('quantization')} stores the weights; LiteRT takes int8 alone.",
         choices=FORMATS["ctranslate2"].quantizations,
         shown="float32",
     )
     dtype: str = option(
-        "float32",
         f"Dtype of the weights and of the computation of a {_takers('dtype')}.",
+        "float32",
         choices=("float32", "bfloat16", "float16"),
     )
     freeze: bool = option(
-        False,
         "Write the weights as constants: faster, above all with bfloat16 and small batches, but "
         "takes more memory.",
+        False,
     )
     confidence: bool = option(
-        False, "Also write a signature `confidence`: translations with measures of confidence."
+        "Also write a signature `confidence`: translations with measures of confidence.", False
     )
     card: Mapping[str, Any] | None = option(
-        None,
         "JSON object with fields for the model card, such as license.",
         shown="what the run knows",
         metavar="FILE",
     )
     warmup_texts: list[str] | None = option(
-        None,
         "Sentences, one per line, for the warm-up requests.",
         shown="the tokenizer's words",
         metavar="FILE",

@@ -23,15 +23,16 @@ _BOUNDS = {
 
 
 def option(
-    default: Any,
     help: str,
+    default: Any = None,
     *,
     minimum: float | None = None,
     above: float | None = None,
     below: float | None = None,
     maximum: float | None = None,
-    choices: Sequence[str | bool] | Callable[[], Sequence[str]] | None = None,
+    choices: Sequence[str | bool] | None = None,
     shown: str | None = None,
+    fixed: bool = False,
     config_name: str | None = None,
     inherited: bool = False,
     formerly: str | None = None,
@@ -42,18 +43,15 @@ def option(
     """A field of a dataclass of options.
 
     Args:
-        default: Its value unless given.
         help: What it is, a sentence or two.
-        minimum: An inclusive lower bound.
-        above: An exclusive lower bound.
-        below: An exclusive upper bound.
-        maximum: An inclusive upper bound.
-        choices: The values allowed, or a function that returns them, which is called only for a
-            value other than the default.
+        minimum, maximum: Inclusive bounds.
+        above, below: Exclusive bounds.
+        choices: The values allowed.
         shown: How the help describes the default, where that is None.
-        config_name: Its name in a run's config.json, for an option that defines the run and must
-            stay the same when the run is resumed; None for one that may change.
-        inherited: Whether a run takes it over from its `init`.
+        fixed: Whether it defines a run, whose config.json keeps it, and must stay the same when the
+            run is resumed.
+        config_name: The name in config.json of one that is fixed, if it is another.
+        inherited: Whether it is fixed, and a run takes it over from its `init`.
         formerly: Its name up to 0.3, which still works with a warning.
         flag, former_flag: The command's flags, where they are not made from the names.
         metavar: The command's placeholder for its value.
@@ -89,15 +87,19 @@ def validate(field: dataclasses.Field, value: Any) -> Any:
     if not all(fits(value, limit) for _, fits, limit in bounds):
         expected = " and ".join(f"{words} {limit}" for words, _, limit in bounds)
         raise InputError(f"{name} must be {expected}. Received: {name}={value}")
-    choices = checks["choices"]
-    if choices is not None and value != field.default:
-        choices = list(choices() if callable(choices) else choices)
+    if choices := checks["choices"]:
         if value not in choices:
             raise InputError(
                 f"{name} must be one of {', '.join(map(str, choices))}. Received: {name}={value!r}"
             )
         value = choices[choices.index(value)]  # True for 1.
     return value
+
+
+def validate_all(options: Any) -> None:
+    """Converts and checks each option of a dataclass, which may be frozen, as `validate` does."""
+    for field in dataclasses.fields(options):
+        object.__setattr__(options, field.name, validate(field, getattr(options, field.name)))
 
 
 def as_integer(name: str, value: Any) -> int:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 
 from keras_mt.errors import InputError
-from keras_mt.options.fields import documented, option, suggestion, validate
+from keras_mt.options.fields import documented, option, suggestion, validate_all
 
 # The length of a long text to a higher power overflows float32.
 MAX_LENGTH_PENALTY = 5.0
@@ -45,86 +45,81 @@ class SearchOptions:
     """
 
     beam_size: int | None = option(
-        None,
         "Number of live hypotheses; 1 is greedy search. Not with a temperature, which samples "
         "n_best.",
         minimum=1,
         shown="4, or an imported run's",
     )
     n_best: int = option(
-        1,
         "Number of hypotheses to return, at most beam_size; with a temperature, of samples.",
+        1,
         minimum=1,
     )
     length_penalty: float = option(
-        1.0,
         "Exponent of the length in the score, log_prob / length ** length_penalty, from 0 to 5. "
         "The log-probability includes the repetition penalty.",
+        1.0,
         minimum=0,
         maximum=MAX_LENGTH_PENALTY,
     )
     min_length: int = option(
-        0, "The minimum number of tokens to generate, including the end token.", minimum=0
+        "The minimum number of tokens to generate, including the end token.", 0, minimum=0
     )
     early_stopping: str | bool = option(
-        "never",
         "When the search for a sentence stops. never: only when nothing better can come; true: "
         "when beam_size hypotheses have ended; false: when that many have ended and no live one "
         "would beat the worst of them if it ended now. A sampled hypothesis goes on to its end.",
+        "never",
         choices=(True, False, "never"),
     )
     patience: float = option(
-        1.0,
         "With early_stopping true, stop when patience * beam_size hypotheses have ended.",
+        1.0,
         above=0,
     )
     force_end: bool = option(
-        False,
         "Make the end the last token of a hypothesis that reaches max_length, at no cost.",
+        False,
         flag="--force-end/--no-force-end",  # The run may say otherwise.
     )
     repetition_penalty: float = option(
-        1.0,
         "Factor on the log-probability of tokens that the hypothesis already has, at least 1; 1 "
         "means no penalty.",
+        1.0,
         minimum=1,
     )
     no_repeat_ngram_size: int = option(
-        0, "No sequence of this many tokens occurs twice in a hypothesis; 0 allows all.", minimum=0
+        "No sequence of this many tokens occurs twice in a hypothesis; 0 allows all.", 0, minimum=0
     )
     renormalize: bool = option(
-        False,
         "Normalize the probabilities over the tokens that are allowed next, so that these sum to "
         "1.",
+        False,
     )
     temperature: float | None = option(
-        None,
         "Sample, with the logits divided by this, which must be above 0.",
         above=0,
         shown="beam search",
     )
-    top_k: int = option(0, "Sample from this many most probable tokens; 0 means all.", minimum=0)
+    top_k: int = option("Sample from this many most probable tokens; 0 means all.", 0, minimum=0)
     top_p: float = option(
-        1.0,
         "Sample from the fewest tokens whose probabilities sum to at least this; 1 means all.",
+        1.0,
         above=0,
         maximum=1,
     )
-    seed: int = option(0, "Seed of the sampling, an int32.", minimum=-(2**31), maximum=2**31 - 1)
+    seed: int = option("Seed of the sampling, an int32.", 0, minimum=-(2**31), maximum=2**31 - 1)
 
     def __post_init__(self) -> None:
-        def set_to(name, value):
-            object.__setattr__(self, name, value)  # The dataclass is frozen.
-
-        for field in dataclasses.fields(self):
-            set_to(field.name, validate(field, getattr(self, field.name)))
+        validate_all(self)
         if self.samples and self.beam_size is not None:
             raise InputError(
                 "beam_size does not go with a temperature, which samples n_best translations: "
                 f"leave beam_size out. Received: beam_size={self.beam_size}"
             )
         if not self.samples:
-            set_to("beam_size", 4 if self.beam_size is None else self.beam_size)
+            # The dataclass is frozen.
+            object.__setattr__(self, "beam_size", self.beam_size or 4)
             if self.n_best > self.beam_size:
                 raise InputError(
                     f"n_best must be at most beam_size={self.beam_size}. "
@@ -168,18 +163,14 @@ class LanguageOptions:
     """The languages that a multilingual model translates between."""
 
     source_language: str | None = option(
-        None,
         "The source's language, for a multilingual model: one of its codes, such as eng_Latn.",
         shown="the run's, if it has one",
-        config_name="source_language",
         inherited=True,
         metavar="CODE",
     )
     target_language: str | None = option(
-        None,
         "The target's language, likewise.",
         shown="the run's, if it has one",
-        config_name="target_language",
         inherited=True,
         metavar="CODE",
     )
@@ -190,20 +181,18 @@ class TranslationOptions(LanguageOptions, SearchOptions):
     """The options of a `Translator`: those of the search, and how texts are split."""
 
     max_length: int | None = option(
-        None,
         "The maximum number of tokens to generate, including the end token.",
         shown="twice the source's plus 10",
     )
     split_sentences: bool | None = option(
-        None,
         "Translate each sentence of a line by itself, and join the translations. Lines are always "
         "translated one by one.",
         shown="yes; no for an imported run; for an export, as it was exported",
     )
     max_line_bytes: int = option(
-        MAX_LINE_BYTES,
         "The maximum number of bytes of a line; a longer one is refused, since it would block all "
         "others for as long as it takes.",
+        MAX_LINE_BYTES,
         minimum=1,
     )
 

@@ -7,20 +7,14 @@ from typing import Any
 
 from keras_mt.deprecation import current_keywords
 from keras_mt.errors import InputError
-from keras_mt.options.fields import (
-    as_integer,
-    documented,
-    option,
-    suggestion,
-    validate,
-)
+from keras_mt.options.fields import as_integer, documented, option, suggestion, validate_all
 from keras_mt.options.search import LanguageOptions
 
-
-def _bleu_tokenizers():
-    import sacrebleu
-
-    return sacrebleu.BLEU.TOKENIZERS
+# Those of sacreBLEU, which is not imported for a list.
+_BLEU_TOKENIZERS = (
+    *("none", "zh", "13a", "intl", "char", "ja-mecab", "ko-mecab", "spm"),
+    *("flores101", "flores200", "spBLEU-1K"),
+)
 
 
 def check_bleu_tokenizer(name: str) -> None:
@@ -57,7 +51,6 @@ class TrainingOptions(LanguageOptions):
     """
 
     corpus_weights: Sequence[int] | None = option(
-        None,
         "How many times an epoch goes through each corpus, in the order of data.",
         shown="once",
         config_name="weights",
@@ -66,25 +59,22 @@ class TrainingOptions(LanguageOptions):
         former_flag="--weight",
     )
     sampling_temperature: float | None = option(
-        None,
         "With pairs of languages, how evenly an epoch goes through their corpora: a corpus of D "
         "pairs has a share proportional to D ** (1 / sampling_temperature). 1 keeps the sizes' "
         "proportions; more repeats the smaller ones.",
         minimum=1,
         shown="5 with pairs, unless corpus_weights are given",
-        config_name="sampling_temperature",
+        fixed=True,
     )
     init: str | os.PathLike | None = option(
-        None,
         "A run folder to begin from, for fine-tuning: its model, its tokenizer and the "
         "options whose default below names init. An imported model is tuned gently instead: "
         "--learning-rate 5e-5 --warmup-steps 100 --label-smoothing 0, its own dropout and limit.",
         shown="none",
-        config_name="init",
+        fixed=True,
         metavar="RUN_DIR",
     )
     lora_rank: int | None = option(
-        None,
         "Train only low-rank adapters (LoRA) of this rank on the dense layers of init's model: "
         "this takes less memory, and checkpoints hold only the adapters. model.keras has them "
         "merged.",
@@ -95,23 +85,20 @@ class TrainingOptions(LanguageOptions):
         formerly="lora",
     )
     architecture: str | type | None = option(
-        None,
         "The kind of model: transformer, recurrent, mixture_of_experts, decoder_only, "
         "or MODULE:CLASS of your own.",
         shown="transformer, or init's",
-        config_name="architecture",
+        fixed=True,
         metavar="NAME",
     )
     preset: str | None = option(
-        None,
         "The model's size and how it is trained: tiny (4 layers, 128 wide), small (4, 256), base "
         "(6, 512) or big (6, 1024), as in the paper; other architectures have other presets. The "
         "options whose default is the preset's are then the same for every corpus.",
         shown="a transformer is fitted to the corpus; another architecture's first, or init's",
-        config_name="preset",
+        fixed=True,
     )
     model: Mapping[str, Any] | None = option(
-        None,
         "Other arguments of the model's constructor, by name, such as num_layers.",
         shown="the preset's",
         config_name="set",
@@ -119,92 +106,81 @@ class TrainingOptions(LanguageOptions):
         metavar="KEY=VALUE",
     )
     tokenizer: str | os.PathLike | object | None = option(
-        None,
         "The tokenizer: a tokenizer.model, a run folder that has one, or, in Python, a Tokenizer.",
         shown="one trained on the corpus",
         metavar="PATH",
     )
     epochs: int | None = option(
-        None, "Passes over the corpus.", minimum=1, shown="fitted to the corpus; 20 with a preset"
+        "Passes over the corpus.", minimum=1, shown="fitted to the corpus; 20 with a preset"
     )
     steps: int | None = option(
-        None, "Batches to train on, instead of epochs.", minimum=1, shown="set by epochs"
+        "Batches to train on, instead of epochs.", minimum=1, shown="set by epochs"
     )
     minutes: float | None = option(
-        None,
         "Train for this many minutes on this machine, start-up included, instead of epochs: the "
         "speed of the first steps sets the number of steps.",
         above=0,
         shown="set by epochs",
-        config_name="minutes",
+        fixed=True,
     )
     seed: int = option(
-        1,
         "Seed of the initial weights, of dropout and of the order of the data.",
+        1,
         minimum=0,
         below=2**32,
-        config_name="seed",
+        fixed=True,
     )
     vocab_size: int | None = option(
-        None,
         "The maximum size, in pieces, of the joint vocabulary that is trained.",
         shown="fitted to the corpus; 8000 with a preset",
-        config_name="vocab_size",
+        fixed=True,
     )
     max_length: int | None = option(
-        None,
         "The longest sentence, in tokens, including the end token: longer pairs are left out of "
         "training and counted, and the trained model takes no longer ones.",
         shown="256, or init's (its model's, for an imported one)",
-        config_name="max_length",
         inherited=True,
     )
     max_ratio: float | None = option(
-        None,
         "Leave out pairs with one side more than this many times as long as the other, in tokens.",
         minimum=1,
         shown="none is left out",
-        config_name="max_ratio",
+        fixed=True,
     )
     clean: bool = option(
-        False,
         "Train only on pairs that break none of the rules of keras-mt clean, which are counted; "
         "blank lines are then left out too.",
-        config_name="clean",
+        False,
+        fixed=True,
     )
     deduplicate: bool = option(
-        False,
         "Leave out every pair that repeats an earlier pair of its corpus.",
-        config_name="deduplicate",
+        False,
+        fixed=True,
     )
     subword_sampling: float | None = option(
-        None,
         "Draw new subword segmentations in each epoch: 1 draws with the unigram model's "
         "probabilities, 0 uniformly.",
         minimum=0,
         shown="always the most probable one",
-        config_name="subword_sampling",
+        fixed=True,
     )
     augment: str | None = option(
-        None,
         "Change sources to resemble what users type: caps (all capitals), title (Title Case), "
         "punctuation (no final period, doubled spaces, other quotes), separated by commas. Each "
         "kind changes a tenth of the pairs in an epoch, other pairs in the next; targets stay as "
         "they are.",
         shown="sources stay as they are",
-        config_name="augment",
+        fixed=True,
         metavar="KINDS",
     )
     batch_tokens: int | None = option(
-        None,
         "The maximum number of tokens of a batch on each side, including padding.",
         minimum=1,
         shown="the preset's, or init's",
-        config_name="batch_tokens",
         inherited=True,
     )
     gradient_accumulation_steps: int | None = option(
-        None,
         "Number of batches whose gradients make one update.",
         minimum=1,
         shown="1, or init's",
@@ -213,25 +189,20 @@ class TrainingOptions(LanguageOptions):
         formerly="accumulate",
     )
     dropout: float | None = option(
-        None,
         "Dropout rate.",
         minimum=0,
         below=1,
         shown="the preset's, or init's",
-        config_name="dropout",
         inherited=True,
     )
     label_smoothing: float | None = option(
-        None,
         "Label smoothing: the share of the label that is spread over the vocabulary.",
         minimum=0,
         below=1,
         shown="the preset's, or init's",
-        config_name="label_smoothing",
         inherited=True,
     )
     rdrop_weight: float | None = option(
-        None,
         "Weight of the R-Drop loss, such as 5: it makes two forward passes agree.",
         minimum=0,
         shown="0, or init's",
@@ -240,48 +211,39 @@ class TrainingOptions(LanguageOptions):
         formerly="rdrop",
     )
     warmup_steps: int | None = option(
-        None,
         "Updates over which the learning rate rises to its peak.",
         minimum=1,
         shown="the preset's, or init's",
-        config_name="warmup_steps",
         inherited=True,
     )
     learning_rate: float | None = option(
-        None,
         "The peak learning rate.",
         above=0,
         shown="the paper's, (d_model * warmup_steps) ** -0.5, or init's",
-        config_name="learning_rate",
         inherited=True,
     )
     clip_norm: float | None = option(
-        None,
         "Clip the gradients to this global norm.",
         above=0,
         shown="no clipping, or init's",
-        config_name="clip_norm",
         inherited=True,
     )
     dtype: str | None = option(
-        None,
         "Dtype of the computation; weights are kept in float32.",
         choices=("float32", "mixed_bfloat16", "mixed_float16"),
         shown="float32; mixed_bfloat16 if the recipe is fitted and the processor has such products",
-        config_name="dtype",
+        fixed=True,
     )
     devices: int | None = option(
-        None, "Number of devices of this machine to train on.", minimum=1, shown="all GPUs"
+        "Number of devices of this machine to train on.", minimum=1, shown="all GPUs"
     )
     checkpoint_steps: int | None = option(
-        None,
         "Steps from one checkpoint to the next.",
         minimum=1,
         shown="a fortieth of the run; 500 with a preset",
     )
-    keep: int = option(5, "Number of last checkpoints to keep.", minimum=1)
+    keep: int = option("Number of last checkpoints to keep.", 5, minimum=1)
     average_checkpoints: int | None = option(
-        None,
         "Write the average of this many last checkpoints, at most keep, into model.keras, "
         "as Vaswani et al. 2017 do with 5.",
         minimum=1,
@@ -289,56 +251,48 @@ class TrainingOptions(LanguageOptions):
         formerly="average",
     )
     bleu_freq: int | None = option(
-        None,
         "Measure BLEU and chrF on the validation split every so many epochs; 0 for never.",
         minimum=0,
         shown="fitted to the corpus; 0 with a preset",
         formerly="bleu_epochs",
     )
     bleu_tokenize: str | None = option(
-        None,
         "sacreBLEU's tokenizer; none for text that is tokenized already.",
-        choices=_bleu_tokenizers,
+        choices=_BLEU_TOKENIZERS,
         shown="13a, or char where the recipe is fitted and the target is written without spaces",
     )
     monitor: str | None = option(
-        None,
         "The metric that keep_best and early_stopping_patience watch.",
         choices=("val_loss", "val_bleu"),
         shown="val_loss",
-        config_name="monitor",
+        fixed=True,
     )
     keep_best: bool | None = option(
-        None,
         "Write the best weights into model.keras, not the last ones.",
         shown="fitted to the corpus; no with a preset",
-        config_name="keep_best",
+        fixed=True,
     )
     early_stopping_patience: int | None = option(
-        None,
         "Stop after this many measurements without improvement.",
         minimum=1,
         shown="fitted to the corpus; never with a preset",
         formerly="early_stopping",
     )
     tensorboard: bool = option(
-        False,
         "Also write the values of log.csv for TensorBoard, into tensorboard/; needs pip install "
         "'keras_mt[tensorboard]'.",
+        False,
     )
 
     @classmethod
-    def of(cls, caller: str, options: Mapping[str, Any]) -> "TrainingOptions":
-        """The options given to the function `caller`, which the error for an unknown one names.
-
-        An option's former name gives a DeprecationWarning.
-        """
+    def of(cls, options: Mapping[str, Any]) -> "TrainingOptions":
+        """The options given to `train`; an option's former name gives a DeprecationWarning."""
         names = [field.name for field in dataclasses.fields(cls)]
         former = {field.metadata["formerly"]: field.name for field in dataclasses.fields(cls)}
         options = current_keywords(former, options, stacklevel=4)
         for name in options:
             if name not in names:
-                raise TypeError(f"{caller}() has no option {name!r}{suggestion(name, names)}")
+                raise TypeError(f"train() has no option {name!r}{suggestion(name, names)}")
         return cls(**options)
 
     def completed(self, values: Mapping[str, Any]) -> "TrainingOptions":
@@ -348,9 +302,10 @@ class TrainingOptions(LanguageOptions):
         return dataclasses.replace(self, **{**values, "model": model})
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            # The dataclass is frozen.
-            object.__setattr__(self, field.name, validate(field, getattr(self, field.name)))
+        if self.init is not None and self.model:
+            raise InputError("Give init or model (--set), not both: init brings its own model.")
+        self._take_from_model()
+        validate_all(self)
         if sum(x is not None for x in (self.epochs, self.steps, self.minutes)) > 1:
             raise InputError("Give epochs, steps or minutes, only one of them.")
         if any(as_integer("corpus_weights", weight) < 1 for weight in self.corpus_weights or ()):
@@ -376,20 +331,15 @@ class TrainingOptions(LanguageOptions):
                 "lora_rank needs init, the run whose model gets the adapters. "
                 f"Received: lora_rank={self.lora_rank}"
             )
-        if self.init is not None and self.model:
-            raise InputError("Give init or model (--set), not both: init brings its own model.")
-        self._take_from_model()
 
     def _take_from_model(self):
         """Moves arguments in `model` that have an option of their own to that option."""
         model = dict(self.model or {})
-        for field in dataclasses.fields(self):
-            if field.name not in ("max_length", "dropout", "dtype") or field.name not in model:
-                continue
-            value, option_value = validate(field, model.pop(field.name)), getattr(self, field.name)
-            if option_value not in (field.default, value):
+        for name in {"max_length", "dropout", "dtype"} & model.keys():
+            value, option_value = model.pop(name), getattr(self, name)
+            if option_value not in (None, value):
                 raise InputError(
-                    f"{field.name} was given twice: {option_value!r}, and {value!r} for the model."
+                    f"{name} was given twice: {option_value!r}, and {value!r} for the model."
                 )
-            object.__setattr__(self, field.name, value)
+            object.__setattr__(self, name, value)  # The dataclass is frozen.
         object.__setattr__(self, "model", model or None)

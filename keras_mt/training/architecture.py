@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import keras
+import tensorflow as tf
 
 from keras_mt.errors import InputError
 from keras_mt.models import architecture_name, copy_of, ensure_built, find_architecture
 from keras_mt.options import TrainingOptions
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import BaseTokenizer
+from keras_mt.training.distribution import is_chief
 from keras_mt.training.lora import digest
 
 # Arguments of models that are options of training too.
@@ -24,21 +26,18 @@ class Run:
     """What the parts of a training share.
 
     Attributes:
-        folder: The run folder.
         options: The options, those that were not given filled in once they are known.
         given: The options as given.
-        corpora: The corpora by name.
-        source, target: Language codes; "mul" for a run with `pairs`.
-        pairs: The corpora by the languages of their pairs, as `{"en-de": DATA}`, of a run for
-            several languages.
-        report: Function that is called with a message.
+        source, target, pairs: As in `RunConfig`, whose `data` are the `corpora`.
         recommended: The options fitted to the corpus, by name, once they are known; None if they
             are those of a preset or of another run.
         config: The configuration, once it is known.
+        chief: Whether this process writes and reports: of several workers only the first one.
     """
 
     folder: RunFolder
     options: TrainingOptions
+    strategy: tf.distribute.Strategy = dataclasses.field(default_factory=tf.distribute.get_strategy)
     corpora: Sequence[str] = ()
     source: str = ""
     target: str = ""
@@ -47,6 +46,16 @@ class Run:
     recommended: dict[str, Any] | None = None
     config: RunConfig | None = None
     pairs: dict[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        self.chief = is_chief(self.strategy)
+        self.report = self.report if self.chief else lambda message: None
+
+    def keep(self, **values: Any) -> None:
+        """Changes the configuration, and writes it if it is not what the folder has."""
+        self.config = dataclasses.replace(self.config, **values)
+        if self.chief and self.config != self.folder.config:
+            self.folder.write_config(self.config)
 
     @property
     def directions(self) -> list[tuple[str, str, str]]:
@@ -116,8 +125,7 @@ def check_architecture(options: TrainingOptions) -> None:
     architecture = find_architecture(options.architecture or "transformer")
     preset_of(architecture, options.preset)
     takes = _constructor_arguments(architecture)
-    unset = TrainingOptions()
-    given = [n for n in _SHARED_ARGUMENTS[1:] if getattr(options, n) != getattr(unset, n)]
+    given = [name for name in ("dropout", "dtype") if getattr(options, name) is not None]
     for name in [*given, *(options.model or {})]:
         if name in ("vocab_size", "padding_id"):
             raise InputError(f"{name} is the tokenizer's: give vocab_size, or another tokenizer.")

@@ -3,9 +3,7 @@
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import keras
 import numpy as np
@@ -13,7 +11,8 @@ import tensorflow as tf
 
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write
-from keras_mt.run_folder import LOG_COLUMNS, RunFolder
+from keras_mt.run_folder import LOG_COLUMNS
+from keras_mt.training.architecture import Run
 from keras_mt.training.checkpoints import Checkpoints, Logs
 from keras_mt.translation.base import BaseTranslator
 
@@ -109,28 +108,16 @@ class KeepBest(keras.callbacks.Callback):
     Unlike `keras.callbacks.EarlyStopping` it resumes where it stopped, from what the log holds.
 
     Args:
-        monitor: `"val_loss"`, of which the lowest is best, or `"val_bleu"`, the highest.
-        path: The file of weights to write, ending in `.weights.h5`; None to keep none.
-        patience: Number of measurements without a better one after which to stop; None for never.
-        log: The rows of `log.csv` up to now, as dicts.
-        report: Function that is called with a message when training stops.
+        run: The run, whose options say what to watch: `"val_loss"`, of which the lowest is best, or
+            `"val_bleu"`, the highest.
+        log: The rows of its log up to now.
     """
 
-    def __init__(
-        self,
-        monitor: str,
-        path: Path | None = None,
-        patience: int | None = None,
-        log: Iterable[Mapping[str, str]] = (),
-        report: Callable[[str], Any] = lambda message: None,
-    ):
+    def __init__(self, run: Run, log: Iterable[Mapping[str, str]]):
         super().__init__()
-        self.monitor = monitor
-        self.path = path
-        self.patience = patience
-        self.report = report
-        self._sign = -1 if monitor == "val_loss" else 1
-        self._values = [float(row[monitor]) for row in log if row.get(monitor)]
+        self.monitor, self.patience = run.options.monitor, run.options.early_stopping_patience
+        self._run, self._sign = run, -1 if self.monitor == "val_loss" else 1
+        self._values = [float(row[self.monitor]) for row in log if row.get(self.monitor)]
 
     @property
     def stopped(self) -> bool:
@@ -143,13 +130,13 @@ class KeepBest(keras.callbacks.Callback):
             return
         # As the log rounds it, so that a resumed run decides alike.
         self._values.append(float(f"{logs[self.monitor]:.6g}"))
-        if self.path is not None and self._best() == len(self._values) - 1:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with atomic_write(self.path) as temporary:
+        writes = self._run.options.keep_best and self._run.chief
+        if writes and self._best() == len(self._values) - 1:
+            with atomic_write(self._run.folder.best_weights) as temporary:
                 self.model.save_weights(temporary)
         if self.stopped:
-            best = self._values[self._best()]
-            self.report(f"no better {self.monitor} than {best} in {self.patience} measurements")
+            best = f"{self.monitor} than {self._values[self._best()]}"
+            self._run.report(f"no better {best} in {self.patience} measurements")
             self.model.stop_training = True
 
     def _best(self):
@@ -164,35 +151,22 @@ class RunLog(keras.callbacks.Callback):
     as in Keras over the batches, weighted by their rows. It also adds `tokens/s`, the real target
     tokens trained per second, to Keras's progress bar.
 
-    Args:
-        folder: The `RunFolder`. When a run resumes, rows after its step are removed first.
-        checkpoints: The run's `Checkpoints`, a callback before this one, which counts the steps.
-        write: Whether to write; of several workers only the chief does, but all have to read the
-            metrics, which they share.
-        tensorboard: Whether to write the values for TensorBoard too.
-        pairs: The names of the pairs of languages whose losses and scores have columns.
+    Of several workers only the chief writes, but all have to read the metrics, which they share.
 
-    Attributes:
-        rows: The rows from before this training, dicts of strings.
+    Args:
+        run: The run. When it resumes, rows after its step are removed first.
+        checkpoints: A callback before this one, which counts the steps.
+        pairs: The names of the pairs of languages whose losses and scores have columns.
     """
 
-    def __init__(
-        self,
-        folder: RunFolder,
-        checkpoints: Checkpoints,
-        write: bool = True,
-        tensorboard: bool = False,
-        pairs: Iterable[str] = (),
-    ):
+    def __init__(self, run: Run, checkpoints: Checkpoints, pairs: Iterable[str] = ()):
         super().__init__()
-        measures = [f"val_{name}_{pair}" for pair in pairs for name in ("loss", "bleu", "chrf")]
-        self._columns = [*LOG_COLUMNS, *measures]
-        self.folder = folder
-        self.write = write
-        self.tensorboard = tensorboard
+        names = [f"{name}_{pair}" for pair in pairs if pair for name in ("loss", "bleu", "chrf")]
+        self._columns = [*LOG_COLUMNS, *(f"val_{name}" for name in names)]
+        self._run, self._folder = run, run.folder
         self._events = None
         self._checkpoints = checkpoints
-        self.rows = [row for row in folder.read_log() if int(row["step"]) <= checkpoints.step]
+        self.rows = [row for row in run.folder.read_log() if int(row["step"]) <= checkpoints.step]
         self._start = None
 
     def on_train_begin(self, logs: Logs = None) -> None:
@@ -200,11 +174,11 @@ class RunLog(keras.callbacks.Callback):
             return
         self._start = time.monotonic()
         self._seconds_before = float(self.rows[-1]["seconds"] or 0) if self.rows else 0.0
-        if not self.write:
+        if not self._run.chief:
             return
-        self.folder.begin_log(self.rows, self._columns)
-        if self.tensorboard:
-            self._events = tf.summary.create_file_writer(str(self.folder.tensorboard))
+        self._folder.begin_log(self.rows, self._columns)
+        if self._run.options.tensorboard:
+            self._events = tf.summary.create_file_writer(str(self._folder.tensorboard))
         step = self._checkpoints.step
         self._write(step, event="resumed" if step else "started")
 
@@ -247,7 +221,7 @@ class RunLog(keras.callbacks.Callback):
         return means
 
     def _write(self, step, values=None, event=""):
-        if not self.write:
+        if not self._run.chief:
             return
         seconds = self._seconds_before + time.monotonic() - self._start
         row = {"step": step, "seconds": round(seconds, 1), "event": event}
@@ -255,7 +229,7 @@ class RunLog(keras.callbacks.Callback):
             values = {**values, "learning_rate": self.model.optimizer.learning_rate}
             values = {n: f"{float(v):.6g}" for n, v in values.items() if n in self._columns}
             row.update(values, epoch=self._epoch)
-        self.folder.append_log(row, self._columns)
+        self._folder.append_log(row, self._columns)
         if self._events is not None and values is not None:
             self._write_events(step, values)
 

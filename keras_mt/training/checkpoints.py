@@ -1,7 +1,6 @@
 """Checkpoints of a run, all that it resumes from, and the mean weights of several."""
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,39 +30,20 @@ class Checkpoints(keras.callbacks.Callback):
     epoch was validated and logged: a process that dies in between validates and logs it again.
 
     Args:
-        model: A compiled model.
-        directory: Folder of the checkpoints.
+        run: The run; of several workers only the chief writes.
+        model: Its model, which is compiled.
         every: Number of steps from one checkpoint to the next; it may be set later.
-        keep: Number of checkpoints to keep.
-        report: Function that is called with a message about each checkpoint.
-        write: Whether to write; of several workers only the chief does.
-        adapters: The adapters, if they alone are trained and saved; None for all of the model's
-            weights.
-
-    Attributes:
-        step: Number of steps made, that is of batches; an optimizer that accumulates gradients
-            makes one update in several steps.
+        adapters: The adapters, if they alone are trained and saved.
 
     Raises:
         FloatingPointError: If the loss or a weight is not finite, in training.
         OSError: If a checkpoint cannot be written, in training.
     """
 
-    def __init__(
-        self,
-        model: keras.Model,
-        directory: str | Path,
-        every: int,
-        keep: int = 5,
-        report: Callable[[str], Any] = lambda message: None,
-        write: bool = True,
-        adapters: Adapters | None = None,
-    ):
+    def __init__(self, run: Run, model: keras.Model, every: int, adapters: Adapters | None = None):
         super().__init__()
-        self.directory = directory
         self.every = every
-        self.write = write
-        self.report = report
+        self._run, self._directory = run, run.folder.checkpoints
         model.optimizer.build(model.trainable_variables)
         # The weights first, as `averaged` reads them; then dropout's state and the optimizer's.
         weights = {id(weight) for weight in model.weights}
@@ -76,14 +56,15 @@ class Checkpoints(keras.callbacks.Callback):
             tf.train.Checkpoint(
                 step=self._step, variables=[variable.value for variable in variables]
             ),
-            directory,
-            max_to_keep=keep,
+            self._directory,
+            max_to_keep=run.options.keep,
             checkpoint_name="step",
         )
         self._saved = None
 
     @property
     def step(self) -> int:
+        """Number of batches trained on; an optimizer may make one update in several."""
         return int(self._step.numpy())
 
     @property
@@ -102,13 +83,14 @@ class Checkpoints(keras.callbacks.Callback):
                 self._check_fits(path)
                 self._manager.checkpoint.restore(path).assert_consumed()
             except (tf.errors.OpError, IndexError, AssertionError) as error:
-                self.report(f"{path} is damaged ({_first_line(error)}): the one before is used")
+                why = _first_line(error)
+                self._run.report(f"{path} is damaged ({why}): the one before is used")
                 continue
             self._saved = self.step
             return self.step
         if self._manager.checkpoints:
             raise InputError(
-                f"Every checkpoint in {self.directory} is damaged: put them back from a copy, or "
+                f"Every checkpoint in {self._directory} is damaged: put them back from a copy, or "
                 "begin anew in another output folder."
             )
         return 0
@@ -125,7 +107,7 @@ class Checkpoints(keras.callbacks.Callback):
         raise InputError(
             f"{path} is whole, but holds {what}: other versions of keras_mt or Keras wrote it "
             "(config.json says which). Go on with those, or begin a new run with its weights: "
-            f"`keras-mt average {self.directory.parent} NEW_DIR --last 1`, then `--init NEW_DIR`."
+            f"`keras-mt average {self._run.folder} NEW_DIR --last 1`, then `--init NEW_DIR`."
         )
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
@@ -142,7 +124,7 @@ class Checkpoints(keras.callbacks.Callback):
 
     def save(self) -> None:
         """Saves, unless this step was saved already."""
-        if self._saved == self.step or not self.write:
+        if self._saved == self.step or not self._run.chief:
             return
         for weight in self._weights:
             if not tf.reduce_all(tf.math.is_finite(weight.value)):
@@ -151,16 +133,16 @@ class Checkpoints(keras.callbacks.Callback):
             self._manager.save(checkpoint_number=self.step)
         except (tf.errors.OpError, OSError) as error:
             raise OSError(
-                f"The checkpoint of step {self.step} could not be written to {self.directory}: "
+                f"The checkpoint of step {self.step} could not be written to {self._directory}: "
                 f"{_first_line(error)}. That of step {self._saved or 0} is untouched."
             ) from error
         self._saved = self.step
-        self.report(f"checkpoint at step {self.step}")
+        self._run.report(f"checkpoint at step {self.step}")
 
     def _not_finite(self, what):
         last, instead = "none", ""
         if self._saved:
-            last = f"step {self._saved}, in {self.directory}"
+            last = f"step {self._saved}, in {self._directory}"
             instead = (
                 " To begin from that checkpoint: `keras-mt average RUN_DIR NEW_DIR --last 1`, then "
                 "`--init NEW_DIR`."
@@ -176,11 +158,7 @@ def averaged(
 ) -> list[np.ndarray]:
     """The means of a model's weights over the last checkpoints of a folder, as NumPy arrays.
 
-    Args:
-        model: The model, or one like it.
-        directory: Folder that `Checkpoints` wrote.
-        count: Number of checkpoints.
-        adapters: The model's adapters, which are then merged into the weights; None for none.
+    Adapters are merged into the weights.
 
     Raises:
         ValueError: If there are fewer checkpoints, or one cannot be read.
@@ -200,7 +178,7 @@ def averaged(
         names = [_key(i) for i in range(len(weights))]
         if adapters is not None:
             return adapters.merged([[each.get_tensor(name) for name in names] for each in readers])
-        return [np.mean([reader.get_tensor(name) for reader in readers], axis=0) for name in names]
+        return [np.mean([each.get_tensor(name) for each in readers], axis=0) for name in names]
     except (tf.errors.OpError, ValueError, IndexError) as error:
         raise InputError(
             f"One of the last {count} checkpoints in {directory} cannot be read "

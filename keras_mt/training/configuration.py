@@ -30,8 +30,8 @@ def run_config(run: Run) -> RunConfig:
     """The configuration of a run, all filled in.
 
     Raises:
-        ValueError: If options contradict each other, or those of the run to begin from, or are
-            other ones than those that the folder's run began with.
+        ValueError: If options contradict each other, or those that the folder's run or the one to
+            begin from has.
     """
     begun, base = run.begun, run.base
     options = _filled_in(run.options, begun, base)

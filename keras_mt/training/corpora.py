@@ -26,9 +26,7 @@ _TEXTS = 1_000_000  # The most texts that a vocabulary of several languages is t
 class Validation(NamedTuple):
     """The validation splits of a run: that of the first corpus, or of each pair of languages.
 
-    Attributes:
-        pairs: Their sentence pairs by the pair of languages, such as `en-de`; "" in a run for two.
-        batches: Their `Batches`, likewise.
+    All are by the pair of languages, such as `en-de`; "" in a run for two.
     """
 
     pairs: dict[str, tf.data.Dataset]
@@ -36,7 +34,7 @@ class Validation(NamedTuple):
 
     @property
     def steps(self) -> dict[str, int]:
-        """The numbers of batches, likewise."""
+        """The numbers of batches."""
         return {name: batches.counts.batches for name, batches in self.batches.items()}
 
     def epoch(self, shard: tuple) -> tf.data.Dataset:
@@ -46,11 +44,7 @@ class Validation(NamedTuple):
 
 
 def run_corpora(data: Any, source: Any, target: Any, pairs: Any) -> dict[str, Any]:
-    """The corpora and languages that a run was given, as arguments of `Run`.
-
-    Raises:
-        ValueError: If neither `pairs` nor all of the others are given, or both, or a pair is none.
-    """
+    """The corpora and languages that a run was given, as arguments of `Run`."""
     given = {"data": data, "source": source, "target": target}
     if any((value is None) != (pairs is not None) for value in given.values()):
         received = ", ".join(f"{name}={value!r}" for name, value in given.items())
@@ -116,9 +110,7 @@ def run_tokenizer(run: Run, pairs: Sequence[tf.data.Dataset]) -> BaseTokenizer:
                 f"{given.vocab_size:,}"
             )
         return given
-    limit = run.config.options[
-        "max_length"
-    ]  # A word has at least one token, and a sentence its end.
+    limit = run.config.options["max_length"]  # Words are tokens, or several; an end is one too.
     texts = (corpus.as_numpy_iterator() for corpus in pairs)
     if not any(max(len(side.split()) for side in pair) < limit for part in texts for pair in part):
         raise _no_pair(run.config)

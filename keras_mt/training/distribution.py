@@ -125,10 +125,8 @@ def failure_marked(folder: RunFolder, others_wait: bool) -> Iterator[None]:
         yield
     except BaseException as error:
         if others_wait:
-            with contextlib.suppress(OSError):
-                folder.path.mkdir(parents=True, exist_ok=True)
-                with atomic_write(folder.failure_file) as temporary:
-                    temporary.write_text(str(error) or type(error).__name__, encoding="utf-8")
+            with contextlib.suppress(OSError), atomic_write(folder.failure_file) as temporary:
+                temporary.write_text(str(error) or type(error).__name__, encoding="utf-8")
         raise
 
 

@@ -15,11 +15,8 @@ class Adapters:
     """Keras's LoRA on each dense layer of a model; all its other weights are frozen.
 
     A kernel `W` becomes `W + A B`, of which only the thin `A` `[inputs, rank]` and `B`
-    `[rank, units]` are trained. `B` starts at zero, so that the model starts unchanged.
-
-    Args:
-        model: A built model, which is changed. Its layers that are frozen get no adapters.
-        rank: The rank.
+    `[rank, units]` are trained. `B` starts at zero, so that the model starts unchanged. Layers that
+    are frozen get none.
 
     Attributes:
         weights: The variables that are trained: `A` and `B` of one layer after the other.
@@ -48,18 +45,13 @@ class Adapters:
             raise InputError(
                 f"{model.name} has no trainable dense layer for an adapter: train it without lora."
             )
-        self.weights = [
-            weight
-            for layer in self._layers.values()
-            for weight in (layer.lora_kernel_a, layer.lora_kernel_b)
-        ]
+        pairs = [(layer.lora_kernel_a, layer.lora_kernel_b) for layer in self._layers.values()]
+        self.weights = [weight for pair in pairs for weight in pair]
 
     def merged(self, values: Sequence[Sequence[np.ndarray]] | None = None) -> list[np.ndarray]:
         """The weights of an equivalent model without adapters.
 
-        Args:
-            values: Several sets of values of `weights`, whose merged weights are averaged. None for
-                the current values.
+        They are the means over several sets of values of `weights`; None for the current ones.
         """
         values = [[weight.numpy() for weight in self.weights]] if values is None else values
         changes = {}

@@ -20,6 +20,7 @@ _CHECKPOINTS, _MOST_STEPS = 40, 1000
 _FEWEST_STEPS = 20
 # Steps that are not timed, since TensorFlow traces the model in them, and a timing's seconds.
 _UNTIMED, _TIMED_SECONDS = 5, 20.0
+_TIMED_STEPS = 20  # In a cluster.
 # A validation batch takes no backward pass; writing takes a share of the time too.
 _FORWARD, _WRITING = 0.4, 0.03
 
@@ -46,11 +47,6 @@ class Plan:
     Otherwise the rate falls to 0 at the last step. Where a run has `minutes`, the speed of its
     first steps says which one that is: the configuration keeps it, so that a resumed run goes to
     the same step.
-
-    Args:
-        run: The `Run`, with its configuration.
-        epoch_steps: Number of batches of an epoch.
-        started: When the run began, by `time.monotonic`.
 
     Attributes:
         last_step: The last step; None as long as it depends on the speed.
@@ -82,15 +78,13 @@ class Plan:
 
     def _set(self, last_step):
         options, self.last_step = self._run.options, last_step
-        self.checkpoint_steps = options.checkpoint_steps or _SAVED_STEPS
         if last_step is None:
             self.checkpoint_steps = _FAR
-        elif self.total_steps is not None:
-            self.checkpoint_steps = options.checkpoint_steps or min(
-                max(last_step // _CHECKPOINTS, 1), _MOST_STEPS
-            )
-        if last_step is None:
             return
+        usual = _SAVED_STEPS
+        if self.total_steps is not None:
+            usual = min(max(last_step // _CHECKPOINTS, 1), _MOST_STEPS)
+        self.checkpoint_steps = options.checkpoint_steps or usual
         bleu_freq, checkpoint_steps = options.bleu_freq, self.checkpoint_steps
         epochs = math.ceil(last_step / self._epoch_steps)
         by_bleu = options.keep_best and options.monitor == "val_bleu"
@@ -121,17 +115,13 @@ class Plan:
         updates = max(steps // values["accumulate"], 1)
         return min(values["warmup_steps"], max(updates // 4, 1)), updates
 
-    def fix(self, seconds: float, steps: int, validation_batches: int) -> None:
+    def fix(self, watch: "Stopwatch", validation_batches: int) -> None:
         """Sets the last step by the speed of the first ones.
-
-        Args:
-            seconds: The mean time of a step.
-            steps: Number of steps made.
-            validation_batches: Number of batches of the validation split.
 
         Raises:
             ValueError: If the time is too short.
         """
+        seconds, steps = _agreed(self._run.strategy, watch.seconds), watch.count
         minutes = self._run.options.minutes
         spent = time.monotonic() - self._started
         # Validation after each epoch, as a share of each step.
@@ -152,20 +142,15 @@ class Plan:
 
 
 class Stopwatch(keras.callbacks.Callback):
-    """Times the first steps of a run, and stops after them.
+    """Times the first steps of a run with `minutes`, and stops it after a small part of these.
 
-    Args:
-        minutes: The time that the run has, of which this takes little.
-        steps: Number of steps after which to stop; None to go by the time.
-
-    Attributes:
-        seconds: The mean time of a step.
-        count: Number of steps made.
+    Workers of a cluster must stop after the same step, whatever the time.
     """
 
-    def __init__(self, minutes: float, steps: int | None = None):
+    def __init__(self, run: Run):
         super().__init__()
-        self._limit, self._steps, self._times = min(_TIMED_SECONDS, 1.2 * minutes), steps, []
+        self._limit, self._times = min(_TIMED_SECONDS, 1.2 * run.options.minutes), []
+        self._steps = None if run.strategy.cluster_resolver is None else _TIMED_STEPS
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         self._times.append(time.monotonic())
@@ -176,15 +161,17 @@ class Stopwatch(keras.callbacks.Callback):
 
     @property
     def count(self) -> int:
+        """Number of steps made."""
         return len(self._times)
 
     @property
     def seconds(self) -> float:
+        """The mean time of a step."""
         first = min(_UNTIMED, self.count // 2)
         return (self._times[-1] - self._times[first]) / max(self.count - 1 - first, 1)
 
 
-def agreed(strategy: tf.distribute.Strategy, seconds: float) -> float:
+def _agreed(strategy, seconds):
     """The mean over all workers, so that they come to the same number of steps."""
     if strategy.cluster_resolver is None:
         return seconds

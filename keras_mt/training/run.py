@@ -1,7 +1,6 @@
 """Training a run: a corpus and a preset in, a trained translator out, resumable at any time."""
 
 import contextlib
-import dataclasses
 import functools
 import json
 import math
@@ -39,12 +38,11 @@ from keras_mt.training.distribution import (
     distributed,
     draws_apart,
     failure_marked,
-    is_chief,
     leaving_together,
     wait_for_chief,
 )
 from keras_mt.training.lora import Adapters
-from keras_mt.training.plan import Plan, Stopwatch, agreed
+from keras_mt.training.plan import Plan, Stopwatch
 from keras_mt.training.recommend import completed, recommended_options
 from keras_mt.translation import Translator
 
@@ -114,7 +112,7 @@ def train(
     """
     require_backend("keras_mt.training")
     started = time.monotonic()
-    options = TrainingOptions.of("train", options)
+    options = TrainingOptions.of(options)
     given = run_corpora(data, source, target, pairs)
     options, corpora = _checked(options, pairs is not None), given["corpora"]
     if output is None:
@@ -136,10 +134,10 @@ def train(
     folder.failure_file.unlink(missing_ok=True)
     strategy = choose_strategy(options.devices)
     # The others of a cluster wait for the chief, which alone writes.
-    locked = folder.locked() if is_chief(strategy) else contextlib.nullcontext()
+    run = Run(folder, options, strategy, report=report, **given)
+    locked = folder.locked() if run.chief else contextlib.nullcontext()
     with locked, draws_apart(strategy), leaving_together(strategy):
-        report = report if is_chief(strategy) else lambda message: None
-        _train(strategy, Run(folder, options, report=report, **given), started)
+        _train(run, started)
     return folder.path
 
 
@@ -163,31 +161,16 @@ def _checked(options, several):
     return options
 
 
-def _train(strategy, run, started):
-    folder = run.folder
-    chief = is_chief(strategy)
+def _train(run, started):
+    folder, strategy = run.folder, run.strategy
     run.report(f"training on {device_names(strategy)}")
-    with failure_marked(folder, chief and strategy.cluster_resolver is not None):
-        pairs = [training_pairs(run, *direction) for direction in run.directions]
-        if not chief:
-            wait_for_chief(folder)
-        folder.check_usable()
-        run.recommended = recommended_options(run, pairs)
-        run.given, run.options = run.options, completed(run)
-        options = run.options
-        run.config = run_config(run)
-        build = model_builder(run)
-        tokenizer = run_tokenizer(run, pairs)
-        batches = training_batches(run, pairs, tokenizer)
-        validation = validation_batches(run, tokenizer)
-        run.config = with_fingerprints(run, batches, validation)
+    with failure_marked(folder, run.chief and strategy.cluster_resolver is not None):
+        build, tokenizer, batches, validation = _prepared(run)
         plan = Plan(run, batches.counts.batches, started)
-        run.config = dataclasses.replace(run.config, total_steps=plan.total_steps)
-        if chief and run.config != run.begun:  # Not before the run is known to be possible.
-            folder.write_config(run.config)
-        if chief and not folder.tokenizer_path.exists():
+        run.keep(total_steps=plan.total_steps)  # Not before the run is known to be possible.
+        if run.chief and not folder.tokenizer_path.exists():
             folder.save_tokenizer(tokenizer)
-
+    options = run.options
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
         model = build(tokenizer)
@@ -195,50 +178,53 @@ def _train(strategy, run, started):
         _compile(model, run.config.options, plan)
     del run.base  # The model is a copy.
     if run.config.model is None:
-        run.config = dataclasses.replace(run.config, model=_model_config(model))
-        if chief:
-            folder.write_config(run.config)
-    checkpoints = Checkpoints(
-        model,
-        folder.checkpoints,
-        plan.checkpoint_steps,
-        keep=options.keep,
-        report=run.report,
-        write=chief,
-        adapters=adapters,
-    )
+        run.keep(model=_model_config(model))
+    checkpoints = Checkpoints(run, model, plan.checkpoint_steps, adapters)
     start = checkpoints.restore()
     _report_start(run, model, adapters, tokenizer, batches, plan)
     if start:
         run.report(f"resumed at step {start} from {folder.checkpoints}")
-    named = validation.pairs if run.pairs is not None else {}
-    log = RunLog(folder, checkpoints, chief, options.tensorboard, pairs=named)
-    weights = folder.best_weights if options.keep_best and chief else None
-    patience = options.early_stopping_patience
-    best = KeepBest(options.monitor, weights, patience, log.rows, run.report)
+    log = RunLog(run, checkpoints, validation.pairs)
+    best = KeepBest(run, log.rows)
     end_epoch = keras.callbacks.LambdaCallback(on_epoch_end=checkpoints.end_epoch)
     callbacks = [checkpoints, best, log, end_epoch]
     if options.bleu_freq:
         translator = Translator(model, tokenizer, **run_languages(run.config))
-        measured = named or validation.pairs[""], options.bleu_freq, options.bleu_tokenize
+        measured = validation.pairs, options.bleu_freq, options.bleu_tokenize
         callbacks.insert(0, TranslationScores(translator, *measured))
-    if named:
+    if run.pairs is not None:
         callbacks.insert(0, PairLosses(validation.steps))
-    fit = functools.partial(_fit, model, strategy, batches, chief)
+    fit = functools.partial(_fit, run, model, batches)
     if plan.last_step is None:
-        watch = Stopwatch(options.minutes, None if strategy.cluster_resolver is None else 20)
+        watch = Stopwatch(run)
         fit(None, 0, batches.counts.batches, [checkpoints, log, watch])
         start = watch.count
-        plan.fix(agreed(strategy, watch.seconds), start, sum(validation.steps.values()))
+        plan.fix(watch, sum(validation.steps.values()))
         checkpoints.every = plan.checkpoint_steps
-        run.config = dataclasses.replace(run.config, total_steps=plan.total_steps)
-        if chief:
-            folder.write_config(run.config)
+        run.keep(total_steps=plan.total_steps)
         run.report(f"{plan.last_step:,} steps fit into {options.minutes:g} minutes")
-    fit(validation, start, plan.last_step, callbacks, best)
+    if not best.stopped:
+        fit(validation, start, plan.last_step, callbacks)
     checkpoints.save()
-    if chief:
+    if run.chief:
         _finish(run, model, checkpoints, adapters)
+
+
+def _prepared(run):
+    """What a run begins with, before anything is written; what is impossible is refused."""
+    pairs = [training_pairs(run, *direction) for direction in run.directions]
+    if not run.chief:
+        wait_for_chief(run.folder)
+    run.folder.check_usable()
+    run.recommended = recommended_options(run, pairs)
+    run.given, run.options = run.options, completed(run)
+    run.config = run_config(run)
+    build = model_builder(run)
+    tokenizer = run_tokenizer(run, pairs)
+    batches = training_batches(run, pairs, tokenizer)
+    validation = validation_batches(run, tokenizer)
+    run.config = with_fingerprints(run, batches, validation)
+    return build, tokenizer, batches, validation
 
 
 def _compile(model, config, plan):
@@ -282,22 +268,22 @@ def _report_start(run, model, adapters, tokenizer, batches, plan):
         )
 
 
-def _fit(model, strategy, batches, chief, validation, start, last_step, callbacks, best=None):
+def _fit(run, model, batches, validation, start, last_step, callbacks):
     validated = sum(validation.steps.values()) if validation else 0
     for first, epoch, last_epoch, steps in _parts(start, last_step, batches.counts.batches):
-        if best is not None and best.stopped:
-            break
         model.fit(
-            distributed(strategy, functools.partial(batches.stream, first)),
+            distributed(run.strategy, functools.partial(batches.stream, first)),
             initial_epoch=epoch,
             epochs=last_epoch,
             steps_per_epoch=steps,
-            validation_data=distributed(strategy, validation.epoch) if validated else None,
+            validation_data=distributed(run.strategy, validation.epoch) if validated else None,
             validation_steps=validated or None,
             callbacks=callbacks,
             shuffle=False,  # The batches are shuffled already; else Keras warns.
-            verbose=(1 if sys.stdout.isatty() else 2) if chief else 0,
+            verbose=(1 if sys.stdout.isatty() else 2) if run.chief else 0,
         )
+        if model.stop_training:
+            break
 
 
 def _parts(start, last_step, epoch_steps):
@@ -328,7 +314,7 @@ def _finish(run, model, checkpoints, adapters):
             run.report(f"{best} is not there: model.keras takes the last weights, not the best")
         # A run that stopped early may have fewer.
         count = min(options.average_checkpoints, checkpoints.count)
-        weights = averaged(model, checkpoints.directory, count, adapters)
+        weights = averaged(model, folder.checkpoints, count, adapters)
     folder.save_model(model, weights)
     if any(row["loss"] or row["val_loss"] for row in folder.read_log()):
         plot_run(folder.log_file, folder.picture)

@@ -10,12 +10,10 @@ from keras_mt.options.fields import option
 
 @dataclasses.dataclass
 class Options:
-    rank: int | None = option(None, "The rank.", formerly="lora")
-    sizes: int | None = option(
-        None, "A size.", flag="--size", formerly="weights", former_flag="--weight"
-    )
-    fast: bool = option(False, "Whether to be fast.", formerly="quick")
-    epochs: int | None = option(None, "Epochs.")
+    rank: int | None = option("The rank.", formerly="lora")
+    sizes: int | None = option("A size.", flag="--size", formerly="weights", former_flag="--weight")
+    fast: bool = option("Whether to be fast.", False, formerly="quick")
+    epochs: int | None = option("Epochs.")
 
 
 @click.command(cls=Command)

@@ -15,15 +15,15 @@ def test_lines_are_taken_as_they_arrive():
     with open(reader, "rb") as file, open(writer, "wb", buffering=0) as out:
         lines = Lines(file)
         out.write(b"a\n\nb\r\nc")
-        assert lines.arrived(2048) == texts("a", "", "b")
+        assert lines.next(2048, wait=False) == texts("a", "", "b")
         out.write(b"d\ne\nf\n")
-        assert lines.arrived(2) == texts("cd", "e")
-        assert lines.arrived(2) == texts("f")
+        assert lines.next(2, wait=False) == texts("cd", "e")
+        assert lines.next(2, wait=False) == texts("f")
         out.write(b"g\nh\ni")
         out.close()
         assert lines.next(2) == texts("g", "h")
-        assert lines.arrived(2048) == texts("i")
-        assert lines.arrived(2048) == lines.next(1) == []
+        assert lines.next(2048, wait=False) == texts("i")
+        assert lines.next(2048, wait=False) == lines.next(1) == []
 
 
 class Clock:

@@ -21,7 +21,8 @@ from keras_mt.cli import main
 from keras_mt.convert import import_huggingface
 from keras_mt.data import Batches, load_corpus, phrasebook
 from keras_mt.run_folder import LOG_COLUMNS, RunFolder
-from keras_mt.training import average_run, compile_for_translation, train
+from keras_mt.training import TrainingOptions, average_run, compile_for_translation, train
+from keras_mt.training.architecture import Run
 from keras_mt.training.callbacks import KeepBest, TranslationScores
 
 PROCESS = Path(__file__).with_name("process.py")
@@ -223,7 +224,8 @@ def test_scores_need_a_text():
 
 
 def test_a_measurement_that_is_not_finite_is_not_the_best():
-    best = KeepBest("val_loss", log=[{"val_loss": x} for x in ("3", "nan", "2", "nan")])
+    run = Run(RunFolder("run"), TrainingOptions(monitor="val_loss"))
+    best = KeepBest(run, log=[{"val_loss": x} for x in ("3", "nan", "2", "nan")])
     assert best._best() == 2
 
 

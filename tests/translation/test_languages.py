@@ -18,6 +18,7 @@ from keras_mt.cli import main
 from keras_mt.convert import from_huggingface
 from keras_mt.convert import saved_model as export_module
 from keras_mt.data import Batches
+from keras_mt.files import is_run
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.serving import ExportedTranslator
 from keras_mt.serving.demo import alignment, page, translations
@@ -364,7 +365,7 @@ def test_fine_tuning_keeps_its_languages_and_how_to_decode(run_dir, tmp_path):
     )  # fmt: skip
     languages = "--source-language", "yy", "--target-language", "xx"
     refused = keras_mt(*arguments, *languages[:2], "--steps", 2, exit_code=1)
-    assert "target_language must be given" in refused.stderr and not RunFolder(output).is_run
+    assert "target_language must be given" in refused.stderr and not is_run(output)
     keras_mt(*arguments, *languages, "--steps", 2)
     keras_mt(*arguments, *languages, "--steps", 3)  # Goes on, too.
     refused = keras_mt(*arguments, *languages[:3], "zz", "--steps", 4, exit_code=1)
