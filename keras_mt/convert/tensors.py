@@ -46,11 +46,6 @@ _SPARE = re.compile(
 def names_of(path: str) -> tuple[Sequence[str], bool]:
     """The names that one of our weights may have in transformers, and whether it is transposed.
 
-    Args:
-        path: The path of a variable, such as `encoder_0/self_attention/query/kernel`.
-
-    Example:
-
     >>> names_of("encoder_0/self_attention/query/kernel")
     (['encoder.layers.0.self_attn.q_proj.weight'], True)
     """
@@ -71,16 +66,10 @@ def names_of(path: str) -> tuple[Sequence[str], bool]:
 def read_model(
     folder: Folder, arguments: dict[str, Any], weights: Mapping[str, Any], dtype: str | None
 ) -> Transformer:
-    """The model with a folder's weights.
+    """The model with a folder's weights; its dtype is that of the weights if None is given.
 
     What is tied by config.json, and is in the file twice with different values, is not tied, as
     transformers 5 does (its issue 45005).
-
-    Args:
-        folder: The folder.
-        arguments: Those of the model that config.json gives.
-        weights: The tensors by name, from `read_weights`.
-        dtype: Dtype of the model; None for that of the weights, float32 if they differ.
 
     Raises:
         ValueError: If a tensor is missing, unknown, or of another shape than config.json says.
@@ -112,8 +101,8 @@ def read_model(
             continue
         name, values = _first(folder, weights, names)
         used.add(name)
-        shape = tuple(variable.shape)[:: -1 if transposed else 1]
-        shape = (1, *shape) if name == _BIAS else shape
+        shape = (1, *variable.shape) if name == _BIAS else tuple(variable.shape)
+        shape = shape[::-1] if transposed else shape
         if values.shape != shape:
             raise InputError(
                 f"{folder.path}: {name} must have the shape {shape}, to agree with config.json. "
@@ -175,9 +164,6 @@ def tensors_of(model: Transformer) -> dict[str, np.ndarray]:
 
     Those of a model with the paper's sinusoids are permuted: in transformers' the sines come before
     the cosines.
-
-    Args:
-        model: The model.
     """
     config, order = model.get_config(), np.arange(model.d_model)
     if config["positions"] == "sinusoidal":

@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.metadata
+import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -140,12 +141,8 @@ def sample_texts(tokenizer: BaseTokenizer, number: int = _BATCH_SIZES[-1]) -> li
     found = tokenizer.text(tf.RaggedTensor.from_tensor(tf.constant(begins, tf.int32)[:, None]))
     words = [word.decode("utf-8", "replace") for word in found.numpy()]
     words = [word for word in words if word.isalpha()] or ["a"]
-    place, texts = 0, []
-    for i in range(number):
-        length = 3 + 7 * i % 18
-        texts.append(" ".join(words[j % len(words)] for j in range(place, place + length)))
-        place += length
-    return texts
+    words = itertools.cycle(words)
+    return [" ".join(itertools.islice(words, 3 + 7 * i % 18)) for i in range(number)]
 
 
 def card(translator: Translator, directory: Path) -> dict[str, Any]:
