@@ -104,11 +104,9 @@ def translations(
 def alignment(
     exported: ExportedTranslator, text: str, translation: str, codes: Sequence[str] = ()
 ) -> tuple[list[str], list[str], np.ndarray]:
-    """Words of a text and of its translation, and the attention between them.
+    """Words of a text and of its translation, and the attention `[target_words, source_words]`.
 
-    Returns:
-        Two lists of str and a float array `[target_words, source_words]`; all empty if the text is
-        over the model's limit.
+    All are empty if the text is over the model's limit.
     """
     outputs = _row(exported.signatures["align"], codes, text=text, target=translation)
     sides = []
