@@ -62,6 +62,9 @@ class Tokenizer(SentencePiece, BaseTokenizer):
         model: A serialised SentencePiece model, bytes; also an attribute. `Tokenizer.train` and
             `Tokenizer.load` make tokenizers from text and from a file.
 
+    Attributes:
+        languages: The codes of the languages, in the order of their tokens; empty for none.
+
     Example:
 
     >>> tokenizer = Tokenizer.train(["the book is on the table"] * 9, vocab_size=300)
