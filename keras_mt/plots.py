@@ -119,7 +119,5 @@ def alignment_figure(
 
 
 def _save(figure, path):
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context({"svg.hashsalt": "keras_mt"}), atomic_write(path) as temporary:
-        figure.savefig(temporary, dpi=150, format=path.suffix[1:], metadata=None)
+        figure.savefig(temporary, dpi=150, format=temporary.suffix[1:])

@@ -4,12 +4,12 @@ import json
 
 import click
 
+from keras_mt import convert
 from keras_mt.cli.errors import Command
 from keras_mt.cli.lines import check_standard_input, read_lines
 from keras_mt.cli.models import load_run
 from keras_mt.cli.options import given, options_of, search_options
 from keras_mt.convert.formats import FORMATS, ExportOptions, check_options
-from keras_mt.convert.formats import export as write
 from keras_mt.errors import InputError
 from keras_mt.files import check_new
 
@@ -55,7 +55,8 @@ def export(run_dir, directory, name, **options):
         of_format["card"] = _json_object(card)
     if texts is not None:
         of_format["warmup_texts"] = read_lines(texts)
-    write(load_run(run_dir, dtype=None, **options), directory, name, **of_format)
+    translator = load_run(run_dir, dtype=None, **options)
+    getattr(convert, f"to_{name}")(translator, directory, **of_format)
     click.echo(f"exported {directory}")
 
 

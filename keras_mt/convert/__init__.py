@@ -6,15 +6,10 @@ What it has is imported when it is used: the command's help needs `formats` alon
 import importlib
 from typing import Any
 
-_HOMES = {
-    "from_huggingface": "huggingface",
-    "import_huggingface": "huggingface",
-    "to_ctranslate2": "ctranslate2",
-    "to_huggingface": "huggingface",
-    "to_litert": "litert",
-    "to_onnx": "onnx",
-    "to_saved_model": "saved_model",
-}
+from keras_mt.convert.formats import FORMATS
+
+_HOMES = {f"to_{name}": name for name in FORMATS}
+_HOMES |= dict.fromkeys(("from_huggingface", "import_huggingface"), "huggingface")
 
 __all__ = list(_HOMES)
 

@@ -5,8 +5,6 @@ command shows its options without importing Keras and TensorFlow.
 """
 
 import dataclasses
-import importlib
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,8 +25,9 @@ class Format:
         quantizations: How it can store weights, besides float32.
         package: The package that it needs, and the extra of keras_mt that installs it.
         search: Whether the search is inside. If not, its options go to what searches.
-        texts: Whether it takes texts, which it cuts into lines and sentences.
-        ensembles, shortlists, sampling: Whether it holds these.
+        whole: Whether it holds all of a translator: the cutting of texts into lines and sentences,
+            ensembles and sampling.
+        shortlists: Whether it holds a shortlist.
         one_pair: Whether it is for one pair of languages, which has to be given.
     """
 
@@ -38,22 +37,14 @@ class Format:
     quantizations: tuple[str, ...] = ()
     package: tuple[str, str] | None = None
     search: bool = False
-    texts: bool = False
-    ensembles: bool = False
+    whole: bool = False
     shortlists: bool = False
-    sampling: bool = False
     one_pair: bool = False
 
     def check(self, translator: Any, quantization: str | None = None) -> None:
-        """Refuses what the format cannot hold.
+        """Raises ValueError if a package is missing, or the format cannot hold what it is given.
 
-        Args:
-            translator: The `Translator` to export.
-            quantization: How to store the weights.
-
-        Raises:
-            ValueError: If a package is missing, or the format cannot hold the translator or its
-                weights so; the message says what to leave out.
+        The message says what to leave out.
         """
         if quantization not in (None, *self.quantizations):
             expected = " or ".join(self.quantizations) or "left out"
@@ -63,11 +54,11 @@ class Format:
             )
         if self.package is not None:
             require(*self.package, f"Export to {self.title}")
-        if len(translator.models) > 1 and not self.ensembles:
+        if len(translator.models) > 1 and not self.whole:
             raise InputError(
                 f"{self.title} takes one model, no ensemble: {len(translator.models)} are given."
             )
-        if translator.options.samples and not self.sampling:
+        if translator.options.samples and not self.whole:
             raise InputError(
                 f"An export to {self.title} does not sample: leave temperature out. "
                 f"Received: temperature={translator.options.temperature}"
@@ -85,10 +76,8 @@ FORMATS = {
         "a SavedModel, from strings to strings",
         options=("dtype", "freeze", "confidence", "card", "warmup_texts"),
         search=True,
-        texts=True,
-        ensembles=True,
+        whole=True,
         shortlists=True,
-        sampling=True,
     ),
     "ctranslate2": Format(
         "CTranslate2",
@@ -159,14 +148,9 @@ class ExportOptions:
 
 
 def check_options(name: str, given: Mapping[str, Any]) -> None:
-    """Refuses options that a format does not take, before anything is loaded.
+    """Raises ValueError, which says where it goes, for an option that a format does not take.
 
-    Args:
-        name: The format's name.
-        given: The options that were given, of `ExportOptions` and of the translator.
-
-    Raises:
-        ValueError: If the format does not take one; the message says where it goes.
+    `given` are those of `ExportOptions` and of the translator.
     """
     takes = FORMATS[name]
     search = {*(field.name for field in dataclasses.fields(SearchOptions)), "max_length"}
@@ -174,7 +158,7 @@ def check_options(name: str, given: Mapping[str, Any]) -> None:
     for refused, why in (
         (foreign, "does not take them"),
         (() if takes.search else search, "has no search inside, so give them to what searches"),
-        (() if takes.texts else ("split_sentences", "max_line_bytes"), "takes no texts"),
+        (() if takes.whole else ("split_sentences", "max_line_bytes"), "takes no texts"),
     ):
         # False is what a format without the option does.
         flags = [
@@ -182,20 +166,3 @@ def check_options(name: str, given: Mapping[str, Any]) -> None:
         ]
         if flags:
             raise InputError(f"leave {', '.join(flags)} out: --format {name} {why}.")
-
-
-def export(translator: Any, directory: str | os.PathLike, format: str, **options: Any) -> None:
-    """Writes a translator in a format.
-
-    Args:
-        translator: The `Translator`.
-        directory: The folder to write.
-        format: The format's name.
-        **options: The format's options.
-
-    Example:
-
-    >>> export(translator, "pt_en_ct2", "ctranslate2", quantization="int8")  # doctest: +SKIP
-    """
-    module = importlib.import_module(f"keras_mt.convert.{format}")
-    getattr(module, f"to_{format}")(translator, directory, **options)

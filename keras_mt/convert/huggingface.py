@@ -157,19 +157,10 @@ def _read(directory, dtype=None):
         folder.tokenizer.get(long) or folder.tokenizer.get(short) or ""
         for long, short in (("source_lang", "src_lang"), ("target_lang", "tgt_lang"))
     )
-    return (
-        model,
-        tokenizer,
-        RunConfig(
-            [],
-            source,
-            target,
-            languages,
-            _license(folder),
-            model.get_config(),
-            generation=generation,
-        ),
+    config = RunConfig(
+        [], source, target, languages, _license(folder), model.get_config(), generation=generation
     )
+    return model, tokenizer, config
 
 
 def _arguments(folder, family):
@@ -266,8 +257,8 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
     check_new(directory)
     FORMATS["huggingface"].check(translator)
     model, tokenizer = translator.models[0], translator.tokenizer
-    types = (Transformer, PretrainedTransformer), (Tokenizer, PretrainedTokenizer)
-    if type(model) not in types[0] or not isinstance(tokenizer, types[1]):
+    ours = isinstance(tokenizer, (Tokenizer, PretrainedTokenizer))
+    if type(model) not in (Transformer, PretrainedTransformer) or not ours:
         raise InputError(
             "Only a Transformer with a Tokenizer, or an imported model, can be written for "
             f"transformers. Received: {type(model).__name__} and {type(tokenizer).__name__}"
@@ -300,12 +291,11 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
     with new_folder(directory) as folder:
         save_file(tensors, folder / "model.safetensors", {"format": "pt"})
         for name, content in files.items():
-            text = content if isinstance(content, bytes) else _json(content).encode()
-            (folder / name).write_bytes(text)
-
-
-def _json(value):
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+            if isinstance(content, bytes):
+                (folder / name).write_bytes(content)
+            else:
+                text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+                (folder / name).write_text(text, encoding="utf-8")
 
 
 def _arguments_of(model):

@@ -9,8 +9,6 @@ import tensorflow as tf
 from keras_mt.run_folder import RunFolder
 from keras_mt.translation import Translator
 
-_FILE = "ids.json"
-
 
 def special_ids(translator: Translator) -> dict[str, Any]:
     """The special ids; for a model of several languages, those of the translator's pair.
@@ -45,4 +43,4 @@ def special_ids(translator: Translator) -> dict[str, Any]:
 def write_ids(folder: Path, translator: Translator, ids: dict[str, Any]) -> None:
     """Writes the tokenizer, and the dict that `special_ids` returned as `ids.json`."""
     RunFolder(folder).save_tokenizer(translator.tokenizer)
-    (folder / _FILE).write_text(json.dumps(ids, indent=2) + "\n", encoding="utf-8")
+    (folder / "ids.json").write_text(json.dumps(ids, indent=2) + "\n", encoding="utf-8")

@@ -30,13 +30,11 @@ def read_tokenizer(
     folder.check_special(vocabularies[0], arguments["padding_id"])
     models = [folder.sentencepiece(f"{side}.spm") for side in ("source", "target")]
     sizes = [arguments["vocab_size"], arguments.get("target_vocab_size", arguments["vocab_size"])]
+    pieces = [folder.by_id(*side) for side in zip(vocabularies, sizes, strict=False)]
     forced = "forced_bos_token_id"
     tokenizer = PretrainedTokenizer(
         models if models[0] != models[1] else models[:1],
-        [
-            folder.by_id(vocabulary, size)
-            for vocabulary, size in zip(vocabularies, sizes, strict=False)
-        ],
+        pieces,
         special=["<unk>", "</s>", "<pad>"],
         padding_id=arguments["padding_id"],
         bos_id=folder.id("decoder_start_token_id", sizes[1]),

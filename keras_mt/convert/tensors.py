@@ -1,7 +1,7 @@
 """The weights of transformers' encoder-decoder models: their names, in and out."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -21,15 +21,11 @@ for _ours, _theirs in (("self_attention", "self_attn"), ("cross_attention", "enc
     _BLOCK[f"{_ours}_norm"] = f"{_theirs}_layer_norm"
     for _part, _short in (("query", "q"), ("key", "k"), ("value", "v"), ("output", "out")):
         _BLOCK[f"{_ours}/{_part}"] = f"{_theirs}.{_short}_proj"
+_SHARED, _HEAD, _BIAS = "shared.weight", "lm_head.weight", "final_logits_bias"
+_SIDES = "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"
 # Of tied weights a file may have any: the first of these names.
-_SOURCE, _TARGET = (
-    [
-        f"{name}.weight"
-        for name in (f"{one}.embed_tokens", "shared", "lm_head", f"{two}.embed_tokens")
-    ]
-    for one, two in (("encoder", "decoder"), ("decoder", "encoder"))
-)
-_HEAD, _BIAS = "lm_head.weight", "final_logits_bias"
+_SOURCE = [_SIDES[0], _SHARED, _HEAD, _SIDES[1]]
+_TARGET = [_SIDES[1], _SHARED, _HEAD, _SIDES[0]]
 _EMBEDDINGS = {"source_embedding": _SOURCE, "target_embedding": _TARGET, "embedding": _TARGET}
 _NORMS = {
     "source_embedding/norm": "encoder.layernorm_embedding",
@@ -43,15 +39,10 @@ _SPARE = re.compile(
 )
 
 
-def names_of(path: str) -> tuple[Sequence[str], bool]:
+def _names_of(path):
     """The names that one of our weights may have in transformers, and whether it is transposed.
 
-    Args:
-        path: The path of a variable, such as `encoder_0/self_attention/query/kernel`.
-
-    Example:
-
-    >>> names_of("encoder_0/self_attention/query/kernel")
+    >>> _names_of("encoder_0/self_attention/query/kernel")
     (['encoder.layers.0.self_attn.q_proj.weight'], True)
     """
     place, _, last = path.rpartition("/")
@@ -71,16 +62,10 @@ def names_of(path: str) -> tuple[Sequence[str], bool]:
 def read_model(
     folder: Folder, arguments: dict[str, Any], weights: Mapping[str, Any], dtype: str | None
 ) -> Transformer:
-    """The model with a folder's weights.
+    """The model with a folder's weights; its dtype is that of the weights if None is given.
 
     What is tied by config.json, and is in the file twice with different values, is not tied, as
     transformers 5 does (its issue 45005).
-
-    Args:
-        folder: The folder.
-        arguments: Those of the model that config.json gives.
-        weights: The tensors by name, from `read_weights`.
-        dtype: Dtype of the model; None for that of the weights, float32 if they differ.
 
     Raises:
         ValueError: If a tensor is missing, unknown, or of another shape than config.json says.
@@ -90,9 +75,8 @@ def read_model(
         "normalize_embeddings": "encoder.layernorm_embedding.weight" in weights,
         "final_norm": "encoder.layer_norm.weight" in weights,
     }
-    for field, argument in (
-        ("normalize_embedding", "normalize_embeddings"), ("add_final_layer_norm", "final_norm"),
-    ):  # fmt: skip
+    norms = {"normalize_embedding": "normalize_embeddings", "add_final_layer_norm": "final_norm"}
+    for field, argument in norms.items():
         if folder.config.get(field) and not arguments[argument]:
             raise folder.refuse(field, True, "false, as the weights have no such normalisation")
     source, target, head = (
@@ -107,13 +91,13 @@ def read_model(
     for variable in model.variables:
         if "seed_generator" in variable.path:
             continue
-        names, transposed = names_of(variable.path)
+        names, transposed = _names_of(variable.path)
         if names == [_BIAS] and _BIAS not in weights:
             continue
         name, values = _first(folder, weights, names)
         used.add(name)
-        shape = tuple(variable.shape)[:: -1 if transposed else 1]
-        shape = (1, *shape) if name == _BIAS else shape
+        shape = (1, *variable.shape) if name == _BIAS else tuple(variable.shape)
+        shape = shape[::-1] if transposed else shape
         if values.shape != shape:
             raise InputError(
                 f"{folder.path}: {name} must have the shape {shape}, to agree with config.json. "
@@ -127,11 +111,7 @@ def read_model(
 
 
 def check_sizes(folder: Folder, arguments: dict[str, Any], weights: Mapping[str, Any]) -> None:
-    """Checks config.json against the shapes of the weights, before memory is allocated.
-
-    Raises:
-        ValueError: If they differ; the message names the fields and the tensor.
-    """
+    """Checks config.json against the shapes of the weights, before memory is allocated."""
     tables = [("vocab_size", arguments["vocab_size"], _SOURCE)]
     if not arguments["share_embeddings"]:
         tables.append(("decoder_vocab_size", arguments["target_vocab_size"], _TARGET))
@@ -163,11 +143,8 @@ def _equal(one, other):
 
 def _dtype(weights):
     """The dtype of the weights if that is half precision; else float32."""
-    dtypes = {
-        str(x.dtype) for n, x in weights.items() if len(x.shape) > 1 and not _SPARE.fullmatch(n)
-    }
-    dtype = dtypes.pop() if len(dtypes) == 1 else "float32"
-    return dtype if dtype in ("float16", "bfloat16") else "float32"
+    dtypes = {str(x.dtype) for n, x in weights.items() if x.shape[1:] and not _SPARE.fullmatch(n)}
+    return dtypes.pop() if dtypes in ({"float16"}, {"bfloat16"}) else "float32"
 
 
 def tensors_of(model: Transformer) -> dict[str, np.ndarray]:
@@ -175,9 +152,6 @@ def tensors_of(model: Transformer) -> dict[str, np.ndarray]:
 
     Those of a model with the paper's sinusoids are permuted: in transformers' the sines come before
     the cosines.
-
-    Args:
-        model: The model.
     """
     config, order = model.get_config(), np.arange(model.d_model)
     if config["positions"] == "sinusoidal":
@@ -193,9 +167,9 @@ def tensors_of(model: Transformer) -> dict[str, np.ndarray]:
             # The columns of embeddings and of kernels whose output is d_model wide; else the rows.
             axis = 0 if inward or values.ndim == 1 or last == "reverse_embeddings" else 1
             values = values.take(order, axis)
-        (name, *_), transposed = names_of(variable.path)
+        (name, *_), transposed = _names_of(variable.path)
         if place == "embedding/embedding" and last == "embeddings":
-            name = "shared.weight"
+            name = _SHARED
         if name == _BIAS:
             values = values[None]
         elif name != _HEAD:
@@ -203,6 +177,5 @@ def tensors_of(model: Transformer) -> dict[str, np.ndarray]:
         tensors[name] = np.ascontiguousarray(values.T if transposed else values)
     if _HEAD in tensors and config["share_embeddings"]:
         # What is not tied throughout is looked for by each of its names.
-        for side in ("encoder", "decoder"):
-            tensors[f"model.{side}.embed_tokens.weight"] = tensors["model.shared.weight"]
+        tensors |= dict.fromkeys((f"model.{s}" for s in _SIDES), tensors[f"model.{_SHARED}"])
     return tensors

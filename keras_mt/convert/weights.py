@@ -41,15 +41,9 @@ _KERAS_NAMES = {"kernel": "weight", "embeddings": "weight", "gamma": "weight", "
 def read_weights(directory: Path) -> dict[str, Any]:
     """The tensors of a folder, from the first file found.
 
-    The files are `model.safetensors`, sharded or not, `pytorch_model.bin` and `tf_model.h5`.
-
-    Args:
-        directory: The folder.
-
-    Returns:
-        A dict of tensors by PyTorch's names, which begin at `encoder`, `decoder`, `shared`,
-        `lm_head` or `final_logits_bias`. The tensors have `shape` and `dtype`, and `np.asarray`
-        reads them.
+    The files are `model.safetensors`, sharded or not, `pytorch_model.bin` and `tf_model.h5`. The
+    names are PyTorch's, and begin at `encoder`, `decoder`, `shared`, `lm_head` or
+    `final_logits_bias`. The tensors have `shape` and `dtype`, and `np.asarray` reads them.
 
     Raises:
         FileNotFoundError: If there is none of these files.

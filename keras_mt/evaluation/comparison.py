@@ -4,6 +4,7 @@ import collections
 import difflib
 import html
 import itertools
+import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -118,94 +119,36 @@ class Comparison:
                 f"Received: {', '.join(map(str, sizes))}"
             )
         self.names = names
-        self._systems = first, second
-        self._references = references
+        systems = first, second
         metric = sacrebleu.CHRF()
-        self.chrf = tuple(_chrf(system, references) for system in self._systems)
+        self.chrf = tuple(_chrf(system, references) for system in systems)
+        self.differences = []
         rows = zip(sources, references, first, second, strict=True)
-        differences = [
-            Difference(
-                number,
-                source,
-                reference,
-                tuple(both),
-                tuple(metric.sentence_score(one, [reference]).score for one in both),
-            )
-            for number, (source, reference, *both) in enumerate(rows, start=1)
-        ]
-        self.differences = sorted(differences, key=lambda d: -abs(d.chrf[0] - d.chrf[1]))
-        self.lengths = self._by_length()
+        for number, (source, reference, *both) in enumerate(rows, start=1):
+            chrf = tuple(metric.sentence_score(one, [reference]).score for one in both)
+            self.differences.append(Difference(number, source, reference, tuple(both), chrf))
+        self.differences.sort(key=lambda d: -abs(d.chrf[0] - d.chrf[1]))
+        self.lengths = _by_length(systems, references)
         self._counted = "references" if training is None else "training text"
-        self.frequencies = self._by_frequency(references if training is None else training)
-        self.repetitions = self._by_repetition()
-
-    def _by_length(self):
-        parts = _parts(_LENGTHS, [max(1, len(words(text))) for text in self._references])
-
-        def chrf(system, part):
-            return _chrf([system[i] for i in part], [self._references[i] for i in part])
-
-        return [
-            Bucket(name, len(part), tuple(chrf(system, part) for system in self._systems))
-            for name, part in parts.items()
-            if part
-        ]
-
-    def _by_frequency(self, training):
-        counts = collections.Counter()
-        for text in training:
-            counts.update(words(text))
-        size, right, written = (collections.Counter() for _ in range(3))
-        for number, system in enumerate(self._systems):
-            for translation, reference in zip(system, self._references, strict=True):
-                wanted, given = (collections.Counter(words(t)) for t in (reference, translation))
-                for tally, words_of in (
-                    (size, wanted), (written, given), (right, wanted & given),
-                ):  # fmt: skip
-                    for word, count in words_of.items():
-                        tally[number, _bucket(_FREQUENCIES, counts[word])] += count
-        return [
-            Bucket(
-                name,
-                size[0, name],
-                tuple(200 * right[i, name] / (size[i, name] + written[i, name]) for i in range(2)),
-            )
-            for name in _FREQUENCIES.values()
-            if size[0, name]
-        ]
-
-    def _by_repetition(self):
-        parts = [
-            _parts(_REPETITIONS, [repetition(text) for text in texts])
-            for texts in (self._references, *self._systems)
-        ]
-        return [
-            Bucket(name, len(parts[0][name]), tuple(len(system[name]) for system in parts[1:]))
-            for name in _REPETITIONS.values()
-        ]
+        counted = references if training is None else training
+        self.frequencies = _by_frequency(systems, references, counted)
+        self.repetitions = _by_repetition(systems, references)
 
     def _tables(self):
         """The titles and the rows of the tables; the first row is the header."""
         number = f"{len(self.differences):,} sentences"
-        head = ["", *self.names, "difference"]
-        yield "chrF", [head, [number, *_row(self.chrf)]]
+        head = [*self.names, "difference"]
+        yield "chrF", [["", *head], [number, *_row(self.chrf)]]
+        frequencies = f"F1 of words by how often they occur in the {self._counted}"
         for title, what, buckets in (
             ("chrF by the length of the reference", "sentences", self.lengths),
-            (
-                f"F1 of words by how often they occur in the {self._counted}",
-                "words",
-                self.frequencies,
-            ),
+            (frequencies, "words", self.frequencies),
         ):
             rows = [[b.name, f"{b.size:,}", *_row(b.values)] for b in buckets]
-            yield title, [["", what, *head[1:]], *rows]
-        yield (
-            "Translations by the share of their word pairs that repeat one before",
-            [
-                ["", "references", *self.names],
-                *([b.name, *(f"{x:,}" for x in (b.size, *b.values))] for b in self.repetitions),
-            ],
-        )
+            yield title, [["", what, *head], *rows]
+        title = "Translations by the share of their word pairs that repeat one before"
+        rows = [[b.name, *(f"{x:,}" for x in (b.size, *b.values))] for b in self.repetitions]
+        yield title, [["", "references", *self.names], *rows]
 
     def as_text(
         self, number: int = 10, mark: Callable[[str, bool], str] = lambda word, right: word
@@ -223,14 +166,8 @@ class Comparison:
         width = max(len(name) for name in ("reference", *self.names))
         for difference in self.differences[:number]:
             lines.append(f"Sentence {difference.number}")
-            lines.append(f"  {'source':{width}}         {difference.source}")
-            lines.append(f"  {'reference':{width}}         {difference.reference}")
-            translations = zip(self.names, difference.chrf, _marked(difference), strict=True)
-            for name, score, parts in translations:
-                text = "".join(
-                    mark(part, kind) if kind is not None else part for part, kind in parts
-                )
-                lines.append(f"  {name:{width}}  {score:5.1f}  {text}")
+            for name, score, text in self._rows(difference, mark):
+                lines.append(f"  {name:{width}}  {score:>5}  {text}")
             lines.append("")
         return "\n".join(lines).rstrip()
 
@@ -242,9 +179,9 @@ class Comparison:
         """
         title = html.escape(" and ".join(self.names))
         parts = [f"<h1>{title}</h1>"]
-        for caption, (head, *rows) in self._tables():
+        for caption, rows in self._tables():
             parts.append(f"<table><caption>{html.escape(caption)}</caption>")
-            for tag, row in [("th", head), *(("td", row) for row in rows)]:
+            for tag, row in zip(["th"] + ["td"] * len(rows), rows, strict=False):
                 cells = "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
                 parts.append(f"<tr>{cells}</tr>")
             parts.append("</table>")
@@ -252,15 +189,23 @@ class Comparison:
         parts.append("<p>Words in which the translations differ are marked: <ins>green</ins> where "
                      "the reference has them, <del>red</del> where it has not.</p>")  # fmt: skip
         for difference in self.differences[:number]:
-            rows = [("source", "", html.escape(difference.source))]
-            rows.append(("reference", "", html.escape(difference.reference)))
-            translations = zip(self.names, difference.chrf, _marked(difference), strict=True)
-            for name, score, pieces in translations:
-                rows.append((html.escape(name), f"{score:.1f}", "".join(map(_as_html, pieces))))
             parts.append(f"<table class=pair><caption>Sentence {difference.number}</caption>")
-            parts += [f"<tr><th>{a}</th><td>{b}</td><td dir=auto>{c}</td></tr>" for a, b, c in rows]
+            for name, score, text in self._rows(difference, _html_mark, html.escape):
+                parts.append(f"<tr><th>{name}</th><td>{score}</td><td dir=auto>{text}</td></tr>")
             parts.append("</table>")
         return _PAGE.format(title=title, body="\n".join(parts))
+
+    def _rows(self, difference, mark, escape=str):
+        """The texts of a sentence, each after its name and its score."""
+        yield "source", "", escape(difference.source)
+        yield "reference", "", escape(difference.reference)
+        translations = zip(self.names, difference.chrf, _marked(difference), strict=True)
+        for name, score, parts in translations:
+            text = "".join(
+                escape(part) if right is None else mark(escape(part), right)
+                for part, right in parts
+            )
+            yield escape(name), f"{score:.1f}", text
 
 
 def words(text: str) -> list[str]:
@@ -287,6 +232,53 @@ def _chrf(hypotheses, references):
     return sacrebleu.CHRF().corpus_score(hypotheses, [references]).score
 
 
+def _by_length(systems, references):
+    def chrf(system, part):
+        return _chrf([system[i] for i in part], [references[i] for i in part])
+
+    parts = _parts(_LENGTHS, [max(1, len(words(text))) for text in references])
+    return [
+        Bucket(name, len(part), tuple(chrf(system, part) for system in systems))
+        for name, part in parts.items()
+        if part
+    ]
+
+
+def _by_frequency(systems, references, training):
+    counts = collections.Counter(word for text in training for word in words(text))
+
+    def total(tallies):
+        """The number of words in each bucket."""
+        sizes = collections.Counter()
+        for tally in tallies:
+            for word, count in tally.items():
+                sizes[_bucket(_FREQUENCIES, counts[word])] += count
+        return sizes
+
+    wanted = [collections.Counter(words(text)) for text in references]
+    sizes, f1 = total(wanted), []
+    for system in systems:
+        given = [collections.Counter(words(text)) for text in system]
+        right = total(map(operator.and_, wanted, given))
+        written = total(given)
+        f1.append({name: 200 * right[name] / (n + written[name]) for name, n in sizes.items()})
+    return [
+        Bucket(name, sizes[name], tuple(values[name] for values in f1))
+        for name in _FREQUENCIES.values()
+        if sizes[name]
+    ]
+
+
+def _by_repetition(systems, references):
+    parts, *others = (
+        _parts(_REPETITIONS, map(repetition, texts)) for texts in (references, *systems)
+    )
+    return [
+        Bucket(name, len(part), tuple(len(other[name]) for other in others))
+        for name, part in parts.items()
+    ]
+
+
 def _bucket(buckets, value):
     return buckets[max(least for least in buckets if least <= value)]
 
@@ -305,35 +297,27 @@ def _row(values):
 
 
 def _marked(difference):
-    """Both translations as lists of parts and their kinds.
-
-    A kind is None for what both have; else whether the reference has the word.
-    """
-    in_reference = collections.Counter(words(difference.reference))
-    sides = [[(m.group(), m.start(), m.end()) for m in _WORD.finditer(text)]
-             for text in difference.translations]  # fmt: skip
-    matcher = difflib.SequenceMatcher(
-        None, *([word for word, *_ in side] for side in sides), autojunk=False
-    )
+    """The parts of both translations, with None for what both have, else if it is right."""
+    in_reference = set(words(difference.reference))
+    sides = [words(text) for text in difference.translations]
+    matcher = difflib.SequenceMatcher(None, *sides, autojunk=False)
     alike = [set(), set()]
-    for start, other, size in matcher.get_matching_blocks():
-        alike[0].update(range(start, start + size))
-        alike[1].update(range(other, other + size))
+    for *starts, size in matcher.get_matching_blocks():
+        for both, start in zip(alike, starts, strict=True):
+            both.update(range(start, start + size))
     for text, side, both in zip(difference.translations, sides, alike, strict=True):
         parts, end = [], 0
-        for i, (word, start, stop) in enumerate(side):
+        for i, word in enumerate(side):
+            start = text.index(word, end)
             parts.append((text[end:start], None))
             parts.append((word, None if i in both else word in in_reference))
-            end = stop
+            end = start + len(word)
         yield [*parts, (text[end:], None)]
 
 
-def _as_html(part):
-    text, kind = part
-    if kind is None:
-        return html.escape(text)
-    tag = "ins" if kind else "del"
-    return f"<{tag}>{html.escape(text)}</{tag}>"
+def _html_mark(word, right):
+    tag = "ins" if right else "del"
+    return f"<{tag}>{word}</{tag}>"
 
 
 _PAGE = """\

@@ -108,11 +108,6 @@ def _scores(line):
         value = json.loads(line)
     except ValueError:
         match = _SCORE.search(line)
-        return {"comet": float(match[1])} if match else {}
-    if isinstance(value, dict):
-        return {name: float(x) for name, x in value.items() if _is_number(x)}
-    return {"comet": float(value)} if _is_number(value) else {}
-
-
-def _is_number(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+        value = float(match[1]) if match else {}
+    values = value if isinstance(value, dict) else {"comet": value}
+    return {name: float(x) for name, x in values.items() if type(x) in (int, float)}

@@ -227,12 +227,12 @@ def table(systems: Sequence[Mapping[str, Any]], signatures: Mapping[str, str]) -
                         BLEU   chrF  chrF++
     runs/en_de  37.30 ± 1.30  61.10   59.00
     """
-    more = [
+    more = dict.fromkeys(
         name
-        for name in dict.fromkeys(name for system in systems for name in system)
-        if any(isinstance(system.get(name), float) for system in systems)
-        and name.partition("_")[0] not in METRICS
-    ]
+        for system in systems
+        for name, value in system.items()
+        if isinstance(value, float) and name.partition("_")[0] not in METRICS
+    )
     rows = [["", *METRICS.values(), *(name.replace("_", " ") for name in more)]]
     for system in systems:
         row = [system["system"]]

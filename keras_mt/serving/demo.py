@@ -37,11 +37,8 @@ def page(directory: str | os.PathLike) -> Any:
 
     exported = ExportedTranslator(directory)
     aligns = "align" in exported.signatures
-    codes = [
-        getattr(exported, name) or exported.languages[0]
-        for name in ("source_language", "target_language")
-        if exported.languages
-    ]
+    codes = [exported.source_language, exported.target_language] if exported.languages else []
+    codes = [code or exported.languages[0] for code in codes]
     translations(exported, "", codes)  # So that the first user does not wait for the first run.
     if aligns:
         alignment(exported, "", "", codes)
@@ -53,12 +50,10 @@ def page(directory: str | os.PathLike) -> Any:
         if len(text) > _MOST_CHARACTERS:
             raise gradio.Error(f"The text has more than {_MOST_CHARACTERS:,} characters.")
         found = translations(exported, text, codes) if text.strip() else []
-        if not found:
-            if text.strip():
-                gradio.Warning("The model has no translation of this text.")
-            return gradio.Radio(choices=[], value=None)
+        if text.strip() and not found:
+            gradio.Warning("The model has no translation of this text.")
         choices = [(f"{score:.3f} {translation}", translation) for translation, score, _ in found]
-        return gradio.Radio(choices=choices, value=found[0].text)
+        return gradio.Radio(choices=choices, value=found[0].text if found else None)
 
     def draw(text, translation, *codes):
         if not translation:
@@ -72,12 +67,8 @@ def page(directory: str | os.PathLike) -> Any:
 
     with gradio.Blocks(title=title) as blocks:
         gradio.Markdown(f"# {title}")
-        text = gradio.Textbox(
-            label=f"Text ({languages[0]})",
-            lines=3,
-            max_length=_MOST_CHARACTERS,
-            elem_id="text",
-        )
+        label = f"Text ({languages[0]})"
+        text = gradio.Textbox(label=label, lines=3, max_length=_MOST_CHARACTERS, elem_id="text")
         chosen = [
             gradio.Dropdown(list(exported.languages), value=code, label=f"Language of the {side}")
             for side, code in zip(("text", "translations"), codes, strict=False)
@@ -96,29 +87,16 @@ def page(directory: str | os.PathLike) -> Any:
 def translations(
     exported: ExportedTranslator, text: str, codes: Sequence[str] = ()
 ) -> list[Hypothesis]:
-    """The best translations of a text, without duplicates; an empty list if there are none.
+    """The best translations of a text, best first, without duplicates; empty if there are none.
 
-    Args:
-        exported: An `ExportedTranslator`.
-        text: A str.
-        codes: The source's and the target's language code, for a model of several languages.
-
-    Returns:
-        A list of `Hypothesis`, best first.
+    `codes` are the source's and the target's language, for a model of several languages.
     """
     tunable = exported.signatures["tunable"]
     beam_size = min(_BEAM_SIZE, tunable.structured_outputs["scores"].shape[1])
-    outputs = tunable(
-        text=tf.constant([text]),
-        beam_size=tf.constant([beam_size]),
-        n_best=tf.constant([beam_size]),
-        length_penalty=tf.constant([1.0]),
-        max_length=tf.constant([0]),
-        **_languages(codes),
-    )
-    hypotheses = as_hypotheses({name: tensor[0].numpy() for name, tensor in outputs.items()})
+    options = {"beam_size": beam_size, "n_best": beam_size, "length_penalty": 1.0, "max_length": 0}
+    outputs = _row(tunable, codes, text=text, **options)
     best = {}
-    for hypothesis in hypotheses or []:  # Different pieces may make up the same text.
+    for hypothesis in as_hypotheses(outputs) or []:  # Different pieces may make up the same text.
         best.setdefault(hypothesis.text, hypothesis)
     return list(best.values())
 
@@ -126,16 +104,11 @@ def translations(
 def alignment(
     exported: ExportedTranslator, text: str, translation: str, codes: Sequence[str] = ()
 ) -> tuple[list[str], list[str], np.ndarray]:
-    """Words of a text and of its translation, and the attention between them.
+    """Words of a text and of its translation, and the attention `[target_words, source_words]`.
 
-    Returns:
-        Two lists of str and a float array `[target_words, source_words]`; all empty if the text is
-        over the model's limit.
+    All are empty if the text is over the model's limit.
     """
-    outputs = exported.signatures["align"](
-        text=tf.constant([text]), target=tf.constant([translation]), **_languages(codes)
-    )
-    outputs = {name: tensor[0].numpy() for name, tensor in outputs.items()}
+    outputs = _row(exported.signatures["align"], codes, text=text, target=translation)
     sides = []
     for side in ("source", "target"):
         pieces = outputs[f"{side}_tokens"][: outputs[f"{side}_lengths"]]
@@ -145,9 +118,11 @@ def alignment(
     return source, target, (rows / rows.sum(axis=1, keepdims=True)) @ attention @ columns.T
 
 
-def _languages(codes):
-    names = "source_language", "target_language"
-    return {name: tf.constant([code]) for name, code in zip(names, codes, strict=False)}
+def _row(signature, codes, **inputs):
+    """A signature's outputs for one row, as NumPy arrays."""
+    inputs |= dict(zip(("source_language", "target_language"), codes, strict=False))
+    outputs = signature(**{name: tf.constant([value]) for name, value in inputs.items()})
+    return {name: tensor[0].numpy() for name, tensor in outputs.items()}
 
 
 def _words(pieces):

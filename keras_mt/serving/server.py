@@ -1,6 +1,8 @@
 """The files of an export besides the graph: warm-up requests, model card, server configuration."""
 
+import contextlib
 import importlib.metadata
+import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,8 +17,6 @@ from keras_mt.translation import Translator
 
 # The batch sizes of the warm-up requests, up to the max_batch_size of batching.config.
 _BATCH_SIZES = (1, 8, 64)
-
-_PACKAGES = ("keras_mt", "keras", "tensorflow", "tensorflow-text")
 
 _MODELS = """\
 model_config_list {{
@@ -79,15 +79,10 @@ def write_assets(
     max_beam_size: int,
     card: dict[str, Any],
 ) -> None:
-    """Writes the version folder's `assets.extra`.
+    """Writes the version folder's `assets.extra`: the card, and requests to all signatures.
 
-    Args:
-        folder: The version folder.
-        signatures: The `tf.function`s by name.
-        texts: Sentences for the warm-up requests.
-        languages: The language codes that the signatures take; empty if they take none.
-        max_beam_size: The greatest `beam_size` that `tunable` takes.
-        card: The model card, a dict.
+    `texts` are the sentences of the requests; `languages` the codes that the signatures take, empty
+    if they take none.
     """
     from tensorflow_serving.apis import prediction_log_pb2
 
@@ -100,16 +95,18 @@ def write_assets(
         for name, function in signatures.items():
             for size in _BATCH_SIZES:
                 chosen = [texts[i % len(texts)] for i in range(size)]
-                request = _request(name, function, chosen, languages, min(4, max_beam_size))
                 log = prediction_log_pb2.PredictionLog()
-                log.predict_log.request.CopyFrom(request)
+                request = log.predict_log.request
+                request.model_spec.signature_name = name
+                values = _inputs(chosen, languages, min(4, max_beam_size))
+                for spec in function.input_signature:
+                    proto = tf.make_tensor_proto(values[spec.name], spec.dtype)
+                    request.inputs[spec.name].CopyFrom(proto)
                 writer.write(log.SerializeToString())
 
 
-def _request(name, function, texts, languages, beam_size):
-    """A PredictRequest to a signature, with the inputs that it takes."""
-    from tensorflow_serving.apis import predict_pb2
-
+def _inputs(texts, languages, beam_size):
+    """Values of all inputs that a signature may have, by their names."""
     values = {
         "text": texts,
         # For an empty target, `align` translates the text first.
@@ -122,11 +119,7 @@ def _request(name, function, texts, languages, beam_size):
     if languages:
         codes = [languages[i % len(languages)] for i in range(len(texts) + 1)]
         values |= {"source_language": codes[:-1], "target_language": codes[1:]}
-    request = predict_pb2.PredictRequest()
-    request.model_spec.signature_name = name
-    for spec in function.input_signature:
-        request.inputs[spec.name].CopyFrom(tf.make_tensor_proto(values[spec.name], spec.dtype))
-    return request
+    return values
 
 
 def write_configurations(folder: Path) -> None:
@@ -148,12 +141,8 @@ def sample_texts(tokenizer: BaseTokenizer, number: int = _BATCH_SIZES[-1]) -> li
     found = tokenizer.text(tf.RaggedTensor.from_tensor(tf.constant(begins, tf.int32)[:, None]))
     words = [word.decode("utf-8", "replace") for word in found.numpy()]
     words = [word for word in words if word.isalpha()] or ["a"]
-    place, texts = 0, []
-    for i in range(number):
-        length = 3 + 7 * i % 18
-        texts.append(" ".join(words[j % len(words)] for j in range(place, place + length)))
-        place += length
-    return texts
+    words = itertools.cycle(words)
+    return [" ".join(itertools.islice(words, 3 + 7 * i % 18)) for i in range(number)]
 
 
 def card(translator: Translator, directory: Path) -> dict[str, Any]:
@@ -177,15 +166,13 @@ def card(translator: Translator, directory: Path) -> dict[str, Any]:
             "sha256": tokenizer.fingerprint,
             **({"languages": list(tokenizer.languages)} if tokenizer.languages else {}),
         },
-        "versions": {name: version for name, version in map(_version, _PACKAGES) if version},
+        "versions": _versions(),
     }
 
 
-def _version(name):
-    """A package's name and version; `tensorflow` may be installed as tensorflow-cpu, say."""
-    if name == "tensorflow":
-        return name, tf.__version__
-    try:
-        return name, importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return name, None
+def _versions():
+    versions = {"tensorflow": tf.__version__}  # Its package may be tensorflow-cpu, say.
+    for name in ("keras_mt", "keras", "tensorflow-text"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions

@@ -10,11 +10,10 @@ from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
-from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from keras_mt.errors import InputError
 from keras_mt.text.base import BaseTokenizer, Codes
-from keras_mt.text.tokenizer import NamedModel, sentencepiece_processor
+from keras_mt.text.tokenizer import SentencePiece, sentencepiece_processor
 
 _SETTINGS = "tokenizer.json"
 _MODELS = {"source": "source.model", "target": "target.model"}
@@ -54,6 +53,12 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
     [[4210, 52, 0]]
     """
 
+    # The constructor sets these, which are properties in the base class.
+    vocab_size = target_vocab_size = 0
+    forbidden_ids: tuple[int, ...] = ()
+    begins_word = np.zeros(0, bool)
+    description = ""
+
     def __init__(
         self,
         models: Sequence[bytes],
@@ -77,49 +82,28 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
         self.models = tuple(models)
         self.padding_id, self.bos_id, self.eos_id = padding_id, bos_id, eos_id
         self._source_eos_id = eos_id if source_eos_id is None else source_eos_id
-        self._forbidden_ids = tuple(sorted({padding_id, *forbidden_ids} - {eos_id}))
+        self.forbidden_ids = tuple(sorted({padding_id, *forbidden_ids} - {eos_id}))
         self._languages = Codes(languages or {})
+        self.languages = self._languages.codes
         self._marks = Codes(marks or {})
         self._language_first = language_first
         self._forced = tuple(forced)
-        self._description = description
+        self.description = description
         codes = {*(languages or {}).values(), *(marks or {}).values()}
         self._sides = [
             _Side(models[i % len(models)], pieces[i % len(pieces)], special, codes)
             for i in range(max(len(models), len(pieces)))
         ]
-        self._begins = np.array([piece.startswith("▁") for piece in pieces[0]])
+        self.vocab_size, self.target_vocab_size = self._sides[0].size, self._sides[-1].size
+        self.begins_word = np.array([piece.startswith("▁") for piece in pieces[0]])
 
     def __reduce__(self) -> tuple:
-        settings = json.loads(self._json)
-        del settings["kind"]
-        return functools.partial(type(self), **settings), (self.models,)
+        return functools.partial(type(self), **self.settings), (self.models,)
 
     @property
     def settings(self) -> dict[str, Any]:
         """The constructor's other arguments than `models`, by name."""
-        return json.loads(self._json)
-
-    @property
-    def forbidden_ids(self) -> tuple[int, ...]:
-        return self._forbidden_ids
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        return self._languages.codes
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of ids of the source."""
-        return self._sides[0].size
-
-    @property
-    def target_vocab_size(self) -> int:
-        return self._sides[-1].size
-
-    @property
-    def description(self) -> str:
-        return self._description
+        return {name: x for name, x in json.loads(self._json).items() if name != "kind"}
 
     def pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
         """See `BaseTokenizer.pieces`; for sources, whose mark is a piece too."""
@@ -167,11 +151,6 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
         """See `BaseTokenizer.text`."""
         return self._sides[-1].text(ids)
 
-    @property
-    def begins_word(self) -> np.ndarray:
-        """See `BaseTokenizer.begins_word`."""
-        return self._begins
-
     def id_to_string(self, ids: tf.Tensor) -> tf.Tensor:
         return tf.gather(self._sides[-1].pieces, ids)
 
@@ -208,19 +187,11 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
         for file, model in models.items():
             sentencepiece_processor(model, file)
         try:
-            settings: dict[str, Any] = json.loads(text)
+            settings = json.loads(text)
             del settings["kind"]
             return cls([*models.values()], **settings)
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise InputError(f"{path} holds no tokenizer that can be read: {error}.") from None
-
-
-class _SentencePiece(sentencepiece_tokenizer.SentencepieceTokenizer):
-    """SentencePiece from text to pieces as strings, and back."""
-
-    def __init__(self, model: bytes) -> None:
-        super().__init__(model, tf.string)
-        self._model_resource = NamedModel(model, None)
 
 
 class _Side(tf.Module):
@@ -237,7 +208,7 @@ class _Side(tf.Module):
         sentencepiece_processor(model, "a file")
         self.size = len(pieces)
         self._unknown_id = pieces.index(special[0])
-        self._model = _SentencePiece(model)
+        self._model = SentencePiece(model, tf.string)
         is_text = np.array(
             [piece not in ("", *special) and id not in codes for id, piece in enumerate(pieces)]
         )
@@ -264,13 +235,10 @@ class _Side(tf.Module):
         return tf.where(known, tf.gather(self._ids, place), self._unknown_id)
 
     def text(self, ids):
-        ids = tf.ragged.boolean_mask(ids, tf.ragged.map_flat_values(self._shown, ids))
-        pieces = tf.ragged.map_flat_values(lambda ids: tf.gather(self.pieces, ids), ids)
-        text = tf.strings.regex_replace(self._model.detokenize(pieces), "▁", " ")
-        return tf.strings.strip(text)
-
-    def _shown(self, ids):
-        return tf.gather(self._is_text, ids)
+        is_text = tf.ragged.map_flat_values(tf.gather, self._is_text, ids)
+        pieces = tf.ragged.map_flat_values(tf.gather, self.pieces, ids)
+        text = self._model.detokenize(tf.ragged.boolean_mask(pieces, is_text))
+        return tf.strings.strip(tf.strings.regex_replace(text, "▁", " "))
 
 
 def _hashed(strings):

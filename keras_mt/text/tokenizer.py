@@ -25,7 +25,26 @@ _REMEMBERED = 50_000  # Number of words whose segmentations are cached.
 _LANGUAGE = re.compile(r"<2(\w+)>")  # The piece of a language, as in Johnson et al. 2017.
 
 
-class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
+class SentencePiece(sentencepiece_tokenizer.SentencepieceTokenizer):
+    """tensorflow_text's, with a resource that is shared by name.
+
+    tensorflow_text's own resource belongs to a cached kernel, and is deleted when TensorFlow clears
+    its kernel cache, as `keras.utils.set_random_seed` causes it to do.
+    """
+
+    def __init__(self, model: bytes, out_type: tf.DType = tf.int32):
+        super().__init__(model, out_type)
+        self._model_resource = _NamedModel(model, None)
+
+
+class _NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):
+    def _create_resource(self):
+        return sentencepiece_tokenizer.gen_sentencepiece_tokenizer.sentencepiece_op(
+            model=self._model, shared_name=f"keras_mt_{hashlib.sha256(self._model).hexdigest()}"
+        )
+
+
+class Tokenizer(SentencePiece, BaseTokenizer):
     """A SentencePiece tokenizer with byte fallback: no character is ever unknown.
 
     It is a `tensorflow_text.SentencepieceTokenizer`, so it runs eagerly, in `tf.data`, in a
@@ -43,6 +62,9 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
         model: A serialised SentencePiece model, bytes; also an attribute. `Tokenizer.train` and
             `Tokenizer.load` make tokenizers from text and from a file.
 
+    Attributes:
+        languages: The codes of the languages, in the order of their tokens; empty for none.
+
     Example:
 
     >>> tokenizer = Tokenizer.train(["the book is on the table"] * 9, vocab_size=300)
@@ -59,14 +81,15 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
 
     def __init__(self, model: bytes):
         super().__init__(model)
-        self._model_resource = NamedModel(model, None)
         self.model = model
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         pieces = range(self._processor.get_piece_size())
         controls = filter(self._processor.is_control, pieces)
         found = {i: _LANGUAGE.fullmatch(self._processor.id_to_piece(i)) for i in controls}
-        self._codes = Codes({code[1]: i for i, code in found.items() if code})
-        self._language_ids = tuple(i for i, code in found.items() if code)
+        codes = {code[1]: i for i, code in found.items() if code}
+        self._codes = Codes(codes)
+        self.languages = self._codes.codes
+        self._language_ids = tuple(codes.values())
         self._log_probs = np.array([self._processor.get_score(piece) for piece in pieces])
         self._begins = [self._processor.id_to_piece(piece)[0] == "▁" for piece in pieces]
         self._units = {self.eos_id, *self._language_ids}  # That stay as they are.
@@ -168,11 +191,6 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
         return self.padding_id, self.unknown_id, self.bos_id, *self._language_ids
 
     @property
-    def languages(self) -> tuple[str, ...]:
-        """The codes of the languages, in the order of their tokens; empty if there are none."""
-        return self._codes.codes
-
-    @property
     def vocab_size(self) -> int:
         """Number of pieces."""
         return self._processor.get_piece_size()
@@ -254,8 +272,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
                     "uniform must have a number for each word. "
                     f"Received: {len(numbers)} for {len(starts) + 1} words"
                 )
-            drawn = []
-            ends = [*starts, len(text)]
+            drawn, ends = [], [*starts, len(text)]
             for first, end, number in zip([0, *starts], ends, numbers, strict=False):
                 segmentations, summed = self._segmentations(tuple(text[first:end]), alpha)
                 drawn += segmentations[bisect.bisect_right(summed, number)]
@@ -276,8 +293,7 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
                 "model_type='unigram', or leave subword_sampling out."
             ) from None
         segmentations = segmentations or [list(word)]
-        log_probs = [sum(self._log_probs[piece] for piece in row) for row in segmentations]
-        log_probs = np.array(log_probs)
+        log_probs = np.array([self._log_probs[row].sum() for row in segmentations])
         summed = np.cumsum(np.exp(alpha * (log_probs - log_probs.max())))
         return segmentations, (summed / summed[-1]).tolist()[:-1]
 
@@ -345,19 +361,6 @@ def sentencepiece_processor(
     except RuntimeError:
         pass
     raise InputError(f"{path} is not a SentencePiece model.")
-
-
-class NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):
-    """The model's resource, shared by name.
-
-    tensorflow_text's own resource belongs to a cached kernel, and is deleted when TensorFlow clears
-    its kernel cache, as `keras.utils.set_random_seed` causes it to do.
-    """
-
-    def _create_resource(self):
-        return sentencepiece_tokenizer.gen_sentencepiece_tokenizer.sentencepiece_op(
-            model=self._model, shared_name=f"keras_mt_{hashlib.sha256(self._model).hexdigest()}"
-        )
 
 
 def sample_texts(texts: Iterable[str | bytes], size: int, seed: int) -> list[str | bytes]:
