@@ -297,25 +297,38 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
             ValueError: If the ids are not integers; or, outside of a `tf.function`, if one is not
                 in the vocabulary.
         """
-        if isinstance(ids, (list, tuple)):
-            ids = tf.ragged.constant(ids) if ids else tf.zeros((0, 0), tf.int32)
-            if tf.size(ids) == 0:  # Without a value it has no type.
-                ids = tf.cast(ids, tf.int32)
-        if not ids.dtype.is_integer:
-            raise InputError(f"ids must be integers. Received: {ids.dtype.name}")
-        ids = tf.cast(ids, tf.int32)
-        values = ids.flat_values if isinstance(ids, tf.RaggedTensor) else ids
-        wrong = tf.boolean_mask(values, (values < 0) | (values >= self.vocab_size))
-        if tf.executing_eagerly() and tf.size(wrong):
-            raise InputError(
-                f"ids must be at least 0 and below {self.vocab_size}. Received: {int(wrong[0])}"
-            )
+        ids = self._as_ids(ids)
+        if ids.shape.rank == 0:
+            raise InputError(f"ids must be [batch, length] or [length]. Received: {int(ids)}")
         if ids.shape.rank == 1:
             return self.detokenize(ids[tf.newaxis])[0]
         if not isinstance(ids, tf.RaggedTensor):
             ids = tf.RaggedTensor.from_tensor(ids)
         real = (ids != self.padding_id) & (ids != self.bos_id) & (ids != self.eos_id)
         return super().detokenize(tf.ragged.boolean_mask(ids, real))
+
+    def id_to_string(self, ids: tf.Tensor | tf.RaggedTensor | Sequence[int]) -> tf.Tensor:
+        """The pieces of ids as strings, in their shape; see `detokenize` for what is refused."""
+        return super().id_to_string(self._as_ids(ids))
+
+    def _as_ids(self, ids):
+        """An int32 tensor, dense or ragged; SentencePiece crashes on ids that it does not know."""
+        if isinstance(ids, (list, tuple)):
+            ids = tf.ragged.constant(ids) if ids else tf.zeros((0, 0), tf.int32)
+            if tf.size(ids) == 0:  # Without a value it has no type.
+                ids = tf.cast(ids, tf.int32)
+        elif not isinstance(ids, tf.RaggedTensor):
+            ids = tf.convert_to_tensor(ids)
+        if not ids.dtype.is_integer:
+            raise InputError(f"ids must be integers. Received: {ids.dtype.name}")
+        if tf.executing_eagerly():
+            values = ids.flat_values if isinstance(ids, tf.RaggedTensor) else ids
+            values = values.numpy().ravel()
+            if len(wrong := values[(values < 0) | (values >= self.vocab_size)]):
+                raise InputError(
+                    f"ids must be at least 0 and below {self.vocab_size}. Received: {wrong[0]}"
+                )
+        return tf.cast(ids, tf.int32)
 
     @property
     def begins_word(self) -> np.ndarray:
