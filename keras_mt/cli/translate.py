@@ -67,6 +67,7 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, retry_lo
             f"{model} was exported with fixed options: --retry-loops needs the run folder."
         )
     again = _without_loops(translator) if retry_loops else None
+    as_text = _as_text if translator.n_best == 1 else _as_columns
     options = {"token_scores": True} if token_scores else {}
     if retry_loops or (as_json and confidence and translator.gives_confidence):
         options["confidence"] = True
@@ -81,12 +82,16 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, retry_lo
                     continue
                 hypotheses = retried.get(i, results[i])
                 more = {"retried": True} if i in retried else {}
-                line = _as_json(row, hypotheses, **more) if as_json else _as_text(hypotheses)
+                line = _as_json(row, hypotheses, **more) if as_json else as_text(hypotheses)
                 output.write(row, line)
             progress.update(len(rows))
 
 
 def _as_text(hypotheses):
+    return one_line(hypotheses[0].text, "\n\r")
+
+
+def _as_columns(hypotheses):
     return "\t".join(one_line(hypothesis.text) for hypothesis in hypotheses)
 
 

@@ -246,6 +246,11 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
         Reference:
             Kudo 2018, Subword Regularization, section 3 (https://arxiv.org/abs/1804.10959).
         """
+        if len(uniform) != len(ids):
+            raise InputError(
+                f"uniform must have a row for each text. Received: {len(uniform)} for {len(ids)} "
+                "texts"
+            )
         sampled = []
         for text, numbers in zip(ids, uniform, strict=True):
             starts = [i for i, piece in enumerate(text) if i and self._begins_unit[piece]]

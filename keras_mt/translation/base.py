@@ -172,12 +172,12 @@ class BaseTranslator(abc.ABC):
             hypotheses = [
                 hypothesis.text for hypothesis in self.hypotheses(texts, prefixes, **languages)
             ]
-            return hypotheses[0] if self._n_best == 1 else hypotheses
+            return hypotheses[0] if self.n_best == 1 else hypotheses
         results = self.hypotheses(texts, prefixes, **languages)
         for i, reason in results.refusals.items():
             raise InputError(f"texts[{i}] is refused: {reason}")
         translations = [[hypothesis.text for hypothesis in hypotheses] for hypotheses in results]
-        return [texts[0] for texts in translations] if self._n_best == 1 else translations
+        return [texts[0] for texts in translations] if self.n_best == 1 else translations
 
     def hypotheses(
         self,
@@ -249,7 +249,8 @@ class BaseTranslator(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def _n_best(self) -> int: ...
+    def n_best(self) -> int:
+        """The number of translations of each text."""
 
     @abc.abstractmethod
     def _translations(self, texts, prefixes=None, **languages): ...

@@ -300,7 +300,7 @@ class Translator(BaseTranslator):
         return self._graph.aligns
 
     @property
-    def _n_best(self):
+    def n_best(self) -> int:
         return self.options.n_best
 
     def _translations(self, texts, prefixes=None, **languages):
