@@ -16,7 +16,8 @@ except ImportError:  # Windows
 
 # A temporary folder of an atomic write ends so, and holds this file, locked by its process.
 _SUFFIX, _LOCK = ".partial", ".lock"
-_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# What a full disk is, by its number.
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def check_new(path: str | os.PathLike) -> None:
@@ -101,7 +102,7 @@ def disk_errors(path: str | os.PathLike) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        for number in _DISK_ERRORS:
+        for number in DISK_ERRORS:
             if os.strerror(number).lower() in str(error).lower():
                 raise OSError(number, os.strerror(number), str(path)) from error
         raise
