@@ -106,7 +106,8 @@ class SearchOptions:
     top_k: int = option(0, "Sample from this many most probable tokens; 0 means all.", minimum=0)
     top_p: float = option(
         1.0,
-        "Sample from the fewest tokens whose probabilities sum to at least this; 1 means all.",
+        "Sample from the smallest set of tokens whose probabilities sum to at least this; 1 means "
+        "all.",
         above=0,
         maximum=1,
     )

@@ -88,11 +88,11 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
 
         Args:
             texts: Iterable of str or bytes, read once; at most `sample` of them are held in memory.
-            vocab_size: The most pieces; a small corpus may get fewer.
+            vocab_size: The maximum number of pieces; a small corpus may get fewer.
             model_type: `"unigram"` or `"bpe"`.
             seed: Seed of the sampling of texts; it has no effect on a corpus of at most `sample`
                 texts.
-            sample: The most texts to train on, drawn uniformly from all.
+            sample: The maximum number of texts to train on, drawn uniformly from all.
             languages: For a model of several languages, their codes: letters, digits and `_`.
 
         Returns:
@@ -233,8 +233,8 @@ class Tokenizer(sentencepiece_tokenizer.SentencepieceTokenizer, BaseTokenizer):
             alpha: 1 samples with the unigram model's probabilities, 0 uniformly.
             uniform: Random numbers in [0, 1), `[texts, words]`; `words` must be at least the number
                 of tokens of the longest text.
-            max_length: The most tokens of a text; if the sample has more, the text keeps its
-                segmentation. None for no limit.
+            max_length: The maximum number of tokens of a text; if the sample has more, the text
+                keeps its segmentation. None for no limit.
 
         Returns:
             A list of lists of int, the ids of the sampled segmentations.

@@ -18,10 +18,10 @@ from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.errors import InputError
 from keras_mt.options import check_language
 
-# The most texts of a batch, and the most bytes: those of its longest text times their number.
+# The maximum texts of a batch, and bytes: those of its longest text times their number.
 _BATCH_TEXTS = 256
 _BATCH_BYTES = 64 * 512
-_LEAST_BATCH = 32  # The fewest texts of a batch when several run side by side.
+_LEAST_BATCH = 32  # The minimum texts of a batch when several run side by side.
 _LONG_LIST = 1024  # Texts for which a notebook shows a progress bar.
 
 # A language code for all texts, or one code per text; None for the default.
