@@ -4,8 +4,8 @@ usage: python benchmarks/input.py [--pairs N] [--vocab-size N] [--folder FOLDER]
 
 Writes a corpus of N pairs, each of one to three phrasebook sentences, trains a tokenizer on it, and
 then, as `keras-mt train --preset tiny` would, encodes it and trains. Prints the seconds until the
-first step, the memory, how far an epoch moves a pair, and the pipeline's tokens a second over those
-of a training step; and a JSON line for each.
+first step, the memory, how far an epoch moves a pair, and the pipeline's tokens per second over
+those of a training step; and a JSON line for each.
 """
 
 import argparse

@@ -11,7 +11,7 @@ import json
 import re
 from pathlib import Path
 
-TITLES = {"decode": "Decoding, sentences a second", "train": "Training, target tokens a second"}
+TITLES = {"decode": "Decoding, sentences per second", "train": "Training, target tokens per second"}
 MARKS = "<!-- tables -->", "<!-- end of tables -->"
 
 

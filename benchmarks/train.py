@@ -255,7 +255,7 @@ def products_per_token(num_layers, d_model, num_heads, d_ff):
 
 
 def product_rate(dtype):
-    """Operations a second of a large matrix product."""
+    """Operations per second of a large matrix product."""
     import tensorflow as tf
 
     a, b = (tf.cast(tf.random.normal((2048, 2048)), dtype) for _ in range(2))

@@ -12,7 +12,8 @@ from pathlib import Path
 
 # A temporary folder of an atomic write ends so, and holds this file, locked by its process.
 _SUFFIX, _LOCK = ".partial", ".lock"
-_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# What a full disk is, by its number.
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def check_new(path: str | os.PathLike) -> None:
@@ -42,7 +43,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     ...     temporary.write_text("all or nothing")  # doctest: +SKIP
     """
     path = Path(path).resolve()  # What a link leads to is written, not the link.
-    with _disk_errors(path), parents_of(path):
+    with disk_errors(path), parents_of(path):
         _remove_leftovers(path)
         with (
             tempfile.TemporaryDirectory(
@@ -77,12 +78,23 @@ def new_folder(path: str | os.PathLike) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _disk_errors(path):
-    """Names the path where a library says that the disk is full, in whatever words it has."""
+def disk_errors(path: str | os.PathLike) -> Iterator[None]:
+    """Raises OSError, which names the path, where a library says that the disk is full.
+
+    Libraries have exceptions of their own for it, and name a temporary file or none.
+
+    Example:
+
+    >>> with disk_errors("model.h5"):
+    ...     raise RuntimeError("write failed: No space left on device")
+    Traceback (most recent call last):
+    ...
+    OSError: [Errno 28] No space left on device: 'model.h5'
+    """
     try:
         yield
     except Exception as error:
-        for number in _DISK_ERRORS:
+        for number in DISK_ERRORS:
             if os.strerror(number).lower() in str(error).lower():
                 raise OSError(number, os.strerror(number), str(path)) from error
         raise

@@ -18,7 +18,14 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.errors import InputError
-from keras_mt.files import atomic_write, locked, new_folder, parents_of
+from keras_mt.files import (
+    DISK_ERRORS,
+    atomic_write,
+    disk_errors,
+    locked,
+    new_folder,
+    parents_of,
+)
 from keras_mt.models import ARCHITECTURES, architecture_name, ensure_built, find_architecture
 from keras_mt.models.pretrained import PretrainedTransformer
 from keras_mt.models.seq2seq import clone
@@ -357,11 +364,13 @@ class RunFolder:
             )
             # keras.saving.load_model would hold the whole file in memory, and converting the dtype
             # afterwards would hold two models.
-            with tempfile.TemporaryDirectory() as folder:
+            with tempfile.TemporaryDirectory() as folder, disk_errors(folder):
                 with zipfile.ZipFile(self.model_file) as archive:
                     weights = archive.extract(_WEIGHTS, folder)
                 model.load_weights(weights)
         except _UNREADABLE as error:
+            if getattr(error, "errno", None) in DISK_ERRORS:
+                raise
             raise InputError(f"{self.model_file} cannot be read: {error}") from error
         return model
 

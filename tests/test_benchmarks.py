@@ -99,7 +99,7 @@ def test_tables_of_the_lines(decode, tmp_path):
         decode.report(workload, results, lines)
     rows = tables.tables(list(map(json.loads, lines.read_text().splitlines()))).splitlines()
     assert rows[:5] == [
-        "| Decoding, sentences a second | base-b32 | base-b1 |",
+        "| Decoding, sentences per second | base-b32 | base-b1 |",
         "| --- | --- | --- |",
         "| keras_mt-float32 | 50.00 (1; 1,000 MB) | 2.00 (1; 1,000 MB) |",
         "| ctranslate2-int8 | 25.00 (1; 1,000 MB) | 25.00 (1; 1,000 MB) |",

@@ -1,8 +1,10 @@
 import json
 import os
 import platform
+import resource
 import shutil
 import sys
+import tempfile
 import zipfile
 
 import keras
@@ -170,6 +172,18 @@ def test_a_damaged_model_is_refused_by_name(tmp_path):
     (tmp_path / "model.keras").write_bytes(damaged)
     with pytest.raises(ValueError, match=r"model.keras cannot be read: Bad CRC-32"):
         RunFolder(tmp_path).load_model()
+
+
+def test_a_full_disk_is_no_damaged_model(run_dir, tmp_path, monkeypatch):
+    """The weights are unpacked where temporary files go."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
+    try:
+        with pytest.raises(OSError, match=rf"File too large: '{tmp_path}/"):
+            RunFolder(run_dir).load_model()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_row_that_was_written_in_part_is_left_out(tmp_path):

@@ -173,7 +173,7 @@ def translate(teacher, folder, data, source, target, part, shard_lines, set):
                 row |= {"translation": best.text, "score": best.score} if best else {}
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
         rate = len(lines) / (time.perf_counter() - start)
-        print(f"{path.name}: {len(lines):,} lines, {rate:.1f} a second", flush=True)
+        print(f"{path.name}: {len(lines):,} lines, {rate:.1f} per second", flush=True)
     missing = sum(not path.exists() for path in shards(folder, work))
     print(f"{folder}: {work['lines']:,} lines; {missing} shards are missing")
 
@@ -505,7 +505,7 @@ STYLES = {
 
 
 def draw(lines, path):
-    """BLEU against sentences a second: a mark for each system, a line through those of a run."""
+    """BLEU against sentences per second: a mark for each system, a line through those of a run."""
     figure = Figure(figsize=(8, 4.8), layout="constrained")
     axes = figure.subplots()
     for run in dict.fromkeys(line["run"] for line in lines):
@@ -530,7 +530,7 @@ def draw(lines, path):
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
     axes.xaxis.set_major_formatter("{x:.0f}")
     axes.xaxis.set_minor_formatter("")
-    axes.set_xlabel("sentences a second, one thread")
+    axes.set_xlabel("sentences per second, one thread")
     axes.set_ylabel("BLEU")
     axes.margins(x=0.1, y=0.1)
     axes.spines[["top", "right"]].set_visible(False)

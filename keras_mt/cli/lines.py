@@ -212,6 +212,6 @@ def _stream(file):
     return number if stat.S_ISREG(status.st_mode) else (status.st_dev, status.st_ino)
 
 
-def one_line(text):
+def one_line(text, breaks="\n\r\t"):
     # A model may generate any byte; in the output these would break lines and columns.
-    return text.translate({ord(mark): " " for mark in "\n\r\t"})
+    return text.translate({ord(mark): " " for mark in breaks})

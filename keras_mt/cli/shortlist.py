@@ -1,6 +1,6 @@
 """`keras-mt shortlist`."""
 
-import os
+from pathlib import Path
 
 import click
 
@@ -40,18 +40,18 @@ def shortlist(run_dir, output, data, source, target, size, frequent, **languages
     """
     from keras_mt.alignment import Shortlist
     from keras_mt.data import load_corpus
-    from keras_mt.files import check_new
+    from keras_mt.files import check_new, parents_of
     from keras_mt.run_folder import RunFolder
 
     check_new(output)
-    os.makedirs(os.path.dirname(output) or ".", exist_ok=True)  # Before the work.
-    folder = RunFolder(run_dir)
-    folder.check_finished()
-    defaults = folder.config.options if folder.config else {}
-    tokenizer = folder.load_tokenizer()
-    if {source, target} <= {*tokenizer.languages}:
-        defaults = {"source_language": source, "target_language": target}
-    codes = [code or defaults.get(name) for name, code in languages.items()]
-    pairs = load_corpus(data, source, target, "train")
-    Shortlist.learn(pairs, tokenizer, size, frequent, codes).save(output)
+    with parents_of(Path(output)):  # Before the work.
+        folder = RunFolder(run_dir)
+        folder.check_finished()
+        defaults = folder.config.options if folder.config else {}
+        tokenizer = folder.load_tokenizer()
+        if {source, target} <= {*tokenizer.languages}:
+            defaults = {"source_language": source, "target_language": target}
+        codes = [code or defaults.get(name) for name, code in languages.items()]
+        pairs = load_corpus(data, source, target, "train")
+        Shortlist.learn(pairs, tokenizer, size, frequent, codes).save(output)
     click.echo(f"wrote {output}")

@@ -70,6 +70,7 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, retry_lo
     if retry_loops:
         size = translator.options.no_repeat_ngram_size or 3
         again = translator.with_options(no_repeat_ngram_size=min(size, 3))
+    as_text = _as_text if translator.n_best == 1 else _as_columns
     options = {"token_scores": True} if token_scores else {}
     if retry_loops or (as_json and confidence and translator.gives_confidence):
         options["confidence"] = True
@@ -84,12 +85,16 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, retry_lo
                     continue
                 hypotheses = retried.get(i, results[i])
                 more = {"retried": True} if i in retried else {}
-                line = _as_json(row, hypotheses, **more) if as_json else _as_text(hypotheses)
+                line = _as_json(row, hypotheses, **more) if as_json else as_text(hypotheses)
                 output.write(row, line)
             progress.update(len(rows))
 
 
 def _as_text(hypotheses):
+    return one_line(hypotheses[0].text, "\n\r")
+
+
+def _as_columns(hypotheses):
     return "\t".join(one_line(hypothesis.text) for hypothesis in hypotheses)
 
 

@@ -52,7 +52,7 @@ class CorpusCounts:
         batches: Number of batches.
         source_tokens, target_tokens: Numbers of tokens, with the ends, without padding.
         padding: Share of padding in the batches, from 0 to 1.
-        max_length: The most tokens of a side.
+        max_length: The maximum number of tokens of a side.
 
     Example:
 
@@ -99,9 +99,9 @@ class Batches:
         pairs: `tf.data.Dataset` of pairs of strings, as `load_corpus` returns, or a list of such,
             one for each corpus.
         tokenizer: A `Tokenizer`, or another `BaseTokenizer`.
-        tokens_per_batch: The most tokens of a batch on each side, padding included.
-        max_length: The most tokens of a side, with its end; pairs with more are left out and
-            counted in `counts`.
+        tokens_per_batch: The maximum number of tokens of a batch on each side, padding included.
+        max_length: The maximum number of tokens of a side, with its end; pairs with more are left
+            out and counted in `counts`.
         seed: Seed of the order, which differs in each epoch; None for the same order, not shuffled,
             in every epoch.
         subword_sampling: The `alpha` of `Tokenizer.sample`, to sample new segmentations of each

@@ -16,7 +16,7 @@ from keras_mt.evaluation.scoring import aligned
 
 # A word, a letter of a script that has no spaces, or a mark.
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+|[^\w\s]|_")
-# The least value of each bucket, and its name.
+# The minimum value of each bucket, and its name.
 _LENGTHS = {1: "1-9 words", 10: "10-19", 20: "20-29", 30: "30-39", 40: "40 or more"}
 _FREQUENCIES = {0: "never", 1: "1-9 times", 10: "10-99", 100: "100-999", 1000: "1000 or more"}
 _REPETITIONS = {0: "none", 1e-9: "up to 10%", 0.1: "10-25%", 0.25: "25% or more"}

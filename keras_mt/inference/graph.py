@@ -74,7 +74,7 @@ class TranslationGraph:
             A dict of `translations` and `scores`, `[batch, n_best]`, and `refused`, boolean
             `[batch]`. With `token_scores` also `tokens` and `log_probs` `[batch, n_best, length]`,
             padded, and `lengths` `[batch, n_best]`. With `confidence` also, `[batch, n_best]` each:
-            `mean_log_probs` of the tokens with the end; `worst_log_probs`, the least of them, and
+            `mean_log_probs` of the tokens with the end; `worst_log_probs`, their minimum, and
             `worst_tokens`, its token; and the booleans `loops` (a sequence of tokens repeats over
             and over, and none in the source does) and `disproportionate` (source and translation
             differ too much in length).

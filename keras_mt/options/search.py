@@ -103,7 +103,8 @@ class SearchOptions:
     )
     top_k: int = option("Sample from this many most probable tokens; 0 means all.", 0, minimum=0)
     top_p: float = option(
-        "Sample from the fewest tokens whose probabilities sum to at least this; 1 means all.",
+        "Sample from the smallest set of tokens whose probabilities sum to at least this; 1 means "
+        "all.",
         1.0,
         above=0,
         maximum=1,

@@ -52,8 +52,8 @@ docker run -p 8500:8500 -p 8501:8501 -v "$PWD:/models/{name}" tensorflow/serving
 
 `batching.config` lets the server put requests that arrive together into one batch:
 
-- `max_batch_size`: the most rows of such a batch, {batch}. A single request with more rows is
-  refused (INVALID_ARGUMENT): raise the limit if yours have more.
+- `max_batch_size`: the maximum number of rows of such a batch, {batch}. A single request with more
+  rows is refused (INVALID_ARGUMENT): raise the limit if yours have more.
 - `batch_timeout_micros`: how long a request waits for others, in microseconds. 0 is best when calls
   come one at a time; use up to about ten thousand when throughput counts.
 - `max_enqueued_batches`: how many full batches may wait before the server answers UNAVAILABLE.

@@ -80,7 +80,7 @@ def cut(ids: tf.RaggedTensor, begins: tf.Tensor, limit: int) -> tuple[tf.RaggedT
     Args:
         ids: Ragged int32 `[rows, (tokens)]`.
         begins: Boolean `[vocab_size]`: the pieces that begin a word.
-        limit: The most tokens of a part, at least 1.
+        limit: The maximum number of tokens of a part, at least 1.
 
     Returns:
         The parts, ragged int32 `[parts, (tokens)]`, and int32 `[parts]`, the row that each belongs

@@ -111,11 +111,11 @@ class Tokenizer(SentencePiece, BaseTokenizer):
 
         Args:
             texts: Iterable of str or bytes, read once; at most `sample` of them are held in memory.
-            vocab_size: The most pieces; a small corpus may get fewer.
+            vocab_size: The maximum number of pieces; a small corpus may get fewer.
             model_type: `"unigram"` or `"bpe"`.
             seed: Seed of the sampling of texts; it has no effect on a corpus of at most `sample`
                 texts.
-            sample: The most texts to train on, drawn uniformly from all.
+            sample: The maximum number of texts to train on, drawn uniformly from all.
             languages: For a model of several languages, their codes: letters, digits and `_`.
 
         Returns:
@@ -251,8 +251,8 @@ class Tokenizer(SentencePiece, BaseTokenizer):
             alpha: 1 samples with the unigram model's probabilities, 0 uniformly.
             uniform: Random numbers in [0, 1), `[texts, words]`; `words` must be at least the number
                 of tokens of the longest text.
-            max_length: The most tokens of a text; if the sample has more, the text keeps its
-                segmentation. None for no limit.
+            max_length: The maximum number of tokens of a text; if the sample has more, the text
+                keeps its segmentation. None for no limit.
 
         Returns:
             A list of lists of int, the ids of the sampled segmentations.
@@ -264,6 +264,11 @@ class Tokenizer(SentencePiece, BaseTokenizer):
         Reference:
             Kudo 2018, Subword Regularization, section 3 (https://arxiv.org/abs/1804.10959).
         """
+        if len(uniform) != len(ids):
+            raise InputError(
+                f"uniform must have a row for each text. Received: {len(uniform)} for {len(ids)} "
+                "texts"
+            )
         sampled = []
         for text, numbers in zip(ids, uniform, strict=True):
             starts = [i for i, piece in enumerate(text) if i and self._begins_unit[piece]]
@@ -313,25 +318,38 @@ class Tokenizer(SentencePiece, BaseTokenizer):
             ValueError: If the ids are not integers; or, outside of a `tf.function`, if one is not
                 in the vocabulary.
         """
-        if isinstance(ids, (list, tuple)):
-            ids = tf.ragged.constant(ids) if ids else tf.zeros((0, 0), tf.int32)
-            if tf.size(ids) == 0:  # Without a value it has no type.
-                ids = tf.cast(ids, tf.int32)
-        if not ids.dtype.is_integer:
-            raise InputError(f"ids must be integers. Received: {ids.dtype.name}")
-        ids = tf.cast(ids, tf.int32)
-        values = ids.flat_values if isinstance(ids, tf.RaggedTensor) else ids
-        wrong = tf.boolean_mask(values, (values < 0) | (values >= self.vocab_size))
-        if tf.executing_eagerly() and tf.size(wrong):
-            raise InputError(
-                f"ids must be at least 0 and below {self.vocab_size}. Received: {int(wrong[0])}"
-            )
+        ids = self._as_ids(ids)
+        if ids.shape.rank == 0:
+            raise InputError(f"ids must be [batch, length] or [length]. Received: {int(ids)}")
         if ids.shape.rank == 1:
             return self.detokenize(ids[tf.newaxis])[0]
         if not isinstance(ids, tf.RaggedTensor):
             ids = tf.RaggedTensor.from_tensor(ids)
         real = (ids != self.padding_id) & (ids != self.bos_id) & (ids != self.eos_id)
         return super().detokenize(tf.ragged.boolean_mask(ids, real))
+
+    def id_to_string(self, ids: tf.Tensor | tf.RaggedTensor | Sequence[int]) -> tf.Tensor:
+        """The pieces of ids as strings, in their shape; see `detokenize` for what is refused."""
+        return super().id_to_string(self._as_ids(ids))
+
+    def _as_ids(self, ids):
+        """An int32 tensor, dense or ragged; SentencePiece crashes on ids that it does not know."""
+        if isinstance(ids, (list, tuple)):
+            ids = tf.ragged.constant(ids) if ids else tf.zeros((0, 0), tf.int32)
+            if tf.size(ids) == 0:  # Without a value it has no type.
+                ids = tf.cast(ids, tf.int32)
+        elif not isinstance(ids, tf.RaggedTensor):
+            ids = tf.convert_to_tensor(ids)
+        if not ids.dtype.is_integer:
+            raise InputError(f"ids must be integers. Received: {ids.dtype.name}")
+        if tf.executing_eagerly():
+            values = ids.flat_values if isinstance(ids, tf.RaggedTensor) else ids
+            values = values.numpy().ravel()
+            if len(wrong := values[(values < 0) | (values >= self.vocab_size)]):
+                raise InputError(
+                    f"ids must be at least 0 and below {self.vocab_size}. Received: {wrong[0]}"
+                )
+        return tf.cast(ids, tf.int32)
 
     @property
     def begins_word(self) -> np.ndarray:

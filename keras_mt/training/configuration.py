@@ -117,7 +117,10 @@ def with_fingerprints(run: Run, batches: Batches, validation: Validation) -> Run
     unchanged = ("data", "model", "generation", "license", "total_steps", "versions")
     config = dataclasses.replace(config, **{name: getattr(begun, name) for name in unchanged})
     if begun.fingerprints is None:
-        run.report("the run is from before corpora had fingerprints: taken as the same data")
+        run.report(
+            "config.json is of an older version, without the corpora's fingerprints: whether they "
+            "have changed is not checked"
+        )
         return config
     before, now = map(all_fingerprints, (begun.fingerprints, fingerprints))
     if len(before) != len(now):

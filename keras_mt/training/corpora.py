@@ -20,7 +20,8 @@ from keras_mt.text.tokenizer import sample_texts
 from keras_mt.training.architecture import Run
 from keras_mt.training.recommend import DEFAULTS
 
-_TEXTS = 1_000_000  # The most texts that a vocabulary of several languages is trained on.
+# The maximum number of texts that a vocabulary of several languages is trained on.
+_TEXTS = 1_000_000
 
 
 class Validation(NamedTuple):

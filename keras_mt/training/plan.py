@@ -14,9 +14,9 @@ from keras_mt.training.checkpoints import Logs
 # Of a run whose end is set by its speed, until that is known.
 _FAR = 10**9
 _SAVED_STEPS = 500
-# Checkpoints of a run whose end is known, and the most steps between two.
+# Checkpoints of a run whose end is known, and the maximum number of steps between two.
 _CHECKPOINTS, _MOST_STEPS = 40, 1000
-# The fewest steps that are worth a run.
+# The minimum number of steps that are worth a run.
 _FEWEST_STEPS = 20
 # Steps that are not timed, since TensorFlow traces the model in them, and a timing's seconds.
 _UNTIMED, _TIMED_SECONDS = 5, 20.0

@@ -19,10 +19,10 @@ from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.errors import InputError
 from keras_mt.options import check_language
 
-# The most texts of a batch, and the most bytes: those of its longest text times their number.
+# The maximum texts of a batch, and bytes: those of its longest text times their number.
 _BATCH_TEXTS = 256
 _BATCH_BYTES = 64 * 512
-_LEAST_BATCH = 32  # The fewest texts of a batch when several run side by side.
+_LEAST_BATCH = 32  # The minimum texts of a batch when several run side by side.
 _LONG_LIST = 1024  # Texts for which a notebook shows a progress bar.
 
 LANGUAGES = "source_language", "target_language"
@@ -175,7 +175,7 @@ class BaseTranslator(abc.ABC):
         for i, reason in results.refusals.items():
             raise InputError(f"texts[{i}] is refused: {reason}")
         translations = [[hypothesis.text for hypothesis in hypotheses] for hypotheses in results]
-        if self._n_best == 1:
+        if self.n_best == 1:
             translations = [texts[0] for texts in translations]
         return translations[0] if one else translations
 
@@ -286,7 +286,8 @@ class BaseTranslator(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def _n_best(self) -> int: ...
+    def n_best(self) -> int:
+        """The number of translations of each text."""
 
     @abc.abstractmethod
     def _translations(self, texts, prefixes=None, **languages): ...

@@ -118,7 +118,7 @@ class ExportedTranslator(BaseTranslator):
         return "confidence" in self._signatures
 
     @property
-    def _n_best(self):
+    def n_best(self) -> int:
         outputs = self._signatures["serving_default"].outputs
         return outputs["translations"].tensor_shape.dim[1].size
 

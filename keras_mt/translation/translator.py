@@ -75,9 +75,9 @@ class Translator(BaseTranslator):
         length_penalty: Exponent of the length in the score: the score of a hypothesis is
             log_prob / length ** length_penalty, where the length counts the generated tokens with
             the end, and the log-probability includes the `repetition_penalty`. From 0 to 5.
-        min_length: The fewest tokens to generate, with the end.
-        max_length: The most tokens to generate, with the end, at most the model's own limit; None
-            means twice the source's tokens plus 10, but no more than that limit.
+        min_length: The minimum number of tokens to generate, with the end.
+        max_length: The maximum number of tokens to generate, with the end, at most the model's own
+            limit; None means twice the source's tokens plus 10, but no more than that limit.
         split_sentences: Whether to translate each sentence of a line by itself, since most models
             are trained on single sentences. Lines are always translated one by one, and line ends
             stay where they are.
@@ -295,7 +295,7 @@ class Translator(BaseTranslator):
         return self._graph.aligns
 
     @property
-    def _n_best(self):
+    def n_best(self) -> int:
         return self.options.n_best
 
     def _translations(self, texts, prefixes=None, **languages):

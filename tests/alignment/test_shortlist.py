@@ -264,6 +264,9 @@ def test_the_command_learns_one_and_the_others_take_it(run_dir, load, tmp_path):
     assert found.table.shape == (load().tokenizer.vocab_size, 31) and len(found.always) == 200
     result = CliRunner().invoke(main, arguments)
     assert "exists and is not overwritten" in result.output
+    failing = ["shortlist", str(run_dir), str(tmp_path / "new/short"), *pairs, "--target", "de"]
+    assert "no language 'de'" in CliRunner().invoke(main, failing).output
+    assert [file.name for file in tmp_path.iterdir()] == ["short"]
     arguments = ["translate", str(run_dir), "--shortlist", path]
     result = CliRunner().invoke(main, arguments, input="O livro está aqui.\n")
     expected = load().with_options(shortlist=found)("O livro está aqui.")

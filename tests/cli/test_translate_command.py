@@ -92,6 +92,15 @@ def test_json_shows_the_text_without_byte_order_mark_and_carriage_returns(run_di
     assert [row["source"] for row in rows] == ["O livro.", "O gato."]
 
 
+def test_tabs_at_the_ends_of_a_line_stay_where_they_part_no_columns(eager, run_dir):
+    stdin, options = b"\t---\n\t O gato.\t\n", ("--beam-size", 2)
+    passed, translated = keras_mt("translate", run_dir, *options, stdin=stdin).stdout.splitlines()
+    assert passed == "\t---" and translated.startswith("\t The") and translated.endswith(".\t")
+    result = keras_mt("translate", run_dir, *options, "--n-best", 2, stdin=stdin)
+    passed, translated = result.stdout.splitlines()
+    assert passed == " ---" and [t[:5] for t in translated.split("\t")] == ["  The"] * 2
+
+
 def test_options_fixed_at_the_export_are_refused(exported):
     result = keras_mt("translate", exported, "--beam-size", 3, stdin=b"x", check=False)
     assert result.exit_code == 1

@@ -343,14 +343,35 @@ def test_too_few_random_numbers_are_refused(tokenizer):
     ids = tokenizer.tokenize(["the book is here"]).to_list()
     with pytest.raises(ValueError, match=r"uniform must have a number for each word. .* 3 for 4"):
         tokenizer.sample(ids, 1.0, np.zeros((1, 3)))
+    with pytest.raises(ValueError, match=r"uniform must have a row for each text. .* 1 for 2"):
+        tokenizer.sample(ids * 2, 1.0, np.zeros((1, 4)))
     (drawn,) = tokenizer.sample(ids, 1.0, np.zeros((1, 4)))
     assert tokenizer.detokenize(drawn).numpy() == b"the book is here"
 
 
-@pytest.mark.parametrize("ids", [[[5, -1]], [[10**6]], [[1.5]], tf.constant([[1.5]]), [[True]]])
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [[5, -1]], [[10**6]], [[2**40]], [[1.5]], tf.constant([[1.5]]), [[True]],
+        np.array([[5, -1]]), np.array([[1.5]]), tf.ragged.constant([[5], [-1]]),
+    ],
+    ids=str,
+)  # fmt: skip
 def test_what_is_no_id_is_refused(tokenizer, ids):
-    with pytest.raises(ValueError, match="ids must be"):
-        tokenizer.detokenize(ids)
+    for call in (tokenizer.detokenize, tokenizer.id_to_string):
+        with pytest.raises(ValueError, match="ids must be"):
+            call(ids)
+
+
+def test_ids_of_numpy_are_ids(tokenizer):
+    ids = tokenizer.tokenize("the book").numpy()
+    assert tokenizer.detokenize(ids).numpy() == b"the book"
+    for dtype in ("int64", "uint16"):
+        found = tokenizer.detokenize(ids[None].astype(dtype))
+        assert found.numpy().tolist() == [b"the book"]
+    assert b"".join(tokenizer.id_to_string(ids).numpy()).decode() == "▁the▁book"
+    with pytest.raises(ValueError, match=r"ids must be \[batch, length\] or \[length\]\. .* 5$"):
+        tokenizer.detokenize(5)
 
 
 def test_sampling_needs_a_unigram_model():
