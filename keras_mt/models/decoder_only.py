@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_mt.layers import DecoderBlock, PositionalEmbedding, target_mask
 from keras_mt.layers.base import config_of
-from keras_mt.layers.blocks import norm_layer
+from keras_mt.layers.normalization import norm_layer
 from keras_mt.layers.rotary import split_positions
 from keras_mt.layers.types import Activation, DType, Shape, Tensor
 from keras_mt.layers.validation import check_divisible, check_positive
