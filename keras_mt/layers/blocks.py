@@ -1,7 +1,6 @@
 """Encoder and decoder blocks: attention and feed-forward, each with its residual and norm."""
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -100,29 +99,28 @@ class _Block(SequenceLayer):
                 self.feed_forward.build(input_shape)
             self.feed_forward_norm.build(input_shape)
 
-    def _run(self, hidden, functions, training=None, scores=None):
+    def _run(self, hidden, attend, mask=None, training=None, scores=None):
         """Applies the sublayers in their order, each with its norm, dropout and residual.
 
-        `functions` has one for each letter; `scores` is a dict for the attention weights, None if
-        nobody wants them.
+        `attend` has a function for each attention, by its letter; `mask` is the feed-forward
+        network's; `scores` is a dict for the attention weights, None if nobody wants them.
         """
         for letter in self.sublayers:
-            if letter not in functions:
+            if letter == "c" and self.cross_attention is None:
                 continue
             norm = getattr(self, f"{_SUBLAYERS[letter]}_norm")
             x = norm(hidden) if self.pre_norm else hidden
-            if scores is None or letter == "f":
-                x = functions[letter](x)
+            if letter == "f":
+                options = {"mask": mask} if self._takes_mask else {}
+                x = self.feed_forward(x, training=training, **options)
+            elif scores is None:
+                x = attend[letter](x)
             else:
-                x, scores[letter] = functions[letter](x, return_attention_scores=True)
+                x, scores[letter] = attend[letter](x, return_attention_scores=True)
             hidden = hidden + self.dropout_layer(x, training=training)
             if not self.pre_norm:
                 hidden = norm(hidden)
         return hidden
-
-    def _feed_forward(self, mask=None, training=None) -> Callable[[Tensor], Tensor]:
-        mask = {"mask": mask} if self.feed_forward is not None and self._takes_mask else {}
-        return lambda x: self.feed_forward(x, training=training, **mask)
 
     def call_with_attention_scores(
         self, *args: Any, **kwargs: Any
@@ -219,13 +217,11 @@ class EncoderBlock(_Block):
     def _attend(self, inputs, mask=None, training=None, scores=None):
         self._check_inputs(inputs)
         mask = _given_or_carried(mask, inputs)
-        functions = {
-            "s": lambda x, **options: self.self_attention(
-                x, x, value_mask=mask, training=training, **options
-            ),
-            "f": self._feed_forward(mask, training),
-        }
-        return self._run(inputs, functions, training, scores)
+
+        def attend(x, **options):
+            return self.self_attention(x, x, value_mask=mask, training=training, **options)
+
+        return self._run(inputs, {"s": attend}, mask, training, scores)
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -304,17 +300,15 @@ class DecoderBlock(_Block):
     ):
         target_mask = _given_or_carried(target_mask, target)
         memory_mask = _given_or_carried(memory_mask, memory)
-        functions = {
+        attend = {
             "s": lambda x, **options: self.self_attention(
                 x, mask=target_mask, training=training, **options
             ),
-            "f": self._feed_forward(target_mask, training),
-        }
-        if self.cross_attention is not None:
-            functions["c"] = lambda x, **options: self.cross_attention(
+            "c": lambda x, **options: self.cross_attention(
                 x, memory, memory_mask=memory_mask, training=training, **options
-            )
-        return self._run(target, functions, training, scores)
+            ),
+        }
+        return self._run(target, attend, target_mask, training, scores)
 
     def _check_inputs(self, target, memory, return_attention_scores=False):
         super()._check_inputs(target, memory)
@@ -368,8 +362,7 @@ class DecoderBlock(_Block):
             prefix = self.self_attention.prefill(x)
             return self.self_attention(x, mask=target_mask)
 
-        functions = {"s": attend_to_self, "f": self._feed_forward(target_mask)}
-        return self._run(target, functions), prefix
+        return self._run(target, {"s": attend_to_self}, target_mask), prefix
 
     begin = renamed("begin", prefill)
 
@@ -408,7 +401,4 @@ class DecoderBlock(_Block):
             swap = swap_without_gradient
             return self.cross_attention.attend(x, *memory_cache, seen, swap=swap)[0]
 
-        functions = {"s": attend_to_self, "f": self._feed_forward()}
-        if self.cross_attention is not None:
-            functions["c"] = attend_to_memory
-        return self._run(target, functions), cache
+        return self._run(target, {"s": attend_to_self, "c": attend_to_memory}), cache

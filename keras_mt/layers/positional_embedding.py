@@ -329,8 +329,8 @@ class PositionalEmbedding(BaseLayer):
         inputs: Tensor,
         reverse: bool = False,
         positions: Tensor | None = None,
-        training: bool | None = None,
-        mask: Tensor | None = None,
+        *args: Any,
+        **kwargs: Any,
     ) -> keras.KerasTensor:
         self._in_reverse = reverse
         if not reverse:
