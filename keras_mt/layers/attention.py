@@ -213,9 +213,8 @@ class MultiHeadAttention(SequenceLayer):
 
         Args:
             query: Float tensor `[batch, query_length, width]` or `[batch * query_length, width]`.
-            keys: Float tensor `[batch, num_key_value_heads, key_length, key_dim]`; rotated already,
-                where there are rotary positions.
-            values: Float tensor `[batch, num_key_value_heads, key_length, value_dim]`.
+            keys, values: As `project` returns them; the keys rotated already, where there are
+                rotary positions.
             mask: Boolean tensor that broadcasts to `[batch, query_length, key_length]` or to
                 `[batch, num_heads, query_length, key_length]`, or None.
             training: Whether dropout is on.
@@ -298,8 +297,7 @@ class CausalSelfAttention(MultiHeadAttention):
             is out of range, or the input is not float `[batch, length, width]`.
 
     Reference:
-        Vaswani et al. 2017, Attention Is All You Need, section 3.2.3
-        (https://arxiv.org/abs/1706.03762).
+        Vaswani et al. 2017, section 3.2.3 (https://arxiv.org/abs/1706.03762).
 
     Example:
 
@@ -336,8 +334,7 @@ class CausalSelfAttention(MultiHeadAttention):
             batch_size: Number of rows.
 
         Returns:
-            The keys `[batch, num_key_value_heads, 0, key_dim]` and the values
-            `[batch, num_key_value_heads, 0, value_dim]`: none yet.
+            Keys and values as those of `project`, of length 0.
         """
         return tuple(
             ops.zeros((batch_size, self._key_heads, 0, width), self.compute_dtype)
@@ -351,8 +348,7 @@ class CausalSelfAttention(MultiHeadAttention):
             inputs: Float tensor `[batch, length, width]`, from position 0 on.
 
         Returns:
-            The keys `[batch, num_key_value_heads, length, key_dim]` and the values
-            `[batch, num_key_value_heads, length, value_dim]`.
+            Keys and values as those of `project`, the keys with rotary positions.
         """
         keys, values = self.project(inputs)
         return self._rotate(keys), values
@@ -371,9 +367,7 @@ class CausalSelfAttention(MultiHeadAttention):
 
         Args:
             inputs: Float tensor `[batch * new, width]`: usually one new position for each beam.
-            cache: What `empty_cache` or the previous step returned: keys
-                `[batch, num_key_value_heads, length, key_dim]` and values
-                `[batch, num_key_value_heads, length, value_dim]`.
+            cache: What `empty_cache` or the previous step returned: keys and values.
             mask: Boolean tensor that broadcasts to `[batch, new, length + new]`, true where a new
                 position sees another; None if each sees all. The positions of `prefix`, where there
                 is one, come before these.
@@ -442,8 +436,7 @@ class CrossAttention(MultiHeadAttention):
             `[batch, length, width]`, or they differ in batch size, where it is known.
 
     Reference:
-        Vaswani et al. 2017, Attention Is All You Need, section 3.2.3
-        (https://arxiv.org/abs/1706.03762).
+        Vaswani et al. 2017, section 3.2.3 (https://arxiv.org/abs/1706.03762).
 
     Example:
 

@@ -23,11 +23,6 @@ def config_of(arguments: dict[str, Any]) -> dict[str, Any]:
     Args:
         arguments: The `locals()` of the constructor, before it has other variables. Its `dtype`,
             `**kwargs`, private arguments and layers are left out.
-
-    Example:
-
-    >>> config_of({"self": None, "d_ff": 64, "activation": keras.activations.relu, "kwargs": {}})
-    {'d_ff': 64, 'activation': 'relu'}
     """
     given = {
         name: value
@@ -104,15 +99,7 @@ class SequenceLayer(BaseLayer):
 
 
 def quantization(layer: keras.layers.Layer) -> dict[str, Any]:
-    """How each layer inside a layer or model is quantized, for a config; {} where none is.
-
-    Example:
-
-    >>> model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8, name="inner")])
-    >>> model.quantize("int8")
-    >>> list(quantization(model)["quantized"])
-    ['inner']
-    """
+    """How each layer inside a layer or model is quantized, for a config; {} where none is."""
     configs = {
         _place(inner, layer): keras.saving.serialize_keras_object(inner.quantization_config)
         for inner in inside(layer)

@@ -37,9 +37,8 @@ class FeedForward(BaseLayer):
             are not floats.
 
     Reference:
-        Vaswani et al. 2017, Attention Is All You Need, section 3.3
-        (https://arxiv.org/abs/1706.03762); gates: Shazeer 2020, GLU Variants Improve Transformer
-        (https://arxiv.org/abs/2002.05202).
+        Vaswani et al. 2017, section 3.3 (https://arxiv.org/abs/1706.03762); gates: Shazeer 2020,
+        GLU Variants Improve Transformer (https://arxiv.org/abs/2002.05202).
 
     Example:
 

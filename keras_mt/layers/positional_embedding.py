@@ -35,8 +35,7 @@ def sinusoidal_positions(length: int, d_model: int) -> np.ndarray:
         ValueError: If `d_model` is odd, or an argument is not a positive int.
 
     Reference:
-        Vaswani et al. 2017, Attention Is All You Need, section 3.5
-        (https://arxiv.org/abs/1706.03762).
+        Vaswani et al. 2017, section 3.5 (https://arxiv.org/abs/1706.03762).
 
     Example:
 

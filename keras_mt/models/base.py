@@ -71,6 +71,21 @@ class RecordedModel(ModelMixin):
         return {**super().get_config(), **self._config, "frozen": frozen, **quantization(self)}
 
 
+def preset(
+    num_layers: int,
+    d_model: int,
+    num_heads: int,
+    d_ff: int,
+    *,
+    batch_tokens: int = 4096,
+    **others: Any,
+) -> dict[str, dict[str, Any]]:
+    """An entry of `presets` for a Transformer; `others` are more arguments of the model."""
+    sizes = {"num_layers": num_layers, "d_model": d_model, "num_heads": num_heads, "d_ff": d_ff}
+    training = {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": batch_tokens}
+    return {"model": {**sizes, **others}, "training": training}
+
+
 def block_options(arguments: dict[str, Any]) -> dict[str, Any]:
     """Of a model's arguments, with its dtype policy, those of its blocks."""
     names = "dropout", "activation", "pre_norm", "norm", "gated", "use_bias", "dtype"

@@ -12,10 +12,9 @@ from keras_mt.layers.normalization import norm_layer
 from keras_mt.layers.rotary import split_positions
 from keras_mt.layers.types import Activation, DType, Shape, Tensor
 from keras_mt.layers.validation import check_divisible, check_positive
-from keras_mt.models.base import RecordedModel, block_options, embedding_options
+from keras_mt.models.base import RecordedModel, block_options, embedding_options, preset
 from keras_mt.models.seq2seq import Cache, Seq2Seq
 
-_TRAINING = {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": 4096}
 _LLAMA = {
     "activation": "silu",
     "norm": "rms",
@@ -23,11 +22,6 @@ _LLAMA = {
     "gated": True,
     "use_bias": False,
 }
-
-
-def _preset(num_layers, d_model, num_heads, d_ff, **options):
-    size = {"num_layers": num_layers, "d_model": d_model, "num_heads": num_heads, "d_ff": d_ff}
-    return {"model": {**size, **options}, "training": _TRAINING}
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -70,9 +64,9 @@ class DecoderOnly(RecordedModel, Seq2Seq, keras.Model):
     """
 
     presets: ClassVar[dict[str, dict[str, dict[str, Any]]]] = {
-        "tiny": _preset(6, 128, 4, 256, dropout=0.2, num_key_value_heads=2, **_LLAMA),
-        "gpt2": _preset(12, 768, 12, 3072, dropout=0.1),
-        "llama3": _preset(
+        "tiny": preset(6, 128, 4, 256, dropout=0.2, num_key_value_heads=2, **_LLAMA),
+        "gpt2": preset(12, 768, 12, 3072, dropout=0.1),
+        "llama3": preset(
             *(32, 4096, 32, 14336),
             dropout=0.0,
             num_key_value_heads=8,
@@ -189,11 +183,10 @@ class DecoderOnly(RecordedModel, Seq2Seq, keras.Model):
         hidden = ops.reshape(hidden, (-1, self.d_model))
         # Rotary positions count the padding before the source: only distances matter to them.
         place, grown = source_length + position, []
-        for block, *caches in zip(self.blocks, cache["target"], cache["source"], strict=True):
-            hidden, block_cache = block.step(
-                hidden, caches[0], mask, positions=place, prefix=caches[1]
-            )
-            grown.append(block_cache)
+        caches = zip(self.blocks, cache["target"], cache["source"], strict=True)
+        for block, before, prefix in caches:
+            hidden, after = block.step(hidden, before, mask, positions=place, prefix=prefix)
+            grown.append(after)
         return self.final_norm(hidden), {**cache, "target": grown}
 
     def output_projection(self, token_ids: Tensor | None = None) -> Callable[[Tensor], Tensor]:

@@ -75,11 +75,8 @@ class Recurrent(RecordedModel, Seq2Seq, keras.Model):
         dropout: Rate of dropout on the embeddings, between the layers and before the logits.
         cell: `"gru"` or `"lstm"`.
         attention: `"additive"`, `"dot"`, `"bilinear"` or `"none"`.
-        share_embeddings: Whether source and target embed with the same weights.
-        tie_output: Whether the output projection shares the target's embedding weights.
-        max_length: The longest source or target, in tokens.
-        padding_id: The padding token of source and target.
-        **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
+        share_embeddings, tie_output, max_length, padding_id: As in `Transformer`.
+        **kwargs: As in `Transformer`.
 
     Raises:
         ValueError: If an argument is invalid; the message names it.

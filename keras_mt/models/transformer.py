@@ -13,31 +13,18 @@ from keras_mt.layers.normalization import norm_layer
 from keras_mt.layers.rotary import split_positions
 from keras_mt.layers.types import Activation, DType, Tensor
 from keras_mt.layers.validation import check_divisible, check_positive
-from keras_mt.models.base import RecordedModel, block_options, embedding_options
+from keras_mt.models.base import RecordedModel, block_options, embedding_options, preset
 from keras_mt.models.seq2seq import Cache, Seq2Seq
 
 # `model`: arguments of Transformer. `training`: the options of training of the same source, the
 # defaults of `keras-mt train`. base and big are Vaswani et al. 2017, table 3; tiny and small are
 # for corpora of tens and of hundreds of thousands of pairs.
 PRESETS = {
-    name: {
-        "model": {
-            "num_layers": layers,
-            "d_model": width,
-            "num_heads": heads,
-            "d_ff": d_ff,
-            "dropout": dropout,
-        },
-        "training": {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": tokens},
-    }
-    for name, layers, width, heads, d_ff, dropout, tokens in (
-        ("tiny", 4, 128, 4, 256, 0.3, 4096),
-        ("small", 4, 256, 4, 1024, 0.3, 4096),
-        ("base", 6, 512, 8, 2048, 0.1, 25000),
-        ("big", 6, 1024, 16, 4096, 0.3, 25000),
-    )
+    "tiny": preset(4, 128, 4, 256, dropout=0.3),
+    "small": preset(4, 256, 4, 1024, dropout=0.3),
+    "base": preset(6, 512, 8, 2048, dropout=0.1, batch_tokens=25000),
+    "big": preset(6, 1024, 16, 4096, dropout=0.3, batch_tokens=25000),
 }
-
 _SIDES = {"encoder": (EncoderBlock, "sf"), "decoder": (DecoderBlock, "scf")}
 
 
