@@ -1,11 +1,11 @@
 """The loss of a translator: cross-entropy over the real tokens."""
 
-import warnings
 from typing import Any
 
 import keras
 from keras import ops
 
+from keras_mt.deprecation import moved
 from keras_mt.layers.types import DType, Tensor
 from keras_mt.layers.validation import check_rate
 
@@ -124,11 +124,7 @@ class SymmetricKLDivergence(keras.losses.Loss):
         return _symmetric_divergence(y_true, y_pred)
 
 
-def __getattr__(name: str) -> Any:
-    if name != "SymmetricDivergence":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warnings.warn("SymmetricDivergence is now SymmetricKLDivergence.", DeprecationWarning, 2)
-    return SymmetricKLDivergence
+__getattr__ = moved(__name__, {"SymmetricDivergence": "keras_mt.losses.SymmetricKLDivergence"})
 
 
 def cross_entropy(labels: Tensor, logits: Tensor, label_smoothing: float = 0.0) -> Tensor:
@@ -198,36 +194,18 @@ def _symmetric_divergence(logits, others):
 
 
 def classes(labels: Tensor, padding_id: int) -> Tensor:
-    """The labels as int32, with class 0 for padding, which need not be a class (-100).
-
-    Example:
-
-    >>> np.array(classes(np.array([[3, -100]]), -100)).tolist()
-    [[3, 0]]
-    """
+    """The labels as int32, with class 0 for padding, which need not be a class (-100)."""
     labels = ops.cast(labels, "int32")
     return ops.where(labels == padding_id, 0, labels) if padding_id else labels
 
 
 def label_logits(labels: Tensor, logits: Tensor) -> Tensor:
-    """The logit of each int32 label, `[batch, length]`.
-
-    Example:
-
-    >>> np.array(label_logits(np.array([[2]]), np.array([[[0.5, 1.5, 2.5]]]))).tolist()
-    [[2.5]]
-    """
+    """The logit of each int32 label, `[batch, length]`."""
     return ops.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
 
 
 def check_holds_labels(dtype: DType) -> DType:
-    """Returns the dtype, or raises ValueError if it would round labels.
-
-    Example:
-
-    >>> check_holds_labels("float32")
-    'float32'
-    """
+    """Returns the dtype, or raises ValueError if it would round labels."""
     name = keras.dtype_policies.get(dtype).compute_dtype if dtype else keras.config.floatx()
     if name in ("bfloat16", "float16"):
         raise ValueError(
@@ -251,11 +229,6 @@ def real_tokens(
 
     Returns:
         Float tensor `[batch, length]`.
-
-    Example:
-
-    >>> np.array(real_tokens(np.array([[7, 0], [8, 9]]), 0, np.array([2.0, 0.5]))).tolist()
-    [[2.0, 0.0], [0.5, 0.5]]
     """
     weight = ops.cast(ops.not_equal(y_true, padding_id), dtype)
     if sample_weight is not None:

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_mt.layers.types import DType, Tensor
-from keras_mt.losses import CrossEntropy, check_holds_labels, classes, label_logits, real_tokens
+from keras_mt.losses import check_holds_labels, classes, cross_entropy, label_logits, real_tokens
 
 __all__ = ["Perplexity", "TokenAccuracy"]
 
@@ -20,7 +20,8 @@ class _TokenMetric(keras.metrics.Mean):
         super().__init__(name=name, dtype=check_holds_labels(dtype))
         self.padding_id = padding_id
 
-    def values(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+    def values(self, labels: Tensor, logits: Tensor) -> Tensor:
+        """The value of each label `[batch, length]`; those at padding do not count."""
         raise NotImplementedError
 
     def update_state(
@@ -31,7 +32,7 @@ class _TokenMetric(keras.metrics.Mean):
         y_pred = ops.convert_to_tensor(y_pred, dtype=self.dtype)
         weight = real_tokens(y_true, self.padding_id, sample_weight, self.dtype)
         # Flattened, since Mean first averages over each sample, and batches differ in length.
-        values = ops.reshape(self.values(y_true, y_pred), (-1,))
+        values = ops.reshape(self.values(classes(y_true, self.padding_id), y_pred), (-1,))
         super().update_state(values, sample_weight=ops.reshape(weight, (-1,)))
 
     def get_config(self) -> dict[str, Any]:
@@ -50,9 +51,7 @@ class TokenAccuracy(_TokenMetric):
         dtype: Dtype of the computation, `"float32"` or `"float64"`.
 
     Call arguments:
-        y_true: Integer labels `[batch, length]`.
-        y_pred: Logits `[batch, length, vocab_size]`.
-        sample_weight: Optional weights `[batch]` or `[batch, length]`.
+        y_true, y_pred, sample_weight: As in `keras_mt.losses.CrossEntropy`.
 
     Raises:
         ValueError: If the dtype would round labels.
@@ -70,10 +69,9 @@ class TokenAccuracy(_TokenMetric):
     ) -> None:
         super().__init__(padding_id, name, dtype)
 
-    def values(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+    def values(self, labels: Tensor, logits: Tensor) -> Tensor:
         # Cheaper than argmax: the loss already has the maximum and the label's logit.
-        own = label_logits(classes(y_true, self.padding_id), y_pred)
-        return ops.cast(own >= ops.max(y_pred, axis=-1), self.dtype)
+        return ops.cast(label_logits(labels, logits) >= ops.max(logits, axis=-1), self.dtype)
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -81,14 +79,10 @@ class Perplexity(_TokenMetric):
     """`exp(mean(-log p[y]))` over the labels `y` that are not padding, without label smoothing.
 
     Args:
-        padding_id: The label that does not count.
-        name: Name of the metric.
-        dtype: Dtype of the computation, `"float32"` or `"float64"`.
+        padding_id, name, dtype: As in `TokenAccuracy`.
 
     Call arguments:
-        y_true: Integer labels `[batch, length]`.
-        y_pred: Logits `[batch, length, vocab_size]`.
-        sample_weight: Optional weights `[batch]` or `[batch, length]`.
+        y_true, y_pred, sample_weight: As in `TokenAccuracy`.
 
     Raises:
         ValueError: If the dtype would round labels.
@@ -105,10 +99,9 @@ class Perplexity(_TokenMetric):
         self, padding_id: int = 0, name: str = "perplexity", dtype: DType = "float32"
     ) -> None:
         super().__init__(padding_id, name, dtype)
-        self._cross_entropy = CrossEntropy(padding_id=padding_id, reduction="none", dtype=dtype)
 
-    def values(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        return self._cross_entropy.call(y_true, y_pred)
+    def values(self, labels: Tensor, logits: Tensor) -> Tensor:
+        return cross_entropy(labels, logits)
 
     def result(self) -> Tensor:
         return ops.exp(super().result())

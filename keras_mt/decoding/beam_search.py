@@ -164,9 +164,9 @@ def beam_search(
     max_length = _integers("max_length", max_length, rank=1)
     rules = [*rules_of(options, eos_id, forbidden_ids), *rules]
     if prefix is not None:
-        if forced_length is not None:
-            forced_length = _integers("forced_length", forced_length, rank=1)
-        rules.append(ForcedPrefix(*_dense_prefix(prefix), forced_length))
+        prefix, lengths = _dense_prefix(prefix)
+        free = tf.zeros_like(lengths) if forced_length is None else forced_length
+        rules.append(ForcedPrefix(prefix, lengths, _integers("forced_length", free, rank=1)))
     columns = {name: tensor for rule in rules for name, tensor in rule.columns().items()}
     beams = options.beams
     if row_options is not None:

@@ -5,6 +5,7 @@ log-probabilities; and which token a row must take. A rule answers what it needs
 rest, at no cost. A new one is a class here and a line in `rules_of`.
 """
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -98,26 +99,28 @@ class Rule:
         return None
 
 
+@dataclasses.dataclass
 class BannedTokens(Rule):
     """Tokens that are never generated."""
 
-    def __init__(self, ids: tuple[int, ...]):
-        self.ids = ids
+    ids: tuple[int, ...]
 
     def banned(self, step: Step) -> tf.Tensor:
         return tf.constant(self.ids, tf.int32)
 
 
+@dataclasses.dataclass
 class MinLength(Rule):
     """No end before a hypothesis has `min_length` tokens, the end included."""
 
-    def __init__(self, min_length: int, eos_id: int):
-        self.min_length, self.eos_id = min_length, eos_id
+    min_length: int
+    eos_id: int
 
     def banned(self, step: Step) -> tf.Tensor:
         return tf.where(step.length + 1 < self.min_length, self.eos_id, -1)[None]
 
 
+@dataclasses.dataclass
 class RepetitionPenalty(Rule):
     """Multiplies the log-probabilities of tokens that a hypothesis already has.
 
@@ -125,23 +128,20 @@ class RepetitionPenalty(Rule):
         Keskar et al. 2019, CTRL (https://arxiv.org/abs/1909.05858), on log-probabilities.
     """
 
+    penalty: float
     adjusts = True
-
-    def __init__(self, penalty: float):
-        self.penalty = penalty
 
     def adjust(self, log_probs: tf.Tensor, step: Step) -> tf.Tensor:
         penalized = tf.gather(log_probs, step.tokens, batch_dims=2) * self.penalty
         return tf.tensor_scatter_nd_update(log_probs, _indices(step.tokens), penalized)
 
 
+@dataclasses.dataclass
 class NoRepeatNgrams(Rule):
     """No sequence of `size` tokens occurs twice in a hypothesis."""
 
+    size: int
     adjusts = True
-
-    def __init__(self, size: int):
-        self.size = size
 
     def adjust(self, log_probs: tf.Tensor, step: Step) -> tf.Tensor:
         before = self.size - 1
@@ -169,57 +169,47 @@ class Renormalize(Rule):
         return tf.nn.log_softmax(log_probs)
 
 
+@dataclasses.dataclass
 class ForcedEnd(Rule):
     """The last token of a hypothesis of the maximum length is the end, at no cost."""
 
+    eos_id: int
     forces = True
-
-    def __init__(self, eos_id: int):
-        self.eos_id = eos_id
 
     def force(self, step: Step) -> Forced:
         last = step.length + 1 >= step.max_length
         return Forced(last, tf.fill(tf.shape(last), self.eos_id), last)
 
 
+@dataclasses.dataclass
 class ForcedPrefix(Rule):
     """Each hypothesis begins with the tokens given for its row.
 
     Args:
         prefix: int32 `[batch, length]`, padded.
         lengths: int32 `[batch]`.
-        free_lengths: int32 `[batch]`: how many of these tokens cost nothing; None for none.
+        free_lengths: int32 `[batch]`: how many of these tokens cost nothing.
     """
 
+    prefix: tf.Tensor
+    lengths: tf.Tensor
+    free_lengths: tf.Tensor
     forces = True
 
-    def __init__(
-        self, prefix: tf.Tensor, lengths: tf.Tensor, free_lengths: tf.Tensor | None = None
-    ):
-        self._columns = {"prefix": prefix, "prefix_length": lengths}
-        if free_lengths is not None:
-            self._columns["free_length"] = free_lengths
-
     def columns(self) -> dict[str, tf.Tensor]:
-        return self._columns
+        names = "prefix", "prefix_length", "free_length"
+        return dict(zip(names, (self.prefix, self.lengths, self.free_lengths), strict=True))
 
     def force(self, step: Step) -> Forced:
-        prefix, lengths = (step.columns[name] for name in ("prefix", "prefix_length"))
+        prefix = step.columns["prefix"]
         place = tf.minimum(step.length, tf.shape(prefix)[1])
         tokens = tf.gather(tf.pad(prefix, ((0, 0), (0, 1))), place, axis=1)
-        free = tf.zeros_like(lengths, tf.bool)
-        if "free_length" in step.columns:
-            free = step.length < step.columns["free_length"]
-        return Forced(step.length < lengths, tokens, free)
+        applies = step.length < step.columns["prefix_length"]
+        return Forced(applies, tokens, step.length < step.columns["free_length"])
 
 
 def rules_of(options: SearchOptions, eos_id: int, forbidden_ids: tuple[int, ...]) -> list[Rule]:
     """The rules that options turn on, in the order in which they apply.
-
-    Args:
-        options: `SearchOptions`.
-        eos_id: The token that ends a hypothesis.
-        forbidden_ids: Tokens that are never generated.
 
     Example:
 

@@ -1,4 +1,9 @@
-"""What a search continues with: the best tokens of all beams, or sampled ones."""
+"""What a search continues with: the best tokens of all beams, or sampled ones.
+
+In all functions `values` are float32 `[rows, beams, vocab_size]`, logits or log-probabilities of
+the next tokens; `log_probs` float32 `[rows, beams]`, those of the hypotheses; and `banned` int32
+`[count]`, or None.
+"""
 
 from typing import NamedTuple
 
@@ -9,21 +14,10 @@ from keras_mt.options import SearchOptions
 
 
 class Continuations(NamedTuple):
-    """Hypotheses extended by one token, best first.
-
-    Attributes:
-        log_probs: float32 `[rows, count]`.
-        parents: int32 `[rows, count]`: the beam that each continues.
-        tokens: int32 `[rows, count]`.
-
-    Example:
-
-    >>> Continuations(tf.constant([[-0.5]]), tf.constant([[0]]), tf.constant([[7]])).tokens.shape
-    TensorShape([1, 1])
-    """
+    """Hypotheses extended by one token, best first; all `[rows, count]`."""
 
     log_probs: tf.Tensor
-    parents: tf.Tensor
+    parents: tf.Tensor  # The beam that each continues.
     tokens: tf.Tensor
 
 
@@ -41,17 +35,8 @@ def best_continuations(
     beam are taken first, since the vocabulary is large and the beams are few. Banned tokens are
     struck out afterwards, so as many more are taken.
 
-    Args:
-        values: float32 `[rows, beams, vocab_size]`: logits or log-probabilities.
-        log_probs: float32 `[rows, beams]`: those of the hypotheses.
-        banned: int32 `[count]`, or None.
-        beams: The number of beams.
-        max_beams: The maximum number of beams.
-        normalize: Whether the values are logits.
-
-    Returns:
-        `Continuations`, and what is subtracted from values to get log-probabilities:
-        `[rows, beams, 1]`, or 0.
+    There are at most `max_beams`; `normalize` says whether the values are logits. Returns also what
+    is subtracted from them to get log-probabilities: `[rows, beams, 1]`, or 0.
     """
     rows, count = tf.shape(values)[0], 2 * beams
     width = 2 * max_beams + (0 if banned is None else banned.shape[0])
@@ -84,13 +69,7 @@ def sampled_continuations(
 ) -> Continuations:
     """One continuation of each beam, sampled by the Gumbel-max trick.
 
-    Args:
-        values: float32 `[rows, beams, vocab_size]`: log-probabilities.
-        log_probs: float32 `[rows, beams]`: those of the hypotheses.
-        banned: int32 `[count]`, or None.
-        seeds: int32 `[rows]`: the rows' seeds.
-        length: int32 scalar: number of tokens before.
-        options: `SearchOptions` with a temperature.
+    The values are log-probabilities; each row has a seed, int32 `[rows]`.
     """
     size = values.shape[-1]
     # Below any log-probability, whatever the temperature.
@@ -125,12 +104,7 @@ def forced_continuations(
 ) -> Continuations:
     """The continuations, but in the rows of `forced` each beam only with the forced token.
 
-    Args:
-        continuations: `Continuations`.
-        forced: The rule's answer.
-        logits: float32 `[rows, beams, vocab_size]`: the model's.
-        normalizer: What is subtracted from them to get log-probabilities.
-        log_probs: float32 `[rows, beams]`: those of the hypotheses.
+    `normalizer` is subtracted from the model's logits to get log-probabilities.
     """
     tokens = tf.broadcast_to(forced.tokens[:, None], tf.shape(log_probs))
     costs = (tf.gather(logits, tokens[..., None], batch_dims=2) - normalizer)[..., 0]

@@ -25,7 +25,7 @@ class ConstantScope(keras.StatelessScope):
         ValueError: If they are too large, or become so because several graphs hold copies.
     """
 
-    operations = fused  # For the layers: see keras_mt.layers.fused.
+    operations = fused  # For the layers: see keras_mt.layers.base.
 
     def __init__(self, variables: Sequence[keras.Variable], what: str, instead: str):
         super().__init__()

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from keras_mt.deprecation import renamed
-from keras_mt.layers.base import BaseLayer
+from keras_mt.layers.base import SequenceLayer, fused_operations
 from keras_mt.layers.dot_product import (
     causal_mask,
     scaled_dot_product_attention,
@@ -16,19 +16,13 @@ from keras_mt.layers.dot_product import (
     swap_without_gradient,
 )
 from keras_mt.layers.dropout import Dropout
-from keras_mt.layers.fused import fused_operations
 from keras_mt.layers.rotary import rotate_by_position
 from keras_mt.layers.types import Initializer, Shape, Tensor
-from keras_mt.layers.validation import (
-    check_divisible,
-    check_positive,
-    check_rate,
-    check_sequences,
-)
+from keras_mt.layers.validation import check_divisible, check_positive, check_rate
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
-class MultiHeadAttention(BaseLayer):
+class MultiHeadAttention(SequenceLayer):
     """Multi-head attention.
 
     `Concat(head_1, ..., head_h) W_O` with `head_i = Attention(Q W_Q_i, K W_K_i, V W_V_i)`. The
@@ -87,6 +81,7 @@ class MultiHeadAttention(BaseLayer):
     (2, 5, 32)
     """
 
+    _inputs = ("query", "value")
     _ranks = (3, 4, 5)  # As in Keras, with several axes of positions.
 
     def __init__(
@@ -105,10 +100,10 @@ class MultiHeadAttention(BaseLayer):
     ) -> None:
         super().__init__(**kwargs)
         self._record(locals())
-        check_positive(num_heads=num_heads)
-        for name in ("key_dim", "value_dim", "num_key_value_heads"):
-            if getattr(self, name) is not None:
-                check_positive(**{name: getattr(self, name)})
+        sizes = {"key_dim": key_dim, "value_dim": value_dim}
+        sizes["num_key_value_heads"] = num_key_value_heads
+        given = {name: size for name, size in sizes.items() if size is not None}
+        check_positive(num_heads=num_heads, **given)
         check_rate(dropout=dropout)
         check_divisible(num_heads=num_heads, num_key_value_heads=num_key_value_heads or 1)
         if rotary_base is not None and not rotary_base > 1:
@@ -118,7 +113,7 @@ class MultiHeadAttention(BaseLayer):
         self.supports_masking = True
 
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
-        self._check_shapes(query_shape, value_shape)
+        self._check_inputs(query_shape, value_shape)
         width = query_shape[-1]
         if self.key_dim is None and width % self.num_heads:
             raise ValueError(
@@ -139,27 +134,24 @@ class MultiHeadAttention(BaseLayer):
         # Half of Glorot's variance, as though the three were one kernel. With all of it the mean of
         # the values drowns the residual, and a deep post-norm encoder loses the order of the words.
         units, key_units = self.num_heads * self._key_width, self._key_heads * self._key_width
-        self.query_dense = self._dense("query", units, query_shape, 0.5)
-        self.key_dense = self._dense("key", key_units, key_shape, 0.5)
         value_units = self._key_heads * self._value_width
-        self.value_dense = self._dense("value", value_units, value_shape, 0.5)
-        self.output_dense = self._dense("output", width, output_shape, 1.0)
+        self.query_dense = self._projection("query", units, query_shape, 0.5)
+        self.key_dense = self._projection("key", key_units, key_shape, 0.5)
+        self.value_dense = self._projection("value", value_units, value_shape, 0.5)
+        self.output_dense = self._projection("output", width, output_shape, 1.0)
         self.dropout_layer = None
         if self.dropout:
             self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
 
-    def _dense(self, name, units, input_shape, variance):
-        dense = keras.layers.Dense(
+    def _projection(self, name, units, input_shape, variance):
+        glorot = keras.initializers.VarianceScaling(variance, "fan_avg", "uniform")
+        return self._dense(
+            name,
             units,
-            use_bias=self.use_bias,
-            kernel_initializer=_copy(self.kernel_initializer)
-            or keras.initializers.VarianceScaling(variance, "fan_avg", "uniform"),
+            input_shape,
+            kernel_initializer=_copy(self.kernel_initializer) or glorot,
             bias_initializer=_copy(self.bias_initializer),
-            dtype=self.dtype_policy,
-            name=name,
         )
-        dense.build(input_shape)
-        return dense
 
     def call(
         self,
@@ -174,7 +166,7 @@ class MultiHeadAttention(BaseLayer):
         training: bool | None = None,
         use_causal_mask: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        self._check_shapes(query, value)
+        self._check_inputs(query, value)
         keys, values = self.project(value, key)
         keys = self._rotate(keys)
         masks = [  # Each broadcasts to [batch, num_heads, query_length, key_length].
@@ -221,9 +213,8 @@ class MultiHeadAttention(BaseLayer):
 
         Args:
             query: Float tensor `[batch, query_length, width]` or `[batch * query_length, width]`.
-            keys: Float tensor `[batch, num_key_value_heads, key_length, key_dim]`; rotated already,
-                where there are rotary positions.
-            values: Float tensor `[batch, num_key_value_heads, key_length, value_dim]`.
+            keys, values: As `project` returns them; the keys rotated already, where there are
+                rotary positions.
             mask: Boolean tensor that broadcasts to `[batch, query_length, key_length]` or to
                 `[batch, num_heads, query_length, key_length]`, or None.
             training: Whether dropout is on.
@@ -251,15 +242,6 @@ class MultiHeadAttention(BaseLayer):
         outputs = ops.reshape(swap(outputs), (*ops.shape(inputs)[:-1], value_units))
         return self.output_dense(outputs), scores
 
-    def _check_shapes(self, *inputs):
-        check_sequences(self.name, *inputs, ranks=self._ranks)
-        shapes = [tuple(getattr(x, "shape", x)) for x in inputs]
-        if len({shape[0] for shape in shapes} - {None}) > 1:
-            raise ValueError(
-                f"{self.name} takes a query and a value of the same batch size. "
-                f"Received: shapes {' and '.join(map(str, shapes))}"
-            )
-
     def _rotate(self, x, positions=None):
         if self.rotary_base is None:
             return x
@@ -271,31 +253,6 @@ class MultiHeadAttention(BaseLayer):
         length = ops.shape(x)[1] if len(x.shape) == 3 else -1  # In an empty tensor -1 becomes 1.
         return swap(ops.reshape(x, (batch_size, length, heads, x.shape[-1] // heads)))
 
-    def compute_output_shape(
-        self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None
-    ) -> Shape:
-        return query_shape
-
-    def compute_output_spec(
-        self,
-        query: Tensor,
-        value: Tensor,
-        *args: Any,
-        return_attention_scores: bool = False,
-        **kwargs: Any,
-    ) -> keras.KerasTensor | tuple[keras.KerasTensor, keras.KerasTensor]:
-        self._check_shapes(query, value)
-        return output_spec(self, query, value if return_attention_scores else None)
-
-
-def output_spec(layer: keras.layers.Layer, query: Tensor, scored: Tensor | None = None) -> Any:
-    """The spec of a layer's outputs, of the query's shape, and of its weights over `scored`."""
-    output = keras.KerasTensor(query.shape, dtype=layer.compute_dtype)
-    if scored is None:
-        return output
-    shape = (query.shape[0], layer.num_heads, query.shape[1], scored.shape[1])
-    return output, keras.KerasTensor(shape, dtype=layer.compute_dtype)
-
 
 def _copy(initializer):
     # Keras's initializers return the same values again when they are called again.
@@ -306,6 +263,11 @@ def _copy(initializer):
 
 def _for_each_head(mask):
     return ops.expand_dims(mask, 1) if len(mask.shape) == 3 else mask
+
+
+def _joined(before, after):
+    """Keys and values, one after the other."""
+    return tuple(ops.concatenate(pair, axis=2) for pair in zip(before, after, strict=True))
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -323,21 +285,19 @@ class CausalSelfAttention(MultiHeadAttention):
         inputs: Float tensor `[batch, length, width]`.
         mask: Boolean `[batch, length]`, true at real tokens; only those are seen. When None, the
             mask that the inputs carry.
-        return_attention_scores: Whether to return the weights `[batch, num_heads, length, length]`
-            too.
-        training: Whether dropout is on.
+        return_attention_scores, training: As in `MultiHeadAttention`.
 
     Returns:
         Float tensor `[batch, length, width]`, which carries the mask, whether it came with the
-        inputs or as `mask=`; with `return_attention_scores`, a pair of it and the weights.
+        inputs or as `mask=`; with `return_attention_scores`, a pair of it and the weights
+        `[batch, num_heads, length, length]`.
 
     Raises:
         ValueError: If `num_heads` does not divide the width and `key_dim` is None, or an argument
             is out of range, or the input is not float `[batch, length, width]`.
 
     Reference:
-        Vaswani et al. 2017, Attention Is All You Need, section 3.2.3
-        (https://arxiv.org/abs/1706.03762).
+        Vaswani et al. 2017, section 3.2.3 (https://arxiv.org/abs/1706.03762).
 
     Example:
 
@@ -345,6 +305,7 @@ class CausalSelfAttention(MultiHeadAttention):
     (2, 5, 32)
     """
 
+    _inputs = ("inputs",)
     _ranks = (3,)
 
     def build(self, input_shape: Shape) -> None:
@@ -373,12 +334,12 @@ class CausalSelfAttention(MultiHeadAttention):
             batch_size: Number of rows.
 
         Returns:
-            The keys `[batch, num_key_value_heads, 0, key_dim]` and the values
-            `[batch, num_key_value_heads, 0, value_dim]`: none yet.
+            Keys and values as those of `project`, of length 0.
         """
-        widths = self._key_width, self._value_width
-        shapes = [(batch_size, self._key_heads, 0, width) for width in widths]
-        return tuple(ops.zeros(shape, self.compute_dtype) for shape in shapes)
+        return tuple(
+            ops.zeros((batch_size, self._key_heads, 0, width), self.compute_dtype)
+            for width in (self._key_width, self._value_width)
+        )
 
     def prefill(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """The keys and values of a prefix that all hypotheses share, for `step`.
@@ -387,8 +348,7 @@ class CausalSelfAttention(MultiHeadAttention):
             inputs: Float tensor `[batch, length, width]`, from position 0 on.
 
         Returns:
-            The keys `[batch, num_key_value_heads, length, key_dim]` and the values
-            `[batch, num_key_value_heads, length, value_dim]`.
+            Keys and values as those of `project`, the keys with rotary positions.
         """
         keys, values = self.project(inputs)
         return self._rotate(keys), values
@@ -407,9 +367,7 @@ class CausalSelfAttention(MultiHeadAttention):
 
         Args:
             inputs: Float tensor `[batch * new, width]`: usually one new position for each beam.
-            cache: What `empty_cache` or the previous step returned: keys
-                `[batch, num_key_value_heads, length, key_dim]` and values
-                `[batch, num_key_value_heads, length, value_dim]`.
+            cache: What `empty_cache` or the previous step returned: keys and values.
             mask: Boolean tensor that broadcasts to `[batch, new, length + new]`, true where a new
                 position sees another; None if each sees all. The positions of `prefix`, where there
                 is one, come before these.
@@ -426,15 +384,10 @@ class CausalSelfAttention(MultiHeadAttention):
         if self.rotary_base is not None and positions is None:
             raise ValueError(f"{self.name} has rotary positions: step must be given `positions`.")
         queries, new_keys, new_values = self._project_step(inputs, ops.shape(cache[0])[0])
-        new_keys = self._rotate(new_keys, positions)
-        keys = ops.concatenate([cache[0], new_keys], axis=2)
-        values = ops.concatenate([cache[1], new_values], axis=2)
-        cache = keys, values
-        if prefix is not None:
-            keys = ops.concatenate([prefix[0], keys], axis=2)
-            values = ops.concatenate([prefix[1], values], axis=2)
+        cache = _joined(cache, (self._rotate(new_keys, positions), new_values))
+        seen = cache if prefix is None else _joined(prefix, cache)
         queries, swap = self._rotate(queries, positions), swap_without_gradient
-        return self._attend(inputs, queries, keys, values, mask, swap=swap)[0], cache
+        return self._attend(inputs, queries, *seen, mask, swap=swap)[0], cache
 
     def _project_step(self, inputs, batch_size):
         """Queries, keys and values of new positions, each split into heads."""
@@ -451,14 +404,6 @@ class CausalSelfAttention(MultiHeadAttention):
             return [split(dense(inputs), n) for dense, n in zip(denses, heads, strict=True)]
         ends = heads[0], heads[0] + heads[1]
         return ops.split(split(joined, sum(heads)), ends, axis=1)
-
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return input_shape
-
-    def compute_output_spec(
-        self, inputs: Tensor, *args: Any, **kwargs: Any
-    ) -> keras.KerasTensor | tuple[keras.KerasTensor, keras.KerasTensor]:
-        return super().compute_output_spec(inputs, inputs, **kwargs)
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -478,14 +423,12 @@ class CrossAttention(MultiHeadAttention):
         target_mask: Has no effect, like `query_mask` in `MultiHeadAttention`.
         memory_mask: Boolean `[batch, memory_length]`, true at real tokens; only those are seen.
             When None, the mask that the memory carries.
-        return_attention_scores: Whether to return the weights
-            `[batch, num_heads, target_length, memory_length]` too.
-        training: Whether dropout is on.
+        return_attention_scores, training: As in `MultiHeadAttention`.
 
     Returns:
         Float tensor `[batch, target_length, width]`; with `return_attention_scores`, a pair of it
-        and the weights. The output carries the mask that the target tensor carries; one passed as
-        `target_mask` is not carried on.
+        and the weights `[batch, num_heads, target_length, memory_length]`. The output carries the
+        mask that the target tensor carries; one passed as `target_mask` is not carried on.
 
     Raises:
         ValueError: If `num_heads` does not divide the width and `key_dim` is None, an argument is
@@ -493,8 +436,7 @@ class CrossAttention(MultiHeadAttention):
             `[batch, length, width]`, or they differ in batch size, where it is known.
 
     Reference:
-        Vaswani et al. 2017, Attention Is All You Need, section 3.2.3
-        (https://arxiv.org/abs/1706.03762).
+        Vaswani et al. 2017, section 3.2.3 (https://arxiv.org/abs/1706.03762).
 
     Example:
 
@@ -503,6 +445,7 @@ class CrossAttention(MultiHeadAttention):
     (2, 5, 32)
     """
 
+    _inputs = ("target", "memory")
     _ranks = (3,)
 
     def build(self, target_shape: Shape, memory_shape: Shape) -> None:
@@ -529,11 +472,3 @@ class CrossAttention(MultiHeadAttention):
             return_attention_scores=return_attention_scores,
             training=training,
         )
-
-    def compute_output_shape(self, target_shape: Shape, memory_shape: Shape) -> Shape:
-        return target_shape
-
-    def compute_output_spec(
-        self, target: Tensor, memory: Tensor, *args: Any, **kwargs: Any
-    ) -> keras.KerasTensor | tuple[keras.KerasTensor, keras.KerasTensor]:
-        return super().compute_output_spec(target, memory, **kwargs)

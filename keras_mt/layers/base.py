@@ -1,10 +1,13 @@
-"""What our layers share: configs of their arguments, and of what `quantize` changed in them."""
+"""What our layers share: configs, what `quantize` changed in them, and frozen weights."""
 
+import inspect
 from typing import Any
 
 import keras
+from keras.src.backend.common.stateless_scope import get_stateless_scope
 
-from keras_mt.layers.types import Shape
+from keras_mt.layers.types import Shape, Tensor
+from keras_mt.layers.validation import check_sequences
 
 # What an argument of such a name is read and written by.
 _SERIALIZERS = {
@@ -20,11 +23,6 @@ def config_of(arguments: dict[str, Any]) -> dict[str, Any]:
     Args:
         arguments: The `locals()` of the constructor, before it has other variables. Its `dtype`,
             `**kwargs`, private arguments and layers are left out.
-
-    Example:
-
-    >>> config_of({"self": None, "d_ff": 64, "activation": keras.activations.relu, "kwargs": {}})
-    {'d_ff': 64, 'activation': 'relu'}
     """
     given = {
         name: value
@@ -53,7 +51,15 @@ class BaseLayer(keras.layers.Layer):
             module = _SERIALIZERS.get(name)
             setattr(self, name, module.get(arguments[name]) if module else arguments[name])
 
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
+    def _dense(self, name, units, input_shape, **options):
+        """A built `Dense` layer, with a bias if this layer has the argument `use_bias`."""
+        dense = keras.layers.Dense(
+            units, use_bias=self.use_bias, dtype=self.dtype_policy, name=name, **options
+        )
+        dense.build(input_shape)
+        return dense
+
+    def compute_output_shape(self, input_shape: Shape, *others: Shape) -> Shape:
         return input_shape
 
     def get_config(self) -> dict[str, Any]:
@@ -68,16 +74,32 @@ class BaseLayer(keras.layers.Layer):
         quantize_again(self, config.get("quantized", {}))
 
 
+class SequenceLayer(BaseLayer):
+    """A layer whose inputs are `[batch, length, width]`, and whose outputs are like the first."""
+
+    _inputs = ("inputs",)  # Of `call`; attention is over the last of them.
+    _ranks = (3,)
+
+    def _check_inputs(self, *inputs, return_attention_scores=False):
+        check_sequences(self.name, *inputs, ranks=self._ranks)
+
+    def compute_output_spec(
+        self, *args: Any, **kwargs: Any
+    ) -> keras.KerasTensor | tuple[keras.KerasTensor, keras.KerasTensor]:
+        given = inspect.signature(self.call).bind(*args, **kwargs).arguments
+        inputs = [given.get(name) for name in self._inputs]
+        scored = given.get("return_attention_scores", False)
+        self._check_inputs(*inputs, return_attention_scores=scored)
+        output = keras.KerasTensor(inputs[0].shape, dtype=self.compute_dtype)
+        if not scored:
+            return output
+        batch, length, *_ = inputs[0].shape
+        shape = (batch, self.num_heads, length, inputs[-1].shape[1])
+        return output, keras.KerasTensor(shape, dtype=self.compute_dtype)
+
+
 def quantization(layer: keras.layers.Layer) -> dict[str, Any]:
-    """How each layer inside a layer or model is quantized, for a config; {} where none is.
-
-    Example:
-
-    >>> model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8, name="inner")])
-    >>> model.quantize("int8")
-    >>> list(quantization(model)["quantized"])
-    ['inner']
-    """
+    """How each layer inside a layer or model is quantized, for a config; {} where none is."""
     configs = {
         _place(inner, layer): keras.saving.serialize_keras_object(inner.quantization_config)
         for inner in inside(layer)
@@ -87,17 +109,7 @@ def quantization(layer: keras.layers.Layer) -> dict[str, Any]:
 
 
 def quantize_again(layer: keras.layers.Layer, quantized: dict[str, Any]) -> None:
-    """Quantizes the layers inside a built layer or model as `quantization` said.
-
-    Example:
-
-    >>> model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8)])
-    >>> copy = keras.models.clone_model(model)
-    >>> model.quantize("int8")
-    >>> quantize_again(copy, quantization(model)["quantized"])
-    >>> copy.layers[0].quantization_mode
-    'int8'
-    """
+    """Quantizes the layers inside a built layer or model as `quantization` said."""
     for inner in inside(layer) if quantized else ():
         config = quantized.get(_place(inner, layer))
         if config is not None and inner.quantization_mode is None:
@@ -112,3 +124,13 @@ def inside(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
 
 def _place(inner, layer):
     return (inner.path or "").removeprefix(f"{layer.path}/")
+
+
+def fused_operations(*values: Tensor) -> Any:
+    """The `operations` of the scope that has made all the values constants; None elsewhere.
+
+    They are faster than Keras's. Layers do not import TensorFlow:
+    `keras_mt.inference.constants.ConstantScope` brings the operations with the constants.
+    """
+    types = {getattr(getattr(x, "op", None), "type", None) for x in values}
+    return getattr(get_stateless_scope(), "operations", None) if types <= {"Const"} else None

@@ -1,47 +1,19 @@
 """Encoder and decoder blocks: attention and feed-forward, each with its residual and norm."""
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import keras
 
 from keras_mt.deprecation import renamed
-from keras_mt.layers.attention import (
-    CausalSelfAttention,
-    CrossAttention,
-    MultiHeadAttention,
-    output_spec,
-)
-from keras_mt.layers.base import BaseLayer
+from keras_mt.layers.attention import CausalSelfAttention, CrossAttention, MultiHeadAttention
+from keras_mt.layers.base import SequenceLayer
 from keras_mt.layers.dot_product import swap_without_gradient
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.feed_forward import FeedForward
-from keras_mt.layers.normalization import LayerNormalization
-from keras_mt.layers.types import Activation, DType, Shape, Tensor
-from keras_mt.layers.validation import check_one_of, check_positive, check_rate, check_sequences
-
-
-def norm_layer(norm: str, dtype: DType, name: str) -> keras.layers.Layer:
-    """The normalisation that blocks have, `"layer"` or `"rms"`; a pre-norm stack ends with one.
-
-    Example:
-
-    >>> norm_layer("rms", "float32", "final_norm").epsilon
-    1e-05
-    """
-    check_one_of(("layer", "rms"), norm=norm)
-    layers = {"layer": LayerNormalization, "rms": _RMSNormalization}
-    return layers[norm](epsilon=1e-5, dtype=dtype, name=name)
-
-
-@keras.saving.register_keras_serializable(package="keras_mt")
-class _RMSNormalization(keras.layers.RMSNormalization):
-    """Keras's own drops the mask; this one carries it, also when loaded from a file."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
+from keras_mt.layers.normalization import norm_layer
+from keras_mt.layers.types import Activation, Shape, Tensor
+from keras_mt.layers.validation import check_positive, check_rate, check_sequences
 
 
 def _given_or_carried(mask, tensor):
@@ -49,11 +21,11 @@ def _given_or_carried(mask, tensor):
     return getattr(tensor, "_keras_mask", None) if mask is None else mask
 
 
-# The attributes that hold the normalisation of each sublayer.
-_NORMS = {"s": "self_attention_norm", "c": "cross_attention_norm", "f": "feed_forward_norm"}
+# The attribute of each sublayer; that of its normalisation ends in `_norm`.
+_SUBLAYERS = {"s": "self_attention", "c": "cross_attention", "f": "feed_forward"}
 
 
-class _Block(BaseLayer):
+class _Block(SequenceLayer):
     """What encoder and decoder blocks share: arguments, and the residual and norm of sublayers."""
 
     _order = ""  # A letter for each sublayer that the block may have, in the paper's order.
@@ -79,7 +51,6 @@ class _Block(BaseLayer):
         self._record(locals())
         check_positive(num_heads=num_heads, d_ff=d_ff)
         check_rate(dropout=dropout)
-        check_one_of(("layer", "rms"), norm=norm)
         sublayers = self._order if sublayers is None else sublayers
         if not sublayers or sorted(sublayers) != sorted({*sublayers} & {*self._order}):
             raise ValueError(
@@ -89,7 +60,7 @@ class _Block(BaseLayer):
         self.sublayers = sublayers
         self.supports_masking = True
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
-        self.feed_forward = None
+        self.self_attention = self.cross_attention = self.feed_forward = None
         self._given_feed_forward = feed_forward is not None
         if "f" in sublayers:
             if isinstance(feed_forward, dict):
@@ -105,21 +76,22 @@ class _Block(BaseLayer):
             self._takes_mask = "mask" in inspect.signature(self.feed_forward.call).parameters
             self.feed_forward_norm = norm_layer(norm, self.dtype_policy, "feed_forward_norm")
 
-    def _build_attention(self, name, layer_class, *shapes, **options):
+    def _build_attention(self, letter, layer_class, *shapes, **options):
+        if letter not in self.sublayers:
+            return
+        name, policy = _SUBLAYERS[letter], self.dtype_policy
         layer = layer_class(
-            self.num_heads, use_bias=self.use_bias, dtype=self.dtype_policy, name=name, **options
+            self.num_heads, use_bias=self.use_bias, dtype=policy, name=name, **options
         )
+        norm = norm_layer(self.norm, policy, f"{name}_norm")
         layer.build(*shapes)
-        setattr(self, name, layer)
-        norm = norm_layer(self.norm, self.dtype_policy, f"{name}_norm")
         norm.build(shapes[0])
+        setattr(self, name, layer)
         setattr(self, f"{name}_norm", norm)
 
     def _build_self_attention(self, layer_class, *shapes):
-        self.self_attention = None
-        if "s" in self.sublayers:
-            options = {name: getattr(self, name) for name in ("num_key_value_heads", "rotary_base")}
-            self._build_attention("self_attention", layer_class, *shapes, **options)
+        options = {name: getattr(self, name) for name in ("num_key_value_heads", "rotary_base")}
+        self._build_attention("s", layer_class, *shapes, **options)
 
     def _build_feed_forward(self, input_shape):
         if self.feed_forward is not None:
@@ -127,32 +99,28 @@ class _Block(BaseLayer):
                 self.feed_forward.build(input_shape)
             self.feed_forward_norm.build(input_shape)
 
-    def _run(self, hidden, functions, training=None, scores=None):
+    def _run(self, hidden, attend, mask=None, training=None, scores=None):
         """Applies the sublayers in their order, each with its norm, dropout and residual.
 
-        Args:
-            hidden: The input of the first.
-            functions: A function for each letter of those that the block has.
-            training: Whether dropout is on.
-            scores: A dict for the attention weights, by letter; None if nobody wants them.
+        `attend` has a function for each attention, by its letter; `mask` is the feed-forward
+        network's; `scores` is a dict for the attention weights, None if nobody wants them.
         """
         for letter in self.sublayers:
-            if letter not in functions:
+            if letter == "c" and self.cross_attention is None:
                 continue
-            norm = getattr(self, _NORMS[letter])
+            norm = getattr(self, f"{_SUBLAYERS[letter]}_norm")
             x = norm(hidden) if self.pre_norm else hidden
-            if scores is None or letter == "f":
-                x = functions[letter](x)
+            if letter == "f":
+                options = {"mask": mask} if self._takes_mask else {}
+                x = self.feed_forward(x, training=training, **options)
+            elif scores is None:
+                x = attend[letter](x)
             else:
-                x, scores[letter] = functions[letter](x, return_attention_scores=True)
+                x, scores[letter] = attend[letter](x, return_attention_scores=True)
             hidden = hidden + self.dropout_layer(x, training=training)
             if not self.pre_norm:
                 hidden = norm(hidden)
         return hidden
-
-    def _feed_forward(self, mask=None, training=None) -> Callable[[Tensor], Tensor]:
-        mask = {"mask": mask} if self.feed_forward is not None and self._takes_mask else {}
-        return lambda x: self.feed_forward(x, training=training, **mask)
 
     def call_with_attention_scores(
         self, *args: Any, **kwargs: Any
@@ -247,19 +215,13 @@ class EncoderBlock(_Block):
         return self._attend(inputs, mask, training)
 
     def _attend(self, inputs, mask=None, training=None, scores=None):
-        check_sequences(self.name, inputs)
+        self._check_inputs(inputs)
         mask = _given_or_carried(mask, inputs)
-        functions = {
-            "s": lambda x, **options: self.self_attention(
-                x, x, value_mask=mask, training=training, **options
-            ),
-            "f": self._feed_forward(mask, training),
-        }
-        return self._run(inputs, functions, training, scores)
 
-    def compute_output_spec(self, inputs: Tensor, *args: Any, **kwargs: Any) -> keras.KerasTensor:
-        check_sequences(self.name, inputs)
-        return output_spec(self, inputs)
+        def attend(x, **options):
+            return self.self_attention(x, x, value_mask=mask, training=training, **options)
+
+        return self._run(inputs, {"s": attend}, mask, training, scores)
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -310,13 +272,13 @@ class DecoderBlock(_Block):
     """
 
     _order = "scf"
+    _inputs = ("target", "memory")
 
     def build(self, target_shape: Shape, memory_shape: Shape | None = None) -> None:
         check_sequences(self.name, target_shape, memory_shape)
         self._build_self_attention(CausalSelfAttention, target_shape)
-        self.cross_attention = None
-        if memory_shape is not None and "c" in self.sublayers:
-            self._build_attention("cross_attention", CrossAttention, target_shape, memory_shape)
+        if memory_shape is not None:
+            self._build_attention("c", CrossAttention, target_shape, memory_shape)
         self._build_feed_forward(target_shape)
 
     def call(
@@ -329,7 +291,7 @@ class DecoderBlock(_Block):
         training: bool | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         scores = {} if return_attention_scores else None
-        self._check_inputs(target, memory, return_attention_scores)
+        self._check_inputs(target, memory, return_attention_scores=return_attention_scores)
         outputs = self._attend(target, memory, target_mask, memory_mask, training, scores)
         return (outputs, scores["c"]) if return_attention_scores else outputs
 
@@ -338,20 +300,18 @@ class DecoderBlock(_Block):
     ):
         target_mask = _given_or_carried(target_mask, target)
         memory_mask = _given_or_carried(memory_mask, memory)
-        functions = {
+        attend = {
             "s": lambda x, **options: self.self_attention(
                 x, mask=target_mask, training=training, **options
             ),
-            "f": self._feed_forward(target_mask, training),
-        }
-        if self.cross_attention is not None:
-            functions["c"] = lambda x, **options: self.cross_attention(
+            "c": lambda x, **options: self.cross_attention(
                 x, memory, memory_mask=memory_mask, training=training, **options
-            )
-        return self._run(target, functions, training, scores)
+            ),
+        }
+        return self._run(target, attend, target_mask, training, scores)
 
-    def _check_inputs(self, target, memory, return_attention_scores):
-        check_sequences(self.name, target, memory)
+    def _check_inputs(self, target, memory, return_attention_scores=False):
+        super()._check_inputs(target, memory)
         if "c" in self.sublayers and (memory is None) != (self.cross_attention is None):
             built, called = ("with", "without") if memory is None else ("without", "with")
             raise ValueError(f"{self.name} was built {built} memory but is called {called} it.")
@@ -402,8 +362,7 @@ class DecoderBlock(_Block):
             prefix = self.self_attention.prefill(x)
             return self.self_attention(x, mask=target_mask)
 
-        functions = {"s": attend_to_self, "f": self._feed_forward(target_mask)}
-        return self._run(target, functions), prefix
+        return self._run(target, {"s": attend_to_self}, target_mask), prefix
 
     begin = renamed("begin", prefill)
 
@@ -442,21 +401,4 @@ class DecoderBlock(_Block):
             swap = swap_without_gradient
             return self.cross_attention.attend(x, *memory_cache, seen, swap=swap)[0]
 
-        functions = {"s": attend_to_self, "f": self._feed_forward()}
-        if self.cross_attention is not None:
-            functions["c"] = attend_to_memory
-        return self._run(target, functions), cache
-
-    def compute_output_shape(self, target_shape: Shape, memory_shape: Shape | None = None) -> Shape:
-        return target_shape
-
-    def compute_output_spec(
-        self,
-        target: Tensor,
-        memory: Tensor | None = None,
-        *args: Any,
-        return_attention_scores: bool = False,
-        **kwargs: Any,
-    ) -> keras.KerasTensor | tuple[keras.KerasTensor, keras.KerasTensor]:
-        self._check_inputs(target, memory, return_attention_scores)
-        return output_spec(self, target, memory if return_attention_scores else None)
+        return self._run(target, {"s": attend_to_self, "c": attend_to_memory}), cache

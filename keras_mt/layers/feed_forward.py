@@ -37,9 +37,8 @@ class FeedForward(BaseLayer):
             are not floats.
 
     Reference:
-        Vaswani et al. 2017, Attention Is All You Need, section 3.3
-        (https://arxiv.org/abs/1706.03762); gates: Shazeer 2020, GLU Variants Improve Transformer
-        (https://arxiv.org/abs/2002.05202).
+        Vaswani et al. 2017, section 3.3 (https://arxiv.org/abs/1706.03762); gates: Shazeer 2020,
+        GLU Variants Improve Transformer (https://arxiv.org/abs/2002.05202).
 
     Example:
 
@@ -64,19 +63,14 @@ class FeedForward(BaseLayer):
         self.supports_masking = True
 
     def build(self, input_shape: Shape) -> None:
-        def dense(units, name, shape, activation=None):
-            layer = keras.layers.Dense(
-                units, activation, self.use_bias, dtype=self.dtype_policy, name=name
-            )
-            layer.build(shape)
-            return layer
-
         inner_activation = None if self.gated else self.activation
-        self.inner_dense = dense(self.d_ff, "inner", input_shape, inner_activation)
         inner_shape = (*input_shape[:-1], self.d_ff)
-        self.output_dense = dense(input_shape[-1], "output", inner_shape)
+        self.inner_dense = self._dense("inner", self.d_ff, input_shape, activation=inner_activation)
+        self.output_dense = self._dense("output", input_shape[-1], inner_shape)
         if self.gated:
-            self.gate_dense = dense(self.d_ff, "gate", input_shape, self.activation)
+            self.gate_dense = self._dense(
+                "gate", self.d_ff, input_shape, activation=self.activation
+            )
         self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:

@@ -46,9 +46,7 @@ class MixtureOfExperts(BaseLayer):
         top_k: Number of experts that each token goes through.
         capacity_factor: How many tokens an expert takes in training, as a multiple of what each
             would take if all were chosen equally often; at least 0.001.
-        activation: Activation of the inner layer: a function, or the name that Keras has for it.
-        dropout: Rate of dropout on the inner layer, at least 0 and below 1.
-        gated: Whether the experts are gated: `(activation(x W_g) * (x W_1)) W_2`.
+        activation, dropout, gated: As in `FeedForward`, of each expert.
         use_bias: Whether the experts add biases. The router has none.
         balance_weight: Weight of the load-balancing loss; 0 for none.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`. The router

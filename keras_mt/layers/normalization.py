@@ -1,9 +1,12 @@
-"""The layer normalisation of the blocks."""
+"""The layer normalisations of the blocks."""
+
+from typing import Any
 
 import keras
 
-from keras_mt.layers.fused import fused_operations
-from keras_mt.layers.types import Tensor
+from keras_mt.layers.base import fused_operations
+from keras_mt.layers.types import DType, Tensor
+from keras_mt.layers.validation import check_one_of
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -16,3 +19,19 @@ class LayerNormalization(keras.layers.LayerNormalization):
         if fusible and (fused := fused_operations(gamma, beta)):
             return fused.normalize(inputs, gamma, beta, self.epsilon)
         return super().call(inputs)
+
+
+@keras.saving.register_keras_serializable(package="keras_mt")
+class _RMSNormalization(keras.layers.RMSNormalization):
+    """Keras's own drops the mask; this one carries it, also when loaded from a file."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+
+def norm_layer(norm: str, dtype: DType, name: str) -> keras.layers.Layer:
+    """The normalisation that blocks have, `"layer"` or `"rms"`; a pre-norm stack ends with one."""
+    check_one_of(("layer", "rms"), norm=norm)
+    layers = {"layer": LayerNormalization, "rms": _RMSNormalization}
+    return layers[norm](epsilon=1e-5, dtype=dtype, name=name)

@@ -9,9 +9,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_mt.layers.base import BaseLayer
+from keras_mt.layers.base import BaseLayer, fused_operations
 from keras_mt.layers.dropout import Dropout
-from keras_mt.layers.fused import fused_operations
 from keras_mt.layers.normalization import LayerNormalization
 from keras_mt.layers.types import Shape, Tensor
 from keras_mt.layers.validation import check_one_of, check_positive, check_rate
@@ -36,8 +35,7 @@ def sinusoidal_positions(length: int, d_model: int) -> np.ndarray:
         ValueError: If `d_model` is odd, or an argument is not a positive int.
 
     Reference:
-        Vaswani et al. 2017, Attention Is All You Need, section 3.5
-        (https://arxiv.org/abs/1706.03762).
+        Vaswani et al. 2017, section 3.5 (https://arxiv.org/abs/1706.03762).
 
     Example:
 
@@ -330,8 +328,8 @@ class PositionalEmbedding(BaseLayer):
         inputs: Tensor,
         reverse: bool = False,
         positions: Tensor | None = None,
-        training: bool | None = None,
-        mask: Tensor | None = None,
+        *args: Any,
+        **kwargs: Any,
     ) -> keras.KerasTensor:
         self._in_reverse = reverse
         if not reverse:

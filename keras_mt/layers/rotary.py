@@ -12,16 +12,7 @@ from keras_mt.layers.validation import check_one_of
 def split_positions(
     positions: str | None, rotary_base: float = 10000.0
 ) -> tuple[str | None, float | None]:
-    """A model's `positions` as the `encoding` of its embedding and the `rotary_base` of its blocks.
-
-    Raises:
-        ValueError: Unless they are `"rotary"` or an `encoding` of `PositionalEmbedding`.
-
-    Example:
-
-    >>> split_positions("rotary"), split_positions("learned")
-    ((None, 10000.0), ('learned', None))
-    """
+    """A model's `positions` as its embedding's `encoding` and its blocks' `rotary_base`."""
     check_one_of(("rotary", *ENCODINGS), positions=positions)
     return (None, rotary_base) if positions == "rotary" else (positions, None)
 

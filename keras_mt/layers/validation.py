@@ -40,21 +40,25 @@ def check_one_of(allowed: tuple, **arguments: Any) -> None:
 
 
 def check_sequences(layer: str, *inputs: Tensor | Shape | None, ranks: tuple = (3,)) -> None:
-    """Raises ValueError unless every input is of floats, with axes for batch, length and width.
+    """Raises ValueError unless all inputs are floats `[batch, length, width]` of one batch size.
 
     Args:
         layer: The layer's name.
         *inputs: Tensors, shapes, or None for an input that is not given.
         ranks: The ranks that inputs may have.
     """
-    for x in inputs:
-        if x is None:
-            continue
-        shape = tuple(getattr(x, "shape", x))
+    given = [x for x in inputs if x is not None]
+    shapes = [tuple(getattr(x, "shape", x)) for x in given]
+    for x, shape in zip(given, shapes, strict=True):
         # Without the batch, each position would pass for a sequence of its own.
         if len(shape) not in ranks:
             raise ValueError(f"{layer} takes [batch, length, width]. Received: shape {shape}")
         check_floats(layer, x)
+    if len({shape[0] for shape in shapes} - {None}) > 1:
+        raise ValueError(
+            f"{layer} takes inputs of the same batch size. "
+            f"Received: shapes {' and '.join(map(str, shapes))}"
+        )
 
 
 def check_floats(layer: str, x: Tensor | Shape) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 
+from keras_mt.deprecation import renamed
 from keras_mt.errors import InputError
 from keras_mt.models import pretrained
 from keras_mt.models.base import ensure_built
@@ -52,22 +53,15 @@ __all__ = [
 ]
 
 
-# Old names: what they are, and what is used in their place.
-_RENAMED = {
-    "PretrainedTransformer": (
-        pretrained.PretrainedTransformer,
-        'Transformer(positions="marian", logits_bias=True)',
-    ),
-    "built": (ensure_built, "ensure_built"),
-}
+built = renamed("built", ensure_built)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _RENAMED:
+    if name != "PretrainedTransformer":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value, new = _RENAMED[name]
-    warnings.warn(f"{name} is now {new}.", DeprecationWarning, stacklevel=3)
-    return value
+    now = 'Transformer(positions="marian", logits_bias=True)'
+    warnings.warn(f"{name} is now {now}.", DeprecationWarning, stacklevel=3)
+    return pretrained.PretrainedTransformer
 
 
 def find_architecture(name: str | type) -> type:

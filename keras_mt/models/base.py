@@ -55,10 +55,47 @@ class ModelMixin:
         return model
 
 
-def layer_states(model: keras.Model) -> dict[str, Any]:
-    """For a model's config: which of its layers are frozen, and which are quantized."""
-    frozen = [layer.name for layer in model.layers if not layer.trainable]
-    return {"frozen": frozen, **quantization(model)}
+class RecordedModel(ModelMixin):
+    """What our own architectures share: their constructors' arguments, kept once."""
+
+    def _record(self, config: dict[str, Any]) -> None:
+        """Keeps what `config_of` returned; what others ask of any model is an attribute too."""
+        self._config = config
+        for name in ("vocab_size", "d_model", "max_length", "padding_id"):
+            setattr(self, name, config[name])
+        self.source_vocab_size = self.vocab_size
+        self.target_vocab_size = config.get("target_vocab_size") or self.vocab_size
+
+    def get_config(self) -> dict[str, Any]:
+        frozen = [layer.name for layer in self.layers if not layer.trainable]
+        return {**super().get_config(), **self._config, "frozen": frozen, **quantization(self)}
+
+
+def preset(
+    num_layers: int,
+    d_model: int,
+    num_heads: int,
+    d_ff: int,
+    *,
+    batch_tokens: int = 4096,
+    **others: Any,
+) -> dict[str, dict[str, Any]]:
+    """An entry of `presets` for a Transformer; `others` are more arguments of the model."""
+    sizes = {"num_layers": num_layers, "d_model": d_model, "num_heads": num_heads, "d_ff": d_ff}
+    training = {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": batch_tokens}
+    return {"model": {**sizes, **others}, "training": training}
+
+
+def block_options(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Of a model's arguments, with its dtype policy, those of its blocks."""
+    names = "dropout", "activation", "pre_norm", "norm", "gated", "use_bias", "dtype"
+    return {n: arguments[n] for n in (*names, "num_key_value_heads") if n in arguments}
+
+
+def embedding_options(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Of a model's arguments, with its dtype policy, those of its embeddings."""
+    names = "vocab_size", "d_model", "max_length", "padding_id", "dtype"
+    return {n: arguments[n] for n in names}
 
 
 def ensure_built(model: keras.Model) -> keras.Model:

@@ -8,14 +8,13 @@ from keras import ops
 
 from keras_mt.layers import DecoderBlock, PositionalEmbedding, target_mask
 from keras_mt.layers.base import config_of
-from keras_mt.layers.blocks import norm_layer
+from keras_mt.layers.normalization import norm_layer
 from keras_mt.layers.rotary import split_positions
 from keras_mt.layers.types import Activation, DType, Shape, Tensor
 from keras_mt.layers.validation import check_divisible, check_positive
-from keras_mt.models.base import layer_states
+from keras_mt.models.base import RecordedModel, block_options, embedding_options, preset
 from keras_mt.models.seq2seq import Cache, Seq2Seq
 
-_TRAINING = {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": 4096}
 _LLAMA = {
     "activation": "silu",
     "norm": "rms",
@@ -25,13 +24,8 @@ _LLAMA = {
 }
 
 
-def _preset(num_layers, d_model, num_heads, d_ff, **options):
-    size = {"num_layers": num_layers, "d_model": d_model, "num_heads": num_heads, "d_ff": d_ff}
-    return {"model": {**size, **options}, "training": _TRAINING}
-
-
 @keras.saving.register_keras_serializable(package="keras_mt")
-class DecoderOnly(Seq2Seq, keras.Model):
+class DecoderOnly(RecordedModel, Seq2Seq, keras.Model):
     """A stack of causal blocks over source and target in one sequence.
 
     As a translator, called on `{"source": int32 [batch, source_length], "target": int32 [batch,
@@ -70,9 +64,9 @@ class DecoderOnly(Seq2Seq, keras.Model):
     """
 
     presets: ClassVar[dict[str, dict[str, dict[str, Any]]]] = {
-        "tiny": _preset(6, 128, 4, 256, dropout=0.2, num_key_value_heads=2, **_LLAMA),
-        "gpt2": _preset(12, 768, 12, 3072, dropout=0.1),
-        "llama3": _preset(
+        "tiny": preset(6, 128, 4, 256, dropout=0.2, num_key_value_heads=2, **_LLAMA),
+        "gpt2": preset(12, 768, 12, 3072, dropout=0.1),
+        "llama3": preset(
             *(32, 4096, 32, 14336),
             dropout=0.0,
             num_key_value_heads=8,
@@ -109,37 +103,19 @@ class DecoderOnly(Seq2Seq, keras.Model):
         check_divisible(d_model=d_model, num_heads=num_heads)
         encoding, base = split_positions(positions, rotary_base)
         super().__init__(dtype=dtype, **kwargs)
-        self._config = config
-        self.source_vocab_size = self.target_vocab_size = self.vocab_size = vocab_size
-        self.d_model, self.max_length, self.padding_id = d_model, max_length, padding_id
+        self._record(config)
+        arguments = {**config, "activation": activation, "dtype": self.dtype_policy}
         self.embedding = PositionalEmbedding(
-            vocab_size,
-            d_model,
-            dropout,
-            max_length=2 * max_length,  # A source, and a target after it.
-            padding_id=padding_id,
+            **embedding_options(arguments) | {"max_length": 2 * max_length},  # Source and target.
+            dropout=dropout,
             tie_weights=tie_output,
             encoding=encoding,
             scale=False,
-            dtype=self.dtype_policy,
             name="embedding",
         )
+        options = {**block_options(arguments), "pre_norm": True, "rotary_base": base}
         self.blocks = [
-            DecoderBlock(
-                num_heads,
-                d_ff,
-                dropout,
-                activation,
-                pre_norm=True,
-                norm=norm,
-                gated=gated,
-                use_bias=use_bias,
-                num_key_value_heads=num_key_value_heads,
-                rotary_base=base,
-                dtype=self.dtype_policy,
-                name=f"block_{i}",
-            )
-            for i in range(num_layers)
+            DecoderBlock(num_heads, d_ff, name=f"block_{i}", **options) for i in range(num_layers)
         ]
         self.final_norm = norm_layer(norm, self.dtype_policy, "final_norm")
 
@@ -207,11 +183,10 @@ class DecoderOnly(Seq2Seq, keras.Model):
         hidden = ops.reshape(hidden, (-1, self.d_model))
         # Rotary positions count the padding before the source: only distances matter to them.
         place, grown = source_length + position, []
-        for block, *caches in zip(self.blocks, cache["target"], cache["source"], strict=True):
-            hidden, block_cache = block.step(
-                hidden, caches[0], mask, positions=place, prefix=caches[1]
-            )
-            grown.append(block_cache)
+        caches = zip(self.blocks, cache["target"], cache["source"], strict=True)
+        for block, before, prefix in caches:
+            hidden, after = block.step(hidden, before, mask, positions=place, prefix=prefix)
+            grown.append(after)
         return self.final_norm(hidden), {**cache, "target": grown}
 
     def output_projection(self, token_ids: Tensor | None = None) -> Callable[[Tensor], Tensor]:
@@ -220,9 +195,6 @@ class DecoderOnly(Seq2Seq, keras.Model):
 
     def _output_embedding(self):
         return self.embedding.embedding
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self._config, **layer_states(self)}
 
 
 def _counted(mask):

@@ -7,12 +7,12 @@ import keras
 
 from keras_mt.layers import EncoderBlock, PositionalEmbedding
 from keras_mt.layers.base import config_of
-from keras_mt.layers.blocks import norm_layer
 from keras_mt.layers.dropout import Dropout
+from keras_mt.layers.normalization import norm_layer
 from keras_mt.layers.rotary import split_positions
 from keras_mt.layers.types import Activation, DType, Shape, Tensor
 from keras_mt.layers.validation import check_divisible, check_positive
-from keras_mt.models.base import ModelMixin, layer_states
+from keras_mt.models.base import RecordedModel, block_options, embedding_options
 
 # As in Transformer. base is BERT base of Devlin et al. 2019; tiny is for tens of thousands of
 # lines.
@@ -27,7 +27,7 @@ PRESETS = {
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
-class EncoderOnly(ModelMixin, keras.Model):
+class EncoderOnly(RecordedModel, keras.Model):
     """A Transformer encoder that predicts masked tokens (BERT), a functional `keras.Model`.
 
     The input is int32 tokens `[batch, length]`, the output float32 logits
@@ -91,32 +91,17 @@ class EncoderOnly(ModelMixin, keras.Model):
         encoding, rotary_base = split_positions(positions)
         check_divisible(d_model=d_model, num_heads=num_heads)
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
+        arguments = {**config, "activation": activation, "dtype": policy}
         embedding = PositionalEmbedding(
-            vocab_size,
-            d_model,
-            max_length=max_length,
-            padding_id=padding_id,
+            **embedding_options(arguments),
             tie_weights=tie_output,
             encoding=encoding,
             scale=positions == "sinusoidal",  # Sinusoids do not shrink with the width.
-            dtype=policy,
             name="embedding",
         )
+        options = {**block_options(arguments), "rotary_base": rotary_base}
         blocks = [
-            EncoderBlock(
-                num_heads,
-                d_ff,
-                dropout,
-                activation,
-                pre_norm,
-                norm=norm,
-                gated=gated,
-                num_key_value_heads=num_key_value_heads,
-                rotary_base=rotary_base,
-                dtype=policy,
-                name=f"encoder_{i}",
-            )
-            for i in range(num_layers)
+            EncoderBlock(num_heads, d_ff, name=f"encoder_{i}", **options) for i in range(num_layers)
         ]
         tokens = keras.Input((None,), dtype="int32", name="tokens")
         hidden = norm_layer(norm, policy, "embedding_norm")(embedding(tokens))
@@ -132,9 +117,7 @@ class EncoderOnly(ModelMixin, keras.Model):
         # Only now: torch requires its own constructor to run first.
         self._hidden = hidden
         self.dtype_policy = policy
-        self._config = config
-        for name in ("vocab_size", "d_model", "max_length", "padding_id"):
-            setattr(self, name, config[name])
+        self._record(config)
 
     @functools.cached_property
     def encoder(self) -> keras.Model:
@@ -143,9 +126,6 @@ class EncoderOnly(ModelMixin, keras.Model):
         Its output carries the mask of the tokens.
         """
         return keras.Model(self.input, self._hidden, name="encoder")
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self._config, **layer_states(self)}
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")

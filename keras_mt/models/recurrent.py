@@ -1,5 +1,6 @@
 """The recurrent encoder-decoder, with attention or without."""
 
+import functools
 import itertools
 import math
 from typing import Any, Self
@@ -12,7 +13,7 @@ from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.positional_embedding import token_embedding
 from keras_mt.layers.types import DType, Tensor
 from keras_mt.layers.validation import check_one_of, check_positive, check_rate
-from keras_mt.models.base import layer_states
+from keras_mt.models.base import RecordedModel
 from keras_mt.models.seq2seq import Cache, Seq2Seq
 
 CELLS = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}
@@ -40,7 +41,7 @@ PRESETS = {
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
-class Recurrent(Seq2Seq, keras.Model):
+class Recurrent(RecordedModel, Seq2Seq, keras.Model):
     """The recurrent encoder-decoder for translation: what came before the Transformer.
 
     Called on `{"source": int32 [batch, source_length], "target": int32 [batch, target_length]}`,
@@ -74,11 +75,8 @@ class Recurrent(Seq2Seq, keras.Model):
         dropout: Rate of dropout on the embeddings, between the layers and before the logits.
         cell: `"gru"` or `"lstm"`.
         attention: `"additive"`, `"dot"`, `"bilinear"` or `"none"`.
-        share_embeddings: Whether source and target embed with the same weights.
-        tie_output: Whether the output projection shares the target's embedding weights.
-        max_length: The longest source or target, in tokens.
-        padding_id: The padding token of source and target.
-        **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
+        share_embeddings, tie_output, max_length, padding_id: As in `Transformer`.
+        **kwargs: As in `Transformer`.
 
     Raises:
         ValueError: If an argument is invalid; the message names it.
@@ -131,32 +129,16 @@ class Recurrent(Seq2Seq, keras.Model):
         check_one_of(tuple(CELLS), cell=cell)
         check_one_of(ATTENTIONS, attention=attention)
         super().__init__(dtype=dtype, **kwargs)
-        self._config = config
-        self.source_vocab_size = self.target_vocab_size = vocab_size
-        self.d_model, self.max_length, self.padding_id = d_model, max_length, padding_id
-        policy = self.dtype_policy
-
-        def recurrent(units, name):
-            return CELLS[cell](
-                units,
-                return_sequences=True,
-                return_state=True,
-                recurrent_initializer="glorot_uniform",  # Keras's own has no bfloat16.
-                dtype=policy,
-                name=name,
-            )
-
-        def projection(name):
-            return keras.layers.Dense(d_model, use_bias=False, dtype=policy, name=name)
-
+        self._record(config)
+        policy, additive = self.dtype_policy, attention == "additive"
+        recurrent = functools.partial(_recurrent, CELLS[cell], policy)
+        dense = functools.partial(keras.layers.Dense, d_model, dtype=policy)
+        embedding = functools.partial(token_embedding, vocab_size, d_model, policy=policy)
         name = "embedding" if share_embeddings else "target_embedding"
-        sizes = vocab_size, d_model
-        self.target_embedding = token_embedding(*sizes, tie_output, policy, name)
-        self.source_embedding = (
-            self.target_embedding
-            if share_embeddings
-            else token_embedding(*sizes, True, policy, "source_embedding")
-        )
+        self.target_embedding = embedding(tie_weights=tie_output, name=name)
+        self.source_embedding = self.target_embedding
+        if not share_embeddings:
+            self.source_embedding = embedding(tie_weights=True, name="source_embedding")
         self.encoder_layers = [
             keras.layers.Bidirectional(
                 recurrent(d_model // 2, "layer"), dtype=policy, name=f"encoder_{i}"
@@ -164,16 +146,16 @@ class Recurrent(Seq2Seq, keras.Model):
             for i in range(num_layers)
         ]
         self.decoder_layers = [recurrent(d_model, f"decoder_{i}") for i in range(num_layers)]
-        self.query_projection = projection("query") if attention == "additive" else None
-        self.key_projection = projection("key") if attention in ("additive", "bilinear") else None
+        self.query_projection = self.key_projection = None
         self.attention_layer = self.combination = None
+        if additive:
+            self.query_projection = dense(use_bias=False, name="query")
+        if attention in ("additive", "bilinear"):
+            self.key_projection = dense(use_bias=False, name="key")
         if attention != "none":
-            additive = attention == "additive"
             layer = keras.layers.AdditiveAttention if additive else keras.layers.Attention
             self.attention_layer = layer(dtype=policy, name="attention")
-            self.combination = keras.layers.Dense(
-                d_model, activation="tanh", dtype=policy, name="combination"
-            )
+            self.combination = dense(activation="tanh", name="combination")
         self.dropout_layer = Dropout(dropout, dtype=policy)
         self.build()  # Every width is known: the weights are there from the start.
 
@@ -291,5 +273,13 @@ class Recurrent(Seq2Seq, keras.Model):
     def _output_embedding(self):
         return self.target_embedding
 
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self._config, **layer_states(self)}
+
+def _recurrent(layer_class, policy, units, name):
+    return layer_class(
+        units,
+        return_sequences=True,
+        return_state=True,
+        recurrent_initializer="glorot_uniform",  # Keras's own has no bfloat16.
+        dtype=policy,
+        name=name,
+    )

@@ -9,38 +9,27 @@ from keras import ops
 
 from keras_mt.layers import DecoderBlock, EncoderBlock, PositionalEmbedding, target_mask
 from keras_mt.layers.base import config_of
-from keras_mt.layers.blocks import norm_layer
+from keras_mt.layers.normalization import norm_layer
 from keras_mt.layers.rotary import split_positions
 from keras_mt.layers.types import Activation, DType, Tensor
 from keras_mt.layers.validation import check_divisible, check_positive
-from keras_mt.models.base import layer_states
+from keras_mt.models.base import RecordedModel, block_options, embedding_options, preset
 from keras_mt.models.seq2seq import Cache, Seq2Seq
 
 # `model`: arguments of Transformer. `training`: the options of training of the same source, the
 # defaults of `keras-mt train`. base and big are Vaswani et al. 2017, table 3; tiny and small are
 # for corpora of tens and of hundreds of thousands of pairs.
 PRESETS = {
-    name: {
-        "model": {
-            "num_layers": layers,
-            "d_model": width,
-            "num_heads": heads,
-            "d_ff": d_ff,
-            "dropout": dropout,
-        },
-        "training": {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": tokens},
-    }
-    for name, layers, width, heads, d_ff, dropout, tokens in (
-        ("tiny", 4, 128, 4, 256, 0.3, 4096),
-        ("small", 4, 256, 4, 1024, 0.3, 4096),
-        ("base", 6, 512, 8, 2048, 0.1, 25000),
-        ("big", 6, 1024, 16, 4096, 0.3, 25000),
-    )
+    "tiny": preset(4, 128, 4, 256, dropout=0.3),
+    "small": preset(4, 256, 4, 1024, dropout=0.3),
+    "base": preset(6, 512, 8, 2048, dropout=0.1, batch_tokens=25000),
+    "big": preset(6, 1024, 16, 4096, dropout=0.3, batch_tokens=25000),
 }
+_SIDES = {"encoder": (EncoderBlock, "sf"), "decoder": (DecoderBlock, "scf")}
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
-class Transformer(Seq2Seq, keras.Model):
+class Transformer(RecordedModel, Seq2Seq, keras.Model):
     """The encoder-decoder Transformer for translation, a functional `keras.Model`.
 
     The inputs are `{"source": int32 [batch, source_length], "target": int32 [batch,
@@ -144,98 +133,24 @@ class Transformer(Seq2Seq, keras.Model):
         **kwargs: Any,
     ):
         config = config_of(locals())
-        check_positive(num_layers=num_layers)
-        encoding, rotary_base = split_positions(positions)
-        if share_embeddings and target_vocab_size not in (None, vocab_size):
-            raise ValueError(
-                "share_embeddings needs one vocabulary. "
-                f"Received: vocab_size={vocab_size}, target_vocab_size={target_vocab_size}"
-            )
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
-        feed_forward = {"d_ff": d_ff, "activation": activation, "gated": gated, "dtype": policy}
-
-        def embedding(name, size, **options):
-            return self._embedding_class(
-                size,
-                d_model,
-                dropout,
-                max_length=max_length,
-                padding_id=padding_id,
-                encoding=encoding,
-                scale=scale_embeddings,
-                normalize=normalize_embeddings,
-                dtype=policy,
-                name=name,
-                **options,
-            )
-
-        def size(name):
-            """What one side has of an argument, or both have, under the name it was given by."""
-            common = {"layers": "num_layers", "heads": "num_heads", "d_ff": "d_ff"}
-            if config[name] is None:
-                name = next(each for end, each in common.items() if name.endswith(end))
-            check_positive(**{name: config[name]})
-            if "heads" in name:
-                check_divisible(d_model=d_model, **{name: config[name]})
-            return config[name]
-
-        def blocks(block_class, side, letters):
-            layers, heads = size(f"num_{side}_layers"), size(f"num_{side}_heads")
-            orders = _orders(f"{side}_sublayers", config[f"{side}_sublayers"], letters, layers)
-            return [
-                block_class(
-                    heads,
-                    size(f"{side}_d_ff"),
-                    dropout,
-                    activation,
-                    pre_norm,
-                    norm=norm,
-                    sublayers=order,
-                    gated=gated,
-                    num_key_value_heads=num_key_value_heads,
-                    rotary_base=rotary_base,
-                    feed_forward=_feed_forward and _feed_forward(side, i, **feed_forward),
-                    dtype=policy,
-                    name=f"{side}_{i}",
-                )
-                for i, order in enumerate(orders)
-            ]
-
-        target_embedding = source_embedding = embedding(
-            "embedding" if share_embeddings and not normalize_embeddings else "target_embedding",
-            vocab_size if target_vocab_size is None else target_vocab_size,
-            tie_weights=tie_output,
-            use_bias=logits_bias,
-        )
-        if not share_embeddings:
-            source_embedding = embedding("source_embedding", vocab_size)
-        elif normalize_embeddings:  # Each side has its own normalisation.
-            source_embedding = embedding(
-                "source_embedding", vocab_size, _embedding=target_embedding.embedding
-            )
-        encoder_blocks = blocks(EncoderBlock, "encoder", "sf")
-        decoder_blocks = blocks(DecoderBlock, "decoder", "scf")
-        encoder_norm = decoder_norm = None
-        if pre_norm if final_norm is None else final_norm:
-            encoder_norm = norm_layer(norm, policy, "encoder_norm")
-            decoder_norm = norm_layer(norm, policy, "decoder_norm")
-
+        arguments = {**config, "activation": activation, "dtype": policy}
+        source_embedding, target_embedding = _embeddings(self._embedding_class, arguments)
+        encoder = _blocks_and_norm("encoder", arguments, _feed_forward)
+        decoder = _blocks_and_norm("decoder", arguments, _feed_forward)
         source = keras.Input((None,), dtype="int32", name="source")
         target = keras.Input((None,), dtype="int32", name="target")
-        memory = _stack(source_embedding(source), encoder_blocks, encoder_norm)
+        memory = _stack(source_embedding(source), *encoder)
         hidden = target_embedding(target, mask=target_mask(target, padding_id))
-        hidden = _stack(hidden, decoder_blocks, decoder_norm, lambda block, x: block(x, memory))
+        hidden = _stack(hidden, *decoder, lambda block, x: block(x, memory))
         logits = target_embedding(hidden, reverse=True)
         super().__init__(inputs={"source": source, "target": target}, outputs=logits, **kwargs)
         # Only now: torch requires its own constructor to run first.
         self.source_embedding, self.target_embedding = source_embedding, target_embedding
-        self.encoder_blocks, self.decoder_blocks = encoder_blocks, decoder_blocks
-        self.encoder_norm, self.decoder_norm = encoder_norm, decoder_norm
+        self.encoder_blocks, self.encoder_norm = encoder
+        self.decoder_blocks, self.decoder_norm = decoder
         self.dtype_policy = policy
-        self._config = config
-        self.vocab_size = self.source_vocab_size = vocab_size
-        self.target_vocab_size = target_embedding.vocab_size
-        self.d_model, self.max_length, self.padding_id = d_model, max_length, padding_id
+        self._record(config)
 
     @functools.cached_property
     def encoder(self) -> keras.Model:
@@ -365,9 +280,6 @@ class Transformer(Seq2Seq, keras.Model):
             for name, (blocks, letter) in parts.items()
         }
 
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self._config, **layer_states(self)}
-
     @classmethod
     def from_config(
         cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
@@ -375,6 +287,62 @@ class Transformer(Seq2Seq, keras.Model):
         # Once an argument; now of `compile_for_translation`.
         config = {name: value for name, value in config.items() if name != "rdrop"}
         return super().from_config(config, custom_objects)
+
+
+def _embeddings(embedding_class, arguments):
+    """The embeddings of the source and of the target, which may be one, or share their weights."""
+    share, normalize = arguments["share_embeddings"], arguments["normalize_embeddings"]
+    vocab_size, target_size = arguments["vocab_size"], arguments["target_vocab_size"]
+    if share and target_size not in (None, vocab_size):
+        raise ValueError(
+            "share_embeddings needs one vocabulary. "
+            f"Received: vocab_size={vocab_size}, target_vocab_size={target_size}"
+        )
+    options = {
+        **embedding_options(arguments),
+        "dropout": arguments["dropout"],
+        "encoding": split_positions(arguments["positions"])[0],
+        "scale": arguments["scale_embeddings"],
+        "normalize": normalize,
+    }
+    target = embedding_class(
+        **options | {"vocab_size": vocab_size if target_size is None else target_size},
+        tie_weights=arguments["tie_output"],
+        use_bias=arguments["logits_bias"],
+        name="embedding" if share and not normalize else "target_embedding",
+    )
+    if share and not normalize:
+        return target, target
+    # Each side has its own normalisation.
+    weights = {"_embedding": target.embedding} if share else {}
+    return embedding_class(**options, **weights, name="source_embedding"), target
+
+
+def _blocks_and_norm(side, arguments, feed_forward):
+    """The blocks of one side, and the norm at the stack's end or None."""
+
+    def size(name, common):
+        """What the side has of an argument, or both have, under the name it was given by."""
+        name = common if arguments[name] is None else name
+        check_positive(**{name: arguments[name]})
+        if common == "num_heads":
+            check_divisible(d_model=arguments["d_model"], **{name: arguments[name]})
+        return arguments[name]
+
+    check_positive(num_layers=arguments["num_layers"])
+    layers, heads = size(f"num_{side}_layers", "num_layers"), size(f"num_{side}_heads", "num_heads")
+    d_ff, options = size(f"{side}_d_ff", "d_ff"), block_options(arguments)
+    options["rotary_base"] = split_positions(arguments["positions"])[1]
+    given = {name: arguments[name] for name in ("d_ff", "activation", "gated", "dtype")}
+    block_class, letters = _SIDES[side]
+    orders = _orders(f"{side}_sublayers", arguments[f"{side}_sublayers"], letters, layers)
+    blocks, norm = [], None
+    for i, order in enumerate(orders):
+        options["feed_forward"] = feed_forward and feed_forward(side, i, **given)
+        blocks.append(block_class(heads, d_ff, sublayers=order, name=f"{side}_{i}", **options))
+    if arguments["pre_norm"] if arguments["final_norm"] is None else arguments["final_norm"]:
+        norm = norm_layer(arguments["norm"], arguments["dtype"], f"{side}_norm")
+    return blocks, norm
 
 
 def _orders(name, sublayers, block, num_layers):
