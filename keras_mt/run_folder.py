@@ -383,21 +383,21 @@ class RunFolder:
         with atomic_write(self.model_file) as temporary:
             copy.save(temporary)
 
-    def load_tokenizer(self, kind: type[BaseTokenizer] | None = None) -> BaseTokenizer:
-        """The tokenizer; `kind` is its class, if it is not one of keras_mt's own.
+    def load_tokenizer(self, cls: type[BaseTokenizer] | None = None) -> BaseTokenizer:
+        """The tokenizer; `cls` is its class, if it is not one of keras_mt's own.
 
         Raises:
-            ValueError: If it is of another kind, or damaged.
+            ValueError: If it is of another class, or damaged.
         """
-        kind = kind or self._tokenizer_kind()
-        if self.tokenizer_path.is_dir() == issubclass(kind, Tokenizer):
+        cls = cls or self._tokenizer_class()
+        if self.tokenizer_path.is_dir() == issubclass(cls, Tokenizer):
             raise InputError(
-                f"{self.tokenizer_path} is of another kind than {kind.__name__}: load it with its "
-                "own class, and pass it to `Translator(model, tokenizer)`."
+                f"{self.tokenizer_path} is no {cls.__name__}: load it with its own class, and pass "
+                "it to `Translator(model, tokenizer)`."
             )
-        return kind.load(self.tokenizer_path)
+        return cls.load(self.tokenizer_path)
 
-    def _tokenizer_kind(self):
+    def _tokenizer_class(self):
         """The class of the tokenizer, one of keras_mt's own, as its tokenizer.json says."""
         settings = self.tokenizer_path / "tokenizer.json"
         if settings.is_file():

@@ -175,18 +175,10 @@ class Batches:
         if max_ratio is not None and not max_ratio >= 1:
             raise InputError(f"max_ratio must be at least 1. Received: max_ratio={max_ratio}")
         self.pairs = list(pairs) if isinstance(pairs, (list, tuple)) else [pairs]
-        count, sides = len(self.pairs), []
-        given = {"source_language": source_language, "target_language": target_language}
-        for name, codes in given.items():
-            sides.append(list(codes) if isinstance(codes, (list, tuple)) else [codes] * count)
-            if len(sides[-1]) != count:
-                raise InputError(
-                    f"{name} must be a code, or a list with one for each corpus. "
-                    f"Received: {codes} for {count}"
-                )
-            for code in sides[-1]:
-                check_language(name, code, tokenizer.languages)
-        self.languages = list(zip(*sides, strict=True)) if tokenizer.languages else []
+        count = len(self.pairs)
+        sources = _codes("source_language", source_language, count, tokenizer)
+        targets = _codes("target_language", target_language, count, tokenizer)
+        self.languages = list(zip(sources, targets, strict=True)) if tokenizer.languages else []
         self.weights = [1] * count if weights is None else list(weights)
         valid = all(weight == int(weight) >= 1 for weight in self.weights)
         if len(self.weights) != count or not valid:
@@ -418,6 +410,19 @@ class Batches:
 
     def _round_up(self, widths):
         return np.minimum(-(-widths // _WIDTH) * _WIDTH, self.max_length)
+
+
+def _codes(name, codes, count, tokenizer):
+    """A language's code for each corpus, from one for all or a list of them."""
+    each = list(codes) if isinstance(codes, (list, tuple)) else [codes] * count
+    if len(each) != count:
+        raise InputError(
+            f"{name} must be a code, or a list with one for each corpus. "
+            f"Received: {codes} for {count}"
+        )
+    for code in each:
+        check_language(name, code, tokenizer.languages)
+    return each
 
 
 def _bucket_lengths(max_length):

@@ -85,20 +85,14 @@ def back_translate(
     output = Path(output).resolve()
     parts = output.parent / f".{output.name}.parts"
     names = rule_names(identify, without)
-    whats = {name: RULES[name].what for name in names}
-    whats["held_out"] = f"it is in a split of {data} other than train"
-    whats["refused"] = "the model refuses it, or finds no translation"
-    if min_score is not None:
-        whats["score"] = f"the translation's score is below {min_score}"
+    whats = _whats(names, data, min_score)
     dropped = Dropped(whats)
     of_pairs = [(name, RULES[name](source, target)) for name in names]
     of_lines = [(name, RULES[name](target, target)) for name, _ in of_pairs if name != "copy"]
     words = _Words(data, source, target)
     for file in files:
         words.check_language(str(file), itertools.islice(_texts([file]), _SAMPLE), target)
-    marks = _marks(files, data, source, target)
-    if "duplicate" not in names:
-        del marks["duplicate"]
+    marks = {n: x for n, x in _marks(files, data, source, target).items() if n in whats}
 
     def chosen():
         for text, *marked in zip(_texts(files), *marks.values(), strict=True):
@@ -109,17 +103,12 @@ def back_translate(
                 dropped.add(rule, text)
 
     def translated():
-        fingerprint = translator.fingerprint
-        unmarked = ~np.any([*marks.values()], axis=0)
-        with tqdm(total=int(unmarked.sum()), unit=" lines", disable=None) as progress:
-            for number, texts in enumerate(chunks(chosen(), _PART)):
-                found = remembered(parts, (fingerprint, texts), _translated, translator, texts)
-                sources = found["texts"].tobytes().decode().split("\n")
-                if not number:
-                    what = f"What the model, from {target!r} to {source!r}, writes"
-                    words.check_language(what, sources, source)
-                yield from zip(sources, texts, found["scores"].tolist(), strict=True)
-                progress.update(len(texts))
+        total = int(np.sum(~np.any([*marks.values()], axis=0)))
+        for number, part in enumerate(_translations(translator, chosen(), total, parts)):
+            if not number:
+                what = f"What the model, from {target!r} to {source!r}, writes"
+                words.check_language(what, [text for text, *_ in part], source)
+            yield from part
 
     with new_folder(output) as folder:
         with writer(folder, source, target, "train") as write:
@@ -132,19 +121,23 @@ def back_translate(
                 else:
                     dropped.add(rule, *pair)
         total = len(marks["held_out"])
-        if sum(dropped.counts.values()) == total:
-            counts = ", ".join(
-                f"{count:,} {name}" for name, count in dropped.counts.items() if count
-            )
-            raise CorpusError(
-                f"Nothing of {', '.join(map(str, files))} is left; dropped: {counts or 'nothing'}."
-            )
+        _check_rest(dropped.counts, total, files)
         inputs = {"files": [*map(str, files)], "data": str(data)}
         table = dropped.write(folder, total, **inputs, source=source, target=target)
     shutil.rmtree(parts, ignore_errors=True)
     for line in table:
         report(line)
     return output
+
+
+def _whats(rules, data, min_score):
+    """What each reason to drop a line or a pair is, by its name."""
+    whats = {name: RULES[name].what for name in rules}
+    whats["held_out"] = f"it is in a split of {data} other than train"
+    whats["refused"] = "the model refuses it, or finds no translation"
+    if min_score is not None:
+        whats["score"] = f"the translation's score is below {min_score}"
+    return whats
 
 
 class _Words:
@@ -216,6 +209,26 @@ def _texts(files):
 def _broken(rules, *pair):
     """The name of the first rule that drops a pair, or None."""
     return next((name for name, rule in rules if rule.drops(*pair)), None)
+
+
+def _check_rest(counts, total, files):
+    """Raises CorpusError if all lines were dropped."""
+    if sum(counts.values()) == total:
+        reasons = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+        raise CorpusError(
+            f"Nothing of {', '.join(map(str, files))} is left; dropped: {reasons or 'nothing'}."
+        )
+
+
+def _translations(translator, texts, total, parts):
+    """Lists of translations, with their texts and scores, part by part."""
+    fingerprint = translator.fingerprint
+    with tqdm(total=total, unit=" lines", disable=None) as progress:
+        for part in chunks(texts, _PART):
+            found = remembered(parts, (fingerprint, part), _translated, translator, part)
+            sources = found["texts"].tobytes().decode().split("\n")
+            yield list(zip(sources, part, found["scores"].tolist(), strict=True))
+            progress.update(len(part))
 
 
 def _translated(translator, texts):

@@ -141,17 +141,8 @@ class Translator(BaseTranslator):
         **options: Any,
     ):
         require_backend("keras_mt.Translator")
-        if not isinstance(tokenizer, BaseTokenizer):
-            raise InputError(
-                "tokenizer must be a keras_mt.text.BaseTokenizer, such as from Tokenizer.load. "
-                f"Received: {tokenizer!r}"
-            )
         self.models = list(model) if isinstance(model, (list, tuple)) else [model]
-        if not self.models or not all(isinstance(model, Seq2Seq) for model in self.models):
-            raise InputError(
-                "model must be a keras_mt.models.Seq2Seq, or a list of at least one. "
-                f"Received: {model!r}"
-            )
+        _check_types(self.models, tokenizer)
         search = [field.name for field in dataclasses.fields(SearchOptions)]
         if unknown := [name for name in options if name not in search]:
             raise InputError(
@@ -541,6 +532,19 @@ def _defaults(config, limit, given):
     if options.get("max_length") is not None:  # Fine-tuning may have lowered the limit.
         options["max_length"] = min(as_integer("max_length", options["max_length"]), limit)
     return options
+
+
+def _check_types(models, tokenizer):
+    if not isinstance(tokenizer, BaseTokenizer):
+        raise InputError(
+            "tokenizer must be a keras_mt.text.BaseTokenizer, such as from Tokenizer.load. "
+            f"Received: {tokenizer!r}"
+        )
+    if not models or not all(isinstance(model, Seq2Seq) for model in models):
+        raise InputError(
+            "model must be a keras_mt.models.Seq2Seq, or a list of at least one. "
+            f"Received: {models!r}"
+        )
 
 
 def _check_shortlist(shortlist, tokenizer, options, source_language, target_language):

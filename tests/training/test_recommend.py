@@ -71,17 +71,22 @@ def test_a_bare_run_keeps_what_was_recommended_and_what_is_given_wins(corpus, tm
 
 @pytest.mark.long
 def test_minutes_set_the_number_of_steps_once(corpus, tmp_path):
-    messages, run = [], tmp_path / "run"
-    given = {**SMALL, "minutes": 0.4}
-    train(corpus, "pt", "en", run, report=messages.append, **given)
+    for minutes in (0.4, 2):  # On a busy machine the start alone may take the fewer.
+        messages, run = [], tmp_path / f"run_{minutes}"
+        given = {**SMALL, "minutes": minutes}
+        try:
+            train(corpus, "pt", "en", run, report=messages.append, **given)
+            break
+        except ValueError as error:
+            assert "is too short for a checkpoint" in str(error)
     steps = config_of(run)["total_steps"]
-    assert any(f"{steps:,} steps fit into 0.4 minutes" in message for message in messages)
+    assert any(f"{steps:,} steps fit into {minutes} minutes" in message for message in messages)
     assert f"finished at step {steps}: {run}" in messages[-1]
     again = []
     train(corpus, "pt", "en", run, report=again.append, **given)
     assert config_of(run)["total_steps"] == steps and "finished at step" in again[-1]
-    with pytest.raises(ValueError, match=r"minutes was 0\.4, now 0\.5"):
-        train(corpus, "pt", "en", run, **{**given, "minutes": 0.5})
+    with pytest.raises(ValueError, match=rf"minutes was {minutes}, now 5"):
+        train(corpus, "pt", "en", run, **{**given, "minutes": 5})
 
 
 def test_too_few_minutes_say_how_many_are_enough(corpus, tmp_path):
