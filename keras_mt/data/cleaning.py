@@ -89,12 +89,14 @@ class Cleaning:
         counts = np.bincount(self.verdicts, minlength=len(self.rules) + 1).tolist()
         self.kept, self.counts = counts[0], dict(zip(self.rules, counts[1:], strict=True))
         if not self.kept:
+            if parts is not None:  # Of no use under other rules.
+                shutil.rmtree(parts, ignore_errors=True)
             most = max(self.counts, key=self.counts.get, default=None)
             raise CorpusError(
                 f"Nothing of the split train of {data} is left"
                 + (f": {self}. " if len(self.verdicts) else ", which is empty. ")
                 + f"Is it {source!r} and {target!r}?"
-                + (f" `--without {most}` leaves that rule out." if most else "")
+                + (f" `keras-mt clean --without {most}` leaves that rule out." if most else "")
             )
 
     def __str__(self) -> str:

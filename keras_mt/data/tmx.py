@@ -54,8 +54,8 @@ class _Reader:
 
     def refuse(self, *_):
         raise CorpusError(
-            f"{self._path} declares entities, which can hold far more text than the file, or other "
-            "files: replace them by what they stand for."
+            f"{self._path} declares entities, or uses such of another file, which can hold far "
+            "more text than the file, or other files: replace them by what they stand for."
         )
 
 
@@ -78,6 +78,7 @@ def tmx_pairs(path: str | os.PathLike, source: str, target: str) -> Iterator[tup
     parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
     parser.CharacterDataHandler = reader.characters
     parser.EntityDeclHandler = parser.ExternalEntityRefHandler = reader.refuse
+    parser.SkippedEntityHandler = reader.refuse
     count = 0
     with opened(path) as file:
         while True:
@@ -86,6 +87,10 @@ def tmx_pairs(path: str | os.PathLike, source: str, target: str) -> Iterator[tup
                 parser.Parse(chunk, not chunk)
             except expat.ExpatError as error:
                 raise CorpusError(f"{path}:{error.lineno} is no XML: {error}") from error
+            except CorpusError:
+                raise
+            except (LookupError, ValueError) as error:  # Of the encoding that it names.
+                raise CorpusError(f"{path}: {error}: convert it to UTF-8.") from error
             count += len(reader.pairs)
             yield from reader.pairs
             reader.pairs.clear()

@@ -64,7 +64,7 @@ def run_corpora(data: Any, source: Any, target: Any, pairs: Any) -> dict[str, An
         if not codes or codes[1] == codes[2] or not one_corpus:
             raise InputError(
                 "A pair must be SOURCE-TARGET=DATA, such as en-de=my_corpus: codes of two "
-                "languages (letters, digits and _), and one corpus. "
+                "different languages (letters, digits and _), and one corpus. "
                 f"Received: {pair}={name}"
             )
     pairs = {pair: str(name) for pair, name in pairs.items()}
@@ -173,6 +173,11 @@ def training_batches(
         directory=run.folder.path,
     )
     if not batches.counts.batches:
+        if batches.counts.unlike:
+            raise InputError(
+                f"No pair of {', '.join(dict.fromkeys(run.corpora))} is left to train on: "
+                f"{batches.counts}. Raise max_ratio or max_length, or give another corpus."
+            )
         raise _no_pair(run.config)
     if run.pairs is not None:
         times = zip(run.pairs, batches.times, strict=True)

@@ -35,8 +35,9 @@ DEFAULTS = {
 }
 # The longest length that is told apart, in characters.
 _LONGEST = 4096
-# Options of which one that is given rules out what would be recommended of the others.
+# What ends a run: one of them.
 _ENDS = {"epochs", "steps", "minutes"}
+# What goes by BLEU, if that is measured on the way.
 _CHOICES = {
     "average_checkpoints",
     "keep_best",
@@ -101,13 +102,16 @@ def recommend(pairs: int, characters: float, longest: int, alphabet: int = 0) ->
     while max_length < min(longest / 2, 1024):  # A piece has two characters or more, mostly.
         max_length *= 2
     pieces = max(recipe["pieces"], 2 * alphabet)  # Of few characters, most pieces are words.
+    in_paper = "as in the paper"
+    batch_reason = in_paper if recipe["batch"] == 25000 else "small batches make more updates"
+    dropout_reason = in_paper if dropout == 0.1 else "so few sentences are soon learned by heart"
     choices = {
         "model": (model, "pre-norm blocks learn from the first steps"),
         "vocab_size": (pieces, "each piece must occur often enough to be learned"),
-        "batch_tokens": (max(recipe["batch"], max_length), "small batches make more updates"),
+        "batch_tokens": (max(recipe["batch"], max_length), batch_reason),
         "max_length": (max_length, "as good as all pairs are shorter"),
-        "dropout": (dropout, "so few sentences are soon learned by heart"),
-        "label_smoothing": (0.1, "as in the paper"),
+        "dropout": (dropout, dropout_reason),
+        "label_smoothing": (0.1, in_paper),
         "learning_rate": (0.001, "falling to 0 at the end of the run"),
         "warmup_steps": (400, "the rate rises in these steps, a quarter of the run at most"),
         "epochs": (recipe["epochs"], "at most; the learning rate falls over them"),
@@ -205,14 +209,18 @@ def _averaging(recommended):
 
 def _compatible(recommended, options):
     """What is recommended, without what the options that are given rule out."""
-    given = {name for name in _ENDS | _CHOICES if getattr(options, name) is not None}
-    left_out = set().union(*(kind for kind in (_ENDS, _CHOICES) if given & kind))
-    values = dict(recommended)
-    if options.epochs is not None and "bleu_freq" in values:
-        values["bleu_freq"] = _freq(options.epochs)
-    elif given & _ENDS:
+    ends = {name for name in _ENDS if getattr(options, name) is not None}
+    values = {name: value for name, value in recommended.items() if not (ends and name in _ENDS)}
+    epochs = options.epochs or recommended["epochs"]
+    bleu_freq = _freq(epochs) if options.bleu_freq is None else options.bleu_freq
+    if ends - {"epochs"} or not 0 < bleu_freq <= epochs:
         values = _averaging(values)
-    values = {name: value for name, value in values.items() if name not in left_out}
+    elif "bleu_freq" in values:
+        values["bleu_freq"] = bleu_freq
+    if options.keep_best:  # Of a single checkpoint.
+        values.pop("average_checkpoints", None)
+    elif (options.average_checkpoints or 1) > 1:
+        values.pop("keep_best", None)
     if "average_checkpoints" in values:
         values["average_checkpoints"] = min(values["average_checkpoints"], options.keep)
     if options.batch_tokens is not None:

@@ -249,8 +249,11 @@ def test_a_corpus_without_the_language_is_refused(dirty, tmp_path, arguments, me
 
 def test_a_corpus_of_which_nothing_is_left_is_refused(tmp_path):
     (tmp_path / "pairs.tsv").write_text("猫です\tein Kater\n犬です\tein Hund\n")
-    with pytest.raises(CorpusError, match=r"Nothing of .*0 of 2 pairs kept.*2 script.*--with"):
+    with pytest.raises(
+        CorpusError, match=r"Nothing of .*0 of 2 pairs kept.*2 script.*clean --without"
+    ):
         cleaned(tmp_path / "pairs.tsv", tmp_path / "out")
+    assert not list(tmp_path.glob(".*"))
     (tmp_path / "en.train.txt").write_text("a\n")
     (tmp_path / "de.train.txt").write_text("b\nc\n")
     with pytest.raises(CorpusError, match=r"1 lines and .*2"):

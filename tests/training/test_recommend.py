@@ -2,14 +2,17 @@ import csv
 import json
 
 import hypothesis
+import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import strategies
 
 from keras_mt import Translator
 from keras_mt.options import TrainingOptions
-from keras_mt.training import recommend, train
-from keras_mt.training.recommend import recommend_for
+from keras_mt.run_folder import RunFolder
+from keras_mt.training import plan, recommend, run, train
+from keras_mt.training.architecture import Run
+from keras_mt.training.recommend import completed, recommend_for
 
 # What makes a test of the rest quick.
 SMALL = {
@@ -27,6 +30,8 @@ def test_whatever_the_corpus_the_options_are_valid_and_each_has_its_reason(pairs
     valid = TrainingOptions(**options)
     assert options.keys() == reasons.keys()
     assert valid.max_length <= valid.batch_tokens
+    assert ("few" in reasons["dropout"]) == (valid.dropout > 0.1)
+    assert ("small" in reasons["batch_tokens"]) == (valid.batch_tokens < 25000)
     assert valid.model["d_model"] % valid.model["num_heads"] == 0
     larger = recommend(2 * pairs, mean, longest).options
     assert larger["vocab_size"] >= options["vocab_size"]
@@ -69,6 +74,35 @@ def test_a_bare_run_keeps_what_was_recommended_and_what_is_given_wins(corpus, tm
     assert Translator.load(run)("Olá!") is not None
 
 
+BY_BLEU = {"keep_best": True, "monitor": "val_bleu", "early_stopping_patience": 6}
+AVERAGED = {"keep_best": False, "monitor": "val_loss", "bleu_freq": 0, "average_checkpoints": 5}
+
+
+@pytest.mark.parametrize(
+    ("given", "others"),
+    [
+        ({"bleu_freq": 5}, {**BY_BLEU, "epochs": 40, "average_checkpoints": 1}),
+        ({"early_stopping_patience": 3}, {**BY_BLEU, "bleu_freq": 2}),
+        ({"monitor": "val_loss"}, {**BY_BLEU, "bleu_freq": 2}),
+        ({"keep_best": False}, {**BY_BLEU, "bleu_freq": 2}),
+        ({"average_checkpoints": 4}, {**BY_BLEU, "keep_best": False}),
+        ({"epochs": 100}, {**BY_BLEU, "bleu_freq": 5}),
+        ({"bleu_freq": 0}, {**AVERAGED, "epochs": 40, "early_stopping_patience": None}),
+        ({"bleu_freq": 41}, AVERAGED),
+        ({"epochs": 3, "bleu_freq": 4}, AVERAGED),
+        ({"minutes": 9}, {**AVERAGED, "epochs": None, "steps": None}),
+        ({"minutes": 9, "bleu_freq": 1}, AVERAGED),
+        ({"steps": 9, "keep_best": True}, {**AVERAGED, "average_checkpoints": 1}),
+        ({"minutes": 9, "average_checkpoints": 2}, AVERAGED),
+    ],
+)
+def test_an_option_that_is_given_changes_no_other_that_goes_with_it(tmp_path, given, others):
+    recommended = recommend(3_000, 62, 160).options
+    run = Run(RunFolder(tmp_path), TrainingOptions(**given), recommended=recommended)
+    expected = {**others, **given}
+    assert {name: getattr(completed(run), name) for name in expected} == expected
+
+
 @pytest.mark.long
 def test_minutes_set_the_number_of_steps_once(corpus, tmp_path):
     for minutes in (0.4, 2):  # On a busy machine the start alone may take the fewer.
@@ -94,3 +128,48 @@ def test_too_few_minutes_say_how_many_are_enough(corpus, tmp_path):
         train(corpus, "pt", "en", tmp_path / "run", **SMALL, minutes=0.01)
     with pytest.raises(ValueError, match="epochs, steps or minutes, only one"):
         train(corpus, "pt", "en", tmp_path / "run", **SMALL, minutes=1, epochs=1)
+
+
+class Clock:
+    """One on which a second passes whenever it is read."""
+
+    now = 0.0
+
+    def monotonic(self):
+        self.now += 1
+        return self.now
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("micro")
+def test_minutes_go_with_pairs_and_a_preset_and_an_exact_resume(corpus, tmp_path, monkeypatch):
+    clock, stop_at = Clock(), [None]
+    for module in (plan, run):
+        monkeypatch.setattr(module, "time", clock)
+
+    def report(message):
+        if message == stop_at[0]:
+            raise RuntimeError("stopped")
+
+    given = {
+        "pairs": {"pt-en": corpus, "en-pt": corpus}, "preset": "micro", "vocab_size": 400,
+        "batch_tokens": 512, "max_length": 64, "report": report,
+    }  # fmt: skip
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    with pytest.raises(ValueError, match=r"too short .* Give at least 1\."):
+        train(**given, output=whole, minutes=0.2)
+    train(**given, output=whole, minutes=1)
+    steps = config_of(whole)["total_steps"]
+    assert 20 < steps < 60 and config_of(whole)["preset"] == "micro"
+    with open(whole / "log.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert float([row for row in rows if row["epoch"]][-1]["learning_rate"]) < 1e-5
+    assert any(row["val_loss_pt-en"] and row["val_loss_en-pt"] for row in rows)
+    stop_at[0] = f"checkpoint at step {steps // 2}"
+    with pytest.raises(RuntimeError, match="stopped"):
+        train(**given, output=broken, minutes=1)
+    train(**given, output=broken, minutes=1)
+    assert config_of(broken)["total_steps"] == steps
+    ours, theirs = (RunFolder(path).load_model().get_weights() for path in (broken, whole))
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(a, b)
