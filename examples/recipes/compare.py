@@ -44,7 +44,6 @@ BASELINE = {
     "learning_rate": 0.001,
     "warmup_steps": 400,
     "average_checkpoints": 1,
-    "dtype": "mixed_bfloat16",
 }
 # The numbers of steps of two short trainings, whose difference is the time of a step.
 PROBES = 30, 110
@@ -68,7 +67,8 @@ ROWS = {
     "twice the feed-forward": {"model": {"d_ff": 1024}},
     "2 + 2 layers": {"model": {"num_layers": 2}},
     "6 + 2 layers": {"model": {"num_encoder_layers": 6, "num_decoder_layers": 2}},
-    "float32": {"dtype": "float32"},
+    "bfloat16": {"dtype": "mixed_bfloat16"},
+    "128 wide, bfloat16": {"model": NARROW, "dtype": "mixed_bfloat16"},
     "half the pieces": {"vocab_size": Factor(0.5)},
     "twice the pieces": {"vocab_size": Factor(2)},
     "half the batch": {"batch_tokens": Factor(0.5)},
