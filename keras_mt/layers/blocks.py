@@ -354,7 +354,14 @@ class DecoderBlock(_Block):
         Returns:
             The outputs `[batch, length, width]`, and the `prefix` for each `step`; None for a block
             without self-attention.
+
+        Raises:
+            ValueError: If the block attends to a memory, which a prefix has not.
         """
+        if self.cross_attention is not None:
+            raise ValueError(
+                "prefill is for blocks without cross-attention, as of a decoder-only model."
+            )
         prefix = None
 
         def attend_to_self(x):
