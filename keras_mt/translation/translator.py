@@ -142,7 +142,7 @@ class Translator(BaseTranslator):
     ):
         require_backend("keras_mt.Translator")
         self.models = list(model) if isinstance(model, (list, tuple)) else [model]
-        _check_types(self.models, tokenizer)
+        _check_types(model, self.models, tokenizer)
         search = [field.name for field in dataclasses.fields(SearchOptions)]
         if unknown := [name for name in options if name not in search]:
             raise InputError(
@@ -534,7 +534,7 @@ def _defaults(config, limit, given):
     return options
 
 
-def _check_types(models, tokenizer):
+def _check_types(model, models, tokenizer):
     if not isinstance(tokenizer, BaseTokenizer):
         raise InputError(
             "tokenizer must be a keras_mt.text.BaseTokenizer, such as from Tokenizer.load. "
@@ -543,7 +543,7 @@ def _check_types(models, tokenizer):
     if not models or not all(isinstance(model, Seq2Seq) for model in models):
         raise InputError(
             "model must be a keras_mt.models.Seq2Seq, or a list of at least one. "
-            f"Received: {models!r}"
+            f"Received: {model!r}"
         )
 
 

@@ -38,7 +38,7 @@ def test_a_run_folder_of_a_release_goes_on_to_the_same_weights(release, tmp_path
         corpus, "pt", "en", tmp_path / "run", steps=12, **OPTIONS, report=messages.append
     )  # fmt: skip
     assert any("resumed at step 8" in message for message in messages)
-    assert any("from before corpora had fingerprints" in message for message in messages)
+    assert any("without the corpora's fingerprints" in message for message in messages)
     weights = Translator.load(tmp_path / "run").models[0].weights
     for i, weight in enumerate(weights):
         # Attention cancels the biases of keys, and Adam makes steps of their rounding.
