@@ -21,9 +21,9 @@ NEUTRAL := tests/layers tests/models tests/test_losses.py tests/test_metrics.py 
 .PHONY: demo test test-long test-backends test-serving test-versions lint docs notebooks clean
 
 demo: $(VENV)/installed
-	$(BIN)/keras-mt train $(PHRASEBOOK) --output $(RUN) --epochs 4 --bleu-freq 0 \
+	$(BIN)/keras-mt train $(PHRASEBOOK) --output $(RUN) --epochs 3 --bleu-freq 0 \
 		--set num_layers=3 --set d_model=128 --set d_ff=256 --vocab-size 2000 \
-		--batch-tokens 1024 --dropout 0.1 --learning-rate 0.003
+		--batch-tokens 1024 --dropout 0.1 --learning-rate 0.004
 	$(BIN)/python examples/phrasebook_report.py $(RUN)
 	test -d $(EXPORT) || $(BIN)/keras-mt export $(RUN) $(EXPORT)
 	$(BIN)/python examples/translate_with_tensorflow.py $(EXPORT) \
