@@ -39,6 +39,22 @@ def test_whatever_the_corpus_the_options_are_valid_and_each_has_its_reason(pairs
     assert larger["epochs"] <= options["epochs"]
 
 
+@hypothesis.given(strategies.integers(1, 10**9), strategies.floats(1e10, 1e20))
+def test_a_shorter_training_never_takes_a_larger_model_or_more_dropout(pairs, operations):
+    short, long = (recommend(pairs, 62, 160, 0, x).options for x in (operations, 10 * operations))
+    for name in ("num_layers", "d_model", "d_ff"):
+        assert short["model"][name] <= long["model"][name]
+    assert short["dropout"] <= long["dropout"]
+    assert TrainingOptions(**short)
+
+
+def test_ten_minutes_of_a_small_machine_are_for_a_tiny_model():
+    # Of two cores with bfloat16, 10 minutes are five epochs of the model of a long training.
+    assert recommend(29_000, 62, 160, 0, 600 * 2e11).options["model"]["d_model"] == 128
+    assert recommend(29_000, 62, 160, 0, 7200 * 2e11) == recommend(29_000, 62, 160)
+    assert recommend(3_000, 62, 160, 0, 600 * 2e11) == recommend(3_000, 62, 160)
+
+
 def test_a_corpus_is_measured_in_characters():
     one = tf.data.Dataset.from_tensor_slices((["é" * 10] * 600, ["a" * 30] * 600))
     other = tf.data.Dataset.from_tensor_slices((["a" * 20] * 600, ["b" * 3000] * 600))
