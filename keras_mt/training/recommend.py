@@ -172,6 +172,12 @@ def recommend_for(
     Args:
         corpora: Datasets of pairs of strings.
         operations: As of `recommend`.
+
+    Example:
+
+    >>> from keras_mt.data import load_corpus
+    >>> recommend_for([load_corpus("phrasebook", "pt", "en", "train")]).options["epochs"]
+    40
     """
     counts = np.zeros(_LONGEST + 1, np.int64)
     characters, alphabet = 0, np.zeros(0x110000, bool)
