@@ -119,6 +119,18 @@ def test_an_option_that_is_given_changes_no_other_that_goes_with_it(tmp_path, gi
     assert {name: getattr(completed(run), name) for name in expected} == expected
 
 
+def test_a_bare_run_ends_when_its_bleu_no_longer_rises(corpus, tmp_path):
+    messages, run = [], tmp_path / "run"
+    given = {**SMALL, "bleu_freq": 1, "learning_rate": 1e-12}
+    train(corpus, "pt", "en", run, report=messages.append, **given)
+    with open(run / "log.csv", encoding="utf-8", newline="") as file:
+        scores = [row["val_bleu"] for row in csv.DictReader(file) if row["val_bleu"]]
+    # The first, and as many as early_stopping_patience without a better one; of 40 epochs.
+    assert len(scores) == 7 and len({*scores}) == 1
+    assert any("val_bleu" in message for message in messages)
+    assert Translator.load(run)("Olá!") is not None
+
+
 @pytest.mark.long
 def test_minutes_set_the_number_of_steps_once(corpus, tmp_path):
     for minutes in (0.4, 2):  # On a busy machine the start alone may take the fewer.
