@@ -55,10 +55,10 @@ class Aligner:
     Example:
 
     >>> sources = [np.array(ids) for ids in ([0, 1], [0, 2], [1], [2])]
-    >>> targets = [np.array(ids) for ids in ([4, 3], [5, 3], [4], [5])]
-    >>> aligner = Aligner.learn(sources * 5, targets * 5)
+    >>> targets = [np.array(ids) for ids in ([3, 4], [3, 5], [4], [5])]
+    >>> aligner = Aligner.learn(sources, targets)
     >>> aligner.align(sources[:1], targets[:1])[0].tolist()
-    [[0, 1], [1, 0]]
+    [[0, 0], [1, 1]]
     """
 
     def __init__(
