@@ -1,7 +1,8 @@
 """The encoder-decoder Transformer as a functional Keras model."""
 
 import functools
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import keras
@@ -73,6 +74,8 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         normalize_embeddings: Whether the sum of embeddings and positions is normalised.
         final_norm: Whether both stacks end with a normalisation; None for `pre_norm`.
         logits_bias: Whether a bias, which does not train, is added to the logits.
+        alignment_head: The head that `attention` is that of: `(layer, head)`, both from 0, of the
+            decoder's blocks with cross-attention. None for the mean of the last one's heads.
         **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
 
     Raises:
@@ -94,6 +97,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
     """
 
     presets = PRESETS
+    step_attention = True
     _embedding_class: ClassVar[type] = PositionalEmbedding
 
     def __init__(
@@ -129,6 +133,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         normalize_embeddings: bool = False,
         final_norm: bool | None = None,
         logits_bias: bool = False,
+        alignment_head: Sequence[int] | None = None,
         _feed_forward: Callable[..., keras.layers.Layer | None] | None = None,
         **kwargs: Any,
     ):
@@ -138,6 +143,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         source_embedding, target_embedding = _embeddings(self._embedding_class, arguments)
         encoder = _blocks_and_norm("encoder", arguments, _feed_forward)
         decoder = _blocks_and_norm("decoder", arguments, _feed_forward)
+        config["alignment_head"] = head = _alignment_head(alignment_head, decoder[0])
         source = keras.Input((None,), dtype="int32", name="source")
         target = keras.Input((None,), dtype="int32", name="target")
         memory = _stack(source_embedding(source), *encoder)
@@ -150,6 +156,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         self.encoder_blocks, self.encoder_norm = encoder
         self.decoder_blocks, self.decoder_norm = decoder
         self.dtype_policy = policy
+        self.alignment_head = head and tuple(head)
         self._record(config)
 
     @functools.cached_property
@@ -212,20 +219,25 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
     ) -> tuple[Tensor, Cache]:
         """See `Seq2Seq.decode_states`."""
         caches = zip(cache["target"], cache["memory"], strict=True)
-        grown = []
+        grown, cross = [], []
 
         def step(block, hidden):
             before, memory_cache = next(caches)
+            seen, scores = cache["memory_mask"], {}
             hidden, after = block.step(
-                hidden, before, mask, memory_cache, cache["memory_mask"], position
+                hidden, before, mask, memory_cache, seen, position, scores=scores
             )
             grown.append(after)
+            cross.extend(scores.values())
             return hidden
 
         hidden = self.target_embedding(tokens, positions=position)
         # [batch * beams, d_model]: matrix products are fused with their bias and ReLU.
         states = self._decode(ops.reshape(hidden, (-1, self.d_model)), step)
-        return states, {**cache, "target": grown}
+        cache = {**cache, "target": grown}
+        if "attention" in cache:
+            cache["attention"] = self._alignment(cross)
+        return states, cache
 
     def output_projection(self, token_ids: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         """See `Seq2Seq.output_projection`."""
@@ -235,8 +247,15 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         return self.target_embedding.embedding
 
     def attention(self, source: Tensor, target: Tensor) -> Tensor:
-        """See `Seq2Seq.attention`: that of the last block with cross-attention, over all heads."""
-        return ops.mean(self.attention_scores(source, target)["cross"][-1], axis=1)
+        """See `Seq2Seq.attention`: that of `alignment_head`."""
+        return self._alignment(self.attention_scores(source, target)["cross"])
+
+    def _alignment(self, cross):
+        """The attention `[batch, target, source]` of all cross-attentions' weights."""
+        if self.alignment_head is None:
+            return ops.mean(ops.cast(cross[-1], "float32"), axis=1)
+        layer, head = self.alignment_head
+        return ops.cast(cross[layer][:, head], "float32")
 
     def attention_scores(self, source: Tensor, target: Tensor) -> dict[str, list[Tensor]]:
         """The attention weights of every block and head.
@@ -343,6 +362,23 @@ def _blocks_and_norm(side, arguments, feed_forward):
     if arguments["pre_norm"] if arguments["final_norm"] is None else arguments["final_norm"]:
         norm = norm_layer(arguments["norm"], arguments["dtype"], f"{side}_norm")
     return blocks, norm
+
+
+def _alignment_head(head, blocks):
+    """The layer and the head, a list as in a file, or None; ValueError if there is no such head."""
+    if head is None:
+        return None
+    heads = [block.num_heads for block in blocks if "c" in block.sublayers]
+    try:
+        layer, number = map(operator.index, head)
+    except (TypeError, ValueError):
+        layer = number = -1
+    if not (0 <= layer < len(heads) and 0 <= number < heads[layer]):
+        raise ValueError(
+            f"alignment_head must be a layer from 0 to {len(heads) - 1} and a head from 0 to "
+            f"{heads[0] - 1}, of the decoder's cross-attention. Received: alignment_head={head!r}"
+        )
+    return [layer, number]
 
 
 def _orders(name, sublayers, block, num_layers):
