@@ -290,10 +290,7 @@ class _Search:
         rows = rows._replace(ancestors=ancestors, cache=cache)
         # Without ensure_shape, TensorFlow would move the cast behind each of the reshapes.
         logits = tf.ensure_shape(tf.cast(logits, tf.float32), (None, None, logits.shape[-1]))
-        continuations = self._continuations(logits, length, rows)
-        progress = ()
-        if self.constraints is not None:
-            continuations, progress = self.constraints.rank(continuations, rows, length + 1)
+        continuations, progress = self._continuations(logits, length, rows)
         rows, parents = self._choose(rows, continuations, progress, length + 1)
         if self.observe is not None:
             live = Continuations(rows.log_probs, parents, rows.tokens[..., -1])
@@ -303,7 +300,7 @@ class _Search:
         return length + 1, rows
 
     def _continuations(self, logits, length, rows):
-        """The continuations to choose from, `[rows, count]`."""
+        """The continuations to choose from, `[rows, count]`, and the progress of each."""
         options, rules, normalize = self.options, self.rules, self.normalize
         constraints = self.constraints
         step = Step(length, rows.tokens, rows.max_length, rows.columns)
@@ -333,16 +330,19 @@ class _Search:
                 self.beams,
                 options.beams,
                 logits if normalize else None,
+                each=constraints is not None,
             )
         if constraints:
-            continuations = constraints.offer(
+            continuations, ends = constraints.offer(
                 continuations, values, logits, normalizer, rows, length
             )
         for rule in forcing:
             continuations = forced_continuations(
                 continuations, rule.force(step), logits, normalizer, rows.log_probs
             )
-        return continuations
+        if constraints:
+            return constraints.rank(continuations, ends, rows, length + 1)
+        return continuations, ()
 
     def _choose(self, rows, continuations, progress, length):
         """Sets aside the continuations that end; the best of the others live on.

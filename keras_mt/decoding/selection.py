@@ -28,6 +28,7 @@ def best_continuations(
     beams: int | tf.Tensor,
     max_beams: int,
     logits: tf.Tensor | None,
+    each: bool = False,
 ) -> tuple[Continuations, tf.Tensor | float]:
     """The best continuations of all beams of a row, twice as many as there are beams.
 
@@ -36,8 +37,8 @@ def best_continuations(
     struck out afterwards, so as many more are taken.
 
     There are at most `max_beams`. `logits` are those of all tokens if the values are not normalized
-    yet, else None. Returns also what is subtracted from the values to get log-probabilities:
-    `[rows, beams, 1]`, or 0.
+    yet, else None. With `each` there are as many of each beam, in no order. Returns also what is
+    subtracted from the values to get log-probabilities: `[rows, beams, 1]`, or 0.
     """
     rows, count = tf.shape(values)[0], 2 * beams
     width = 2 * max_beams + (0 if banned is None else banned.shape[0])
@@ -51,6 +52,10 @@ def best_continuations(
         is_banned = tf.reduce_any(tf.expand_dims(tokens, -1) == banned, axis=-1)
         best = tf.where(is_banned, NO_HYPOTHESIS, best)
     best = tf.reshape(best, (rows, beams * width))
+    if each:
+        parents = tf.broadcast_to(tf.range(beams)[:, None], tf.shape(tokens))
+        parents, tokens = (tf.reshape(x, (rows, beams * width)) for x in (parents, tokens))
+        return Continuations(best, parents, tokens), normalizer
     # A small vocabulary may not have enough continuations.
     missing = (max if isinstance(beams, int) else tf.maximum)(0, count - beams * width)
     best = tf.pad(best, ((0, 0), (0, missing)), constant_values=NO_HYPOTHESIS)

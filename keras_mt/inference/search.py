@@ -60,7 +60,7 @@ def search(
     if options.max_length is None:
         max_length = 2 * lengths + 10
         if constraints is not None:
-            max_length += tf.math.count_nonzero(constraints.tokens >= 0, (1, 2), tf.int32)
+            max_length += tf.math.count_nonzero(constraints.tokens >= 0, (1, 2), dtype=tf.int32)
         max_length = tf.maximum(max_length, options.min_length)
         max_length = tf.minimum(max_length, limit)
     else:
