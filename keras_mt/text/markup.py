@@ -11,9 +11,9 @@ import numpy as np
 from keras_mt.text.placing import Placing
 from keras_mt.text.words import Words, word_alignment
 
-# A comment; another declaration or instruction; an end tag or a start tag, with quoted values.
+# The start of a comment; another declaration or an instruction; an end tag or a start tag.
 _TAG = re.compile(
-    r"""<!--.*?-->|<(?:!(?!--)|\?)[^<>]*>
+    r"""<!--|<(?:!(?!--)|\?)[^<>]*>
     |<(?P<end>/?)(?P<name>[a-zA-Z][^\s/<>]*+)
     (?P<rest>(?:=\s*+(?:"[^"]*"|'[^']*'|(?!["'\s]))|[^<>=])*+)>""",
     re.DOTALL | re.VERBOSE,
@@ -23,20 +23,20 @@ _ATTRIBUTE = re.compile(r"""([^\s"'=/]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"']*))?""
 # A value without quotes takes the slash before the end of its tag.
 _BARE_VALUE = re.compile(r"""=\s*[^\s"'=]+/$""")
 _VOID = frozenset(
-    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source"]
-    + ["track", "wbr"]
+    "area base br col embed hr img input link meta param source track wbr".split()  # noqa: SIM905
 )
 # Their text is never translated.
 _KEPT = frozenset(["code", "kbd", "math", "pre", "samp", "svg", "var"])
 _HIDDEN = frozenset(["script", "style"])  # They have no text at all.
 _BLOCKS = frozenset(
-    ["address", "article", "aside", "blockquote", "caption", "dd", "details", "dialog", "div", "dl"]
-    + ["dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5"]
-    + ["h6", "header", "hr", "li", "main", "nav", "ol", "option", "p", "pre", "section", "summary"]
-    + ["table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul"]
+    """address article aside blockquote caption dd details dialog div dl dt fieldset figcaption
+    figure footer form h1 h2 h3 h4 h5 h6 header hr li main nav ol option p pre section summary
+    table tbody td tfoot th thead tr ul""".split()  # noqa: SIM905
 )
 # Where one of these begins, one of the same name ends.
 _SINGLE = frozenset(["dd", "dt", "li", "option", "p", "td", "th", "tr"])
+
+_DEPTH = 200  # No element stands in more than that; one that would ends the one around it.
 
 
 @dataclasses.dataclass
@@ -102,10 +102,16 @@ class Fragment:
         self.has_markup = bool(self._root.children)
 
     def _parse(self, fragment):
-        place = 0
+        place, last = 0, fragment.rfind("-->")
         while match := _TAG.search(fragment, place):
             self._add_text(fragment[place : match.start()])
             place = match.end()
+            if match[0] == "<!--":
+                end = fragment.index("-->", place) + 3 if place <= last else place
+                add = self._add_node if end > place else self._add_text
+                add(fragment[match.start() : end])
+                place = end
+                continue
             name = (match["name"] or "").lower()
             if name in _HIDDEN and not match["end"]:
                 end = re.compile(rf"</{name}\s*>|\Z", re.IGNORECASE).search(fragment, place)
@@ -128,6 +134,8 @@ class Fragment:
         if not name or name in _VOID or closed:
             self._add_node(match[0], name)
             return
+        if len(self._open) > _DEPTH:
+            self._close()
         node = _Node(match[0], len(self.text), 0, f"</{match['name']}>", name)
         self._kept_within(match[0])
         self._open[-1].children.append(node)
@@ -151,7 +159,7 @@ class Fragment:
         elif text := self.text[node.start : node.end].strip():
             self.kept.append(text)
 
-    def _add_node(self, head, name):
+    def _add_node(self, head, name=""):
         node = _Node(head, len(self.text), len(self.text))
         if name == "br":
             self._pending = self._pending or (" ", node)

@@ -105,7 +105,7 @@ class Placing:
         mine = free & (self._target.real == real.any())
         if not real.any():  # A mark stays the same mark, or is gone.
             marks = {self._source[i] for i in range(*words)}
-            mine &= [self._target[i] in marks for i in range(len(self._target))]
+            mine &= np.array([self._target[i] in marks for i in range(len(self._target))], bool)
         if not mine.any():
             return None
         anchor = int(np.argmax(np.where(mine, shares, -1)))
@@ -155,12 +155,13 @@ class Placing:
         if last >= bounds[1]:
             return allowed[-1]
         before, after = self._spaces(gap)
-        # The nearer a word stood, and the closer, the more it matters on which side it comes.
-        sides = np.zeros(len(source))
-        sides[:first] = 0.5 ** np.arange(first)[::-1] * (1 if before else 2)
-        sides[last:] = -(0.5 ** np.arange(len(source) - last)) * (1 if after else 2)
-        sums = np.concatenate([[0.0], np.cumsum(self._shares @ sides)])
-        g = max(allowed, key=lambda g: sums[g])
+        # How much the words on the left of each place stood on the left, and on the right likewise.
+        # The nearer they stood the better, above all without white space between.
+        left = self._shares[:, :first] @ 0.5 ** np.arange(first)[::-1]
+        right = self._shares[:, last:] @ 0.5 ** np.arange(len(source) - last)
+        scores = np.append(right * (1 if after else 2), 0)
+        scores[1:] += left * (1 if before else 2)
+        g = max(allowed, key=lambda g: scores[g])
         while before and 0 < g < len(target) and not target.real[g] and g + 1 in allowed:
             if target.starts[g] > target.ends[g - 1]:
                 break
@@ -175,6 +176,8 @@ class Placing:
     def _at(self, gap, left, right):
         """A gap between two places of the target: the characters that it replaces, and itself."""
         before, after = self._spaces(gap)
+        if before and after and right - left > 1:
+            return left + 1, left + 1, gap.written
         if before or after:
             place = right if before else left
             text = gap.written

@@ -69,10 +69,10 @@ def word_alignment(
     The attention of words is that of their pieces: summed over the source's, averaged over the
     target's, without the end token. What a source word gets of every target word says nothing, so
     its mean over them is taken off. The rest is multiplied by `exp(-3 |i/m - j/n|)` for the places
-    of both words in their texts, and by 1 + 3 d for words that are written alike, names and numbers
-    above all: d is the Dice coefficient of their pairs of letters. Then rows and columns are
-    normalised in turn, as by Sinkhorn and Knopp 1967, so that a word that attracts much attention
-    is not everybody's. Words go with words, and marks with the same marks.
+    of both words in their texts, and by (1 + d)^4 for words that are written alike, names
+    and numbers above all: d is the Dice coefficient of their pairs of letters. Then columns and
+    rows are normalised in turn, as by Sinkhorn and Knopp 1967, so that no word attracts all. Words
+    go with words, and marks with marks.
 
     Args:
         source, target: The words of both texts.
@@ -94,7 +94,7 @@ def word_alignment(
         shares = np.maximum(shares - usual, 0) + 1e-4
     places = [(np.arange(len(words)) + 0.5) / max(1, len(words)) for words in (target, source)]
     shares *= np.exp(-3 * np.abs(places[0][:, None] - places[1]))
-    shares *= 1 + 3 * _likeness(target, source)
+    shares *= (1 + _likeness(target, source)) ** 4
     shares *= target.real[:, None] == source.real
     for _ in range(2):
         shares = _normalised(_normalised(shares, axis=0), axis=1)
