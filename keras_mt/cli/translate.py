@@ -40,7 +40,15 @@ from keras_mt.errors import InputError
     is_flag=True,
     help="Where a translation loops, translate its line again with --no-repeat-ngram-size 3.",
 )
-def translate(model, text, prefixes, as_json, token_scores, confidence, retry_loops, **search):
+@click.option(
+    "--markup",
+    type=click.Choice(["html"]),
+    help="Each line is a fragment of HTML: translate its text, and put the elements around what "
+    "their words became.  [default: plain text]",
+)
+def translate(
+    model, text, prefixes, as_json, token_scores, confidence, retry_loops, markup, **search
+):
     """Translate FILE, or standard input, line by line.
 
     Writes exactly one line for each line, in order and as soon as it is translated. A line that is
@@ -56,6 +64,7 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, retry_lo
     \b
     keras-mt translate runs/en_de < in.txt > out.txt
     echo "A man sleeps." | keras-mt translate runs/en_de --beam-size 8 --n-best 3 --json
+    echo "A <b>man</b> sleeps." | keras-mt translate runs/en_de --markup html
     """
     if token_scores and not as_json:
         raise click.UsageError("--token-scores needs --json.")
@@ -72,6 +81,8 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, retry_lo
         again = translator.with_options(no_repeat_ngram_size=min(size, 3))
     as_text = _as_text if translator.n_best == 1 else _as_columns
     options = {"token_scores": True} if token_scores else {}
+    if markup:
+        options["markup"] = markup
     if retry_loops or (as_json and confidence and translator.gives_confidence):
         options["confidence"] = True
     with Output() as output, progress_bar(None) as progress:

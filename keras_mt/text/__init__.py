@@ -1,7 +1,16 @@
-"""Tokenizers and sentence splitting, all of which run inside the graph."""
+"""Tokenizers and sentence splitting, which run inside the graph; and markup, which does not."""
 
-from keras_mt.text.base import BaseTokenizer
-from keras_mt.text.pretrained import PretrainedTokenizer
-from keras_mt.text.tokenizer import Tokenizer
+import importlib
+from typing import Any
 
-__all__ = ["BaseTokenizer", "PretrainedTokenizer", "Tokenizer"]
+from keras_mt.text.markup import Fragment
+
+# These import Keras, which running an export does not need.
+_LAZY = {"BaseTokenizer": "base", "PretrainedTokenizer": "pretrained", "Tokenizer": "tokenizer"}
+__all__ = ["BaseTokenizer", "Fragment", "PretrainedTokenizer", "Tokenizer"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"keras_mt.text.{_LAZY[name]}"), name)

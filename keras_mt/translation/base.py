@@ -18,6 +18,7 @@ import tensorflow as tf
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.errors import InputError
 from keras_mt.options import check_language
+from keras_mt.translation.fragments import parsed, put_back
 
 # The maximum texts of a batch, and bytes: those of its longest text times their number.
 _BATCH_TEXTS = 256
@@ -137,6 +138,7 @@ class BaseTranslator(abc.ABC):
         prefixes: str | None = None,
         source_language: str | None = None,
         target_language: str | None = None,
+        markup: str | None = None,
     ) -> str | list[str]: ...
 
     @overload
@@ -155,6 +157,7 @@ class BaseTranslator(abc.ABC):
         prefixes: Iterable[str] | None = None,
         source_language: Codes = None,
         target_language: Codes = None,
+        markup: str | None = None,
     ) -> list[str] | list[list[str]]: ...
 
     def __call__(
@@ -163,13 +166,19 @@ class BaseTranslator(abc.ABC):
         prefixes: str | Iterable[str] | tf.Tensor | None = None,
         source_language: Codes | tf.Tensor = None,
         target_language: Codes | tf.Tensor = None,
+        markup: str | None = None,
     ) -> str | list[str] | list[list[str]] | tf.Tensor:
         languages = dict(zip(LANGUAGES, (source_language, target_language), strict=True))
         if isinstance(texts, tf.Tensor):
+            if markup is not None:
+                raise InputError(
+                    "texts must be a str or a list of str where markup is given. "
+                    f"Received: {texts!r}"
+                )
             columns = {} if prefixes is None else {"prefixes": prefixes}
             _check_string_tensors(texts, **columns)
             return self._translations(texts, prefixes, **self._language_tensors(texts, **languages))
-        results = self.hypotheses(texts, prefixes, **languages)
+        results = self.hypotheses(texts, prefixes, **languages, markup=markup)
         if one := isinstance(texts, str):
             results = Results([results], {})
         for i, reason in results.refusals.items():
@@ -187,6 +196,7 @@ class BaseTranslator(abc.ABC):
         source_language: Codes = None,
         target_language: Codes = None,
         confidence: bool = False,
+        markup: str | None = None,
     ) -> list[Hypothesis | AssessedHypothesis] | Results:
         """The `n_best` translations of each text with their scores.
 
@@ -200,6 +210,9 @@ class BaseTranslator(abc.ABC):
             token_scores: Whether to fill in the hypotheses' `tokens`.
             source_language, target_language: As in a call.
             confidence: Whether to return each as an `AssessedHypothesis`.
+            markup: "html" if the texts are fragments of HTML (see `keras_mt.text.Fragment`): their
+                plain texts are translated, and the elements put around what the words became.
+                Scores and tokens are those of the plain texts. None for plain texts.
 
         Returns:
             For a str a list of `Hypothesis`, best first (fewer than `n_best` if the search finds no
@@ -209,12 +222,23 @@ class BaseTranslator(abc.ABC):
 
         Raises:
             ValueError: If a str is refused, an argument has the wrong type, lists differ in length,
-                a language is unknown or missing, or an export does not give what is asked for.
+                a language is unknown or missing, an export does not give what is asked for, or the
+                texts have markup and the model has no attention to place it by.
 
         Example:
 
         >>> translator.hypotheses(["O livro."], token_scores=True)[0][0].tokens  # doctest: +SKIP
         """
+        if markup is not None:
+            return self._of_fragments(
+                texts,
+                markup,
+                source_language,
+                target_language,
+                prefixes=prefixes,
+                token_scores=token_scores,
+                confidence=confidence,
+            )
         search = functools.partial(self._search, token_scores, confidence)
 
         def as_result(row, **inputs):
@@ -222,6 +246,54 @@ class BaseTranslator(abc.ABC):
 
         columns = {"texts": texts, "prefixes": prefixes}
         return self._results(search, as_result, columns, source_language, target_language)
+
+    def _of_fragments(self, texts, markup, *languages, **arguments):
+        """As `hypotheses`, of texts with markup."""
+        if not self.aligns:
+            raise InputError(
+                f"markup={markup!r} needs a model with attention, to place the elements by: leave "
+                "markup out."
+            )
+        if one := isinstance(texts, str):
+            utf8("texts", texts)
+        texts = [texts] if one else as_list("texts", texts, "a str or a list of str")
+        for i, text in enumerate(texts):
+            utf8(f"texts[{i}]", text)
+        fragments = parsed(texts, markup)
+        plain = [fragment.text for fragment in fragments]
+        if any(fragment.has_markup for fragment in fragments):
+            self.align([], [])  # An export then needs nothing besides, to translate.
+        kept = [fragment.kept for fragment in fragments]
+        arguments |= dict(zip(LANGUAGES, languages, strict=True))
+        results = self._keeping(plain[0] if one else plain, kept, **arguments)
+        rows = [results] if one else results
+        found = [(i, j) for i, row in enumerate(rows) for j in range(len(row or ()))]
+        codes = (
+            given if given is None or isinstance(given, str) else [list(given)[i] for i, _ in found]
+            for given in languages
+        )
+        written = put_back(
+            self, [fragments[i] for i, _ in found], [rows[i][j].text for i, j in found], *codes
+        )
+        for (i, j), text in zip(found, written, strict=True):
+            rows[i][j] = rows[i][j]._replace(text=text)
+        return results
+
+    def _keeping(self, texts, kept, **arguments):
+        """As `hypotheses`, of plain texts, and for each a list of what in it stays as it is.
+
+        `kept` is not heeded yet: what a word became is replaced by it.
+        """
+        return self.hypotheses(texts, **arguments)
+
+    @property
+    @abc.abstractmethod
+    def aligns(self) -> bool:
+        """Whether the model has attention weights for `align`."""
+
+    @abc.abstractmethod
+    def align(self, source, target=None, source_language=None, target_language=None) -> Any:
+        """The attention of each token of a translation over the tokens of its source."""
 
     def _results(self, run, as_result, columns, source_language, target_language) -> Any:
         """`Results` for lists of texts, or the result of one text.
@@ -433,6 +505,24 @@ def _assessed(hypothesis, row, i):
         worst_token=(token, float(row["worst_log_probs"][i])) if token else None,
         warnings=tuple(name for name, is_so in warnings.items() if is_so),
     )
+
+
+def own_if_none(source: Any, target: Any) -> Any:
+    """The targets to align: "" for each source, its own translation, if there are none."""
+    if target is not None:
+        return target
+    if isinstance(source, str):
+        return ""
+    return [""] * len(as_list("source", source, "a str or a list of str"))
+
+
+def as_alignment(row: Mapping[str, Any]) -> tuple[list[str], list[str], np.ndarray]:
+    """The pieces of both sides and their attention, from the outputs of `align` for one text."""
+    pieces = [
+        [piece.decode("utf-8") for piece in row[f"{side}_tokens"][: row[f"{side}_lengths"]]]
+        for side in ("source", "target")
+    ]
+    return *pieces, row["attention"][: len(pieces[1]), : len(pieces[0])]
 
 
 def utf8(name: str, text: str) -> bytes:

@@ -8,7 +8,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,15 @@ from tensorflow.core.protobuf import meta_graph_pb2, rewriter_config_pb2, saved_
 
 from keras_mt.errors import InputError
 from keras_mt.files import find_saved_model
-from keras_mt.translation.base import LANGUAGES, BaseTranslator, run_in_batches
+from keras_mt.translation.base import (
+    LANGUAGES,
+    BaseTranslator,
+    Codes,
+    Results,
+    as_alignment,
+    own_if_none,
+    run_in_batches,
+)
 
 
 class ExportedTranslator(BaseTranslator):
@@ -34,7 +42,7 @@ class ExportedTranslator(BaseTranslator):
 
     Call arguments:
         texts: A str, a list of str, or a string tensor `[batch]`.
-        source_language, target_language: As for a `Translator`.
+        source_language, target_language, markup: As for a `Translator`.
 
     Returns:
         As a `Translator`: for a str a str, for a list a list of str; for an export with `n_best`
@@ -118,6 +126,32 @@ class ExportedTranslator(BaseTranslator):
         return "confidence" in self._signatures
 
     @property
+    def aligns(self) -> bool:
+        """Whether it has the signature `align`, as it has if its model has attention."""
+        return "align" in self._signatures
+
+    def align(
+        self,
+        source: str | Iterable[str],
+        target: str | Iterable[str] | None = None,
+        source_language: Codes = None,
+        target_language: Codes = None,
+    ) -> tuple[list[str], list[str], np.ndarray] | Results:
+        """As `Translator.align`."""
+        if not self.aligns:
+            raise InputError("The export has no signature align: its model has no attention.")
+        columns = {"source": source, "target": own_if_none(source, target)}
+
+        def run(source, target, **languages):
+            def align(text, target, *codes):
+                codes = dict(zip(languages, codes, strict=True))
+                return self.signatures["align"](text=text, target=target, **codes)
+
+            return run_in_batches(align, source=source, target=target, **languages)
+
+        return self._results(run, _as_alignment, columns, source_language, target_language)
+
+    @property
     def n_best(self) -> int:
         outputs = self._signatures["serving_default"].outputs
         return outputs["translations"].tensor_shape.dim[1].size
@@ -142,6 +176,12 @@ class ExportedTranslator(BaseTranslator):
             return signature(text=text, **dict(zip(languages, codes, strict=True)))
 
         return run_in_batches(translate, texts=texts, **languages)
+
+
+def _as_alignment(row, source, **_):
+    if not row["target_lengths"]:
+        return "a line is longer than max_line_bytes, or than the model's limit of tokens."
+    return as_alignment(row)
 
 
 def _check_plain(prefixes, token_scores=False):

@@ -28,7 +28,8 @@ from keras_mt.translation.base import (
     BaseTranslator,
     Codes,
     Results,
-    as_list,
+    as_alignment,
+    own_if_none,
     run_in_batches,
 )
 
@@ -105,6 +106,8 @@ class Translator(BaseTranslator):
         source_language, target_language: For a model of several languages: one code for all texts,
             or a list with one for each (for a tensor of texts, a string tensor `[batch]`). None, or
             "", means the translator's default.
+        markup: "html" if the texts are fragments of HTML, whose elements are put around what their
+            words became (see `hypotheses`); not with a tensor.
 
     Returns:
         For a str a str, for a list a list of str; with `n_best` > 1 a list of str and a list of
@@ -464,23 +467,14 @@ class Translator(BaseTranslator):
         """
         if not self.aligns:
             raise InputError("The model has no attention to align by.")
-        if target is None and isinstance(source, str):
-            target = ""
-        elif target is None:
-            source = as_list("source", source, "a str or a list of str")
-            target = [""] * len(source)
         run = functools.partial(run_in_batches, self._function("align", 2))
-        columns = {"source": source, "target": target}
+        columns = {"source": source, "target": own_if_none(source, target)}
         return self._results(run, self._as_alignment, columns, source_language, target_language)
 
     def _as_alignment(self, row, source, **_):
         if row["refused"]:
             return self._too_long(source)
-        pieces = [
-            [piece.decode("utf-8") for piece in row[f"{side}_tokens"][: row[f"{side}_lengths"]]]
-            for side in ("source", "target")
-        ]
-        return *pieces, row["attention"][: len(pieces[1]), : len(pieces[0])]
+        return as_alignment(row)
 
     def align_words(
         self,

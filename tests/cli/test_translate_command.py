@@ -138,3 +138,19 @@ def _line_before(watch, stream):
     while not select.select([stream], [], [], 1)[0]:
         assert watch.poll() is None, "no answer within two minutes"
     return stream.readline()
+
+
+@pytest.mark.parametrize("model", ["run_dir", "exported"])
+def test_translate_puts_markup_around_its_words(model, request):
+    lines = [
+        "O <b>livro</b> está em cima da <i>mesa</i>.",
+        "O livro est&aacute; <!-- a -->",
+        "a > b",
+    ]
+    stdin = "\n".join(lines).encode()
+    result = keras_mt("translate", request.getfixturevalue(model), "--markup", "html", stdin=stdin)
+    marked, commented, plain = (line.split("\t")[0] for line in result.stdout.splitlines())
+    assert marked == "The <b>book</b> is on the <i>table</i>."
+    assert commented.endswith("<!-- a -->")
+    again = keras_mt("translate", request.getfixturevalue(model), stdin=lines[2].encode())
+    assert plain == again.stdout.split("\t")[0].strip("\n")

@@ -1,0 +1,236 @@
+"""HTML in texts: taken out before the translation, and put back around what the words became."""
+
+import dataclasses
+import html
+import re
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+
+from keras_mt.text.placing import Placing
+from keras_mt.text.words import Words, word_alignment
+
+# The start of a comment; another declaration or an instruction; an end tag or a start tag.
+_TAG = re.compile(
+    r"""<!--|<(?:!(?!--)|\?)[^<>]*>
+    |<(?P<end>/?)(?P<name>[a-zA-Z][^\s/<>]*+)
+    (?P<rest>(?:=\s*+(?:"[^"]*"|'[^']*'|(?!["'\s]))|[^<>=])*+)>""",
+    re.DOTALL | re.VERBOSE,
+)
+_ENTITY = re.compile(r"&(?:#?\w+;?)?")
+_ATTRIBUTE = re.compile(r"""([^\s"'=/]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"']*))?""")
+# A value without quotes takes the slash before the end of its tag.
+_BARE_VALUE = re.compile(r"""=\s*[^\s"'=]+/$""")
+_VOID = frozenset(
+    "area base br col embed hr img input link meta param source track wbr".split()  # noqa: SIM905
+)
+# Their text is never translated.
+_KEPT = frozenset(["code", "kbd", "math", "pre", "samp", "svg", "var"])
+_HIDDEN = frozenset(["script", "style"])  # They have no text at all.
+_BLOCKS = frozenset(
+    """address article aside blockquote caption dd details dialog div dl dt fieldset figcaption
+    figure footer form h1 h2 h3 h4 h5 h6 header hr li main nav ol option p pre section summary
+    table tbody td tfoot th thead tr ul""".split()  # noqa: SIM905
+)
+# Where one of these begins, one of the same name ends.
+_SINGLE = frozenset(["dd", "dt", "li", "option", "p", "td", "th", "tr"])
+
+_DEPTH = 200  # No element stands in more than that; one that would ends the one around it.
+
+
+@dataclasses.dataclass
+class _Node:
+    """An element, or a comment.
+
+    Attributes:
+        head, tail: The start tag, or the whole if there is no other; and the end tag.
+        start, end: Where the text of it begins and ends in the fragment's text.
+        children: The nodes within it, in order.
+        kept: What stands within it if that stays as it is: a list of str, else None.
+    """
+
+    head: str
+    start: int
+    end: int
+    tail: str = ""
+    name: str = ""
+    children: list[Self] = dataclasses.field(default_factory=list)
+    kept: list[str] | None = None
+
+
+class Fragment:
+    """A fragment of HTML: its text, and its elements to put into the text's translation.
+
+    Comments, void elements such as `<br>`, and `script` and `style` have no text. An element stays
+    as it is, with all within it, if its attribute `translate` is `no`, its class has `notranslate`,
+    or it is `code`, `kbd`, `samp`, `var`, `pre`, `svg` or `math`. An element that is not closed
+    ends where the one around it does. An end tag that closes nothing is left out. What is no whole
+    tag, such as a single `<`, is text.
+
+    A `<br>` between two words is a space in the text, and the bounds of blocks, such as `<p>`, are
+    line ends.
+
+    Args:
+        fragment: The HTML, str.
+
+    Attributes:
+        text: Its text, with entities decoded.
+        kept: The texts of the elements that stay as they are, a list of str.
+        has_markup: Whether there is more than text.
+
+    Example:
+
+    >>> fragment = Fragment("A <b>red</b> ball &amp; a <i>dog</i>")
+    >>> fragment.text
+    'A red ball & a dog'
+    >>> fragment.translated("Ein roter Ball & ein Hund")
+    'Ein <b>roter</b> Ball &amp; ein <i>Hund</i>'
+    """
+
+    def __init__(self, fragment: str):
+        self.text = ""
+        self._is_plain = not re.search("[&<]", fragment)
+        self.kept: list[str] = []
+        self._root = _Node("", 0, 0)
+        self._open = [self._root]
+        self._pending = None  # The white space, and the node that it stands for, or None.
+        self._parse(fragment)
+        while len(self._open) > 1:
+            self._close()
+        self._root.end = len(self.text)
+        self.has_markup = bool(self._root.children)
+
+    def _parse(self, fragment):
+        place, last = 0, fragment.rfind("-->")
+        while match := _TAG.search(fragment, place):
+            self._add_text(fragment[place : match.start()])
+            place = match.end()
+            if match[0] == "<!--":
+                end = fragment.index("-->", place) + 3 if place <= last else place
+                add = self._add_node if end > place else self._add_text
+                add(fragment[match.start() : end])
+                place = end
+                continue
+            name = (match["name"] or "").lower()
+            if name in _HIDDEN and not match["end"]:
+                end = re.compile(rf"</{name}\s*>|\Z", re.IGNORECASE).search(fragment, place)
+                closing = end[0] or f"</{match['name']}>"
+                self._add_node(match[0] + fragment[place : end.start()] + closing, name)
+                place = end.end()
+            elif match["end"]:
+                self._end_tag(name)
+            else:
+                self._start_tag(match, name)
+        self._add_text(fragment[place:])
+
+    def _start_tag(self, match, name):
+        if name in _BLOCKS:
+            self._pending = "\n", None
+            if name in _SINGLE and self._open[-1].name == name:
+                self._close()
+        rest = match["rest"] or ""
+        closed = rest.endswith("/") and not _BARE_VALUE.search(rest)
+        if not name or name in _VOID or closed:
+            self._add_node(match[0], name)
+            return
+        if len(self._open) > _DEPTH:
+            self._close()
+        node = _Node(match[0], len(self.text), 0, f"</{match['name']}>", name)
+        self._kept_within(match[0])
+        self._open[-1].children.append(node)
+        self._open.append(node)
+        if _stays(name, rest) and not any(n.kept is not None for n in self._open):
+            node.kept = []
+
+    def _end_tag(self, name):
+        if name in _BLOCKS:
+            self._pending = "\n", None
+        if name in [node.name for node in self._open[1:]]:
+            while self._open[-1].name != name:
+                self._close()
+            self._close()
+
+    def _close(self):
+        node = self._open.pop()
+        node.end = len(self.text)
+        if node.kept is None:
+            self._kept_within(node.tail)
+        elif text := self.text[node.start : node.end].strip():
+            self.kept.append(text)
+
+    def _add_node(self, head, name=""):
+        node = _Node(head, len(self.text), len(self.text))
+        if name == "br":
+            self._pending = self._pending or (" ", node)
+        self._kept_within(head)
+        self._open[-1].children.append(node)
+
+    def _add_text(self, encoded):
+        if not encoded:
+            return
+        text = html.unescape(encoded)
+        space, node = self._pending or ("", None)
+        self._pending = None
+        if self.text and not (self.text[-1].isspace() or text[:1].isspace()):
+            for opened in self._open[1:]:
+                opened.start += len(space) * (opened.start == len(self.text))
+            if node:
+                node.start, node.end = len(self.text), len(self.text) + 1
+            self.text += space
+        self.text += text
+        written = _ENTITY.sub(_entity, encoded)
+        self._kept_within(written.replace("<", "&lt;").replace(">", "&gt;"))
+
+    def _kept_within(self, written):
+        for node in self._open:
+            if node.kept is not None:
+                node.kept.append(written)
+
+    def translated(
+        self,
+        translation: str,
+        pieces: Sequence[str] | None = None,
+        target_pieces: Sequence[str] | None = None,
+        attention: np.ndarray | None = None,
+    ) -> str:
+        """The translation of the text with the elements put in.
+
+        Each element stands around the words that its words became: of the runs of words that hold
+        the one most of whose share is the element's, the run with the greatest sum of shares over
+        one half. Marks at its bounds go with it if the source's element has them too. Elements keep
+        their nesting, and never cross. What has no text goes between two words, where the fewest
+        of those that stood near it change sides; as does an element that none of the words belong
+        to.
+
+        Args:
+            translation: The translation of `text`.
+            pieces, target_pieces, attention: An alignment of both, as from `Translator.align`; None
+                for none, and then places and letters count.
+
+        Returns:
+            Well-formed HTML: text with `&`, `<` and `>` as entities, and all elements and comments
+            of the fragment, with their attributes, each once.
+        """
+        if self._is_plain:  # Well-formed HTML may have a single `>`.
+            return translation.replace("&", "&amp;").replace("<", "&lt;")
+        if not self.has_markup:
+            return html.escape(translation, quote=False)
+        source, target = Words(self.text), Words(translation)
+        shares = word_alignment(source, target, pieces, target_pieces, attention)
+        return Placing(source, target, shares).written(self._root)
+
+
+def _entity(match):
+    """An entity as it is, and what is none, or has no end, as one."""
+    text = html.unescape(match[0])
+    if match[0].endswith(";") and text != match[0]:
+        return match[0]
+    return html.escape(text, quote=False)
+
+
+def _stays(name, rest):
+    """Whether an element stays as it is, by its name and what follows that in its start tag."""
+    values = {n.lower(): v.strip("\"'").lower() for n, v in _ATTRIBUTE.findall(rest)[::-1]}
+    classes = html.unescape(values.get("class", "")).split()
+    return name in _KEPT or values.get("translate") == "no" or "notranslate" in classes

@@ -1,0 +1,207 @@
+"""Where the elements of a text go in its translation."""
+
+import html
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_mt.text.words import Words
+
+
+class _Gap(NamedTuple):
+    """Nodes without words between two words of the source, side by side.
+
+    Attributes:
+        start, end: Where the text that they have, if any, begins and ends: white space.
+        written: The nodes.
+        is_text: Whether one of them has a text of its own.
+    """
+
+    start: int
+    end: int
+    written: str
+    is_text: bool
+
+
+class Placing:
+    """Puts the nodes of a `Fragment` into the translation of its text.
+
+    Args:
+        source, target: The words of both.
+        shares: How much of each target word belongs to each source word, as from `word_alignment`.
+    """
+
+    def __init__(self, source: Words, target: Words, shares: np.ndarray):
+        self._source, self._target, self._shares = source, target, shares
+
+    def written(self, root: Any) -> str:
+        """The translation with the children of a root node in it."""
+        return self._inside(root, 0, len(self._target), 0, len(self._target.text))
+
+    def _inside(self, parent, low, high, begin, end):
+        """The target's characters from begin to end, words low to high, with the children in it."""
+        windows = self._windows(parent, low, high)
+        items = []
+        for node, (a, b) in windows.values():
+            start, stop = self._target.starts[a], self._target.ends[b - 1]
+            inner = self._inside(node, a, b, start, stop) if node.kept is None else _kept(node)
+            items.append((start, stop, node.head + inner + node.tail))
+        inner_gaps = {g for _, (a, b) in windows.values() for g in range(a + 1, b)}
+        allowed = [g for g in range(low, high + 1) if g not in inner_gaps]
+        for gap in self._gaps(parent.children, windows):
+            g = self._place(gap, self._words_of(parent), allowed)
+            left = self._target.ends[g - 1] if g > low else begin
+            right = self._target.starts[g] if g < high else end
+            items.append(self._at(gap, left, right))
+        written, place = [], begin
+        for start, stop, text in sorted(items, key=lambda item: item[:2]):
+            written += [_encoded(self._target.text[place : max(place, start)]), text]
+            place = max(place, stop)
+        return "".join([*written, _encoded(self._target.text[place:end])])
+
+    def _words_of(self, node):
+        """The source words that a node has a part of: the first, and that after the last."""
+        if not self._source.text[node.start : node.end].strip():
+            return 0, 0
+        first = np.searchsorted(self._source.ends, node.start, "right")
+        return int(first), int(np.searchsorted(self._source.starts, node.end, "left"))
+
+    def _windows(self, parent, low, high):
+        """The target words of each child that gets some, by its number: the child and a pair."""
+        words = {i: self._words_of(node) for i, node in enumerate(parent.children)}
+        words = {i: (first, last) for i, (first, last) in words.items() if last > first}
+        shares = {i: self._shares[:, a:b].sum(axis=1) for i, (a, b) in words.items()}
+        free = np.zeros(len(self._target), bool)
+        free[low:high] = True
+        windows = {}
+        for i in sorted(words, key=lambda i: -max(shares[i][low:high], default=0)):
+            node = parent.children[i]
+            if words[i] == self._words_of(parent) and high > low:
+                window = low, high
+            else:
+                window = self._literal(node, shares[i], free) if node.kept is not None else None
+                window = window or self._window(words[i], shares[i], free)
+            if window:
+                windows[i] = node, window
+                free[slice(*window)] = False
+        return windows
+
+    def _literal(self, node, shares, free):
+        """The words that are a node's own text, of several those with the greatest share."""
+        text = self._source.text[node.start : node.end].strip()
+        found = []
+        for a in np.flatnonzero(free):
+            start = self._target.starts[a]
+            b = int(np.searchsorted(self._target.ends, start + len(text), "right"))
+            whole = self._target.text[start : self._target.ends[b - 1]] == text
+            if b > a and whole and free[a:b].all():
+                found.append((shares[a:b].sum(), int(a), b))
+        return max(found)[1:] if found else None
+
+    def _window(self, words, shares, free):
+        """The free words that belong to some of the source, a pair; None if there is none."""
+        real = self._source.real[slice(*words)]
+        mine = free & (self._target.real == real.any())
+        if not real.any():  # A mark stays the same mark, or is gone.
+            marks = {self._source[i] for i in range(*words)}
+            mine &= np.array([self._target[i] in marks for i in range(len(self._target))], bool)
+        if not mine.any():
+            return None
+        anchor = int(np.argmax(np.where(mine, shares, -1)))
+        gains = np.where(self._target.real, shares - 0.5, 0.0)
+        gains[~free] = -np.inf
+        a = anchor - _longest(gains[:anchor][::-1])
+        b = anchor + 1 + _longest(gains[anchor + 1 :])
+        for _ in range(_longest_run(~real)):
+            if a > 0 and free[a - 1] and not self._target.real[a - 1]:
+                a -= 1
+        for _ in range(_longest_run(~real[::-1])):
+            if b < len(free) and free[b] and not self._target.real[b]:
+                b += 1
+        return a, b
+
+    def _gaps(self, children, windows):
+        """The children that get no words, with those beside them."""
+        gaps, former = [], None
+        for i, node in enumerate(children):
+            if i in windows:
+                former = None
+                continue
+            gap = _Gap(node.start, node.end, self._alone(node), bool(node.kept))
+            if former and former.end == gap.start:
+                gap = _Gap(former.start, gap.end, *(former[k] + gap[k] for k in (2, 3)))
+                gaps.pop()
+            gaps.append(gap)
+            former = gap
+        return gaps
+
+    def _alone(self, node):
+        """A node without words of the target."""
+        if node.kept is not None:
+            return node.head + _kept(node) + node.tail
+        own = self._source.text[node.start : node.end]
+        inner = "".join(map(self._alone, node.children))
+        if node.tail and not inner and not own.strip():
+            inner = own
+        return node.head + inner + node.tail
+
+    def _place(self, gap, bounds, allowed):
+        """The target word that a gap goes before."""
+        source, target = self._source, self._target
+        first, last = np.searchsorted(source.starts, (gap.start, gap.end))
+        if first <= bounds[0]:
+            return allowed[0]
+        if last >= bounds[1]:
+            return allowed[-1]
+        before, after = self._spaces(gap)
+        # How much the words on the left of each place stood on the left, and on the right likewise.
+        # The nearer they stood the better, above all without white space between.
+        left = self._shares[:, :first] @ 0.5 ** np.arange(first)[::-1]
+        right = self._shares[:, last:] @ 0.5 ** np.arange(len(source) - last)
+        scores = np.append(right * (1 if after else 2), 0)
+        scores[1:] += left * (1 if before else 2)
+        g = max(allowed, key=lambda g: scores[g])
+        while before and 0 < g < len(target) and not target.real[g] and g + 1 in allowed:
+            if target.starts[g] > target.ends[g - 1]:
+                break
+            g += 1  # Marks stay with the word before them.
+        return g
+
+    def _spaces(self, gap):
+        """Whether white space stands before a gap, and after it."""
+        sides = self._source.text[: gap.start][-1:], self._source.text[gap.end :][:1]
+        return [side.isspace() for side in sides]
+
+    def _at(self, gap, left, right):
+        """A gap between two places of the target: the characters that it replaces, and itself."""
+        before, after = self._spaces(gap)
+        if before and after and right - left > 1:
+            return left + 1, left + 1, gap.written
+        if before or after:
+            place = right if before else left
+            text = gap.written
+            if before and gap.is_text and place and not self._target.text[place - 1].isspace():
+                text = f" {text}"
+            return place, place, text + " " * (before and after)
+        has_space = gap.end > gap.start
+        return left, right if has_space else left, gap.written
+
+
+def _kept(node):
+    return "".join(node.kept)
+
+
+def _encoded(text):
+    return html.escape(text, quote=False)
+
+
+def _longest(gains: Sequence[float]) -> int:
+    """The number of first values with the greatest sum, 0 if none is above 0."""
+    sums = np.concatenate([[0.0], np.cumsum(gains)])
+    return int(np.argmax(sums))
+
+
+def _longest_run(values: Sequence[bool]) -> int:
+    """The number of first values that are true."""
+    return int(np.argmin([*values, False]))

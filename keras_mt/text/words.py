@@ -1,0 +1,174 @@
+"""The words of a text and of its translation, and which of them belong together."""
+
+import itertools
+import re
+import unicodedata
+from collections.abc import Sequence
+
+import numpy as np
+
+# Kinds of characters: white space, marks within a word, other marks, ideographs and kana (each a
+# word, since nothing separates words), and all others, which words are made of.
+_JOINERS = frozenset("-'’.,:·@\u2010\u2011")
+_WORD = re.compile(r"w+(?:jw+)*|[mji]")
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+_AHEAD = 16  # How many letters may differ between a text and its pieces.
+
+
+class Words:
+    """The words and punctuation marks of a text, in order.
+
+    Args:
+        text: The text, str; also an attribute.
+
+    Attributes:
+        starts, ends: int NumPy arrays `[words]`: where each begins, and where it ends.
+        real: Boolean NumPy array `[words]`: which are words, not marks.
+
+    Example:
+
+    >>> words = Words("It's a T-shirt!")
+    >>> [words.text[a:b] for a, b in zip(words.starts, words.ends)]
+    ["It's", 'a', 'T-shirt', '!']
+    """
+
+    def __init__(self, text: str):
+        self.text = text
+        kinds = "".join(map(_kind, text))
+        found = list(_WORD.finditer(kinds))
+        self.starts = np.array([match.start() for match in found], int)
+        self.ends = np.array([match.end() for match in found], int)
+        self.real = np.array([match[0][0] not in "mj" for match in found], bool)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, i: int) -> str:
+        return self.text[self.starts[i] : self.ends[i]]
+
+
+def _kind(character):
+    category = unicodedata.category(character)
+    if character.isspace() or category[0] == "Z" or category == "Cc":
+        return " "
+    if category[0] in "PS" and character != "_":
+        return "j" if character in _JOINERS else "m"
+    is_ideograph = "\u3040" <= character <= "\u9fff" or "\uf900" <= character <= "\ufaff"
+    return "i" if is_ideograph else "w"
+
+
+def word_alignment(
+    source: Words,
+    target: Words,
+    pieces: Sequence[str],
+    target_pieces: Sequence[str],
+    attention: np.ndarray,
+) -> np.ndarray:
+    """How much of each target word belongs to each source word.
+
+    The attention of words is that of their pieces: summed over the source's, averaged over the
+    target's, without the end token. What a source word gets of every target word says nothing, so
+    its mean over them is taken off. The rest is multiplied by `exp(-3 |i/m - j/n|)` for the places
+    of both words in their texts, and by (1 + d)^4 for words that are written alike, names
+    and numbers above all: d is the Dice coefficient of their pairs of letters. Then columns and
+    rows are normalised in turn, as by Sinkhorn and Knopp 1967, so that no word attracts all. Words
+    go with words, and marks with marks.
+
+    Args:
+        source, target: The words of both texts.
+        pieces, target_pieces, attention: As from `Translator.align`; or all None, if there is no
+            alignment: then places and letters alone count.
+
+    Returns:
+        Float NumPy array `[target_words, source_words]`, whose rows sum to 1, or to 0 for a word
+        that belongs to none.
+    """
+    if attention is None:
+        shares = np.ones((len(target), len(source)))
+    else:
+        columns, rows = _coverage(source, pieces), _coverage(target, target_pieces)
+        rows /= np.maximum(rows.sum(axis=0), 1e-9)
+        shares = rows.T @ np.asarray(attention, float) @ columns
+        shares = _normalised(shares * target.real[:, None] * source.real, axis=1)
+        usual = shares.sum(axis=0) / max(1, target.real.sum())
+        shares = np.maximum(shares - usual, 0) + 1e-4
+    places = [(np.arange(len(words)) + 0.5) / max(1, len(words)) for words in (target, source)]
+    shares *= np.exp(-3 * np.abs(places[0][:, None] - places[1]))
+    shares *= (1 + _likeness(target, source)) ** 4
+    shares *= target.real[:, None] == source.real
+    for _ in range(2):
+        shares = _normalised(_normalised(shares, axis=0), axis=1)
+    return shares
+
+
+def _normalised(shares, axis):
+    return shares / np.maximum(shares.sum(axis=axis, keepdims=True), 1e-9)
+
+
+def _likeness(target, source):
+    """The Dice coefficients of the pairs of letters of words, `[target_words, source_words]`.
+
+    Of marks, whether they are the same.
+    """
+    sides = [[_pairs(words[i]) for i in range(len(words))] for words in (target, source)]
+    return np.array(
+        [[2 * len(a & b) / (len(a) + len(b)) for b in sides[1]] for a in sides[0]]
+    ).reshape(len(target), len(source))
+
+
+def _pairs(word):
+    letters = ["", *_letters(word)]
+    return {*itertools.pairwise(letters)} or {word}
+
+
+def _coverage(words, pieces):
+    """The share of each piece that each word has, `[pieces, words]`; the end token has none."""
+    letters = [(letter, i) for i in range(len(words)) for letter in _letters(words[i])]
+    spelled = _spelled(pieces)
+    coverage = np.zeros((len(pieces), len(words)))
+    for piece, word in _matched(spelled, letters):
+        coverage[piece, word] += 1
+    return coverage / np.maximum(coverage.sum(axis=1, keepdims=True), 1)
+
+
+def _letters(text):
+    """The letters of a text without accents, white space and case, as no tokenizer changes them."""
+    text = unicodedata.normalize("NFKD", text).casefold()
+    return [c for c in text if not (c.isspace() or unicodedata.combining(c))]
+
+
+def _spelled(pieces):
+    """The letters of pieces, each with the number of its piece; of bytes, that of the last one."""
+    letters, spelled = [], b""
+    for i, piece in enumerate(pieces):
+        if byte := _BYTE.fullmatch(piece):
+            spelled += bytes.fromhex(byte[1])
+            try:
+                text, spelled = spelled.decode(), b""
+            except UnicodeDecodeError:
+                continue
+        else:
+            text = "" if piece == pieces[-1] else piece.replace("▁", "")
+        letters += [(letter, i) for letter in _letters(text)]
+    return letters
+
+
+def _matched(one, other):
+    """Pairs of the numbers of equal letters, in order, in two lists of (letter, number)."""
+    i = j = 0
+    while i < len(one) and j < len(other):
+        if one[i][0] != other[j][0]:
+            i, j = _resumed(one, other, i, j)
+            continue
+        yield one[i][1], other[j][1]
+        i, j = i + 1, j + 1
+
+
+def _resumed(one, other, i, j):
+    """Where two lists of letters agree again; one letter further if they do not soon."""
+    for skipped in range(1, _AHEAD):
+        for k in range(skipped + 1):
+            pair = [x[0] for x in one[i + k : i + k + 2]]
+            if pair and pair == [x[0] for x in other[j + skipped - k : j + skipped - k + 2]]:
+                return i + k, j + skipped - k
+    return i + 1, j + 1

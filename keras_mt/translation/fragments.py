@@ -1,0 +1,74 @@
+"""Texts with markup: their plain texts are translated, and the elements put back."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from keras_mt.errors import InputError
+from keras_mt.text import Fragment
+from keras_mt.text.sentences import split_lines, split_sentences
+
+
+def parsed(texts: Iterable[str], markup: str) -> list[Fragment]:
+    """The fragments that texts are.
+
+    Raises:
+        ValueError: If `markup` is not `"html"`.
+    """
+    if markup != "html":
+        raise InputError(f"markup must be 'html', or None for plain text. Received: {markup!r}")
+    return [Fragment(text) for text in texts]
+
+
+def put_back(
+    translator: Any,
+    fragments: Sequence[Fragment],
+    translations: Sequence[str],
+    source_language: Sequence[str] | str | None = None,
+    target_language: Sequence[str] | str | None = None,
+) -> list[str]:
+    """Translations of the fragments' texts with the fragments' elements put in.
+
+    Args:
+        translator: What can `align` them.
+        fragments: The fragments.
+        translations: A translation of the text of each.
+        source_language, target_language: As of `align`.
+    """
+    marked = [
+        i for i, fragment in enumerate(fragments) if fragment.has_markup and translations[i].strip()
+    ]
+    sources, targets = _apart(
+        [fragments[i].text for i in marked], [translations[i] for i in marked]
+    )
+    codes = (
+        given if given is None or isinstance(given, str) else [given[i] for i in marked]
+        for given in (source_language, target_language)
+    )
+    # None for a line that is too long to be aligned.
+    alignments = dict(zip(marked, translator.align(sources, targets, *codes), strict=True))
+    return [
+        fragment.translated(translation, *(alignments.get(i) or ()))
+        for i, (fragment, translation) in enumerate(zip(fragments, translations, strict=True))
+    ]
+
+
+def _apart(sources, targets):
+    """Both sides with a line for each sentence, where both have the same number of them.
+
+    Lines are aligned one by one: each sentence was translated by itself.
+    """
+    pairs = []
+    for texts in zip(sources, targets, _sentences(sources), _sentences(targets), strict=True):
+        *whole, source, target = texts
+        same = [len(line) for line in source] == [len(line) for line in target]
+        sides = ("\n".join(s for line in side for s in line) for side in (source, target))
+        pairs.append(tuple(sides) if same else tuple(whole))
+    return [list(side) for side in zip(*pairs, strict=True)] or ([], [])
+
+
+def _sentences(texts):
+    lines = split_lines(tf.constant(texts, tf.string))[0]
+    sentences = lines.with_flat_values(split_sentences(lines.flat_values)[0])
+    return [[[s.decode() for s in line] for line in text] for text in sentences.to_list()]

@@ -1,0 +1,198 @@
+"""Fragments, held to parsers of the standard library: that of HTML, and the strict one of XML."""
+
+import html
+import re
+import xml.etree.ElementTree as ET
+from collections import Counter
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_mt.text import Fragment
+from keras_mt.text.words import Words
+
+WILD = [
+    "<b>", "</b>", '<i class="a&amp;b">', "</i>", "<br>", "<br/>", "<img src='x>y' alt=\"'\">",
+    "<!-- a < b & c -->", "<p>", "</p>", '<a href="?q=1&amp;r=2" id="&lt;x&gt;">', "</a>", "</x>",
+    "<q/>", "<li>", "&amp;", "&lt;", "&eacute;", "&#233;", "&nbsp;", "& ", "< ", " > ", '"', "'",
+    "dog", "Cat ", " ", ".", ",", "\n", "日本", "e\u0301", "😀", "ﬁ", "3 < 4", "-", "„",
+    "<I>", "</I>",
+]  # fmt: skip
+KEPT = ["<code>", "</code>", '<s translate="no">', "</s>", '<u class="x notranslate">', "</u>"]
+
+
+class Elements(HTMLParser):
+    """The start tags with their attributes and the comments of HTML, counted."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found = Counter()
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.found[tag, *attrs] += 1
+
+    def handle_comment(self, data):
+        self.found[data] += 1
+
+
+def as_xml(written):
+    """HTML as an XML element; ParseError unless it is well-formed."""
+    written = re.sub(r"(<(?:br|img)\b(?:[^>\"']|'[^']*'|\"[^\"]*\")*?)/?>", r"\1/>", written)
+    written = re.sub(r"<(/?)([A-Za-z]+)", lambda m: f"<{m[1]}{m[2].lower()}", written)
+    return ET.fromstring(f"<root>{written.replace('&nbsp;', ' ').replace('&eacute;', 'é')}</root>")
+
+
+def letters(text):
+    return "".join(text.split())
+
+
+def pieces(text):
+    return [f"▁{word}" for word in text.split()] + ["</s>"]
+
+
+@given(st.lists(st.sampled_from(WILD), max_size=25), st.randoms(use_true_random=False))
+def test_wild_fragments_come_back_well_formed_with_all_their_elements(parts, rng):
+    fragment = Fragment("".join(parts))
+    words = fragment.text.split()
+    backwards, shuffled = " ".join(words[::-1]), " ".join(rng.sample(words, len(words) // 2))
+    for translation in (fragment.text, backwards, shuffled, "", "Ein anderer < Text & mehr."):
+        sides = pieces(fragment.text), pieces(translation)
+        weights = np.random.default_rng(rng.randrange(99)).random([len(s) for s in sides[::-1]])
+        for alignment in ((), (*sides, weights)):
+            written = fragment.translated(translation, *alignment)
+            assert letters("".join(as_xml(written).itertext())) == letters(translation), written
+            assert Elements(written).found == Elements("".join(parts)).found, written
+
+
+@given(st.lists(st.sampled_from(WILD + KEPT), max_size=25))
+def test_what_is_kept_comes_back_once_whatever_the_translation(parts):
+    fragment = Fragment("".join(parts))
+    for translation in (fragment.text, " ".join(fragment.text.split()[::-1]), "", "Ein Text"):
+        written = fragment.translated(translation)
+        root = as_xml(written)
+        assert Elements(written).found == Elements("".join(parts)).found, written
+        found = Counter()
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if node.tag in ("code", "s", "u"):
+                found[letters("".join(node.itertext()))] += 1
+            else:
+                stack += list(node)
+        expected = Counter(letters(text) for text in fragment.kept)
+        assert found - Counter({"": found[""]}) == expected, written
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"])))
+def test_text_without_elements_comes_back_as_entities(text):
+    for written in (html.escape(text, quote=False), html.escape(text)):
+        fragment = Fragment(written)
+        assert fragment.text == text and not fragment.has_markup
+        assert fragment.translated(text) == html.escape(text, quote=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "plain", "written"),
+    [
+        ("<b>x<i>y</b> z</i>", "xy z", "<b><i>xy</i></b> z"),  # A stray end is left out.
+        ("<b>x <i>y", "x y", "<b>x <i>y</i></b>"),
+        ("a < b & c <b <3 </ b>", "a < b & c <b <3 </ b>", None),
+        ('<a href="x>y', '<a href="x>y', None),
+        ("<b it's>x</b>", "x", "<b it's>x</b>"),
+        ("<a href=x/>y</a>", "y", "<a href=x/>y</a>"),  # The slash belongs to the value.
+        ("<mt-1/>y <!DOCTYPE html><?php x?>", "y ", "<mt-1/>y <!DOCTYPE html><?php x?>"),
+        ("<!-- a", "<!-- a", None),
+        ("<!-- a --> <!-- b", " <!-- b", "<!-- a --> &lt;!-- b"),
+        ("<p>a<p>b", "a\nb", "<p>a</p>\n<p>b</p>"),
+        ("<ul><li>a<ul><li>b</ul><li>c</ul>", "a\nb\nc", None),
+        ("x<SCRIPT>if (a<b) {}</Script>y", "xy", None),
+        ("<style>b{}", "", "<style>b{}</style>"),
+        ("AT&T &copy; &amp;lt; &unknown;", "AT&T © &lt; &unknown;", None),
+        ("a > b", "a > b", "a > b"),  # What has neither < nor & is no HTML to be encoded.
+        ("dog<br>cat<br/> x", "dog cat x", "dog<br>cat<br/> x"),
+        ("a <br> b", "a  b", "a <br> b"),
+        ("<code>a &copy; <b>b</b>&amp;c & d", "a © b&c & d", None),
+    ],
+)
+def test_what_is_a_tag_and_what_is_text(text, plain, written):
+    fragment = Fragment(text)
+    assert fragment.text == plain
+    expected = {
+        "<ul><li>a<ul><li>b</ul><li>c</ul>": "<ul><li>a\n<ul><li>b</li></ul></li>\n<li>c</li></ul>",
+        "x<SCRIPT>if (a<b) {}</Script>y": "xy<SCRIPT>if (a<b) {}</Script>",
+        "<code>a &copy; <b>b</b>&amp;c & d": "<code>a &copy; <b>b</b>&amp;c &amp; d</code>",
+    }.get(text, html.escape(plain, quote=False))
+    assert fragment.translated(plain) == (written or expected)
+
+
+SWAPPED = [[0, 0, 1, 0], [0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1]]  # a b c. becomes C B A.
+
+
+@pytest.mark.parametrize(
+    ("text", "translation", "written"),
+    [
+        ("<b>a</b> <i>b</i> c", "C B A", "C <i>B</i> <b>A</b>"),
+        ("<b>a <i>b</i></b> c", "C B A", "C <b><i>B</i> A</b>"),
+        ("<b>a</b> b <b>c</b>", "C B A", "<b>C</b> B <b>A</b>"),
+        ("<b>a b c</b>", "C B A.", "<b>C B A.</b>"),
+        ("<b> a </b>b c", "C B A", "C B <b>A</b>"),  # White space is outside.
+        ("a <img>b c", "C B A", "C <img>B A"),
+        ("a<img> b c", "C B A", "C B A<img>"),
+        ("<!-- 1 -->a b c<!-- 2 -->", "C B A", "<!-- 1 -->C B A<!-- 2 -->"),
+        ("a <a><img></a> <code>b</code> c", "C B A", "C <a><img></a> <code>b</code> A"),
+        ("<b></b>a b c", "C B A", "<b></b>C B A"),
+        ("<b>a</b><i> b</i> c", "C", "<b>C</b><i></i>"),
+    ],
+)
+def test_elements_follow_their_words(text, translation, written):
+    fragment = Fragment(text)
+    rows = [*("CBA".index(word.strip(".")) for word in translation.split()), 3]
+    target = [["▁C", "▁B", "▁A", "</s>"][i] for i in rows]
+    weights = np.array(SWAPPED, float)[rows]
+    assert fragment.translated(translation, ["▁a", "▁b", "▁c", "</s>"], target, weights) == written
+
+
+@pytest.mark.parametrize(
+    ("text", "translation", "written"),
+    [
+        ("Say <q>hello</q>, you!", "Sag hallo, du!", "Sag <q>hallo</q>, du!"),
+        ("<b>Stop!</b> A dog.", "Halt! Ein Hund.", "<b>Halt!</b> Ein Hund."),
+        ("Stop<b>!</b>", "Halt!", "Halt<b>!</b>"),
+        (
+            "Meet <b>Zoë Kravitz</b> now",
+            "Jetzt triff Zoë Kravitz",
+            "Jetzt triff <b>Zoë Kravitz</b>",
+        ),
+        ("In <b>1999</b> it snowed", "Es schneite 1999", "Es schneite <b>1999</b>"),
+        ("Type <kbd>git push</kbd> now.", "Gib nun git push ein.", None),
+        ("A dog.<br>A cat.", "Ein Hund. Eine Katze.", "Ein Hund.<br>Eine Katze."),
+        ("a <b>T-shirt</b>", "ein T-Shirt", "ein <b>T-Shirt</b>"),
+        ("犬が<b>好</b>き", "犬が好き", "犬が<b>好</b>き"),
+        (" <b>dog</b> ", " Hund ", " <b>Hund</b> "),
+    ],
+)
+def test_without_an_alignment_places_and_letters_count(text, translation, written):
+    expected = written or "Gib nun <kbd>git push</kbd> ein."
+    assert Fragment(text).translated(translation) == expected
+
+
+def test_words_and_marks():
+    words = Words("It's “T-shirts”, 3.5% of my_x's!\u00a0日本 e\u0301te\u0301 -")
+    found = [words[i] for i in range(len(words))]
+    assert found == [
+        "It's", "“", "T-shirts", "”", ",", "3.5", "%", "of", "my_x's", "!", "日", "本",
+        "e\u0301te\u0301", "-",
+    ]  # fmt: skip
+    assert [words[i] for i in np.flatnonzero(~words.real)] == ["“", "”", ",", "%", "!", "-"]
+
+
+@pytest.mark.parametrize("part", ["<b>", "<b>a ", "<br>", "<!--", '<a b="', "<p", "</b>", "<", "&"])
+def test_long_fragments_take_no_time(part):
+    fragment = Fragment(part * 4000)
+    written = fragment.translated(fragment.text[:200])
+    assert Elements(written).found.total() == (4000 if part[1:2] == "b" else 0)

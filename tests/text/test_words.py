@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+
+from keras_mt.text.words import Words, _coverage, word_alignment
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces", "words"),
+    [
+        ("A dog runs.", ["▁A", "▁do", "g", "▁run", "s", ".", "</s>"], [0, 1, 1, 2, 2, 3, None]),
+        # Bytes, a compatibility character, an accent of its own, and line ends between segments.
+        ("x 犬", ["▁x", "▁", "<0xE7>", "<0x8A>", "<0xAC>", "</s>"], [0, None, None, None, 1, None]),
+        ("ﬁve cafe\u0301", ["▁five", "▁ca", "fé", "</s>"], [0, 1, 1, None]),
+        ("a\nb", ["▁a", "</s>", "▁b", "</s>"], [0, None, 1, None]),
+        # A language's token in front, an unknown piece, and a mark that others became.
+        ("dog cat", ["eng_Latn", "▁dog", "▁<unk>", "</s>"], [None, 0, None, None]),
+        ("he_▁x y", ["▁he", "__", "x", "▁y", "</s>"], [0, 0, 2, 3, None]),
+    ],
+)
+def test_pieces_belong_to_words(text, pieces, words):
+    coverage = _coverage(Words(text), pieces)
+    found = [int(row.argmax()) if row.any() else None for row in coverage]
+    assert found == words
+    assert set(coverage.sum(axis=1).round(6)) <= {0, 1}
+
+
+def test_a_piece_across_two_words_is_shared():
+    coverage = _coverage(Words('he said "no"'), ["▁he", "▁said", '▁"no', '"', "</s>"])
+    np.testing.assert_allclose(coverage[2], [0, 0, 1 / 3, 2 / 3, 0])
+
+
+def test_shares_of_a_target_word_sum_to_one_and_follow_the_attention():
+    source, target = Words("one two three."), Words("drei zwei eins.")
+    pieces = ["▁one", "▁two", "▁th", "ree", ".", "</s>"]
+    target_pieces = ["▁drei", "▁zw", "ei", "▁eins", ".", "</s>"]
+    attention = np.full((6, 6), 0.05)
+    for row, column in ((0, 2), (0, 3), (1, 1), (2, 1), (3, 0), (4, 4), (5, 5)):
+        attention[row, column] = 0.7
+    shares = word_alignment(source, target, pieces, target_pieces, attention)
+    np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-6)
+    assert shares.argmax(axis=1).tolist() == [2, 1, 0, 3]
+    attention[:, 1] += 2  # A word that all attend to.
+    shares = word_alignment(source, target, pieces, target_pieces, attention)
+    assert shares.argmax(axis=1).tolist() == [2, 1, 0, 3]
+    assert word_alignment(Words(""), Words("a"), None, None, None).shape == (1, 0)

@@ -1,0 +1,123 @@
+"""Fragments of HTML through translators and exports of the fixture's model."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_mt import ExportedTranslator
+from keras_mt.text import Fragment
+from keras_mt.translation.fragments import _apart, put_back
+
+MARKED = [
+    "O <b>livro</b> está em cima da <i class='x'>mesa</i>.",
+    "O livro est&aacute; em cima da mesa.",
+    "O livro está em cima da mesa.",
+    "<p>O livro está em cima da mesa.<br>O <a href='?a=1&amp;b=2'>gato</a> dorme.</p>",
+    "",
+    "<!-- nada -->",
+]
+
+
+@pytest.fixture(scope="module", params=["translator", "export"])
+def any_translator(request, load):
+    if request.param == "translator":
+        return load(beam_size=3, n_best=2)
+    return ExportedTranslator(request.getfixturevalue("exported"))
+
+
+def test_the_text_is_that_without_markup(any_translator):
+    plain = [Fragment(text).text for text in MARKED]
+    found = any_translator.hypotheses(MARKED, markup="html")
+    for text, hypotheses, expected in zip(
+        MARKED, found, any_translator.hypotheses(plain), strict=True
+    ):
+        assert [h.score for h in hypotheses] == pytest.approx([h.score for h in expected], abs=1e-4)
+        for hypothesis, other in zip(hypotheses, expected, strict=True):
+            words = re.sub("<[^>]*>", " ", hypothesis.text).split()
+            assert " ".join(words).replace(" .", ".") == " ".join(other.text.split())
+            elements = [sorted(re.findall("<[^>]*>", x)) for x in (text, hypothesis.text)]
+            assert elements[0] == elements[1]
+    best = [hypotheses[0].text for hypotheses in found]
+    assert best[0] == "The <b>book</b> is on the <i class='x'>table</i>."
+    assert best[1] == best[2] == "The book is on the table."
+    assert best[3].startswith("<p>The book is on the table.<br>")
+    assert any_translator(MARKED, markup="html") == [[h.text for h in row] for row in found]
+    assert any_translator(MARKED[0], markup="html")[0] == best[0]
+    assert any_translator.hypotheses(MARKED[0], markup="html") == [
+        h._replace(score=pytest.approx(h.score, abs=1e-4)) for h in found[0]
+    ]
+
+
+def test_an_export_aligns_as_its_translator(load, exported, sources):
+    translator, export = load(beam_size=3, n_best=2), ExportedTranslator(exported)
+    targets = [best for best, _ in translator(sources)]
+    for target in (targets, None):
+        for one, other in zip(
+            translator.align(sources, target), export.align(sources, target), strict=True
+        ):
+            assert one[:2] == other[:2]
+            np.testing.assert_allclose(one[2], other[2], atol=1e-4)
+    assert export.align(sources[0], targets[0])[0] == translator.align(sources[0], targets[0])[0]
+    found = export.align(["palavra " * 99, sources[0]], ["word", targets[0]])
+    assert found[0] is None and "limit" in found.refusals[0]
+
+
+def test_a_line_too_long_to_be_aligned_has_its_elements_all_the_same(eager, load):
+    text = f"{'palavra ' * 99}<b>livro</b>"
+    written = load(beam_size=1)(text, markup="html")
+    assert re.fullmatch(r"[^<>]*<b>[^<>]+</b>[^<>]*", written)
+
+
+def test_a_refused_text_leaves_the_others(eager, load):
+    translator = load(max_line_bytes=60)
+    found = translator.hypotheses([f"<b>{'a' * 61}</b>", MARKED[0]], markup="html")
+    assert found[0] is None and "61 bytes" in found.refusals[0]
+    assert found[1][0].text.count("<b>") == 1
+    with pytest.raises(ValueError, match="The text is refused: a line of 61 bytes"):
+        translator(f"<b>{'a' * 61}</b>", markup="html")
+
+
+def test_sentences_are_aligned_one_by_one_where_both_sides_have_as_many():
+    sources, targets = (
+        ["A b. C d.", "A b. C d.", "A.\nB c! D", "A"],
+        ["X. Y.", "X y.", "X\nY! Z", ""],
+    )
+    assert _apart(sources, targets) == (
+        ["A b.\nC d.", "A b. C d.", "A.\nB c!\nD", "A"], ["X.\nY.", "X y.", "X\nY!\nZ", ""]
+    )  # fmt: skip
+    assert _apart([], []) == ([], [])
+
+
+def test_only_what_has_elements_is_aligned():
+    class Aligner:
+        def align(self, sources, targets, source_language, target_language):
+            assert (sources, targets) == (["c"], ["C"])
+            assert (source_language, target_language) == (["z"], "en")
+            return [None]
+
+    fragments = [Fragment(text) for text in ("a &amp; b", "<b>c</b>", "<b>d</b>")]
+    written = put_back(Aligner(), fragments, ["A & B", "C", ""], ["x", "z", "x"], "en")
+    assert written == ["A &amp; B", "<b>C</b>", "<b></b>"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t: t("a", markup="xml"), "markup must be 'html', or None for plain text.*'xml'"),
+        (lambda t: t(tf.constant(["a"]), markup="html"), "a list of str where markup is given"),
+        (lambda t: t(["a", 3], markup="html"), r"texts\[1\] must be a str. Received: int"),
+        (lambda t: t(7, markup="html"), "texts must be a str or a list of str. Received: int"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(translator, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(translator)
+
+
+def test_a_model_without_attention_takes_no_markup(load, exported, monkeypatch):
+    for translator in (load(beam_size=3, n_best=2), ExportedTranslator(exported)):
+        monkeypatch.setattr(type(translator), "aligns", False)
+        with pytest.raises(ValueError, match="markup='html' needs a model with attention"):
+            translator("<b>a</b>", markup="html")
