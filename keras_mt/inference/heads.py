@@ -52,6 +52,7 @@ def best_head(
     encoded = EncodedPairs([pairs], tokenizer, languages=[languages])
     # Pairs of similar lengths share a batch.
     order = np.argsort(encoded.lengths[:, :2].sum(axis=1), kind="stable")
+    order = order[encoded.lengths[order, :2].max(axis=1) <= model.max_length]
     right, total = 0, 0
     for start in range(0, len(order), _BATCH):
         sources, targets = (encoded.side(side, order[start : start + _BATCH]) for side in (0, 1))

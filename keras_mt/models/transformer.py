@@ -14,6 +14,7 @@ from keras_mt.layers.normalization import norm_layer
 from keras_mt.layers.rotary import split_positions
 from keras_mt.layers.types import Activation, DType, Tensor
 from keras_mt.layers.validation import check_divisible, check_positive
+from keras_mt.losses import alignment_loss
 from keras_mt.models.base import RecordedModel, block_options, embedding_options, preset
 from keras_mt.models.seq2seq import Cache, Seq2Seq
 
@@ -26,6 +27,7 @@ PRESETS = {
     "base": preset(6, 512, 8, 2048, dropout=0.1, batch_tokens=25000),
     "big": preset(6, 1024, 16, 4096, dropout=0.3, batch_tokens=25000),
 }
+_GUIDANCE = 0.05  # The weight of the loss of guided alignment, as of Garg et al. 2019.
 _SIDES = {"encoder": (EncoderBlock, "sf"), "decoder": (DecoderBlock, "scf")}
 
 
@@ -143,7 +145,6 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         source_embedding, target_embedding = _embeddings(self._embedding_class, arguments)
         encoder = _blocks_and_norm("encoder", arguments, _feed_forward)
         decoder = _blocks_and_norm("decoder", arguments, _feed_forward)
-        config["alignment_head"] = head = _alignment_head(alignment_head, decoder[0])
         source = keras.Input((None,), dtype="int32", name="source")
         target = keras.Input((None,), dtype="int32", name="target")
         memory = _stack(source_embedding(source), *encoder)
@@ -156,8 +157,57 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         self.encoder_blocks, self.encoder_norm = encoder
         self.decoder_blocks, self.decoder_norm = decoder
         self.dtype_policy = policy
-        self.alignment_head = head and tuple(head)
         self._record(config)
+        self.alignment_head = alignment_head
+
+    @property
+    def alignment_head(self) -> tuple[int, int] | None:
+        """The constructor's argument; it may be set to another head, or to None."""
+        head = self._config["alignment_head"]
+        return None if head is None else tuple(head)
+
+    @alignment_head.setter
+    def alignment_head(self, head: Sequence[int] | None) -> None:
+        self._config["alignment_head"] = _alignment_head(head, self.decoder_blocks)
+
+    @property
+    def guided_head(self) -> tuple[int, int]:
+        """The head that guided alignment teaches: the first of the penultimate cross-attention."""
+        return max(sum("c" in block.sublayers for block in self.decoder_blocks) - 2, 0), 0
+
+    def call(
+        self, inputs: dict[str, Tensor], training: bool | None = None, mask: Any = None
+    ) -> Tensor:
+        """As a functional model; in training, `alignment` in the inputs guides `alignment_head`.
+
+        `alignment` is boolean `[batch, target_length, source_length]`, as of
+        `keras_mt.data.Batches`. Its loss, 0.05 times `keras_mt.losses.alignment_loss`, is added as
+        those of layers are.
+        """
+        if not (isinstance(inputs, dict) and "alignment" in inputs):
+            return super().call(inputs, training=training, mask=mask)
+        inputs = dict(inputs)
+        links = inputs.pop("alignment")
+        if not training or self.alignment_head is None:
+            return super().call(inputs, training=training)
+        logits, attention = self._logits_and_attention(**inputs)
+        loss = alignment_loss(links, attention, target_mask(inputs["target"], self.padding_id))
+        keras.layers.Layer.add_loss(self, _GUIDANCE * loss)  # A functional model's own refuses.
+        return logits
+
+    def _logits_and_attention(self, source, target):
+        """As a call, with the attention of `alignment_head`."""
+        memory, scores = self.encode(source), []
+
+        def run(block, hidden):
+            if "c" not in block.sublayers:
+                return block(hidden, memory)
+            hidden, weights = block(hidden, memory, return_attention_scores=True)
+            scores.append(weights)
+            return hidden
+
+        hidden = self._decode(self._embedded(target), run)
+        return self.target_embedding(hidden, reverse=True), self._alignment(scores)
 
     @functools.cached_property
     def encoder(self) -> keras.Model:
