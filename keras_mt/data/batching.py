@@ -128,10 +128,12 @@ class Batches:
             become longer than `max_length`. See `keras_mt.data.augmentation`.
 
     Attributes:
-        links: The `keras_mt.data.encoded.Links` of all `encoded` pairs, for guided alignment; None
-            unless it is set. The inputs then have `"alignment"` too, boolean `[rows, target_length,
-            source_length]`: whether a label is linked to a source token. A changed source (of
-            `augment`) has no links.
+        links: The `keras_mt.data.encoded.Links` of all `encoded` pairs; None unless it is set. A
+            changed source (of `augment`) has no links.
+        guided: Whether the inputs have `"alignment"` too, boolean `[rows, target_length,
+            source_length]`: whether a label is linked to a source token. It needs links.
+        annotator: The `keras_mt.data.annotation.Annotator` of sources, or None. It needs links.
+            What it adds is not counted in `tokens_per_batch`.
 
     Raises:
         ValueError: If `max_length` is below 2 or above `tokens_per_batch`, or another argument is
@@ -207,7 +209,7 @@ class Batches:
         self.deduplicate = deduplicate
         self.directory = directory
         self.kinds = () if augment is None else augmentations(augment)
-        self.links = None
+        self.links, self.guided, self.annotator = None, False, None
 
     @functools.cached_property
     def counts(self) -> CorpusCounts:
@@ -389,7 +391,7 @@ class Batches:
                 yield from parts
 
         inputs = {"source": _IDS, "target": _IDS}
-        if self.links is not None:
+        if self.guided:
             inputs["alignment"] = tf.TensorSpec((None, None, None), tf.bool)
         signature = (inputs, _IDS)
         batches = tf.data.Dataset.from_generator(generate, output_signature=signature)
@@ -408,16 +410,31 @@ class Batches:
             random = np.random.default_rng((self.seed or 0, epoch, place))
             uniform = random.random((2, len(index), longest))[:, shard::count]
             sides = [self._sampled(*side) for side in zip(sides, uniform, strict=True)]
+        links = []
+        if self.links is not None:
+            none = np.zeros((0, 2), np.int32)
+            links = [none if x else self.links[i] for i, x in zip(part, which, strict=True)]
+        if self.annotator is not None:
+            sides[0], sides[1], links = self._annotated(*sides, links, epoch, part)
         source, labels = (self._padded(side, rows) for side in sides)
         padding, target = self.tokenizer.padding_id, np.roll(labels, 1, axis=1)
         target[:, 0] = self.tokenizer.bos_id
         inputs = {"source": source, "target": np.where(labels == padding, padding, target)}
-        if self.links is not None:
+        if self.guided:
             inputs["alignment"] = linked = np.zeros((*labels.shape, source.shape[1]), bool)
-            for row in np.flatnonzero(which == 0):
-                at, position = self.links[part[row]].T
+            for row, pairs in enumerate(links):
+                at, position = pairs.T
                 linked[row, position, at] = True
         return inputs, labels
+
+    def _annotated(self, sources, targets, links, epoch, index):
+        """Sources, targets and links with terms, where these leave both within `max_length`."""
+        rows = []
+        for plain in zip(sources, targets, links, index.tolist(), strict=True):
+            row = self.annotator(*plain[:3], epoch, plain[3])
+            longest = max(len(row[0]), len(row[1]))
+            rows.append(row if longest <= self.max_length else plain[:3])
+        return map(list, zip(*rows, strict=True)) if rows else ([], [], [])
 
     def _sampled(self, ids, uniform):
         texts = [row.tolist() for row in ids]

@@ -78,6 +78,8 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         logits_bias: Whether a bias, which does not train, is added to the logits.
         alignment_head: The head that `attention` is that of: `(layer, head)`, both from 0, of the
             decoder's blocks with cross-attention. None for the mean of the last one's heads.
+        reads_terms: Whether the model was trained on sources with terms, as of
+            `keras_mt.data.annotation.Annotator`; also an attribute, which may be set.
         **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
 
     Raises:
@@ -136,6 +138,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         final_norm: bool | None = None,
         logits_bias: bool = False,
         alignment_head: Sequence[int] | None = None,
+        reads_terms: bool = False,
         _feed_forward: Callable[..., keras.layers.Layer | None] | None = None,
         **kwargs: Any,
     ):
@@ -169,6 +172,14 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
     @alignment_head.setter
     def alignment_head(self, head: Sequence[int] | None) -> None:
         self._config["alignment_head"] = _alignment_head(head, self.decoder_blocks)
+
+    @property
+    def reads_terms(self) -> bool:
+        return self._config["reads_terms"]
+
+    @reads_terms.setter
+    def reads_terms(self, reads: bool) -> None:
+        self._config["reads_terms"] = bool(reads)
 
     @property
     def guided_head(self) -> tuple[int, int]:

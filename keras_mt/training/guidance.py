@@ -8,6 +8,7 @@ import numpy as np
 from keras_mt.alignment import Aligner, read_pharaoh
 from keras_mt.alignment.words import words_of_pieces
 from keras_mt.data import Batches
+from keras_mt.data.annotation import Annotator
 from keras_mt.data.encoded import Links
 from keras_mt.errors import InputError
 from keras_mt.inference import best_head
@@ -36,19 +37,23 @@ def check_guidance(run: Run) -> None:
 
 
 def guide(run: Run, batches: Batches, tokenizer: BaseTokenizer, model: keras.Model) -> None:
-    """Sets the head to teach, and gives the batches its links.
+    """Gives the batches the links that a head is taught and terms come from, and sets that head.
 
     Raises:
-        ValueError: If the model has no such head, or the file of links is not of the corpus.
+        ValueError: If the model has no such head, the file of links is not of the corpus, or the
+            tokenizer has no markers of terms.
     """
+    path, share = run.options.guided_alignment, run.options.terms
     if not hasattr(model, "guided_head"):
-        raise InputError(
-            f"guided_alignment needs a Transformer: {type(model).__name__} has no head to teach."
-        )
-    if model.alignment_head is None:
+        name = "guided_alignment" if path is not None else "terms"
+        raise InputError(f"{name} needs a Transformer. Received: a {type(model).__name__}")
+    if path is not None and model.alignment_head is None:
         model.alignment_head = model.guided_head
-    path = run.options.guided_alignment
-    if path == LEARNED:
+    if share:
+        batches.annotator = Annotator(tokenizer, share, run.options.seed)
+        model.reads_terms = True
+    batches.guided = path is not None
+    if path in (None, LEARNED):
         aligner = _learned(batches, _LEARN_PAIRS)
         batches.links = Links(_aligned(aligner, batches), run.folder.path)
         count = f"learned from {min(len(batches.kept), _LEARN_PAIRS):,} pairs"
@@ -56,8 +61,10 @@ def guide(run: Run, batches: Batches, tokenizer: BaseTokenizer, model: keras.Mod
         found = list(_expanded(path, run, batches, tokenizer))
         batches.links = Links(found, run.folder.path)
         count = f"from {path}, {sum(map(bool, map(len, found))):,} pairs with links"
-    layer, head = model.alignment_head
-    run.report(f"guided alignment: layer {layer}, head {head}; alignments {count}")
+    guided = ""
+    if batches.guided:
+        guided = "guided alignment: layer {}, head {}; ".format(*model.alignment_head)
+    run.report(f"{guided}word alignments {count}")
 
 
 def choose_head(

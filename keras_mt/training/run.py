@@ -176,7 +176,7 @@ def _train(run, started):
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
         model = build(tokenizer)
-        if options.guided_alignment is not None:
+        if options.guided_alignment is not None or options.terms:
             guide(run, batches, tokenizer, model)
         adapters = None if options.lora_rank is None else Adapters(model, options.lora_rank)
         _compile(model, run.config.options, plan)
