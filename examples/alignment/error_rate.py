@@ -39,28 +39,40 @@ def main(run_dir):
         print(f"{100 * alignment_error_rate(links, *by_hand):5.1f}  {name}", flush=True)
 
     vocabularies = {}, {}
-    ids = [word_ids(side, known) for side, known in zip(zip(*training), vocabularies)]
-    test = [word_ids(side, known) for side, known in zip(zip(*pairs), vocabularies)]
+    ids = [
+        word_ids(side, known)
+        for side, known in zip(zip(*training, strict=True), vocabularies, strict=True)
+    ]
+    test = [
+        word_ids(side, known)
+        for side, known in zip(zip(*pairs, strict=True), vocabularies, strict=True)
+    ]
     report("aligner, of words", Aligner.learn(*ids).align(*test))
 
     def piece_ids(sides):
-        sources, targets = (tf.constant(side) for side in zip(*sides))
+        sources, targets = (tf.constant(side) for side in zip(*sides, strict=True))
         sources, targets = tokenizer.pieces(sources), tokenizer.target_pieces(targets)
         return [[np.array(row) for row in side.to_list()] for side in (sources, targets)]
 
     test = piece_ids(pairs)
     words = [
-        [words_of_pieces(text, strings(tokenizer, row), tokenizer) for text, row in zip(side, rows)]
-        for side, rows in zip(zip(*pairs), test)
+        [
+            words_of_pieces(text, strings(tokenizer, row), tokenizer)
+            for text, row in zip(side, rows, strict=True)
+        ]
+        for side, rows in zip(zip(*pairs, strict=True), test, strict=True)
     ]
     links = Aligner.learn(*piece_ids(training)).align(*test)
     report("aligner, of pieces", list(map(word_links, links, *words)))
-    report("attention of the run", translator.align_words(*map(list, zip(*pairs))))
+    report("attention of the run", translator.align_words(*map(list, zip(*pairs, strict=True))))
 
-    heads = [model_attention(model, tokenizer, *ids) for ids in zip(*test)]
+    heads = [model_attention(model, tokenizer, *ids) for ids in zip(*test, strict=True)]
     rates = {}
     for layer, head in np.ndindex(heads[0].shape[:2]):
-        found = [attention_links(each[layer, head], *two) for each, *two in zip(heads, *words)]
+        found = [
+            attention_links(each[layer, head], *two)
+            for each, *two in zip(heads, *words, strict=True)
+        ]
         rates[layer, head] = alignment_error_rate(found, *by_hand)
     best = min(rates, key=rates.get)
     for (layer, head), rate in rates.items():

@@ -1,13 +1,11 @@
 """Word alignment: which target token comes from which source token."""
 
-import functools
 import os
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 from zipfile import BadZipFile
 
 import numpy as np
-import tensorflow as tf
 
 from keras_mt.alignment.symmetrization import grow_diag_final_and
 from keras_mt.errors import InputError
@@ -79,12 +77,13 @@ class Aligner:
     def learn(
         cls, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], iterations: int = 5
     ) -> Self:
-        """Learns from sentence pairs, by expectation maximization with variational Bayes.
+        """Learns from sentence pairs, by expectation maximization.
 
         Args:
-            sources, targets: Ids of each sentence, integer arrays `[tokens]`, at least 0. If they
-                have more than 32 million pairs of tokens, such as 80,000 sentences of 20 tokens, as
-                many sentence pairs as that are drawn; this takes less than a gigabyte of memory.
+            sources, targets: Ids of each sentence, integer arrays `[tokens]`, at least 0. To stay
+                within a gigabyte of memory, as many sentence pairs are drawn at random as have 32
+                million pairs of tokens: 80,000 of 20 tokens a side. A pair of more than a million,
+                such as 1,000 tokens a side, is left out.
             iterations: Number of iterations.
 
         Returns:
@@ -228,27 +227,16 @@ def _cells(sources, targets):
     sizes = n * m  # Cell k of a pair is of target k // n and source k % n.
     at = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     target, source = np.divmod(at, np.repeat(n, sizes))
+    places = [(at + 1) / np.repeat(size, sizes) for at, size in ((source, n), (target, m))]
+    weights = np.exp(-_TENSION * np.abs(places[0] - places[1]))
     source += np.repeat(np.cumsum(n) - n, sizes)
     target += np.repeat(np.cumsum(m) - m, sizes)
-    lengths = list(zip(n.tolist(), m.tolist(), strict=True))
-    forward = np.concatenate([diagonal_prior(*pair).ravel() for pair in lengths])
-    backward = np.concatenate([diagonal_prior(*pair[::-1]).T.ravel() for pair in lengths])
+    prior = [  # Each is of the other side's tokens.
+        ((1 - _NULL) * weights / np.bincount(token, weights)[token]).astype(np.float32)
+        for token in (target, source)
+    ]
     ids = [np.concatenate(side).astype(np.int64) for side in (sources, targets)]
-    return _Cells(ids, [source, target], [forward, backward])
-
-
-@functools.lru_cache(maxsize=4096)
-def diagonal_prior(given_length: int, length: int) -> np.ndarray:
-    """The prior that each token comes from each one of the other side, float32 `[length, given]`.
-
-    A row sums to 0.92, the probability that it does not come from none.
-
-    >>> diagonal_prior(2, 1).round(3)
-    array([[0.11, 0.81]], dtype=float32)
-    """
-    given, own = (np.arange(1, size + 1) / size for size in (given_length, length))
-    prior = np.exp(-_TENSION * np.abs(own[:, None] - given))
-    return ((1 - _NULL) * prior / prior.sum(axis=1, keepdims=True)).astype(np.float32)
+    return _Cells(ids, [source, target], prior)
 
 
 def _expected(cells, x, table, null):
@@ -261,9 +249,8 @@ def _expected(cells, x, table, null):
 
 
 def _probabilities(counts, totals, size):
-    """Those of variational Bayes: with a Dirichlet prior, exp of the expected logarithms."""
-    counts, totals = counts + _SMOOTHING, totals + _SMOOTHING * size
-    return np.exp(tf.math.digamma(counts).numpy() - tf.math.digamma(totals)).astype(np.float32)
+    """Expected probabilities of `size` tokens, given how often each was found."""
+    return ((counts + _SMOOTHING) / (totals + _SMOOTHING * size)).astype(np.float32)
 
 
 def _check_parallel(sources, targets):
@@ -275,10 +262,11 @@ def _check_parallel(sources, targets):
 
 
 def _sample(sources, targets):
-    """The pairs to learn from, without empty sides: all, or as many as have `_MAX_CELLS`."""
+    """The pairs to learn from, none empty or longer than a block: all, or up to `_MAX_CELLS`."""
     _check_parallel(sources, targets)
     cells = np.array([len(s) * len(t) for s, t in zip(sources, targets, strict=True)], np.int64)
-    order = np.random.default_rng(0).permutation(np.flatnonzero(cells))
+    order = np.flatnonzero((cells > 0) & (cells <= _BLOCK))
+    order = np.random.default_rng(0).permutation(order)
     order = np.sort(order[np.cumsum(cells[order]) <= _MAX_CELLS])
     return [sources[i] for i in order], [targets[i] for i in order]
 
