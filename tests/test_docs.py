@@ -18,7 +18,7 @@ PAGES = [
     *(
         ROOT / "docs" / f"{name}.md"
         for name in (
-            "training", "decoding", "evaluation", "serving", "pretrained",
+            "training", "decoding", "terms", "evaluation", "serving", "pretrained",
             "models", "architectures", "own_model", "performance", "reliability",
         )
     ),

@@ -9,8 +9,10 @@ import tensorflow as tf
 
 from keras_mt.extras import require
 from keras_mt.plots import alignment_figure
+from keras_mt.text import Fragment
 from keras_mt.translation.base import Hypothesis, as_hypotheses
 from keras_mt.translation.exported import ExportedTranslator
+from keras_mt.translation.fragments import put_back
 
 _BEAM_SIZE = 5
 _MOST_CHARACTERS = 2000
@@ -19,7 +21,9 @@ _MOST_CHARACTERS = 2000
 def page(directory: str | os.PathLike) -> Any:
     """A Gradio page: a text box, the best translations with their scores, and their alignments.
 
-    `page(...).launch()` opens it. The address `?text=...` translates that text at once.
+    With its check box, the text is a fragment of HTML, whose elements are put around what their
+    words became. `page(...).launch()` opens it. The address `?text=...` translates that text at
+    once.
 
     Args:
         directory: An export, such as `saved_models/en_de` or a version in it.
@@ -36,7 +40,7 @@ def page(directory: str | os.PathLike) -> Any:
     import gradio
 
     exported = ExportedTranslator(directory)
-    aligns = "align" in exported.signatures
+    aligns = exported.aligns
     codes = [exported.source_language, exported.target_language] if exported.languages else []
     codes = [code or exported.languages[0] for code in codes]
     translations(exported, "", codes)  # So that the first user does not wait for the first run.
@@ -45,41 +49,50 @@ def page(directory: str | os.PathLike) -> Any:
     languages = [exported.card.get(side, side) for side in ("source", "target")]
     title = f"{exported.card.get('name', directory)}: {' to '.join(languages)}"
 
-    def translate(text, *codes):
+    def translate(text, is_html, *codes):
         """The list of translations, with the best one selected."""
         if len(text) > _MOST_CHARACTERS:
             raise gradio.Error(f"The text has more than {_MOST_CHARACTERS:,} characters.")
-        found = translations(exported, text, codes) if text.strip() else []
-        if text.strip() and not found:
+        fragment = Fragment(text) if is_html else None
+        plain = fragment.text if is_html else text
+        found = translations(exported, plain, codes) if plain.strip() else []
+        if plain.strip() and not found:
             gradio.Warning("The model has no translation of this text.")
-        choices = [(f"{score:.3f} {translation}", translation) for translation, score, _ in found]
+        texts = [hypothesis.text for hypothesis in found]
+        written = put_back(exported, [fragment] * len(texts), texts, *codes) if is_html else texts
+        choices = [
+            (f"{hypothesis.score:.3f} {shown}", hypothesis.text)
+            for hypothesis, shown in zip(found, written, strict=True)
+        ]
         return gradio.Radio(choices=choices, value=found[0].text if found else None)
 
-    def draw(text, translation, *codes):
+    def draw(text, is_html, translation, *codes):
         if not translation:
             return None
+        text = Fragment(text).text if is_html else text
         source, target, attention = alignment(exported, text, translation, codes)
         return alignment_figure(source, target, attention) if source and target else None
 
     def from_address(request: gradio.Request):
         text = request.query_params.get("text")
-        return (text, translate(text, *codes)) if text else (gradio.skip(), gradio.skip())
+        return (text, translate(text, False, *codes)) if text else (gradio.skip(), gradio.skip())
 
     with gradio.Blocks(title=title) as blocks:
         gradio.Markdown(f"# {title}")
         label = f"Text ({languages[0]})"
         text = gradio.Textbox(label=label, lines=3, max_length=_MOST_CHARACTERS, elem_id="text")
+        html = gradio.Checkbox(label="HTML", visible=aligns, elem_id="html")
         chosen = [
             gradio.Dropdown(list(exported.languages), value=code, label=f"Language of the {side}")
             for side, code in zip(("text", "translations"), codes, strict=False)
         ]
         button = gradio.Button("Translate", variant="primary")
         found = gradio.Radio(label=f"Translations ({languages[1]}), best first", elem_id="found")
-        gradio.on([button.click, text.submit], translate, [text, *chosen], found)
+        gradio.on([button.click, text.submit], translate, [text, html, *chosen], found)
         if aligns:
             gradio.Markdown("Which words of the text each word of the translation attends to:")
             plot = gradio.Plot(show_label=False, elem_id="attention")
-            found.change(draw, [text, found, *chosen], plot)
+            found.change(draw, [text, html, found, *chosen], plot)
         blocks.load(from_address, None, [text, found])
     return blocks
 

@@ -36,6 +36,7 @@ _BLOCKS = frozenset(
 # Where one of these begins, one of the same name ends.
 _SINGLE = frozenset(["dd", "dt", "li", "option", "p", "td", "th", "tr"])
 
+_CLOSING = frozenset(",.;:!?…)]}'’”»%")  # What no space comes before.
 _DEPTH = 200  # No element stands in more than that; one that would ends the one around it.
 
 
@@ -68,8 +69,8 @@ class Fragment:
     ends where the one around it does. An end tag that closes nothing is left out. What is no whole
     tag, such as a single `<`, is text.
 
-    A `<br>` between two words is a space in the text, and the bounds of blocks, such as `<p>`, are
-    line ends.
+    Between words that nothing else separates a `<br>` is a space in the text, and the bounds of
+    blocks, such as `<p>`, are line ends.
 
     Args:
         fragment: The HTML, str.
@@ -90,11 +91,12 @@ class Fragment:
 
     def __init__(self, fragment: str):
         self.text = ""
-        self._is_plain = not re.search("[&<]", fragment)
         self.kept: list[str] = []
+        self._is_plain = not re.search("[&<]", fragment)
         self._root = _Node("", 0, 0)
-        self._open = [self._root]
-        self._pending = None  # The white space, and the node that it stands for, or None.
+        self._open = [self._root]  # The elements that are not closed yet.
+        # White space to come before the next text, and the node that it belongs to, if any.
+        self._pending: tuple[str, _Node | None] = "", None
         self._parse(fragment)
         while len(self._open) > 1:
             self._close()
@@ -162,17 +164,17 @@ class Fragment:
     def _add_node(self, head, name=""):
         node = _Node(head, len(self.text), len(self.text))
         if name == "br":
-            self._pending = self._pending or (" ", node)
+            self._pending = self._pending if self._pending[0] else (" ", node)
         self._kept_within(head)
         self._open[-1].children.append(node)
 
     def _add_text(self, encoded):
-        if not encoded:
-            return
         text = html.unescape(encoded)
-        space, node = self._pending or ("", None)
-        self._pending = None
-        if self.text and not (self.text[-1].isspace() or text[:1].isspace()):
+        if not text:
+            return
+        (space, node), self._pending = self._pending, ("", None)
+        beside = self.text[-1:].isspace() or text[0].isspace() or text[0] in _CLOSING
+        if space and self.text and not beside:
             for opened in self._open[1:]:
                 opened.start += len(space) * (opened.start == len(self.text))
             if node:
@@ -199,9 +201,9 @@ class Fragment:
         Each element stands around the words that its words became: of the runs of words that hold
         the one most of whose share is the element's, the run with the greatest sum of shares over
         one half. Marks at its bounds go with it if the source's element has them too. Elements keep
-        their nesting, and never cross. What has no text goes between two words, where the fewest
-        of those that stood near it change sides; as does an element that none of the words belong
-        to.
+        their nesting, and never cross. What has no text goes between two words: after what stood
+        before it, and before what stood after it, as far as both can be. So does an element for
+        which no word is left.
 
         Args:
             translation: The translation of `text`.

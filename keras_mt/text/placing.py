@@ -81,7 +81,7 @@ class Placing:
                 window = low, high
             else:
                 window = self._literal(node, shares[i], free) if node.kept is not None else None
-                window = window or self._window(words[i], shares[i], free)
+                window = window or self._window(node, words[i], shares[i], free)
             if window:
                 windows[i] = node, window
                 free[slice(*window)] = False
@@ -99,8 +99,8 @@ class Placing:
                 found.append((shares[a:b].sum(), int(a), b))
         return max(found)[1:] if found else None
 
-    def _window(self, words, shares, free):
-        """The free words that belong to some of the source, a pair; None if there is none."""
+    def _window(self, node, words, shares, free):
+        """The free words that belong to those of a node, a pair; None if there is none."""
         real = self._source.real[slice(*words)]
         mine = free & (self._target.real == real.any())
         if not real.any():  # A mark stays the same mark, or is gone.
@@ -113,6 +113,9 @@ class Placing:
         gains[~free] = -np.inf
         a = anchor - _longest(gains[:anchor][::-1])
         b = anchor + 1 + _longest(gains[anchor + 1 :])
+        if node.kept is not None:  # It replaces no more words than it has.
+            a = max(a, min(anchor, b - len(real)))
+            b = min(b, a + len(real))
         for _ in range(_longest_run(~real)):
             if a > 0 and free[a - 1] and not self._target.real[a - 1]:
                 a -= 1

@@ -18,7 +18,7 @@ import tensorflow as tf
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.errors import InputError
 from keras_mt.options import check_language
-from keras_mt.translation.fragments import parsed, put_back
+from keras_mt.translation.fragments import parsed, put_into
 
 # The maximum texts of a batch, and bytes: those of its longest text times their number.
 _BATCH_TEXTS = 256
@@ -249,6 +249,10 @@ class BaseTranslator(abc.ABC):
 
     def _of_fragments(self, texts, markup, *languages, **arguments):
         """As `hypotheses`, of texts with markup."""
+        languages = [
+            given if given is None or isinstance(given, str) else as_list(name, given)
+            for name, given in zip(LANGUAGES, languages, strict=True)
+        ]
         if not self.aligns:
             raise InputError(
                 f"markup={markup!r} needs a model with attention, to place the elements by: leave "
@@ -266,17 +270,7 @@ class BaseTranslator(abc.ABC):
         kept = [fragment.kept for fragment in fragments]
         arguments |= dict(zip(LANGUAGES, languages, strict=True))
         results = self._keeping(plain[0] if one else plain, kept, **arguments)
-        rows = [results] if one else results
-        found = [(i, j) for i, row in enumerate(rows) for j in range(len(row or ()))]
-        codes = (
-            given if given is None or isinstance(given, str) else [list(given)[i] for i, _ in found]
-            for given in languages
-        )
-        written = put_back(
-            self, [fragments[i] for i, _ in found], [rows[i][j].text for i, j in found], *codes
-        )
-        for (i, j), text in zip(found, written, strict=True):
-            rows[i][j] = rows[i][j]._replace(text=text)
+        put_into([results] if one else results, self, fragments, *languages)
         return results
 
     def _keeping(self, texts, kept, **arguments):
@@ -292,7 +286,13 @@ class BaseTranslator(abc.ABC):
         """Whether the model has attention weights for `align`."""
 
     @abc.abstractmethod
-    def align(self, source, target=None, source_language=None, target_language=None) -> Any:
+    def align(
+        self,
+        source: str | Iterable[str],
+        target: str | Iterable[str] | None = None,
+        source_language: Codes = None,
+        target_language: Codes = None,
+    ) -> tuple[list[str], list[str], np.ndarray] | Results:
         """The attention of each token of a translation over the tokens of its source."""
 
     def _results(self, run, as_result, columns, source_language, target_language) -> Any:

@@ -21,6 +21,30 @@ def parsed(texts: Iterable[str], markup: str) -> list[Fragment]:
     return [Fragment(text) for text in texts]
 
 
+def put_into(
+    results: list[Any],
+    translator: Any,
+    fragments: Sequence[Fragment],
+    source_language: Iterable[str] | str | None = None,
+    target_language: Iterable[str] | str | None = None,
+) -> None:
+    """Puts the fragments' elements into the hypotheses of their texts: see `put_back`.
+
+    Args:
+        results: For each fragment a list of hypotheses, or None; it is changed in place.
+        translator, fragments, source_language, target_language: As in `put_back`.
+    """
+    found = [(i, j) for i, row in enumerate(results) for j in range(len(row or ()))]
+    codes = (
+        given if given is None or isinstance(given, str) else [given[i] for i, _ in found]
+        for given in (source_language, target_language)
+    )
+    texts = [results[i][j].text for i, j in found]
+    written = put_back(translator, [fragments[i] for i, _ in found], texts, *codes)
+    for (i, j), text in zip(found, written, strict=True):
+        results[i][j] = results[i][j]._replace(text=text)
+
+
 def put_back(
     translator: Any,
     fragments: Sequence[Fragment],

@@ -116,6 +116,7 @@ def test_text_without_elements_comes_back_as_entities(text):
         ("a > b", "a > b", "a > b"),  # What has neither < nor & is no HTML to be encoded.
         ("dog<br>cat<br/> x", "dog cat x", "dog<br>cat<br/> x"),
         ("a <br> b", "a  b", "a <br> b"),
+        ("dog<br/>, cat", "dog, cat", "dog<br/>, cat"),
         ("<code>a &copy; <b>b</b>&amp;c & d", "a © b&c & d", None),
     ],
 )
@@ -179,6 +180,18 @@ def test_elements_follow_their_words(text, translation, written):
 def test_without_an_alignment_places_and_letters_count(text, translation, written):
     expected = written or "Gib nun <kbd>git push</kbd> ein."
     assert Fragment(text).translated(translation) == expected
+
+
+def test_what_is_kept_replaces_no_more_words_than_it_has():
+    fragment = Fragment("a <code>ball</code>")
+    weights = np.array([[0.2, 0.8, 0], [0.1, 0.9, 0], [0, 0, 1]])
+    written = fragment.translated(
+        "ein Spielball", ["▁a", "▁ball", "</s>"], ["▁ein", "▁Spielball", "</s>"], weights
+    )
+    assert written == "ein <code>ball</code>"
+    assert Fragment("a <b>ball</b>").translated(
+        "ein Spielball", ["▁a", "▁ball", "</s>"], ["▁ein", "▁Spielball", "</s>"], weights
+    ) in ("ein <b>Spielball</b>", "<b>ein Spielball</b>")
 
 
 def test_words_and_marks():
