@@ -1,7 +1,16 @@
 """Tokenizers and sentence splitting, all of which run inside the graph."""
 
-from keras_mt.text.base import BaseTokenizer
-from keras_mt.text.pretrained import PretrainedTokenizer
-from keras_mt.text.tokenizer import Tokenizer
+import importlib
+from typing import Any
 
+from keras_mt.text.base import BaseTokenizer
+
+# These import tensorflow_text, and Keras with it, which running an export does not need.
+_LAZY = {"PretrainedTokenizer": "pretrained", "Tokenizer": "tokenizer"}
 __all__ = ["BaseTokenizer", "PretrainedTokenizer", "Tokenizer"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'keras_mt.text' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"keras_mt.text.{_LAZY[name]}"), name)

@@ -15,6 +15,8 @@ _ALONE = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 _CLOSERS = r"""["'“”’‘»«)\]}」』）]"""
 _FACTOR = 6364136223846793005  # Knuth's, for a polynomial hash modulo 2**64.
 
+CASE = "case"  # The third column of a term that minds case.
+
 # Characters of an address, and its last one: no punctuation of the sentence around it.
 _IN_URL = r"""[^\s\p{Z}<>"()\p{Han}\p{Hiragana}\p{Katakana}。，、）」]"""  # noqa: RUF001
 _URL_END = r"""[^\s\p{Z}<>"'().,;:!?…*}\]»”’\p{Han}\p{Hiragana}\p{Katakana}。，、）」]"""  # noqa: RUF001
@@ -62,7 +64,8 @@ class Matches(NamedTuple):
         line: int32 `[matches]`.
         first, last: int64 `[matches]`: the places of a match's first and of its last byte.
         source, target: Strings `[matches]`: as it stands in the line, and what stands for it in
-            the translation. Both have the brackets and quotation marks that it is written in.
+            the translation.
+        before, after: Strings `[matches]`: the brackets and quotation marks that it is written in.
         kept: Boolean `[matches]`: which are kept spans.
         guarded: String `[lines]`: the lines, with a `GUARD` between the tokens of each match.
     """
@@ -72,6 +75,8 @@ class Matches(NamedTuple):
     last: tf.Tensor
     source: tf.Tensor
     target: tf.Tensor
+    before: tf.Tensor
+    after: tf.Tensor
     kept: tf.Tensor
     guarded: tf.Tensor
 
@@ -102,7 +107,7 @@ def parsed(lines: tf.Tensor) -> Terms:
     row = tf.cast(lines.value_rowids(), tf.int32)
     text = tf.strings.regex_replace(lines.flat_values, r"^[ \r]+|[ \r]+$", "")
     word = r"[^\t]*[^\s\p{Z}][^\t]*"
-    good = tf.strings.regex_full_match(text, rf"{word}(\t{word}(\tcase)?)?")
+    good = tf.strings.regex_full_match(text, rf"{word}(\t{word}(\t{CASE})?)?")
     bad = ~good & (tf.strings.length(text) > 0)
     malformed = tf.math.unsorted_segment_max(tf.cast(bad, tf.int32), row, lines.nrows()) > 0
     text, row = text[good], row[good]
@@ -110,7 +115,7 @@ def parsed(lines: tf.Tensor) -> Terms:
         tf.strings.regex_replace(text, r"^([^\t]*)\t?([^\t]*)\t?([^\t]*)$", rf"\{i}")
         for i in (1, 2, 3)
     )
-    return Terms(row, *map(_stripped, (source, target)), case == "case", malformed)
+    return Terms(row, *map(_stripped, (source, target)), case == CASE, malformed)
 
 
 def tokens(texts: tf.Tensor, kinds: Sequence[str] = ()) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
@@ -166,7 +171,7 @@ def find(lines: tf.Tensor, row: tf.Tensor, terms: Terms, kinds: Sequence[str] = 
 
     >>> terms = parsed(tf.constant(["bank\\tInstitut"]))
     >>> find(tf.constant(["Banks, a bank, ein (Bank)"]), tf.constant([0]), terms).target.numpy()
-    array([b'Institut', b'(Institut)'], dtype=object)
+    array([b'Institut', b'Institut'], dtype=object)
     """
     # The space makes each line begin with white space, which no match does.
     words, kept = tokens(tf.strings.join([" ", lines]), kinds)
@@ -197,8 +202,10 @@ def find(lines: tf.Tensor, row: tf.Tensor, terms: Terms, kinds: Sequence[str] = 
         tf.gather(line, first),
         tf.cast(tf.gather(place, opening - 1), tf.int64),
         tf.cast(tf.gather(place, closing - 1), tf.int64) - 1,
-        tf.strings.join([before, source, after]),
-        tf.strings.join([before, target, after]),
+        source,
+        target,
+        before,
+        after,
         term < 0,
         tf.strings.regex_replace(guarded, "^ ", ""),
     )
