@@ -87,6 +87,10 @@ class Predictor:
         """The id at each index."""
         return indices if self._vocabulary is None else self._vocabulary.id(indices)
 
+    def of_ids(self, values: tf.Tensor) -> tf.Tensor:
+        """Those of the values of all ids, `[target_vocab_size]`, that the tokens of `step` have."""
+        return values if self._vocabulary is None else tf.gather(values, self._vocabulary.ids)
+
     def start(self, source: tf.Tensor, beams: int | tf.Tensor) -> dict[str, Any]:
         """The cache of the first `step`."""
         with self._scope:
