@@ -32,6 +32,7 @@ from keras_mt.translation.base import (
     own_if_none,
     run_in_batches,
 )
+from keras_mt.translation.glossary import Glossary
 
 
 class Score(NamedTuple):
@@ -92,6 +93,11 @@ class Translator(BaseTranslator):
             several languages only the pair that it was learned for.
         max_line_bytes: The maximum number of bytes of a line; a text with a longer one is refused,
             since it would block all others for as long as it takes.
+        glossary: A `keras_mt.Glossary`, whose terms translations hold for those of their sources,
+            for calls that give none; also an attribute. It does not go with a `temperature`.
+        keep: The kinds of spans that translations repeat as they are, a list of `"email"`,
+            `"url"`, `"placeholder"`, `"number"` and `"emoji"`; None for all but numbers, or none
+            with a `temperature`.
         **options: The other fields of `keras_mt.decoding.SearchOptions`: `early_stopping`,
             `patience` and `force_end`; `repetition_penalty`, `no_repeat_ngram_size` and
             `renormalize`; `temperature`, `top_k`, `top_p` and `seed` for sampling.
@@ -106,6 +112,8 @@ class Translator(BaseTranslator):
         source_language, target_language: For a model of several languages: one code for all texts,
             or a list with one for each (for a tensor of texts, a string tensor `[batch]`). None, or
             "", means the translator's default.
+        glossary: A `keras_mt.Glossary` in place of the translator's own, or a list with one for
+            each text; None for its own.
         markup: "html" if the texts are fragments of HTML, whose elements are put around what their
             words became (see `hypotheses`); not with a tensor.
 
@@ -142,6 +150,8 @@ class Translator(BaseTranslator):
         target_language: str | None = None,
         shortlist: Shortlist | None = None,
         max_line_bytes: int = MAX_LINE_BYTES,
+        glossary: Glossary | None = None,
+        keep: str | Sequence[str] | None = None,
         **options: Any,
     ):
         require_backend("keras_mt.Translator")
@@ -161,6 +171,7 @@ class Translator(BaseTranslator):
             max_length=max_length,
             split_sentences=split_sentences,
             max_line_bytes=max_line_bytes,
+            keep=keep,
             **options,
         )
         self.options = SearchOptions(**{name: getattr(self._options, name) for name in search})
@@ -171,6 +182,11 @@ class Translator(BaseTranslator):
         self.shortlist = shortlist
         if shortlist is not None:
             _check_shortlist(shortlist, tokenizer, self.options, source_language, target_language)
+        if not isinstance(glossary, (Glossary, type(None))):
+            raise InputError(f"glossary must be a keras_mt.Glossary. Received: {glossary!r}")
+        self.glossary = glossary
+        if glossary is not None:
+            self._check_takes_terms()
         for model in self.models:
             _check_fits(ensure_built(model), tokenizer)
         self.card: dict[str, Any] = {}
@@ -216,21 +232,28 @@ class Translator(BaseTranslator):
                 f"Received: min_length={self.options.min_length}"
             )
 
-    def _function(self, name, columns, **flags):
+    def _function(self, name, columns, with_terms=False, **flags):
         """The graph's function of a name as a `tf.function` of columns of strings.
 
         Args:
             name: `"translate"`, `"score"` or `"align"`.
             columns: Number of columns; those of the languages, if there are any, are added.
+            with_terms: Whether a last column has the lines of the texts' terms.
             **flags: Further arguments of the function.
         """
-        key = name, columns, *flags.items()
+        key = name, columns, with_terms, *flags.items()
         if key not in self._functions:
             method = getattr(self._graph, name)
-            specs = [tf.TensorSpec([None], tf.string)] * (columns + 2 * bool(self.languages))
+            last = columns + 2 * bool(self.languages)
+            specs = [tf.TensorSpec([None], tf.string)] * (last + with_terms)
+
+            def run(*inputs):
+                terms = {"terms": inputs[last]} if with_terms else {}
+                return method(*inputs[:columns], languages=inputs[columns:last], **terms, **flags)
+
             # Nothing in it needs AutoGraph, which would take most of the tracing time.
             self._functions[key] = tf.function(
-                lambda *inputs: method(*inputs[:columns], languages=inputs[columns:], **flags),
+                run,
                 autograph=False,
                 input_signature=specs,
             )
@@ -293,15 +316,28 @@ class Translator(BaseTranslator):
     def n_best(self) -> int:
         return self.options.n_best
 
-    def _translations(self, texts, prefixes=None, **languages):
-        columns = [texts] if prefixes is None else [texts, prefixes]
-        function = self._function("translate", len(columns))
-        return function(*columns, *languages.values())["translations"]
+    @property
+    def kept_kinds(self) -> Sequence[str]:
+        return self._options.kept_kinds
 
-    def _search(self, token_scores, confidence, **columns):
+    def _check_takes_terms(self):
+        if self.options.samples:
+            raise InputError(
+                "A glossary does not go with sampling: leave temperature out. "
+                f"Received: temperature={self.options.temperature}"
+            )
+
+    def _translations(self, texts, prefixes=None, terms=None, **languages):
+        columns = [texts] if prefixes is None else [texts, prefixes]
+        last = [] if terms is None else [terms]
+        function = self._function("translate", len(columns), bool(last))
+        return function(*columns, *languages.values(), *last)["translations"]
+
+    def _search(self, token_scores, confidence, terms=None, **columns):
         flags = {"token_scores": token_scores, "confidence": confidence}
-        function = self._function("translate", 1 + ("prefixes" in columns), **flags)
-        return run_in_batches(function, **columns)
+        last = {} if terms is None else {"terms": terms}
+        function = self._function("translate", 1 + ("prefixes" in columns), bool(last), **flags)
+        return run_in_batches(function, **columns, **last)
 
     def _as_hypotheses(self, row):
         hypotheses = super()._as_hypotheses(row)
@@ -313,9 +349,17 @@ class Translator(BaseTranslator):
             for hypothesis, pieces in zip(hypotheses, tokens, strict=False)
         ]
 
-    def _why_refused(self, texts, prefixes=None, **languages):
+    def _why_refused(self, texts, prefixes=None, terms=None, **languages):
         if reason := self._line_too_long(texts):
             return reason
+        if terms and (refused := self._graph.refused_terms(texts, terms)):
+            source, target = refused[0]
+            target = target if len(target) <= 80 else target[:80] + "..."
+            return (
+                f"the term {source!r} cannot be in its translation as {target!r}: it comes to "
+                "nothing, has a character that the tokenizer cannot write, or has more tokens, by "
+                "itself or with the terms before it, than a translation may have."
+            )
         if prefixes is not None:
             segmenter = self._graph.segmenter
             limit = segmenter.target_limit
@@ -355,6 +399,8 @@ class Translator(BaseTranslator):
         if shortlist := arguments["shortlist"]:
             tables = shortlist.table.tobytes(), shortlist.always.tobytes()
             arguments["shortlist"] = shortlist.fingerprint, shortlist.languages, *tables
+        if arguments["glossary"] is not None:
+            arguments["glossary"] = arguments["glossary"].fingerprint
         digest = hashlib.blake2b(digest_size=16)
         digest.update(repr((self.tokenizer.fingerprint, sorted(arguments.items()))).encode())
         for model in self.models:
@@ -379,7 +425,7 @@ class Translator(BaseTranslator):
 
     def _arguments(self):
         """The constructor's arguments, but for models and tokenizer."""
-        others = {name: getattr(self, name) for name in (*LANGUAGES, "shortlist")}
+        others = {name: getattr(self, name) for name in (*LANGUAGES, "shortlist", "glossary")}
         return dataclasses.asdict(self._options) | others
 
     def __reduce__(self) -> tuple:
