@@ -81,7 +81,7 @@ class Aligner:
 
         Args:
             sources, targets: Ids of each sentence, integer arrays `[tokens]`, at least 0. To stay
-                within a gigabyte of memory, as many sentence pairs are drawn at random as have 32
+                within about a gigabyte of memory, as many sentence pairs are drawn at random as have 32
                 million pairs of tokens: 80,000 of 20 tokens a side. A pair of more than a million,
                 such as 1,000 tokens a side, is left out.
             iterations: Number of iterations.
