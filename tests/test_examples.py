@@ -57,6 +57,16 @@ def test_masked_language_model(run, tmp_path):
     assert (tmp_path / "encoder.keras").is_file() and (tmp_path / "tokenizer.model").is_file()
 
 
+@pytest.mark.long
+def test_alignment_error_rates(run, run_dir):
+    out = run("alignment/error_rate.py", run_dir)
+    rates = {
+        name: float(rate) for rate, name in re.findall(r"^ *([\d.]+)  (.+)$", out, re.MULTILINE)
+    }
+    assert rates["aligner, of words"] < 10 and rates["aligner, of pieces"] < 20
+    assert sum("layer" in name for name in rates) > 1 and out.count("the best") == 1
+
+
 def test_single_words_do_not_tell_who_does_it():
     from random import Random
 

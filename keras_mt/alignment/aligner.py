@@ -17,7 +17,7 @@ _TENSION = 4.0  # How strongly the prior prefers the diagonal.
 _SMOOTHING = 0.01  # The parameter of the Dirichlet prior of each token's probabilities.
 _UNSEEN = 1e-7  # The probability of a token given one that it never occurred with.
 # A table is learned from no more cells, which are pairs of a source and a target token of one
-# sentence pair: less than a gigabyte of memory. A block has as many cells as this, or one pair.
+# sentence pair: about a gigabyte of memory. A block has as many cells as this, or one pair.
 _MAX_CELLS, _BLOCK = 2**25, 2**20
 _FIELDS = "sizes", "pairs", "forward", "backward", "null_forward", "null_backward"
 
@@ -81,9 +81,9 @@ class Aligner:
 
         Args:
             sources, targets: Ids of each sentence, integer arrays `[tokens]`, at least 0. To stay
-                within a gigabyte of memory, as many sentence pairs are drawn at random as have 32
-                million pairs of tokens: 80,000 of 20 tokens a side. A pair of more than a million,
-                such as 1,000 tokens a side, is left out.
+                within about a gigabyte of memory, as many sentence pairs are drawn at random as
+                have 32 million pairs of tokens: 80,000 of 20 tokens a side. One of more than a
+                million, such as 1,000 tokens a side, is left out.
             iterations: Number of iterations.
 
         Returns:

@@ -29,7 +29,7 @@ def grow_diag_final_and(forward: np.ndarray, backward: np.ndarray) -> np.ndarray
     Example:
 
     >>> grow_diag_final_and([[0, 0], [0, 1], [3, 3]], [[0, 0], [2, 3]]).tolist()
-    [[0, 0], [0, 1], [2, 3]]
+    [[0, 0], [0, 1], [3, 3]]
     """
     forward, backward = ([(int(i), int(j)) for i, j in links] for links in (forward, backward))
     both = set(forward) & set(backward)
