@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_mt.alignment.ibm_model_1 import ibm_model_1
+from keras_mt.alignment.aligner import Aligner
 from keras_mt.data.encoded import EncodedPairs
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write
@@ -17,9 +17,7 @@ from keras_mt.layers.validation import check_positive
 from keras_mt.options import check_language
 from keras_mt.text import BaseTokenizer
 
-# A table is learned from no more sentence pairs, of no longer sides, and no more pairs of a source
-# and a target token: a gigabyte of memory.
-_MAX_PAIRS, _MAX_LENGTH, _MAX_CELLS = 200_000, 256, 2**24
+_MAX_PAIRS = 200_000  # A table is learned from no more sentence pairs.
 _FIELDS = "table", "always", "fingerprint", "languages"  # The constructor's arguments, in a file.
 
 
@@ -116,13 +114,12 @@ class Shortlist:
     ) -> Self:
         """Learns a shortlist from sentence pairs, by word alignment.
 
-        The probability of each target token given a source token is that of IBM Model 1, after 5
+        The probability of each target token given a source token is that of `Aligner`, after 5
         iterations. A source token that is also a target token may always be copied.
 
         Args:
-            pairs: `tf.data.Dataset` of pairs of strings. Of a long one, its first pairs are used
-                that fit into a gigabyte of memory: some 40,000 of 20 tokens a side. Pairs with a
-                side of more than 256 tokens are left out.
+            pairs: `tf.data.Dataset` of pairs of strings. Of a long one, its first 200,000 are used,
+                or those of them that `Aligner.learn` draws.
             tokenizer: The model's tokenizer.
             size: Number of learned target tokens for each source token, the most probable ones.
             frequent: Number of the most frequent target tokens, which are always there.
@@ -142,15 +139,13 @@ class Shortlist:
             check_language(name, code, tokenizer.languages)
         languages = languages if tokenizer.languages else ()
         encoded = EncodedPairs([pairs.take(_MAX_PAIRS)], tokenizer, languages=[languages])
-        index = np.flatnonzero(encoded.lengths.max(axis=1, initial=0) <= _MAX_LENGTH)
-        cells = np.cumsum(np.prod(encoded.lengths[index], axis=1, dtype=np.int64))
-        index = index[cells <= _MAX_CELLS]
-        if not len(index):
+        if not len(encoded):
             raise InputError("A shortlist is learned from sentence pairs. Received: none")
-        sources, targets = (encoded.side(side, index) for side in (0, 1))
+        sources, targets = (encoded.side(side, np.arange(len(encoded))) for side in (0, 1))
+        aligner = Aligner.learn(sources, targets)
         table = np.full((tokenizer.source_vocab_size, 1 + size), -1, np.int32)
         table[:, 0] = _copies(tokenizer)
-        _fill(table[:, 1:], *ibm_model_1(sources, targets, tokenizer.target_vocab_size))
+        _fill(table[:, 1:], *np.divmod(aligner.pairs, aligner.sizes[1]), aligner.forward)
         counts = np.bincount(np.concatenate(targets), minlength=tokenizer.target_vocab_size)
         always = np.argsort(-counts, kind="stable")[:frequent]
         return cls(table, always[counts[always] > 0], tokenizer.fingerprint, languages)

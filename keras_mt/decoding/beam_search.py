@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from keras_mt.decoding.constraints import ConstrainedSearch, Constraints
 from keras_mt.decoding.rules import NO_HYPOTHESIS, ForcedPrefix, Rule, Step, rules_of
 from keras_mt.decoding.selection import (
     Continuations,
@@ -58,6 +59,7 @@ class _Rows(NamedTuple):
     finished: Hypotheses  # [rows, finished, length], [rows, finished], [rows, finished]
     done: tf.Tensor  # [rows]
     cache: Any  # [rows, ...]
+    progress: Any  # That of `ConstrainedSearch`, [rows, beams, ...]; () without constraints
 
 
 def beam_search(
@@ -76,6 +78,8 @@ def beam_search(
     padding_id: int = 0,
     forbidden_ids: Any = None,
     rules: Sequence[Rule] = (),
+    constraints: Constraints | None = None,
+    attention: Callable | None = None,
     observe: Callable | None = None,
     **options: Any,
 ) -> Hypotheses:
@@ -126,6 +130,11 @@ def beam_search(
         forbidden_ids: Tokens never to generate; None means the padding and the start, unless one of
             them is the end.
         rules: Further rules on what comes next, each a `Rule`; those of the options come first.
+        constraints: `Constraints`, the terms that each row's hypotheses must hold: a row without
+            the room for its terms has no hypothesis. Terms may hold tokens that a rule bans. None
+            for none. Not with a temperature.
+        attention: Function from the cache after a step to the attention of that step, floats
+            `[rows, beams, source_length]`, for `constraints`; None to offer terms at every step.
         observe: Function `(continuations, live) -> None` that is called after each step, only
             outside of a `tf.function`. Both arguments have `log_probs`, `parents` and `tokens`:
             `[rows, count]` for the continuations that were ranked, `[rows, beams]` for those that
@@ -168,6 +177,11 @@ def beam_search(
         free = tf.zeros_like(lengths) if forced_length is None else forced_length
         rules.append(ForcedPrefix(prefix, lengths, _integers("forced_length", free, rank=1)))
     columns = {name: tensor for rule in rules for name, tensor in rule.columns().items()}
+    if constraints is not None:
+        if options.samples:
+            raise InputError("constraints are for beam search: leave the temperature out.")
+        constraints = ConstrainedSearch(constraints, attention, eos_id, options.force_end)
+        columns.update(constraints.columns())
     beams = options.beams
     if row_options is not None:
         for name in ("beam_size", "n_best"):
@@ -179,7 +193,17 @@ def beam_search(
         seeds = tf.range(tf.size(max_length)) if row_seeds is None else row_seeds
         columns["seed"] = _integers("row_seeds", seeds, rank=1)
     search = _Search(
-        step, reorder, normalize, observe, options, rules, beams, bos_id, eos_id, padding_id
+        step,
+        reorder,
+        normalize,
+        observe,
+        options,
+        rules,
+        constraints,
+        beams,
+        bos_id,
+        eos_id,
+        padding_id,
     )
     return search.run(max_length, columns, cache(beams) if callable(cache) else cache)
 
@@ -194,6 +218,7 @@ class _Search:
     observe: Callable | None
     options: SearchOptions
     rules: Sequence[Rule]
+    constraints: ConstrainedSearch | None
     beams: int | tf.Tensor
     bos_id: int
     eos_id: int
@@ -212,6 +237,7 @@ class _Search:
             finished=_no_hypotheses(batch, options.finished),
             done=max_length <= 0,
             cache=tf.nest.map_structure(tf.convert_to_tensor, cache),
+            progress=() if self.constraints is None else self.constraints.start(self.beams),
         )
         _, _, hypotheses = _while(
             lambda length, rows, hypotheses: tf.reduce_any(~rows.done),
@@ -264,8 +290,8 @@ class _Search:
         rows = rows._replace(ancestors=ancestors, cache=cache)
         # Without ensure_shape, TensorFlow would move the cast behind each of the reshapes.
         logits = tf.ensure_shape(tf.cast(logits, tf.float32), (None, None, logits.shape[-1]))
-        continuations = self._continuations(logits, length, rows)
-        rows, parents = self._choose(rows, continuations, length + 1)
+        continuations, progress = self._continuations(logits, length, rows)
+        rows, parents = self._choose(rows, continuations, progress, length + 1)
         if self.observe is not None:
             live = Continuations(rows.log_probs, parents, rows.tokens[..., -1])
             self.observe(continuations, live)
@@ -274,8 +300,9 @@ class _Search:
         return length + 1, rows
 
     def _continuations(self, logits, length, rows):
-        """The continuations to choose from, `[rows, count]`."""
+        """The continuations to choose from, `[rows, count]`, and the progress of each."""
         options, rules, normalize = self.options, self.rules, self.normalize
+        constraints = self.constraints
         step = Step(length, rows.tokens, rows.max_length, rows.columns)
         banned = [ids for ids in (rule.banned(step) for rule in rules) if ids is not None]
         step = step._replace(banned=tf.concat(banned, axis=0) if banned else None)
@@ -283,7 +310,7 @@ class _Search:
         forcing = [rule for rule in rules if rule.forces]
         # Only the best tokens are normalized, unless a rule or the sampling needs them all.
         all_needed = options.samples or any(not rule.normalizes for rule in adjusting)
-        if normalize and (all_needed or (adjusting and forcing)):
+        if normalize and (all_needed or (adjusting and (forcing or constraints))):
             logits, normalize = tf.nn.log_softmax(logits), False
         values = logits
         for rule in adjusting:
@@ -294,16 +321,30 @@ class _Search:
                 values, rows.log_probs, step.banned, rows.columns["seed"], length, options
             )
         else:
+            if constraints:
+                values = constraints.allowed(values, rows.progress)
             continuations, normalizer = best_continuations(
-                values, rows.log_probs, step.banned, self.beams, options.beams, normalize
+                values,
+                rows.log_probs,
+                step.banned,
+                self.beams,
+                options.beams,
+                logits if normalize else None,
+                each=constraints is not None,
+            )
+        if constraints:
+            continuations, ends = constraints.offer(
+                continuations, values, logits, normalizer, rows, length
             )
         for rule in forcing:
             continuations = forced_continuations(
                 continuations, rule.force(step), logits, normalizer, rows.log_probs
             )
-        return continuations
+        if constraints:
+            return constraints.rank(continuations, ends, rows, length + 1)
+        return continuations, ()
 
-    def _choose(self, rows, continuations, length):
+    def _choose(self, rows, continuations, progress, length):
         """Sets aside the continuations that end; the best of the others live on.
 
         Returns:
@@ -325,10 +366,11 @@ class _Search:
             log_probs[:, :beams] / (tf.cast(length, tf.float32) ** penalty)[..., None],
             ends[:, :beams] & self._alive(log_probs[:, :beams], rows) & ~rows.done[:, None],
         )
-        log_probs, chosen = tf.math.top_k(tf.where(is_end, NO_HYPOTHESIS, log_probs), beams)
+        log_probs, chosen = self._first(tf.where(is_end, NO_HYPOTHESIS, log_probs))
         log_probs = tf.where(self._alive(log_probs, rows), log_probs, NO_HYPOTHESIS)
-        over = self._is_over(log_probs[:, 0], finished.scores, length, penalty, rows)
-        hopeless = over | (log_probs[:, 0] <= NO_HYPOTHESIS / 2)
+        best = log_probs[:, 0] if self.constraints is None else tf.reduce_max(log_probs, axis=1)
+        over = self._is_over(best, finished.scores, length, penalty, rows)
+        hopeless = over | (best <= NO_HYPOTHESIS / 2)
         parents = tf.gather(parents, chosen, batch_dims=1)
         rows = rows._replace(
             tokens=tf.gather(tokens, chosen, batch_dims=1),
@@ -336,8 +378,18 @@ class _Search:
             log_probs=log_probs,
             finished=finished,
             done=rows.done | full | hopeless,
+            progress=tf.nest.map_structure(lambda x: tf.gather(x, chosen, batch_dims=1), progress),
         )
         return rows, parents
+
+    def _first(self, log_probs):
+        """The first `beams` of the possible continuations, and their places, `[rows, beams]`."""
+        if self.constraints is None:
+            return tf.math.top_k(log_probs, self.beams)
+        # They are not in the order of their log-probabilities: banks take turns.
+        possible = tf.cast(log_probs > NO_HYPOTHESIS / 2, tf.int32)
+        _, chosen = tf.math.top_k(possible, self.beams)  # Of equal ones the first.
+        return tf.gather(log_probs, chosen, batch_dims=1), chosen
 
     def _alive(self, log_probs, rows):
         """Which of the best `[rows, beams]` are possible, and within their row's width."""

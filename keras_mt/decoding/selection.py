@@ -27,7 +27,8 @@ def best_continuations(
     banned: tf.Tensor | None,
     beams: int | tf.Tensor,
     max_beams: int,
-    normalize: bool,
+    logits: tf.Tensor | None,
+    each: bool = False,
 ) -> tuple[Continuations, tf.Tensor | float]:
     """The best continuations of all beams of a row, twice as many as there are beams.
 
@@ -35,21 +36,26 @@ def best_continuations(
     beam are taken first, since the vocabulary is large and the beams are few. Banned tokens are
     struck out afterwards, so as many more are taken.
 
-    There are at most `max_beams`; `normalize` says whether the values are logits. Returns also what
-    is subtracted from them to get log-probabilities: `[rows, beams, 1]`, or 0.
+    There are at most `max_beams`. `logits` are those of all tokens if the values are not normalized
+    yet, else None. With `each` there are as many of each beam, in no order. Returns also what is
+    subtracted from the values to get log-probabilities: `[rows, beams, 1]`, or 0.
     """
     rows, count = tf.shape(values)[0], 2 * beams
     width = 2 * max_beams + (0 if banned is None else banned.shape[0])
     if values.shape[-1] is not None:
         width = min(width, values.shape[-1])
     best, tokens = top_k(values, width)  # [rows, beams, width]
-    normalizer = _log_normalizer(values, best, tokens) if normalize else 0.0
+    normalizer = 0.0 if logits is None else _log_normalizer(logits, best, tokens)
     best -= normalizer
     best = possible(best + log_probs[..., None])
     if banned is not None:
         is_banned = tf.reduce_any(tf.expand_dims(tokens, -1) == banned, axis=-1)
         best = tf.where(is_banned, NO_HYPOTHESIS, best)
     best = tf.reshape(best, (rows, beams * width))
+    if each:
+        parents = tf.broadcast_to(tf.range(beams)[:, None], tf.shape(tokens))
+        parents, tokens = (tf.reshape(x, (rows, beams * width)) for x in (parents, tokens))
+        return Continuations(best, parents, tokens), normalizer
     # A small vocabulary may not have enough continuations.
     missing = (max if isinstance(beams, int) else tf.maximum)(0, count - beams * width)
     best = tf.pad(best, ((0, 0), (0, missing)), constant_values=NO_HYPOTHESIS)

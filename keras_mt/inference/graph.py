@@ -5,13 +5,16 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from keras_mt.decoding import Constraints
 from keras_mt.inference.confidence import CONFIDENCE_PARTS, confidence_of, confidence_parts
 from keras_mt.inference.predictors import Predictor
 from keras_mt.inference.scores import attention_of_texts, shifted, token_log_probs
 from keras_mt.inference.search import Rows, gathered, in_batches, padded, search
 from keras_mt.inference.segments import Segmenter, joined
+from keras_mt.inference.terms import continues_word
 from keras_mt.options import MAX_LENGTH_PENALTY, TranslationOptions
 from keras_mt.text import BaseTokenizer
+from keras_mt.text.terms import parsed
 
 
 class TranslationGraph:
@@ -56,6 +59,7 @@ class TranslationGraph:
         token_scores: bool = False,
         confidence: bool = False,
         languages: tuple[tf.Tensor, ...] = (),
+        terms: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
         """Translates texts.
 
@@ -69,6 +73,9 @@ class TranslationGraph:
             token_scores: Whether to return `tokens` and `log_probs`.
             confidence: Whether to return a confidence.
             languages: The rows' languages: see the class.
+            terms: String `[batch]`, for each text lines as `keras_mt.text.terms.parsed` takes them:
+                each translation holds these terms, and the spans that the options keep. None for
+                neither. A row with a line that is no term, or a term that cannot be, is refused.
 
         Returns:
             A dict of `translations` and `scores`, `[batch, n_best]`, and `refused`, boolean
@@ -88,8 +95,14 @@ class TranslationGraph:
             columns["row_options"] = row_options
             penalty = row_options["length_penalty"][:, None]
         has_prefix = False if prefix is None else tf.strings.length(tf.strings.strip(prefix)) > 0
-        segments = self.segmenter.segments(text, has_prefix)
+        if terms is None:
+            segments = self.segmenter.segments(text, has_prefix)
+        else:
+            segments, impossible = self._segments_with_terms(text, has_prefix, terms)
+            refused |= impossible
         columns = gathered(columns, segments.row)
+        if terms is not None:
+            columns["terms"] = segments.terms
         if prefix is not None:
             columns["prefix"], impossible = self.segmenter.prefixes(prefix, segments)
             refused |= impossible
@@ -100,6 +113,26 @@ class TranslationGraph:
             parts = {name: outputs.pop(name) for name in CONFIDENCE_PARTS}
             outputs |= confidence_of(parts, outputs["scores"], self.tokenizer)
         return {**outputs, "refused": refused}
+
+    def _segments_with_terms(self, text, has_prefix, terms):
+        """The segments, and which rows' terms cannot be, boolean `[batch]`."""
+        terms, batch = parsed(terms), tf.shape(text)[0]
+        segments, impossible = self._with_terms(text, has_prefix, terms)
+        counts = tf.math.unsorted_segment_sum(tf.ones_like(impossible.row), impossible.row, batch)
+        return segments, terms.malformed | (counts > 0)
+
+    def _with_terms(self, text, has_prefix, terms):
+        limit = self.segmenter.target_limit
+        if self.options.max_length is not None:
+            limit = min(limit, self.options.max_length - self._forced - 1)
+        kinds = self.options.kept_kinds
+        return self.segmenter.segments_with_terms(text, has_prefix, terms, kinds, limit)
+
+    def refused_terms(self, text: str, terms: str) -> list[tuple[str, str]]:
+        """The terms of a text that cannot be in its translation: their sources and targets."""
+        found = self._with_terms(tf.constant([text]), False, parsed(tf.constant([terms])))[1]
+        columns = ([x.decode() for x in column.numpy()] for column in found[1:])
+        return list(zip(*columns, strict=True))
 
     def _are_valid(self, beam_size, n_best, length_penalty, max_length):
         """Which rows have options that the graph can search with, boolean `[batch]`."""
@@ -227,7 +260,7 @@ class TranslationGraph:
         Args:
             pieces: The pieces.
             columns: What belongs to each segment: whether it is `refused`, its `languages`, its
-                `prefix`, its `row_options`.
+                `prefix`, its `row_options`, its `terms`.
             token_scores, confidence: Whether to return more.
 
         Returns:
@@ -249,7 +282,15 @@ class TranslationGraph:
         return in_batches(translate, pieces, columns, empty, {"tokens": self.tokenizer.padding_id})
 
     def _translate_batch(
-        self, pieces, refused, languages, token_scores, confidence, prefix=None, row_options=None
+        self,
+        pieces,
+        refused,
+        languages,
+        token_scores,
+        confidence,
+        prefix=None,
+        row_options=None,
+        terms=None,
     ):
         tokenizer, empty = self.tokenizer, pieces.row_lengths() == 0
         if prefix is not None:  # A decoder-only model may have nothing but the prefix.
@@ -264,6 +305,8 @@ class TranslationGraph:
         if self.options.samples:
             arguments["row_seeds"] = _hashes(source)
         source, pieces = self._padded(source).ids, self._padded(pieces)
+        if terms is not None:
+            arguments["constraints"] = self._constraints(terms, tf.shape(source)[1])
         hypotheses = search(
             self.predictor,
             tokenizer,
@@ -295,6 +338,18 @@ class TranslationGraph:
             parts = confidence_parts(pieces, target, log_probs, self._forced, tokenizer.eos_id)
             outputs |= {name: tf.reshape(x, (rows, n_best)) for name, x in parts.items()}
         return outputs
+
+    def _constraints(self, terms, source_length):
+        # The batch may have fewer terms than others.
+        count = tf.math.count_nonzero(tf.reduce_any(terms.tokens >= 0, axis=(0, 2)))
+        terms = terms._replace(tokens=terms.tokens[:, :count], words=terms.words[:, :count])
+        source = terms.source(self.segmenter.before_pieces, source_length)
+        return Constraints(terms.tokens, source, self._continues_word)
+
+    @functools.cached_property
+    def _continues_word(self):
+        with tf.init_scope():
+            return continues_word(self.tokenizer)
 
     def _padded(self, ids):
         return padded(ids, self.tokenizer.padding_id)

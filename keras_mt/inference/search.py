@@ -1,12 +1,13 @@
 """Rows of ids to hypotheses, by a search in batches of similar length."""
 
 import dataclasses
+import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_mt.decoding import Hypotheses, SearchOptions, beam_search
+from keras_mt.decoding import Constraints, Hypotheses, SearchOptions, beam_search
 from keras_mt.inference.predictors import Predictor
 from keras_mt.options import TranslationOptions
 from keras_mt.text import BaseTokenizer
@@ -37,6 +38,7 @@ def search(
     skipped: tf.Tensor,
     prefix: tf.Tensor | tf.RaggedTensor | None = None,
     row_options: dict[str, tf.Tensor] | None = None,
+    constraints: Constraints | None = None,
     **arguments: Any,
 ) -> Hypotheses:
     """Searches for the translations of sources given as ids.
@@ -50,11 +52,16 @@ def search(
         skipped: Boolean `[rows]`: which rows not to search for.
         prefix: As in `beam_search`.
         row_options: As in `TranslationGraph.translate`.
+        constraints: `Constraints`, for which the default maximum length makes room; their source
+            positions count where the model has an attention.
         **arguments: `forced_length` and `row_seeds` of `beam_search`.
     """
     limit = predictor.max_length
     if options.max_length is None:
-        max_length = tf.maximum(2 * lengths + 10, options.min_length)
+        max_length = 2 * lengths + 10
+        if constraints is not None:
+            max_length += tf.math.count_nonzero(constraints.tokens >= 0, (1, 2), dtype=tf.int32)
+        max_length = tf.maximum(max_length, options.min_length)
         max_length = tf.minimum(max_length, limit)
     else:
         max_length = tf.fill(tf.shape(lengths), options.max_length)
@@ -70,7 +77,13 @@ def search(
         max_length = tf.maximum(max_length, tf.minimum(prefix_lengths + 1, limit))
     special = {name: getattr(tokenizer, name) for name in ("bos_id", "eos_id", "padding_id")}
     forbidden = tokenizer.forbidden_ids
-    predictor = predictor.for_batch(source, sorted({*special.values(), *forbidden}), given)
+    attends = False
+    if constraints is not None:
+        attends = predictor.step_attention and constraints.source is not None
+        given = _with_terms(given, constraints.tokens, tokenizer.padding_id)
+    predictor = predictor.for_batch(
+        source, sorted({*special.values(), *forbidden}), given, attention=attends
+    )
     hypotheses = beam_search(
         predictor.step,
         lambda beams: predictor.start(source, beams),
@@ -79,12 +92,30 @@ def search(
         row_options=row_options,
         reorder=predictor.reorder,
         normalize=predictor.gives_logits,
+        constraints=None if constraints is None else _indexed(constraints, predictor),
+        attention=operator.itemgetter("attention") if attends else None,
         forbidden_ids=[predictor.index(i) for i in forbidden],
         **{name: predictor.index(i) for name, i in special.items()},
         **{field.name: getattr(options, field.name) for field in dataclasses.fields(SearchOptions)},
         **arguments,
     )
     return hypotheses._replace(tokens=predictor.id(hypotheses.tokens))
+
+
+def _with_terms(given, terms, padding_id):
+    """The tokens that a row must be able to have, `[rows, length]`, and those of its terms."""
+    terms = tf.reshape(terms, (tf.shape(terms)[0], tf.reduce_prod(tf.shape(terms)[1:])))
+    terms = tf.where(terms < 0, padding_id, terms)
+    return terms if given is None else tf.concat([given, terms], axis=1)
+
+
+def _indexed(constraints, predictor):
+    """The constraints, by the indices of the predictor's tokens."""
+    tokens, continues_word = constraints.tokens, constraints.continues_word
+    tokens = tf.where(tokens < 0, -1, predictor.index(tf.maximum(tokens, 0)))
+    if continues_word is not None:
+        continues_word = predictor.of_ids(continues_word)
+    return constraints._replace(tokens=tokens, continues_word=continues_word)
 
 
 def gathered(columns: Any, rows: tf.Tensor) -> Any:

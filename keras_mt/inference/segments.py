@@ -1,13 +1,16 @@
 """Texts to rows of pieces that a model can read, and the translations of rows back to texts."""
 
+from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import tensorflow as tf
 
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.inference.confidence import CONFIDENCE_PARTS, joined_confidence_parts
+from keras_mt.inference.terms import SegmentTerms, placed
 from keras_mt.text import BaseTokenizer
-from keras_mt.text.sentences import cut, split_lines, split_sentences
+from keras_mt.text.sentences import cut, split_lines, split_sentences, unguarded
+from keras_mt.text.terms import Terms, find
 
 # What passes through untranslated: a line without a letter or digit.
 _NO_WORD = r"[^\pL\pN]*"
@@ -21,18 +24,34 @@ class Segments(NamedTuple):
         row: int32 `[segments]`: the index of the text that each belongs to.
         glue: String `[segments]`: what stands before it and is not translated.
         ends: String `[texts]`: the white space after a text's last segment.
+        terms: The `SegmentTerms`, if terms were given.
     """
 
     pieces: tf.RaggedTensor
     row: tf.Tensor
     glue: tf.Tensor
     ends: tf.Tensor
+    terms: SegmentTerms | None = None
 
     def of_texts(self, wanted: tf.Tensor) -> Self:
         """The segments of some texts, boolean `[texts]`."""
         wanted = tf.gather(wanted, self.row)
         pieces = tf.ragged.boolean_mask(self.pieces, wanted)
         return self._replace(pieces=pieces, row=self.row[wanted], glue=self.glue[wanted])
+
+
+class RefusedTerms(NamedTuple):
+    """Terms that are in texts and cannot be in their translations.
+
+    Attributes:
+        row: int32 `[terms]`: the text of each.
+        source: String `[terms]`.
+        target: String `[terms]`.
+    """
+
+    row: tf.Tensor
+    source: tf.Tensor
+    target: tf.Tensor
 
 
 class Segmenter:
@@ -46,6 +65,7 @@ class Segmenter:
     Attributes:
         source_limit, target_limit: The maximum number of pieces of a source and of a target.
         forced: Number of ids that each target begins with, whatever the source.
+        before_pieces: Number of ids that each source begins with, before its pieces.
     """
 
     def __init__(self, tokenizer: BaseTokenizer, max_length: int, split_sentences: bool):
@@ -53,11 +73,23 @@ class Segmenter:
         nothing = tokenizer.pieces(tf.constant([""]))
         codes = [tf.constant([code]) for code in tokenizer.languages[:1]] * 2
         added = (tokenizer.source_ids(nothing, *codes), tokenizer.target_ids(nothing, *codes[1:]))
+        self.before_pieces = _ids_before_pieces(tokenizer, codes)
         added = [int(ids.row_lengths()[0]) for ids in added]
         self.source_limit, self.target_limit = (max_length - count for count in added)
         self.forced = added[1] - 1  # All but the end.
 
     def segments(self, text: tf.Tensor, has_prefix: bool | tf.Tensor = False) -> Segments:
+        """As `segments_with_terms`, without terms."""
+        return self._segments(text, has_prefix)[0]
+
+    def segments_with_terms(
+        self,
+        text: tf.Tensor,
+        has_prefix: bool | tf.Tensor,
+        terms: Terms,
+        kinds: Sequence[str],
+        limit: int,
+    ) -> tuple[Segments, RefusedTerms]:
         """The segments of texts: lines, cut into sentences if asked for or too long.
 
         A line without a letter or digit goes into the glue, and leaves an empty segment; but not
@@ -66,7 +98,15 @@ class Segmenter:
         Args:
             text: String `[batch]`.
             has_prefix: Boolean `[batch]`, or one for all.
+            terms: The texts' `Terms`, which belong to the segments that hold their first words.
+            kinds: The kinds of spans that stay as they are, of `keras_mt.text.terms.KINDS`.
+            limit: The maximum number of pieces of a translation.
         """
+        return self._segments(
+            text, has_prefix, lambda lines, row: find(lines, row, terms, kinds), limit
+        )
+
+    def _segments(self, text, has_prefix, find_terms=None, limit=None):
         lines, line_glue, ends = split_lines(text)
         row = tf.cast(lines.value_rowids(), tf.int32)
         lines, line_glue = lines.flat_values, line_glue.flat_values
@@ -77,21 +117,38 @@ class Segmenter:
         where = True
         if not self._split_sentences:
             where = self._tokenizer.pieces(lines).row_lengths() > self.source_limit
-        sentences, glue = split_sentences(lines, where)
+        matches = None if find_terms is None else find_terms(lines, row)
+        sentences, glue = split_sentences(lines if matches is None else matches.guarded, where)
+        if matches is not None:
+            sentences = sentences.with_values(unguarded(sentences.flat_values))
         line = tf.cast(sentences.value_rowids(), tf.int32)
         glue = tf.where(_is_first(line), tf.gather(line_glue, line), glue.flat_values)
         marks, marked = self._marks(lines, row)
+        whole = self._tokenizer.pieces(sentences.flat_values)
         pieces, sentence = cut(
-            self._tokenizer.pieces(sentences.flat_values),
+            whole,
             tf.constant(self._tokenizer.begins_word),
             self.source_limit - (marks is not None),
         )
+        terms = None
+        if matches is not None:
+            terms, refused = placed(
+                matches, sentences.flat_values, whole, pieces, self._tokenizer, limit
+            )
         glue = tf.where(_is_first(sentence), tf.gather(glue, sentence), " ")
         line = tf.gather(line, sentence)
         if marks is not None:  # The first segment of a line may already have its mark.
             missing = ~(_is_first(line) & tf.gather(marked, line)) & ~tf.gather(passed, line)
-            pieces = tf.concat([_where(missing, tf.gather(marks, line)), pieces], axis=1)
-        return Segments(pieces, tf.gather(row, line), glue, ends)
+            marks = _where(missing, tf.gather(marks, line))
+            pieces = tf.concat([marks, pieces], axis=1)
+            if terms is not None:
+                no_word = marks.with_values(tf.fill(tf.shape(marks.flat_values), -1))
+                terms = terms._replace(word=tf.concat([no_word, terms.word], axis=1))
+        segments = Segments(pieces, tf.gather(row, line), glue, ends, terms)
+        if matches is None:
+            return segments, None
+        of_term = tf.gather(row, matches.line), matches.source, matches.target
+        return segments, RefusedTerms(*(tf.boolean_mask(x, refused) for x in of_term))
 
     def prefixes(self, prefix: tf.Tensor, segments: Segments) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Pieces of each segment's prefix; and boolean `[batch]`, which texts cannot have theirs.
@@ -153,6 +210,15 @@ class Segmenter:
         marked = marks.row_lengths() > 0
         first = tf.gather(tf.where(_is_first(row))[:, 0], row)
         return tf.concat([marks, _where(~marked, tf.gather(marks, first))], axis=1), marked
+
+
+def _ids_before_pieces(tokenizer, codes):
+    """Number of ids that sources begin with, before their pieces."""
+    pieces = tokenizer.pieces(tf.constant(["a"]))
+    ids = tokenizer.source_ids(pieces, *codes)[0].numpy().tolist()
+    pieces = pieces[0].numpy().tolist()
+    places = range(len(ids) - len(pieces) + 1)
+    return next((i for i in places if ids[i : i + len(pieces)] == pieces), 0)
 
 
 def joined(

@@ -4,6 +4,7 @@ This room imports neither keras nor tensorflow, so that the command's help appea
 """
 
 from keras_mt.options.search import (
+    KINDS,
     MAX_LENGTH_PENALTY,
     MAX_LINE_BYTES,
     LanguageOptions,
@@ -14,6 +15,7 @@ from keras_mt.options.search import (
 from keras_mt.options.training import TrainingOptions, check_bleu_tokenizer
 
 __all__ = [
+    "KINDS",
     "MAX_LENGTH_PENALTY",
     "MAX_LINE_BYTES",
     "LanguageOptions",

@@ -11,6 +11,9 @@ from keras_mt.options.fields import documented, option, suggestion, validate_all
 MAX_LENGTH_PENALTY = 5.0
 # The longest line that a translator takes unless told otherwise: some 2,700 words of English.
 MAX_LINE_BYTES = 2**14
+# The kinds of spans that can stay as they are, and those that do unless told otherwise.
+KINDS = "email", "url", "placeholder", "number", "emoji"
+KEPT_KINDS = "email", "url", "placeholder", "emoji"
 
 
 @documented
@@ -196,6 +199,42 @@ class TranslationOptions(LanguageOptions, SearchOptions):
         MAX_LINE_BYTES,
         minimum=1,
     )
+    keep: str | Sequence[str] | None = option(
+        f"Kinds of spans that translations repeat as they are, with commas between: "
+        f"{', '.join(KINDS)}; or none.",
+        shown=f"{','.join(KEPT_KINDS)}; none with a temperature",
+        metavar="KINDS",
+    )
+
+    def __post_init__(self) -> None:
+        keep = self.keep
+        if keep is not None and not isinstance(keep, str) and isinstance(keep, Sequence):
+            keep = ",".join(map(str, keep)) or "none"
+            object.__setattr__(self, "keep", keep)
+        if keep is not None and not isinstance(keep, str):
+            raise InputError(f"keep must be kinds with commas between. Received: keep={keep!r}")
+        super().__post_init__()
+        unknown = [kind for kind in self._named_kinds() if kind not in KINDS]
+        if unknown:
+            raise InputError(
+                f"keep must be kinds with commas between, or none. Received: {unknown[0]!r}"
+                f"{suggestion(unknown[0], KINDS)}"
+            )
+        if self.samples and self._named_kinds():
+            raise InputError(
+                "keep does not go with sampling: leave temperature out. "
+                f"Received: temperature={self.temperature}"
+            )
+
+    def _named_kinds(self):
+        kinds = [kind.strip() for kind in (self.keep or "").split(",")]
+        return [] if kinds in ([""], ["none"]) else kinds
+
+    @property
+    def kept_kinds(self) -> tuple[str, ...]:
+        """The kinds of spans that stay as they are, in a fixed order."""
+        kinds = self._named_kinds() if self.keep is not None else KEPT_KINDS
+        return () if self.samples else tuple(kind for kind in KINDS if kind in kinds)
 
 
 def check_language(name: str, code: str | None, languages: Sequence[str]) -> None:

@@ -3,10 +3,11 @@
 import importlib
 from typing import Any
 
+from keras_mt.text.base import BaseTokenizer
 from keras_mt.text.markup import Fragment
 
-# These import Keras, which running an export does not need.
-_LAZY = {"BaseTokenizer": "base", "PretrainedTokenizer": "pretrained", "Tokenizer": "tokenizer"}
+# These import tensorflow_text, and Keras with it, which running an export does not need.
+_LAZY = {"PretrainedTokenizer": "pretrained", "Tokenizer": "tokenizer"}
 __all__ = ["BaseTokenizer", "Fragment", "PretrainedTokenizer", "Tokenizer"]
 
 

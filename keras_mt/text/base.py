@@ -29,6 +29,8 @@ class BaseTokenizer(abc.ABC):
         languages: The language codes that a request may name, such as `eng_Latn`; empty if there is
             no choice. Otherwise every request names one for each side, and the number of special
             ids must be the same for all languages.
+        term_markers: Two ids that no text has, which a source may hold around the terms that its
+            translation must have; None if there are none.
         description: A few words about the tokenizer, for the model card.
 
     Example:
@@ -47,6 +49,7 @@ class BaseTokenizer(abc.ABC):
     bos_id: int = 2
     eos_id: int = 3
     languages: Sequence[str] = ()
+    term_markers: tuple[int, int] | None = None
 
     @property
     def forbidden_ids(self) -> tuple[int, ...]:

@@ -4,9 +4,10 @@ import tensorflow as tf
 
 from keras_mt.text.base import without_control_characters
 
-# Control characters that no text contains: a cut, and a period within a sentence.
-_CUT, _POINT = "\x1f", "\x1d"
-_SPACE = r"[\s\p{Z}]"  # RE2's \s is ASCII's alone.
+# Control characters that no text contains: a cut, a period within a sentence, and a place where no
+# sentence ends.
+_CUT, _POINT, GUARD = "\x1f", "\x1d", "\x03"
+SPACE = r"[\s\p{Z}]"  # RE2's \s is ASCII's alone.
 _CLOSERS = r""""'”’»)\]」』）"""
 _OPENING = r"""["'“‘„«(\[¿¡]*[\p{Lu}\p{Lt}\p{Lo}]"""
 _END = -1  # Not the id of any token.
@@ -26,9 +27,9 @@ def split_lines(text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.T
         become spaces. A blank text has one empty line.
     """
     text = without_control_characters(text)
-    end = tf.strings.regex_replace(text, rf"(?s)^.*?({_SPACE}*)$", r"\1")
+    end = tf.strings.regex_replace(text, rf"(?s)^.*?({SPACE}*)$", r"\1")
     text = _replaced(
-        text, (rf"(?s)^(.*?){_SPACE}*$", r"\1"), (rf"({_SPACE}*\n{_SPACE}*)", rf"{_CUT}\1")
+        text, (rf"(?s)^(.*?){SPACE}*$", r"\1"), (rf"({SPACE}*\n{SPACE}*)", rf"{_CUT}\1")
     )
     lines, glue = _unglued(tf.strings.split(text, _CUT))
     return tf.ragged.map_flat_values(_replaced, lines, (r"[\t\r]", " ")), glue, end
@@ -42,7 +43,7 @@ def split_sentences(
     A sentence ends at `.`, `!`, `?` or `…` if white space follows, and then an upper-case letter or
     a letter of a script without case; but not at the period of single letters, a number of up to
     two digits or a common abbreviation, such as `U.S.`, `3.` or `Dr.`. It also ends at `。`, `！`
-    or `？`, unless a closing quotation mark or bracket follows.
+    or `？`, unless a closing quotation mark or bracket follows. No sentence ends before a `GUARD`.
 
     Args:
         lines: String `[lines]`, as `split_lines` gives them.
@@ -55,17 +56,22 @@ def split_sentences(
     marked = _replaced(
         lines,
         (rf"(^|[^\pL\pN])({_ABBREVIATION})\.", rf"\1\2{_POINT}"),
-        (rf"([.!?…][{_CLOSERS}]*){_SPACE}+({_OPENING})", rf"\1{_CUT} \2"),
-        (rf"([。！？]){_SPACE}*([^。！？\s\p{{Z}}{_CLOSERS}{_CUT}])", rf"\1{_CUT} \2"),
+        (rf"([.!?…][{_CLOSERS}]*){SPACE}+({_OPENING})", rf"\1{_CUT} \2"),
+        (rf"([。！？]){SPACE}*([^。！？\s\p{{Z}}{_CLOSERS}{_CUT}{GUARD}])", rf"\1{_CUT} \2"),
         (_POINT, "."),
     )
     return _unglued(tf.strings.split(tf.where(where, marked, lines), _CUT))
 
 
+def unguarded(text: tf.Tensor) -> tf.Tensor:
+    """Strings without the `GUARD`s in them."""
+    return tf.strings.regex_replace(text, GUARD, "")
+
+
 def _unglued(segments):
     """Segments without the white space that they begin with, and that white space."""
-    glue = tf.ragged.map_flat_values(_replaced, segments, (rf"(?s)^({_SPACE}*).*", r"\1"))
-    return tf.ragged.map_flat_values(_replaced, segments, (rf"^{_SPACE}+", "")), glue
+    glue = tf.ragged.map_flat_values(_replaced, segments, (rf"(?s)^({SPACE}*).*", r"\1"))
+    return tf.ragged.map_flat_values(_replaced, segments, (rf"^{SPACE}+", "")), glue
 
 
 def _replaced(text, *rewrites):

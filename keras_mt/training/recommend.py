@@ -1,5 +1,7 @@
 """The recipe that fits a corpus."""
 
+import math
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +24,16 @@ _RECIPES = (
     (6e7, {"size": "base", "d_ff": 2048, "pieces": 16000, "batch": 8192, "epochs": 20}),
     (np.inf, {"size": "base", "d_ff": 2048, "pieces": 32000, "batch": 25000, "epochs": 10}),
 )
+# What a training takes that is too short for as many epochs of its corpus's recipe, and the epochs
+# up to which it needs little dropout.
+_SHORTER = (
+    {"size": "small", "d_ff": 1024, "pieces": 8000, "batch": 4096},
+    {"size": "tiny", "d_ff": 512, "pieces": 4000, "batch": 2048},
+)
+_ENOUGH_EPOCHS, _FEW_EPOCHS = 10, 25
+# Operations a second, in training: of a core, of one that multiplies in bfloat16, and of a GPU.
+# Two cores were measured; a wrong guess makes a model somewhat too large or too small.
+_CORE, _BFLOAT16_CORE, _GPU = 2.5e10, 1e11, 2e13
 # What a preset does not say.
 DEFAULTS = {
     "vocab_size": 8000,
@@ -33,6 +45,8 @@ DEFAULTS = {
     "monitor": "val_loss",
     "keep_best": False,
 }
+# Characters of a piece.
+_PIECE = 4
 # The longest length that is told apart, in characters.
 _LONGEST = 4096
 # What ends a run: one of them.
@@ -75,7 +89,13 @@ class Recommendation(NamedTuple):
     reasons: dict[str, str]
 
 
-def recommend(pairs: int, characters: float, longest: int, alphabet: int = 0) -> Recommendation:
+def recommend(
+    pairs: int,
+    characters: float,
+    longest: int,
+    alphabet: int = 0,
+    operations: float = math.inf,
+) -> Recommendation:
     """The options of training a Transformer that fit a corpus.
 
     `train` takes them where neither a preset, nor `init`, nor another architecture says how to
@@ -87,6 +107,7 @@ def recommend(pairs: int, characters: float, longest: int, alphabet: int = 0) ->
         characters: The mean length of a side, in characters.
         longest: The length, in characters, that one pair in a thousand exceeds.
         alphabet: Number of different characters, each of which is a piece.
+        operations: Number of floating-point operations that the training may take.
 
     Example:
 
@@ -95,9 +116,18 @@ def recommend(pairs: int, characters: float, longest: int, alphabet: int = 0) ->
     """
     size = pairs * characters
     recipe = next(recipe for limit, recipe in _RECIPES if size <= limit)
+    dropout = Transformer.presets[recipe["size"]]["model"]["dropout"]
+    for changes in _SHORTER:
+        shorter = recipe | changes | {"pieces": min(recipe["pieces"], changes["pieces"])}
+        epochs = operations / (size * _operations(recipe))
+        if epochs < _ENOUGH_EPOCHS and _operations(shorter) < _operations(recipe):
+            recipe = shorter
+    epochs = operations / (size * _operations(recipe))
     model = {**Transformer.presets[recipe["size"]]["model"], "d_ff": recipe["d_ff"]}
     model["pre_norm"] = True
-    dropout = model.pop("dropout")
+    del model["dropout"]
+    if few := epochs < _FEW_EPOCHS:
+        dropout = 0.1
     max_length = 256
     while max_length < min(longest / 2, 1024):  # A piece has two characters or more, mostly.
         max_length *= 2
@@ -105,6 +135,8 @@ def recommend(pairs: int, characters: float, longest: int, alphabet: int = 0) ->
     in_paper = "as in the paper"
     batch_reason = in_paper if recipe["batch"] == 25000 else "small batches make more updates"
     dropout_reason = in_paper if dropout == 0.1 else "so few sentences are soon learned by heart"
+    if few:
+        dropout_reason = "so few epochs learn little by heart"
     choices = {
         "model": (model, "pre-norm blocks learn from the first steps"),
         "vocab_size": (pieces, "each piece must occur often enough to be learned"),
@@ -112,7 +144,7 @@ def recommend(pairs: int, characters: float, longest: int, alphabet: int = 0) ->
         "max_length": (max_length, "as good as all pairs are shorter"),
         "dropout": (dropout, dropout_reason),
         "label_smoothing": (0.1, in_paper),
-        "learning_rate": (0.001, "falling to 0 at the end of the run"),
+        "learning_rate": (0.256 / model["d_model"], "falling to 0 at the end of the run"),
         "warmup_steps": (400, "the rate rises in these steps, a quarter of the run at most"),
         "epochs": (recipe["epochs"], "at most; the learning rate falls over them"),
         "bleu_freq": (_freq(recipe["epochs"]), "BLEU is measured some twenty times"),
@@ -123,8 +155,30 @@ def recommend(pairs: int, characters: float, longest: int, alphabet: int = 0) ->
     return Recommendation(*({n: x[i] for n, x in choices.items()} for i in (0, 1)))
 
 
-def recommend_for(corpora: Sequence[tf.data.Dataset]) -> Recommendation | None:
-    """What is recommended for corpora, as `load_corpus` returns them; None if they are empty."""
+def _operations(recipe):
+    """Operations of training on a character of each side: six for each weight that it meets."""
+    model = Transformer.presets[recipe["size"]]["model"]
+    d_model, d_ff = model["d_model"], recipe["d_ff"]
+    # Encoder and decoder: three attentions of four matrices each, and two feed-forward networks.
+    weights = model["num_layers"] * (12 * d_model**2 + 4 * d_model * d_ff)
+    return 6 * (weights + d_model * recipe["pieces"]) / _PIECE
+
+
+def recommend_for(
+    corpora: Sequence[tf.data.Dataset], operations: float = math.inf
+) -> Recommendation | None:
+    """What is recommended for corpora, as `load_corpus` returns them; None if they are empty.
+
+    Args:
+        corpora: Datasets of pairs of strings.
+        operations: As of `recommend`.
+
+    Example:
+
+    >>> from keras_mt.data import load_corpus
+    >>> recommend_for([load_corpus("phrasebook", "pt", "en", "train")]).options["epochs"]
+    40
+    """
     counts = np.zeros(_LONGEST + 1, np.int64)
     characters, alphabet = 0, np.zeros(0x110000, bool)
     for corpus in corpora:
@@ -137,7 +191,7 @@ def recommend_for(corpora: Sequence[tf.data.Dataset]) -> Recommendation | None:
     if not total:
         return None
     longest = int(np.searchsorted(np.cumsum(counts), 0.999 * total))
-    return recommend(total, characters / 2 / total, longest, int(alphabet.sum()))
+    return recommend(total, characters / 2 / total, longest, int(alphabet.sum()), operations)
 
 
 def recommended_options(run: Run, pairs: Sequence[tf.data.Dataset]) -> dict[str, Any] | None:
@@ -153,7 +207,9 @@ def recommended_options(run: Run, pairs: Sequence[tf.data.Dataset]) -> dict[str,
         return None
     # Text in several directions counts once.
     names = [(data, *sorted(codes)) for data, *codes in run.directions]
-    recommendation = recommend_for(list(dict(zip(names, pairs, strict=True)).values()))
+    corpora = list(dict(zip(names, pairs, strict=True)).values())
+    seconds = 60 * (math.inf if options.minutes is None else options.minutes)
+    recommendation = recommend_for(corpora, seconds * _speed(run.strategy))
     if recommendation is None:
         return None  # Refused later, by name.
     recommended = recommendation.options
@@ -186,6 +242,13 @@ def completed(run: Run) -> TrainingOptions:
         options = options.completed(_averaging({}))
     ended = any(getattr(options, name) is not None for name in _ENDS)
     return options.completed({n: x for n, x in DEFAULTS.items() if not (ended and n in _ENDS)})
+
+
+def _speed(strategy):
+    """Operations a second, roughly, of all that trains."""
+    if tf.config.list_physical_devices("GPU"):
+        return _GPU * strategy.num_replicas_in_sync
+    return (os.cpu_count() or 1) * (_BFLOAT16_CORE if _has_bfloat16() else _CORE)
 
 
 def _has_bfloat16():

@@ -5,10 +5,19 @@ from typing import Any
 
 from keras_mt.deprecation import moved
 from keras_mt.translation.base import AssessedHypothesis, Hypothesis, Results
+from keras_mt.translation.glossary import Glossary, Term
 
 # These import Keras, which running an export does not need.
 _LAZY = {"Score": "translator", "Translator": "translator"}
-__all__ = ["AssessedHypothesis", "Hypothesis", "Results", "Score", "Translator"]
+__all__ = [
+    "AssessedHypothesis",
+    "Glossary",
+    "Hypothesis",
+    "Results",
+    "Score",
+    "Term",
+    "Translator",
+]
 
 _moved = moved(__name__, {"Shortlist": "keras_mt.alignment.Shortlist"})
 

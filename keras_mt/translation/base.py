@@ -18,7 +18,9 @@ import tensorflow as tf
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.errors import InputError
 from keras_mt.options import check_language
-from keras_mt.translation.fragments import parsed, put_into
+from keras_mt.text.terms import has_kept
+from keras_mt.translation.fragments import parsed, protected_lines, put_into
+from keras_mt.translation.glossary import Glossary
 
 # The maximum texts of a batch, and bytes: those of its longest text times their number.
 _BATCH_TEXTS = 256
@@ -29,6 +31,8 @@ _LONG_LIST = 1024  # Texts for which a notebook shows a progress bar.
 LANGUAGES = "source_language", "target_language"
 # A language code for all texts, or one code per text; None for the default.
 Codes = str | Iterable[str] | None
+# A glossary for all texts, or one per text; None for the default.
+Glossaries = Glossary | Iterable[Glossary | None] | None
 
 
 class Hypothesis(NamedTuple):
@@ -118,8 +122,10 @@ class BaseTranslator(abc.ABC):
             choice.
         source_language, target_language: The default languages, or None.
         max_line_bytes: The maximum number of bytes of a line, or None.
+        glossary: The default `Glossary`, or None.
     """
 
+    glossary: Glossary | None = None
     languages: Sequence[str] = ()
     source_language: str | None = None
     target_language: str | None = None
@@ -138,6 +144,7 @@ class BaseTranslator(abc.ABC):
         prefixes: str | None = None,
         source_language: str | None = None,
         target_language: str | None = None,
+        glossary: Glossary | None = None,
         markup: str | None = None,
     ) -> str | list[str]: ...
 
@@ -148,6 +155,7 @@ class BaseTranslator(abc.ABC):
         prefixes: tf.Tensor | None = None,
         source_language: str | tf.Tensor | None = None,
         target_language: str | tf.Tensor | None = None,
+        glossary: Glossary | None = None,
     ) -> tf.Tensor: ...
 
     @overload
@@ -157,6 +165,7 @@ class BaseTranslator(abc.ABC):
         prefixes: Iterable[str] | None = None,
         source_language: Codes = None,
         target_language: Codes = None,
+        glossary: Glossaries = None,
         markup: str | None = None,
     ) -> list[str] | list[list[str]]: ...
 
@@ -166,6 +175,7 @@ class BaseTranslator(abc.ABC):
         prefixes: str | Iterable[str] | tf.Tensor | None = None,
         source_language: Codes | tf.Tensor = None,
         target_language: Codes | tf.Tensor = None,
+        glossary: Glossaries = None,
         markup: str | None = None,
     ) -> str | list[str] | list[list[str]] | tf.Tensor:
         languages = dict(zip(LANGUAGES, (source_language, target_language), strict=True))
@@ -177,8 +187,9 @@ class BaseTranslator(abc.ABC):
                 )
             columns = {} if prefixes is None else {"prefixes": prefixes}
             _check_string_tensors(texts, **columns)
-            return self._translations(texts, prefixes, **self._language_tensors(texts, **languages))
-        results = self.hypotheses(texts, prefixes, **languages, markup=markup)
+            languages = self._language_tensors(texts, **languages)
+            return self._tensor_translations(texts, prefixes, glossary, languages)
+        results = self.hypotheses(texts, prefixes, glossary=glossary, markup=markup, **languages)
         if one := isinstance(texts, str):
             results = Results([results], {})
         for i, reason in results.refusals.items():
@@ -196,6 +207,7 @@ class BaseTranslator(abc.ABC):
         source_language: Codes = None,
         target_language: Codes = None,
         confidence: bool = False,
+        glossary: Glossaries = None,
         markup: str | None = None,
     ) -> list[Hypothesis | AssessedHypothesis] | Results:
         """The `n_best` translations of each text with their scores.
@@ -210,6 +222,7 @@ class BaseTranslator(abc.ABC):
             token_scores: Whether to fill in the hypotheses' `tokens`.
             source_language, target_language: As in a call.
             confidence: Whether to return each as an `AssessedHypothesis`.
+            glossary: As in a call.
             markup: "html" if the texts are fragments of HTML (see `keras_mt.text.Fragment`): their
                 plain texts are translated, and the elements put around what the words became.
                 Scores and tokens are those of the plain texts. None for plain texts.
@@ -218,7 +231,8 @@ class BaseTranslator(abc.ABC):
             For a str a list of `Hypothesis`, best first (fewer than `n_best` if the search finds no
             more); for a list `Results` of such lists. A text is refused if a line is too long, if
             its prefix is longer than the model's limit, if both it and its prefix have several
-            lines or sentences, or if the model's probabilities are not finite.
+            lines or sentences, if a term of the glossary cannot be in its translation, or if the
+            model's probabilities are not finite.
 
         Raises:
             ValueError: If a str is refused, an argument has the wrong type, lists differ in length,
@@ -229,29 +243,42 @@ class BaseTranslator(abc.ABC):
 
         >>> translator.hypotheses(["O livro."], token_scores=True)[0][0].tokens  # doctest: +SKIP
         """
+        given = {
+            "prefixes": prefixes,
+            "token_scores": token_scores,
+            "source_language": source_language,
+            "target_language": target_language,
+            "confidence": confidence,
+        }
         if markup is not None:
-            return self._of_fragments(
-                texts,
-                markup,
-                source_language,
-                target_language,
-                prefixes=prefixes,
-                token_scores=token_scores,
-                confidence=confidence,
-            )
-        search = functools.partial(self._search, token_scores, confidence)
+            return self._of_fragments(texts, markup, glossary, **given)
+        return self._hypotheses(texts, self._terms(texts, glossary), **given)
+
+    def _hypotheses(
+        self,
+        texts: str | list[str],
+        terms: str | list[str] | None,
+        *,
+        prefixes: str | Iterable[str] | None = None,
+        token_scores: bool = False,
+        source_language: Codes = None,
+        target_language: Codes = None,
+        confidence: bool = False,
+    ) -> list[Hypothesis | AssessedHypothesis] | Results:
+        """As `hypotheses`, but with the lines of the terms of each text, those of a glossary."""
+        search = functools.partial(self._search_by_terms, token_scores, confidence)
 
         def as_result(row, **inputs):
             return self._as_hypotheses(row) or self._why_refused(**inputs)
 
-        columns = {"texts": texts, "prefixes": prefixes}
+        columns = {"texts": texts, "prefixes": prefixes, "terms": terms}
         return self._results(search, as_result, columns, source_language, target_language)
 
-    def _of_fragments(self, texts, markup, *languages, **arguments):
+    def _of_fragments(self, texts, markup, glossary, source_language, target_language, **given):
         """As `hypotheses`, of texts with markup."""
         languages = [
-            given if given is None or isinstance(given, str) else as_list(name, given)
-            for name, given in zip(LANGUAGES, languages, strict=True)
+            code if code is None or isinstance(code, str) else as_list(name, code)
+            for name, code in zip(LANGUAGES, (source_language, target_language), strict=True)
         ]
         if not self.aligns:
             raise InputError(
@@ -267,18 +294,30 @@ class BaseTranslator(abc.ABC):
         plain = [fragment.text for fragment in fragments]
         if any(fragment.has_markup for fragment in fragments):
             self.align([], [])  # An export then needs nothing besides, to translate.
-        kept = [fragment.kept for fragment in fragments]
-        arguments |= dict(zip(LANGUAGES, languages, strict=True))
-        results = self._keeping(plain[0] if one else plain, kept, **arguments)
+        if one:
+            terms = self._terms(plain[0], glossary)
+            terms = terms if terms is None else [terms]
+        else:
+            terms = self._terms(plain, glossary)
+        terms = self._with_protected(terms, fragments)
+        if one:
+            plain, terms = plain[0], terms and terms[0]
+        given |= dict(zip(LANGUAGES, languages, strict=True))
+        results = self._hypotheses(plain, terms, **given)
         put_into([results] if one else results, self, fragments, *languages)
         return results
 
-    def _keeping(self, texts, kept, **arguments):
-        """As `hypotheses`, of plain texts, and for each a list of what in it stays as it is.
-
-        `kept` is not heeded yet: what a word became is replaced by it.
-        """
-        return self.hypotheses(texts, **arguments)
+    def _with_protected(self, terms, fragments):
+        """The lines of terms, with what each fragment protects as a term that stays."""
+        lines = [protected_lines(fragment) for fragment in fragments]
+        try:
+            self._check_takes_terms()
+        except InputError:  # What its words become is replaced by it.
+            return terms
+        if not any(lines):
+            return terms
+        terms = terms or [""] * len(lines)
+        return ["\n".join(filter(None, pair)) for pair in zip(terms, lines, strict=True)]
 
     @property
     @abc.abstractmethod
@@ -334,6 +373,74 @@ class BaseTranslator(abc.ABC):
             raise InputError(f"The text is refused: {refusals[0]}")
         return results[0] if one else Results(results, refusals)
 
+    def _terms(self, texts, glossary, name="texts"):
+        """The lines of the terms of texts: a str or a list of str, as these are; None for none."""
+        one = isinstance(texts, str)
+        glossary = self.glossary if glossary is None else glossary
+        if glossary is None:
+            return None
+        self._check_takes_terms()
+        if isinstance(glossary, Glossary):
+            several = [glossary] * (1 if one else len(as_list(name, texts)))
+        else:
+            several = [self.glossary if g is None else g for g in as_list("glossary", glossary)]
+            if one or len(several) != len(texts):
+                raise InputError(
+                    "glossary must be a Glossary, or a list with one for each text. "
+                    f"Received: {len(several)} for {1 if one else len(texts)} texts"
+                )
+        for each in several:
+            if not isinstance(each, (Glossary, type(None))):
+                raise InputError(f"glossary must be a keras_mt.Glossary. Received: {each!r}")
+        lines = [
+            each.lines(text) if each is not None and isinstance(text, str) else ""
+            for each, text in zip(several, [texts] if one else texts, strict=True)
+        ]
+        return lines[0] if one else lines
+
+    def _search_by_terms(self, token_scores, confidence, texts, terms=None, **columns):
+        """As `_search`: only texts with a term or a kept span are searched with such."""
+        terms = [""] * len(texts) if terms is None else terms
+        constrained = [bool(lines) for lines in terms]
+        if self.kept_kinds and texts:
+            raw = [t.encode("utf-8", "replace") if isinstance(t, str) else b"" for t in texts]
+            found = has_kept(tf.constant(raw), self.kept_kinds).numpy()
+            constrained = [a or bool(b) for a, b in zip(constrained, found, strict=True)]
+        rows = [None] * len(texts)
+        for wanted in (False, True):
+            chosen = [i for i, is_so in enumerate(constrained) if is_so == wanted]
+            if not chosen and (wanted or texts):
+                continue
+            given = {"texts": texts, **columns, **({"terms": terms} if wanted else {})}
+            given = {name: [column[i] for i in chosen] for name, column in given.items()}
+            for i, row in zip(chosen, self._search(token_scores, confidence, **given), strict=True):
+                rows[i] = row
+        return rows
+
+    def _tensor_translations(self, texts, prefixes, glossary, languages):
+        """The translations of a tensor of texts."""
+        glossary = self.glossary if glossary is None else glossary
+        if glossary is not None:
+            if not isinstance(glossary, Glossary):
+                raise InputError("For a tensor of texts, glossary must be one Glossary for all.")
+            self._check_takes_terms()
+            if isinstance(texts, tf.__internal__.EagerTensor):
+                lines = [glossary.lines(text.decode("utf-8", "replace")) for text in texts.numpy()]
+                terms = tf.constant(lines, tf.string)
+            else:
+                terms = tf.fill(tf.shape(texts), "\n".join(term.line for term in glossary))
+            return self._translations(texts, prefixes, terms, **languages)
+        if not self.kept_kinds:
+            return self._translations(texts, prefixes, **languages)
+        return tf.cond(
+            tf.reduce_any(has_kept(texts, self.kept_kinds)),
+            lambda: self._translations(texts, prefixes, tf.fill(tf.shape(texts), ""), **languages),
+            lambda: self._translations(texts, prefixes, **languages),
+        )
+
+    def _check_takes_terms(self) -> None:
+        """Raises ValueError if the translator cannot translate with terms."""
+
     @abc.abstractmethod
     def _search(self, token_scores, confidence, **columns) -> list[dict[str, Any]]:
         """The outputs of a search for each text, as of `run_in_batches`."""
@@ -341,7 +448,7 @@ class BaseTranslator(abc.ABC):
     def _as_hypotheses(self, row):
         return as_hypotheses(row)
 
-    def _why_refused(self, texts, prefixes=None, **languages) -> str:
+    def _why_refused(self, texts, prefixes=None, terms=None, **languages) -> str:
         """Why a text has no translation."""
         return self._line_too_long(texts) or (
             "the model gives no finite probabilities. Has its training diverged?"
@@ -361,8 +468,13 @@ class BaseTranslator(abc.ABC):
     def n_best(self) -> int:
         """The number of translations of each text."""
 
+    @property
     @abc.abstractmethod
-    def _translations(self, texts, prefixes=None, **languages): ...
+    def kept_kinds(self) -> Sequence[str]:
+        """The kinds of spans that translations repeat as they are."""
+
+    @abc.abstractmethod
+    def _translations(self, texts, prefixes=None, terms=None, **languages): ...
 
     def _set_languages(self, languages, source_language, target_language, pair=None):
         """Sets the known languages, the default ones, and a shortlist's, the only possible ones."""

@@ -1,5 +1,6 @@
 """Texts with markup: their plain texts are translated, and the elements put back."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,6 +20,20 @@ def parsed(texts: Iterable[str], markup: str) -> list[Fragment]:
     if markup != "html":
         raise InputError(f"markup must be 'html', or None for plain text. Received: {markup!r}")
     return [Fragment(text) for text in texts]
+
+
+def protected_lines(fragment: Fragment) -> str:
+    """Lines of terms that stay: what the fragment protects, where it stands but once in the text.
+
+    A term is found wherever it stands; elsewhere it may be translated.
+    """
+    lines = []
+    for kept in dict.fromkeys(fragment.kept):
+        whole = rf"(?<!\w){re.escape(kept)}(?!\w)"
+        plain = kept.strip() and not re.search(r"[\t\n\r]", kept)
+        if plain and len(re.findall(whole, fragment.text, re.IGNORECASE)) == 1:
+            lines.append(kept)
+    return "\n".join(lines)
 
 
 def put_into(

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.alignment import Shortlist
+from keras_mt.alignment.words import attention_links, words_of_pieces
 from keras_mt.decoding import SearchOptions
 from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
@@ -31,6 +32,7 @@ from keras_mt.translation.base import (
     own_if_none,
     run_in_batches,
 )
+from keras_mt.translation.glossary import Glossary
 
 
 class Score(NamedTuple):
@@ -91,6 +93,11 @@ class Translator(BaseTranslator):
             several languages only the pair that it was learned for.
         max_line_bytes: The maximum number of bytes of a line; a text with a longer one is refused,
             since it would block all others for as long as it takes.
+        glossary: A `keras_mt.Glossary`, whose terms translations hold for those of their sources,
+            for calls that give none; also an attribute. It does not go with a `temperature`.
+        keep: The kinds of spans that translations repeat as they are, a list of `"email"`,
+            `"url"`, `"placeholder"`, `"number"` and `"emoji"`; None for all but numbers, or none
+            with a `temperature`.
         **options: The other fields of `keras_mt.decoding.SearchOptions`: `early_stopping`,
             `patience` and `force_end`; `repetition_penalty`, `no_repeat_ngram_size` and
             `renormalize`; `temperature`, `top_k`, `top_p` and `seed` for sampling.
@@ -105,6 +112,8 @@ class Translator(BaseTranslator):
         source_language, target_language: For a model of several languages: one code for all texts,
             or a list with one for each (for a tensor of texts, a string tensor `[batch]`). None, or
             "", means the translator's default.
+        glossary: A `keras_mt.Glossary` in place of the translator's own, or a list with one for
+            each text; None for its own.
         markup: "html" if the texts are fragments of HTML, whose elements are put around what their
             words became (see `hypotheses`); not with a tensor.
 
@@ -141,6 +150,8 @@ class Translator(BaseTranslator):
         target_language: str | None = None,
         shortlist: Shortlist | None = None,
         max_line_bytes: int = MAX_LINE_BYTES,
+        glossary: Glossary | None = None,
+        keep: str | Sequence[str] | None = None,
         **options: Any,
     ):
         require_backend("keras_mt.Translator")
@@ -160,6 +171,7 @@ class Translator(BaseTranslator):
             max_length=max_length,
             split_sentences=split_sentences,
             max_line_bytes=max_line_bytes,
+            keep=keep,
             **options,
         )
         self.options = SearchOptions(**{name: getattr(self._options, name) for name in search})
@@ -170,6 +182,11 @@ class Translator(BaseTranslator):
         self.shortlist = shortlist
         if shortlist is not None:
             _check_shortlist(shortlist, tokenizer, self.options, source_language, target_language)
+        if not isinstance(glossary, (Glossary, type(None))):
+            raise InputError(f"glossary must be a keras_mt.Glossary. Received: {glossary!r}")
+        self.glossary = glossary
+        if glossary is not None:
+            self._check_takes_terms()
         for model in self.models:
             _check_fits(ensure_built(model), tokenizer)
         self.card: dict[str, Any] = {}
@@ -215,21 +232,28 @@ class Translator(BaseTranslator):
                 f"Received: min_length={self.options.min_length}"
             )
 
-    def _function(self, name, columns, **flags):
+    def _function(self, name, columns, with_terms=False, **flags):
         """The graph's function of a name as a `tf.function` of columns of strings.
 
         Args:
             name: `"translate"`, `"score"` or `"align"`.
             columns: Number of columns; those of the languages, if there are any, are added.
+            with_terms: Whether a last column has the lines of the texts' terms.
             **flags: Further arguments of the function.
         """
-        key = name, columns, *flags.items()
+        key = name, columns, with_terms, *flags.items()
         if key not in self._functions:
             method = getattr(self._graph, name)
-            specs = [tf.TensorSpec([None], tf.string)] * (columns + 2 * bool(self.languages))
+            last = columns + 2 * bool(self.languages)
+            specs = [tf.TensorSpec([None], tf.string)] * (last + with_terms)
+
+            def run(*inputs):
+                terms = {"terms": inputs[last]} if with_terms else {}
+                return method(*inputs[:columns], languages=inputs[columns:last], **terms, **flags)
+
             # Nothing in it needs AutoGraph, which would take most of the tracing time.
             self._functions[key] = tf.function(
-                lambda *inputs: method(*inputs[:columns], languages=inputs[columns:], **flags),
+                run,
                 autograph=False,
                 input_signature=specs,
             )
@@ -292,15 +316,28 @@ class Translator(BaseTranslator):
     def n_best(self) -> int:
         return self.options.n_best
 
-    def _translations(self, texts, prefixes=None, **languages):
-        columns = [texts] if prefixes is None else [texts, prefixes]
-        function = self._function("translate", len(columns))
-        return function(*columns, *languages.values())["translations"]
+    @property
+    def kept_kinds(self) -> Sequence[str]:
+        return self._options.kept_kinds
 
-    def _search(self, token_scores, confidence, **columns):
+    def _check_takes_terms(self):
+        if self.options.samples:
+            raise InputError(
+                "A glossary does not go with sampling: leave temperature out. "
+                f"Received: temperature={self.options.temperature}"
+            )
+
+    def _translations(self, texts, prefixes=None, terms=None, **languages):
+        columns = [texts] if prefixes is None else [texts, prefixes]
+        last = [] if terms is None else [terms]
+        function = self._function("translate", len(columns), bool(last))
+        return function(*columns, *languages.values(), *last)["translations"]
+
+    def _search(self, token_scores, confidence, terms=None, **columns):
         flags = {"token_scores": token_scores, "confidence": confidence}
-        function = self._function("translate", 1 + ("prefixes" in columns), **flags)
-        return run_in_batches(function, **columns)
+        last = {} if terms is None else {"terms": terms}
+        function = self._function("translate", 1 + ("prefixes" in columns), bool(last), **flags)
+        return run_in_batches(function, **columns, **last)
 
     def _as_hypotheses(self, row):
         hypotheses = super()._as_hypotheses(row)
@@ -312,9 +349,17 @@ class Translator(BaseTranslator):
             for hypothesis, pieces in zip(hypotheses, tokens, strict=False)
         ]
 
-    def _why_refused(self, texts, prefixes=None, **languages):
+    def _why_refused(self, texts, prefixes=None, terms=None, **languages):
         if reason := self._line_too_long(texts):
             return reason
+        if terms and (refused := self._graph.refused_terms(texts, terms)):
+            source, target = refused[0]
+            target = target if len(target) <= 80 else target[:80] + "..."
+            return (
+                f"the term {source!r} cannot be in its translation as {target!r}: it comes to "
+                "nothing, has a character that the tokenizer cannot write, or has more tokens, by "
+                "itself or with the terms before it, than a translation may have."
+            )
         if prefixes is not None:
             segmenter = self._graph.segmenter
             limit = segmenter.target_limit
@@ -354,6 +399,8 @@ class Translator(BaseTranslator):
         if shortlist := arguments["shortlist"]:
             tables = shortlist.table.tobytes(), shortlist.always.tobytes()
             arguments["shortlist"] = shortlist.fingerprint, shortlist.languages, *tables
+        if arguments["glossary"] is not None:
+            arguments["glossary"] = arguments["glossary"].fingerprint
         digest = hashlib.blake2b(digest_size=16)
         digest.update(repr((self.tokenizer.fingerprint, sorted(arguments.items()))).encode())
         for model in self.models:
@@ -378,7 +425,7 @@ class Translator(BaseTranslator):
 
     def _arguments(self):
         """The constructor's arguments, but for models and tokenizer."""
-        others = {name: getattr(self, name) for name in (*LANGUAGES, "shortlist")}
+        others = {name: getattr(self, name) for name in (*LANGUAGES, "shortlist", "glossary")}
         return dataclasses.asdict(self._options) | others
 
     def __reduce__(self) -> tuple:
@@ -474,6 +521,52 @@ class Translator(BaseTranslator):
         if row["refused"]:
             return self._too_long(source)
         return as_alignment(row)
+
+    def align_words(
+        self,
+        source: str | Iterable[str],
+        target: str | Iterable[str],
+        source_language: Codes = None,
+        target_language: Codes = None,
+    ) -> np.ndarray | Results:
+        """The word alignment of given translations, from the attention that `align` gives.
+
+        Words are what white space separates. The attention of a word is the mean of its pieces',
+        and that on a word the sum over its pieces. Each target word is linked to the source word
+        that it attends to most.
+
+        Args:
+            source: A str of one line, or a list of such.
+            target: Of the same type, a translation of each.
+            source_language, target_language: As in a call.
+
+        Returns:
+            For a str an int32 NumPy array `[links, 2]`, the source's and the target's index of each
+            link, from 0; for a list `Results` of such. A text is refused if a line is too long.
+
+        Raises:
+            ValueError: As by `align`.
+
+        Example:
+
+        >>> translator.align_words("O livro é bom.", "The book is good.")  # doctest: +SKIP
+        """
+        if not self.aligns:
+            raise InputError("The model has no attention to align by.")
+        run = functools.partial(run_in_batches, self._function("align", 2))
+        columns = {"source": source, "target": target}
+        return self._results(run, self._as_links, columns, source_language, target_language)
+
+    def _as_links(self, row, source, target, **_):
+        alignment = self._as_alignment(row, source)
+        if isinstance(alignment, str):
+            return alignment
+        pieces, target_pieces, attention = alignment
+        source_words = words_of_pieces(source, pieces, self.tokenizer)
+        target_words = words_of_pieces(target, target_pieces, self.tokenizer, target=True)
+        if source_words is None or target_words is None:
+            return "its words cannot be told from its pieces: give one line without odd characters."
+        return attention_links(attention, source_words, target_words)
 
     def _pieces(self, ids, log_probs, length):
         """The pieces of the first `length` ids, each with its log-probability."""

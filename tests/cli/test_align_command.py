@@ -1,6 +1,7 @@
 import json
 import re
 
+import numpy as np
 import pytest
 from command import keras_mt
 from conftest import ROOT
@@ -31,6 +32,43 @@ def test_align_writes_the_attention_of_each_pair(eager, run_dir, load, corpus, t
     # Its own translation is of a text cut in pieces.
     first, second = map(json.loads, keras_mt("align", run_dir, tmp_path / "a").stdout.splitlines())
     assert first["target"][-1] == "</s>" and second["source"].count("</s>") > 2
+
+
+def test_pharaoh_writes_the_links_of_words(eager, run_dir, load, tmp_path):
+    pairs = [("O livro está aqui.", "The book is here."), ("Olá!", ""), ("Olá!", "Hello!")]
+    files = [tmp_path / "sources", tmp_path / "targets"]
+    for side, file in enumerate(files):
+        text = "".join(pair[side] + "\n" for pair in pairs) + "palavra " * 100 * side + "\n"
+        file.write_text(text, encoding="utf-8")
+    result = keras_mt("align", run_dir, *files, "--pharaoh")
+    *lines, blank = result.stdout.split("\n")[:-1]
+    translator = load()
+    for line, pair in zip(lines, pairs, strict=True):
+        links = [tuple(map(int, link.split("-"))) for link in line.split()]
+        assert links == [tuple(link) for link in translator.align_words(*pair).tolist()]
+    *sides, attention = translator.align(*pairs[0])
+    words = [  # Of each piece; the marks at the end, and a space alone, are of none.
+        ["".join(side[: i + 1]).count("▁") - 1 if any(map(str.isalnum, piece)) else None
+         for i, piece in enumerate(side[:-1])]
+        for side in sides
+    ]  # fmt: skip
+    expected = []
+    for j in range(4):
+        rows = [attention[k] for k, word in enumerate(words[1]) if word == j]
+        on = [
+            np.mean([sum(row[k] for k, word in enumerate(words[0]) if word == i) for row in rows])
+            for i in range(4)
+        ]
+        expected += [(int(np.argmax(on)), j)] if max(on) > 0.25 else []
+    assert lines[0] == " ".join(f"{i}-{j}" for i, j in sorted(expected)) and expected
+    assert lines[1] == blank == "" and lines[2] == "0-0"
+    assert "line 4 refused" in result.stderr and "limit" in result.stderr
+    with pytest.raises(ValueError, match="words cannot be told"):
+        translator.align_words("O livro.\nO livro.", "The book.\nThe book.")
+    assert (
+        "--pharaoh needs TARGET"
+        in keras_mt("align", run_dir, files[0], "--pharaoh", check=False).stderr
+    )
 
 
 def test_scores_and_alignments_are_as_the_chapter_shows(eager, tmp_path):

@@ -48,11 +48,12 @@ def test_it_translates_as_ours_does(load, run_dir, sources, tmp_path):
     "options",
     [
         {},
+        {"pre_norm": True},
         {"pre_norm": True, "activation": "gelu", "share_embeddings": False},
         {"tie_output": False, "positions": "learned", "num_decoder_layers": 1},
         {"pre_norm": True, "positions": "rotary", "gated": True, "activation": "silu"},
     ],
-    ids=["paper", "pre-norm", "untied", "gated"],
+    ids=["paper", "fitted", "pre-norm", "untied", "gated"],
 )
 def test_whatever_the_options_it_gives_the_same_probabilities(options, load, sources, tmp_path):
     tokenizer = load().tokenizer

@@ -39,6 +39,22 @@ def test_whatever_the_corpus_the_options_are_valid_and_each_has_its_reason(pairs
     assert larger["epochs"] <= options["epochs"]
 
 
+@hypothesis.given(strategies.integers(1, 10**9), strategies.floats(1e10, 1e20))
+def test_a_shorter_training_never_takes_a_larger_model_or_more_dropout(pairs, operations):
+    short, long = (recommend(pairs, 62, 160, 0, x).options for x in (operations, 10 * operations))
+    for name in ("num_layers", "d_model", "d_ff"):
+        assert short["model"][name] <= long["model"][name]
+    assert short["dropout"] <= long["dropout"]
+    assert TrainingOptions(**short)
+
+
+def test_ten_minutes_of_a_small_machine_are_for_a_tiny_model():
+    # Of two cores with bfloat16, 10 minutes are five epochs of the model of a long training.
+    assert recommend(29_000, 62, 160, 0, 600 * 2e11).options["model"]["d_model"] == 128
+    assert recommend(29_000, 62, 160, 0, 7200 * 2e11) == recommend(29_000, 62, 160)
+    assert recommend(3_000, 62, 160, 0, 600 * 2e11) == recommend(3_000, 62, 160)
+
+
 def test_a_corpus_is_measured_in_characters():
     one = tf.data.Dataset.from_tensor_slices((["é" * 10] * 600, ["a" * 30] * 600))
     other = tf.data.Dataset.from_tensor_slices((["a" * 20] * 600, ["b" * 3000] * 600))
@@ -101,6 +117,18 @@ def test_an_option_that_is_given_changes_no_other_that_goes_with_it(tmp_path, gi
     run = Run(RunFolder(tmp_path), TrainingOptions(**given), recommended=recommended)
     expected = {**others, **given}
     assert {name: getattr(completed(run), name) for name in expected} == expected
+
+
+def test_a_bare_run_ends_when_its_bleu_no_longer_rises(corpus, tmp_path):
+    messages, run = [], tmp_path / "run"
+    given = {**SMALL, "bleu_freq": 1, "learning_rate": 1e-12}
+    train(corpus, "pt", "en", run, report=messages.append, **given)
+    with open(run / "log.csv", encoding="utf-8", newline="") as file:
+        scores = [row["val_bleu"] for row in csv.DictReader(file) if row["val_bleu"]]
+    # The first, and as many as early_stopping_patience without a better one; of 40 epochs.
+    assert len(scores) == 7 and len({*scores}) == 1
+    assert any("val_bleu" in message for message in messages)
+    assert Translator.load(run)("Olá!") is not None
 
 
 @pytest.mark.long

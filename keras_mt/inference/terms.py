@@ -1,0 +1,142 @@
+"""Terms of texts to constraints of segments: where they stand, as pieces, and which cannot be."""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from keras_mt.text import BaseTokenizer
+from keras_mt.text.sentences import SPACE
+from keras_mt.text.terms import Matches
+
+# Letters and digits of scripts that are written with spaces.
+_JOINING = r"(?s)[\pL\pM\pN].*"
+_ALONE = r"(?s)[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}].*"
+_NO_WORD = -1
+
+
+class SegmentTerms(NamedTuple):
+    """The terms that the translations of segments must hold.
+
+    Attributes:
+        tokens: int32 `[segments, count, length]`, padded with -1.
+        words: int32 `[segments, count, 2]`: the first and the last word of the source that each
+            translates.
+        word: Ragged int32 `[segments, (tokens)]`: the word of each piece of the segments, or -1.
+    """
+
+    tokens: tf.Tensor
+    words: tf.Tensor
+    word: tf.RaggedTensor
+
+    def source(self, before: int, length: tf.Tensor) -> tf.Tensor:
+        """The source positions of each term, boolean `[segments, count, length]`.
+
+        Args:
+            before: Number of ids that the model reads before the pieces.
+            length: Scalar, the number of positions.
+        """
+        word = self.word.to_tensor(_NO_WORD)
+        after = length - before - tf.shape(word)[1]
+        word = tf.pad(word, ((0, 0), (before, after)), constant_values=_NO_WORD)[:, None]
+        first, last = tf.split(self.words, 2, axis=2)
+        return (first <= word) & (word <= last) & (word >= 0)
+
+
+class Placement(NamedTuple):
+    """Which segment each match is in, and which matches cannot be translated as they should.
+
+    Attributes:
+        terms: The `SegmentTerms`, without the refused ones.
+        refused: Boolean `[matches]`: terms that are over the limit, alone or with others of their
+            segment, that come to nothing, or that the tokenizer cannot write. A kept span is left
+            out instead.
+    """
+
+    terms: SegmentTerms
+    refused: tf.Tensor
+
+
+def placed(
+    matches: Matches,
+    sentences: tf.Tensor,
+    pieces: tf.RaggedTensor,
+    parts: tf.RaggedTensor,
+    tokenizer: BaseTokenizer,
+    limit: int,
+) -> Placement:
+    """Places matches in the segments that sentences are cut into.
+
+    Args:
+        matches: The `Matches` of the lines.
+        sentences: String `[sentences]`: the lines, cut.
+        pieces: Ragged `[sentences, (tokens)]`: their pieces.
+        parts: Ragged `[segments, (tokens)]`: the same pieces, cut.
+        tokenizer: The `BaseTokenizer`.
+        limit: The maximum number of pieces of a translation.
+    """
+    words = tf.strings.split(tf.strings.regex_replace(sentences, f"{SPACE}+", " "), " ")
+    words = tf.ragged.boolean_mask(words, words.with_values(words.flat_values != ""))
+    starts = tf.cumsum(tf.cast(tf.strings.length(words.flat_values), tf.int64), exclusive=True)
+    owner, base = words.value_rowids(), words.row_starts()
+    first, last = (
+        tf.cast(tf.searchsorted(starts, place, "right"), tf.int64) - 1
+        for place in (matches.first, matches.last)
+    )
+    sentence = tf.gather(owner, first)
+    first, last = (x - tf.gather(base, sentence) for x in (first, last))
+    # Pieces that begin a word count the words of their sentence.
+    begins = tf.gather(tf.constant(tokenizer.begins_word), pieces.flat_values)
+    begun = tf.cumsum(tf.cast(begins, tf.int64))
+    begun = tf.concat([[0], begun], 0)
+    before = tf.gather(begun, tf.gather(pieces.row_starts(), pieces.value_rowids()))
+    word = tf.maximum(begun[1:] - before - 1, 0)
+    many = tf.cast(tf.size(words.flat_values) + tf.size(word) + 1, tf.int64)
+    place = tf.searchsorted(pieces.value_rowids() * many + word, sentence * many + first)
+    place = tf.minimum(tf.cast(place, tf.int64), tf.gather(pieces.row_limits(), sentence) - 1)
+    part = tf.concat([parts.value_rowids(), [0]], 0)
+    part = tf.gather(part, tf.maximum(place, 0))
+
+    text = tf.strings.join([matches.before, matches.target, matches.after])
+    tokens = tokenizer.target_pieces(text)
+    refused = _impossible(tokens, tokenizer, part, limit)
+    fits = ~refused
+    dense = tf.cast(tf.ragged.boolean_mask(tokens, fits).to_tensor(-1), tf.int32)
+    rows = tf.boolean_mask(part, fits)
+    spans = tf.cast(tf.boolean_mask(tf.stack([first, last], axis=1), fits), tf.int32)
+
+    def grouped(values, default):
+        return tf.RaggedTensor.from_value_rowids(values, rows, parts.nrows()).to_tensor(default)
+
+    word = parts.with_values(tf.cast(word, tf.int32))
+    terms = SegmentTerms(grouped(dense, -1), grouped(spans, -1), word)
+    return Placement(terms, refused & ~matches.kept)
+
+
+def _impossible(tokens, tokenizer, part, limit):
+    """Which terms cannot be, boolean `[matches]`."""
+    lengths = tf.cast(tokens.row_lengths(), tf.int32)
+    forbidden = tf.constant(list(tokenizer.forbidden_ids) or [-1], tokens.dtype)
+    unknown = tf.reduce_any(tokens.flat_values[:, None] == forbidden, axis=1)
+    refused = tf.reduce_any(tokens.with_values(unknown), axis=1) | (lengths == 0)
+    lengths = tf.where(refused | (lengths > limit), 0, lengths)
+    refused |= tokens.row_lengths() > limit
+    # Of a segment's terms, those that the ones before leave no room for.
+    summed = tf.cumsum(lengths)
+    first = tf.math.unsorted_segment_min(
+        summed - lengths, part, tf.reduce_max(tf.concat([part, [0]], 0)) + 1
+    )
+    return refused | (summed - tf.gather(first, part) > limit)
+
+
+def continues_word(tokenizer: BaseTokenizer) -> np.ndarray | None:
+    """The target tokens that would lengthen the word before them, boolean `[target_vocab_size]`.
+
+    None if the tokenizer does not mark where words begin.
+    """
+    pieces = tokenizer.id_to_string(tf.range(tokenizer.target_vocab_size))
+    begins = tf.strings.regex_full_match(pieces, "(?s)▁.*")
+    if not tf.reduce_any(begins):
+        return None
+    joining = tf.strings.regex_full_match(pieces, _JOINING)
+    return (joining & ~tf.strings.regex_full_match(pieces, _ALONE)).numpy()

@@ -1,0 +1,210 @@
+"""Glossaries: the terms that translations shall hold for those of their sources."""
+
+import functools
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from keras_mt.errors import InputError
+from keras_mt.text.terms import CASE
+
+# Words, or less: one character where words are written without spaces. What the graph takes for a
+# token is made of some of these.
+_WITHOUT_SPACES = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\u2e80-\u30ff\u31f0-\u31ff\u3400-\u9fff"
+    "\ua9e0-\ua9ff\uaa60-\uaa7f\uf900-\ufaff\uff66-\uff9f\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+_WORD = re.compile(f"[{_WITHOUT_SPACES}]|[^\\W_{_WITHOUT_SPACES}]+")
+
+
+class Term(NamedTuple):
+    """A term of a glossary.
+
+    Attributes:
+        source: What it is in the source.
+        target: What it shall be in the translation; None for a term that stays as it is.
+        minds_case: Whether the source counts only with its own upper and lower case.
+
+    Example:
+
+    >>> Term("IT", "EDV", minds_case=True).target
+    'EDV'
+    """
+
+    source: str
+    target: str | None = None
+    minds_case: bool = False
+
+    @property
+    def line(self) -> str:
+        """Its line in a glossary's file."""
+        columns = [self.source]
+        if self.target is not None or self.minds_case:
+            columns.append(self.source if self.target is None else self.target)
+        return "\t".join([*columns, CASE] if self.minds_case else columns)
+
+
+class Glossary:
+    """Terms whose translations are given.
+
+    A term is found in a text as a sequence of whole words, which end where letters and digits end;
+    in scripts without spaces, as a sequence of characters. Of two that overlap, the one of more
+    words counts, and then the one further left. A term without a target stays as it is.
+
+    Args:
+        pairs: Pairs `(source, target)`, a dict of them, or `Term`s; a target of None, or a str in
+            place of a pair, is a term that stays.
+        ignore_case: Whether upper and lower case are the same in sources. A `Term` can mind case by
+            itself.
+
+    Raises:
+        ValueError: If a term is empty, has a tab or line end in it, or two targets.
+
+    Example:
+
+    >>> glossary = Glossary([("bank", "Institut"), "Keras"])
+    >>> len(glossary), [term.source for term in glossary]
+    (2, ['bank', 'Keras'])
+    """
+
+    def __init__(
+        self,
+        pairs: Mapping[str, str | None] | Iterable[str | Sequence[str | None]],
+        ignore_case: bool = True,
+    ):
+        pairs = pairs.items() if isinstance(pairs, Mapping) else pairs
+        if isinstance(pairs, (str, bytes)) or not isinstance(pairs, Iterable):
+            raise InputError(
+                "pairs must be pairs (source, target), such as of a dict. "
+                f"Received: {type(pairs).__name__}"
+            )
+        terms = ((f"pairs[{i}]", _term(f"pairs[{i}]", pair)) for i, pair in enumerate(pairs))
+        self._terms = _without_duplicates(terms, ignore_case)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike, ignore_case: bool = True) -> Self:
+        """Reads a glossary from a file of lines `source<TAB>target`, in UTF-8.
+
+        A source alone stays as it is; a third column `case` says that the source's upper and lower
+        case count. Blank lines, and those that begin with `#`, are left out.
+
+        Args:
+            path: The file.
+            ignore_case: As in the constructor.
+
+        Raises:
+            FileNotFoundError: If there is no such file.
+            ValueError: If a line is no term, or its source has another target above; the message
+                names the file and the line.
+        """
+        lines = Path(path).read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
+        glossary = cls([])
+        terms = (
+            (f"{path}:{number}", _of_line(f"{path}:{number}", line.removesuffix(b"\r")))
+            for number, line in enumerate(lines, 1)
+            if line.strip() and not line.lstrip().startswith(b"#")
+        )
+        glossary._terms = _without_duplicates(terms, ignore_case)
+        return glossary
+
+    def __len__(self) -> int:
+        return len(self._terms)
+
+    def __iter__(self) -> Iterator[Term]:
+        return iter(self._terms)
+
+    def __repr__(self) -> str:
+        return f"<Glossary of {len(self):,} terms>"
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of its terms."""
+        return hashlib.sha256("\n".join(term.line for term in self).encode()).hexdigest()
+
+    @functools.cached_property
+    def _index(self):
+        """Terms by their longest word, each with its number and all its words; "" for no word."""
+        index = {}
+        for number, term in enumerate(self._terms):
+            words = _words(term.source)
+            index.setdefault(max(words, key=len, default=""), []).append((number, words))
+        return index
+
+    def lines(self, text: str) -> str:
+        """The lines of the terms whose words all occur in a text: what the graph looks for.
+
+        Example:
+
+        >>> Glossary({"the bank": "Institut", "river": "Fluss"}).lines("At the bank.")
+        'the bank\\tInstitut'
+        """
+        words = _words(text)
+        found = sorted(
+            number
+            for word in (*words, "")
+            for number, needed in self._index.get(word, ())
+            if needed <= words
+        )
+        return "\n".join(self._terms[number].line for number in found)
+
+
+def _words(text):
+    return {*_WORD.findall(text.casefold())}
+
+
+def _term(name, pair):
+    parts = (pair,) if isinstance(pair, str) else pair
+    if not isinstance(parts, Sequence) or not 1 <= len(parts) <= 3:
+        raise InputError(f"{name} must be a pair (source, target). Received: {pair!r}")
+    term = Term(*parts)
+    if not isinstance(term.source, str) or not isinstance(term.target, (str, type(None))):
+        raise InputError(f"{name} must be a pair of str. Received: {pair!r}")
+    return _checked(name, term)
+
+
+def _of_line(name, line):
+    try:
+        columns = line.decode("utf-8").split("\t")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name} is not UTF-8 at byte {error.start + 1}.") from None
+    if len(columns) > 3 or (len(columns) == 3 and columns[2].strip() != CASE):
+        raise InputError(
+            f"{name} must be source<TAB>target, a source alone, or have {CASE} as its third "
+            f"column. Received: {len(columns)} columns"
+        )
+    return _checked(name, Term(*columns[:2], minds_case=len(columns) == 3))
+
+
+def _checked(name, term):
+    """The term without white space around it; ValueError, which names it, if it is none."""
+    for side, text in zip(("source", "target"), term[:2], strict=True):
+        if text is None:
+            continue
+        if not text.strip():
+            raise InputError(f"{name} has an empty {side}: give it, or leave the line out.")
+        if set(text.strip()) & {*"\t\n\r"}:
+            raise InputError(f"{name} has a tab or a line end in its {side}: {text!r}")
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise InputError(f"{name} cannot be encoded as UTF-8: {error}") from None
+    target = None if term.target is None else term.target.strip()
+    return Term(term.source.strip(), target, bool(term.minds_case))
+
+
+def _without_duplicates(terms, ignore_case):
+    """The terms, each source once; ValueError, which names both, if it has two targets."""
+    known = {}
+    for name, given in terms:
+        term = given._replace(minds_case=given.minds_case or not ignore_case)
+        source = " ".join(term.source.split())
+        key = source if term.minds_case else source.lower(), term.minds_case
+        first, other = known.setdefault(key, (name, term))
+        if other.target != term.target:
+            raise InputError(
+                f"{name} has another target for {term.source!r} than {first}: leave one out."
+            )
+    return tuple(term for _, term in known.values())

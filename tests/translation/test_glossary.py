@@ -1,0 +1,111 @@
+import pickle
+import time
+
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import keras_mt
+from keras_mt import Glossary
+from keras_mt.text.terms import find, parsed
+from keras_mt.translation import Term
+
+ALPHABET = "aAbIßẞéÉ_ Σσς漢かタ\u017f\u0301\u00a0'-."
+
+
+def test_pairs():
+    glossary = Glossary([("bank", " Institut "), "Keras", ("IT", "EDV", True), ["x", None]])
+    assert list(glossary) == [
+        Term("bank", "Institut"), Term("Keras"), Term("IT", "EDV", True), Term("x"),
+    ]  # fmt: skip
+    assert len(glossary) == 4 and repr(glossary) == "<Glossary of 4 terms>"
+    assert keras_mt.Glossary is Glossary
+    for other in (Glossary(glossary), pickle.loads(pickle.dumps(glossary))):
+        assert other.fingerprint == glossary.fingerprint and list(other) == list(glossary)
+    assert Glossary({"a": "b"}).fingerprint != Glossary({"a": "c"}).fingerprint
+    assert all(term.minds_case for term in Glossary({"a": "b", "A": "c"}, ignore_case=False))
+    assert len(Glossary([("A  b", "x"), ("a b", "x")])) == 1
+    assert len(Glossary([("A", "x", True), ("a", "y")])) == 2
+
+
+def test_files(tmp_path):
+    path = tmp_path / "terms.tsv"
+    path.write_bytes("\ufeff# IT\r\nbank\tInstitut\r\n\r\n  # more\nKeras\nIT\tEDV\tcase".encode())
+    glossary = Glossary.load(path)
+    assert list(glossary) == [Term("bank", "Institut"), Term("Keras"), Term("IT", "EDV", True)]
+    path.write_text("\n".join(term.line for term in glossary), encoding="utf-8")
+    assert Glossary.load(path).fingerprint == glossary.fingerprint
+    path.write_bytes(b"")
+    assert len(Glossary.load(path)) == 0
+    with pytest.raises(FileNotFoundError):
+        Glossary.load(tmp_path / "none.tsv")
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (b"a\tb\na\tc", r"terms.tsv:2 has another target for 'a' than .*terms.tsv:1"),
+        (b"a\tb\n# c\nA\n", r"terms.tsv:3 has another target for 'A' than .*terms.tsv:1"),
+        (b"\n \tb", "terms.tsv:2 has an empty source"),
+        (b"a\t", "terms.tsv:1 has an empty target"),
+        (b"a\tb\tc\td", "terms.tsv:1 must be source<TAB>target, .* Received: 4 columns"),
+        (b"a\tb\tCase", "terms.tsv:1 must be source<TAB>target, "),
+        (b"a\tb\n\xff", "terms.tsv:2 is not UTF-8 at byte 1"),
+    ],
+)
+def test_bad_files_are_refused_by_line(tmp_path, lines, message):
+    path = tmp_path / "terms.tsv"
+    path.write_bytes(lines)
+    with pytest.raises(ValueError, match=message):
+        Glossary.load(path)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ("bank", "pairs must be pairs .* Received: str"),
+        (3, "pairs must be pairs .* Received: int"),
+        ([("a", "b"), ("a", "c")], r"pairs\[1\] has another target for 'a' than pairs\[0\]"),
+        ([("a", "")], r"pairs\[0\] has an empty target"),
+        ([" "], r"pairs\[0\] has an empty source"),
+        ([("a\tb", "c")], r"pairs\[0\] has a tab or a line end in its source"),
+        ([("a", "b\nc")], r"pairs\[0\] has a tab or a line end in its target"),
+        ([("a", "b", True, 1)], r"pairs\[0\] must be a pair"),
+        ([("a", 3)], r"pairs\[0\] must be a pair of str"),
+        ([("a", "\ud800")], r"pairs\[0\] cannot be encoded"),
+    ],
+)
+def test_bad_pairs_are_refused_by_number(pairs, message):
+    with pytest.raises(ValueError, match=message):
+        Glossary(pairs)
+
+
+@tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string)] * 2)
+def matches(texts, terms):
+    found = find(texts, tf.range(tf.size(texts)), parsed(terms))
+    return found.source, found.target
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(st.text(ALPHABET, min_size=1, max_size=4).map(str.strip).filter(bool), max_size=8),
+    st.text(ALPHABET, max_size=30),
+)
+def test_what_the_text_cannot_hold_is_left_out_and_nothing_else(sources, text):
+    glossary = Glossary({source: "x" for source in sources})
+    every = "\n".join(term.line for term in glossary)
+    few = matches(tf.constant([text]), tf.constant([glossary.lines(text)]))
+    whole = matches(tf.constant([text]), tf.constant([every]))
+    for some, all_of_them in zip(few, whole, strict=True):
+        assert some.numpy().tolist() == all_of_them.numpy().tolist()
+
+
+def test_a_large_glossary_costs_little():
+    glossary = Glossary((f"term{i} of trade{i % 100}", f"x{i}") for i in range(100_000))
+    glossary.lines("")
+    text = " ".join(f"term{i} of trade{i % 100}" for i in range(0, 2000, 100))
+    start = time.perf_counter()
+    for _ in range(100):
+        assert glossary.lines(text).count("\n") == 19
+    assert time.perf_counter() - start < 1  # 10 ms each; it takes less than one.
