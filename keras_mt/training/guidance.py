@@ -11,6 +11,7 @@ from keras_mt.data import Batches
 from keras_mt.data.encoded import Links
 from keras_mt.errors import InputError
 from keras_mt.inference import best_head
+from keras_mt.models import find_architecture
 from keras_mt.models.seq2seq import clone
 from keras_mt.text import BaseTokenizer
 from keras_mt.training.architecture import Run
@@ -23,9 +24,14 @@ _CHUNK = 8192
 
 
 def check_guidance(run: Run) -> None:
-    """Refuses a file of alignments that cannot be of the run's corpus, before anything is read."""
-    path = run.options.guided_alignment
-    if path in (None, LEARNED):
+    """Refuses a model without such a head, or a file that cannot be of the run's corpus."""
+    options, path = run.options, run.options.guided_alignment
+    if path is None:
+        return
+    architecture = find_architecture(options.architecture or "transformer")
+    if options.init is None and not hasattr(architecture, "guided_head"):
+        raise _no_head(architecture)
+    if path == LEARNED:
         return
     if run.pairs is not None or len(run.corpora) > 1 or run.options.clean:
         raise InputError(
@@ -35,19 +41,29 @@ def check_guidance(run: Run) -> None:
         )
 
 
-def guide(run: Run, batches: Batches, tokenizer: BaseTokenizer, model: keras.Model) -> None:
-    """Sets the head to teach, and gives the batches its links.
-
-    Raises:
-        ValueError: If the model has no such head, or the file of links is not of the corpus.
-    """
+def set_guided_head(model: keras.Model) -> None:
+    """Sets the head to teach, unless the model has one already."""
     if not hasattr(model, "guided_head"):
-        raise InputError(
-            f"guided_alignment needs a Transformer: {type(model).__name__} has no head to teach."
-        )
+        raise _no_head(type(model))
     if model.alignment_head is None:
         model.alignment_head = model.guided_head
+
+
+def _no_head(architecture):
+    return InputError(
+        f"guided_alignment needs a Transformer: {architecture.__name__} has no head to teach."
+    )
+
+
+def guide(run: Run, batches: Batches, tokenizer: BaseTokenizer) -> None:
+    """Gives the batches the links to teach, if the run has guided alignment.
+
+    Raises:
+        ValueError: If the file of links is not of the corpus.
+    """
     path = run.options.guided_alignment
+    if path is None:
+        return
     if path == LEARNED:
         aligner = _learned(batches, _LEARN_PAIRS)
         batches.links = Links(_aligned(aligner, batches), run.folder.path)
@@ -56,8 +72,7 @@ def guide(run: Run, batches: Batches, tokenizer: BaseTokenizer, model: keras.Mod
         found = list(_expanded(path, run, batches, tokenizer))
         batches.links = Links(found, run.folder.path)
         count = f"from {path}, {sum(map(bool, map(len, found))):,} pairs with links"
-    layer, head = model.alignment_head
-    run.report(f"guided alignment: layer {layer}, head {head}; alignments {count}")
+    run.report(f"guided alignment: alignments {count}")
 
 
 def choose_head(
