@@ -12,6 +12,7 @@ from keras_mt.data.annotation import Annotator
 from keras_mt.data.encoded import Links
 from keras_mt.errors import InputError
 from keras_mt.inference import best_head
+from keras_mt.models import find_architecture
 from keras_mt.models.seq2seq import clone
 from keras_mt.text import BaseTokenizer
 from keras_mt.training.architecture import Run
@@ -24,8 +25,13 @@ _CHUNK = 8192
 
 
 def check_guidance(run: Run) -> None:
-    """Refuses a file of alignments that cannot be of the run's corpus, before anything is read."""
-    path = run.options.guided_alignment
+    """Refuses a model without such a head, or a file that cannot be of the run's corpus."""
+    options, path = run.options, run.options.guided_alignment
+    if path is None and not options.terms:
+        return
+    architecture = find_architecture(options.architecture or "transformer")
+    if options.init is None and not hasattr(architecture, "guided_head"):
+        raise _not_a_transformer(run, architecture)
     if path in (None, LEARNED):
         return
     if run.pairs is not None or len(run.corpora) > 1 or run.options.clean:
@@ -36,22 +42,36 @@ def check_guidance(run: Run) -> None:
         )
 
 
-def guide(run: Run, batches: Batches, tokenizer: BaseTokenizer, model: keras.Model) -> None:
-    """Gives the batches the links that a head is taught and terms come from, and sets that head.
+def set_up_model(run: Run, model: keras.Model) -> None:
+    """Sets the head to teach, unless the model has one, and that it learns to read terms."""
+    options = run.options
+    if options.guided_alignment is None and not options.terms:
+        return
+    if not hasattr(model, "guided_head"):
+        raise _not_a_transformer(run, type(model))
+    if options.guided_alignment is not None and model.alignment_head is None:
+        model.alignment_head = model.guided_head
+    if options.terms:
+        model.reads_terms = True
+
+
+def _not_a_transformer(run, architecture):
+    name = "terms" if run.options.guided_alignment is None else "guided_alignment"
+    return InputError(f"{name} needs a Transformer. Received: a {architecture.__name__}")
+
+
+def guide(run: Run, batches: Batches, tokenizer: BaseTokenizer) -> None:
+    """Gives the batches the links that a head is taught and that terms come from.
 
     Raises:
-        ValueError: If the model has no such head, the file of links is not of the corpus, or the
-            tokenizer has no markers of terms.
+        ValueError: If the file of links is not of the corpus, or the tokenizer has no markers of
+            terms.
     """
     path, share = run.options.guided_alignment, run.options.terms
-    if not hasattr(model, "guided_head"):
-        name = "guided_alignment" if path is not None else "terms"
-        raise InputError(f"{name} needs a Transformer. Received: a {type(model).__name__}")
-    if path is not None and model.alignment_head is None:
-        model.alignment_head = model.guided_head
+    if path is None and not share:
+        return
     if share:
         batches.annotator = Annotator(tokenizer, share, run.options.seed)
-        model.reads_terms = True
     batches.guided = path is not None
     if path in (None, LEARNED):
         aligner = _learned(batches, _LEARN_PAIRS)
@@ -61,10 +81,7 @@ def guide(run: Run, batches: Batches, tokenizer: BaseTokenizer, model: keras.Mod
         found = list(_expanded(path, run, batches, tokenizer))
         batches.links = Links(found, run.folder.path)
         count = f"from {path}, {sum(map(bool, map(len, found))):,} pairs with links"
-    guided = ""
-    if batches.guided:
-        guided = "guided alignment: layer {}, head {}; ".format(*model.alignment_head)
-    run.report(f"{guided}word alignments {count}")
+    run.report(f"word alignments {count}")
 
 
 def choose_head(

@@ -41,7 +41,7 @@ from keras_mt.training.distribution import (
     leaving_together,
     wait_for_chief,
 )
-from keras_mt.training.guidance import check_guidance, choose_head, guide
+from keras_mt.training.guidance import check_guidance, choose_head, guide, set_up_model
 from keras_mt.training.lora import Adapters
 from keras_mt.training.plan import Plan, Stopwatch
 from keras_mt.training.recommend import completed, recommended_options
@@ -176,8 +176,7 @@ def _train(run, started):
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
         model = build(tokenizer)
-        if options.guided_alignment is not None or options.terms:
-            guide(run, batches, tokenizer, model)
+        set_up_model(run, model)
         adapters = None if options.lora_rank is None else Adapters(model, options.lora_rank)
         _compile(model, run.config.options, plan)
     del run.base  # The model is a copy.
@@ -226,6 +225,7 @@ def _prepared(run):
     build = model_builder(run)
     tokenizer = run_tokenizer(run, pairs)
     batches = training_batches(run, pairs, tokenizer)
+    guide(run, batches, tokenizer)
     validation = validation_batches(run, tokenizer)
     run.config = with_fingerprints(run, batches, validation)
     return build, tokenizer, batches, validation

@@ -154,6 +154,26 @@ def test_attention_step_by_step_equals_that_of_the_whole_sequence(variant, head)
         np.testing.assert_allclose(steps[real], attention[real], atol=1e-5)
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_batch_with_alignments_adds_their_loss_in_training_alone(variant):
+    model = Transformer(**SMALL, **variant, dropout=0.0, alignment_head=(1, 1))
+    inputs = batch()
+    links = random.random((3, 5, 6)) < 0.3
+    links[1, 3:], links[1, :, 4:] = False, False
+    guided = {**inputs, "alignment": links}
+    logits = numpy(model(guided))
+    assert not model.losses
+    np.testing.assert_allclose(numpy(model(guided, training=True)), logits, atol=1e-5)
+    shares = links / np.maximum(links.sum(axis=-1, keepdims=True), 1)
+    attention = numpy(model.attention(inputs["source"], inputs["target"]))
+    expected = -0.05 * (shares * np.log(attention + 1e-6)).sum() / (inputs["target"] != 0).sum()
+    (loss,) = model.losses
+    assert float(loss) == pytest.approx(expected, rel=1e-4)
+    model.alignment_head = None  # Then there is nothing to guide.
+    model(guided, training=True)
+    assert not model.losses
+
+
 @pytest.mark.parametrize("head", [(2, 0), (0, 2), (-1, 0), (0,), "ab", 1, (0.5, 1)])
 def test_an_alignment_head_that_there_is_not_is_refused_by_name(head):
     with pytest.raises(ValueError, match="alignment_head must be a layer from 0 to 1 and a head"):
