@@ -333,7 +333,7 @@ class _Search:
                 each=constraints is not None,
             )
         if constraints:
-            continuations, ends = constraints.offer(
+            continuations = constraints.offer(
                 continuations, values, logits, normalizer, rows, length
             )
         for rule in forcing:
@@ -341,7 +341,7 @@ class _Search:
                 continuations, rule.force(step), logits, normalizer, rows.log_probs
             )
         if constraints:
-            return constraints.rank(continuations, ends, rows, length + 1)
+            return constraints.rank(continuations, rows, length + 1)
         return continuations, ()
 
     def _choose(self, rows, continuations, progress, length):

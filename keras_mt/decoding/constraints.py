@@ -42,7 +42,6 @@ class Progress(NamedTuple):
     begun: tf.Tensor  # [rows, n, count, length]: whether the last tokens are these first of a term
     met: tf.Tensor  # [rows, n, count]
     completes: tf.Tensor  # [rows, n]: whether the last token completed a term
-    bound: tf.Tensor  # [rows, n]: whether terms are to come before all else
 
 
 class ConstrainedSearch:
@@ -70,8 +69,6 @@ class ConstrainedSearch:
 
     # The attention that the source words of a term must have together for it to be offered.
     threshold = 0.25
-    # The log-probability below which a token of a term is taken against all odds.
-    odds = -3.0
 
     def __init__(
         self,
@@ -103,8 +100,7 @@ class ConstrainedSearch:
         batch, count, length = tf.unstack(tf.shape(self._tokens))
         met = tf.repeat(_lengths(self._tokens)[:, None] == 0, beams, axis=1)
         begun = tf.zeros((batch, beams, count, length), tf.bool)
-        no = tf.zeros((batch, beams), tf.bool)
-        return Progress(begun, met, no, no)
+        return Progress(begun, met, tf.zeros((batch, beams), tf.bool))
 
     def allowed(self, values: tf.Tensor, progress: Progress) -> tf.Tensor:
         """The values of all tokens, the lowest where one would lengthen the word of a term."""
@@ -121,8 +117,8 @@ class ConstrainedSearch:
         normalizer: tf.Tensor | float,
         rows: Any,
         length: tf.Tensor,
-    ) -> tuple[Continuations, tf.Tensor]:
-        """The continuations with those of the terms, and which hypotheses would rather end.
+    ) -> Continuations:
+        """The continuations, and those with the next token of terms.
 
         Args:
             continuations: The best ones, whatever the terms.
@@ -138,8 +134,7 @@ class ConstrainedSearch:
         place = tf.range(tf.shape(pattern)[-1])
         is_next = done[..., None] == place
         tokens = tf.reduce_max(tf.where(is_next, pattern[:, None], -1), axis=-1)
-        ends = values[..., self._eos_id] >= tf.reduce_max(values, axis=-1)  # [rows, beams]
-        offered = ~progress.met & ((done > 0) | self._turn(ends, rows, length))
+        offered = ~progress.met & ((done > 0) | self._turn(values, rows, length))
         index = tf.maximum(tokens, 0)
         if self._continues_word is not None:
             offered &= ~(progress.completes[..., None] & tf.gather(self._continues_word, index))
@@ -154,9 +149,9 @@ class ConstrainedSearch:
         given = (tf.reshape(x, (tf.shape(x)[0], size)) for x in given)
         pairs = zip(continuations, given, strict=True)
         continuations = Continuations(*(tf.concat(pair, axis=1) for pair in pairs))
-        return _without_duplicates(continuations), ends
+        return _without_duplicates(continuations)
 
-    def _turn(self, ends, rows, length):
+    def _turn(self, values, rows, length):
         """Whose first token is offered, `[rows, beams, count]`, or a scalar."""
         if "term_source" not in rows.columns:
             return tf.constant(True)
@@ -164,13 +159,14 @@ class ConstrainedSearch:
         attention = tf.cast(self._attention(rows.cache), tf.float32)
         turn = tf.matmul(attention, source, transpose_b=True) >= self.threshold
         turn |= ~tf.reduce_any(source > 0, axis=-1)[:, None]
+        ends = values[..., self._eos_id] >= tf.reduce_max(values, axis=-1)
         room = (rows.max_length - length - self._force_end)[:, None]
         unmet = tf.math.count_nonzero(~rows.progress.met, axis=-1, dtype=tf.int32)
         late = room - _missing(rows.progress, rows.columns["terms"]) <= unmet
         return turn | (ends | late)[..., None]
 
     def rank(
-        self, continuations: Continuations, ends: tf.Tensor, rows: Any, length: tf.Tensor
+        self, continuations: Continuations, rows: Any, length: tf.Tensor
     ) -> tuple[Continuations, Progress]:
         """The continuations in the order in which they get places, and the progress of each.
 
@@ -178,36 +174,24 @@ class ConstrainedSearch:
 
         Args:
             continuations: All of them.
-            ends: Boolean `[rows, beams]`, which hypotheses would rather end.
             rows: The search's rows.
             length: Scalar, the number of tokens of the continuations.
         """
         log_probs, parents, tokens = continuations
         terms = rows.columns["terms"]
-        before = _chosen(rows.progress, parents)
-        needed = _missing(before, terms)
-        progress = _advanced(before, tokens, terms)
+        progress = _advanced(_chosen(rows.progress, parents), tokens, terms)
         missing = _missing(progress, terms)
         room = tf.maximum(rows.max_length - length - self._force_end, 0)[:, None]
         too_early = (tokens == self._eos_id) & (missing > 0)
         log_probs = tf.where(too_early | (missing > room), NO_HYPOTHESIS, log_probs)
-        # Text without end dilutes the cost of a term. So a hypothesis that would rather end, or
-        # that took a token of a term against all odds, goes on with terms: all else comes last.
-        bound = before.bound | tf.gather(
-            ends & (rows.log_probs > NO_HYPOTHESIS / 2), parents, batch_dims=1
-        )
-        last = bound & (needed > 0) & (missing >= needed)
-        cost = log_probs - tf.gather(rows.log_probs, parents, batch_dims=1)
-        bound |= (missing < needed) & (cost < self.odds)
-        progress = progress._replace(bound=bound & ~progress.completes & (missing > 0))
         # Best first, then by the place in the bank, and of one place the bank with most tokens.
         count = tf.shape(log_probs)[1]
         log_probs, order = tf.math.top_k(log_probs, count)
-        missing, last = (tf.gather(x, order, batch_dims=1) for x in (missing, last))
+        missing = tf.gather(missing, order, batch_dims=1)
         earlier = tf.range(count)[:, None] > tf.range(count)
         same = (missing[..., None] == missing[:, None]) & earlier
         place = tf.math.count_nonzero(same, axis=-1, dtype=tf.int32)
-        place += tf.where(log_probs > NO_HYPOTHESIS / 2, tf.where(last, count, 0), 2 * count)
+        place = tf.where(log_probs > NO_HYPOTHESIS / 2, place, count)
         _, places = tf.math.top_k(-(place * (1 + tf.reduce_max(missing)) + missing), count)
         order = tf.gather(order, places, batch_dims=1)
         continuations = Continuations(
@@ -252,9 +236,7 @@ def _advanced(before, tokens, terms):
     # Only the first of those that are equal.
     equal = tf.cast(completes & (completed == longest), tf.int32)
     met = (equal > 0) & (tf.cumsum(equal, axis=-1) == 1)
-    return Progress(
-        begun & ~completes[..., None], before.met | met, completes[..., 0], before.bound
-    )
+    return Progress(begun & ~completes[..., None], before.met | met, completes[..., 0])
 
 
 def _without_duplicates(continuations):
