@@ -9,7 +9,7 @@ from keras_mt.deprecation import moved
 from keras_mt.layers.types import DType, Tensor
 from keras_mt.layers.validation import check_rate
 
-__all__ = ["CrossEntropy", "SymmetricKLDivergence", "cross_entropy"]
+__all__ = ["CrossEntropy", "SymmetricKLDivergence", "alignment_loss", "cross_entropy"]
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -173,6 +173,41 @@ def cross_entropy(labels: Tensor, logits: Tensor, label_smoothing: float = 0.0) 
         return losses, gradient
 
     return function(logits)
+
+
+def alignment_loss(links: Tensor, attention: Tensor, real: Tensor) -> Tensor:
+    """The cross-entropy between word alignments and the attention that shall align.
+
+    With `A` the links of each target token, divided by their number, the attention `a`, and T real
+    target tokens, of which one without links adds nothing:
+
+        -1/T sum_t sum_s A[t, s] log a[t, s]
+
+    Args:
+        links: Boolean `[batch, target_length, source_length]`: which tokens are linked.
+        attention: Float tensor of that shape, whose rows sum to 1.
+        real: Boolean `[batch, target_length]`: which target tokens are no padding.
+
+    Returns:
+        A scalar in nats, float32.
+
+    Reference:
+        Garg et al. 2019, Jointly Learning to Align and Translate with Transformer Models, section
+        4.2 (https://arxiv.org/abs/1909.02074).
+
+    Example:
+
+    >>> links = np.array([[[True, True, False], [False, False, False]]])
+    >>> attention = np.array([[[0.5, 0.25, 0.25], [0.2, 0.2, 0.6]]])
+    >>> loss = alignment_loss(links, attention, np.array([[True, True]]))
+    >>> round(float(loss), 4)  # (log 2 + log 4) / 2 / 2
+    0.5199
+    """
+    links, attention = ops.cast(links, "float32"), ops.cast(attention, "float32")
+    shares = links / ops.maximum(ops.sum(links, axis=-1, keepdims=True), 1)
+    tokens = ops.maximum(ops.sum(ops.cast(real, "float32")), 1)
+    # Half precision rounds small weights to 0.
+    return -ops.sum(shares * ops.log(attention + 1e-6)) / tokens
 
 
 @ops.custom_gradient

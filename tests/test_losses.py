@@ -4,7 +4,7 @@ import pytest
 from backends import gradients
 
 from keras_mt import losses
-from keras_mt.losses import CrossEntropy, SymmetricKLDivergence
+from keras_mt.losses import CrossEntropy, SymmetricKLDivergence, alignment_loss
 from keras_mt.metrics import Perplexity, TokenAccuracy
 
 random = np.random.default_rng(0)
@@ -129,3 +129,13 @@ def test_the_former_name_of_the_divergence_works():
     former["class_name"] = "SymmetricDivergence"
     loaded = keras.saving.deserialize_keras_object(former)
     assert type(loaded) is SymmetricKLDivergence
+
+
+def test_the_loss_of_alignments_is_the_mean_of_cross_entropies_over_target_tokens():
+    links = np.array([[[1, 1, 0], [0, 0, 0]], [[0, 0, 1], [0, 0, 0]]], bool)
+    real = np.array([[True, True], [True, False]])
+    attention = random.dirichlet(np.ones(3), size=(2, 2)).astype("float32")
+    log = np.log(attention + 1e-6)
+    expected = -((log[0, 0, 0] + log[0, 0, 1]) / 2 + log[1, 0, 2]) / 3
+    assert float(alignment_loss(links, attention, real)) == pytest.approx(expected, rel=1e-5)
+    assert float(alignment_loss(~links & links, attention, ~real & real)) == 0

@@ -14,29 +14,46 @@ from keras_mt.options import LanguageOptions
 @click.argument("run_dir", type=click.Path(exists=True))
 @click.argument("source", type=click.File("rb"))
 @click.argument("target", type=click.File("rb"), required=False)
+@click.option(
+    "--pharaoh",
+    is_flag=True,
+    help="Write links of words, such as 0-0 1-2, instead of attention; it needs TARGET.",
+)
 @ensemble_option
 @architecture_option
 @options_of(LanguageOptions)
-def align(run_dir, source, target, **search):
+def align(run_dir, source, target, pharaoh, **search):
     """Show which source tokens each target token attends to.
 
     For each line of SOURCE, writes a JSON object with the pieces of both sides and `attention`: one
     row per target piece, which sums to 1 over the source pieces. Without TARGET, the model's own
     translation is aligned. A line that is refused gives an object with the error, and a message.
 
+    With --pharaoh it writes each line's links of words, which white space separates: SOURCE's index
+    and TARGET's, from 0, of each target word and the source word that it attends to most. A line
+    that is refused is blank then.
+
     \b
     keras-mt align runs/en_de in.txt > alignments.jsonl
     keras-mt align runs/en_de in.txt reference.txt > alignments.jsonl
+    keras-mt align runs/en_de in.txt reference.txt --pharaoh > links.txt
     """
+    if pharaoh and target is None:
+        raise click.UsageError("--pharaoh needs TARGET, whose words the links are of.")
     files = [file for file in (source, target) if file is not None]
     check_standard_input(*files)
     translator = ready(load_run(run_dir, **search))
+    from keras_mt.alignment import pharaoh_line
+
     with Output() as output:
         for rows in row_blocks(*files):
-            results = translator.align(*columns_of(rows))
+            results = (translator.align_words if pharaoh else translator.align)(*columns_of(rows))
             for i, (row, alignment) in enumerate(zip(rows, results, strict=True)):
                 if error := row.error or results.refusals.get(i):
-                    output.refuse(row, error, to_json({"error": error}))
+                    output.refuse(row, error, "" if pharaoh else to_json({"error": error}))
+                    continue
+                if pharaoh:
+                    output.write(row, pharaoh_line(alignment))
                     continue
                 pieces, target_pieces, attention = alignment
                 weights = [[round(float(weight), 4) for weight in weights] for weights in attention]

@@ -48,6 +48,8 @@ def option(field, name=None):
         settings["type"] = click.Choice(metadata["choices"], case_sensitive=False)
     elif metadata["metavar"] == "FILE":
         settings["type"] = click.File("rb")
+    elif metadata["metavar"] == "[FILE]":  # Its value may be left out.
+        settings.update(is_flag=False, flag_value="learned")
     elif metadata["metavar"] == "KEY=VALUE":
         settings.update(type=_setting, multiple=True)
     elif not isinstance(field_type(field), type):  # A sequence of integers.

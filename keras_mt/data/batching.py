@@ -127,6 +127,12 @@ class Batches:
             epoch, other ones in the next; targets stay as they are, and so does a source that would
             become longer than `max_length`. See `keras_mt.data.augmentation`.
 
+    Attributes:
+        links: The `keras_mt.data.encoded.Links` of all `encoded` pairs, for guided alignment; None
+            unless it is set. The inputs then have `"alignment"` too, boolean `[rows, target_length,
+            source_length]`: whether a label is linked to a source token. A changed source (of
+            `augment`) has no links.
+
     Raises:
         ValueError: If `max_length` is below 2 or above `tokens_per_batch`, or another argument is
             invalid.
@@ -201,6 +207,7 @@ class Batches:
         self.deduplicate = deduplicate
         self.directory = directory
         self.kinds = () if augment is None else augmentations(augment)
+        self.links = None
 
     @functools.cached_property
     def counts(self) -> CorpusCounts:
@@ -231,7 +238,7 @@ class Batches:
     @property
     def fingerprints(self) -> list[dict]:
         """For each corpus a dict of its number of `pairs` and the `sha256` of them in order."""
-        return self._encoded.fingerprints
+        return self.encoded.fingerprints
 
     @property
     def times(self) -> list[float]:
@@ -270,30 +277,36 @@ class Batches:
         return self._dataset(start_step, None, shard)
 
     @functools.cached_property
-    def _encoded(self):
+    def encoded(self) -> EncodedPairs:
+        """All pairs as ids, those that are left out too."""
         changes = self.kinds, self.seed or 0
         return EncodedPairs(self.pairs, self.tokenizer, self.directory, self.languages, *changes)
+
+    @property
+    def kept(self) -> np.ndarray:
+        """The indices of the encoded pairs that are trained on."""
+        return self._kept[0]
 
     @functools.cached_property
     def _kept(self):
         """The indices of the pairs that are trained on, the tenths of times of each corpus in an
         epoch, and the counts of what is left out.
         """
-        lengths = self._encoded.lengths[:, :2]
+        lengths = self.encoded.lengths[:, :2]
         longest, shortest = lengths.max(axis=1), lengths.min(axis=1)
-        blank = self._encoded.blank[:, :2].any(axis=1)
+        blank = self.encoded.blank[:, :2].any(axis=1)
         unlike = longest > (self.max_ratio or np.inf) * shortest
         # A pair counts for the first reason to leave it out.
         reasons = np.select([blank, longest > self.max_length, unlike], [1, 2, 3])
         index = np.flatnonzero(reasons == 0)
         if self.deduplicate:
-            keys = np.stack([self._encoded.corpus, self._encoded.keys], axis=1)[index]
+            keys = np.stack([self.encoded.corpus, self.encoded.keys], axis=1)[index]
             first = np.unique(keys, axis=0, return_index=True)[1]
             reasons[np.delete(index, first)] = 4
             index = np.flatnonzero(reasons == 0)
         times = np.array(self.weights, float)
         if self.temperature is not None:
-            sizes = np.maximum(np.bincount(self._encoded.corpus[index], minlength=len(times)), 1)
+            sizes = np.maximum(np.bincount(self.encoded.corpus[index], minlength=len(times)), 1)
             times = (sizes.max() / sizes) ** (1 - 1 / self.temperature)
         numbers = np.bincount(reasons, minlength=5)[1:].tolist()
         left_out = dict(zip(("blank", "too_long", "unlike", "duplicates"), numbers, strict=True))
@@ -302,14 +315,14 @@ class Batches:
     def _index(self, epoch):
         """The indices of an epoch's pairs, unordered."""
         index, tenths, _ = self._kept
-        tenths = tenths[self._encoded.corpus[index]]
+        tenths = tenths[self.encoded.corpus[index]]
         # So that in any ten epochs each pair has its tenths.
         place = (np.arange(len(index)) + (0 if self.seed is None else epoch)) % CYCLE
         return np.repeat(index, tenths // CYCLE + (place < tenths % CYCLE)).astype(np.int32)
 
     @functools.cached_property
     def _phases(self):
-        return np.array([phase(self.seed or 0, i) for i in range(len(self._encoded))], np.int8)
+        return np.array([phase(self.seed or 0, i) for i in range(len(self.encoded))], np.int8)
 
     def _sources(self, index, epoch):
         """The side of the encoded pairs to use as source: 0, or that of a changed source."""
@@ -319,13 +332,13 @@ class Batches:
         for side, kind in enumerate(self.kinds, start=2):
             sides[KINDS.index(kind)] = side
         chosen = sides[(self._phases[index] + (0 if self.seed is None else epoch)) % CYCLE]
-        usable = self._encoded.lengths[index, chosen] <= self.max_length
-        return np.where(usable & ~self._encoded.blank[index, chosen], chosen, 0)
+        usable = self.encoded.lengths[index, chosen] <= self.max_length
+        return np.where(usable & ~self.encoded.blank[index, chosen], chosen, 0)
 
     def _lengths(self, index, epoch):
         """The lengths of both sides of pairs in an epoch, `[pairs, 2]`."""
         sides = np.stack([self._sources(index, epoch), np.ones_like(index)], axis=1)
-        return self._encoded.lengths[index[:, None], sides]
+        return self.encoded.lengths[index[:, None], sides]
 
     def _cut(self, lengths, batches=0):
         """The order of the pairs in batches, and where to cut it; the cuts depend on lengths only.
@@ -375,7 +388,10 @@ class Batches:
                     parts = [self._batch(plan[place], epoch, place, i, count) for i in shards]
                 yield from parts
 
-        signature = ({"source": _IDS, "target": _IDS}, _IDS)
+        inputs = {"source": _IDS, "target": _IDS}
+        if self.links is not None:
+            inputs["alignment"] = tf.TensorSpec((None, None, None), tf.bool)
+        signature = (inputs, _IDS)
         batches = tf.data.Dataset.from_generator(generate, output_signature=signature)
         batches = untuned(batches.prefetch(_PREFETCHED))
         batches.max_length = self.max_length  # Which the `fit` of a `Seq2Seq` looks at.
@@ -384,17 +400,24 @@ class Batches:
     def _batch(self, index, epoch, place, shard, count):
         rows = -(-len(index) // count)
         part = index[shard::count]
-        sides = [self._encoded.side(side, part) for side in (self._sources(part, epoch), 1)]
+        which = self._sources(part, epoch)
+        sides = [self.encoded.side(side, part) for side in (which, 1)]
         if self.subword_sampling is not None:
             # Drawn for all shards alike, so that a pair's do not depend on the number of shards.
-            longest = self._encoded.lengths[index].max()
+            longest = self.encoded.lengths[index].max()
             random = np.random.default_rng((self.seed or 0, epoch, place))
             uniform = random.random((2, len(index), longest))[:, shard::count]
             sides = [self._sampled(*side) for side in zip(sides, uniform, strict=True)]
         source, labels = (self._padded(side, rows) for side in sides)
         padding, target = self.tokenizer.padding_id, np.roll(labels, 1, axis=1)
         target[:, 0] = self.tokenizer.bos_id
-        return {"source": source, "target": np.where(labels == padding, padding, target)}, labels
+        inputs = {"source": source, "target": np.where(labels == padding, padding, target)}
+        if self.links is not None:
+            inputs["alignment"] = linked = np.zeros((*labels.shape, source.shape[1]), bool)
+            for row in np.flatnonzero(which == 0):
+                at, position = self.links[part[row]].T
+                linked[row, position, at] = True
+        return inputs, labels
 
     def _sampled(self, ids, uniform):
         texts = [row.tolist() for row in ids]

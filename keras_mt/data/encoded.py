@@ -5,7 +5,7 @@ import functools
 import hashlib
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -123,6 +123,33 @@ class EncodedPairs:
                 side, self._starts[index, side], self.lengths[index, side], strict=True
             )
         ]
+
+
+class Links:
+    """The word alignments of sentence pairs, in a temporary file, for random access.
+
+    Args:
+        alignments: For each pair integers `[links, 2]`: a source's and a target's index, of the
+            ids that `EncodedPairs` has.
+        directory: As for `Batches`.
+    """
+
+    def __init__(
+        self, alignments: Iterable[np.ndarray], directory: str | os.PathLike | None = None
+    ):
+        counts = [0]
+        with tempfile.TemporaryFile(dir=directory) as file:
+            for links in alignments:
+                file.write(np.asarray(links, np.uint16).tobytes())
+                counts.append(len(links))
+            self._links = _mapped(file, np.uint16).reshape(-1, 2)
+        self._starts = np.cumsum(counts)
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def __getitem__(self, i: int) -> np.ndarray:
+        return self._links[self._starts[i] : self._starts[i + 1]]
 
 
 def _source_ids(tokenizer, languages, texts):

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, Self
@@ -29,10 +30,12 @@ class Predictor:
         max_length: The maximum length of a source or a target, special ids included.
         target_vocab_size: Number of target tokens.
         gives_logits: Whether `step` gives logits; False for log-probabilities.
+        step_attention: Whether `step` can give its attention, since a model can.
     """
 
     _scope: contextlib.AbstractContextManager = contextlib.nullcontext()
     _vocabulary: Vocabulary | None = None  # The tokens that `step` is restricted to.
+    _attends = False  # Whether the cache has the step's attention.
 
     def __init__(self, models: Sequence[Seq2Seq], shortlist: Shortlist | None = None):
         self.models, self._shortlist = list(models), shortlist
@@ -41,6 +44,7 @@ class Predictor:
         self.max_length = min(model.max_length for model in models)
         self.target_vocab_size = models[0].target_vocab_size
         self.gives_logits = len(self.models) == 1
+        self.step_attention = any(model.step_attention for model in models)
         self._steps = [model.decode_step for model in models]
 
     def frozen(self, what: str, instead: str) -> Self:
@@ -57,7 +61,11 @@ class Predictor:
         return frozen
 
     def for_batch(
-        self, source: tf.Tensor, special_ids: Sequence[int], prefix: tf.Tensor | None
+        self,
+        source: tf.Tensor,
+        special_ids: Sequence[int],
+        prefix: tf.Tensor | None,
+        attention: bool = False,
     ) -> Self:
         """The predictor to search the sources of one batch with: with a shortlist, of few tokens.
 
@@ -68,10 +76,14 @@ class Predictor:
             source: int32 `[rows, length]`.
             special_ids: Ids that it must have, whatever the source.
             prefix: int32 `[rows, length]`, ids that it must have for each row; or None.
+            attention: Whether the cache has an entry `"attention"`, float32 `[rows, beams,
+                source_length]`: that of the last step, zeros before the first; the mean of the
+                models that have one. Without one, as `step_attention` says, there is no entry.
         """
-        if self._shortlist is None:
-            return self
         few = copy.copy(self)
+        few._attends = attention and self.step_attention
+        if self._shortlist is None:
+            return few
         with self._scope:
             few._vocabulary = self._shortlist.vocabulary(
                 source, special_ids, self.target_vocab_size, prefix
@@ -97,6 +109,9 @@ class Predictor:
             cache = {"models": [model.start_decoding(source, beams) for model in self.models]}
         if self._vocabulary is not None:
             cache["allowed"] = self._vocabulary.allowed
+        if self._attends:
+            rows, length = tf.unstack(tf.shape(source))
+            cache["attention"] = tf.zeros((rows, beams, length))
         return cache
 
     def step(
@@ -107,12 +122,26 @@ class Predictor:
         mask: tf.Tensor | None,
     ) -> tuple[tf.Tensor, dict[str, Any]]:
         """Logits or log-probabilities of the next token, and the next cache."""
+        parts = cache["models"]
+        if self._attends:
+            # The models' caches have the entry within a step alone: the mean is kept once.
+            before = {"attention": cache["attention"]}
+            parts = [
+                {**part, **before} if model.step_attention else part
+                for model, part in zip(self.models, parts, strict=True)
+            ]
         with self._scope:
             steps = [
                 step(self.id(tokens), position, part, mask)
-                for step, part in zip(self._steps, cache["models"], strict=True)
+                for step, part in zip(self._steps, parts, strict=True)
             ]
         logits, parts = zip(*steps, strict=True)
+        if self._attends:
+            attending = [model.step_attention for model in self.models]
+            weights = [part.pop("attention") for part in itertools.compress(parts, attending)]
+            attention = _mean(tf.cast(x, tf.float32) for x in weights)
+            attention.set_shape(cache["attention"].shape)  # Or a loop would see it change.
+            cache = {**cache, "attention": attention}
         if "allowed" in cache:
             allowed = cache["allowed"][:, None]
             logits = [tf.where(allowed, x, tf.constant(-math.inf, x.dtype)) for x in logits]

@@ -1,7 +1,8 @@
 """The encoder-decoder Transformer as a functional Keras model."""
 
 import functools
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import keras
@@ -13,6 +14,7 @@ from keras_mt.layers.normalization import norm_layer
 from keras_mt.layers.rotary import split_positions
 from keras_mt.layers.types import Activation, DType, Tensor
 from keras_mt.layers.validation import check_divisible, check_positive
+from keras_mt.losses import alignment_loss
 from keras_mt.models.base import RecordedModel, block_options, embedding_options, preset
 from keras_mt.models.seq2seq import Cache, Seq2Seq
 
@@ -25,6 +27,7 @@ PRESETS = {
     "base": preset(6, 512, 8, 2048, dropout=0.1, batch_tokens=25000),
     "big": preset(6, 1024, 16, 4096, dropout=0.3, batch_tokens=25000),
 }
+_GUIDANCE = 0.05  # The weight of the loss of guided alignment, as of Garg et al. 2019.
 _SIDES = {"encoder": (EncoderBlock, "sf"), "decoder": (DecoderBlock, "scf")}
 
 
@@ -73,6 +76,8 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         normalize_embeddings: Whether the sum of embeddings and positions is normalised.
         final_norm: Whether both stacks end with a normalisation; None for `pre_norm`.
         logits_bias: Whether a bias, which does not train, is added to the logits.
+        alignment_head: The head that `attention` is that of: `(layer, head)`, both from 0, of the
+            decoder's blocks with cross-attention. None for the mean of the last one's heads.
         **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
 
     Raises:
@@ -94,6 +99,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
     """
 
     presets = PRESETS
+    step_attention = True
     _embedding_class: ClassVar[type] = PositionalEmbedding
 
     def __init__(
@@ -129,6 +135,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         normalize_embeddings: bool = False,
         final_norm: bool | None = None,
         logits_bias: bool = False,
+        alignment_head: Sequence[int] | None = None,
         _feed_forward: Callable[..., keras.layers.Layer | None] | None = None,
         **kwargs: Any,
     ):
@@ -151,6 +158,56 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         self.decoder_blocks, self.decoder_norm = decoder
         self.dtype_policy = policy
         self._record(config)
+        self.alignment_head = alignment_head
+
+    @property
+    def alignment_head(self) -> tuple[int, int] | None:
+        """The constructor's argument; it may be set to another head, or to None."""
+        head = self._config["alignment_head"]
+        return None if head is None else tuple(head)
+
+    @alignment_head.setter
+    def alignment_head(self, head: Sequence[int] | None) -> None:
+        self._config["alignment_head"] = _alignment_head(head, self.decoder_blocks)
+
+    @property
+    def guided_head(self) -> tuple[int, int]:
+        """The head that guided alignment teaches: the first of the penultimate cross-attention."""
+        return max(sum("c" in block.sublayers for block in self.decoder_blocks) - 2, 0), 0
+
+    def call(
+        self, inputs: dict[str, Tensor], training: bool | None = None, mask: Any = None
+    ) -> Tensor:
+        """As a functional model; in training, `alignment` in the inputs guides `alignment_head`.
+
+        `alignment` is boolean `[batch, target_length, source_length]`, as of
+        `keras_mt.data.Batches`. Its loss, 0.05 times `keras_mt.losses.alignment_loss`, is added as
+        those of layers are.
+        """
+        if not (isinstance(inputs, dict) and "alignment" in inputs):
+            return super().call(inputs, training=training, mask=mask)
+        inputs = dict(inputs)
+        links = inputs.pop("alignment")
+        if not training or self.alignment_head is None:
+            return super().call(inputs, training=training)
+        logits, attention = self._logits_and_attention(**inputs)
+        loss = alignment_loss(links, attention, target_mask(inputs["target"], self.padding_id))
+        keras.layers.Layer.add_loss(self, _GUIDANCE * loss)  # A functional model's own refuses.
+        return logits
+
+    def _logits_and_attention(self, source, target):
+        """As a call, with the attention of `alignment_head`."""
+        memory, scores = self.encode(source), []
+
+        def run(block, hidden):
+            if "c" not in block.sublayers:
+                return block(hidden, memory)
+            hidden, weights = block(hidden, memory, return_attention_scores=True)
+            scores.append(weights)
+            return hidden
+
+        hidden = self._decode(self._embedded(target), run)
+        return self.target_embedding(hidden, reverse=True), self._alignment(scores)
 
     @functools.cached_property
     def encoder(self) -> keras.Model:
@@ -212,20 +269,25 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
     ) -> tuple[Tensor, Cache]:
         """See `Seq2Seq.decode_states`."""
         caches = zip(cache["target"], cache["memory"], strict=True)
-        grown = []
+        grown, cross = [], []
 
         def step(block, hidden):
             before, memory_cache = next(caches)
+            seen, scores = cache["memory_mask"], {}
             hidden, after = block.step(
-                hidden, before, mask, memory_cache, cache["memory_mask"], position
+                hidden, before, mask, memory_cache, seen, position, scores=scores
             )
             grown.append(after)
+            cross.extend(scores.values())
             return hidden
 
         hidden = self.target_embedding(tokens, positions=position)
         # [batch * beams, d_model]: matrix products are fused with their bias and ReLU.
         states = self._decode(ops.reshape(hidden, (-1, self.d_model)), step)
-        return states, {**cache, "target": grown}
+        cache = {**cache, "target": grown}
+        if "attention" in cache:
+            cache["attention"] = self._alignment(cross)
+        return states, cache
 
     def output_projection(self, token_ids: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         """See `Seq2Seq.output_projection`."""
@@ -235,8 +297,15 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         return self.target_embedding.embedding
 
     def attention(self, source: Tensor, target: Tensor) -> Tensor:
-        """See `Seq2Seq.attention`: that of the last block with cross-attention, over all heads."""
-        return ops.mean(self.attention_scores(source, target)["cross"][-1], axis=1)
+        """See `Seq2Seq.attention`: that of `alignment_head`."""
+        return self._alignment(self.attention_scores(source, target)["cross"])
+
+    def _alignment(self, cross):
+        """The attention `[batch, target, source]` of all cross-attentions' weights."""
+        if self.alignment_head is None:
+            return ops.mean(ops.cast(cross[-1], "float32"), axis=1)
+        layer, head = self.alignment_head
+        return ops.cast(cross[layer][:, head], "float32")
 
     def attention_scores(self, source: Tensor, target: Tensor) -> dict[str, list[Tensor]]:
         """The attention weights of every block and head.
@@ -343,6 +412,23 @@ def _blocks_and_norm(side, arguments, feed_forward):
     if arguments["pre_norm"] if arguments["final_norm"] is None else arguments["final_norm"]:
         norm = norm_layer(arguments["norm"], arguments["dtype"], f"{side}_norm")
     return blocks, norm
+
+
+def _alignment_head(head, blocks):
+    """The layer and the head, a list as in a file, or None; ValueError if there is no such head."""
+    if head is None:
+        return None
+    heads = [block.num_heads for block in blocks if "c" in block.sublayers]
+    try:
+        layer, number = map(operator.index, head)
+    except (TypeError, ValueError):
+        layer = number = -1
+    if not (0 <= layer < len(heads) and 0 <= number < heads[layer]):
+        raise ValueError(
+            f"alignment_head must be a layer from 0 to {len(heads) - 1} and a head from 0 to "
+            f"{heads[0] - 1}, of the decoder's cross-attention. Received: alignment_head={head!r}"
+        )
+    return [layer, number]
 
 
 def _orders(name, sublayers, block, num_layers):

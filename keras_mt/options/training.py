@@ -210,6 +210,14 @@ class TrainingOptions(LanguageOptions):
         inherited=True,
         formerly="rdrop",
     )
+    guided_alignment: str | os.PathLike | None = option(
+        "Teach one attention head to align words (guided alignment): learned, for alignments that "
+        "are learned from the corpus, or a FILE of them in Pharaoh's format, over the words of "
+        "each line of the one corpus. The flag alone means learned.",
+        shown="no head is taught",
+        fixed=True,
+        metavar="[FILE]",
+    )
     warmup_steps: int | None = option(
         "Updates over which the learning rate rises to its peak.",
         minimum=1,
@@ -324,6 +332,13 @@ class TrainingOptions(LanguageOptions):
             )
         if self.monitor == "val_bleu" and not self.bleu_freq:
             raise InputError("monitor=val_bleu needs bleu_freq: how often to measure BLEU.")
+        if self.guided_alignment is not None:
+            object.__setattr__(self, "guided_alignment", os.fspath(self.guided_alignment))
+            if self.subword_sampling is not None:
+                raise InputError(
+                    "guided_alignment does not go with subword_sampling, whose pieces are others "
+                    "in each epoch: leave one of them out."
+                )
         if self.init is not None and self.tokenizer is not None:
             raise InputError("Give init or tokenizer, not both: init brings its own tokenizer.")
         if self.lora_rank is not None and self.init is None:

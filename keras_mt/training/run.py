@@ -41,6 +41,7 @@ from keras_mt.training.distribution import (
     leaving_together,
     wait_for_chief,
 )
+from keras_mt.training.guidance import check_guidance, choose_head, guide, set_guided_head
 from keras_mt.training.lora import Adapters
 from keras_mt.training.plan import Plan, Stopwatch
 from keras_mt.training.recommend import completed, recommended_options
@@ -135,6 +136,7 @@ def train(
     strategy = choose_strategy(options.devices)
     # The others of a cluster wait for the chief, which alone writes.
     run = Run(folder, options, strategy, report=report, **given)
+    check_guidance(run)
     locked = folder.locked() if run.chief else contextlib.nullcontext()
     with locked, draws_apart(strategy), leaving_together(strategy):
         _train(run, started)
@@ -174,6 +176,8 @@ def _train(run, started):
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
         model = build(tokenizer)
+        if options.guided_alignment is not None:
+            set_guided_head(model)
         adapters = None if options.lora_rank is None else Adapters(model, options.lora_rank)
         _compile(model, run.config.options, plan)
     del run.base  # The model is a copy.
@@ -207,7 +211,7 @@ def _train(run, started):
         fit(validation, start, plan.last_step, callbacks)
     checkpoints.save()
     if run.chief:
-        _finish(run, model, checkpoints, adapters)
+        _finish(run, model, checkpoints, adapters, batches, validation)
 
 
 def _prepared(run):
@@ -222,6 +226,7 @@ def _prepared(run):
     build = model_builder(run)
     tokenizer = run_tokenizer(run, pairs)
     batches = training_batches(run, pairs, tokenizer)
+    guide(run, batches, tokenizer)
     validation = validation_batches(run, tokenizer)
     run.config = with_fingerprints(run, batches, validation)
     return build, tokenizer, batches, validation
@@ -303,7 +308,7 @@ def _parts(start, last_step, epoch_steps):
         start += epochs * steps
 
 
-def _finish(run, model, checkpoints, adapters):
+def _finish(run, model, checkpoints, adapters, batches, validation):
     folder, options = run.folder, run.options
     best = folder.best_weights
     if options.keep_best and best.exists():
@@ -315,6 +320,9 @@ def _finish(run, model, checkpoints, adapters):
         # A run that stopped early may have fewer.
         count = min(options.average_checkpoints, checkpoints.count)
         weights = averaged(model, folder.checkpoints, count, adapters)
+    if head := choose_head(run, model, weights, batches, validation):
+        model.alignment_head = head
+        run.keep(model={**run.config.model, "alignment_head": list(head)})
     folder.save_model(model, weights)
     if any(row["loss"] or row["val_loss"] for row in folder.read_log()):
         plot_run(folder.log_file, folder.picture)

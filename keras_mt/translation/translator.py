@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.alignment import Shortlist
+from keras_mt.alignment.words import attention_links, words_of_pieces
 from keras_mt.decoding import SearchOptions
 from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
@@ -526,6 +527,52 @@ class Translator(BaseTranslator):
             for side in ("source", "target")
         ]
         return *pieces, row["attention"][: len(pieces[1]), : len(pieces[0])]
+
+    def align_words(
+        self,
+        source: str | Iterable[str],
+        target: str | Iterable[str],
+        source_language: Codes = None,
+        target_language: Codes = None,
+    ) -> np.ndarray | Results:
+        """The word alignment of given translations, from the attention that `align` gives.
+
+        Words are what white space separates. The attention of a word is the mean of its pieces',
+        and that on a word the sum over its pieces. Each target word is linked to the source word
+        that it attends to most.
+
+        Args:
+            source: A str of one line, or a list of such.
+            target: Of the same type, a translation of each.
+            source_language, target_language: As in a call.
+
+        Returns:
+            For a str an int32 NumPy array `[links, 2]`, the source's and the target's index of each
+            link, from 0; for a list `Results` of such. A text is refused if a line is too long.
+
+        Raises:
+            ValueError: As by `align`.
+
+        Example:
+
+        >>> translator.align_words("O livro é bom.", "The book is good.")  # doctest: +SKIP
+        """
+        if not self.aligns:
+            raise InputError("The model has no attention to align by.")
+        run = functools.partial(run_in_batches, self._function("align", 2))
+        columns = {"source": source, "target": target}
+        return self._results(run, self._as_links, columns, source_language, target_language)
+
+    def _as_links(self, row, source, target, **_):
+        alignment = self._as_alignment(row, source)
+        if isinstance(alignment, str):
+            return alignment
+        pieces, target_pieces, attention = alignment
+        source_words = words_of_pieces(source, pieces, self.tokenizer)
+        target_words = words_of_pieces(target, target_pieces, self.tokenizer, target=True)
+        if source_words is None or target_words is None:
+            return "its words cannot be told from its pieces: give one line without odd characters."
+        return attention_links(attention, source_words, target_words)
 
     def _pieces(self, ids, log_probs, length):
         """The pieces of the first `length` ids, each with its log-probability."""

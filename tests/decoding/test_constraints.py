@@ -147,7 +147,7 @@ def test_hypotheses_hold_their_terms_whatever_the_batch(seed, terms, beam_size, 
             assert found[row] == without[row]
 
 
-def copying(vocab_size=12, other=-6.0):
+def copying(vocab_size=40, other=-6.0):
     """A step that copies its source: the next token is that at the position, then the end."""
 
     def step(tokens, position, cache, mask):
@@ -156,6 +156,7 @@ def copying(vocab_size=12, other=-6.0):
         token = tf.where(position < length, cache["source"][:, place], END)
         cost = tf.where(position < length, other, 5 * other)  # Dear, so that nothing is put off.
         logits = tf.one_hot(token, vocab_size, on_value=0.0, off_value=cost)
+        logits -= tf.reduce_sum(tf.one_hot([9, 10, 11], vocab_size), axis=0)  # What terms are of.
         attention = tf.one_hot(tf.fill(tf.shape(tokens), place), length)
         logits = tf.repeat(logits[:, None], tf.shape(tokens)[1], axis=1)
         return logits, {**cache, "attention": attention}

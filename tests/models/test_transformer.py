@@ -2,14 +2,14 @@ import keras
 import numpy as np
 import pytest
 from backends import numpy
-from elsewhere import INPUTS, decoded
+from elsewhere import INPUTS, decoded, step_attention
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_mt import Transformer, WarmupInverseSquareRoot
 from keras_mt.losses import CrossEntropy
 from keras_mt.metrics import Perplexity, TokenAccuracy
-from keras_mt.models import PRESETS
+from keras_mt.models import PRESETS, copy_of
 
 random = np.random.default_rng(0)
 SMALL = {"vocab_size": 20, "num_layers": 2, "d_model": 16, "num_heads": 2, "d_ff": 32}
@@ -136,6 +136,48 @@ def test_step_by_step_equals_the_whole_sequence(variant):
         np.testing.assert_allclose(step[0, 0], logits[0, i], atol=1e-5)
         if i < 3:  # Row 1 ends after three tokens.
             np.testing.assert_allclose(step[1, 0], logits[1, i], atol=1e-5)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("head", [None, (0, 1)])
+def test_attention_step_by_step_equals_that_of_the_whole_sequence(variant, head):
+    model, inputs = Transformer(**SMALL, **variant, alignment_head=head), batch()
+    source, target = inputs["source"], inputs["target"]
+    cross = model.attention_scores(source, target)["cross"]
+    attention = numpy(model.attention(source, target))
+    expected = numpy(cross[0])[:, 1] if head else numpy(cross[-1]).mean(axis=1)
+    np.testing.assert_allclose(attention, expected, atol=1e-6)
+    for each in (model, model.for_inference(), copy_of(model)):
+        assert each.get_config()["alignment_head"] == (head and list(head))
+        steps = step_attention(each, source, target)
+        real = target != 0
+        np.testing.assert_allclose(steps[real], attention[real], atol=1e-5)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_batch_with_alignments_adds_their_loss_in_training_alone(variant):
+    model = Transformer(**SMALL, **variant, dropout=0.0, alignment_head=(1, 1))
+    inputs = batch()
+    links = random.random((3, 5, 6)) < 0.3
+    links[1, 3:], links[1, :, 4:] = False, False
+    guided = {**inputs, "alignment": links}
+    logits = numpy(model(guided))
+    assert not model.losses
+    np.testing.assert_allclose(numpy(model(guided, training=True)), logits, atol=1e-5)
+    shares = links / np.maximum(links.sum(axis=-1, keepdims=True), 1)
+    attention = numpy(model.attention(inputs["source"], inputs["target"]))
+    expected = -0.05 * (shares * np.log(attention + 1e-6)).sum() / (inputs["target"] != 0).sum()
+    (loss,) = model.losses
+    assert float(loss) == pytest.approx(expected, rel=1e-4)
+    model.alignment_head = None  # Then there is nothing to guide.
+    model(guided, training=True)
+    assert not model.losses
+
+
+@pytest.mark.parametrize("head", [(2, 0), (0, 2), (-1, 0), (0,), "ab", 1, (0.5, 1)])
+def test_an_alignment_head_that_there_is_not_is_refused_by_name(head):
+    with pytest.raises(ValueError, match="alignment_head must be a layer from 0 to 1 and a head"):
+        Transformer(**SMALL, alignment_head=head)
 
 
 OPTIONS = {

@@ -1,0 +1,97 @@
+"""The alignment error rate (AER) on pairs of the phrasebook that were aligned by hand.
+
+usage: python examples/alignment/error_rate.py RUN_DIR
+
+`by_hand` has 150 pairs of the test split, drawn at random, with their sure links (`0-0`) and
+possible ones (`0p0`) of words, which white space separates. They are compared with the links of
+
+- `keras_mt.alignment.Aligner`, learned from the training split, of words and of the run's pieces;
+- the run's attention, as `keras-mt align --pharaoh` takes it, and that of each of its decoder's
+  heads: each target word's link is to the source word that it attends to most.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import tensorflow as tf
+
+import keras_mt
+from keras_mt.alignment import Aligner, alignment_error_rate, read_pharaoh
+from keras_mt.alignment.words import attention_links, word_links, words_of_pieces
+from keras_mt.data import load_corpus
+
+BY_HAND = Path(__file__).parent / "by_hand"
+
+
+def main(run_dir):
+    pairs, training = read_pairs(BY_HAND, "test"), read_pairs("phrasebook", "train")
+    lengths = [[len(text.split()) for text in pair] for pair in pairs]
+    by_hand = [read_pharaoh(BY_HAND / "links.pharaoh", lengths, each) for each in (False, True)]
+    translator = keras_mt.Translator.load(run_dir)
+    tokenizer, model = translator.tokenizer, translator.models[0]
+    print(f"AER of {len(pairs)} pairs, in percent")
+
+    def report(name, links):
+        print(f"{100 * alignment_error_rate(links, *by_hand):5.1f}  {name}", flush=True)
+
+    vocabularies = {}, {}
+    ids = [word_ids(side, known) for side, known in zip(zip(*training), vocabularies)]
+    test = [word_ids(side, known) for side, known in zip(zip(*pairs), vocabularies)]
+    report("aligner, of words", Aligner.learn(*ids).align(*test))
+
+    def piece_ids(sides):
+        sources, targets = (tf.constant(side) for side in zip(*sides))
+        sources, targets = tokenizer.pieces(sources), tokenizer.target_pieces(targets)
+        return [[np.array(row) for row in side.to_list()] for side in (sources, targets)]
+
+    test = piece_ids(pairs)
+    words = [
+        [words_of_pieces(text, strings(tokenizer, row), tokenizer) for text, row in zip(side, rows)]
+        for side, rows in zip(zip(*pairs), test)
+    ]
+    links = Aligner.learn(*piece_ids(training)).align(*test)
+    report("aligner, of pieces", list(map(word_links, links, *words)))
+    report("attention of the run", translator.align_words(*map(list, zip(*pairs))))
+
+    heads = [model_attention(model, tokenizer, *ids) for ids in zip(*test)]
+    rates = {}
+    for layer, head in np.ndindex(heads[0].shape[:2]):
+        found = [attention_links(each[layer, head], *two) for each, *two in zip(heads, *words)]
+        rates[layer, head] = alignment_error_rate(found, *by_hand)
+    best = min(rates, key=rates.get)
+    for (layer, head), rate in rates.items():
+        mark = ", the best" if (layer, head) == best else ""
+        print(f"{100 * rate:5.1f}  layer {layer}, head {head}{mark}")
+
+
+def read_pairs(data, split):
+    pairs = load_corpus(data, "pt", "en", split).as_numpy_iterator()
+    return [tuple(text.decode() for text in pair) for pair in pairs]
+
+
+def word_ids(texts, known):
+    """Ids of the words of texts, in lower case and without punctuation; new ones are added."""
+    words = [[word.strip(".,?!") for word in text.lower().split()] for text in texts]
+    return [np.array([known.setdefault(word, len(known)) for word in row]) for row in words]
+
+
+def strings(tokenizer, ids):
+    return [piece.decode() for piece in tokenizer.id_to_string(tf.constant(ids)).numpy()]
+
+
+def model_attention(model, tokenizer, source, target):
+    """The attention of each decoder layer's heads, `[layers, heads, target, source]`."""
+    source = np.array([[*source, tokenizer.eos_id]])
+    target = np.array([[tokenizer.bos_id, *target[:-1]]])
+    scores = model.attention_scores(source, target)["cross"]
+    return np.stack([layer[0] for layer in scores])[..., :-1]  # Without the end.
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    main(sys.argv[1])

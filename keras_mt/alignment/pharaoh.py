@@ -1,0 +1,139 @@
+"""Word alignments in files, Pharaoh's format, and their error rate."""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from keras_mt.data.text_files import lines
+from keras_mt.errors import InputError
+from keras_mt.files import atomic_write
+
+_LINK = re.compile(r"([0-9]{1,9})([-p])([0-9]{1,9})")
+
+
+def pharaoh_line(links: np.ndarray) -> str:
+    """The links of one sentence pair, `[links, 2]`, as a line of Pharaoh's format.
+
+    >>> pharaoh_line([[0, 0], [1, 2]])
+    '0-0 1-2'
+    """
+    return " ".join(f"{source}-{target}" for source, target in links)
+
+
+def write_pharaoh(path: str | os.PathLike, links: Iterable[np.ndarray]) -> None:
+    """Writes word alignments in Pharaoh's format: a line such as `0-0 1-2` for each sentence pair.
+
+    Args:
+        path: The file.
+        links: For each pair integers `[links, 2]`: a source's and a target's index, from 0.
+
+    Example:
+
+    >>> write_pharaoh("links.txt", [[[0, 0], [1, 2]], []])
+    >>> [links.tolist() for links in read_pharaoh("links.txt")]
+    [[[0, 0], [1, 2]], []]
+    """
+    with atomic_write(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        file.writelines(pharaoh_line(each) + "\n" for each in links)
+
+
+def read_pharaoh(
+    path: str | os.PathLike,
+    lengths: Sequence[Sequence[int]] | None = None,
+    possible: bool = False,
+) -> list[np.ndarray]:
+    """Reads word alignments in Pharaoh's format; the file may be compressed, `.gz` or `.zst`.
+
+    Besides sure links, such as `0-0`, a line may have possible ones, such as `1p2`, as in Och and
+    Ney 2003.
+
+    Args:
+        path: The file, with a line for each sentence pair, which may be blank.
+        lengths: For each pair the numbers of source and of target tokens, to check the links.
+        possible: Whether to return the possible links too, or the sure ones alone.
+
+    Returns:
+        For each line int32 `[links, 2]`: the source's and the target's index of each link.
+
+    Raises:
+        ValueError: If a line has anything else, or a link is out of range, or there are not as many
+            lines as `lengths`; the message names file and line.
+
+    Example:
+
+    >>> with open("links.txt", "w") as file:
+    ...     _ = file.write("0-0 1p2")
+    >>> [read_pharaoh("links.txt", possible=possible)[0].tolist() for possible in (False, True)]
+    [[[0, 0]], [[0, 0], [1, 2]]]
+    """
+    rows = list(lines(path, checked=False))
+    if lengths is not None and len(lengths) != len(rows):
+        raise InputError(f"{path} must have {len(lengths)} lines, one a pair. It has {len(rows)}.")
+    found = []
+    for number, row in enumerate(rows, start=1):
+        links = []
+        for word in row.decode("utf-8", "replace").split():
+            match = _LINK.fullmatch(word)
+            if not match:
+                raise InputError(
+                    f"{path}:{number}: links must be as 0-0 is, two indexes. Received: {word!r}"
+                )
+            link = int(match[1]), int(match[3])
+            if lengths is not None:
+                _check_range(f"{path}:{number}: {word}", link, lengths[number - 1])
+            if possible or match[2] == "-":
+                links.append(link)
+        found.append(np.array(links, np.int32).reshape(-1, 2))
+    return found
+
+
+def _check_range(where, link, lengths):
+    for side, index, length in zip(("source", "target"), link, lengths, strict=True):
+        if index >= length:
+            raise InputError(
+                f"{where} is out of range: the {side} has {length} tokens, which count from 0."
+            )
+
+
+def alignment_error_rate(
+    links: Sequence[np.ndarray],
+    sure: Sequence[np.ndarray],
+    possible: Sequence[np.ndarray] | None = None,
+) -> float:
+    """The alignment error rate (AER) of links A against links by hand, sure S and possible P.
+
+    AER = 1 - (|A & S| + |A & P|) / (|A| + |S|), summed over all sentence pairs; P holds S too.
+
+    Args:
+        links: For each sentence pair integers `[links, 2]`, as from `Aligner.align`.
+        sure, possible: The same of the links by hand; without possible ones, the sure ones alone.
+
+    Returns:
+        A float between 0, the best, and 1; 0 if there are no links at all.
+
+    Raises:
+        ValueError: If there are not as many pairs.
+
+    Reference:
+        Och and Ney 2003, A Systematic Comparison of Various Statistical Alignment Models
+        (https://aclanthology.org/J03-1002).
+
+    Example:
+
+    >>> alignment_error_rate([[[0, 0], [1, 1], [2, 1]]], [[[0, 0]]], [[[0, 0], [1, 1]]])
+    0.25
+    """
+    possible = sure if possible is None else possible
+    if not len(links) == len(sure) == len(possible):
+        raise InputError(
+            "links, sure and possible must be of as many pairs. "
+            f"Received: {len(links)}, {len(sure)} and {len(possible)}"
+        )
+    right = total = 0
+    for triple in zip(links, sure, possible, strict=True):
+        a, s, p = ({tuple(map(int, link)) for link in each} for each in triple)
+        right += len(a & s) + len(a & (p | s))
+        total += len(a) + len(s)
+    return 1 - right / total if total else 0.0

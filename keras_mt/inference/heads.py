@@ -1,0 +1,82 @@
+"""Which attention head aligns as a word aligner does."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from keras_mt.alignment import Aligner
+from keras_mt.data.encoded import EncodedPairs
+from keras_mt.errors import InputError
+from keras_mt.models import Seq2Seq
+from keras_mt.text import BaseTokenizer
+
+_BATCH = 32
+
+
+def best_head(
+    model: Seq2Seq,
+    tokenizer: BaseTokenizer,
+    pairs: tf.data.Dataset,
+    aligner: Aligner,
+    languages: Sequence[str] = (),
+) -> tuple[tuple[int, int], float]:
+    """The cross-attention head that agrees best with a word aligner.
+
+    A head's agreement is the share of the target tokens with a link whose greatest attention is on
+    a source token that they are linked to; that on the source's end does not count.
+
+    Args:
+        model: A model with `attention_scores`, such as `Transformer`.
+        tokenizer: Its tokenizer.
+        pairs: `tf.data.Dataset` of pairs of strings; some hundred are enough.
+        aligner: An `Aligner` of this tokenizer's ids.
+        languages: For a tokenizer with languages, the codes of the source's and the target's.
+
+    Returns:
+        The layer's and the head's index, a pair of ints from 0, and its agreement, a float.
+
+    Raises:
+        ValueError: If the model has no `attention_scores`, or the pairs have no links.
+
+    Example:
+
+    >>> (layer, head), agreement = best_head(
+    ...     translator.models[0], translator.tokenizer, pairs, aligner
+    ... )  # doctest: +SKIP
+    """
+    if not hasattr(model, "attention_scores"):
+        raise InputError(
+            f"best_head needs a model with attention_scores. Received: {type(model).__name__}"
+        )
+    encoded = EncodedPairs([pairs], tokenizer, languages=[languages])
+    # Pairs of similar lengths share a batch.
+    order = np.argsort(encoded.lengths[:, :2].sum(axis=1), kind="stable")
+    order = order[encoded.lengths[order, :2].max(axis=1) <= model.max_length]
+    right, total = 0, 0
+    for start in range(0, len(order), _BATCH):
+        sources, targets = (encoded.side(side, order[start : start + _BATCH]) for side in (0, 1))
+        links = aligner.align(sources, targets)
+        inputs = [np.concatenate([[tokenizer.bos_id], target[:-1]]) for target in targets]
+        scores = model.attention_scores(
+            _padded(sources, tokenizer.padding_id), _padded(inputs, tokenizer.padding_id)
+        )["cross"]
+        scores = np.stack([np.asarray(layer) for layer in scores])
+        for i, (pair, source, target) in enumerate(zip(links, sources, targets, strict=True)):
+            own = scores[:, i, :, : len(target), : len(source)]
+            best = np.where(source == tokenizer.eos_id, -1.0, own).argmax(axis=-1)
+            is_link = np.zeros((len(target), len(source)), bool)
+            is_link[pair[:, 1], pair[:, 0]] = source[pair[:, 0]] != tokenizer.eos_id
+            right = right + is_link[np.arange(len(target)), best].sum(axis=-1)
+            total += is_link.any(axis=1).sum()
+    if not total:
+        raise InputError("best_head needs pairs in which the aligner finds links.")
+    layer, head = np.unravel_index(np.argmax(right), right.shape)
+    return (int(layer), int(head)), float(right[layer, head] / total)
+
+
+def _padded(rows, padding_id):
+    ids = np.full((len(rows), max(map(len, rows))), padding_id, np.int32)
+    for row, own in zip(ids, rows, strict=True):
+        row[: len(own)] = own
+    return ids

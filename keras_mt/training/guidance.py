@@ -1,0 +1,152 @@
+"""Attention that aligns: the links that a head is taught, or the head that has learned to."""
+
+from collections.abc import Iterator, Sequence
+
+import keras
+import numpy as np
+
+from keras_mt.alignment import Aligner, read_pharaoh
+from keras_mt.alignment.words import words_of_pieces
+from keras_mt.data import Batches
+from keras_mt.data.encoded import Links
+from keras_mt.errors import InputError
+from keras_mt.inference import best_head
+from keras_mt.models import find_architecture
+from keras_mt.models.seq2seq import clone
+from keras_mt.text import BaseTokenizer
+from keras_mt.training.architecture import Run
+from keras_mt.training.corpora import Validation, run_languages
+
+LEARNED = "learned"  # The value of `guided_alignment` that is no file.
+_LEARN_PAIRS = 200_000  # That an aligner for guidance is learned from, at most.
+_HEAD_PAIRS, _MEASURED = 20_000, 1000  # Those to learn, and to measure heads with.
+_CHUNK = 8192
+
+
+def check_guidance(run: Run) -> None:
+    """Refuses a model without such a head, or a file that cannot be of the run's corpus."""
+    options, path = run.options, run.options.guided_alignment
+    if path is None:
+        return
+    architecture = find_architecture(options.architecture or "transformer")
+    if options.init is None and not hasattr(architecture, "guided_head"):
+        raise _no_head(architecture)
+    if path == LEARNED:
+        return
+    if run.pairs is not None or len(run.corpora) > 1 or run.options.clean:
+        raise InputError(
+            f"A file of guided_alignment ({path}) goes with one corpus, all of whose pairs are "
+            "trained on: give `--guided-alignment` without a file, or leave out --pair, the other "
+            "--data and --clean."
+        )
+
+
+def set_guided_head(model: keras.Model) -> None:
+    """Sets the head to teach, unless the model has one already."""
+    if not hasattr(model, "guided_head"):
+        raise _no_head(type(model))
+    if model.alignment_head is None:
+        model.alignment_head = model.guided_head
+
+
+def _no_head(architecture):
+    return InputError(
+        f"guided_alignment needs a Transformer: {architecture.__name__} has no head to teach."
+    )
+
+
+def guide(run: Run, batches: Batches, tokenizer: BaseTokenizer) -> None:
+    """Gives the batches the links to teach, if the run has guided alignment.
+
+    Raises:
+        ValueError: If the file of links is not of the corpus.
+    """
+    path = run.options.guided_alignment
+    if path is None:
+        return
+    if path == LEARNED:
+        aligner = _learned(batches, _LEARN_PAIRS)
+        batches.links = Links(_aligned(aligner, batches), run.folder.path)
+        count = f"learned from {min(len(batches.kept), _LEARN_PAIRS):,} pairs"
+    else:
+        found = list(_expanded(path, run, batches, tokenizer))
+        batches.links = Links(found, run.folder.path)
+        count = f"from {path}, {sum(map(bool, map(len, found))):,} pairs with links"
+    run.report(f"guided alignment: alignments {count}")
+
+
+def choose_head(
+    run: Run,
+    model: keras.Model,
+    weights: Sequence[np.ndarray],
+    batches: Batches,
+    validation: Validation,
+) -> tuple[int, int] | None:
+    """The head that aligns best with these weights; None if there is one, or it is unknown."""
+    if getattr(model, "guided_head", None) is None or model.alignment_head is not None:
+        return None
+    name = next(iter(validation.pairs), None)
+    pairs = validation.pairs[name] if name is not None else batches.pairs[0]
+    tokenizer = batches.tokenizer
+    codes = name.split("-") if name else list(run_languages(run.config).values())
+    if run.pairs is not None and not name:
+        codes = run.directions[0][1:]
+    try:
+        languages = codes if tokenizer.languages else ()
+        aligner = _learned(batches, _HEAD_PAIRS)
+        model = clone(model)  # Without adapters.
+        model.set_weights(weights)
+        head, agreement = best_head(model, tokenizer, pairs.take(_MEASURED), aligner, languages)
+    except InputError as error:  # As of a corpus without links.
+        run.report(f"no attention head is chosen to align: {error}")
+        return None
+    run.report(
+        f"attention head {head[1]} of layer {head[0]} aligns best: {agreement:.1%} agreement"
+    )
+    return head
+
+
+def _learned(batches, limit):
+    """An aligner of the pairs that are trained on, of at most `limit` of them."""
+    index = batches.kept
+    if len(index) > limit:
+        index = np.sort(np.random.default_rng(0).choice(index, limit, replace=False))
+    return Aligner.learn(*(batches.encoded.side(side, index) for side in (0, 1)))
+
+
+def _aligned(aligner, batches) -> Iterator[np.ndarray]:
+    """The links of every encoded pair; of those that are left out none."""
+    none, place = np.zeros((0, 2), np.int32), 0
+    for start in range(0, len(batches.kept), _CHUNK):
+        index = batches.kept[start : start + _CHUNK]
+        links = aligner.align(*(batches.encoded.side(side, index) for side in (0, 1)))
+        for i, found in zip(index.tolist(), links, strict=True):
+            yield from (none for _ in range(place, i))
+            yield found
+            place = i + 1
+    yield from (none for _ in range(place, len(batches.encoded)))
+
+
+def _expanded(path, run, batches, tokenizer) -> Iterator[np.ndarray]:
+    """The links of pieces, each of a word with each of another, from a file of those of words."""
+    pairs = [tuple(t.decode() for t in p) for p in batches.pairs[0].as_numpy_iterator()]
+    lines = read_pharaoh(path, [[len(side.split()) for side in pair] for pair in pairs])
+    index, kept = np.arange(len(pairs)), set(batches.kept.tolist())
+    sides = zip(*(batches.encoded.side(side, index) for side in (0, 1)), strict=True)
+    for i, (pair, ids, links) in enumerate(zip(pairs, sides, lines, strict=True)):
+        words = [
+            words_of_pieces(text, _strings(tokenizer, own, target), tokenizer, target)
+            for text, own, target in zip(pair, ids, (False, True), strict=True)
+        ]
+        if i not in kept or any(each is None for each in words):
+            yield np.zeros((0, 2), np.int32)
+            continue
+        linked = np.zeros([max(each.max() + 1, 1) for each in words], bool)
+        linked[links[:, 0], links[:, 1]] = True
+        source, target = words
+        yield np.argwhere(linked[source][:, target] & (source >= 0)[:, None] & (target >= 0))
+
+
+def _strings(tokenizer, ids, target):
+    strings = tokenizer.id_to_string if target else tokenizer.source_id_to_string
+    return [piece.decode() for piece in strings(ids).numpy()]

@@ -1,0 +1,121 @@
+"""Guided alignment, and the head that is chosen where none is guided."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_mt import Tokenizer, Transformer
+from keras_mt.alignment import write_pharaoh
+from keras_mt.data import Batches, load_corpus
+from keras_mt.data.encoded import Links
+from keras_mt.run_folder import RunFolder
+from keras_mt.training import average_run, compile_for_translation, train
+
+pytestmark = pytest.mark.usefixtures("micro")
+SMALL = {
+    "preset": "micro",
+    "vocab_size": 400,
+    "warmup_steps": 20,
+    "batch_tokens": 1024,
+    "max_length": 64,
+    "learning_rate": 0.01,
+}
+
+
+def test_a_guided_head_learns_to_align_where_another_does_not():
+    random = np.random.default_rng(0)
+    source = random.integers(4, 20, (512, 6))
+    labels = np.roll(source, 1, axis=0)[:, ::-1]  # Of another sentence: only links say anything.
+    target = np.insert(labels[:, :-1], 0, 2, axis=1)
+    inputs = {"source": source, "target": target}
+    links = np.broadcast_to(np.eye(6, dtype=bool)[::-1], (512, 6, 6))
+    found = []
+    for guided in ({"alignment": links}, {}):
+        model = Transformer(20, 2, 16, 2, 32, dropout=0.0, alignment_head=(0, 0))
+        compile_for_translation(model, warmup_steps=20, learning_rate=0.02)
+        model.fit({**inputs, **guided}, labels, batch_size=64, epochs=10, verbose=0)
+        attention = np.asarray(model.attention(source, target))
+        found.append((attention.argmax(axis=-1) == np.arange(6)[::-1]).mean())
+    assert found[0] > 0.7 and found[1] < 0.4, found
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("guided", ["learned", None])
+def test_the_config_of_a_run_and_of_its_model_has_the_head(corpus, tmp_path, guided):
+    messages, run = [], tmp_path / "run"
+    options = {**SMALL, "report": messages.append, "guided_alignment": guided}
+    train(corpus, "pt", "en", run, steps=1, **options)
+    model = RunFolder(run).load_model()
+    assert RunFolder(run).config.model["alignment_head"] == list(model.alignment_head)
+    assert any("aligns best" in message for message in messages) == (guided is None)
+    if guided:
+        assert model.alignment_head == model.guided_head == (0, 0)
+    average_run(run, tmp_path / "mean", last=1)
+    assert RunFolder(tmp_path / "mean").load_model().alignment_head == model.alignment_head
+
+
+@pytest.mark.long
+def test_a_guided_run_that_goes_on_ends_where_an_unbroken_one_does(corpus, tmp_path):
+    options = {**SMALL, "guided_alignment": "learned", "gradient_accumulation_steps": 2}
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    train(corpus, "pt", "en", whole, steps=5, **options)
+    for steps in (3, 5):
+        train(corpus, "pt", "en", broken, steps=steps, **options)
+    one, other = (RunFolder(each).load_model().get_weights() for each in (whole, broken))
+    for x, y in zip(one, other, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-6)
+
+
+def test_batches_have_the_links_of_what_is_not_changed(tmp_path):
+    sides = ["um dois três quatro", "dois um"], ["one two three four", "two one"]
+    pairs = tf.data.Dataset.from_tensor_slices(sides)
+    tokenizer = Tokenizer.train(sides[0] * 9 + sides[1] * 9, vocab_size=300)
+    plain = Batches(pairs, tokenizer, augment="caps", seed=3)
+    batches = Batches(pairs, tokenizer, augment="caps", seed=3)
+    links = [np.array([[0, 1], [2, 0], [2, 1]]), np.array([[1, 1]])]
+    batches.links = Links(links)
+    assert len(batches.links) == 2
+    seen = set()
+    for number in range(10):
+        for (inputs, labels), (before, _) in zip(
+            batches.epoch(number), plain.epoch(number), strict=True
+        ):
+            np.testing.assert_array_equal(inputs["source"], before["source"])
+            assert inputs["alignment"].shape == (*labels.shape, inputs["source"].shape[1])
+            for row, target in zip(inputs["alignment"].numpy(), labels.numpy(), strict=True):
+                pair = int(target[0] != batches.encoded.side(1, np.array([0]))[0][0])
+                expected = {(i, j) for i, j in links[pair].tolist()}
+                got = {(s, t) for t, s in np.argwhere(row).tolist()}
+                assert got in (expected, set())
+                seen.add((pair, bool(got)))
+    assert seen == set(itertools.product((0, 1), (True, False)))
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_file_of_links_of_words_teaches_those_of_their_pieces(corpus, tmp_path):
+    pairs = list(load_corpus(corpus, "pt", "en", "train").as_numpy_iterator())
+    path, messages = tmp_path / "links.txt", []
+    write_pharaoh(path, [[[0, 0]] for _ in pairs])
+    options = {**SMALL, "guided_alignment": path, "report": messages.append}
+    train(corpus, "pt", "en", tmp_path / "run", steps=1, **options)
+    assert any("300 pairs with links" in message for message in messages)
+    write_pharaoh(path, [[[0, 0]]])
+    with pytest.raises(ValueError, match="300 lines"):
+        train(corpus, "pt", "en", tmp_path / "other", steps=2, **options)
+    with pytest.raises(ValueError, match="goes with one corpus"):
+        train([corpus, corpus], "pt", "en", tmp_path / "other", steps=2, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"subword_sampling": 1.0}, "guided_alignment does not go with subword_sampling"),
+        ({"architecture": "recurrent", "preset": "tiny"}, "guided_alignment needs a Transformer"),
+    ],
+)
+def test_what_cannot_be_guided_is_refused(corpus, tmp_path, options, message):
+    options = {**SMALL, "guided_alignment": "learned", **options}
+    with pytest.raises(ValueError, match=message):
+        train(corpus, "pt", "en", tmp_path / "run", steps=2, **options)
