@@ -6,7 +6,14 @@ import tempfile
 import click
 
 from keras_mt.cli.errors import Command
-from keras_mt.cli.options import data_options, given, option, search_options, split_option
+from keras_mt.cli.options import (
+    data_options,
+    given,
+    glossary_option,
+    option,
+    search_options,
+    split_option,
+)
 from keras_mt.cli.output import to_json
 from keras_mt.cli.systems import aligned_file, corpus_split, timed_translations
 from keras_mt.errors import InputError
@@ -63,6 +70,7 @@ _MAX_RESAMPLED = 10_000
     "{source}, {hypothesis} or {reference}. Its last line of output must hold the score.",
 )
 @search_options
+@glossary_option
 @option(TrainingOptions.__dataclass_fields__["bleu_tokenize"], "tokenize")
 def evaluate(
     models,
@@ -89,6 +97,10 @@ def evaluate(
     keras-mt evaluate runs/a runs/b --data my_corpus --source en --target de --paired bootstrap
     keras-mt evaluate --hypotheses theirs.txt --data my_corpus --source en --target de
     keras-mt evaluate runs/a --data my_corpus --source en --target de --comet venv/bin/comet-score
+    keras-mt evaluate runs/a --data my_corpus --source en --target de --glossary terms.tsv
+
+    With --glossary, `terms` says how many terms the sources hold, and the share of those that the
+    translations have: the models translate with the glossary, --hypotheses are only counted.
     """
     from keras_mt.evaluation import Scorer, command_words, table, write_files
     from keras_mt.files import check_new
@@ -108,6 +120,8 @@ def evaluate(
         resamples = 0
     scorer = Scorer(references, **given({"tokenize": tokenize, "resamples": resamples}))
     systems, texts = _scored(names, files, scorer, sources, (source, target), search)
+    if search["glossary"]:
+        _add_terms(search["glossary"], sources, systems, texts)
     signatures = scorer.signatures()
     results = {"systems": systems} if len(systems) > 1 else systems[0]
     if paired:
@@ -158,6 +172,17 @@ def _scored(names, files, scorer, sources, corpus, search):
         first = {n: scores.pop(n) for n in ("bleu", "chrf")} | {"sentences": len(sources)}
         systems.append(first | origin | scores | {"system": name})
     return systems, texts
+
+
+def _add_terms(path, sources, systems, texts):
+    """Adds how many terms there are in the sources, and the share that each system has."""
+    from keras_mt.evaluation import terms_kept
+    from keras_mt.translation import Glossary
+
+    glossary = Glossary.load(path)
+    for system in systems:
+        number, share = terms_kept(glossary, sources, texts[system["system"]])
+        system["terms"] = {"occurrences": number, "share": share}
 
 
 def _add_external_scores(command, folder, systems):

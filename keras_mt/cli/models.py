@@ -7,11 +7,21 @@ from keras_mt.errors import InputError
 from keras_mt.files import find_saved_model, is_run
 
 
-def load_run(path, ensemble=(), architecture=(), dtype="float32", shortlist=None, **search):
+def load_run(
+    path,
+    ensemble=(),
+    architecture=(),
+    dtype="float32",
+    shortlist=None,
+    glossary=None,
+    **search,
+):
     """A translator from a run folder, with the command's options."""
     from keras_mt.alignment import Shortlist
-    from keras_mt.translation import Translator
+    from keras_mt.translation import Glossary, Translator
 
+    if glossary:
+        search["glossary"] = Glossary.load(glossary)
     if shortlist:
         search["shortlist"] = Shortlist.load(shortlist)
     return Translator.load([path, *ensemble], architecture, dtype, **given(search))
@@ -29,16 +39,19 @@ def load_translator(path, search, corpus=()):
         if not is_run(path):
             raise FileNotFoundError(f"{path} is neither a run folder nor a SavedModel.")
         return ready(load_run(path, **search), search, corpus)
+    from keras_mt.translation import Glossary
     from keras_mt.translation.exported import ExportedTranslator
 
-    languages = {name: search[name] for name in ("source_language", "target_language")}
-    if fixed := given(search).keys() - languages.keys():
+    own = {name: search[name] for name in ("source_language", "target_language")}
+    if search.get("glossary"):
+        own["glossary"] = Glossary.load(search["glossary"])
+    if fixed := given(search).keys() - own.keys():
         flags = ", ".join(flag_of(name) for name in search if name in fixed)
         raise InputError(
             f"{find_saved_model(path)} was exported with fixed options: give {flags} to "
             "`keras-mt export`, or use the run folder."
         )
-    return ready(ExportedTranslator(path, **languages), search, corpus)
+    return ready(ExportedTranslator(path, **own), search, corpus)
 
 
 def is_export(path):

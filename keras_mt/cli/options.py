@@ -128,6 +128,13 @@ shortlist_option = click.option(
     help="Compute logits only for the target tokens that this shortlist, a file that `keras-mt "
     "shortlist` wrote, lists for the source's tokens: faster with a large vocabulary.",
 )
+glossary_option = click.option(
+    "--glossary",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Terms that translations must hold: lines SOURCE<TAB>TARGET, or SOURCE alone for a term "
+    "that stays as it is.",
+)
 architecture_option = click.option(
     "--architecture",
     multiple=True,

@@ -5,7 +5,7 @@ import click
 from keras_mt.cli.errors import Command
 from keras_mt.cli.lines import check_standard_input, columns_of, one_line, row_blocks
 from keras_mt.cli.models import load_translator
-from keras_mt.cli.options import search_options
+from keras_mt.cli.options import glossary_option, search_options
 from keras_mt.cli.output import Output, progress_bar, to_json
 from keras_mt.errors import InputError
 
@@ -14,6 +14,7 @@ from keras_mt.errors import InputError
 @click.argument("model", type=click.Path(exists=True), metavar="RUN_DIR_OR_SAVED_MODEL")
 @click.argument("text", type=click.File("rb"), default="-", metavar="[FILE]")
 @search_options
+@glossary_option
 @click.option(
     "--prefixes",
     type=click.File("rb"),

@@ -89,6 +89,7 @@ def to_saved_model(
         "freeze": freeze,
         "confidence": confidence,
         "shortlist": translator.shortlist is not None,
+        "keep": list(translator.kept_kinds),
     }
     if translator.languages:
         options |= {n: getattr(translator, n) for n in ("source_language", "target_language")}
@@ -135,6 +136,9 @@ def _signatures(translator, predictor, freeze, max_beam_size, with_confidence):
 
         return run
 
+    def constrained(text, terms, *languages):
+        return translate(plain, terms=terms)(text, *languages)
+
     def tunable(text, *columns):
         row_options = dict(zip(_ROW_OPTIONS, columns, strict=False))
         languages = columns[len(_ROW_OPTIONS) :]
@@ -160,6 +164,8 @@ def _signatures(translator, predictor, freeze, max_beam_size, with_confidence):
         "score": (score, {"target": tf.string}),
         "tunable": (tunable, _ROW_OPTIONS),
     }
+    if not translator.options.samples:
+        functions["constrained"] = constrained, {"terms": tf.string}
     if with_confidence:
         functions["confidence"] = translate(plain, *_CONFIDENCE, confidence=True), {}
     if plain.aligns:

@@ -3,6 +3,7 @@
 from keras_mt.evaluation.comparison import Bucket, Comparison, Difference
 from keras_mt.evaluation.external import command_words, external_scores
 from keras_mt.evaluation.scoring import Scorer, file_name, table, write_files
+from keras_mt.evaluation.terms import terms_kept
 
 __all__ = [
     "Bucket",
@@ -13,5 +14,6 @@ __all__ = [
     "external_scores",
     "file_name",
     "table",
+    "terms_kept",
     "write_files",
 ]

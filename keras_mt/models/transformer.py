@@ -425,6 +425,18 @@ def _blocks_and_norm(side, arguments, feed_forward):
     return blocks, norm
 
 
+def weights_per_token(
+    vocab_size: int, num_layers: int, d_model: int, d_ff: int, **others: Any
+) -> int:
+    """The number of weights of a Transformer that a token of each side is multiplied with.
+
+    >>> weights_per_token(vocab_size=10, num_layers=1, d_model=2, d_ff=3)
+    92
+    """
+    # Encoder and decoder: three attentions of four matrices each, and two feed-forward networks.
+    return num_layers * (12 * d_model**2 + 4 * d_model * d_ff) + d_model * vocab_size
+
+
 def _alignment_head(head, blocks):
     """The layer and the head, a list as in a file, or None; ValueError if there is no such head."""
     if head is None:

@@ -49,15 +49,15 @@ def page(directory: str | os.PathLike) -> Any:
     languages = [exported.card.get(side, side) for side in ("source", "target")]
     title = f"{exported.card.get('name', directory)}: {' to '.join(languages)}"
 
-    def translate(text, is_html, *codes):
+    def translate(text, is_html, lines, *codes):
         """The list of translations, with the best one selected."""
         if len(text) > _MOST_CHARACTERS:
             raise gradio.Error(f"The text has more than {_MOST_CHARACTERS:,} characters.")
         fragment = Fragment(text) if is_html else None
         plain = fragment.text if is_html else text
-        found = translations(exported, plain, codes) if plain.strip() else []
+        found = translations(exported, plain, codes, lines) if plain.strip() else []
         if plain.strip() and not found:
-            gradio.Warning("The model has no translation of this text.")
+            gradio.Warning("The model has no translation of this text with these terms.")
         texts = [hypothesis.text for hypothesis in found]
         written = put_back(exported, [fragment] * len(texts), texts, *codes) if is_html else texts
         choices = [
@@ -75,7 +75,9 @@ def page(directory: str | os.PathLike) -> Any:
 
     def from_address(request: gradio.Request):
         text = request.query_params.get("text")
-        return (text, translate(text, False, *codes)) if text else (gradio.skip(), gradio.skip())
+        if not text:
+            return gradio.skip(), gradio.skip()
+        return text, translate(text, False, "", *codes)
 
     with gradio.Blocks(title=title) as blocks:
         gradio.Markdown(f"# {title}")
@@ -86,9 +88,17 @@ def page(directory: str | os.PathLike) -> Any:
             gradio.Dropdown(list(exported.languages), value=code, label=f"Language of the {side}")
             for side, code in zip(("text", "translations"), codes, strict=False)
         ]
+        lines = gradio.Textbox(
+            label="Glossary: a term and its translation on each line, with = between",
+            lines=2,
+            max_length=_MOST_CHARACTERS,
+            visible="constrained" in exported.signatures,
+            elem_id="glossary",
+        )
         button = gradio.Button("Translate", variant="primary")
         found = gradio.Radio(label=f"Translations ({languages[1]}), best first", elem_id="found")
-        gradio.on([button.click, text.submit], translate, [text, html, *chosen], found)
+        inputs = [text, html, lines, *chosen]
+        gradio.on([button.click, text.submit], translate, inputs, found)
         if aligns:
             gradio.Markdown("Which words of the text each word of the translation attends to:")
             plot = gradio.Plot(show_label=False, elem_id="attention")
@@ -98,12 +108,19 @@ def page(directory: str | os.PathLike) -> Any:
 
 
 def translations(
-    exported: ExportedTranslator, text: str, codes: Sequence[str] = ()
+    exported: ExportedTranslator, text: str, codes: Sequence[str] = (), lines: str = ""
 ) -> list[Hypothesis]:
     """The best translations of a text, best first, without duplicates; empty if there are none.
 
-    `codes` are the source's and the target's language, for a model of several languages.
+    `codes` are the source's and the target's language, for a model of several languages; `lines`
+    are terms, `source = target` or a source alone. With terms there are as many translations as
+    the export's `n_best`.
     """
+    if lines.strip():
+        terms = [line.split("=", 1) for line in lines.splitlines()]
+        terms = "\n".join("\t".join(filter(None, map(str.strip, columns))) for columns in terms)
+        outputs = _row(exported.signatures["constrained"], codes, text=text, terms=terms)
+        return as_hypotheses(outputs) or []
     tunable = exported.signatures["tunable"]
     beam_size = min(_BEAM_SIZE, tunable.structured_outputs["scores"].shape[1])
     options = {"beam_size": beam_size, "n_best": beam_size, "length_penalty": 1.0, "max_length": 0}

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from keras_mt.data import has_split
 from keras_mt.models import Transformer, find_architecture
+from keras_mt.models.transformer import weights_per_token
 from keras_mt.options import TrainingOptions
 from keras_mt.training.architecture import Run
 
@@ -157,11 +158,8 @@ def recommend(
 
 def _operations(recipe):
     """Operations of training on a character of each side: six for each weight that it meets."""
-    model = Transformer.presets[recipe["size"]]["model"]
-    d_model, d_ff = model["d_model"], recipe["d_ff"]
-    # Encoder and decoder: three attentions of four matrices each, and two feed-forward networks.
-    weights = model["num_layers"] * (12 * d_model**2 + 4 * d_model * d_ff)
-    return 6 * (weights + d_model * recipe["pieces"]) / _PIECE
+    model = {**Transformer.presets[recipe["size"]]["model"], "d_ff": recipe["d_ff"]}
+    return 6 * weights_per_token(recipe["pieces"], **model) / _PIECE
 
 
 def recommend_for(

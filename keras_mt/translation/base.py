@@ -424,7 +424,7 @@ class BaseTranslator(abc.ABC):
             if not isinstance(glossary, Glossary):
                 raise InputError("For a tensor of texts, glossary must be one Glossary for all.")
             self._check_takes_terms()
-            if isinstance(texts, tf.__internal__.EagerTensor):
+            if tf.executing_eagerly():
                 lines = [glossary.lines(text.decode("utf-8", "replace")) for text in texts.numpy()]
                 terms = tf.constant(lines, tf.string)
             else:
@@ -438,6 +438,7 @@ class BaseTranslator(abc.ABC):
             lambda: self._translations(texts, prefixes, **languages),
         )
 
+    @abc.abstractmethod
     def _check_takes_terms(self) -> None:
         """Raises ValueError if the translator cannot translate with terms."""
 

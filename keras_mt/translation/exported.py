@@ -8,7 +8,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import meta_graph_pb2, rewriter_config_pb2, saved_model_pb2
 
+from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.errors import InputError
 from keras_mt.files import find_saved_model
 from keras_mt.translation.base import (
@@ -27,6 +28,7 @@ from keras_mt.translation.base import (
     own_if_none,
     run_in_batches,
 )
+from keras_mt.translation.glossary import Glossary
 
 
 class ExportedTranslator(BaseTranslator):
@@ -36,13 +38,14 @@ class ExportedTranslator(BaseTranslator):
         directory: A version folder, such as `saved_models/pt_en/1`, or the folder above it, for
             its newest version.
         source_language, target_language: As for a `Translator`, in place of the export's.
+        glossary: As for a `Translator`.
 
     Attributes:
         card: The model card, a dict; its `options` are those of the export.
 
     Call arguments:
         texts: A str, a list of str, or a string tensor `[batch]`.
-        source_language, target_language, markup: As for a `Translator`.
+        source_language, target_language, glossary, markup: As for a `Translator`.
 
     Returns:
         As a `Translator`: for a str a str, for a list a list of str; for an export with `n_best`
@@ -52,7 +55,8 @@ class ExportedTranslator(BaseTranslator):
     Raises:
         FileNotFoundError: If there is no SavedModel.
         ValueError: If a language is unknown or missing, or the card that lists them is missing; or
-            if prefixes are given, which an export does not take.
+            if prefixes are given, which an export does not take, or a glossary to one without a
+            signature `constrained`.
 
     Example:
 
@@ -66,6 +70,7 @@ class ExportedTranslator(BaseTranslator):
         directory: str | os.PathLike,
         source_language: str | None = None,
         target_language: str | None = None,
+        glossary: Glossary | None = None,
     ):
         version = find_saved_model(directory)
         if version is None:
@@ -93,15 +98,20 @@ class ExportedTranslator(BaseTranslator):
             pair = defaults if options.get("shortlist") else None
         codes = source_language or defaults[0], target_language or defaults[1]
         self._set_languages(languages, *codes, pair)
+        self.glossary = glossary
+        if glossary is not None:
+            self._check_takes_terms()
 
     def __reduce__(self) -> tuple:
-        return type(self), (self._version, self.source_language, self.target_language)
+        arguments = self._version, self.source_language, self.target_language, self.glossary
+        return type(self), arguments
 
     @property
     def fingerprint(self) -> str:
         """As of a `Translator`; two exports of one model have different ones."""
         digest = hashlib.blake2b(digest_size=16)
-        digest.update(repr((self.source_language, self.target_language)).encode())
+        terms = self.glossary and self.glossary.fingerprint
+        digest.update(repr((self.source_language, self.target_language, terms)).encode())
         for path in sorted(filter(Path.is_file, self._version.rglob("*"))):
             with open(path, "rb") as file:
                 hashlib.file_digest(file, lambda: digest)
@@ -119,7 +129,22 @@ class ExportedTranslator(BaseTranslator):
 
     @functools.cached_property
     def _session(self):
-        return _Session(self._version)
+        return _Session(self._version, "serving_default")
+
+    @functools.cached_property
+    def _constrained_session(self):
+        return _Session(self._version, "constrained")
+
+    @property
+    def kept_kinds(self) -> Sequence[str]:
+        return self.card.get("options", {}).get("keep", ())  # None for an export before 0.5.
+
+    def _check_takes_terms(self):
+        if "constrained" not in self._signatures:
+            raise InputError(
+                "This export takes no glossary, since it samples or is of an earlier version: "
+                "export the run again, or use the run folder."
+            )
 
     @property
     def gives_confidence(self) -> bool:
@@ -156,26 +181,62 @@ class ExportedTranslator(BaseTranslator):
         outputs = self._signatures["serving_default"].outputs
         return outputs["translations"].tensor_shape.dim[1].size
 
-    def _translations(self, texts, prefixes=None, **languages):
+    def _translations(self, texts, prefixes=None, terms=None, **languages):
         _check_plain(prefixes)
-        return self.signatures["serving_default"](text=texts, **languages)["translations"]
+        if terms is not None:
+            signature, languages = self.signatures["constrained"], {**languages, "terms": terms}
+        else:
+            signature = self.signatures["serving_default"]
+        return signature(text=texts, **languages)["translations"]
 
-    def _search(self, token_scores, confidence, texts, prefixes=None, **languages):
+    def _why_refused(self, texts, prefixes=None, terms=None, **languages):
+        if not terms or self._line_too_long(texts):
+            return super()._why_refused(texts)
+        lines = terms.split("\n")
+        alone = {name: [code] * (len(lines) + 1) for name, code in languages.items()}
+        rows = [texts] * (len(lines) + 1)
+        scores = [
+            row["scores"][0]
+            for row in self._search(False, False, rows, terms=[*lines, ""], **alone)
+        ]
+        if scores[-1] <= NO_HYPOTHESIS:
+            return super()._why_refused(texts)
+        refused = [x for x, score in zip(lines, scores, strict=False) if score <= NO_HYPOTHESIS]
+        named = ", ".join(repr(line.split("\t")[0]) for line in refused or lines)
+        return (
+            f"{named} cannot be in its translation as the glossary has it: it comes to nothing, "
+            "has a character that the tokenizer cannot write, or has more tokens, by itself or "
+            "with other terms, than a translation may have."
+        )
+
+    def _search(self, token_scores, confidence, texts, prefixes=None, terms=None, **languages):
         _check_plain(prefixes, token_scores)
         if confidence and not self.gives_confidence:
             raise InputError(
                 "This export gives no confidence: make it with `keras-mt export --confidence`, or "
                 "use the run folder."
             )
+        if confidence and terms is not None and any(terms):
+            raise InputError(
+                "An export gives no confidence with a glossary: leave one out, or use the run "
+                "folder."
+            )
         # If the signatures are loaded already, no session is needed besides.
         loaded = confidence or "_model" in self.__dict__
-        name = "confidence" if confidence else "serving_default"
-        signature = self.signatures[name] if loaded else texts and self._session
+        name, columns = "serving_default", languages
+        if confidence:
+            name = "confidence"
+        elif terms is not None:
+            name, columns = "constrained", {**languages, "terms": terms}
+        if loaded:
+            signature = self.signatures[name]
+        elif texts:
+            signature = self._constrained_session if terms is not None else self._session
 
-        def translate(text, *codes):
-            return signature(text=text, **dict(zip(languages, codes, strict=True)))
+        def translate(text, *others):
+            return signature(text=text, **dict(zip(columns, others, strict=True)))
 
-        return run_in_batches(translate, texts=texts, **languages)
+        return run_in_batches(translate, texts=texts, **columns)
 
 
 def _as_alignment(row, source, **_):
@@ -219,13 +280,14 @@ def _signatures(version):
 
 
 class _Session:
-    """Runs `serving_default` in a session, without loading any function into Python.
+    """Runs a signature in a session, without loading any function into Python.
 
     Args:
         version: The version folder.
+        name: The signature's name.
     """
 
-    def __init__(self, version: Path) -> None:
+    def __init__(self, version: Path, name: str) -> None:
         config = tf.compat.v1.ConfigProto()
         # A second pass of the graph optimizer takes a second, and makes the graph no faster. Its
         # memory optimizer, which is for GPUs, takes half a second, and copies frozen weights.
@@ -234,7 +296,7 @@ class _Session:
         rewriting.memory_optimization = rewriter_config_pb2.RewriterConfig.NO_MEM_OPT
         config.experimental.disable_output_partition_graphs = True  # Copies that nobody reads.
         self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
-        self._inputs, self._outputs = _import(version, self._session)
+        self._inputs, self._outputs = _import(version, self._session, name)
         # Otherwise concurrent first batches would each optimize the graph, in as much memory again.
         self(**{name: tf.constant([], tf.string) for name in self._inputs})
         with contextlib.suppress(OSError, AttributeError):  # Where the C library is not glibc.
@@ -245,10 +307,10 @@ class _Session:
         return self._session.run(self._outputs, inputs)
 
 
-def _import(version, session):
-    """Makes a session ready for `serving_default`; returns its inputs' and outputs' names."""
+def _import(version, session, name):
+    """Makes a session ready for a signature; returns its inputs' and outputs' names."""
     meta_graph = _meta_graph(version)
-    signature = meta_graph.signature_def["serving_default"]
+    signature = meta_graph.signature_def[name]
     inputs, outputs = (
         {name: info.name for name, info in infos.items()}
         for infos in (signature.inputs, signature.outputs)

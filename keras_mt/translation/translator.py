@@ -579,7 +579,9 @@ class Translator(BaseTranslator):
 
         Its signature `serving_default` takes `text`, string `[batch]`, and returns `translations`,
         string `[batch, n_best]`, best first, and `scores`, float32 `[batch, n_best]`. There are
-        also `greedy`, greedy search; `tunable`, which takes options for each row; `score`,
+        also `greedy`, greedy search; `constrained`, which takes `terms`, string `[batch]`, for each
+        text lines as of a glossary's file, keeps the spans of `keep`, and is left out with a
+        `temperature`; `tunable`, which takes options for each row; `score`,
         log-probabilities of given translations; and `align`, soft alignments, if the model has
         attention. To run, it needs tensorflow and tensorflow_text, but not keras_mt. The write is
         atomic.

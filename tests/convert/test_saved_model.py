@@ -23,6 +23,7 @@ TRANSLATIONS = {"translations": ("string", [None, 2]), "scores": ("float32", [No
             {"text": TEXT},
             {"translations": ("string", [None, 1]), "scores": ("float32", [None, 1])},
         ),
+        ("constrained", {"text": TEXT, "terms": TEXT}, TRANSLATIONS),
         ("score", {"text": TEXT, "target": TEXT}, {"log_probs": FLOAT, "lengths": INT}),
         (
             "align",
@@ -53,7 +54,9 @@ def test_names_shapes_and_dtypes_stay(signatures, name, inputs, outputs):
     def specs(tensors):
         return {n: (t.dtype.name, t.shape.as_list()) for n, t in tensors.items()}
 
-    assert set(signatures) == {"serving_default", "greedy", "score", "align", "tunable"}
+    assert set(signatures) == {
+        "serving_default", "greedy", "constrained", "score", "align", "tunable",
+    }  # fmt: skip
     assert specs(signatures[name].structured_input_signature[1]) == inputs
     assert specs(signatures[name].structured_outputs) == outputs
 
