@@ -11,7 +11,7 @@ from keras_mt.inference.predictors import Predictor
 from keras_mt.inference.scores import attention_of_texts, shifted, token_log_probs
 from keras_mt.inference.search import Rows, gathered, in_batches, padded, search
 from keras_mt.inference.segments import Segmenter, joined
-from keras_mt.inference.terms import continues_word
+from keras_mt.inference.terms import annotated, continues_word
 from keras_mt.options import MAX_LENGTH_PENALTY, TranslationOptions
 from keras_mt.text import BaseTokenizer
 from keras_mt.text.terms import parsed
@@ -301,7 +301,11 @@ class TranslationGraph:
             arguments["prefix"] = tokenizer.target_ids(begun, *languages[1:])[:, :-1]
         if self._forced:
             arguments["forced_length"] = tf.fill((pieces.nrows(),), self._forced)
-        source = tokenizer.source_ids(pieces, *languages)
+        read = pieces
+        if terms is not None and self.predictor.reads_terms and tokenizer.term_markers:
+            limit = self.segmenter.source_limit
+            read, terms = annotated(pieces, terms, tokenizer.term_markers, limit)
+        source = tokenizer.source_ids(read, *languages)
         if self.options.samples:
             arguments["row_seeds"] = _hashes(source)
         source, pieces = self._padded(source).ids, self._padded(pieces)

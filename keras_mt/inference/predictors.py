@@ -31,6 +31,7 @@ class Predictor:
         target_vocab_size: Number of target tokens.
         gives_logits: Whether `step` gives logits; False for log-probabilities.
         step_attention: Whether `step` can give its attention, since a model can.
+        reads_terms: Whether all models were trained on sources with terms.
     """
 
     _scope: contextlib.AbstractContextManager = contextlib.nullcontext()
@@ -45,6 +46,7 @@ class Predictor:
         self.target_vocab_size = models[0].target_vocab_size
         self.gives_logits = len(self.models) == 1
         self.step_attention = any(model.step_attention for model in models)
+        self.reads_terms = all(model.reads_terms for model in models)
         self._steps = [model.decode_step for model in models]
 
     def frozen(self, what: str, instead: str) -> Self:

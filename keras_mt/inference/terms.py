@@ -43,6 +43,41 @@ class SegmentTerms(NamedTuple):
         return (first <= word) & (word <= last) & (word >= 0)
 
 
+def annotated(
+    pieces: tf.RaggedTensor, terms: SegmentTerms, markers: tuple[int, int], limit: int
+) -> tuple[tf.RaggedTensor, SegmentTerms]:
+    """Segments whose words carry their terms behind them, between two markers.
+
+    So a model that `reads_terms` was trained: see `keras_mt.data.annotation.Annotator`. A segment
+    that would have more than `limit` pieces stays as it is.
+
+    Args:
+        pieces: Ragged int32 `[segments, (tokens)]`.
+        terms: Their `SegmentTerms`.
+        markers: The ids of the markers.
+        limit: The maximum number of pieces of a source.
+
+    Returns:
+        The pieces, and the terms with the words of these.
+    """
+    begin, end = (tf.fill(tf.shape(terms.tokens)[:2], marker)[..., None] for marker in markers)
+    ids = tf.concat([begin, terms.tokens, end], axis=2)
+    exists = tf.reduce_any(terms.tokens >= 0, axis=2, keepdims=True)
+    real = (ids >= 0) & exists  # [segments, count, 1 + length + 1]
+    longer = pieces.row_lengths() + tf.math.count_nonzero(real, axis=(1, 2))
+    real &= (longer <= limit)[:, None, None]
+    word = tf.broadcast_to(terms.words[..., 1:], tf.shape(ids))
+    segment = tf.concat([pieces.value_rowids(), tf.where(real)[:, 0]], 0)
+    # A word's own pieces come first, and pieces of no word before all.
+    words = tf.concat([terms.word.flat_values, word[real]], 0)
+    ids = tf.concat([pieces.flat_values, tf.cast(ids[real], pieces.dtype)], 0)
+    most = 2 + tf.cast(tf.reduce_max(tf.concat([words, [0]], 0)), tf.int64)
+    order = tf.argsort(segment * most + tf.cast(words, tf.int64), stable=True)
+    segment, words, ids = (tf.gather(x, order) for x in (segment, words, ids))
+    pieces = tf.RaggedTensor.from_value_rowids(ids, segment, pieces.nrows())
+    return pieces, terms._replace(word=pieces.with_values(words))
+
+
 class Placement(NamedTuple):
     """Which segment each match is in, and which matches cannot be translated as they should.
 

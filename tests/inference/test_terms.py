@@ -1,0 +1,62 @@
+import hypothesis
+import tensorflow as tf
+from hypothesis import strategies
+
+from keras_mt.inference.terms import SegmentTerms, annotated
+
+BEGIN, END = 91, 92
+
+segments = strategies.lists(  # Of each segment the numbers of pieces of its words, and terms.
+    strategies.tuples(
+        strategies.lists(strategies.integers(1, 3), max_size=5),
+        strategies.lists(
+            strategies.tuples(
+                strategies.integers(0, 4),
+                strategies.integers(0, 2),
+                strategies.lists(strategies.integers(50, 60), min_size=1, max_size=3),
+            ),
+            max_size=3,
+        ),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+def by_hand(words, terms, limit):
+    rows = [[(10 * i + j, i) for j in range(count)] for i, count in enumerate(words)]
+    for _, last, term in terms:
+        rows[last] += [(x, last) for x in (BEGIN, *term, END)]
+    row = [pair for word in rows for pair in word]
+    if len(row) > limit:
+        return [(10 * i + j, i) for i, count in enumerate(words) for j in range(count)]
+    return row
+
+
+@hypothesis.settings(max_examples=60, deadline=None)
+@hypothesis.given(segments, strategies.integers(0, 25))
+def test_terms_stand_behind_their_words(cases, limit):
+    cases = [
+        (
+            words,
+            [(min(a, len(words) - 1), min(a + n, len(words) - 1), t) for a, n, t in terms if words],
+        )
+        for words, terms in cases
+    ]
+    count = max(len(terms) for _, terms in cases)
+    tokens = [[[*t, *[-1] * (3 - len(t))] for *_, t in terms] for _, terms in cases]
+    tokens = [[*row, *[[-1] * 3] * (count - len(row))] for row in tokens]
+    spans = [[[a, b] for a, b, _ in terms] + [[-1, -1]] * (count - len(terms)) for _, terms in cases]
+    pieces = [[10 * i + j for i, n in enumerate(words) for j in range(n)] for words, _ in cases]
+    word = [[i for i, n in enumerate(words) for _ in range(n)] for words, _ in cases]
+    size = len(cases)
+    terms = SegmentTerms(
+        tf.reshape(tf.constant(tokens, tf.int32), (size, count, 3)),
+        tf.reshape(tf.constant(spans, tf.int32), (size, count, 2)),
+        tf.ragged.constant(word, tf.int32, ragged_rank=1, row_splits_dtype=tf.int64),
+    )
+    pieces = tf.ragged.constant(pieces, tf.int32, ragged_rank=1, row_splits_dtype=tf.int64)
+    found, found_terms = annotated(pieces, terms, (BEGIN, END), limit)
+    expected = [by_hand(*case, limit) for case in cases]
+    assert found.to_list() == [[x for x, _ in row] for row in expected]
+    assert found_terms.word.to_list() == [[i for _, i in row] for row in expected]
