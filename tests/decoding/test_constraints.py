@@ -193,17 +193,3 @@ def test_a_row_without_room_has_no_hypothesis():
 def test_terms_do_not_go_with_sampling():
     with pytest.raises(InputError, match="temperature"):
         search(bigrams(1, 8, 1), [4], [[[4]]], temperature=1.0)
-
-
-def test_without_terms_the_graph_is_the_same_as_with_none_to_meet():
-    def operations(constraints):
-        def run(table):
-            def step(tokens, position, cache, mask):
-                return tf.gather(cache, tokens, batch_dims=1), cache
-
-            return beam_search(step, table, tf.constant([5]), constraints=constraints).tokens
-
-        graph = tf.function(run).get_concrete_function(tf.TensorSpec((1, 8, 8))).graph
-        return sum(1 + len(f.node_def) for f in graph.as_graph_def().library.function)
-
-    assert operations(None) < operations(Constraints(tf.constant([[[4]]])))
