@@ -97,7 +97,6 @@ def evaluate(
     keras-mt evaluate runs/a runs/b --data my_corpus --source en --target de --paired bootstrap
     keras-mt evaluate --hypotheses theirs.txt --data my_corpus --source en --target de
     keras-mt evaluate runs/a --data my_corpus --source en --target de --comet venv/bin/comet-score
-    keras-mt evaluate runs/a --data my_corpus --source en --target de --glossary terms.tsv
 
     With --glossary, `terms` says how many terms the sources hold, and the share of those that the
     translations have: the models translate with the glossary, --hypotheses are only counted.

@@ -112,7 +112,7 @@ def _inputs(texts, languages, beam_size):
         # For an empty target, `align` translates the text first.
         "target": ["" if i % 2 == 0 else text for i, text in enumerate(texts)],
         # Of every second text, a word stays as it is.
-        "terms": [text.split()[0] if i % 2 == 0 else "" for i, text in enumerate(texts)],
+        "terms": ["".join(text.split()[:1]) if i % 2 == 0 else "" for i, text in enumerate(texts)],
         "beam_size": [beam_size] * len(texts),
         "n_best": [1] * len(texts),
         "length_penalty": [1.0] * len(texts),
