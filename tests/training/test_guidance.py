@@ -38,7 +38,7 @@ def test_a_guided_head_learns_to_align_where_another_does_not():
         model.fit({**inputs, **guided}, labels, batch_size=64, epochs=10, verbose=0)
         attention = np.asarray(model.attention(source, target))
         found.append((attention.argmax(axis=-1) == np.arange(6)[::-1]).mean())
-    assert found[0] > 0.7 and found[1] < 0.4, found
+    assert found[0] > 0.5 and found[0] > 2 * found[1], found
 
 
 @pytest.mark.usefixtures("eager")
