@@ -160,8 +160,8 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         self.encoder_blocks, self.encoder_norm = encoder
         self.decoder_blocks, self.decoder_norm = decoder
         self.dtype_policy = policy
-        self._record(config)
-        self.alignment_head = alignment_head
+        self._record({**config, "alignment_head": None})
+        self.alignment_head = alignment_head  # Which is checked with the blocks.
 
     @property
     def alignment_head(self) -> tuple[int, int] | None:

