@@ -301,10 +301,7 @@ class TranslationGraph:
             arguments["prefix"] = tokenizer.target_ids(begun, *languages[1:])[:, :-1]
         if self._forced:
             arguments["forced_length"] = tf.fill((pieces.nrows(),), self._forced)
-        read = pieces
-        if terms is not None and self.predictor.reads_terms and tokenizer.term_markers:
-            limit = self.segmenter.source_limit
-            read, terms = annotated(pieces, terms, tokenizer.term_markers, limit)
+        read, terms = self._annotated(pieces, terms)
         source = tokenizer.source_ids(read, *languages)
         if self.options.samples:
             arguments["row_seeds"] = _hashes(source)
@@ -342,6 +339,13 @@ class TranslationGraph:
             parts = confidence_parts(pieces, target, log_probs, self._forced, tokenizer.eos_id)
             outputs |= {name: tf.reshape(x, (rows, n_best)) for name, x in parts.items()}
         return outputs
+
+    def _annotated(self, pieces, terms):
+        """What the model reads: the pieces, with terms behind their words if it has learned so."""
+        markers = self.tokenizer.term_markers
+        if terms is None or not self.predictor.reads_terms or not markers:
+            return pieces, terms
+        return annotated(pieces, terms, markers, self.segmenter.source_limit)
 
     def _constraints(self, terms, source_length):
         # The batch may have fewer terms than others.

@@ -10,9 +10,9 @@ import tensorflow as tf
 from keras_mt.extras import require
 from keras_mt.plots import alignment_figure
 from keras_mt.text import Fragment
-from keras_mt.translation.base import Hypothesis, as_hypotheses
 from keras_mt.translation.exported import ExportedTranslator
 from keras_mt.translation.fragments import put_back
+from keras_mt.translation.results import Hypothesis, as_hypotheses
 
 _BEAM_SIZE = 5
 _MOST_CHARACTERS = 2000
@@ -53,18 +53,10 @@ def page(directory: str | os.PathLike) -> Any:
         """The list of translations, with the best one selected."""
         if len(text) > _MOST_CHARACTERS:
             raise gradio.Error(f"The text has more than {_MOST_CHARACTERS:,} characters.")
-        fragment = Fragment(text) if is_html else None
-        plain = fragment.text if is_html else text
-        found = translations(exported, plain, codes, lines) if plain.strip() else []
-        if plain.strip() and not found:
+        choices = _choices(exported, text, is_html, lines, codes)
+        if choices is None:
             gradio.Warning("The model has no translation of this text with these terms.")
-        texts = [hypothesis.text for hypothesis in found]
-        written = put_back(exported, [fragment] * len(texts), texts, *codes) if is_html else texts
-        choices = [
-            (f"{hypothesis.score:.3f} {shown}", hypothesis.text)
-            for hypothesis, shown in zip(found, written, strict=True)
-        ]
-        return gradio.Radio(choices=choices, value=found[0].text if found else None)
+        return gradio.Radio(choices=choices or [], value=choices[0][1] if choices else None)
 
     def draw(text, is_html, translation, *codes):
         if not translation:
@@ -105,6 +97,21 @@ def page(directory: str | os.PathLike) -> Any:
             found.change(draw, [text, html, found, *chosen], plot)
         blocks.load(from_address, None, [text, found])
     return blocks
+
+
+def _choices(exported, text, is_html, lines, codes):
+    """For each translation what the list shows of it, and its text; None if there are none."""
+    fragment = Fragment(text) if is_html else None
+    plain = fragment.text if is_html else text
+    if not plain.strip():
+        return []
+    found = translations(exported, plain, codes, lines)
+    texts = [hypothesis.text for hypothesis in found]
+    written = put_back(exported, [fragment] * len(texts), texts, *codes) if is_html else texts
+    return [
+        (f"{hypothesis.score:.3f} {shown}", hypothesis.text)
+        for hypothesis, shown in zip(found, written, strict=True)
+    ] or None
 
 
 def translations(

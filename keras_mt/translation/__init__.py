@@ -4,11 +4,11 @@ import importlib
 from typing import Any
 
 from keras_mt.deprecation import moved
-from keras_mt.translation.base import AssessedHypothesis, Hypothesis, Results
 from keras_mt.translation.glossary import Glossary, Term
+from keras_mt.translation.results import AssessedHypothesis, Hypothesis, Results, Score
 
-# These import Keras, which running an export does not need.
-_LAZY = {"Score": "translator", "Translator": "translator"}
+# This imports Keras, which running an export does not need.
+_LAZY = {"Translator": "translator"}
 __all__ = [
     "AssessedHypothesis",
     "Glossary",

@@ -1,117 +1,34 @@
-"""The base class of all translators from strings to strings, and batching of lists of texts.
+"""The base class of all translators from strings to strings.
 
 It does not import Keras, which takes seconds: the command that runs an export needs none.
 """
 
 import abc
 import functools
-import os
-import sys
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, overload
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, overload
 
 import numpy as np
 import tensorflow as tf
 
-from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.errors import InputError
 from keras_mt.options import check_language
 from keras_mt.text.terms import has_kept
+from keras_mt.translation.batches import as_list, check_string_tensors, utf8
 from keras_mt.translation.fragments import parsed, protected_lines, put_into
-from keras_mt.translation.glossary import Glossary
-
-# The maximum texts of a batch, and bytes: those of its longest text times their number.
-_BATCH_TEXTS = 256
-_BATCH_BYTES = 64 * 512
-_LEAST_BATCH = 32  # The minimum texts of a batch when several run side by side.
-_LONG_LIST = 1024  # Texts for which a notebook shows a progress bar.
+from keras_mt.translation.glossary import Glossary, check_glossary
+from keras_mt.translation.results import (
+    AssessedHypothesis,
+    Hypothesis,
+    Results,
+    as_hypotheses,
+)
 
 LANGUAGES = "source_language", "target_language"
 # A language code for all texts, or one code per text; None for the default.
 Codes = str | Iterable[str] | None
 # A glossary for all texts, or one per text; None for the default.
 Glossaries = Glossary | Iterable[Glossary | None] | None
-
-
-class Hypothesis(NamedTuple):
-    """A translation.
-
-    Attributes:
-        text: The translation, str.
-        score: log_prob / length ** length_penalty, where the log-probability includes the
-            `repetition_penalty`.
-        tokens: Its pieces with the end, each with its log-probability, if asked for; else None.
-            Tokens that were forced (a language, the end by `force_end`) have theirs too, which the
-            score leaves out.
-
-    Example:
-
-    >>> Hypothesis("The book is on the table.", -0.05).text
-    'The book is on the table.'
-    """
-
-    text: str
-    score: float
-    tokens: list[tuple[str, float]] | None = None
-
-
-class AssessedHypothesis(NamedTuple):
-    """A translation with measures of confidence.
-
-    They do not say how good the translation is: a model may be confident and wrong.
-
-    Attributes:
-        text: The translation, str.
-        score: As in `Hypothesis`.
-        tokens: As in `Hypothesis`.
-        mean_log_prob: The mean log-probability of its tokens with the end, whatever the length
-            penalty of the score.
-        worst_token: The least probable piece and its log-probability; None for an empty
-            translation.
-        warnings: A tuple that may hold "loop", if a sequence of tokens repeats over and over, and
-            none in the source does; and "length", if the longer of source and translation has more
-            than twice the tokens of the shorter plus five. Each line, and each sentence that is
-            translated by itself, is checked by itself.
-
-    Example:
-
-    >>> results = translator.hypotheses(["O livro."], confidence=True)  # doctest: +SKIP
-    >>> results[0][0].mean_log_prob, results[0][0].warnings  # doctest: +SKIP
-    """
-
-    text: str
-    score: float
-    tokens: list[tuple[str, float]] | None
-    mean_log_prob: float
-    worst_token: tuple[str, float] | None
-    warnings: tuple[str, ...]
-
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """The former name of `warnings`."""
-        warnings.warn("`doubts` is called `warnings` now.", DeprecationWarning, stacklevel=2)
-        return self.warnings
-
-
-class Results(list):
-    """A result for each text, None for one that is refused.
-
-    Args:
-        results: The results.
-        refusals: For each refused text, its index and the reason; also an attribute.
-
-    Example:
-
-    >>> results = Results([[Hypothesis("Hello!", -0.1)], None], {1: "it has a line of 20 MB"})
-    >>> [results.refusals.get(i, "") for i in range(2)]
-    ['', 'it has a line of 20 MB']
-    """
-
-    def __init__(self, results: Iterable[Any], refusals: Mapping[int, str]):
-        super().__init__(results)
-        self.refusals = dict(refusals)
 
 
 class BaseTranslator(abc.ABC):
@@ -186,7 +103,7 @@ class BaseTranslator(abc.ABC):
                     f"Received: {texts!r}"
                 )
             columns = {} if prefixes is None else {"prefixes": prefixes}
-            _check_string_tensors(texts, **columns)
+            check_string_tensors(texts, **columns)
             languages = self._language_tensors(texts, **languages)
             return self._tensor_translations(texts, prefixes, glossary, languages)
         results = self.hypotheses(texts, prefixes, glossary=glossary, markup=markup, **languages)
@@ -324,7 +241,6 @@ class BaseTranslator(abc.ABC):
     def aligns(self) -> bool:
         """Whether the model has attention weights for `align`."""
 
-    @abc.abstractmethod
     def align(
         self,
         source: str | Iterable[str],
@@ -332,7 +248,47 @@ class BaseTranslator(abc.ABC):
         source_language: Codes = None,
         target_language: Codes = None,
     ) -> tuple[list[str], list[str], np.ndarray] | Results:
-        """The attention of each token of a translation over the tokens of its source."""
+        """The attention of each token of a translation over the tokens of its source.
+
+        For a Transformer, it is the cross-attention of the last decoder block, averaged over its
+        heads. Without a target, the source is translated in segments, as by a call. If both sides
+        have the same number of lines, they are aligned line by line. Each segment or line ends with
+        the end token, and attends only to its own source.
+
+        Args:
+            source: A str or a list of str.
+            target: Of the same type, a translation of each; None or "" for the translator's own.
+            source_language, target_language: As in a call.
+
+        Returns:
+            For a str the pieces of the source and of the target, two lists of str, each with the
+            end token last, and a float32 NumPy array `[target_pieces, source_pieces]` whose rows
+            sum to 1. For a list `Results` of such tuples. A text is refused if a line is too long.
+
+        Raises:
+            ValueError: As by `hypotheses`, or if the model has no attention.
+
+        Example:
+
+        >>> pieces, target_pieces, attention = translator.align("O livro.")  # doctest: +SKIP
+        """
+        if not self.aligns:
+            raise InputError("The model has no attention to align by.")
+        if target is None:
+            one = isinstance(source, str)
+            target = "" if one else [""] * len(as_list("source", source, "a str or a list of str"))
+        columns = {"source": source, "target": target}
+        return self._results(
+            self._align, self._as_alignment, columns, source_language, target_language
+        )
+
+    @abc.abstractmethod
+    def _align(self, source, target, **languages) -> list[dict[str, Any]]:
+        """The outputs of the graph's `align` for each text, as of `run_in_batches`."""
+
+    @abc.abstractmethod
+    def _as_alignment(self, row, source, **_) -> tuple | str:
+        """What `align` returns for a text, or why it is refused."""
 
     def _results(self, run, as_result, columns, source_language, target_language) -> Any:
         """`Results` for lists of texts, or the result of one text.
@@ -390,8 +346,7 @@ class BaseTranslator(abc.ABC):
                     f"Received: {len(several)} for {1 if one else len(texts)} texts"
                 )
         for each in several:
-            if not isinstance(each, (Glossary, type(None))):
-                raise InputError(f"glossary must be a keras_mt.Glossary. Received: {each!r}")
+            check_glossary(each)
         lines = [
             each.lines(text) if each is not None and isinstance(text, str) else ""
             for each, text in zip(several, [texts] if one else texts, strict=True)
@@ -519,162 +474,8 @@ class BaseTranslator(abc.ABC):
         """As `_languages`, for a tensor of texts; tensors of codes are checked in the graph."""
         columns = {"source_language": source_language, "target_language": target_language}
         tensors = {n: x for n, x in columns.items() if isinstance(x, tf.Tensor)}
-        _check_string_tensors(texts, **tensors)
+        check_string_tensors(texts, **tensors)
         valid = self._pair or dict.fromkeys(columns, *self.languages[:1])
         valid = {name: valid[name] for name in tensors if self.languages}
         codes = self._languages(1, **{**columns, **valid})
         return {n: tensors.get(n, tf.fill(tf.shape(texts), code)) for n, (code,) in codes.items()}
-
-
-def run_in_batches(
-    function: Callable[..., dict[str, tf.Tensor]], **columns: Iterable[str]
-) -> list[dict[str, Any]]:
-    """Runs a function of string tensors `[batch]` over lists of str of any length.
-
-    Texts of similar length are batched together, and outputs come back in the order of the texts.
-    As many batches run side by side as there are cores: the matrix products of a decoding step are
-    too small to gain much from several threads.
-
-    Args:
-        function: Function from string tensors `[batch]`, one for each column, to a dict of tensors
-            or arrays `[batch, ...]`.
-        **columns: Lists of str of the same length, under the names that messages use.
-
-    Returns:
-        For each text, a dict of its rows of the function's outputs, as NumPy arrays.
-
-    Raises:
-        ValueError: If a column is not a list of str that UTF-8 can encode, or the columns differ in
-            length.
-    """
-    names = " and ".join(columns)
-    columns = [
-        [utf8(f"{name}[{i}]", text) for i, text in enumerate(texts)]
-        for name, texts in columns.items()
-    ]
-    if len({len(texts) for texts in columns}) > 1:
-        numbers = " and ".join(str(len(texts)) for texts in columns)
-        raise InputError(f"{names} must have the same length. Received: {numbers} texts")
-    lengths = [max(map(len, row)) for row in zip(*columns, strict=True)]
-    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    cores = _cores()
-    most = min(_BATCH_TEXTS, max(_LEAST_BATCH, -(-len(order) // cores)))  # One for each core.
-    batches = []
-    while order:
-        size = max(1, min(most, _BATCH_BYTES // max(1, lengths[order[0]])))
-        batches.append(order[:size])
-        order = order[size:]
-    traced = isinstance(function, tf.types.experimental.PolymorphicFunction)
-    if batches and traced and not tf.config.functions_run_eagerly():
-        function = function.get_concrete_function()  # In this thread: Keras's settings are local.
-
-    def run(batch):
-        outputs = function(*(tf.constant([texts[i] for i in batch]) for texts in columns))
-        return {name: np.asarray(tensor) for name, tensor in outputs.items()}
-
-    rows = [None] * len(lengths)
-    progress = _progress(len(lengths))
-    with ThreadPoolExecutor(cores) as pool:
-        # One batch needs no other thread.
-        for batch, outputs in zip(
-            batches, (pool.map if batches[1:] else map)(run, batches), strict=True
-        ):
-            for row, i in enumerate(batch):
-                rows[i] = {name: array[row] for name, array in outputs.items()}
-            progress.update(len(batch))
-    progress.close()
-    return rows
-
-
-def _cores():
-    if hasattr(os, "sched_getaffinity"):  # Not on macOS.
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def as_hypotheses(row: Mapping[str, Any]) -> list[Hypothesis | AssessedHypothesis] | None:
-    """A list of `Hypothesis` from the outputs of a search for one text; None if it found none.
-
-    If the outputs include a confidence, a list of `AssessedHypothesis`.
-    """
-    if row["scores"][0] <= NO_HYPOTHESIS:
-        return None
-    hypotheses = [
-        Hypothesis(translation.decode("utf-8", "replace"), float(score))
-        for translation, score in zip(row["translations"], row["scores"], strict=True)
-        if score > NO_HYPOTHESIS
-    ]
-    if "mean_log_probs" not in row:
-        return hypotheses
-    return [_assessed(hypothesis, row, i) for i, hypothesis in enumerate(hypotheses)]
-
-
-def _assessed(hypothesis, row, i):
-    token = row["worst_tokens"][i].decode("utf-8", "replace")
-    warnings = {"loop": row["loops"][i], "length": row["disproportionate"][i]}
-    return AssessedHypothesis(
-        *hypothesis,
-        mean_log_prob=float(row["mean_log_probs"][i]),
-        worst_token=(token, float(row["worst_log_probs"][i])) if token else None,
-        warnings=tuple(name for name, is_so in warnings.items() if is_so),
-    )
-
-
-def own_if_none(source: Any, target: Any) -> Any:
-    """The targets to align: "" for each source, its own translation, if there are none."""
-    if target is not None:
-        return target
-    if isinstance(source, str):
-        return ""
-    return [""] * len(as_list("source", source, "a str or a list of str"))
-
-
-def as_alignment(row: Mapping[str, Any]) -> tuple[list[str], list[str], np.ndarray]:
-    """The pieces of both sides and their attention, from the outputs of `align` for one text."""
-    pieces = [
-        [piece.decode("utf-8") for piece in row[f"{side}_tokens"][: row[f"{side}_lengths"]]]
-        for side in ("source", "target")
-    ]
-    return *pieces, row["attention"][: len(pieces[1]), : len(pieces[0])]
-
-
-def utf8(name: str, text: str) -> bytes:
-    """A text encoded as UTF-8; ValueError, which names it, if it cannot be."""
-    if not isinstance(text, str):
-        raise InputError(f"{name} must be a str. Received: {type(text).__name__}")
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InputError(f"{name} cannot be encoded as UTF-8: {error}") from None
-
-
-def _check_string_tensors(texts, **columns):
-    for name, column in {"texts": texts, **columns}.items():
-        if not (
-            isinstance(column, tf.Tensor)
-            and column.dtype == tf.string
-            and column.shape.rank in (1, None)
-        ):
-            raise InputError(f"{name} must be a string tensor [batch]. Received: {column!r}")
-        shapes = [texts.shape, column.shape]
-        if not shapes[0].is_compatible_with(shapes[1]):
-            raise InputError(
-                f"texts and {name} must have the same length. Received: shapes {shapes}"
-            )
-
-
-def as_list(name: str, texts: Iterable[str], expected: str = "a list of str") -> list[str]:
-    """A list from an iterable of texts; ValueError, which names it, for anything else."""
-    # A str or a tensor would be split into its elements; a set has no order.
-    others = (str, bytes, tf.Tensor, Mapping, Set)
-    if isinstance(texts, others) or not isinstance(texts, Iterable):
-        raise InputError(f"{name} must be {expected}. Received: {type(texts).__name__}")
-    return list(texts)
-
-
-def _progress(total):
-    """A progress bar for long lists, in notebooks only; the command has its own."""
-    from tqdm.auto import tqdm
-
-    shown = total >= _LONG_LIST and "ipykernel" in sys.modules
-    return tqdm(total=total, unit=" texts", disable=not shown)

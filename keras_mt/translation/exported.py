@@ -8,7 +8,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,16 +19,10 @@ from tensorflow.core.protobuf import meta_graph_pb2, rewriter_config_pb2, saved_
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.errors import InputError
 from keras_mt.files import find_saved_model
-from keras_mt.translation.base import (
-    LANGUAGES,
-    BaseTranslator,
-    Codes,
-    Results,
-    as_alignment,
-    own_if_none,
-    run_in_batches,
-)
-from keras_mt.translation.glossary import Glossary
+from keras_mt.translation.base import LANGUAGES, BaseTranslator
+from keras_mt.translation.batches import run_in_batches
+from keras_mt.translation.glossary import Glossary, check_glossary
+from keras_mt.translation.results import as_alignment
 
 
 class ExportedTranslator(BaseTranslator):
@@ -98,6 +92,7 @@ class ExportedTranslator(BaseTranslator):
             pair = defaults if options.get("shortlist") else None
         codes = source_language or defaults[0], target_language or defaults[1]
         self._set_languages(languages, *codes, pair)
+        check_glossary(glossary)
         self.glossary = glossary
         if glossary is not None:
             self._check_takes_terms()
@@ -155,26 +150,17 @@ class ExportedTranslator(BaseTranslator):
         """Whether it has the signature `align`, as it has if its model has attention."""
         return "align" in self._signatures
 
-    def align(
-        self,
-        source: str | Iterable[str],
-        target: str | Iterable[str] | None = None,
-        source_language: Codes = None,
-        target_language: Codes = None,
-    ) -> tuple[list[str], list[str], np.ndarray] | Results:
-        """As `Translator.align`."""
-        if not self.aligns:
-            raise InputError("The export has no signature align: its model has no attention.")
-        columns = {"source": source, "target": own_if_none(source, target)}
+    def _align(self, source, target, **languages):
+        def align(text, target, *codes):
+            codes = dict(zip(languages, codes, strict=True))
+            return self.signatures["align"](text=text, target=target, **codes)
 
-        def run(source, target, **languages):
-            def align(text, target, *codes):
-                codes = dict(zip(languages, codes, strict=True))
-                return self.signatures["align"](text=text, target=target, **codes)
+        return run_in_batches(align, source=source, target=target, **languages)
 
-            return run_in_batches(align, source=source, target=target, **languages)
-
-        return self._results(run, _as_alignment, columns, source_language, target_language)
+    def _as_alignment(self, row, source, **_):
+        if not row["target_lengths"]:
+            return "a line is longer than max_line_bytes, or than the model's limit of tokens."
+        return as_alignment(row)
 
     @property
     def n_best(self) -> int:
@@ -237,12 +223,6 @@ class ExportedTranslator(BaseTranslator):
             return signature(text=text, **dict(zip(columns, others, strict=True)))
 
         return run_in_batches(translate, texts=texts, **columns)
-
-
-def _as_alignment(row, source, **_):
-    if not row["target_lengths"]:
-        return "a line is longer than max_line_bytes, or than the model's limit of tokens."
-    return as_alignment(row)
 
 
 def _check_plain(prefixes, token_scores=False):

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from keras_mt.errors import InputError
 from keras_mt.text.terms import CASE
@@ -149,6 +149,12 @@ class Glossary:
             if needed <= words
         )
         return "\n".join(self._terms[number].line for number in found)
+
+
+def check_glossary(glossary: Any) -> None:
+    """Refuses what is neither a `Glossary` nor None."""
+    if not isinstance(glossary, (Glossary, type(None))):
+        raise InputError(f"glossary must be a keras_mt.Glossary. Received: {glossary!r}")
 
 
 def _words(text):

@@ -3,10 +3,9 @@
 import dataclasses
 import functools
 import hashlib
-import math
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
@@ -23,39 +22,11 @@ from keras_mt.options import MAX_LINE_BYTES, TranslationOptions
 from keras_mt.options.fields import as_integer
 from keras_mt.run_folder import RunFolder
 from keras_mt.text import BaseTokenizer
-from keras_mt.translation.base import (
-    LANGUAGES,
-    BaseTranslator,
-    Codes,
-    Results,
-    as_alignment,
-    own_if_none,
-    run_in_batches,
-)
-from keras_mt.translation.glossary import Glossary
-
-
-class Score(NamedTuple):
-    """How probable a given translation is under the model.
-
-    Attributes:
-        log_prob: Its log-probability, the sum of those of its tokens.
-        tokens: Its pieces with the end, each with its log-probability.
-
-    Example:
-
-    >>> score = Score(-1.5, [("▁The", -0.5), ("▁book", -0.75), ("</s>", -0.25)])
-    >>> round(score.perplexity, 4)
-    1.6487
-    """
-
-    log_prob: float
-    tokens: list[tuple[str, float]]
-
-    @property
-    def perplexity(self) -> float:
-        """Perplexity per token, the end included: exp(-log_prob / number of tokens)."""
-        return math.exp(-self.log_prob / len(self.tokens))
+from keras_mt.translation.base import LANGUAGES, BaseTranslator, Codes
+from keras_mt.translation.batches import run_in_batches
+from keras_mt.translation.checks import check_fits, check_lengths, check_shortlist, check_types
+from keras_mt.translation.glossary import Glossary, check_glossary
+from keras_mt.translation.results import Results, Score, as_alignment
 
 
 class Translator(BaseTranslator):
@@ -156,7 +127,7 @@ class Translator(BaseTranslator):
     ):
         require_backend("keras_mt.Translator")
         self.models = list(model) if isinstance(model, (list, tuple)) else [model]
-        _check_types(model, self.models, tokenizer)
+        check_types(model, self.models, tokenizer)
         search = [field.name for field in dataclasses.fields(SearchOptions)]
         if unknown := [name for name in options if name not in search]:
             raise InputError(
@@ -181,21 +152,20 @@ class Translator(BaseTranslator):
         self.max_line_bytes = self._options.max_line_bytes
         self.shortlist = shortlist
         if shortlist is not None:
-            _check_shortlist(shortlist, tokenizer, self.options, source_language, target_language)
-        if not isinstance(glossary, (Glossary, type(None))):
-            raise InputError(f"glossary must be a keras_mt.Glossary. Received: {glossary!r}")
+            check_shortlist(shortlist, tokenizer, self.options, source_language, target_language)
+        check_glossary(glossary)
         self.glossary = glossary
         if glossary is not None:
             self._check_takes_terms()
         for model in self.models:
-            _check_fits(ensure_built(model), tokenizer)
+            check_fits(ensure_built(model), tokenizer)
         self.card: dict[str, Any] = {}
         pair = None if shortlist is None else shortlist.languages
         languages = tokenizer.languages if pair is None else pair
         self._set_languages(languages, source_language, target_language, pair)
         self._graph = self.graph(Predictor(self.models, shortlist))
         self._functions = {}
-        self._check_lengths()
+        check_lengths(self._graph)
 
     def graph(self, predictor: Predictor, **options: Any) -> TranslationGraph:
         """The functions of string tensors that translate, score and align as this translator does.
@@ -213,24 +183,6 @@ class Translator(BaseTranslator):
         options = dataclasses.replace(self._options, **languages, **options)
         pair = None if self.shortlist is None else self.shortlist.languages
         return TranslationGraph(predictor, self.tokenizer, options, pair)
-
-    def _check_lengths(self):
-        limit, segmenter = self._graph.predictor.max_length, self._graph.segmenter
-        if min(segmenter.source_limit, segmenter.target_limit) < 1:
-            raise InputError(
-                "The model's max_length must be at least 2, for a token and the end. "
-                f"Received: {limit}"
-            )
-        if self.max_length is not None and not 1 <= self.max_length <= limit:
-            raise InputError(
-                f"max_length must be at least 1 and at most the model's {limit}. "
-                f"Received: max_length={self.max_length}"
-            )
-        if self.options.min_length > (self.max_length or limit):
-            raise InputError(
-                f"min_length must be at most {self.max_length or limit}, the maximum length. "
-                f"Received: min_length={self.options.min_length}"
-            )
 
     def _function(self, name, columns, with_terms=False, **flags):
         """The graph's function of a name as a `tf.function` of columns of strings.
@@ -480,42 +432,8 @@ class Translator(BaseTranslator):
             "split it into lines."
         )
 
-    def align(
-        self,
-        source: str | Iterable[str],
-        target: str | Iterable[str] | None = None,
-        source_language: Codes = None,
-        target_language: Codes = None,
-    ) -> tuple[list[str], list[str], np.ndarray] | Results:
-        """The attention of each token of a translation over the tokens of its source.
-
-        For a Transformer, it is the cross-attention of the last decoder block, averaged over its
-        heads. Without a target, the source is translated in segments, as by a call. If both sides
-        have the same number of lines, they are aligned line by line. Each segment or line ends with
-        the end token, and attends only to its own source.
-
-        Args:
-            source: A str or a list of str.
-            target: Of the same type, a translation of each; None or "" for the translator's own.
-            source_language, target_language: As in a call.
-
-        Returns:
-            For a str the pieces of the source and of the target, two lists of str, each with the
-            end token last, and a float32 NumPy array `[target_pieces, source_pieces]` whose rows
-            sum to 1. For a list `Results` of such tuples. A text is refused if a line is too long.
-
-        Raises:
-            ValueError: As by `hypotheses`, or if the model has no attention.
-
-        Example:
-
-        >>> pieces, target_pieces, attention = translator.align("O livro.")  # doctest: +SKIP
-        """
-        if not self.aligns:
-            raise InputError("The model has no attention to align by.")
-        run = functools.partial(run_in_batches, self._function("align", 2))
-        columns = {"source": source, "target": own_if_none(source, target)}
-        return self._results(run, self._as_alignment, columns, source_language, target_language)
+    def _align(self, **columns):
+        return run_in_batches(self._function("align", 2), **columns)
 
     def _as_alignment(self, row, source, **_):
         if row["refused"]:
@@ -553,9 +471,8 @@ class Translator(BaseTranslator):
         """
         if not self.aligns:
             raise InputError("The model has no attention to align by.")
-        run = functools.partial(run_in_batches, self._function("align", 2))
         columns = {"source": source, "target": target}
-        return self._results(run, self._as_links, columns, source_language, target_language)
+        return self._results(self._align, self._as_links, columns, source_language, target_language)
 
     def _as_links(self, row, source, target, **_):
         alignment = self._as_alignment(row, source)
@@ -621,47 +538,6 @@ def _defaults(config, limit, given):
     if options.get("max_length") is not None:  # Fine-tuning may have lowered the limit.
         options["max_length"] = min(as_integer("max_length", options["max_length"]), limit)
     return options
-
-
-def _check_types(model, models, tokenizer):
-    if not isinstance(tokenizer, BaseTokenizer):
-        raise InputError(
-            "tokenizer must be a keras_mt.text.BaseTokenizer, such as from Tokenizer.load. "
-            f"Received: {tokenizer!r}"
-        )
-    if not models or not all(isinstance(model, Seq2Seq) for model in models):
-        raise InputError(
-            "model must be a keras_mt.models.Seq2Seq, or a list of at least one. "
-            f"Received: {model!r}"
-        )
-
-
-def _check_shortlist(shortlist, tokenizer, options, source_language, target_language):
-    if not isinstance(shortlist, Shortlist):
-        raise InputError(
-            f"shortlist must be a Shortlist, such as from Shortlist.load. Received: {shortlist!r}"
-        )
-    shortlist.check_fits(tokenizer, source_language, target_language)
-    if options.samples:
-        raise InputError(
-            "A shortlist does not go with sampling: leave temperature out. "
-            f"Received: temperature={options.temperature}"
-        )
-
-
-def _check_fits(model, tokenizer):
-    for side in ("source", "target"):
-        sizes = [getattr(part, f"{side}_vocab_size") for part in (model, tokenizer)]
-        if sizes[0] != sizes[1]:
-            raise InputError(
-                f"The model has a {side} vocabulary of {sizes[0]} tokens and the tokenizer one of "
-                f"{sizes[1]}: they were not trained together."
-            )
-    if model.padding_id != tokenizer.padding_id:
-        raise InputError(
-            f"The model's padding_id is {model.padding_id} and the tokenizer's "
-            f"{tokenizer.padding_id}: build the model with the tokenizer's padding_id."
-        )
 
 
 def _with_card(models, tokenizer, arguments, card):

@@ -9,7 +9,7 @@ from keras_mt.data.annotation import Annotator, phrases_of
 from keras_mt.data.encoded import Links
 from keras_mt.text import Tokenizer
 
-WORDS = "a red ball and the blue dog run in two parks".split()
+WORDS = ["a", "red", "ball", "and", "the", "blue", "dog", "run", "in", "two", "parks"]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,9 @@ def test_a_term_stands_behind_its_words_and_in_the_target(tokenizer):
     for index in range(200):
         source, target, linked = annotator(ids, ids, links, epoch=0, index=index)
         again = annotator(ids, ids, links, epoch=0, index=index)
-        assert all(np.array_equal(*pair) for pair in zip((source, target, linked), again))
+        assert all(
+            np.array_equal(*pair) for pair in zip((source, target, linked), again, strict=True)
+        )
         starts, ends = np.flatnonzero(source == begin), np.flatnonzero(source == end)
         assert 1 <= len(starts) == len(ends) <= 3
         assert begin not in target and end not in target
@@ -102,7 +104,7 @@ def test_batches_hold_terms_in_their_share_and_the_same_ones_again(tokenizer):
 
 
 def test_what_has_no_markers_or_no_share_is_refused(tokenizer):
-    with pytest.raises(ValueError, match="at most 1. Received: terms=2"):
+    with pytest.raises(ValueError, match=r"at most 1\. Received: terms=2"):
         Annotator(tokenizer, 2)
 
     class Unmarked(Tokenizer):

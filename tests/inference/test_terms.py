@@ -46,7 +46,9 @@ def test_terms_stand_behind_their_words(cases, limit):
     count = max(len(terms) for _, terms in cases)
     tokens = [[[*t, *[-1] * (3 - len(t))] for *_, t in terms] for _, terms in cases]
     tokens = [[*row, *[[-1] * 3] * (count - len(row))] for row in tokens]
-    spans = [[[a, b] for a, b, _ in terms] + [[-1, -1]] * (count - len(terms)) for _, terms in cases]
+    spans = [
+        [[a, b] for a, b, _ in terms] + [[-1, -1]] * (count - len(terms)) for _, terms in cases
+    ]
     pieces = [[10 * i + j for i, n in enumerate(words) for j in range(n)] for words, _ in cases]
     word = [[i for i, n in enumerate(words) for _ in range(n)] for words, _ in cases]
     size = len(cases)

@@ -63,21 +63,21 @@ def test_a_text_of_any_length_is_not_taken(exported):
         f.fn for f in blocks.fns.values() if f.fn is not None and f.fn.__name__ == "translate"
     )
     with pytest.raises(gradio.Error, match="more than 2,000 characters"):
-        translate("a" * 2001, False)
+        translate("a" * 2001, False, "")
 
 
 def test_html_is_shown_with_its_elements(reader, exported, sources):
     pytest.importorskip("gradio")
     fns = {f.fn.__name__: f.fn for f in page(exported).fns.values() if f.fn is not None}
     marked = f"<b>{sources[0]}</b> &amp;<br>"
-    shown = fns["translate"](marked, True)
+    shown = fns["translate"](marked, True, "")
     expected = translations(reader, f"{sources[0]} &")
     assert [value for _, value in shown.choices] == [h.text for h in expected]
     for label, value in shown.choices:
         assert label.partition(" ")[2].startswith("<b>") and label.count("<br>") == 1
         assert "&amp;" in label or "&" not in value
     assert fns["draw"](marked, True, expected[0].text) is not None
-    assert fns["translate"]("<br>", True).choices == []
+    assert fns["translate"]("<br>", True, "").choices == []
 
 
 def test_attention_of_words_is_that_of_their_pieces(reader, translator, sources):

@@ -9,7 +9,7 @@ import pytest
 
 from keras_mt.data import CorpusError, load_corpus, phrasebook
 from keras_mt.training import back_translate, back_translation
-from keras_mt.translation.base import Hypothesis, Results
+from keras_mt.translation.results import Hypothesis, Results
 
 # Sentences that are in no split of the corpus, with their translations.
 PAIRS = dict(list(phrasebook.pairs("train"))[400:440])

@@ -16,7 +16,7 @@ from keras_mt.alignment import Shortlist
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.inference import Predictor, scores
 from keras_mt.inference.segments import Segments, joined
-from keras_mt.translation.base import run_in_batches
+from keras_mt.translation.batches import run_in_batches
 
 START, END = Tokenizer.bos_id, Tokenizer.eos_id
 

@@ -1,0 +1,127 @@
+"""Lists of texts of any length: checked, and run in batches."""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Set
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_mt.errors import InputError
+
+# The maximum texts of a batch, and bytes: those of its longest text times their number.
+_BATCH_TEXTS = 256
+_BATCH_BYTES = 64 * 512
+_LEAST_BATCH = 32  # The minimum texts of a batch when several run side by side.
+_LONG_LIST = 1024  # Texts for which a notebook shows a progress bar.
+
+
+def run_in_batches(
+    function: Callable[..., dict[str, tf.Tensor]], **columns: Iterable[str]
+) -> list[dict[str, Any]]:
+    """Runs a function of string tensors `[batch]` over lists of str of any length.
+
+    Texts of similar length are batched together, and outputs come back in the order of the texts.
+    As many batches run side by side as there are cores: the matrix products of a decoding step are
+    too small to gain much from several threads.
+
+    Args:
+        function: Function from string tensors `[batch]`, one for each column, to a dict of tensors
+            or arrays `[batch, ...]`.
+        **columns: Lists of str of the same length, under the names that messages use.
+
+    Returns:
+        For each text, a dict of its rows of the function's outputs, as NumPy arrays.
+
+    Raises:
+        ValueError: If a column is not a list of str that UTF-8 can encode, or the columns differ in
+            length.
+    """
+    names = " and ".join(columns)
+    columns = [
+        [utf8(f"{name}[{i}]", text) for i, text in enumerate(texts)]
+        for name, texts in columns.items()
+    ]
+    if len({len(texts) for texts in columns}) > 1:
+        numbers = " and ".join(str(len(texts)) for texts in columns)
+        raise InputError(f"{names} must have the same length. Received: {numbers} texts")
+    lengths = [max(map(len, row)) for row in zip(*columns, strict=True)]
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    cores = _cores()
+    most = min(_BATCH_TEXTS, max(_LEAST_BATCH, -(-len(order) // cores)))  # One for each core.
+    batches = []
+    while order:
+        size = max(1, min(most, _BATCH_BYTES // max(1, lengths[order[0]])))
+        batches.append(order[:size])
+        order = order[size:]
+    traced = isinstance(function, tf.types.experimental.PolymorphicFunction)
+    if batches and traced and not tf.config.functions_run_eagerly():
+        function = function.get_concrete_function()  # In this thread: Keras's settings are local.
+
+    def run(batch):
+        outputs = function(*(tf.constant([texts[i] for i in batch]) for texts in columns))
+        return {name: np.asarray(tensor) for name, tensor in outputs.items()}
+
+    rows = [None] * len(lengths)
+    progress = _progress(len(lengths))
+    with ThreadPoolExecutor(cores) as pool:
+        # One batch needs no other thread.
+        for batch, outputs in zip(
+            batches, (pool.map if batches[1:] else map)(run, batches), strict=True
+        ):
+            for row, i in enumerate(batch):
+                rows[i] = {name: array[row] for name, array in outputs.items()}
+            progress.update(len(batch))
+    progress.close()
+    return rows
+
+
+def _cores():
+    if hasattr(os, "sched_getaffinity"):  # Not on macOS.
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _progress(total):
+    """A progress bar for long lists, in notebooks only; the command has its own."""
+    from tqdm.auto import tqdm
+
+    shown = total >= _LONG_LIST and "ipykernel" in sys.modules
+    return tqdm(total=total, unit=" texts", disable=not shown)
+
+
+def utf8(name: str, text: str) -> bytes:
+    """A text encoded as UTF-8; ValueError, which names it, if it cannot be."""
+    if not isinstance(text, str):
+        raise InputError(f"{name} must be a str. Received: {type(text).__name__}")
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(f"{name} cannot be encoded as UTF-8: {error}") from None
+
+
+def as_list(name: str, texts: Iterable[str], expected: str = "a list of str") -> list[str]:
+    """A list from an iterable of texts; ValueError, which names it, for anything else."""
+    # A str or a tensor would be split into its elements; a set has no order.
+    others = (str, bytes, tf.Tensor, Mapping, Set)
+    if isinstance(texts, others) or not isinstance(texts, Iterable):
+        raise InputError(f"{name} must be {expected}. Received: {type(texts).__name__}")
+    return list(texts)
+
+
+def check_string_tensors(texts: Any, **columns: Any) -> None:
+    """Refuses texts that are no string tensor `[batch]`, and columns of another shape."""
+    for name, column in {"texts": texts, **columns}.items():
+        if not (
+            isinstance(column, tf.Tensor)
+            and column.dtype == tf.string
+            and column.shape.rank in (1, None)
+        ):
+            raise InputError(f"{name} must be a string tensor [batch]. Received: {column!r}")
+        shapes = [texts.shape, column.shape]
+        if not shapes[0].is_compatible_with(shapes[1]):
+            raise InputError(
+                f"texts and {name} must have the same length. Received: shapes {shapes}"
+            )
