@@ -184,32 +184,22 @@ def beam_search(
         columns.update(constraints.columns())
     beams = options.beams
     if row_options is not None:
-        columns.update(_row_options(**row_options))
+        columns.update(_columns_of(row_options))
         widest = tf.reduce_max(columns["n_best" if options.samples else "beam_size"])
         beams = tf.clip_by_value(widest, 1, options.beams)
     if options.samples:
         seeds = tf.range(tf.size(max_length)) if row_seeds is None else row_seeds
         columns["seed"] = _integers("row_seeds", seeds, rank=1)
-    search = _Search(
-        step,
-        reorder,
-        normalize,
-        observe,
-        options,
-        rules,
-        constraints,
-        beams,
-        bos_id,
-        eos_id,
-        padding_id,
-    )
+    settings = step, reorder, normalize, observe, options, rules, constraints, beams
+    search = _Search(*settings, bos_id, eos_id, padding_id)
     return search.run(max_length, columns, cache(beams) if callable(cache) else cache)
 
 
-def _row_options(beam_size, n_best, length_penalty):
-    integers = {"beam_size": beam_size, "n_best": n_best}
-    columns = {n: _integers(f"row_options[{n!r}]", x, rank=1) for n, x in integers.items()}
-    return {**columns, "length_penalty": tf.cast(length_penalty, tf.float32)}
+def _columns_of(row_options):
+    columns = {"length_penalty": tf.cast(row_options["length_penalty"], tf.float32)}
+    for name in ("beam_size", "n_best"):
+        columns[name] = _integers(f"row_options[{name!r}]", row_options[name], rank=1)
+    return columns
 
 
 @dataclasses.dataclass(frozen=True)
