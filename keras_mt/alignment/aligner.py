@@ -1,15 +1,13 @@
 """Word alignment: which target token comes from which source token."""
 
-import os
 from collections.abc import Sequence
 from typing import NamedTuple, Self
-from zipfile import BadZipFile
 
 import numpy as np
 
+from keras_mt.alignment.arrays import SavedArrays
 from keras_mt.alignment.symmetrization import grow_diag_final_and
 from keras_mt.errors import InputError
-from keras_mt.files import atomic_write
 from keras_mt.layers.validation import check_positive
 
 _NULL = 0.08  # The prior probability that a token comes from none of the other side.
@@ -19,10 +17,9 @@ _UNSEEN = 1e-7  # The probability of a token given one that it never occurred wi
 # A table is learned from no more cells, which are pairs of a source and a target token of one
 # sentence pair: about a gigabyte of memory. A block has as many cells as this, or one pair.
 _MAX_CELLS, _BLOCK = 2**25, 2**20
-_FIELDS = "sizes", "pairs", "forward", "backward", "null_forward", "null_backward"
 
 
-class Aligner:
+class Aligner(SavedArrays):
     """Aligns the tokens of sentence pairs, by IBM Model 1 with a prior for the diagonal.
 
     With source tokens s_1 ... s_n and target tokens t_1 ... t_m, target token i comes from the
@@ -58,6 +55,9 @@ class Aligner:
     >>> aligner.align(sources[:1], targets[:1])[0].tolist()
     [[0, 0], [1, 1]]
     """
+
+    _fields = "sizes", "pairs", "forward", "backward", "null_forward", "null_backward"
+    _kind = "an aligner that was saved"
 
     def __init__(
         self,
@@ -177,34 +177,6 @@ class Aligner:
                 np.stack([best[0][one], one], axis=1), np.stack([other, best[1][other]], axis=1)
             )
             start, starts = start + m * n, [starts[0] + n, starts[1] + m]
-
-    def save(self, path: str | os.PathLike) -> None:
-        """Writes a file in NumPy's `.npz` format, whatever its name.
-
-        Args:
-            path: The file.
-        """
-        with atomic_write(path) as temporary, open(temporary, "wb") as file:
-            np.savez_compressed(file, **{name: getattr(self, name) for name in _FIELDS})
-
-    @classmethod
-    def load(cls, path: str | os.PathLike) -> Self:
-        """Reads what `save` wrote.
-
-        Args:
-            path: The file.
-
-        Raises:
-            FileNotFoundError: If the file is missing.
-            ValueError: If it is not such a file.
-        """
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                return cls(*(file[name] for name in _FIELDS))
-        except FileNotFoundError:
-            raise
-        except (ValueError, TypeError, AttributeError, KeyError, OSError, EOFError, BadZipFile):
-            raise InputError(f"{path} is not an aligner that was saved, or damaged.") from None
 
 
 class _Cells(NamedTuple):

@@ -1,24 +1,21 @@
 """Vocabulary shortlists: the target tokens that a source's translation may need."""
 
-import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
-from zipfile import BadZipFile
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_mt.alignment.aligner import Aligner
+from keras_mt.alignment.arrays import SavedArrays
 from keras_mt.data.encoded import EncodedPairs
 from keras_mt.errors import InputError
-from keras_mt.files import atomic_write
 from keras_mt.layers.validation import check_positive
 from keras_mt.options import check_language
 from keras_mt.text import BaseTokenizer
 
 _MAX_PAIRS = 200_000  # A table is learned from no more sentence pairs.
-_FIELDS = "table", "always", "fingerprint", "languages"  # The constructor's arguments, in a file.
 
 
 class Vocabulary(NamedTuple):
@@ -47,7 +44,7 @@ class Vocabulary(NamedTuple):
         return tf.gather(self.ids, indices)
 
 
-class Shortlist:
+class Shortlist(SavedArrays):
     """The target tokens that each source token may be translated to.
 
     With a shortlist a translator computes logits only for the tokens that the sources of a batch
@@ -83,6 +80,9 @@ class Shortlist:
     >>> shortlist.table.shape
     (400, 21)
     """
+
+    _fields = "table", "always", "fingerprint", "languages"
+    _kind = "a shortlist that `keras-mt shortlist` wrote"
 
     def __init__(
         self,
@@ -149,39 +149,6 @@ class Shortlist:
         counts = np.bincount(np.concatenate(targets), minlength=tokenizer.target_vocab_size)
         always = np.argsort(-counts, kind="stable")[:frequent]
         return cls(table, always[counts[always] > 0], tokenizer.fingerprint, languages)
-
-    def __reduce__(self) -> tuple:
-        return type(self), tuple(getattr(self, name) for name in _FIELDS)
-
-    def save(self, path: str | os.PathLike) -> None:
-        """Writes a file in NumPy's `.npz` format, whatever its name.
-
-        Args:
-            path: The file.
-        """
-        with atomic_write(path) as temporary, open(temporary, "wb") as file:
-            np.savez_compressed(file, **{name: getattr(self, name) for name in _FIELDS})
-
-    @classmethod
-    def load(cls, path: str | os.PathLike) -> Self:
-        """Reads what `save` wrote.
-
-        Args:
-            path: The file.
-
-        Raises:
-            FileNotFoundError: If the file is missing.
-            ValueError: If it is not such a file.
-        """
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                return cls(*(file[name] for name in _FIELDS))
-        except FileNotFoundError:
-            raise
-        except (ValueError, TypeError, AttributeError, KeyError, OSError, EOFError, BadZipFile):
-            raise InputError(
-                f"{path} is not a shortlist, or damaged: write one with `keras-mt shortlist`."
-            ) from None
 
     def check_fits(
         self,

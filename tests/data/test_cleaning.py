@@ -8,7 +8,7 @@ import pytest
 
 from keras_mt.data import Cleaning, CorpusError, clean, cleaning, load_corpus
 from keras_mt.data.rules import rule_names
-from keras_mt.translation.translator import Score
+from keras_mt.translation import Score
 
 # The rule that drops a pair, and the pair.
 ROWS = [
