@@ -33,9 +33,8 @@ class Annotator:
     """Writes the target's words for some words of a source behind these, between two markers.
 
     A model that is trained on such sources uses the words that it is given, at their place: those
-    of its own target half of the time, else words of another or made-up ones, which then stand in
-    the target too. Of the made-up ones half also replace the source's words, as what is to be
-    copied does.
+    of its own target half of the time, else made-up ones, which then stand in the target too. Of
+    the made-up ones half also replace the source's words, as what is to be copied does.
 
     Args:
         tokenizer: A tokenizer with `term_markers`.
@@ -47,7 +46,9 @@ class Annotator:
 
     Reference:
         Dinu et al. 2019, Training Neural Machine Translation to Apply Terminology Constraints
-        (https://arxiv.org/abs/1906.01105), where terms are appended.
+        (https://arxiv.org/abs/1906.01105), where terms are appended; Bergmanis and Pinnis 2021,
+        Facilitating Terminology Translation with Target Lemma Annotations
+        (https://arxiv.org/abs/2101.10035).
 
     Example:
 

@@ -7,11 +7,10 @@ import tensorflow as tf
 
 from keras_mt.text import BaseTokenizer
 from keras_mt.text.sentences import SPACE
-from keras_mt.text.terms import Matches
+from keras_mt.text.terms import ALONE, Matches
 
 # Letters and digits of scripts that are written with spaces.
 _JOINING = r"(?s)[\pL\pM\pN].*"
-_ALONE = r"(?s)[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}].*"
 _NO_WORD = -1
 
 
@@ -174,4 +173,4 @@ def continues_word(tokenizer: BaseTokenizer) -> np.ndarray | None:
     if not tf.reduce_any(begins):
         return None
     joining = tf.strings.regex_full_match(pieces, _JOINING)
-    return (joining & ~tf.strings.regex_full_match(pieces, _ALONE)).numpy()
+    return (joining & ~tf.strings.regex_full_match(pieces, f"(?s){ALONE}.*")).numpy()

@@ -11,7 +11,7 @@ from keras_mt.text.sentences import GUARD, SPACE
 # Control characters, which no text contains: around a kept span, and between tokens.
 _SPAN, _SPAN_END, _BREAK = "\x05", "\x06", "\x04"
 # Scripts that are written without spaces: there each character is a token.
-_ALONE = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
+ALONE = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 _CLOSERS = r"""["'“”’‘»«)\]}」』）]"""
 _FACTOR = 6364136223846793005  # Knuth's, for a polynomial hash modulo 2**64.
 
@@ -143,7 +143,7 @@ def tokens(texts: tf.Tensor, kinds: Sequence[str] = ()) -> tuple[tf.RaggedTensor
         between = rf"{_SPAN_END}([^\pL\s\p{{Z}}{_SPAN}{_SPAN_END}]*){_SPAN}"
         texts = tf.strings.regex_replace(texts, between, r"\1")
     span = rf"{_SPAN}[^{_SPAN_END}]*{_SPAN_END}"
-    texts = tf.strings.regex_replace(texts, rf"({span})|({_ALONE}\pM*)", rf"\1{_BREAK}\2{_BREAK}")
+    texts = tf.strings.regex_replace(texts, rf"({span})|({ALONE}\pM*)", rf"\1{_BREAK}\2{_BREAK}")
     texts = tf.strings.regex_replace(
         texts, rf"({span}|[\pL\pM\pN]+|{SPACE}+|[^{_BREAK}])", rf"\1{_BREAK}"
     )

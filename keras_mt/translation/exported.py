@@ -132,7 +132,7 @@ class ExportedTranslator(BaseTranslator):
 
     @property
     def kept_kinds(self) -> Sequence[str]:
-        return self.card.get("options", {}).get("keep", ())  # None for an export before 0.5.
+        return self.card.get("options", {}).get("keep", ())  # None for an export before 0.4.
 
     def _check_takes_terms(self):
         if "constrained" not in self._signatures:
