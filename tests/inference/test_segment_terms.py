@@ -2,7 +2,7 @@ import hypothesis
 import tensorflow as tf
 from hypothesis import strategies
 
-from keras_mt.inference.terms import SegmentTerms, annotated
+from keras_mt.inference.terms import SegmentTerms, annotated, continues_word
 
 BEGIN, END = 91, 92
 
@@ -62,3 +62,17 @@ def test_terms_stand_behind_their_words(cases, limit):
     expected = [by_hand(*case, limit) for case in cases]
     assert found.to_list() == [[x for x, _ in row] for row in expected]
     assert found_terms.word.to_list() == [[i for _, i in row] for row in expected]
+
+
+def test_what_lengthens_a_word_is_a_letter_of_a_script_with_spaces():
+    class Pieces:
+        def __init__(self, *strings):
+            self.target_vocab_size, self._strings = len(strings), tf.constant(strings)
+
+        def id_to_string(self, ids):
+            return tf.gather(self._strings, ids)
+
+    tokenizer = Pieces("</s>", "▁ab", "ab", "7", "ä", ".", "日本", "の", "ไทย", "<0x41>", "▁")
+    joining = [False, False, True, True, True, False, False, False, False, False, False]
+    assert continues_word(tokenizer).tolist() == joining
+    assert continues_word(Pieces("</s>", "a", "b")) is None  # Nothing says where words begin.

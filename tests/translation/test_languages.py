@@ -13,7 +13,7 @@ from letters import Tongue, Tongues
 from tensorflow_serving.apis import prediction_log_pb2
 from test_seam import MAX_LENGTH, by_brute_force, sharpened, transformer
 
-from keras_mt import Translator
+from keras_mt import Glossary, Translator
 from keras_mt.cli import main
 from keras_mt.convert import from_huggingface
 from keras_mt.convert import saved_model as export_module
@@ -86,6 +86,14 @@ def test_a_wide_beam_is_brute_force(model):
         np.testing.assert_allclose(
             [h.score for h in hypotheses], [score for score, _ in expected], atol=1e-4
         )
+
+
+def test_terms_are_held_in_each_language(translator, pairs):
+    glossary = Glossary({"bad": "cc"})
+    found = translator.hypotheses(["bad"] * len(PAIRS), glossary=glossary, **NAMED)
+    for hypotheses, alone in zip(found, pairs, strict=True):
+        assert all("cc" in hypothesis.text for hypothesis in hypotheses)
+        assert_same(hypotheses, alone.hypotheses("bad", glossary=glossary))
 
 
 def test_score_and_align_go_by_the_languages_too(translator, pairs):

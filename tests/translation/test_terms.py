@@ -3,11 +3,14 @@
 import json
 import pickle
 
+import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 from click.testing import CliRunner
 
-from keras_mt import ExportedTranslator, Glossary, Translator
+from keras_mt import ExportedTranslator, Glossary, Tokenizer, Transformer, Translator
+from keras_mt.alignment import Shortlist
 from keras_mt.cli import main
 from keras_mt.evaluation import terms_kept
 
@@ -55,6 +58,91 @@ def test_with_prefixes(small):
     (found,) = small(TEXTS[:1], ["My"], glossary=GLOSSARY)
     assert found.startswith("My")
     assert_held([found], TARGETS[:1])
+
+
+def test_with_an_ensemble_and_a_shortlist(eager, small):
+    tokenizer = small.tokenizer
+    frequent = tokenizer.pieces(["the book is on the table."])[0].numpy()
+    none = np.full((tokenizer.vocab_size, 1), -1)
+    ensemble = Translator(
+        small.models * 2,
+        tokenizer,
+        beam_size=2,
+        max_length=12,
+        shortlist=Shortlist(none, frequent, tokenizer.fingerprint),
+    )
+    assert_held(ensemble(TEXTS[:1], glossary=GLOSSARY), TARGETS[:1])
+
+
+def test_rows_have_terms_and_options_of_their_own(eager, small):
+    options = {
+        "beam_size": tf.constant([1, 3]),
+        "n_best": tf.constant([1, 1]),
+        "length_penalty": tf.constant([1.0, 0.0]),
+        "max_length": tf.constant([0, 20]),
+    }
+    terms = tf.constant(["livro\tvolume\nmesa\tdesk", "livro\ttome"])
+    found = small._graph.translate(tf.constant(TEXTS[:1] * 2), row_options=options, terms=terms)
+    assert_held(
+        [text.decode() for text in found["translations"][:, 0].numpy()], [TARGETS[0], ["tome"]]
+    )
+
+
+def tiny(tokenizer, **options):
+    keras.utils.set_random_seed(3)
+    sizes = {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16, "max_length": 60}
+    return Transformer(tokenizer.vocab_size, **sizes, **options)
+
+
+def test_with_languages_a_term_stands_in_each(eager):
+    tokenizer = Tokenizer.train([*TEXTS, "The tiger cat sleeps."] * 5, 350, languages=("pt", "en"))
+    translator = Translator(tiny(tokenizer), tokenizer, beam_size=2, max_length=10)
+    codes = {"source_language": ["pt", "en"], "target_language": ["en", "pt"]}
+    glossary = Glossary({"gato": "tiger cat"})
+    found = translator.hypotheses(["O gato dorme."] * 2, glossary=glossary, **codes)
+    assert all("tiger cat" in hypotheses[0].text for hypotheses in found)
+    assert found[0][0].score != found[1][0].score
+
+
+def test_a_model_that_reads_terms_finds_them_in_its_source(eager, small):
+    tokenizer = small.tokenizer
+    model = tiny(tokenizer, reads_terms=True)
+    translator = Translator(model, tokenizer, beam_size=2, max_length=10)
+    text, (begin, end) = "O livro dorme.", tokenizer.term_markers
+    (found,) = translator.hypotheses([text], token_scores=True, glossary=GLOSSARY)[0]
+    parts = [tokenizer.pieces([part])[0].numpy() for part in ("O livro", "volume", "dorme.")]
+    source = [*parts[0], begin, *parts[1], end, *parts[2], tokenizer.eos_id]
+    ids = [int(np.flatnonzero(pieces(tokenizer) == piece)[0]) for piece, _ in found.tokens]
+    logits = model({"source": np.array([source]), "target": np.array([[2, *ids[:-1]]])})
+    expected = tf.nn.log_softmax(logits)[0].numpy()[np.arange(len(ids)), ids]
+    np.testing.assert_allclose([score for _, score in found.tokens], expected, atol=1e-4)
+    model.reads_terms = False
+    other = Translator(model, tokenizer, beam_size=2, max_length=10)
+    assert other(text) == translator(text)
+    assert abs(other.hypotheses(text, glossary=GLOSSARY)[0].score - found.score) > 1e-4
+
+
+def pieces(tokenizer):
+    ids = tf.range(tokenizer.vocab_size)
+    return np.array([x.decode() for x in tokenizer.id_to_string(ids).numpy()])
+
+
+@pytest.mark.long
+def test_an_export_of_it_does_so_too(small, tmp_path, signatures_alone):
+    signatures_alone("serving_default", "constrained")
+    translator = Translator(
+        tiny(small.tokenizer, reads_terms=True), small.tokenizer, beam_size=2, max_length=10
+    )
+    translator.export(tmp_path / "1")
+    export = ExportedTranslator(tmp_path / "1")
+    glossaries = [GLOSSARY, Glossary({"gato": "tom"}), None, GLOSSARY]
+    for one, other in zip(
+        translator.hypotheses(TEXTS, glossary=glossaries),
+        export.hypotheses(TEXTS, glossary=glossaries),
+        strict=True,
+    ):
+        assert [h.text for h in one] == [h.text for h in other]
+        np.testing.assert_allclose([h.score for h in one], [h.score for h in other], atol=1e-4)
 
 
 def test_spans_stay_as_they_are(small):
