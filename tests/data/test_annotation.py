@@ -54,7 +54,7 @@ def test_a_term_stands_behind_its_words_and_in_the_target(tokenizer):
     links = np.stack([np.arange(len(ids) - 1)] * 2, axis=1)
     begin, end = tokenizer.term_markers
     copied = made_up = 0
-    for index in range(200):
+    for index in range(80):
         source, target, linked = annotator(ids, ids, links, epoch=0, index=index)
         again = annotator(ids, ids, links, epoch=0, index=index)
         assert all(
@@ -81,11 +81,11 @@ def test_a_term_stands_behind_its_words_and_in_the_target(tokenizer):
         # Links are of equal tokens: the target's words, or the term's.
         kept = [(i, j) for i, j in linked.tolist() if source[i] == target[j]]
         assert len(kept) == len(linked)
-    assert 50 < made_up < 180 and copied > 100
+    assert 20 < made_up < 72 and copied > 40
 
 
 def test_batches_hold_terms_in_their_share_and_the_same_ones_again(tokenizer):
-    texts = [" ".join(np.roll(WORDS, i)) for i in range(11)] * 20
+    texts = [" ".join(np.roll(WORDS, i)) for i in range(11)] * 6
     pairs = tf.data.Dataset.from_tensor_slices((texts, texts))
     batches = Batches(pairs, tokenizer, 400, 100, seed=1)
     encoded = batches.encoded
@@ -100,7 +100,7 @@ def test_batches_hold_terms_in_their_share_and_the_same_ones_again(tokenizer):
         row, position, at = np.nonzero(inputs["alignment"].numpy())
         source = inputs["source"].numpy()[row, at]
         np.testing.assert_array_equal(source, labels.numpy()[row, position])
-    assert 0.4 < annotated / rows < 0.6
+    assert 0.35 < annotated / rows < 0.65
 
 
 def test_what_has_no_markers_or_no_share_is_refused(tokenizer):

@@ -86,7 +86,7 @@ some_terms = st.lists(
 )
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     terms=st.lists(some_terms, min_size=1, max_size=4),
@@ -114,7 +114,7 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_that_meet_the_terms(
         np.testing.assert_allclose([s for s, _ in found[row]], [s for s, _ in expected], atol=1e-4)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     terms=st.lists(some_terms, min_size=2, max_size=3),

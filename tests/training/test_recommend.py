@@ -119,6 +119,7 @@ def test_an_option_that_is_given_changes_no_other_that_goes_with_it(tmp_path, gi
     assert {name: getattr(completed(run), name) for name in expected} == expected
 
 
+@pytest.mark.long
 def test_a_bare_run_ends_when_its_bleu_no_longer_rises(corpus, tmp_path):
     messages, run = [], tmp_path / "run"
     given = {**SMALL, "bleu_freq": 1, "learning_rate": 1e-12}
