@@ -24,8 +24,9 @@ import tensorflow as tf
 
 import keras_mt
 from keras_mt.alignment import Aligner, alignment_error_rate, read_pharaoh
-from keras_mt.alignment.words import attention_links, word_links, words_of_pieces
+from keras_mt.alignment.words import attention_links, word_links
 from keras_mt.data import load_corpus
+from keras_mt.text.words import words_of_pieces
 
 BY_HAND = Path(__file__).parent / "by_hand"
 
@@ -60,7 +61,7 @@ def main(run_dir):
     test = piece_ids(pairs)
     words = [
         [
-            words_of_pieces(text, strings(tokenizer, row), tokenizer)
+            words_of_pieces(text.split(), [*strings(tokenizer, row), "</s>"])[:-1]
             for text, row in zip(side, rows, strict=True)
         ]
         for side, rows in zip(zip(*pairs, strict=True), test, strict=True)

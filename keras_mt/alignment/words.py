@@ -1,50 +1,8 @@
 """Alignments of pieces as alignments of words."""
 
-from collections.abc import Sequence
-
 import numpy as np
-import tensorflow as tf
-
-from keras_mt.text import BaseTokenizer
 
 _LEAST = 0.25  # Of the phrasebook's pairs by hand, the error rate rises from 0.35 on.
-
-
-def words_of_pieces(
-    text: str, pieces: Sequence[str], tokenizer: BaseTokenizer, target: bool = False
-) -> np.ndarray | None:
-    """The word that each piece of a text belongs to; words are what white space separates.
-
-    Args:
-        text: The text, one line.
-        pieces: Its pieces as strings, special ones included.
-        tokenizer: The tokenizer.
-        target: Whether it is a target.
-
-    Returns:
-        int32 `[pieces]`: the word's index in `text.split()`; -1 for special pieces, and for pieces
-        of a word that have none of its letters and digits, such as a full stop. None if the text
-        has other pieces than its words have by themselves.
-
-    Example:
-
-    >>> words_of_pieces("A book.", ["▁A", "▁boo", "k", ".", "</s>"], tokenizer)  # doctest: +SKIP
-    array([0, 1, 1, -1, -1], dtype=int32)
-    """
-    encode = tokenizer.target_pieces if target else tokenizer.pieces
-    strings = tokenizer.id_to_string if target else tokenizer.source_id_to_string
-    ids = encode(tf.constant(text.split(), tf.string))
-    own = [piece.decode("utf-8") for piece in strings(ids.flat_values).numpy()]
-    words = np.repeat(np.arange(ids.nrows(), dtype=np.int32), ids.row_lengths())
-    # Marks go with each other, wherever their words come from.
-    has_letters = np.array([any(map(str.isalnum, piece)) for piece in own], bool)
-    words = np.where(has_letters | ~np.isin(words, words[has_letters]), words, -1)
-    for start in range(len(pieces) - len(own) + 1):
-        if list(pieces[start : start + len(own)]) == own:
-            found = np.full(len(pieces), -1, np.int32)
-            found[start : start + len(own)] = words
-            return found
-    return None
 
 
 def word_links(links: np.ndarray, source_words: np.ndarray, target_words: np.ndarray) -> np.ndarray:
@@ -74,7 +32,8 @@ def attention_links(
 
     Args:
         attention: Floats `[target_pieces, source_pieces]`, whose rows sum to 1.
-        source_words, target_words: The word of each piece, as from `words_of_pieces`.
+        source_words, target_words: The word of each piece, as from
+            `keras_mt.text.words.words_of_pieces`.
         least: The least attention that makes a link; a word with less has none.
 
     Returns:

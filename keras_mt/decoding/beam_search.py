@@ -196,10 +196,11 @@ def beam_search(
 
 
 def _columns_of(row_options):
-    columns = {"length_penalty": tf.cast(row_options["length_penalty"], tf.float32)}
-    for name in ("beam_size", "n_best"):
-        columns[name] = _integers(f"row_options[{name!r}]", row_options[name], rank=1)
-    return columns
+    columns = {
+        name: _integers(f"row_options[{name!r}]", row_options[name], rank=1)
+        for name in ("beam_size", "n_best")
+    }
+    return {**columns, "length_penalty": tf.cast(row_options["length_penalty"], tf.float32)}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -101,6 +101,33 @@ def word_alignment(
     return shares
 
 
+def words_of_pieces(words: Sequence[str], pieces: Sequence[str]) -> np.ndarray:
+    """The word of a text that each of its pieces belongs to, by their letters.
+
+    Args:
+        words: The words, such as `text.split()`.
+        pieces: The pieces as strings, with the end as the last one.
+
+    Returns:
+        int32 `[pieces]`: the word's index; -1 for special pieces, and for pieces of a word that
+        have none of its letters and digits, such as a full stop.
+
+    Example:
+
+    >>> words_of_pieces(["A", "book."], ["▁A", "▁boo", "k", ".", "</s>"]).tolist()
+    [0, 1, 1, -1, -1]
+    """
+    coverage = _coverage(words, pieces)
+    if not coverage.size:
+        return np.full(len(pieces), -1, np.int32)
+    found = np.where(coverage.any(axis=1), coverage.argmax(axis=1), -1)
+    for i in range(len(pieces) - 2, -1, -1):  # The last byte of a character stands for all.
+        if found[i] < 0 and _BYTE.fullmatch(pieces[i]):
+            found[i] = found[i + 1]
+    has_letters = np.array([any(map(str.isalnum, piece)) for piece in pieces], bool)
+    return np.where(has_letters | ~np.isin(found, found[has_letters]), found, -1).astype(np.int32)
+
+
 def _normalised(shares, axis):
     return shares / np.maximum(shares.sum(axis=axis, keepdims=True), 1e-9)
 

@@ -6,7 +6,6 @@ import keras
 import numpy as np
 
 from keras_mt.alignment import Aligner, read_pharaoh
-from keras_mt.alignment.words import words_of_pieces
 from keras_mt.data import Batches
 from keras_mt.data.annotation import Annotator
 from keras_mt.data.encoded import Links
@@ -15,6 +14,7 @@ from keras_mt.inference import best_head
 from keras_mt.models import find_architecture
 from keras_mt.models.seq2seq import clone
 from keras_mt.text import BaseTokenizer
+from keras_mt.text.words import words_of_pieces
 from keras_mt.training.architecture import Run
 from keras_mt.training.corpora import Validation, run_languages
 
@@ -160,10 +160,10 @@ def _expanded(path, run, batches, tokenizer) -> Iterator[np.ndarray]:
     sides = zip(*(batches.encoded.side(side, index) for side in (0, 1)), strict=True)
     for i, (pair, ids, links) in enumerate(zip(pairs, sides, lines, strict=True)):
         words = [
-            words_of_pieces(text, _strings(tokenizer, own, target), tokenizer, target)
+            words_of_pieces(text.split(), _strings(tokenizer, own, target))
             for text, own, target in zip(pair, ids, (False, True), strict=True)
         ]
-        if i not in kept or any(each is None for each in words):
+        if i not in kept:
             yield np.zeros((0, 2), np.int32)
             continue
         linked = np.zeros([max(each.max() + 1, 1) for each in words], bool)

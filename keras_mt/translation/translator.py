@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.alignment import Shortlist
-from keras_mt.alignment.words import attention_links, words_of_pieces
+from keras_mt.alignment.words import attention_links
 from keras_mt.decoding import SearchOptions
 from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
@@ -22,6 +22,7 @@ from keras_mt.options import MAX_LINE_BYTES, TranslationOptions
 from keras_mt.options.fields import as_integer
 from keras_mt.run_folder import RunFolder
 from keras_mt.text import BaseTokenizer
+from keras_mt.text.words import words_of_pieces
 from keras_mt.translation.base import LANGUAGES, BaseTranslator, Codes
 from keras_mt.translation.batches import run_in_batches
 from keras_mt.translation.checks import check_fits, check_lengths, check_shortlist, check_types
@@ -454,7 +455,7 @@ class Translator(BaseTranslator):
         that it attends to most.
 
         Args:
-            source: A str of one line, or a list of such.
+            source: A str or a list of str.
             target: Of the same type, a translation of each.
             source_language, target_language: As in a call.
 
@@ -479,11 +480,10 @@ class Translator(BaseTranslator):
         if isinstance(alignment, str):
             return alignment
         pieces, target_pieces, attention = alignment
-        source_words = words_of_pieces(source, pieces, self.tokenizer)
-        target_words = words_of_pieces(target, target_pieces, self.tokenizer, target=True)
-        if source_words is None or target_words is None:
-            return "its words cannot be told from its pieces: give one line without odd characters."
-        return attention_links(attention, source_words, target_words)
+        source_words = words_of_pieces(source.split(), pieces)
+        return attention_links(
+            attention, source_words, words_of_pieces(target.split(), target_pieces)
+        )
 
     def _pieces(self, ids, log_probs, length):
         """The pieces of the first `length` ids, each with its log-probability."""

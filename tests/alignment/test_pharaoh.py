@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_mt.alignment import alignment_error_rate, read_pharaoh, write_pharaoh
-from keras_mt.alignment.words import attention_links, word_links, words_of_pieces
+from keras_mt.alignment.words import attention_links, word_links
 from keras_mt.data import load_corpus
 
 LINKS = st.lists(st.lists(st.tuples(st.integers(0, 999), st.integers(0, 999))))
@@ -73,20 +73,6 @@ def test_the_links_by_hand_fit_their_sentences():
         links = {tuple(link) for link in other.tolist()}
         assert len(links) == len(other) and {tuple(link) for link in one.tolist()} <= links
         assert [{link[side] for link in links} for side in (0, 1)] == [{*range(n)}, {*range(m)}]
-
-
-def test_words_of_pieces(load):
-    tokenizer = load().tokenizer
-    # A direction mark becomes a space, and an acute accent begins with one; neither is one.
-    text = "O livro\u00a0verde? a\u200eb ... \u00b4 Ⅻ"
-    ids = tokenizer.pieces([text])[0]
-    pieces = [piece.decode() for piece in tokenizer.id_to_string(ids).numpy()]
-    words = words_of_pieces(text, [*pieces, "</s>"], tokenizer)
-    joined = ["".join(p for p, w in zip(pieces, words, strict=False) if w == i) for i in range(7)]
-    assert joined[:5] == ["▁O", "▁livro", "▁verde", "▁a▁b", "▁..."] and all(joined)
-    assert words[-1] == -1
-    assert words_of_pieces("O livro", pieces, tokenizer) is not None  # It begins so.
-    assert words_of_pieces("livro O", pieces, tokenizer) is None
 
 
 def test_links_of_words():

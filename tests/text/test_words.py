@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_mt.text.words import Words, _coverage, word_alignment
+from keras_mt.text.words import Words, _coverage, word_alignment, words_of_pieces
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,21 @@ def test_pieces_belong_to_words(text, pieces, words):
 def test_a_piece_across_two_words_is_shared():
     coverage = _coverage(Words('he said "no"'), ["▁he", "▁said", '▁"no', '"', "</s>"])
     np.testing.assert_allclose(coverage[2], [0, 0, 1 / 3, 2 / 3, 0])
+
+
+def test_pieces_of_a_tokenizer_belong_to_the_words_of_its_text(load):
+    tokenizer = load().tokenizer
+    # A direction mark becomes a space, which is none; a full stop alone is a word.
+    text = "O livro\u00a0verde? a\u200eb ... Ⅻ 犬, x"
+    pieces = [x.decode() for x in tokenizer.id_to_string(tokenizer.pieces([text])[0]).numpy()]
+    words = words_of_pieces(text.split(), [*pieces, "</s>"])
+    joined = ["".join(p for p, w in zip(pieces, words, strict=False) if w == i) for i in range(8)]
+    bytes_of_dog = "".join(f"<0x{byte:02X}>" for byte in "犬".encode())
+    assert joined == ["▁O", "▁livro", "▁verde", "▁a▁b", "...", "<0x58>II", bytes_of_dog, "▁x"]
+    assert words[-1] == -1
+    assert words_of_pieces([], ["</s>"]).tolist() == [-1]
+    lines = ["▁a", "</s>", "▁b", "</s>"]
+    assert words_of_pieces(["a", "b"], lines).tolist() == [0, -1, 1, -1]
 
 
 def test_shares_of_a_target_word_sum_to_one_and_follow_the_attention():
