@@ -125,7 +125,8 @@ def test_other_shell_is_parsed(python, block):
         if words[0] == "keras-mt":
             subcommand = main.commands[words[1]]
             arguments = [str(ROOT) if re.match("runs|saved_models", w) else w for w in words[2:]]
-            arguments = [str(ROOT / "README.md") if w == "de.txt" else w for w in arguments]
+            files = "de.txt", "terms.tsv"
+            arguments = [str(ROOT / "README.md") if w in files else w for w in arguments]
             subcommand.make_context(words[1], arguments)  # Parses; does not invoke.
 
 

@@ -23,8 +23,8 @@ def models(count):
     return [keras_mt.Transformer(40, **sizes) for _ in range(count)]
 
 
-@pytest.mark.parametrize(("count", "short"), [(1, False), (2, True)])
-def test_terms_with_a_shortlist_and_an_ensemble(count, short):
+@pytest.mark.parametrize(("count", "short", "prefix"), [(1, False, None), (2, True, [[6, 7]] * 3)])
+def test_terms_with_a_shortlist_an_ensemble_and_a_prefix(count, short, prefix):
     table = np.repeat(np.arange(4, 12)[None], 40, axis=0)
     shortlist = Shortlist(table, np.array([3]), "") if short else None
     terms = [[[30, 31], [5]], [[33, 34, 35], [-1]], [[-1], [-1]]]
@@ -46,13 +46,12 @@ def test_terms_with_a_shortlist_and_an_ensemble(count, short):
         tf.constant([False] * 3),
     )
     run = tf.function(lambda **given: search(*arguments, **given), autograph=False)
-    for prefix in (None, tf.constant([[6, 7]] * 3)):
-        found = run(constraints=constraints, prefix=prefix)
-        plain = run(prefix=prefix)
-        assert np.all(found.scores > NO_HYPOTHESIS)
-        texts = [" ".join(map(str, row)) for row in found.tokens[:, 0].numpy()]
-        assert "30 31" in texts[0] and "5" in texts[0].split() and "33 34 35" in texts[1]
-        length = int(plain.lengths[2, 0])
-        np.testing.assert_array_equal(found.tokens[2, 0, :length], plain.tokens[2, 0, :length])
-        if prefix is not None:
-            assert all(text.startswith("6 7") for text in texts)
+    prefix = prefix and tf.constant(prefix)
+    found, plain = run(constraints=constraints, prefix=prefix), run(prefix=prefix)
+    assert np.all(found.scores > NO_HYPOTHESIS)
+    texts = [" ".join(map(str, row)) for row in found.tokens[:, 0].numpy()]
+    assert "30 31" in texts[0] and "5" in texts[0].split() and "33 34 35" in texts[1]
+    length = int(plain.lengths[2, 0])
+    np.testing.assert_array_equal(found.tokens[2, 0, :length], plain.tokens[2, 0, :length])
+    if prefix is not None:
+        assert all(text.startswith("6 7") for text in texts)

@@ -33,7 +33,7 @@ def by_hand(words, terms, limit):
     return row
 
 
-@hypothesis.settings(max_examples=60, deadline=None)
+@hypothesis.settings(max_examples=25, deadline=None)
 @hypothesis.given(segments, strategies.integers(0, 25))
 def test_terms_stand_behind_their_words(cases, limit):
     cases = [
