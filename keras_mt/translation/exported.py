@@ -143,7 +143,7 @@ class ExportedTranslator(BaseTranslator):
 
     @property
     def gives_confidence(self) -> bool:
-        return "confidence" in self._signatures
+        return "confidence" in self._signatures and self.glossary is None
 
     @property
     def aligns(self) -> bool:
@@ -197,7 +197,7 @@ class ExportedTranslator(BaseTranslator):
 
     def _search(self, token_scores, confidence, texts, prefixes=None, terms=None, **languages):
         _check_plain(prefixes, token_scores)
-        if confidence and not self.gives_confidence:
+        if confidence and "confidence" not in self._signatures:
             raise InputError(
                 "This export gives no confidence: make it with `keras-mt export --confidence`, or "
                 "use the run folder."

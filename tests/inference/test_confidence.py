@@ -142,7 +142,7 @@ def test_other_options_leave_the_rest_as_it_is(looping):
 
 
 def test_an_export_gives_a_confidence_where_it_was_asked_for(
-    eager, load, sources, tmp_path, signatures_alone, monkeypatch
+    eager, load, sources, tmp_path, signatures_alone
 ):
     signatures_alone("confidence")
     translator = load(beam_size=2, n_best=2)
@@ -170,6 +170,8 @@ def test_an_export_gives_a_confidence_where_it_was_asked_for(
     }
     nothing = reader.signatures["confidence"](text=tf.constant([], tf.string))
     assert nothing["loops"].shape == (0, 2)
-    monkeypatch.setattr(ExportedTranslator, "gives_confidence", False)
+    assert reader.gives_confidence
+    reader._signatures = {}
+    assert not reader.gives_confidence
     with pytest.raises(ValueError, match="export --confidence"):
         reader.hypotheses(["Oi!"], confidence=True)
