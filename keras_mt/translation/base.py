@@ -14,7 +14,7 @@ import tensorflow as tf
 from keras_mt.errors import InputError
 from keras_mt.options import check_language
 from keras_mt.text.terms import has_kept
-from keras_mt.translation.batches import as_list, check_string_tensors, utf8
+from keras_mt.translation.batches import as_list, check_string_tensors, encoded, utf8
 from keras_mt.translation.fragments import parsed, protected_lines, put_into
 from keras_mt.translation.glossary import Glossary, check_glossary
 from keras_mt.translation.results import (
@@ -355,11 +355,11 @@ class BaseTranslator(abc.ABC):
 
     def _search_by_terms(self, token_scores, confidence, texts, terms=None, **columns):
         """As `_search`: only texts with a term or a kept span are searched with such."""
+        in_bytes = encoded(texts=texts, **columns)[0]
         terms = [""] * len(texts) if terms is None else terms
         constrained = [bool(lines) for lines in terms]
         if self.kept_kinds and texts:
-            raw = [t.encode("utf-8", "replace") if isinstance(t, str) else b"" for t in texts]
-            found = has_kept(tf.constant(raw), self.kept_kinds).numpy()
+            found = has_kept(tf.constant(in_bytes), self.kept_kinds).numpy()
             constrained = [a or bool(b) for a, b in zip(constrained, found, strict=True)]
         rows = [None] * len(texts)
         for wanted in (False, True):

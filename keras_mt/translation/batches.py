@@ -39,14 +39,7 @@ def run_in_batches(
         ValueError: If a column is not a list of str that UTF-8 can encode, or the columns differ in
             length.
     """
-    names = " and ".join(columns)
-    columns = [
-        [utf8(f"{name}[{i}]", text) for i, text in enumerate(texts)]
-        for name, texts in columns.items()
-    ]
-    if len({len(texts) for texts in columns}) > 1:
-        numbers = " and ".join(str(len(texts)) for texts in columns)
-        raise InputError(f"{names} must have the same length. Received: {numbers} texts")
+    columns = encoded(**columns)
     lengths = [max(map(len, row)) for row in zip(*columns, strict=True)]
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     cores = _cores()
@@ -76,6 +69,19 @@ def run_in_batches(
             progress.update(len(batch))
     progress.close()
     return rows
+
+
+def encoded(**columns: Iterable[str]) -> list[list[bytes]]:
+    """Columns of texts in UTF-8; ValueError, which names them, if they differ in length."""
+    names = " and ".join(columns)
+    columns = [
+        [utf8(f"{name}[{i}]", text) for i, text in enumerate(texts)]
+        for name, texts in columns.items()
+    ]
+    if len({len(texts) for texts in columns}) > 1:
+        numbers = " and ".join(str(len(texts)) for texts in columns)
+        raise InputError(f"{names} must have the same length. Received: {numbers} texts")
+    return columns
 
 
 def _cores():
