@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_mt import Glossary
 from keras_mt.serving import ExportedTranslator
 from keras_mt.serving.demo import alignment, page, translations
 
@@ -39,6 +40,14 @@ def test_of_two_alike_the_better_counts():
     Export.tunable.structured_outputs = {"scores": tf.TensorSpec([None, 3])}
     Export.signatures = {"tunable": Export.tunable}
     assert [(h.text, h.score) for h in translations(Export, "")] == [("A", -1.0), ("B", -2.0)]
+
+
+def test_a_glossary_is_lines_with_an_equals_sign(reader, load):
+    found = translations(reader, "O livro.", lines="livro = volume\n\n gato")
+    translator = load(beam_size=3, n_best=2)
+    expected = translator.hypotheses("O livro.", glossary=Glossary({"livro": "volume"}))
+    assert [h.text for h in found] == [h.text for h in expected]
+    assert all("volume" in h.text for h in found)
 
 
 def test_a_text_without_a_translation_has_none():
