@@ -250,10 +250,10 @@ class BaseTranslator(abc.ABC):
     ) -> tuple[list[str], list[str], np.ndarray] | Results:
         """The attention of each token of a translation over the tokens of its source.
 
-        For a Transformer, it is the cross-attention of the last decoder block, averaged over its
-        heads. Without a target, the source is translated in segments, as by a call. If both sides
-        have the same number of lines, they are aligned line by line. Each segment or line ends with
-        the end token, and attends only to its own source.
+        For a Transformer, it is the cross-attention of its `alignment_head`, or, without one, the
+        mean of those of the last decoder block. Without a target, the source is translated in
+        segments, as by a call. If both sides have the same number of lines, they are aligned line
+        by line. Each segment or line ends with the end token, and attends only to its own source.
 
         Args:
             source: A str or a list of str.
