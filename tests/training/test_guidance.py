@@ -24,6 +24,7 @@ SMALL = {
 }
 
 
+@pytest.mark.long
 def test_a_guided_head_learns_to_align_where_another_does_not():
     random = np.random.default_rng(0)
     source = random.integers(4, 20, (512, 6))
