@@ -11,6 +11,8 @@ from keras_mt.text.terms import ALONE, Matches
 
 # Letters and digits of scripts that are written with spaces.
 _JOINING = r"(?s)[\pL\pM\pN].*"
+# Pieces of a single byte: those of an ASCII letter or digit, or of a part of another character.
+_JOINING_BYTE = "<0x(3[0-9]|[46][1-9A-F]|[57][0-9A]|[89A-F].)>"
 _NO_WORD = -1
 
 
@@ -172,5 +174,5 @@ def continues_word(tokenizer: BaseTokenizer) -> np.ndarray | None:
     begins = tf.strings.regex_full_match(pieces, "(?s)▁.*")
     if not tf.reduce_any(begins):
         return None
-    joining = tf.strings.regex_full_match(pieces, _JOINING)
+    joining = tf.strings.regex_full_match(pieces, f"{_JOINING}|{_JOINING_BYTE}")
     return (joining & ~tf.strings.regex_full_match(pieces, f"(?s){ALONE}.*")).numpy()

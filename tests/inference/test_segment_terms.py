@@ -72,7 +72,10 @@ def test_what_lengthens_a_word_is_a_letter_of_a_script_with_spaces():
         def id_to_string(self, ids):
             return tf.gather(self._strings, ids)
 
-    tokenizer = Pieces("</s>", "▁ab", "ab", "7", "ä", ".", "日本", "の", "ไทย", "<0x41>", "▁")
-    joining = [False, False, True, True, True, False, False, False, False, False, False]
+    tokenizer = Pieces("</s>", "▁ab", "ab", "7", "ä", ".", "日本", "の", "ไทย", "▁")
+    joining = [False, False, True, True, True, False, False, False, False, False]
     assert continues_word(tokenizer).tolist() == joining
+    tokenizer = Pieces("▁", *(f"<0x{byte:02X}>" for byte in range(256)))
+    joining = [chr(byte).isalnum() if byte < 128 else True for byte in range(256)]
+    assert continues_word(tokenizer).tolist() == [False, *joining]
     assert continues_word(Pieces("</s>", "a", "b")) is None  # Nothing says where words begin.
