@@ -104,7 +104,9 @@ def alignment_error_rate(
 ) -> float:
     """The alignment error rate (AER) of links A against links by hand, sure S and possible P.
 
-    AER = 1 - (|A & S| + |A & P|) / (|A| + |S|), summed over all sentence pairs; P holds S too.
+    Summed over all sentence pairs, where P holds S too:
+
+        AER = 1 - (|A & S| + |A & P|) / (|A| + |S|)
 
     Args:
         links: For each sentence pair integers `[links, 2]`, as from `Aligner.align`.

@@ -55,8 +55,8 @@ class Glossary:
     words counts, and then the one further left. A term without a target stays as it is.
 
     Args:
-        pairs: Pairs `(source, target)`, a dict of them, or `Term`s; a target of None, or a str in
-            place of a pair, is a term that stays.
+        pairs: Pairs `(source, target)`, a dict of them, or a list of `Term`; a target of None, or
+            a str in place of a pair, is a term that stays.
         ignore_case: Whether upper and lower case are the same in sources. A `Term` can mind case by
             itself.
 

@@ -77,7 +77,7 @@ def test_batches_have_the_links_of_what_is_not_changed(tmp_path):
     plain = Batches(pairs, tokenizer, augment="caps", seed=3)
     batches = Batches(pairs, tokenizer, augment="caps", seed=3)
     links = [np.array([[0, 1], [2, 0], [2, 1]]), np.array([[1, 1]])]
-    batches.links = Links(links)
+    batches.links, batches.guided = Links(links), True
     assert len(batches.links) == 2
     seen = set()
     for number in range(10):
