@@ -15,7 +15,7 @@ ROWS = [
     ("alignment",),
     ("inference",),
     ("plots", "translation"),
-    ("evaluation", "serving", "training"),
+    ("documents", "evaluation", "serving", "training"),
     ("convert",),
     ("cli",),
     ("__init__", "__main__"),

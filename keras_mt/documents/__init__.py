@@ -1,0 +1,5 @@
+"""Files to files: documents with their form kept, and corpora of any size by several processes."""
+
+from keras_mt.documents.formats import DocumentOptions, Format, Refusal, Unit
+
+__all__ = ["DocumentOptions", "Format", "Refusal", "Unit"]
