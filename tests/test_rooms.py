@@ -8,7 +8,7 @@ from conftest import ROOT
 ROWS = [
     ("version", "deprecation", "errors"),
     ("extras", "files", "options"),
-    ("layers",),
+    ("compressed", "layers"),
     ("losses", "schedules"),
     ("metrics", "models", "text"),
     ("data", "decoding", "run_folder"),

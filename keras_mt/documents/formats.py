@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from keras_mt.data.text_files import bare_name
+from keras_mt.compressed import bare_name
 from keras_mt.errors import InputError
 
 # The module keras_mt.documents.NAME of each format, and its suffixes.
