@@ -25,18 +25,25 @@ def opened(path: str | os.PathLike) -> Iterator[BinaryIO]:
         CorpusError: If a compressed file is damaged or cut short.
         ValueError: If `.zst` is asked for and backports.zstd is not installed.
     """
-    path, open_, damage = Path(path), open, ()
+    path, open_ = Path(path), open
     if path.suffix == ".gz":
-        open_, damage = gzip.open, (EOFError, gzip.BadGzipFile, zlib.error)
+        open_ = gzip.open
     elif path.suffix == ".zst":
-        # The zstandard package would take a file that is cut short for a whole one.
-        require("backports.zstd", "zst", str(path))
-        from backports import zstd
+        open_ = _zstd(path).open
+    with damage_named(path), open_(path, "rb") as file:
+        yield file
 
-        open_, damage = zstd.open, (EOFError, zstd.ZstdError)
+
+@contextlib.contextmanager
+def damage_named(path: str | os.PathLike) -> Iterator[None]:
+    """Raises CorpusError, which names the file, where reading it shows that it is damaged."""
+    path, damage = Path(path), ()
+    if path.suffix == ".gz":
+        damage = EOFError, gzip.BadGzipFile, zlib.error
+    elif path.suffix == ".zst":
+        damage = EOFError, _zstd(path).ZstdError
     try:
-        with open_(path, "rb") as file:
-            yield file
+        yield
     except damage as error:
         raise CorpusError(f"{path} is damaged: {error}") from error
 
@@ -55,9 +62,14 @@ def packed(path: str | os.PathLike) -> Iterator[BinaryIO]:
             packing = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
             yield stack.enter_context(packing)
         elif Path(path).suffix == ".zst":
-            require("backports.zstd", "zst", str(path))
-            from backports import zstd
-
-            yield stack.enter_context(zstd.ZstdFile(file, "wb"))
+            yield stack.enter_context(_zstd(path).ZstdFile(file, "wb"))
         else:
             yield file
+
+
+def _zstd(path):
+    # The zstandard package would take a file that is cut short for a whole one.
+    require("backports.zstd", "zst", str(path))
+    from backports import zstd
+
+    return zstd
