@@ -168,7 +168,7 @@ def _remember(output, identity, hints, leases):
 
 
 def _differing(before, found):
-    return [name for name in {**before, **found} if before.get(name) != found.get(name)]
+    return [name for name in sorted({**before, **found}) if before.get(name) != found.get(name)]
 
 
 def _translate(works, leases, progress):
@@ -407,5 +407,6 @@ def _whole(path: Path, folder: Path | None = None) -> Iterator[Path]:
             with open(temporary, "rb+") as file:
                 os.fsync(file.fileno())
             os.replace(temporary, path)
-        finally:
+        except BaseException:
             temporary.unlink(missing_ok=True)
+            raise
