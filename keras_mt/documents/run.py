@@ -109,17 +109,8 @@ def translate_files(
     output, options = Path(output), options or DocumentOptions()
     if part_lines < 1:
         raise InputError(f"part_lines must be at least 1. Received: {part_lines}")
-    works, names = [], {}
-    for path in map(Path, files):
-        kind = format_name(path, format)
-        if path.name in (_PARTS, _ERRORS):
-            raise InputError(f"{path} has a name that {output} needs: rename it.")
-        if path.name in names:
-            raise InputError(
-                f"{names[path.name]} and {path} have one name, and each is written under its name: "
-                "give them names, or folders of output, of their own."
-            )
-        names[path.name] = path
+    works = []
+    for path, kind in _formats(files, output, format).items():
         source = (
             Lines(path, part_lines, max_line_bytes, markup)
             if kind == "lines"
@@ -143,6 +134,22 @@ def translate_files(
             f"{error.filename} cannot be written: {error.strerror}. Make space, and give the same "
             "command again: what is done is kept."
         ) from error
+
+
+def _formats(files, output, format):
+    """The format of each file; InputError if two would be written to one place."""
+    formats, names = {}, {}
+    for path in map(Path, files):
+        formats[path] = format_name(path, format)
+        if path.name in (_PARTS, _ERRORS):
+            raise InputError(f"{path} has a name that {output} needs: rename it.")
+        if path.name in names:
+            raise InputError(
+                f"{names[path.name]} and {path} have one name, and each is written under its name: "
+                "give them names, or folders of output, of their own."
+            )
+        names[path.name] = path
+    return formats
 
 
 def _remember(output, identity, hints, leases):
