@@ -1,16 +1,19 @@
 """Translates files into a folder, with all processes that are given the same folder."""
 
+import collections
 import contextlib
 import dataclasses
 import itertools
 import json
 import os
+import random
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from keras_mt.compressed import bare_name
 from keras_mt.documents.formats import DocumentOptions, Refusal, format_name
 from keras_mt.documents.leases import Leases, attempt, share
 from keras_mt.documents.sources import Document, Lines, Source
@@ -126,7 +129,8 @@ def translate_files(
             for work in works:
                 work.check_free()
             _translate(works, leases, progress)
-        return _finish(works, output)
+            with leases.waited_for(output / _PARTS / "finish.lease"):
+                return _finish(works, output)
     except OSError as error:
         if error.errno not in DISK_ERRORS:
             raise
@@ -209,8 +213,9 @@ def _translate(works, leases, progress):
 def _finish(works, output):
     """Removes the parts of the files that are done, and writes what was refused."""
     report = Report(failures={work.path.name: work.failure for work in works if work.failure})
-    with _whole(output / _ERRORS) as temporary, open(temporary, "wb") as file:
-        for path in sorted((output / _PARTS).glob("*/done.json")):
+    folder = output / _PARTS
+    with _whole(output / _ERRORS, folder) as temporary, open(temporary, "wb") as file:
+        for path in sorted(folder.glob("*/done.json")):
             with open(path.with_name("errors"), "rb") as errors:
                 shutil.copyfileobj(errors, file)
         for name, failure in report.failures.items():
@@ -221,6 +226,8 @@ def _finish(works, output):
     for work in works:
         if not work.failure:
             report[work.path.name] = work.tidy()
+    for path in folder.glob(".*.json*"):  # What was being written where it was killed.
+        path.unlink(missing_ok=True)
     return report
 
 
@@ -244,6 +251,11 @@ class _Task:
         work = self.work_on
         return work is not None and (work.failure is not None or work.done.exists())
 
+    def taken(self) -> None:
+        # Elsewhere in the file there are fewer others.
+        if self.lines:
+            self.work_on.go_elsewhere()
+
     def work(self) -> None:
         try:
             self.do()
@@ -266,6 +278,7 @@ class _Work:
         self.folder = output / _PARTS / path.name
         self.done, self.index = self.folder / "done.json", self.folder / "index.json"
         self.failure, self.found, self.left = None, None, None
+        self._numbers = collections.deque()  # The parts that it has not looked at.
 
     def check_free(self):
         """Raises InputError if there is a file in the output's place that is not of this work."""
@@ -328,10 +341,17 @@ class _Work:
 
     def parts(self) -> Iterator[_Task]:
         size, lines = self.source.part_lines, self.found["lines"]
-        for number in range(len(self.found["digests"])):
+        self._numbers.extend(range(len(self.found["digests"])))
+        while self._numbers:
+            number = self._numbers.popleft()
             marker = self._part(number)
             count = min(size, lines - number * size)
             yield _Task(self, marker, lambda number=number: self._translate(number), count)
+
+    def go_elsewhere(self):
+        """Goes on at a random part, unless all before it would have to be unpacked."""
+        if self._numbers and bare_name(self.path) == str(self.path):
+            self._numbers.rotate(random.randrange(len(self._numbers)))
 
     def _part(self, number, suffix=".part"):
         return self.folder / f"{number:07}{suffix}"

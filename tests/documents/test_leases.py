@@ -93,6 +93,9 @@ class Work:
     def is_done(self):
         return self.marker.exists()
 
+    def taken(self):
+        pass
+
     def work(self):
         self.times += 1
         self.marker.write_text("")
