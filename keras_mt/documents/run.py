@@ -25,6 +25,8 @@ from keras_mt.version import __version__
 PART_LINES = 1000
 # In the output's folder: the folder of what is begun, and what was refused.
 _PARTS, _ERRORS = ".parts", "errors.jsonl"
+# In the former: what the translations depend on, and the lease of who ends.
+_WORK, _FINISH = "work.json", "finish.lease"
 _SHOWN = 200  # Characters of a refused text that its entry repeats.
 
 # From texts and their markup to a translation for each, and why some, by index, have none.
@@ -129,7 +131,7 @@ def translate_files(
             for work in works:
                 work.check_free()
             _translate(works, leases, progress)
-            with leases.waited_for(output / _PARTS / "finish.lease"):
+            with leases.waited_for(output / _PARTS / _FINISH):
                 return _finish(works, output)
     except OSError as error:
         if error.errno not in DISK_ERRORS:
@@ -145,7 +147,7 @@ def _formats(files, output, format):
     formats, names = {}, {}
     for path in map(Path, files):
         formats[path] = format_name(path, format)
-        if path.name in (_PARTS, _ERRORS):
+        if path.name in (_PARTS, _ERRORS, _WORK, _FINISH):
             raise InputError(f"{path} has a name that {output} needs: rename it.")
         if path.name in names:
             raise InputError(
@@ -160,7 +162,7 @@ def _remember(output, identity, hints, leases):
     """Writes what the translations depend on, or checks that it is what was written."""
     folder = output / _PARTS
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "work.json"
+    path = folder / _WORK
     found = {"identity": dict(identity), "hints": dict(hints)}
     begin = _Task(None, path, lambda: _write(path, json.dumps(found, indent=2).encode()))
     for _ in share([begin], leases):
@@ -226,7 +228,7 @@ def _finish(works, output):
     for work in works:
         if not work.failure:
             report[work.path.name] = work.tidy()
-    for path in folder.glob(".*.json*"):  # What was being written where it was killed.
+    for path in filter(Path.is_file, folder.glob(".*")):  # Of what was killed while it wrote.
         path.unlink(missing_ok=True)
     return report
 
