@@ -101,7 +101,10 @@ class HtmlDocument(TextDocument):
         if found := byte_order_mark(data):
             return found
         declared = _CHARSET.search(data[:4096])
-        name = (declared[1] or declared[2]).decode("ascii") if declared else "utf-8"
+        # A page that names none and needs none gets no letters that would need one.
+        name = "ascii" if data.isascii() else "utf-8"
+        if declared:
+            name = (declared[1] or declared[2]).decode("ascii")
         # As browsers have it: a page that can be read so far is not in UTF-16, and Latin-1 is
         # Windows-1252.
         if name.lower() in ("iso-8859-1", "latin1", "us-ascii"):
