@@ -30,6 +30,7 @@ _LAZY = {
     "convert": None,
     "data": None,
     "decoding": None,
+    "documents": None,
     "evaluation": None,
     "plots": None,
     "serving": None,

@@ -16,3 +16,17 @@ class InputError(ValueError):
     """
 
     __init__ = Exception.__init__  # So that AutoGraph raises it again as what it is.
+
+
+class CorpusError(InputError):
+    """A corpus that cannot be used; the message says where and why.
+
+    Example:
+
+    >>> from keras_mt.data import load_corpus
+    >>> try:
+    ...     load_corpus("phrasebook", "pt", "de", "train")
+    ... except CorpusError as error:
+    ...     print(error)
+    phrasebook has no language 'de'; it has pt, en.
+    """

@@ -16,6 +16,7 @@ from keras_mt.cli import (
     shortlist,
     train,
     translate,
+    translate_files,
 )
 from keras_mt.version import __version__
 
@@ -46,3 +47,4 @@ main.add_command(score.score)
 main.add_command(shortlist.shortlist)
 main.add_command(train.train)
 main.add_command(translate.translate)
+main.add_command(translate_files.translate_files)

@@ -121,6 +121,6 @@ class Command(click.Command):
         with _clear_errors(architectures, self.interrupted):
             if context.obj is not None:
                 # The imports that the body needs and the help does not: see keras_mt_command.
-                translates = self.name == "translate"
+                translates = self.name in ("translate", "translate-files")
                 context.obj(of_export=translates and is_export(context.params["model"]))
             return super().invoke(context)

@@ -4,8 +4,8 @@ from keras_mt.data import phrasebook
 from keras_mt.data.batching import Batches, CorpusCounts
 from keras_mt.data.cleaning import Cleaning, clean
 from keras_mt.data.corpus import has_split, load_corpus
-from keras_mt.data.text_files import CorpusError
 from keras_mt.deprecation import moved
+from keras_mt.errors import CorpusError
 
 __all__ = [
     "Batches",

@@ -20,8 +20,7 @@ from tqdm import tqdm
 from keras_mt.data.corpus import dataset_of, raw_pairs, splits_of
 from keras_mt.data.dropped import Dropped
 from keras_mt.data.rules import RULES, key, rule_names
-from keras_mt.data.text_files import CorpusError
-from keras_mt.errors import InputError
+from keras_mt.errors import CorpusError, InputError
 from keras_mt.files import atomic_write, check_new, new_folder
 from keras_mt.version import __version__
 

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from keras_mt.compressed import bare_name
 from keras_mt.data import phrasebook
-from keras_mt.data.text_files import CorpusError, bare_name, check_text, lines
+from keras_mt.data.text_files import check_text, lines
 from keras_mt.data.tmx import tmx_pairs
+from keras_mt.errors import CorpusError
 from keras_mt.extras import require
 
 _CHUNK = 1024  # Pairs handed to TensorFlow at a time.

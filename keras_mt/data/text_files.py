@@ -1,59 +1,11 @@
 """Lines of text files, which may be compressed."""
 
 import codecs
-import contextlib
-import gzip
 import os
-import zlib
 from collections.abc import Iterator
-from pathlib import Path
-from typing import BinaryIO
 
-from keras_mt.errors import InputError
-from keras_mt.extras import require
-
-
-class CorpusError(InputError):
-    """A corpus that cannot be used; the message says where and why.
-
-    Example:
-
-    >>> from keras_mt.data import load_corpus
-    >>> try:
-    ...     load_corpus("phrasebook", "pt", "de", "train")
-    ... except CorpusError as error:
-    ...     print(error)
-    phrasebook has no language 'de'; it has pt, en.
-    """
-
-
-def bare_name(path: str | os.PathLike) -> str:
-    """The path without `.gz` or `.zst` at its end."""
-    return str(path).removesuffix(".gz").removesuffix(".zst")
-
-
-@contextlib.contextmanager
-def opened(path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Opens a file to read bytes; one whose name ends in `.gz` or `.zst` is unpacked meanwhile.
-
-    Raises:
-        CorpusError: If a compressed file is damaged or cut short.
-        ValueError: If `.zst` is asked for and backports.zstd is not installed.
-    """
-    path, open_, damage = Path(path), open, ()
-    if path.suffix == ".gz":
-        open_, damage = gzip.open, (EOFError, gzip.BadGzipFile, zlib.error)
-    elif path.suffix == ".zst":
-        # The zstandard package would take a file that is cut short for a whole one.
-        require("backports.zstd", "zst", str(path))
-        from backports import zstd
-
-        open_, damage = zstd.open, (EOFError, zstd.ZstdError)
-    try:
-        with open_(path, "rb") as file:
-            yield file
-    except damage as error:
-        raise CorpusError(f"{path} is damaged: {error}") from error
+from keras_mt.compressed import opened
+from keras_mt.errors import CorpusError
 
 
 def lines(path: str | os.PathLike, checked: bool = True) -> Iterator[bytes]:

@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterator
 from xml.parsers import expat
 
-from keras_mt.data.text_files import CorpusError, opened
+from keras_mt.compressed import opened
+from keras_mt.errors import CorpusError
 
 _CHUNK = 1 << 16
 # Markup of the document's own format, whose content is no text, in a segment.

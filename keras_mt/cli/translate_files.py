@@ -1,0 +1,128 @@
+"""`keras-mt translate-files`."""
+
+import contextlib
+import hashlib
+import time
+
+import click
+
+from keras_mt.cli.errors import Command
+from keras_mt.cli.models import load_translator
+from keras_mt.cli.options import given, glossary_option, search_options
+from keras_mt.cli.output import ended_by_signals, progress_bar
+
+AGAIN = "give the same command again to go on."
+
+
+@click.command(cls=Command, interrupted=f"interrupted: {AGAIN}")
+@click.argument("model", type=click.Path(exists=True), metavar="RUN_DIR_OR_SAVED_MODEL")
+@click.argument("output", type=click.Path(file_okay=False), metavar="OUTPUT_DIR")
+@click.argument(
+    "files",
+    type=click.Path(exists=True, dir_okay=False),
+    nargs=-1,
+    required=True,
+    metavar="FILE...",
+)
+@click.option(
+    "--format",
+    metavar="NAME",
+    help="The format of all FILEs, such as lines.  [default: by the suffix]",
+)
+@click.option(
+    "--part-lines",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Lines that are translated and written together; what is killed loses no more.",
+)
+@click.option(
+    "--overwrite", is_flag=True, help="Translate entries of a catalogue that have a translation."
+)
+@click.option("--fuzzy", is_flag=True, help="Mark new translations of a catalogue as unchecked.")
+@search_options
+@glossary_option
+@click.option(
+    "--markup",
+    type=click.Choice(["html"]),
+    help="Each line of a file of lines is a fragment of HTML.  [default: plain text]",
+)
+def translate_files(model, output, files, format, part_lines, overwrite, fuzzy, markup, **search):
+    """Translate FILEs into OUTPUT_DIR, each under its name.
+
+    Each file is read by its suffix: .txt, or any name with .gz or .zst, has lines, which are
+    translated as by `translate`. What is compressed is compressed again.
+
+    Several processes, on machines that see OUTPUT_DIR, may be given the same command: they divide
+    the work, and take over that of one that has died. A file is written when all of it is
+    translated, and appears whole. Give the same command again to go on with what was stopped;
+    OUTPUT_DIR remembers the model, the options and the files, and takes no others.
+
+    A text that is refused is left empty or as it was, and OUTPUT_DIR/errors.jsonl names it; the
+    exit status is then 1.
+
+    \b
+    keras-mt translate-files runs/en_de translated de.txt
+    """
+    from keras_mt.documents import DocumentOptions
+    from keras_mt.documents import translate_files as translate
+
+    if search["n_best"] not in (None, 1):
+        raise click.UsageError("--n-best must be 1: each text gets one translation.")
+    start = time.monotonic()
+    with ended_by_signals(lambda: AGAIN), contextlib.closing(progress_bar(None)) as bar:
+        translator = load_translator(model, search)
+
+        def progress(done, total):
+            bar.total = total
+            bar.update(done - bar.n)
+
+        report = translate(
+            _translating(translator),
+            files,
+            output,
+            {"model": translator.fingerprint},
+            hints=_hints(search),
+            format=format,
+            markup=markup,
+            part_lines=part_lines,
+            max_line_bytes=translator.max_line_bytes or 2**20,
+            options=DocumentOptions(
+                translator.source_language, translator.target_language, overwrite, fuzzy
+            ),
+            progress=progress,
+        )
+    _say(report, output, time.monotonic() - start)
+
+
+def _translating(translator):
+    """What `translate_files` asks: translations of texts, and why some have none."""
+
+    def translate(texts, markup):
+        results = translator.hypotheses(texts, markup=markup)
+        found = [hypotheses[0].text if hypotheses else None for hypotheses in results]
+        return found, results.refusals
+
+    return translate
+
+
+def _hints(search):
+    """The options that the model's fingerprint depends on, so that an error can name one."""
+    hints = given(search)
+    for name in ("glossary", "shortlist"):
+        if name in hints:
+            with open(hints[name], "rb") as file:
+                hints[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return hints
+
+
+def _say(report, output, seconds):
+    for name, done in report.items():
+        refused = f", {done['refused']:,} refused" if done["refused"] else ""
+        click.echo(f"{name}: {done['lines']:,} lines{refused}", err=True)
+    for reason in report.failures.values():
+        click.echo(f"refused: {reason}", err=True)
+    click.echo(f"wrote {len(report):,} files to {output} in {seconds:,.0f} s", err=True)
+    if report.refused or report.failures:
+        click.echo(f"{output}/errors.jsonl names what was refused.", err=True)
+        raise click.exceptions.Exit(1)
