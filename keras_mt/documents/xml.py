@@ -1,0 +1,39 @@
+"""XML that documents are made of, read without what makes it dangerous."""
+
+from typing import Any
+
+from keras_mt.documents.base import DocumentError
+
+
+def parsed(data: bytes, name: str) -> Any:
+    """The tree of an XML file, an `lxml` element tree.
+
+    Raises:
+        DocumentError: If it is no XML, is nested too deep, or declares a document type, whose
+            entities can hold far more text than the file, or other files.
+    """
+    from lxml import etree
+
+    parser = etree.XMLParser(
+        resolve_entities=False, load_dtd=False, no_network=True, huge_tree=False, remove_pis=False
+    )
+    try:
+        tree = etree.fromstring(data, parser).getroottree()
+    except (etree.XMLSyntaxError, ValueError) as error:
+        raise DocumentError(f"{name} is no XML that can be read: {error}") from error
+    if tree.docinfo.internalDTD is not None:
+        raise DocumentError(
+            f"{name} declares a document type, whose entities can hold far more text than the "
+            "file, or other files: take the <!DOCTYPE> out."
+        )
+    return tree
+
+
+def written(tree: Any) -> bytes:
+    """The bytes of a tree, in the encoding that it was read in."""
+    from lxml import etree
+
+    info = tree.docinfo
+    return etree.tostring(
+        tree, xml_declaration=True, encoding=info.encoding or "UTF-8", standalone=info.standalone
+    )
