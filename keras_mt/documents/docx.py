@@ -282,7 +282,6 @@ def _run(parent, looks):
 def _text_run(parent, text, looks):
     run = _run(parent, looks)
     content = parent.makeelement(_W + "t", {_SPACE: "preserve"})
-    # What XML cannot have.
-    content.text = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", "", text)
+    content.text = xml.valid(text)
     run.append(content)
     return run

@@ -1,5 +1,6 @@
 """XML that documents are made of, read without what makes it dangerous."""
 
+import re
 from typing import Any
 
 from keras_mt.documents.base import DocumentError
@@ -37,3 +38,8 @@ def written(tree: Any) -> bytes:
     return etree.tostring(
         tree, xml_declaration=True, encoding=info.encoding or "UTF-8", standalone=info.standalone
     )
+
+
+def valid(text: str) -> str:
+    """A text without the characters that XML cannot have."""
+    return re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", "", text)
