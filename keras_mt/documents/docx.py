@@ -197,7 +197,7 @@ def _pieces(paragraph, fields):
             _follow(fields, child)
             text = child.text or ""
             if child.get(_SPACE) != "preserve":
-                text = text.strip()
+                text = text.strip(" \t\r\n")
             if child.tag == _W + "t" and all(_is_text(field) for field in fields):
                 if text:
                     add("text", text, looks)
