@@ -71,10 +71,9 @@ class MarkdownDocument(TextDocument):
                 return self._refuse(token, start)
             place = found + len(line.strip())
             spans.append((found, place))
-        before = self.source[: spans[1][0]] if len(spans) > 1 else ""
-        cursor = _Cursor(
-            token.content, self._parser, self._env, re.search(r"[^\r\n]*\Z", before)[0]
-        )
+        second = spans[1][0] if len(spans) > 1 else 0
+        line = 1 + max(self.source.rfind("\n", 0, second), self.source.rfind("\r", 0, second))
+        cursor = _Cursor(token.content, self._parser, self._env, self.source[line:second])
         try:
             cursor.read(token.children)
         except _UnknownError:
