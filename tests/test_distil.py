@@ -34,27 +34,22 @@ def small(corpus, tmp_path_factory):
     return folder
 
 
-def shards(folder):
-    return {path.name: path.read_text(encoding="utf-8") for path in folder.glob("shard-*")}
-
-
 def test_translation_goes_on_where_it_was(distil, small, load, run_dir, tmp_path, monkeypatch):
     # So it is traced once.
     monkeypatch.setattr(distil.Translator, "load", lambda _, **options: load(**options))
 
-    def translate(folder, part=(1, 1), shard_lines=10, data=small, **options):
+    def translate(folder, part_lines=10, data=small, **options):
         corpus = (data, "pt", "en")
-        distil.translate(run_dir, tmp_path / folder, *corpus, part, shard_lines, options.items())
+        distil.translate(run_dir, tmp_path / folder, *corpus, part_lines, options.items())
+        return (tmp_path / folder / "translated" / "pairs.jsonl").read_text(encoding="utf-8")
 
-    translate("unbroken", beam_size=2)
-    unbroken = shards(tmp_path / "unbroken")
-    rows = [json.loads(line) for name in sorted(unbroken) for line in unbroken[name].splitlines()]
+    unbroken = translate("unbroken", beam_size=2)
+    rows = [json.loads(line) for line in unbroken.splitlines()]
     pairs = load_corpus(small, "pt", "en", "train").as_numpy_iterator()
     assert [(row["source"], row["reference"]) for row in rows] == [
         tuple(side.decode() for side in pair) for pair in pairs
     ]
     assert all(row["translation"] and row["score"] < 0 for row in rows)
-    assert [len(text.splitlines()) for _, text in sorted(unbroken.items())] == [10, 10, 10, 6]
 
     calls, hypotheses = [], distil.Translator.hypotheses
 
@@ -66,31 +61,27 @@ def test_translation_goes_on_where_it_was(distil, small, load, run_dir, tmp_path
 
     monkeypatch.setattr(distil.Translator, "hypotheses", broken_off)
     with pytest.raises(KeyboardInterrupt):
-        translate("parts", part=(1, 2), beam_size=2)
-    assert len(shards(tmp_path / "parts")) == 1
-    with pytest.raises(ValueError, match=r"lacks 3 of 4 shards, shard-00001-of-00004\.jsonl first"):
+        translate("parts", beam_size=2)
+    with pytest.raises(ValueError, match=r"parts is not all translated: give the command that"):
         distil.filter_(tmp_path / "parts", tmp_path / "x.tsv", 1.0, 2.0)
-    translate("parts", part=(2, 2), beam_size=2)
-    translate("parts", part=(1, 2), beam_size=2)
-    assert shards(tmp_path / "parts") == unbroken
+    assert translate("parts", beam_size=2) == unbroken
     assert len(calls) == 5  # What was there was not done again.
 
     for name, other in {
-        "options": {"beam_size": 3},
-        "shard_lines": {"beam_size": 2, "shard_lines": 9},
+        "another beam_size": {"beam_size": 3},
+        "another part_lines": {"beam_size": 2, "part_lines": 9},
+        "another corpus": {"beam_size": 2, "data": "phrasebook"},
     }.items():
-        with pytest.raises(ValueError, match=f"with another {name}:"):
+        with pytest.raises(ValueError, match=f"{name}: give"):
             translate("parts", **other)
 
 
-def write_shards(distil, folder, rows, data, shard_lines=50):
+def write_translations(folder, rows, data):
+    (folder / "translated").mkdir(parents=True)
     work = {"data": str(data), "source": "pt", "target": "en"}
-    work |= {"lines": len(rows), "shard_lines": shard_lines}
-    folder.mkdir()
     (folder / "work.json").write_text(json.dumps(work))
-    for i, path in enumerate(distil.shards(folder, work)):
-        part = rows[i * shard_lines : (i + 1) * shard_lines]
-        path.write_text("".join(json.dumps(row) + "\n" for row in part))
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "translated" / "pairs.jsonl").write_text(lines)
 
 
 def by_hand(rows, keep, most_ratio):
@@ -116,7 +107,7 @@ def test_filter(keep, most_ratio, distil, small, tmp_path, capsys):
         elif i % 2:
             row |= {"translation": " ", "score": 0.0}
         rows.append(row)
-    write_shards(distil, tmp_path / "taught", rows, small)
+    write_translations(tmp_path / "taught", rows, small)
     distil.filter_(tmp_path / "taught", tmp_path / "distilled.tsv", keep, most_ratio)
     expected = by_hand(rows, keep, most_ratio)
     assert 20 < len(expected) < 146 + (keep == 1)
@@ -136,7 +127,7 @@ def test_filter(keep, most_ratio, distil, small, tmp_path, capsys):
 
 def test_filter_keeps_a_line_a_line(distil, small, tmp_path):
     row = {"source": "a\tb", "reference": "", "translation": "c\r\nd", "score": -1.0}
-    write_shards(distil, tmp_path / "taught", [row], small)
+    write_translations(tmp_path / "taught", [row], small)
     distil.filter_(tmp_path / "taught", tmp_path / "distilled.tsv", 1.0, 2.0)
     lines = (tmp_path / "distilled.tsv").read_text().splitlines()
     assert lines[:2] == ["pt\ten\tsplit", "a b\tc d\ttrain"]
@@ -145,7 +136,6 @@ def test_filter_keeps_a_line_a_line(distil, small, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["translate", "x", "y", "--part", "3/2"], "must be I/N, such as 1/2. Received: 3/2"),
         (["translate", "x", "y", "--set", "beam"], "must be KEY=VALUE. Received: beam"),
         (
             ["compare", "x", "--output", "y", "--systems", "marian"],

@@ -18,7 +18,7 @@ PAGES = [
     *(
         ROOT / "docs" / f"{name}.md"
         for name in (
-            "training", "decoding", "terms", "evaluation", "serving", "pretrained",
+            "training", "decoding", "terms", "corpora", "evaluation", "serving", "pretrained",
             "models", "architectures", "own_model", "performance", "reliability",
         )
     ),

@@ -1,16 +1,16 @@
 """A small student from a big teacher: sequence-level distillation (Kim and Rush 2016).
 
 usage: python examples/distil/distil.py translate TEACHER FOLDER --data DATA --source en --target de
-           [--part 1/2] [--shard-lines N] [--set KEY=VALUE ...]
+           [--part-lines N] [--set KEY=VALUE ...]
        python examples/distil/distil.py filter FOLDER DISTILLED.tsv [--keep 0.95] [--most-ratio 2]
        keras-mt train --data DISTILLED.tsv --source en --target de --output STUDENT ...
        python examples/distil/distil.py compare RUN_DIR ... --data DATA --source en --target de
            --output RESULTS.jsonl [--picture PICTURE] [--systems NAME,...] [--beam-size N]
            [--tokenize NAME] [--rounds N] [--source-language CODE] [--target-language CODE]
 
-translate makes the teacher, a run folder, translate the training split into FOLDER, shard by shard.
-If interrupted, the same command resumes. Processes and machines that see FOLDER share the work by
---part 1/2 and --part 2/2. --set is any option of a Translator, such as beam_size=5 or
+translate makes the teacher, a run folder, translate the training split into FOLDER, part by part.
+If interrupted, the same command resumes; processes and machines that see FOLDER and are given the
+same command share the work. --set is any option of a Translator, such as beam_size=5 or
 target_language=deu_Latn.
 
 filter leaves out the worst translations by the teacher's score, and those far longer or shorter
@@ -23,7 +23,8 @@ CTranslate2 where that is installed. The languages are for multilingual runs.
 import argparse
 import contextlib
 import datetime
-import hashlib
+import filecmp
+import functools
 import itertools
 import json
 import multiprocessing
@@ -46,6 +47,7 @@ from matplotlib.ticker import LogLocator
 from keras_mt import ExportedTranslator, Translator, __version__
 from keras_mt.convert import to_ctranslate2
 from keras_mt.data import has_split, load_corpus
+from keras_mt.documents import translate_files
 from keras_mt.files import atomic_write
 from keras_mt.run_folder import RunFolder
 
@@ -78,8 +80,7 @@ def arguments_of(line=None):
     step.set_defaults(step=translate)
     step.add_argument("teacher", metavar="TEACHER")
     step.add_argument("folder", type=Path, metavar="FOLDER")
-    step.add_argument("--part", type=part, default=(1, 1), metavar="I/N")
-    step.add_argument("--shard-lines", type=int, default=2048, metavar="N")
+    step.add_argument("--part-lines", type=int, default=2048, metavar="N")
     step.add_argument("--set", type=setting, action="append", default=[], metavar="KEY=VALUE")
 
     step = steps.add_parser("filter")
@@ -106,14 +107,6 @@ def arguments_of(line=None):
     return arguments.pop("step"), arguments
 
 
-def part(text):
-    """I/N, of which I is from 1 to N."""
-    index, _, number = text.partition("/")
-    if not (index.isdigit() and number.isdigit() and 1 <= int(index) <= int(number)):
-        raise argparse.ArgumentTypeError(f"must be I/N, such as 1/2. Received: {text}")
-    return int(index), int(number)
-
-
 def setting(text):
     """KEY=VALUE, the value as JSON or else as it stands."""
     key, equals, value = text.partition("=")
@@ -135,80 +128,52 @@ def systems(text):
     return names
 
 
-def translate(teacher, folder, data, source, target, part, shard_lines, set):
-    """The teacher's translations of the training split: FOLDER/work.json and FOLDER/shard-*.jsonl.
-
-    A shard holds consecutive lines of the corpus, and is written atomically.
-    """
-    if shard_lines < 1:
-        raise ValueError(f"--shard-lines must be at least 1. Received: {shard_lines}")
-    pairs = load_corpus(data, source, target, "train")
-    work = {
-        "data": str(Path(data).resolve()) if Path(data).exists() else data,
-        "source": source,
-        "target": target,
-        "options": dict(set),
-        "shard_lines": shard_lines,
-        "teacher": file_digest(RunFolder(teacher).model_file),
-        **corpus_digest(pairs),
-    }
+def translate(teacher, folder, data, source, target, part_lines, set):
+    """The teacher's translations of the training split: FOLDER/translated/pairs.jsonl."""
+    translator = Translator.load(teacher, **dict(set))
     folder.mkdir(parents=True, exist_ok=True)
-    begin(folder, work)
-    index, parts = part
-    translator, pairs = None, pairs.as_numpy_iterator()
-    for number, path in enumerate(shards(folder, work)):
-        lines = list(itertools.islice(pairs, shard_lines))
-        if number % parts != index - 1 or path.exists():
-            continue
-        if translator is None:
-            translator = Translator.load(teacher, **work["options"])
-        start = time.perf_counter()
-        lines = [[side.decode("utf-8") for side in pair] for pair in lines]
-        # This sorts them by length, and translates those of similar length together.
-        found = translator.hypotheses([line[0] for line in lines])
-        with atomic_write(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-            for (text, reference), hypotheses in zip(lines, found, strict=True):
-                best = hypotheses[0] if hypotheses else None
-                row = {"source": text, "reference": reference}
-                row |= {"translation": best.text, "score": best.score} if best else {}
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-        rate = len(lines) / (time.perf_counter() - start)
-        print(f"{path.name}: {len(lines):,} lines, {rate:.1f} per second", flush=True)
-    missing = sum(not path.exists() for path in shards(folder, work))
-    print(f"{folder}: {work['lines']:,} lines; {missing} shards are missing")
+    write_pairs(folder / "pairs.jsonl", load_corpus(data, source, target, "train"))
+    translate_files(
+        functools.partial(with_translations, translator),
+        [folder / "pairs.jsonl"],
+        folder / "translated",
+        {"model": translator.fingerprint, "source": source, "target": target},
+        hints=dict(set),
+        format="lines",
+        part_lines=part_lines,
+        max_line_bytes=2**24,
+        progress=lambda done, total: print(f"{done:,} of {total:,} lines", flush=True),
+    )
+    work = {"data": str(Path(data).resolve()) if Path(data).exists() else data}
+    with atomic_write(folder / "work.json") as temporary:
+        temporary.write_text(json.dumps(work | {"source": source, "target": target}) + "\n")
 
 
-def begin(folder, work):
-    """Writes what the shards are made from, or checks that the existing ones are from the same."""
-    path = folder / "work.json"
-    if not path.exists():
-        with atomic_write(path) as temporary:
-            temporary.write_text(json.dumps(work, indent=2) + "\n")
-    before = json.loads(path.read_text())
-    other = [name for name in work if name != "data" and work[name] != before.get(name)]
-    if other:
-        raise ValueError(
-            f"{folder} holds translations with another {' and '.join(other)}: give a new folder, "
-            "or the command that they were begun with."
-        )
+def write_pairs(path, pairs):
+    """Writes a JSON object a line, or checks that there are the same ones."""
+    with tempfile.TemporaryDirectory(dir=path.parent) as other:
+        new = Path(other, "pairs.jsonl")
+        with open(new, "w", encoding="utf-8") as file:
+            for sides in pairs.as_numpy_iterator():
+                row = zip(("source", "reference"), (s.decode("utf-8") for s in sides), strict=True)
+                file.write(json.dumps(dict(row), ensure_ascii=False) + "\n")
+        if not path.exists():
+            new.replace(path)
+        elif not filecmp.cmp(path, new, shallow=False):
+            raise ValueError(
+                f"{path.parent} holds translations of another corpus: give a new folder, or the "
+                "command that they were begun with."
+            )
 
 
-def shards(folder, work):
-    number = -(-work["lines"] // work["shard_lines"])
-    return [folder / f"shard-{i:05}-of-{number:05}.jsonl" for i in range(number)]
-
-
-def file_digest(path):
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def corpus_digest(pairs):
-    found, lines = hashlib.sha256(), 0
-    for pair in pairs.as_numpy_iterator():
-        found.update(b"\n".join(pair) + b"\n")
-        lines += 1
-    return {"corpus": found.hexdigest(), "lines": lines}
+def with_translations(translator, lines, markup):
+    """The lines that `write_pairs` wrote, with translations and scores."""
+    rows = [json.loads(line) for line in lines]
+    found = translator.hypotheses([row["source"] for row in rows])
+    for row, hypotheses in zip(rows, found, strict=True):
+        if hypotheses:
+            row |= {"translation": hypotheses[0].text, "score": hypotheses[0].score}
+    return [json.dumps(row, ensure_ascii=False) for row in rows], {}
 
 
 def filter_(folder, output, keep, most_ratio):
@@ -219,23 +184,19 @@ def filter_(folder, output, keep, most_ratio):
         raise ValueError(f"--most-ratio must be at least 1. Received: {most_ratio}")
     if output.suffix != ".tsv":
         raise ValueError(f"{output} must end in .tsv, as keras-mt train takes it.")
-    path = folder / "work.json"
-    if not path.exists():
-        raise ValueError(f"{folder} has no work.json: translate into it first.")
-    work = json.loads(path.read_text())
-    paths = shards(folder, work)
-    if missing := [path.name for path in paths if not path.exists()]:
+    path = folder / "translated" / "pairs.jsonl"
+    if not (path.exists() and (folder / "work.json").exists()):
         raise ValueError(
-            f"{folder} lacks {len(missing)} of {len(paths)} shards, {missing[0]} first: give the "
-            "command that translates again."
+            f"{folder} is not all translated: give the command that translates to its end."
         )
-    # The files are read twice: only lengths and scores are held in memory.
-    columns = np.fromiter(map(measures, rows(paths)), np.dtype((float, 3))).T
+    work = json.loads((folder / "work.json").read_text())
+    # The file is read twice: only lengths and scores are held in memory.
+    columns = np.fromiter(map(measures, rows(path)), np.dtype((float, 3))).T
     kept, counts = choose(*columns, keep, most_ratio)
     corpus = work["data"], work["source"], work["target"]
     with atomic_write(output) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write(f"{work['source']}\t{work['target']}\tsplit\n")
-        for row in itertools.compress(rows(paths), kept):
+        for row in itertools.compress(rows(path), kept):
             pair = (in_a_column(row[side]) for side in ("source", "translation"))
             file.write("\t".join(pair) + "\ttrain\n")
         if has_split(*corpus, "validation"):
@@ -245,10 +206,9 @@ def filter_(folder, output, keep, most_ratio):
     print(json.dumps(counts))
 
 
-def rows(paths):
-    for path in paths:
-        with open(path, encoding="utf-8", newline="\n") as file:
-            yield from map(json.loads, file)
+def rows(path):
+    with open(path, encoding="utf-8", newline="\n") as file:
+        yield from map(json.loads, file)
 
 
 def measures(row):

@@ -24,6 +24,9 @@ class Task(Protocol):
     def work(self) -> None:
         """Does it."""
 
+    def taken(self) -> None:
+        """Called when it is found that somebody else does it."""
+
 
 class Leases:
     """Leases on a shared folder: each is a file that one process holds as long as it lives.
@@ -89,6 +92,16 @@ class Leases:
             self._held.discard(path)
             if self._owner in (_read(path) or ""):
                 path.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def waited_for(self, path: Path) -> Iterator[None]:
+        """Takes a lease for a `with` block, when nobody has it any more."""
+        while not self.acquire(path):
+            time.sleep(min(0.5, self.seconds / 20))
+        try:
+            yield
+        finally:
+            self.release(path)
 
     def _create(self, path):
         try:
@@ -179,7 +192,7 @@ def attempt(task: Task, leases: Leases) -> bool:
 def share(tasks: Iterable[Task], leases: Leases) -> Iterator[Task]:
     """Does the tasks that nobody has done, and yields each that is done, whoever did it.
 
-    What others have begun it comes back to every second: to take it over if they have died.
+    It comes back to what others have begun, to take it over if they have died.
 
     Example:
 
@@ -188,9 +201,8 @@ def share(tasks: Iterable[Task], leases: Leases) -> Iterator[Task]:
     []
     """
     tasks, waiting, looked = iter(tasks), [], time.monotonic()
-    interval = min(1, leases.seconds / 8)
     while True:
-        if time.monotonic() - looked >= interval:
+        if time.monotonic() - looked >= leases.seconds / 6:
             others, waiting = waiting, []
             for task in others:
                 if attempt(task, leases):
@@ -204,7 +216,9 @@ def share(tasks: Iterable[Task], leases: Leases) -> Iterator[Task]:
                 yield task
             else:
                 waiting.append(task)
+                task.taken()
         elif waiting:
-            time.sleep(interval)
+            time.sleep(min(0.5, leases.seconds / 20))
+            looked = 0
         else:
             return

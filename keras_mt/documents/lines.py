@@ -81,7 +81,10 @@ def read_part(
             refusals[i] = Refusal(f"line {first_line + i}", error, text[:_SHOWN])
         texts.append("" if error else text)
     if digest.hexdigest() != found["digests"][number]:
-        raise InputError("it has changed since its translation began")
+        raise InputError(
+            "it has changed since its translation began: put it back as it was, or give a new "
+            "folder."
+        )
     return texts, refusals
 
 

@@ -1,16 +1,19 @@
 """Translates files into a folder, with all processes that are given the same folder."""
 
+import collections
 import contextlib
 import dataclasses
 import itertools
 import json
 import os
+import random
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from keras_mt.compressed import bare_name
 from keras_mt.documents.formats import DocumentOptions, Refusal, format_name
 from keras_mt.documents.leases import Leases, attempt, share
 from keras_mt.documents.sources import Document, Lines, Source
@@ -22,6 +25,8 @@ from keras_mt.version import __version__
 PART_LINES = 1000
 # In the output's folder: the folder of what is begun, and what was refused.
 _PARTS, _ERRORS = ".parts", "errors.jsonl"
+# In the former: what the translations depend on, and the lease of who ends.
+_WORK, _FINISH = "work.json", "finish.lease"
 _SHOWN = 200  # Characters of a refused text that its entry repeats.
 
 # From texts and their markup to a translation for each, and why some, by index, have none.
@@ -109,17 +114,8 @@ def translate_files(
     output, options = Path(output), options or DocumentOptions()
     if part_lines < 1:
         raise InputError(f"part_lines must be at least 1. Received: {part_lines}")
-    works, names = [], {}
-    for path in map(Path, files):
-        kind = format_name(path, format)
-        if path.name in (_PARTS, _ERRORS):
-            raise InputError(f"{path} has a name that {output} needs: rename it.")
-        if path.name in names:
-            raise InputError(
-                f"{names[path.name]} and {path} have one name, and each is written under its name: "
-                "give them names, or folders of output, of their own."
-            )
-        names[path.name] = path
+    works = []
+    for path, kind in _formats(files, output, format).items():
         source = (
             Lines(path, part_lines, max_line_bytes, markup)
             if kind == "lines"
@@ -135,7 +131,8 @@ def translate_files(
             for work in works:
                 work.check_free()
             _translate(works, leases, progress)
-        return _finish(works, output)
+            with leases.waited_for(output / _PARTS / _FINISH):
+                return _finish(works, output)
     except OSError as error:
         if error.errno not in DISK_ERRORS:
             raise
@@ -145,11 +142,27 @@ def translate_files(
         ) from error
 
 
+def _formats(files, output, format):
+    """The format of each file; InputError if two would be written to one place."""
+    formats, names = {}, {}
+    for path in map(Path, files):
+        formats[path] = format_name(path, format)
+        if path.name in (_PARTS, _ERRORS, _WORK, _FINISH):
+            raise InputError(f"{path} has a name that {output} needs: rename it.")
+        if path.name in names:
+            raise InputError(
+                f"{names[path.name]} and {path} have one name, and each is written under its name: "
+                "give them names, or folders of output, of their own."
+            )
+        names[path.name] = path
+    return formats
+
+
 def _remember(output, identity, hints, leases):
     """Writes what the translations depend on, or checks that it is what was written."""
     folder = output / _PARTS
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "work.json"
+    path = folder / _WORK
     found = {"identity": dict(identity), "hints": dict(hints)}
     begin = _Task(None, path, lambda: _write(path, json.dumps(found, indent=2).encode()))
     for _ in share([begin], leases):
@@ -168,7 +181,7 @@ def _remember(output, identity, hints, leases):
 
 
 def _differing(before, found):
-    return [name for name in {**before, **found} if before.get(name) != found.get(name)]
+    return [name for name in sorted({**before, **found}) if before.get(name) != found.get(name)]
 
 
 def _translate(works, leases, progress):
@@ -202,8 +215,9 @@ def _translate(works, leases, progress):
 def _finish(works, output):
     """Removes the parts of the files that are done, and writes what was refused."""
     report = Report(failures={work.path.name: work.failure for work in works if work.failure})
-    with _whole(output / _ERRORS) as temporary, open(temporary, "wb") as file:
-        for path in sorted((output / _PARTS).glob("*/done.json")):
+    folder = output / _PARTS
+    with _whole(output / _ERRORS, folder) as temporary, open(temporary, "wb") as file:
+        for path in sorted(folder.glob("*/done.json")):
             with open(path.with_name("errors"), "rb") as errors:
                 shutil.copyfileobj(errors, file)
         for name, failure in report.failures.items():
@@ -214,6 +228,8 @@ def _finish(works, output):
     for work in works:
         if not work.failure:
             report[work.path.name] = work.tidy()
+    for path in filter(Path.is_file, folder.glob(".*")):  # Of what was killed while it wrote.
+        path.unlink(missing_ok=True)
     return report
 
 
@@ -237,6 +253,11 @@ class _Task:
         work = self.work_on
         return work is not None and (work.failure is not None or work.done.exists())
 
+    def taken(self) -> None:
+        # Elsewhere in the file there are fewer others.
+        if self.lines:
+            self.work_on.go_elsewhere()
+
     def work(self) -> None:
         try:
             self.do()
@@ -259,6 +280,7 @@ class _Work:
         self.folder = output / _PARTS / path.name
         self.done, self.index = self.folder / "done.json", self.folder / "index.json"
         self.failure, self.found, self.left = None, None, None
+        self._numbers = collections.deque()  # The parts that it has not looked at.
 
     def check_free(self):
         """Raises InputError if there is a file in the output's place that is not of this work."""
@@ -321,10 +343,17 @@ class _Work:
 
     def parts(self) -> Iterator[_Task]:
         size, lines = self.source.part_lines, self.found["lines"]
-        for number in range(len(self.found["digests"])):
+        self._numbers.extend(range(len(self.found["digests"])))
+        while self._numbers:
+            number = self._numbers.popleft()
             marker = self._part(number)
             count = min(size, lines - number * size)
             yield _Task(self, marker, lambda number=number: self._translate(number), count)
+
+    def go_elsewhere(self):
+        """Goes on at a random part, unless all before it would have to be unpacked."""
+        if self._numbers and bare_name(self.path) == str(self.path):
+            self._numbers.rotate(random.randrange(len(self._numbers)))
 
     def _part(self, number, suffix=".part"):
         return self.folder / f"{number:07}{suffix}"
@@ -407,5 +436,6 @@ def _whole(path: Path, folder: Path | None = None) -> Iterator[Path]:
             with open(temporary, "rb+") as file:
                 os.fsync(file.fileno())
             os.replace(temporary, path)
-        finally:
+        except BaseException:
             temporary.unlink(missing_ok=True)
+            raise

@@ -1,0 +1,94 @@
+import gzip
+import json
+
+import pytest
+from command import keras_mt
+from conftest import ROOT
+
+pytestmark = pytest.mark.usefixtures("load_once")
+
+
+@pytest.fixture
+def texts(tmp_path, corpus):
+    """A file with all that lines may have, and what `translate` makes of it."""
+    lines = (corpus / "pt.test.txt").read_text(encoding="utf-8").splitlines()
+    lines[2:2] = ["", "   ", "palavra " * 60, "uma linha\u2028outra\x85fim", "\t---"]
+    data = b"\r\n".join(line.encode() for line in lines) + b"\ncaf\xe9\n" + b"x" * 20_000
+    path = tmp_path / "texts.txt"
+    path.write_bytes(data)
+    return path
+
+
+def test_lines_are_translated_as_by_translate(run_dir, texts, tmp_path):
+    model, out = run_dir, tmp_path / "out"
+    packed = tmp_path / "packed.pt.gz"
+    packed.write_bytes(gzip.compress(texts.read_bytes()))
+    result = keras_mt("translate-files", model, out, texts, packed, "--part-lines", 9, check=False)
+    expected = keras_mt("translate", model, texts).stdout.encode()
+    assert (out / "texts.txt").read_bytes() == expected
+    assert gzip.decompress((out / "packed.pt.gz").read_bytes()) == expected
+    assert result.exit_code == 1  # Two lines of each are refused.
+    assert result.stderr.splitlines()[:2] == [
+        f"{path.name}: 27 lines, 2 refused" for path in (texts, packed)
+    ]
+    lines = (out / "errors.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+    entries = [json.loads(line) for line in lines]
+    assert [(entry["file"], entry["where"]) for entry in entries] == [
+        (path.name, where) for path in (packed, texts) for where in ("line 26", "line 27")
+    ]
+
+
+def test_an_export_translates_files_too(exported, texts, tmp_path):
+    keras_mt("translate-files", exported, tmp_path / "out", texts, check=False)
+    lines = keras_mt("translate", exported, texts).stdout.split("\n")
+    best = [line.split("\t")[0] for line in lines]  # It gives two.
+    found = (tmp_path / "out/texts.txt").read_text(encoding="utf-8")
+    assert found.replace("\t", " ").split("\n") == best
+
+
+def test_markup_languages_and_terms_are_those_of_translate(run_dir, tmp_path):
+    path, terms, out = tmp_path / "a.txt", tmp_path / "terms.tsv", tmp_path / "out"
+    path.write_text("O <b>livro</b> está em cima da <i>mesa</i>.\nO livro.\n")
+    terms.write_text("livro\tvolume\n")
+    options = ("--markup", "html", "--glossary", terms)
+    keras_mt("translate-files", run_dir, out, path, *options)
+    expected = keras_mt("translate", run_dir, path, *options).stdout
+    assert (out / "a.txt").read_text() == expected and "volume" in expected and "<b>" in expected
+    terms.write_text("livro\tbook\nmesa\n")
+    result = keras_mt("translate-files", run_dir, out, path, *options, check=False)
+    assert result.exit_code == 1 and "was begun with another glossary: give" in result.stderr
+
+
+def test_what_was_begun_with_other_options_is_refused(run_dir, tmp_path):
+    path, out = tmp_path / "a.txt", tmp_path / "out"
+    path.write_text("O livro.\n")
+    result = keras_mt("translate-files", run_dir, out, path)
+    assert result.exit_code == 0 and result.stderr.startswith("a.txt: 1 lines\nwrote 1 files to ")
+    for options, name in (
+        (("--length-penalty", 0.5), "length_penalty"),
+        (("--part-lines", 5), "part_lines"),
+        (("--markup", "html"), "markup"),
+        (("--min-length", 3, "--keep", "none"), "keep and min_length"),
+    ):
+        result = keras_mt("translate-files", run_dir, out, path, *options, check=False)
+        assert result.exit_code == 1
+        assert result.stderr == (
+            f"Error: {out} was begun with another {name}: give the command that it was begun "
+            "with, or a new folder.\n"
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["README.md", "docs/index.md", "--n-best", "2"], 2, "--n-best must be 1"),
+        (["pyproject.toml"], 1, "pyproject.toml has no suffix of a known format: lines (.txt)"),
+        (["README.md", "README.md", "--format", "lines"], 1, "README.md have one name"),
+        (["no_such_file.txt"], 2, "'no_such_file.txt' does not exist"),
+    ],
+)
+def test_what_cannot_be_done_is_named(arguments, status, message, run_dir, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    result = keras_mt("translate-files", run_dir, tmp_path / "out", *arguments, check=False)
+    assert result.exit_code == status and message in result.stderr
+    assert not list(tmp_path.glob("out/*.*"))
