@@ -130,11 +130,11 @@ class HtmlDocument(TextDocument):
         language = next(names, "").lower()
         begin = 0
         for i, token in enumerate([*self._tokens, _Token(0, 0, "other", boundary=True)]):
-            if token.kind == "start" and not token.stays:
-                self._add_attributes(token, language)
             if token.boundary:
                 self._add_run(begin, i)
                 begin = i + 1
+            if token.kind == "start" and not token.stays:
+                self._add_attributes(token, language)
 
     def _nest(self):
         """Finds which tags belong together, and what stays."""

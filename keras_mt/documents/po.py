@@ -32,6 +32,7 @@ _ANY = re.compile(
     r"(%[({<]\w+[)}>]\w?|%\d+(?:\$\w)?|\$\{\w+\}|\$\w+|\{[\w:.,-]*\})"
     r"|%[-+ #0]*\d*(?:\.\d+)?l{0,2}\w|%%"
 )
+_MSGID = re.compile(r"^[ \t]*(?:#~[ \t]*)?msgid[ \t]", re.MULTILINE)
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 
 
@@ -63,12 +64,17 @@ class PoDocument(Document):
         import polib
 
         text, self._encoding, self._bom = _decoded(data)
-        if not re.search(r"^\s*(?:#~\s*)?msgid\b", text, re.MULTILINE):
+        if not _MSGID.search(text):
             raise DocumentError("it has no msgid, and so is no PO file.")
         try:
             self._file = polib.pofile(text, encoding=self._encoding, wrapwidth=78)
         except (OSError, UnicodeError, ValueError, IndexError) as error:
             raise DocumentError(f"it is no PO file: {str(error).replace(text, '')}") from error
+        count = len(_MSGID.findall(text)) - bool(self._file.metadata)
+        if len(self._file) != count:
+            raise DocumentError(
+                f"it is damaged: of {count} entries {len(self._file)} can be read; see msgfmt -c."
+            )
         self._crlf = "\r\n" in text
         self._source = text
         self._entries = [e for e in self._file if not e.obsolete and self._is_open(e)]
