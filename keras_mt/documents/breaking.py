@@ -63,7 +63,7 @@ def divided(found: Sequence[_Word], weights: Sequence[float]) -> list[list[_Word
     for share in itertools.accumulate(weights):
         rest -= 1
         end = sum(middle <= sum(sizes) * share / total for middle in middles)
-        end = min(max(end, begin + 1), max(len(found) - rest, begin))
+        end = max(min(max(end, begin + 1), len(found) - rest), min(begin + 1, len(found)))
         bounds.append((begin, end))
         begin = end
     bounds[-1] = (bounds[-1][0], len(found))
@@ -83,4 +83,4 @@ def lines(
     width = max(width, *source_lines)
     count = math.ceil(size / width)
     weights = source_lines if count <= len(source_lines) else [1] * count
-    return divided(found, weights)
+    return [line for line in divided(found, weights) if line]

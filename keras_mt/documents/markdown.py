@@ -65,11 +65,12 @@ class MarkdownDocument(TextDocument):
     def _add_inline(self, token, start, end, in_cell):
         """A unit for the content of a block; where it ends in the source is returned."""
         spans, place = [], start
-        for line in token.content.split("\n"):
-            found = self.source.find(line.strip(), place, end)
+        for content in token.content.split("\n"):
+            line = content.strip().replace("|", "\\|") if in_cell else content.strip()
+            found = self.source.find(line, place, end)
             if found < 0:
                 return self._refuse(token, start)
-            place = found + len(line.strip())
+            place = found + len(line)
             spans.append((found, place))
         second = spans[1][0] if len(spans) > 1 else 0
         line = 1 + max(self.source.rfind("\n", 0, second), self.source.rfind("\r", 0, second))

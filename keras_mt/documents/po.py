@@ -1,10 +1,10 @@
 """PO, the catalogues of gettext: entries without a translation get one."""
 
 import codecs
-import collections
 import gettext
 import html
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from keras_mt.documents.base import Document, DocumentError, Inline, functions_of, has_words
@@ -93,25 +93,21 @@ class PoDocument(Document):
         if self._plural is None:
             self.refusals.append(Refusal(place, "the header has no valid Plural-Forms: give it"))
             return {}
-        count, rule = self._plural
-        numbers = {form: [n for n in range(1000) if rule(n) == form] for form in range(count)}
-        texts = {}
-        for form in range(count):
-            same = self._found(entry, entry.msgid) == self._found(entry, entry.msgid_plural)
-            single = form == rule(1) and (same or numbers[form] == [1])
-            texts[form] = entry.msgid if single else entry.msgid_plural
+        count, form_of_one, is_alone = self._plural
+        same = self._found(entry, entry.msgid) == self._found(entry, entry.msgid_plural)
+        texts = dict.fromkeys(range(count), entry.msgid_plural)
+        if same or is_alone:
+            texts[form_of_one] = entry.msgid
         added = {text: self._add(entry, text, place) for text in dict.fromkeys(texts.values())}
         return {form: added[text] for form, text in texts.items()}
 
     def _add(self, entry, text, place):
         if not has_words(text):
             return text  # It stands for itself.
-        _, pattern = _format(entry)
+        patterns = [_PLACEHOLDERS.get(flag, _ANY).pattern for flag in _formats(entry)]
+        patterns += [_TAG.pattern] * bool(_TAG.search(text))
         inline, last = Inline(), 0
-        has_tags = bool(_TAG.search(text))
-        if has_tags:
-            pattern = re.compile(f"{pattern.pattern}|{_TAG.pattern}" if pattern else _TAG.pattern)
-        for match in pattern.finditer(text) if pattern else ():
+        for match in re.finditer("|".join(patterns), text) if patterns else ():
             inline.text(text[last : match.start()])
             if match[0].startswith("<"):
                 inline.single(match[0])
@@ -126,17 +122,18 @@ class PoDocument(Document):
         return number, inline, text, bounds
 
     def _found(self, entry, text):
-        """The placeholders of a text; None if it has what looks like one and is not."""
-        flag, pattern = _format(entry)
-        if pattern is None:
-            return collections.Counter(), []
-        matches, rest = list(pattern.finditer(text)), pattern.sub("", text)
-        if (flag in _PERCENT and "%" in rest) or (flag in _BRACES and re.search("[{}]", rest)):
-            return None
-        found = [m[0] for m in matches if m[0] not in ("%%", "{{", "}}")]
-        # Those without a name or number stand for values by their order.
-        ordered = [m[0] for m in matches if m[0] in found and (not m[1] or m[0] == "{}")]
-        return collections.Counter(found), ordered
+        """The placeholders of a text by flag; None if something looks like one and is not."""
+        found = []
+        for flag in _formats(entry):
+            pattern = _PLACEHOLDERS.get(flag, _ANY)
+            rest = pattern.sub("", text)
+            if (flag in _PERCENT and "%" in rest) or (flag in _BRACES and re.search("[{}]", rest)):
+                return None
+            matches = [m for m in pattern.finditer(text) if m[0] not in ("%%", "{{", "}}")]
+            # Those without a name or number stand for values by their order.
+            ordered = [m[0] for m in matches if not m[1] or m[0] == "{}"]
+            found.append((Counter(m[0] for m in matches), ordered))
+        return found
 
     def write(self, translations: Sequence[str | None]) -> bytes:
         changed = False
@@ -197,10 +194,9 @@ class PoDocument(Document):
 units, write = functions_of(PoDocument)
 
 
-def _format(entry):
-    """The entry's flag of its placeholders, and their pattern; None if it has none."""
-    flags = [f for f in entry.flags if f.endswith("-format") and not f.startswith("no-")]
-    return (flags[0], _PLACEHOLDERS.get(flags[0], _ANY)) if flags else (None, None)
+def _formats(entry):
+    """The entry's flags of placeholders."""
+    return [f for f in entry.flags if f.endswith("-format") and not f.startswith("no-")]
 
 
 def _decoded(data):
@@ -218,13 +214,14 @@ def _decoded(data):
 
 
 def _plural_forms(header):
-    """The number of plural forms, and the function from a number to its form."""
+    """The number of plural forms, that of 1, and whether it is that of no other number."""
     match = re.fullmatch(r"\s*nplurals\s*=\s*([1-9])\s*;\s*plural\s*=\s*([^;]+?)\s*;?\s*", header)
     if not match:
         return None
     try:
         rule = gettext.c2py(match[2])
-        forms = {rule(n) for n in range(1000)}
+        forms = [rule(n) for n in range(1000)]
     except (ValueError, ZeroDivisionError, RecursionError):
         return None
-    return (int(match[1]), rule) if max(forms) < int(match[1]) else None
+    count = int(match[1])
+    return (count, forms[1], forms.count(forms[1]) == 1) if max(forms) < count else None

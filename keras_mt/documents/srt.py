@@ -1,6 +1,7 @@
 """Subtitles (SRT): sentences over several cues are one text, and broken again by length."""
 
 import html
+import itertools
 import re
 
 from keras_mt.documents.base import DocumentError, Inline, TextDocument, functions_of, has_words
@@ -68,7 +69,7 @@ class SrtDocument(TextDocument):
         lines = [match for match in _LINE.finditer(source) if match[0]]
         timings = [i for i, line in enumerate(lines) if _TIMING.fullmatch(line[1])]
         found = []
-        for i, following in zip(timings, [*timings[1:], len(lines)], strict=True):
+        for i, following in itertools.pairwise([*timings, len(lines)]):
             text = []
             for line in lines[i + 1 : following]:
                 if not line[1].strip():
