@@ -75,7 +75,6 @@ class PoDocument(Document):
             raise DocumentError(
                 f"it is damaged: of {count} entries {len(self._file)} can be read; see msgfmt -c."
             )
-        self._crlf = "\r\n" in text
         self._source = text
         self._entries = [e for e in self._file if not e.obsolete and self._is_open(e)]
         self._plural = _plural_forms(self._file.metadata.get("Plural-Forms", ""))
@@ -136,29 +135,22 @@ class PoDocument(Document):
         return found
 
     def write(self, translations: Sequence[str | None]) -> bytes:
-        changed = False
-        for entry, forms in self._wanted:
+        lines = self._source.split("\n")
+        # From the last to the first, so that the numbers of lines stay right.
+        for entry, forms in reversed(self._wanted):
             written = {form: self._written(entry, f, translations) for form, f in forms.items()}
-            if not written or None in written.values():
-                continue
-            if entry.msgid_plural:
-                entry.msgstr_plural = written
-            else:
-                entry.msgstr = written[None]
-            if self.options.fuzzy != ("fuzzy" in entry.flags):
-                entry.flags = [f for f in entry.flags if f != "fuzzy"]
-                if self.options.fuzzy:
-                    entry.flags.insert(0, "fuzzy")
-            changed = True
-        language = self.options.target_language
-        if language and self._file.metadata.get("Language") == "":
-            self._file.metadata["Language"] = language
-            changed = True
-        text = str(self._file) if changed else self._source
-        if changed and not text.endswith("\n"):
-            text += "\n"
-        if changed and self._crlf:
-            text = text.replace("\n", "\r\n")
+            if written and None not in written.values():
+                self._put(lines, entry, written)
+        self.refusals.reverse()
+        text = "\n".join(lines)
+        if language := self.options.target_language:
+            text = re.sub(
+                r'^"Language: *\\n"',
+                rf'"Language: {language}\\n"',
+                text,
+                count=1,
+                flags=re.MULTILINE,
+            )
         try:
             return self._bom + text.encode(self._encoding)
         except UnicodeEncodeError as error:
@@ -166,6 +158,27 @@ class PoDocument(Document):
                 f"its encoding {self._encoding} has no {error.object[error.start]!r}, which a "
                 "translation needs: convert it to UTF-8 (msgconv -t utf-8)."
             ) from error
+
+    def _put(self, lines, entry, written):
+        """Puts an entry's translations in the place of its msgstr, and its flag."""
+        end = "\r" if lines[0].endswith("\r") else ""
+        start = entry.linenum - 1
+        first = next(i for i in range(start, len(lines)) if lines[i].startswith("msgstr"))
+        last = first + 1
+        while last < len(lines) and re.match(r'msgstr|\s*"', lines[last]):
+            last += 1
+        new = []
+        for form, text in written.items():
+            new += _field("msgstr" if form is None else f"msgstr[{form}]", text)
+        lines[first:last] = [line + end for line in new]
+        flagged = [i for i in range(start, first) if lines[i].startswith("#,")]
+        flags = [flag for flag in entry.flags if flag != "fuzzy"]
+        if self.options.fuzzy:
+            flags.insert(0, "fuzzy")
+        if flags != entry.flags:
+            begin = next(i for i in range(start, first) if re.match(r"#\||msg", lines[i]))
+            place = slice(flagged[0], flagged[-1] + 1) if flagged else slice(begin, begin)
+            lines[place] = ["#, " + ", ".join(flags) + end] if flags else []
 
     def _written(self, entry, form, translations):
         if isinstance(form, str):
@@ -192,6 +205,22 @@ class PoDocument(Document):
 
 
 units, write = functions_of(PoDocument)
+
+
+def _field(name, text):
+    """The lines of a field, at most 79 letters long, if its words are not longer."""
+    import polib
+
+    escaped = polib.escape(text)
+    if len(name) + len(escaped) <= 76 and "\n" not in text[:-1]:
+        return [f'{name} "{escaped}"']
+    lines, line = [f'{name} ""'], ""
+    for word in re.findall(r"(?:(?!\\n)\S)*(?:\\n|\s+|(?=\S)|$)", escaped):
+        if line and (len(line) + len(word) > 77 or line.endswith("\\n")):
+            lines.append(f'"{line}"')
+            line = ""
+        line += word
+    return [*lines, f'"{line}"']
 
 
 def _formats(entry):
