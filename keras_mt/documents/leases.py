@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Protocol, Self
 
+from keras_mt.files import disk_errors
+
 # The bytes of a lease: always as many, so that to renew one takes no more of a full disk.
 _WIDTH = 160
 
@@ -109,7 +111,8 @@ class Leases:
         except FileExistsError:
             return False
         try:
-            os.write(descriptor, self._content(0))
+            with disk_errors(path):
+                os.write(descriptor, self._content(0))
         except OSError:
             path.unlink(missing_ok=True)
             raise

@@ -126,7 +126,7 @@ def translate_files(
     settings |= dataclasses.asdict(options)
     identity = {"keras_mt": __version__, **settings, **identity}
     try:
-        with disk_errors(output), Leases(lease_seconds) as leases:
+        with Leases(lease_seconds) as leases:
             _remember(output, identity, hints or {}, leases)
             for work in works:
                 work.check_free()

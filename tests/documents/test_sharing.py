@@ -247,7 +247,7 @@ def test_a_full_disk_is_named_and_breaks_nothing(size, place):
     process = in_a_process(on_a_full_disk, size)
     process.join()
     message = (place / "message").read_text()
-    assert "File too large. Make space, and give the same command again: what is done" in message
+    assert "cannot be written: File too large. Make space, and give the same" in message
     assert not (place / "out/a.txt").exists()
     run("a.txt", part_lines=50)
     assert tree(place / "out") == tree(place / "unbroken")
