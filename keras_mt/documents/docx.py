@@ -154,7 +154,9 @@ def _unpacked(data):
             if any(info.flag_bits & 1 for info in infos):
                 raise DocumentError("it has a password: save it without.")
             return [(info, archive.read(info)) for info in infos]
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError) as error:
+    except DocumentError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError) as error:
         raise DocumentError(f"it is no DOCX, or it has a password: {error}") from error
 
 
@@ -233,7 +235,7 @@ def _key(looks):
 
     if looks is None:
         return b""
-    return b"".join(etree.tostring(e, method="c14n") for e in looks if e.tag not in _UNSEEN)
+    return b"".join(etree.tostring(e, with_tail=False) for e in looks if e.tag not in _UNSEEN)
 
 
 def _fill(paragraph, parts, plain):

@@ -33,6 +33,7 @@ _ANY = re.compile(
     r"|%[-+ #0]*\d*(?:\.\d+)?l{0,2}\w|%%"
 )
 _MSGID = re.compile(r"^[ \t]*(?:#~[ \t]*)?msgid[ \t]", re.MULTILINE)
+_MSGSTR = re.compile(r"^[ \t]*(?:#~[ \t]*)?msgstr(?:\[0\])?[ \t]", re.MULTILINE)
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 
 
@@ -71,7 +72,7 @@ class PoDocument(Document):
         except (OSError, UnicodeError, ValueError, IndexError) as error:
             raise DocumentError(f"it is no PO file: {str(error).replace(text, '')}") from error
         count = len(_MSGID.findall(text)) - bool(self._file.metadata)
-        if len(self._file) != count:
+        if len(self._file) != count or len(_MSGSTR.findall(text)) != len(_MSGID.findall(text)):
             raise DocumentError(
                 f"it is damaged: of {count} entries {len(self._file)} can be read; see msgfmt -c."
             )
@@ -163,9 +164,9 @@ class PoDocument(Document):
         """Puts an entry's translations in the place of its msgstr, and its flag."""
         end = "\r" if lines[0].endswith("\r") else ""
         start = entry.linenum - 1
-        first = next(i for i in range(start, len(lines)) if lines[i].startswith("msgstr"))
+        first = next(i for i in range(start, len(lines)) if re.match(r"\s*msgstr", lines[i]))
         last = first + 1
-        while last < len(lines) and re.match(r'msgstr|\s*"', lines[last]):
+        while last < len(lines) and re.match(r'\s*(?:msgstr|")', lines[last]):
             last += 1
         new = []
         for form, text in written.items():
@@ -176,7 +177,8 @@ class PoDocument(Document):
         if self.options.fuzzy:
             flags.insert(0, "fuzzy")
         if flags != entry.flags:
-            begin = next(i for i in range(start, first) if re.match(r"#\||msg", lines[i]))
+            ids = [i for i in range(start, first) if re.match(r"\s*(#\||msg)", lines[i])]
+            begin = ids[0] if ids else first
             place = slice(flagged[0], flagged[-1] + 1) if flagged else slice(begin, begin)
             lines[place] = ["#, " + ", ".join(flags) + end] if flags else []
 
