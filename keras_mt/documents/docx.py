@@ -57,7 +57,6 @@ class DocxDocument(Document):
 
     def read(self, data: bytes) -> None:
         require("lxml", "documents", "A DOCX file")
-        self._data = data
         self._files = _unpacked(data)
         contents = {info.filename: content for info, content in self._files}
         if _TYPES not in contents:
@@ -130,7 +129,7 @@ class DocxDocument(Document):
         with zipfile.ZipFile(output, "w") as archive:
             for info, content in self._files:
                 changed = info.filename in self._changed
-                new = xml.written(self._trees[info.filename]) if changed else content
+                new = xml.written(self._trees[info.filename], content) if changed else content
                 archive.writestr(info, new)
         return output.getvalue()
 

@@ -108,7 +108,7 @@ class XliffDocument(Document):
         for file in self._tree.getroot().iter(self._space + "file"):
             if code and not file.get("target-language"):
                 file.set("target-language", code)
-        return xml.written(self._tree)
+        return xml.written(self._tree, self._data)
 
     def _added(self, unit, source):
         """A new target behind the source, or behind its segments."""

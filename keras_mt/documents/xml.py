@@ -30,14 +30,16 @@ def parsed(data: bytes, name: str) -> Any:
     return tree
 
 
-def written(tree: Any) -> bytes:
-    """The bytes of a tree, in the encoding that it was read in."""
+def written(tree: Any, source: bytes) -> bytes:
+    """The bytes of a tree, in the encoding and with the declaration that it was read with."""
     from lxml import etree
 
-    info = tree.docinfo
-    return etree.tostring(
-        tree, xml_declaration=True, encoding=info.encoding or "UTF-8", standalone=info.standalone
-    )
+    encoding = tree.docinfo.encoding or "UTF-8"
+    head = re.match(rb"(?:\xef\xbb\xbf)?(?:<\?xml[^>]*\?>)?\s*", source)[0]
+    if not source[len(head) :].startswith(b"<"):  # UTF-16.
+        return etree.tostring(tree, xml_declaration=True, encoding=encoding)
+    end = source[len(source.rstrip()) :]
+    return head + etree.tostring(tree, xml_declaration=False, encoding=encoding) + end
 
 
 def valid(text: str) -> str:
