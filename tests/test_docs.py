@@ -18,8 +18,8 @@ PAGES = [
     *(
         ROOT / "docs" / f"{name}.md"
         for name in (
-            "training", "decoding", "terms", "corpora", "evaluation", "serving", "pretrained",
-            "models", "architectures", "own_model", "performance", "reliability",
+            "training", "decoding", "terms", "files", "corpora", "evaluation", "serving",
+            "pretrained", "models", "architectures", "own_model", "performance", "reliability",
         )
     ),
 ]  # fmt: skip
@@ -125,8 +125,8 @@ def test_other_shell_is_parsed(python, block):
         if words[0] == "keras-mt":
             subcommand = main.commands[words[1]]
             arguments = [str(ROOT) if re.match("runs|saved_models", w) else w for w in words[2:]]
-            files = "de.txt", "terms.tsv"
-            arguments = [str(ROOT / "README.md") if w in files else w for w in arguments]
+            file = r"\w+\.(txt|tsv|html|docx|po|srt)"
+            arguments = [str(ROOT / "README.md") if re.fullmatch(file, w) else w for w in arguments]
             subcommand.make_context(words[1], arguments)  # Parses; does not invoke.
 
 

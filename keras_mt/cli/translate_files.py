@@ -39,6 +39,11 @@ AGAIN = "give the same command again to go on."
 @click.option(
     "--overwrite", is_flag=True, help="Translate entries of a catalogue that have a translation."
 )
+@click.option(
+    "--lang",
+    metavar="CODE",
+    help="The code of the target that documents get, such as de.  [default: the model's]",
+)
 @click.option("--fuzzy", is_flag=True, help="Mark new translations of a catalogue as unchecked.")
 @search_options
 @glossary_option
@@ -47,7 +52,9 @@ AGAIN = "give the same command again to go on."
     type=click.Choice(["html"]),
     help="Each line of a file of lines is a fragment of HTML.  [default: plain text]",
 )
-def translate_files(model, output, files, format, part_lines, overwrite, fuzzy, markup, **search):
+def translate_files(
+    model, output, files, format, part_lines, overwrite, lang, fuzzy, markup, **search
+):
     """Translate FILEs into OUTPUT_DIR, each under its name.
 
     Each file is read by its suffix: .txt, or any name with .gz or .zst, has lines, which are
@@ -88,7 +95,7 @@ def translate_files(model, output, files, format, part_lines, overwrite, fuzzy, 
             part_lines=part_lines,
             max_line_bytes=translator.max_line_bytes or 2**20,
             options=DocumentOptions(
-                translator.source_language, translator.target_language, overwrite, fuzzy
+                translator.source_language, lang or translator.target_language, overwrite, fuzzy
             ),
             progress=progress,
         )

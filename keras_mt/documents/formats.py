@@ -13,6 +13,13 @@ from keras_mt.errors import InputError
 # The module keras_mt.documents.NAME of each format, and its suffixes.
 FORMATS = {
     "lines": (".txt",),
+    "html": (".html", ".htm", ".xhtml"),
+    "docx": (".docx",),
+    "po": (".po", ".pot"),
+    "srt": (".srt",),
+    "vtt": (".vtt",),
+    "markdown": (".md", ".markdown"),
+    "xliff": (".xlf", ".xliff"),
 }
 
 
@@ -123,8 +130,9 @@ def format_name(path: str | os.PathLike, given: str | None = None) -> str:
     >>> format_name("news.pdf")
     Traceback (most recent call last):
     ...
-    keras_mt.errors.InputError: news.pdf has no suffix of a known format: lines (.txt). Give \
---format if it is one of these.
+    keras_mt.errors.InputError: news.pdf has no suffix of a known format: lines (.txt), html \
+(.html .htm .xhtml), docx (.docx), po (.po .pot), srt (.srt), vtt (.vtt), markdown (.md \
+.markdown), xliff (.xlf .xliff). Give --format if it is one of these.
     """
     if given is not None:
         if given not in FORMATS:

@@ -1,0 +1,223 @@
+"""Markdown: paragraphs, headings and cells of tables; all else stays to the letter."""
+
+import html
+import re
+
+from keras_mt.documents.base import Inline, TextDocument, functions_of, has_words
+from keras_mt.documents.formats import Refusal
+from keras_mt.extras import require
+
+_FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\r?\n(?:.*\r?\n)*?\1[ \t]*(?:\r?\n|\Z)")
+_SPECIAL = re.compile(r"[\\`*\[\]<]|(?<!\w)_|_(?!\w)|~(?=~)|&(?=#?\w+;)")
+# What makes a line a block of another kind, where it stands first.
+_BLOCK = re.compile(r"(\d*)(#{1,6}(?:\s|$)|[-+](?:\s|$)|>|=+\s*$|-+\s*$|:::|[.)](?:\s|$))")
+
+
+class _UnknownError(Exception):
+    """An inline token that is not found in the source."""
+
+
+class MarkdownDocument(TextDocument):
+    """CommonMark with tables and strikethrough.
+
+    Front matter, code, HTML blocks, addresses of links and definitions of references stay. A
+    paragraph of several lines becomes one line, in its list or quotation. Emphasis, links, code
+    and HTML in a text keep their markup; what a picture shows (`alt`) is a text.
+
+    Args:
+        data: The file, bytes.
+        options: `keras_mt.documents.DocumentOptions`.
+
+    Example:
+
+    >>> document = MarkdownDocument(b"# A *red* ball\\n\\n    code\\n")
+    >>> [unit.text for unit in document.units]
+    ['A <span id="0">red</span> ball']
+    >>> document.write(['Ein <span id="0">roter</span> Ball'])
+    b'# Ein *roter* Ball\\n\\n    code\\n'
+    """
+
+    def parse(self, source: str) -> None:
+        require("markdown_it", "documents", "Markdown")
+        from markdown_it import MarkdownIt
+
+        # Without `text_join` an escape is a token of its own, with what was written.
+        self._parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+        self._parser.disable("text_join")
+        front = _FRONT_MATTER.match(source)
+        begin = front.end() if front else 0
+        starts = [begin]
+        starts += [match.end() for match in re.finditer(r"\r\n|\n|\r", source[begin:])]
+        starts = [starts[0], *(begin + start for start in starts[1:]), len(source)]
+        self._env = {}
+        kinds, place = [], begin
+        for token in self._parser.parse(source[begin:], self._env):
+            if token.nesting == 1:
+                kinds.append(token.type)
+            elif token.nesting == -1:
+                kinds.pop()
+            elif token.type == "inline" and has_words(token.content):
+                first, last = token.map
+                place = max(place, starts[first])
+                end = starts[min(last, len(starts) - 1)]
+                place = self._add_inline(token, place, end, kinds[-1] in ("td_open", "th_open"))
+
+    def _add_inline(self, token, start, end, in_cell):
+        """A unit for the content of a block; where it ends in the source is returned."""
+        spans, place = [], start
+        for content in token.content.split("\n"):
+            line = content.strip().replace("|", "\\|") if in_cell else content.strip()
+            found = self.source.find(line, place, end)
+            if found < 0:
+                return self._refuse(token, start)
+            place = found + len(line)
+            spans.append((found, place))
+        second = spans[1][0] if len(spans) > 1 else 0
+        line = 1 + max(self.source.rfind("\n", 0, second), self.source.rfind("\r", 0, second))
+        cursor = _Cursor(token.content, self._parser, self._env, self.source[line:second])
+        try:
+            cursor.read(token.children)
+        except _UnknownError:
+            return self._refuse(token, start)
+        alts = {text: self.add(text) for text in cursor.alts}
+        texts = [t.content for t in token.children if t.type in ("text", "text_special")]
+        number, inline = None, cursor.inline
+        text = inline.fragment if inline.has_markup else html.unescape(inline.fragment)
+        if has_words("".join(texts)):
+            number = self.add(text, "html" if inline.has_markup else None)
+
+        def write(translations):
+            new = None if number is None else translations[number]
+            new = text if new is None else new
+            shown = {alt: translations[i] or alt for alt, i in alts.items()}
+            if new == text and all(alt == shown[alt] for alt in alts):
+                return None
+            new = new if inline.has_markup else html.escape(new, quote=False)
+            return _written(inline.parts(new), shown, in_cell)
+
+        self.replace(spans[0][0], place, write)
+        return place
+
+    def _refuse(self, token, start):
+        where = f"line {self.source.count(chr(10), 0, start) + 1}"
+        reason = "its markup is not found in the file: it stays as it is"
+        self.refusals.append(Refusal(where, reason, token.content))
+        return start
+
+
+units, write = functions_of(MarkdownDocument)
+
+
+class _Cursor:
+    """Follows the tokens of a content through what was written for them."""
+
+    def __init__(self, content: str, parser: object, env: dict, prefix: str):
+        self._content, self._parser, self._env, self._prefix = content, parser, env, prefix
+        self._place = 0
+        self.inline, self.alts = Inline(), []
+
+    def read(self, tokens):
+        opened = []  # Where the text of each link begins.
+        tokens = iter(tokens)
+        for token in tokens:
+            if token.type == "text":
+                self._take(re.escape(token.content))
+                self.inline.text(token.content)
+            elif token.type == "text_special":
+                self._take(re.escape(token.markup))
+                self.inline.text(token.content)
+            elif token.type == "softbreak":
+                self._take(r"[ \t]*\n[ \t]*")
+                self.inline.text(" ")
+            elif token.type == "hardbreak":
+                mark = self._take(r"(?:\\|[ ]{2,})\n[ \t]*")
+                self.inline.single(mark.rstrip(" \t") + self._prefix, space=True)
+            elif token.type == "code_inline":
+                mark = re.escape(token.markup)
+                written = self._take(rf"{mark}(?s:.*?)(?<!`){mark}(?!`)")
+                self.inline.kept(written.replace("\n", " "), token.content)
+            elif token.type == "html_inline":
+                self.inline.single(self._take(re.escape(token.content)))
+            elif token.type == "link_open" and token.markup == "autolink":
+                next(tokens), next(tokens)  # Its text and its end.
+                written = self._take("<[^<>]*>")
+                self.inline.kept(written, written[1:-1])
+            elif token.type == "link_open":
+                self.inline.open(self._take(r"\["))
+                opened.append(self._place)
+            elif token.type == "link_close":
+                self.inline.close(self._link_end(self._content[opened.pop() : self._place]))
+            elif token.type == "image":
+                self._image(token)
+            elif token.nesting == 1:
+                self.inline.open(self._take(re.escape(token.markup)))
+            elif token.nesting == -1:
+                self.inline.close(self._take(re.escape(token.markup)))
+            else:
+                raise _UnknownError
+        self._take(r"\s*\Z")
+
+    def _take(self, pattern):
+        match = re.compile(pattern).match(self._content, self._place)
+        if match is None:
+            raise _UnknownError
+        self._place = match.end()
+        return match[0]
+
+    def _image(self, token):
+        self._take(re.escape(f"![{token.content}"))
+        end = self._link_end(token.content)
+        alt = " ".join(token.content.split())
+        # Markup in what a picture shows is not shown.
+        if has_words(alt) and not re.search(r"[\\`*_\[\]<&]", alt):
+            self.alts.append(alt)
+        self.inline.single(("![", alt, end))
+
+    def _link_end(self, label):
+        """The end of a link or picture; what would name it by its text gets a name."""
+        start = self._place
+        self._take(r"\]")
+        if self._content.startswith("(", self._place) and (end := self._address_end()):
+            self._place = end
+            return self._content[start:end].replace("\n", " ")
+        names = self._env.get("references", {})
+        if match := re.compile(r"\[((?:[^\[\]\\]|\\.)+)\]").match(self._content, self._place):
+            from markdown_it.common.utils import normalizeReference
+
+            if normalizeReference(match[1]) in names:
+                self._place = match.end()
+                return "]" + match[0].replace("\n", " ")
+        self._take(r"(?:\[\])?")
+        return "][" + label.replace("\n", " ") + "]"
+
+    def _address_end(self):
+        """Where `(address "title")` ends, or None."""
+        content, end = self._content, len(self._content)
+        helpers, space = self._parser.helpers, re.compile(r"\s*")
+        place = space.match(content, self._place + 1).end()
+        address = helpers.parseLinkDestination(content, place, end)
+        if address.ok:
+            place = space.match(content, address.pos).end()
+            title = helpers.parseLinkTitle(content, place, end)
+            if title.ok:
+                place = space.match(content, title.pos).end()
+        return place + 1 if content.startswith(")", place) else None
+
+
+def _written(parts, alts, in_cell):
+    """A translation's source on one line, without what would be markup by chance."""
+    written = ""
+    for kind, what in parts:
+        if kind != "text":
+            written += (
+                what if isinstance(what, str) else what[0] + alts.get(what[1], what[1]) + what[2]
+            )
+            continue
+        text = _SPECIAL.sub(r"\\\g<0>", " ".join(html.unescape(what).splitlines()))
+        if in_cell:
+            text = text.replace("|", "\\|")
+        if not written or written.endswith("\n"):
+            match = _BLOCK.match(text)
+            text = f"{match[1]}\\{text[match.end(1) :]}" if match else text
+        written += text
+    return written

@@ -1,0 +1,258 @@
+"""PO, the catalogues of gettext: entries without a translation get one."""
+
+import codecs
+import gettext
+import html
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from keras_mt.documents.base import Document, DocumentError, Inline, functions_of, has_words
+from keras_mt.documents.formats import Refusal
+from keras_mt.extras import require
+
+# What stands for a value, by the flag of the entry; group 1 is there if it has a name or number.
+_PLACEHOLDERS = {
+    "c-format": re.compile(
+        r"%(\d+\$)?[-+ #0'I]*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?(?:hh|h|ll|l|L|q|j|z|t)?"
+        r"(?:[diouxXeEfFgGaAcCsSpnm%]|<[A-Za-z0-9]+>)"
+    ),
+    "python-format": re.compile(
+        r"%(\([^()]*\))?[-+ #0]*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?[hlL]?[diouxXeEfFgGcrsa%]"
+    ),
+    "python-brace-format": re.compile(
+        r"(\{\{|\}\}|\{[^\W\d]?\w*(?:\.\w+|\[[^\[\]{}]*\])*(?:![rsa])?(?::(?:[^{}]|\{\w*\})*)?\})"
+    ),
+}
+_PERCENT = ("c-format", "javascript-format", "python-format")
+_BRACES = ("python-brace-format",)
+_PLACEHOLDERS["javascript-format"] = _PLACEHOLDERS["objc-format"] = _PLACEHOLDERS["c-format"]
+# Of every other flag, such as qt-format.
+_ANY = re.compile(
+    r"(%[({<]\w+[)}>]\w?|%\d+(?:\$\w)?|\$\{\w+\}|\$\w+|\{[\w:.,-]*\})"
+    r"|%[-+ #0]*\d*(?:\.\d+)?l{0,2}\w|%%"
+)
+_MSGID = re.compile(r"^[ \t]*(?:#~[ \t]*)?msgid[ \t]", re.MULTILINE)
+_MSGSTR = re.compile(r"^[ \t]*(?:#~[ \t]*)?msgstr(?:\[0\])?[ \t]", re.MULTILINE)
+_TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
+
+
+class PoDocument(Document):
+    """A catalogue. Ids, contexts, comments, flags and what is filled stay.
+
+    An entry's placeholders, by its flag `python-format`, `python-brace-format` or `c-format`, are
+    kept from the translator; an entry that would have others than its source stays empty, and is
+    among `refusals`. Of plural forms, that for one alone is from `msgid`, the rest from
+    `msgid_plural`. With the option `fuzzy` new entries are marked so.
+
+    Args:
+        data: The file, bytes.
+        options: `keras_mt.documents.DocumentOptions`.
+
+    Example:
+
+    >>> catalogue = PoDocument(b'msgid "Save"\\nmsgstr ""\\n')
+    >>> [unit.text for unit in catalogue.units]
+    ['Save']
+    >>> print(catalogue.write(["Speichern"]).decode())
+    msgid "Save"
+    msgstr "Speichern"
+    <BLANKLINE>
+    """
+
+    def read(self, data: bytes) -> None:
+        require("polib", "documents", "A PO file")
+        import polib
+
+        text, self._encoding, self._bom = _decoded(data)
+        if not _MSGID.search(text):
+            raise DocumentError("it has no msgid, and so is no PO file.")
+        try:
+            self._file = polib.pofile(text, encoding=self._encoding, wrapwidth=78)
+        except (OSError, UnicodeError, ValueError, IndexError) as error:
+            raise DocumentError(f"it is no PO file: {str(error).replace(text, '')}") from error
+        count = len(_MSGID.findall(text)) - bool(self._file.metadata)
+        if len(self._file) != count or len(_MSGSTR.findall(text)) != len(_MSGID.findall(text)):
+            raise DocumentError(
+                f"it is damaged: of {count} entries {len(self._file)} can be read; see msgfmt -c."
+            )
+        self._source = text
+        self._entries = [e for e in self._file if not e.obsolete and self._is_open(e)]
+        self._plural = _plural_forms(self._file.metadata.get("Plural-Forms", ""))
+        self._wanted = [(e, self._sources(e)) for e in self._entries]
+
+    def _is_open(self, entry):
+        filled = entry.msgstr or any((entry.msgstr_plural or {}).values())
+        return self.options.overwrite or not filled
+
+    def _sources(self, entry):
+        """For each form of the entry, the number of its unit."""
+        place = f"line {entry.linenum}, msgid {entry.msgid[:60]!r}"
+        if not entry.msgid_plural:
+            return {None: self._add(entry, entry.msgid, place)}
+        if self._plural is None:
+            self.refusals.append(Refusal(place, "the header has no valid Plural-Forms: give it"))
+            return {}
+        count, form_of_one, is_alone = self._plural
+        same = self._found(entry, entry.msgid) == self._found(entry, entry.msgid_plural)
+        texts = dict.fromkeys(range(count), entry.msgid_plural)
+        if same or is_alone:
+            texts[form_of_one] = entry.msgid
+        added = {text: self._add(entry, text, place) for text in dict.fromkeys(texts.values())}
+        return {form: added[text] for form, text in texts.items()}
+
+    def _add(self, entry, text, place):
+        if not has_words(text):
+            return text  # It stands for itself.
+        patterns = [_PLACEHOLDERS.get(flag, _ANY).pattern for flag in _formats(entry)]
+        patterns += [_TAG.pattern] * bool(_TAG.search(text))
+        inline, last = Inline(), 0
+        for match in re.finditer("|".join(patterns), text) if patterns else ():
+            inline.text(text[last : match.start()])
+            if match[0].startswith("<"):
+                inline.single(match[0])
+            else:
+                inline.kept(match[0], match[0])
+            last = match.end()
+        inline.text(text[last:])
+        fragment = inline.fragment.strip()
+        plain = None if inline.has_markup else text.strip()
+        number = self.add(plain or fragment, None if plain else "html", place)
+        bounds = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
+        return number, inline, text, bounds
+
+    def _found(self, entry, text):
+        """The placeholders of a text by flag; None if something looks like one and is not."""
+        found = []
+        for flag in _formats(entry):
+            pattern = _PLACEHOLDERS.get(flag, _ANY)
+            rest = pattern.sub("", text)
+            if (flag in _PERCENT and "%" in rest) or (flag in _BRACES and re.search("[{}]", rest)):
+                return None
+            matches = [m for m in pattern.finditer(text) if m[0] not in ("%%", "{{", "}}")]
+            # Those without a name or number stand for values by their order.
+            ordered = [m[0] for m in matches if not m[1] or m[0] == "{}"]
+            found.append((Counter(m[0] for m in matches), ordered))
+        return found
+
+    def write(self, translations: Sequence[str | None]) -> bytes:
+        lines = self._source.split("\n")
+        # From the last to the first, so that the numbers of lines stay right.
+        for entry, forms in reversed(self._wanted):
+            written = {form: self._written(entry, f, translations) for form, f in forms.items()}
+            if written and None not in written.values():
+                self._put(lines, entry, written)
+        self.refusals.reverse()
+        text = "\n".join(lines)
+        if language := self.options.target_language:
+            text = re.sub(
+                r'^"Language: *\\n"',
+                rf'"Language: {language}\\n"',
+                text,
+                count=1,
+                flags=re.MULTILINE,
+            )
+        try:
+            return self._bom + text.encode(self._encoding)
+        except UnicodeEncodeError as error:
+            raise DocumentError(
+                f"its encoding {self._encoding} has no {error.object[error.start]!r}, which a "
+                "translation needs: convert it to UTF-8 (msgconv -t utf-8)."
+            ) from error
+
+    def _put(self, lines, entry, written):
+        """Puts an entry's translations in the place of its msgstr, and its flag."""
+        end = "\r" if lines[0].endswith("\r") else ""
+        start = entry.linenum - 1
+        first = next(i for i in range(start, len(lines)) if re.match(r"\s*msgstr", lines[i]))
+        last = first + 1
+        while last < len(lines) and re.match(r'\s*(?:msgstr|")', lines[last]):
+            last += 1
+        new = []
+        for form, text in written.items():
+            new += _field("msgstr" if form is None else f"msgstr[{form}]", text)
+        lines[first:last] = [line + end for line in new]
+        flagged = [i for i in range(start, first) if lines[i].startswith("#,")]
+        flags = [flag for flag in entry.flags if flag != "fuzzy"]
+        if self.options.fuzzy:
+            flags.insert(0, "fuzzy")
+        if flags != entry.flags:
+            ids = [i for i in range(start, first) if re.match(r"\s*(#\||msg)", lines[i])]
+            begin = ids[0] if ids else first
+            place = slice(flagged[0], flagged[-1] + 1) if flagged else slice(begin, begin)
+            lines[place] = ["#, " + ", ".join(flags) + end] if flags else []
+
+    def _written(self, entry, form, translations):
+        if isinstance(form, str):
+            return form
+        number, inline, source, bounds = form
+        new = translations[number]
+        if new is None:
+            return None
+        if self.units[number].markup:
+            parts = inline.parts(new)
+            new = "".join(html.unescape(w) if kind == "text" else w for kind, w in parts)
+        new = bounds[0] + new.strip() + bounds[1]
+        wanted = self._found(entry, source)
+        if wanted is not None and self._found(entry, new) != wanted:
+            self.refusals.append(
+                Refusal(
+                    self.units[number].where,
+                    "its placeholders would not all be in the translation: it stays empty",
+                    new,
+                )
+            )
+            return None
+        return new if new.strip() else None
+
+
+units, write = functions_of(PoDocument)
+
+
+def _field(name, text):
+    """The lines of a field, at most 79 letters long, if its words are not longer."""
+    import polib
+
+    escaped = polib.escape(text)
+    if len(name) + len(escaped) <= 76 and "\n" not in text[:-1]:
+        return [f'{name} "{escaped}"']
+    lines, line = [f'{name} ""'], ""
+    for word in re.findall(r"(?:(?!\\n)\S)*(?:\\n|\s+|(?=\S)|$)", escaped):
+        if line and (len(line) + len(word) > 77 or line.endswith("\\n")):
+            lines.append(f'"{line}"')
+            line = ""
+        line += word
+    return [*lines, f'"{line}"']
+
+
+def _formats(entry):
+    """The entry's flags of placeholders."""
+    return [f for f in entry.flags if f.endswith("-format") and not f.startswith("no-")]
+
+
+def _decoded(data):
+    bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    found = re.search(rb'^"Content-Type:[^"]*?charset=([^\\"\s]+)', data, re.MULTILINE)
+    name = found[1].decode("ascii", "replace") if found else "utf-8"
+    if bom or name == "CHARSET":  # A template's.
+        name = "utf-8"
+    try:
+        return data[len(bom) :].decode(name), name, bom
+    except (LookupError, UnicodeDecodeError) as error:
+        raise DocumentError(
+            f"it is not in the encoding {name} of its header: {error}: correct that, or convert it."
+        ) from error
+
+
+def _plural_forms(header):
+    """The number of plural forms, that of 1, and whether it is that of no other number."""
+    match = re.fullmatch(r"\s*nplurals\s*=\s*([1-9])\s*;\s*plural\s*=\s*([^;]+?)\s*;?\s*", header)
+    if not match:
+        return None
+    try:
+        rule = gettext.c2py(match[2])
+        forms = [rule(n) for n in range(1000)]
+    except (ValueError, ZeroDivisionError, RecursionError):
+        return None
+    count = int(match[1])
+    return (count, forms[1], forms.count(forms[1]) == 1) if max(forms) < count else None

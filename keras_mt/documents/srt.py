@@ -1,0 +1,212 @@
+"""Subtitles (SRT): sentences over several cues are one text, and broken again by length."""
+
+import html
+import itertools
+import re
+
+from keras_mt.documents.base import DocumentError, Inline, TextDocument, functions_of, has_words
+from keras_mt.documents.breaking import divided, lines, words
+
+_TIME = r"(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}"
+_TIMING = re.compile(rf"[ \t]*({_TIME})[ \t]+-->[ \t]+({_TIME})(?:[ \t][^\n]*)?")
+_LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
+_MARKUP = re.compile(r"<[^<>\n]*>|\{\\[^{}\n]*\}")
+_SPEAKER = re.compile(r"\s*[-\u2010\u2013\u2014]\s*\S|\s*[A-Z][\w .]{0,30}:\s")
+# Voices, and times within a text, are of their cue alone.
+_ALONE = re.compile(r"<v[ .]|<\d")
+_ENDED = re.compile(r"[.!?…。！？♪♫:][\"'”’»)\]]*\s*$|\)\s*$|\]\s*$")
+_MAX_CUES = 6  # What a sentence may stand in.
+_MAX_GAP = 3.0  # Seconds between two cues of a sentence.
+
+
+class SrtDocument(TextDocument):
+    """Subtitles. Numbers and times stay, to the letter.
+
+    Cues that no mark ends a sentence in are one text with the next, if it comes within 3 seconds.
+    The translation is divided between them in the proportion of the source's letters, and within
+    a cue between as many lines, at spaces. Lines that begin with a dash, or a speaker's name, are
+    texts by themselves.
+
+    Args:
+        data: The file, bytes: UTF-8, or UTF-16 with a byte order mark.
+        options: `keras_mt.documents.DocumentOptions`.
+
+    Example:
+
+    >>> cues = b"1\\n00:00:01,000 --> 00:00:02,000\\nThe <i>red</i>\\n\\n"
+    >>> cues += b"2\\n00:00:02,100 --> 00:00:03,000\\nball rolls.\\n"
+    >>> subtitles = SrtDocument(cues)
+    >>> [unit.text for unit in subtitles.units]
+    ['The <span id="0">red</span> ball rolls.']
+    >>> print(subtitles.write(['Der <span id="0">rote</span> Ball rollt.']).decode())
+    1
+    00:00:01,000 --> 00:00:02,000
+    Der <i>rote</i>
+    <BLANKLINE>
+    2
+    00:00:02,100 --> 00:00:03,000
+    Ball rollt.
+    <BLANKLINE>
+    """
+
+    is_html = False  # Whether text has entities.
+
+    def parse(self, source: str) -> None:
+        self._newline = "\r\n" if "\r\n" in source else "\n"
+        cues = self.cues(source)
+        if not cues and source.strip():
+            raise DocumentError("it has no times (00:00:01,000 --> 00:00:02,000) of subtitles.")
+        group = []
+        for i, cue in enumerate(cues):
+            group.append(cue)
+            following = cues[i + 1] if i + 1 < len(cues) else None
+            if following is None or len(group) == _MAX_CUES or self._is_end(cue, following):
+                self._add_group(group)
+                group = []
+
+    def cues(self, source: str) -> list[tuple[float, float, int, int]]:
+        """When each cue begins and ends, and where its text does."""
+        lines = [match for match in _LINE.finditer(source) if match[0]]
+        timings = [i for i, line in enumerate(lines) if _TIMING.fullmatch(line[1])]
+        found = []
+        for i, following in itertools.pairwise([*timings, len(lines)]):
+            text = []
+            for line in lines[i + 1 : following]:
+                if not line[1].strip():
+                    break
+                text.append(line)
+            runs_on = following < len(lines) and len(text) == following - i - 1
+            if runs_on and text and text[-1][1].strip().isdigit():
+                text.pop()  # The next one's number, without an empty line before.
+            if text:
+                first, last = _TIMING.fullmatch(lines[i][1]).groups()
+                place = text[0].start(), text[-1].end(1)
+                found.append((_seconds(first), _seconds(last), *place))
+        return found
+
+    def _is_end(self, cue, following):
+        """Whether a cue's sentence does not go on in the next one."""
+        texts = [self.source[start:end] for _, _, start, end in (cue, following)]
+        return bool(
+            _ENDED.search(_MARKUP.sub("", texts[0]))
+            or not 0 <= following[0] - cue[1] <= _MAX_GAP
+            or any(not has_words(_MARKUP.sub("", text)) for text in texts)
+            or any(_ALONE.search(text) or _is_dialogue(text) for text in texts)
+        )
+
+    def _add_group(self, cues):
+        start, end = cues[0][2:]
+        if len(cues) > 1 or not _is_dialogue(self.source[start:end]):
+            self._add([cue[2:] for cue in cues])
+            return
+        for line in _LINE.finditer(self.source, start, end):
+            if line[1].strip():
+                self._add([line.span(1)])
+
+    def _add(self, places):
+        """A unit of the texts at some places of the source."""
+        texts = [self.source[start:end] for start, end in places]
+        if not has_words(_MARKUP.sub("", "".join(texts))):
+            return
+        # An element that ends where another like it begins is one.
+        joined = re.sub(r"</(i|b|u)> <\1>", " ", " ".join(" ".join(texts).split()))
+        head, inline = self._inline(joined)
+        text = inline.fragment if inline.has_markup else html.unescape(inline.fragment)
+        number = self.add(text, "html" if inline.has_markup else None, f"text {joined[:60]!r}")
+        sizes = [[len(_MARKUP.sub("", line)) for line in text.splitlines()] for text in texts]
+        cache = {}
+
+        def write(translations, i):
+            new = translations[number]
+            if new is None or new == text:
+                return None
+            if not cache:
+                new = new if inline.has_markup else html.escape(new, quote=False)
+                cache.update(enumerate(self._divided(new, inline, sizes)))
+            return head * (i == 0) + cache[i]
+
+        for i, (start, end) in enumerate(places):
+            self.replace(start, end, lambda translations, i=i: write(translations, i))
+
+    def _inline(self, text):
+        """What stands before a text, and the text."""
+        marks = list(_MARKUP.finditer(text))
+        partners, inline, last = _partners(marks), Inline(), 0
+        for i, mark in enumerate(marks):
+            if i in partners or mark.start() > last:
+                break
+            last = mark.end()
+        head = text[:last]
+        for i, mark in enumerate(marks):
+            if mark.end() <= last:
+                continue
+            inline.text(text[last : mark.start()], escaped=self.is_html)
+            last = mark.end()
+            if i not in partners:
+                inline.single((mark[0], ""))
+            elif partners[i] > i:
+                inline.open((mark[0], marks[partners[i]][0]))
+            else:
+                inline.close((marks[partners[i]][0], mark[0]))
+        inline.text(text[last:], escaped=self.is_html)
+        return head, inline
+
+    def _divided(self, new, inline, sizes):
+        """A translation's text for each cue: lines, and elements that are whole in each."""
+        parts = (
+            (kind, what if kind != "text" or self.is_html else html.unescape(what))
+            for kind, what in inline.parts(new)
+        )
+        opened = []
+        for cue, lengths in zip(
+            divided(words(parts), [sum(lengths) for lengths in sizes]), sizes, strict=True
+        ):
+            written = "".join(start for start, _ in opened)
+            for i, line in enumerate(lines(cue, lengths)):
+                written += self._newline * (i > 0)
+                for j, word in enumerate(line):
+                    written += " " * (word.space and j > 0)
+                    written += "".join(self._tag(opened, *mark) for mark in word.before)
+                    written += word.text
+                    written += "".join(self._tag(opened, *mark) for mark in word.after)
+            written += "".join(end for _, end in reversed(opened))
+            yield written if cue else "…"
+
+    def _tag(self, opened, kind, mark):
+        if kind == "start":
+            opened.append(mark)
+        elif kind == "end" and opened:
+            opened.pop()
+        return mark[kind == "end"]
+
+
+units, write = functions_of(SrtDocument)
+
+
+def _is_dialogue(text):
+    """Whether each line is somebody's, by a dash or a name."""
+    lines = [line for line in _MARKUP.sub("", text).splitlines() if line.strip()]
+    return bool(lines) and all(_SPEAKER.match(line) for line in lines)
+
+
+def _partners(marks):
+    """Of the tags that belong together the indices, each by the other's."""
+    opened, partners = [], {}
+    for i, mark in enumerate(marks):
+        name = re.match(r"</?([a-zA-Z]+)", mark[0])
+        if name and mark[0][1] != "/":
+            opened.append((name[1].lower(), i))
+        elif name:
+            while opened:
+                other, j = opened.pop()
+                if other == name[1].lower():
+                    partners[i], partners[j] = j, i
+                    break
+    return partners
+
+
+def _seconds(time):
+    seconds = 0.0
+    for part in time.replace(",", ".").split(":"):
+        seconds = 60 * seconds + float(part)
+    return seconds

@@ -1,0 +1,119 @@
+import importlib.metadata
+
+import pytest
+from markdown_it import MarkdownIt
+from stand_in import same, texts, through, upper
+
+from keras_mt.errors import InputError
+
+TEXT = """---
+title: Not this
+---
+# A *heading* with `code`
+
+A paragraph of \\*two\\* &amp; more
+lines, [a link](http://a.b/c_d "title") and [another][ref].
+
+> A quotation
+> with **two** lines.
+
+1. First, see [ref] and <http://a.b>
+2. Second\\
+   with a break
+
+| Name | What |
+| --- | --- |
+| a\\|b | `x` is *one* |
+
+![A picture](a.png) <b>HTML</b>
+
+```python
+code = "stays"
+```
+
+<div>
+An HTML block stays.
+</div>
+
+[ref]: http://a.b/ref "Title"
+"""
+
+
+def shape(text, change=str):
+    """The tokens of what is rendered, with texts joined."""
+    found, joined = [], ""
+    for token in MarkdownIt("commonmark").enable("table").parse(text):
+        for inner in token.children or [token]:
+            if inner.type in ("text", "softbreak"):
+                joined += inner.content or " "
+                continue
+            found.append(" ".join(change(joined).split()))
+            joined = ""
+            shown = inner.content.strip()
+            shown = change(shown) if inner.type == "image" else shown
+            found.append((inner.type, inner.tag, str(inner.attrs), shown))
+    return found
+
+
+def test_texts_are_blocks(tmp_path):
+    assert texts(tmp_path, "markdown", TEXT.encode()) == [
+        'A <span id="0">heading</span> with <span id="1" translate="no">code</span>',
+        "A paragraph of *two* &amp; more lines, "
+        '<span id="0">a link</span> and <span id="1">another</span>.',
+        'A quotation with <span id="0">two</span> lines.',
+        'First, see <span id="0">ref</span> and <span id="1" translate="no">http://a.b</span>',
+        'Second<br id="0"/>with a break',
+        "Name",
+        "What",
+        "a|b",
+        '<span id="0" translate="no">x</span> is <span id="1">one</span>',
+        "A picture",
+        '<x id="0"/> <x id="1"/>HTML<x id="2"/>',
+    ]
+
+
+def test_markup_addresses_and_code_stay(tmp_path):
+    data = TEXT.encode()
+    assert through(tmp_path, "markdown", data, lambda unit: unit.text)[0] == data
+    written, refusals = through(tmp_path, "markdown", data, upper)
+    text = written.decode()
+    assert not refusals and text.startswith(
+        "---\ntitle: Not this\n---\n# A *HEADING* WITH `code`\n"
+    )
+    assert "[REF][ref]" in text and "2. SECOND\\\n   WITH A BREAK" in text
+    bodies = [whole.partition("---\n#")[2] for whole in (text, TEXT)]
+    assert shape(bodies[0], str.lower) == shape(bodies[1], str.lower)
+
+
+@pytest.mark.parametrize(
+    "new", ["# a", "1. a", "- a", "> a", "a *b* _c_", "`a`", "[ref]", "<b>", "---", "&amp;", "a_b"]
+)
+def test_a_translation_is_no_markup_by_chance(tmp_path, new):
+    written, _ = through(tmp_path, "markdown", b"text\n\n[ref]: a\n", lambda unit: new)
+    paragraph, inline = MarkdownIt("commonmark").parse(written.decode())[:2]
+    assert paragraph.type == "paragraph_open"
+    assert [(t.type, t.content) for t in inline.children] == [("text", new)]
+
+
+def _real_files():
+    found = []
+    for package in ("pyzmq", "markdown-it-py", "fastapi", "gradio", "huggingface_hub", "orjson"):
+        try:
+            text = importlib.metadata.metadata(package).get_payload()
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        found += [pytest.param(text, id=package)] if text else []
+    return found
+
+
+@pytest.mark.parametrize("text", _real_files())
+def test_real_descriptions_keep_their_form(tmp_path, text):
+    data = text.encode()
+    assert through(tmp_path, "markdown", data, lambda unit: unit.text)[0] == data
+    written, refusals = through(tmp_path, "markdown", data, same)
+    assert shape(written.decode()) == shape(text) and not refusals
+
+
+def test_another_encoding_is_refused_by_name(tmp_path):
+    with pytest.raises(InputError, match="encoding utf-8"):
+        texts(tmp_path, "markdown", b"\xff")

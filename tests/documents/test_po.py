@@ -1,0 +1,163 @@
+import importlib.util
+import pathlib
+import shutil
+import subprocess
+
+import polib
+import pytest
+from stand_in import texts, through, upper
+
+from keras_mt.errors import InputError
+
+HEADER = b"""# A comment.
+msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=UTF-8\\n"
+"Language: %s\\n"
+"Plural-Forms: %s\\n"
+
+"""
+GERMAN = HEADER % (b"de", b"nplurals=2; plural=(n != 1);")
+RUSSIAN = HEADER % (
+    b"ru",
+    b"nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 && (n%100<10 || "
+    b"n%100>=20) ? 1 : 2);",
+)
+ENTRIES = b"""#. For translators.
+#: app.py:3
+#, python-format
+msgctxt "menu"
+msgid "Save %(name)s at 100%%"
+msgstr ""
+
+#, c-format
+msgid "%d file of %s"
+msgid_plural "%d files of %s"
+msgstr[0] ""
+msgstr[1] ""
+
+msgid "Open\\n"
+msgstr "Auf\\n"
+
+#, fuzzy
+msgid "Close"
+msgstr "Zu"
+
+#~ msgid "Old"
+#~ msgstr "Alt"
+"""
+
+
+def entries(data):
+    """What stays of each entry."""
+    return [
+        (e.msgid, e.msgid_plural, e.msgctxt, e.comment, e.occurrences, e.flags, e.obsolete)
+        for e in polib.pofile(data.decode())
+    ]
+
+
+def check(data, folder):
+    """Lets gettext itself check a catalogue, where it is installed."""
+    if shutil.which("msgfmt"):
+        (folder / "checked.po").write_bytes(data)
+        command = ["msgfmt", "--check-format", "-o", "/dev/null", str(folder / "checked.po")]
+        subprocess.run(command, check=True, capture_output=True)
+
+
+def test_open_entries_are_filled_and_the_rest_stays(tmp_path):
+    data = GERMAN + ENTRIES
+    written, refusals = through(tmp_path, "po", data, upper)
+    assert not refusals and entries(written) == entries(data)
+    found = {e.msgid: e for e in polib.pofile(written.decode())}
+    assert found["Save %(name)s at 100%%"].msgstr == "SAVE %(name)s AT 100%%"
+    assert found["%d file of %s"].msgstr_plural == {0: "%d FILE OF %s", 1: "%d FILES OF %s"}
+    assert (found["Open\n"].msgstr, found["Close"].msgstr) == ("Auf\n", "Zu")
+    check(written, tmp_path)
+
+
+def test_nothing_new_leaves_the_file_to_the_byte(tmp_path):
+    assert through(tmp_path, "po", GERMAN + ENTRIES, lambda unit: None)[0] == GERMAN + ENTRIES
+
+
+def test_overwritten_and_fuzzy_where_that_is_asked_for(tmp_path):
+    written, _ = through(tmp_path, "po", GERMAN + ENTRIES, upper, overwrite=True)
+    found = {e.msgid: e for e in polib.pofile(written.decode())}
+    assert (found["Open\n"].msgstr, found["Close"].msgstr) == ("OPEN\n", "CLOSE")
+    assert not any(e.fuzzy for e in found.values())
+    written, _ = through(tmp_path, "po", GERMAN + ENTRIES, upper, fuzzy=True)
+    assert [e.fuzzy for e in polib.pofile(written.decode())][:4] == [True, True, False, True]
+
+
+def test_as_many_plural_forms_as_the_header_has(tmp_path):
+    entry = b'#, c-format\nmsgid "one file"\nmsgid_plural "%d files"\nmsgstr[0] ""\n'
+    written, _ = through(tmp_path, "po", RUSSIAN + entry, upper)
+    # The first form is that of 21, too: without its number it would be wrong.
+    forms = polib.pofile(written.decode())[0].msgstr_plural
+    assert forms == {0: "%d FILES", 1: "%d FILES", 2: "%d FILES"}
+    check(written, tmp_path)
+    written, _ = through(tmp_path, "po", GERMAN + entry, upper)
+    assert polib.pofile(written.decode())[0].msgstr_plural == {0: "ONE FILE", 1: "%d FILES"}
+    check(written, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("flag", "source", "broken"),
+    [
+        ("python-format", "%(n)s of %(m)s", "%(n)s von %(k)s"),
+        ("python-format", "%s of %d", "%d von %s"),
+        ("c-format", "%s is 5%%", "%s ist 5%"),
+        ("c-format", "%1$s of %2$d", "%1$s von %1$s"),
+        ("python-brace-format", "{a} of {b:.2f}", "{a} von"),
+        ("python-brace-format", "one {a}", "eins {a"),
+        ("qt-format", "%1 of %n", "%1 von"),
+    ],
+)
+def test_an_entry_without_its_placeholders_stays_empty(tmp_path, flag, source, broken):
+    data = GERMAN + f'#, {flag}\nmsgid "{source}"\nmsgstr ""\n'.encode()
+    written, refusals = through(tmp_path, "po", data, lambda unit: broken)
+    assert polib.pofile(written.decode())[0].msgstr == ""
+    assert len(refusals) == 1 and repr(source) in refusals[0].where
+    written, refusals = through(tmp_path, "po", data, upper)
+    assert polib.pofile(written.decode())[0].msgstr and not refusals
+
+
+def test_plural_forms_that_the_header_does_not_tell_are_reported(tmp_path):
+    data = HEADER % (b"", b"nplurals=INTEGER; plural=EXPRESSION;") + ENTRIES
+    written, refusals = through(tmp_path, "po", data, upper, target_language="de")
+    assert len(refusals) == 1 and "Plural-Forms" in refusals[0].reason
+    assert polib.pofile(written.decode()).metadata["Language"] == "de"
+
+
+def _real_catalogues():
+    found = []
+    for package in ("sphinx", "django"):
+        spec = importlib.util.find_spec(package)
+        if spec:
+            folder = pathlib.Path(spec.origin).parent
+            found += sorted(folder.glob("**/locale/[adr]*/LC_MESSAGES/*.po"))[:3]
+    return found
+
+
+@pytest.mark.parametrize("path", _real_catalogues())
+def test_real_catalogues_are_translated_anew(tmp_path, path):
+    data = path.read_bytes()
+    assert through(tmp_path, "po", data, lambda unit: None, overwrite=True)[0]
+    written, refusals = through(tmp_path, "po", data, upper, overwrite=True)
+    kept = [e[:5] + e[6:] for e in entries(data)]
+    assert [e[:5] + e[6:] for e in entries(written)] == kept and not refusals
+    assert polib.pofile(written.decode()).percent_translated() == 100
+    check(written, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"hello\n", "no PO file"),
+        (b'msgid "a\nmsgstr ""\n', "of 1 entries 0 can be read"),
+        (GERMAN.replace(b"UTF-8", b"klingon") + ENTRIES, "klingon"),
+        (GERMAN + b'msgid "\xff"\nmsgstr ""\n', "encoding UTF-8 of its header"),
+    ],
+)
+def test_what_is_no_catalogue_is_refused_by_name(tmp_path, data, message):
+    with pytest.raises(InputError, match=message):
+        texts(tmp_path, "po", data)

@@ -1,0 +1,134 @@
+import importlib.util
+import io
+import pathlib
+
+import pytest
+import srt
+import webvtt
+from stand_in import texts, through, upper
+
+from keras_mt.errors import InputError
+
+SRT = """7
+00:00:01,000 --> 00:00:02,500  X1:40 X2:600
+The <i>quick</i>
+<i>brown</i> fox
+
+8
+00:00:02.600 --> 00:00:04,000
+jumps over
+the dog.
+
+9
+00:00:05,000 --> 00:00:06,000
+- Who is it?
+- It is 5 & 6.
+
+10
+00:00:07,000 --> 00:00:08,000
+{\\an8}1984
+
+11
+00:00:20,000 --> 00:00:21,000
+A long silence,
+12
+00:00:29,000 --> 00:00:30,000
+then speech
+"""
+VTT = """WEBVTT - a title
+
+NOTE Not a text
+
+STYLE
+::cue { color: red }
+
+intro
+00:01.000 --> 00:02.000 align:start
+<v Ann Smith>Salt &amp; pepper
+for the <c.red>soup</c></v>
+
+00:03.000 --> 00:04.000
+One <00:03.500>two
+"""
+
+
+def test_sentences_over_cues_are_one_text(tmp_path):
+    assert texts(tmp_path, "srt", SRT.encode()) == [
+        'The <span id="0">quick brown</span> fox jumps over the dog.',
+        "- Who is it?",
+        "- It is 5 & 6.",
+        "A long silence,",
+        "then speech",
+    ]
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_numbers_and_times_stay_to_the_letter(tmp_path, newline, encoding):
+    data = SRT.replace("\n", newline).encode(encoding)
+    assert through(tmp_path, "srt", data, lambda unit: unit.text)[0] == data
+    written = through(tmp_path, "srt", data, upper)[0].decode(encoding)
+    expected = SRT.upper().replace("</I>\n<I>", "\n").replace("<I>", "<i>").replace("</I>", "</i>")
+    assert written == expected.replace("{\\AN8}", "{\\an8}").replace("\n", newline)
+
+
+def test_a_longer_translation_is_broken_by_length(tmp_path):
+    long = '<span id="0">' + " ".join(["wort"] * 20) + "</span> " + " ".join(["ende"] * 10)
+    written, _ = through(
+        tmp_path, "srt", SRT.encode(), lambda u: long if "quick" in u.text else u.text
+    )
+    first, second = [cue.content for cue in srt.parse(written.decode())][:2]
+    assert all(len(line) <= 42 + len("<i></i>") for line in (first + "\n" + second).split("\n"))
+    assert first.count("<i>") == first.count("</i>") == 1 and second.count("<i>") <= 1
+    joined = (first + " " + second).replace("<i>", "").replace("</i>", "").split()
+    assert joined == ["wort"] * 20 + ["ende"] * 10
+    short, _ = through(tmp_path, "srt", SRT.encode(), lambda u: "ja")
+    assert [cue.content for cue in srt.parse(short.decode())][:2] == ["ja", "…"]
+
+
+def test_vtt_keeps_its_blocks_voices_and_times(tmp_path):
+    assert texts(tmp_path, "vtt", VTT.encode()) == [
+        '<span id="0">Salt &amp; pepper for the <span id="1">soup</span></span>',
+        'One <x id="0"/>two',
+    ]
+    written = through(tmp_path, "vtt", VTT.encode(), upper)[0].decode()
+    expected = VTT
+    for text in ("Salt", "pepper", "for the", "soup", "One", "two"):
+        expected = expected.replace(text, text.upper())
+    assert written == expected
+
+
+def _real_files():
+    gradio = importlib.util.find_spec("gradio")
+    folder = pathlib.Path(gradio.origin).parent / "media_assets" / "data" if gradio else None
+    return [p for p in folder.glob("*.*") if p.suffix in (".srt", ".vtt")] if folder else []
+
+
+@pytest.mark.parametrize("path", _real_files(), ids=lambda path: path.name)
+def test_real_subtitles_keep_their_cues(tmp_path, path):
+    def cues(data):
+        if name == "vtt":
+            found = webvtt.from_buffer(io.StringIO(data.decode("utf-8-sig")))
+            return [(c.start, c.end, c.identifier) for c in found], [c.text for c in found]
+        found = list(srt.parse(data.decode("utf-8-sig")))
+        return [(c.start, c.end, c.index) for c in found], [c.content for c in found]
+
+    name, data = path.suffix[1:], path.read_bytes()
+    assert through(tmp_path, name, data, lambda unit: unit.text)[0] == data
+    times, read = cues(data)
+    new_times, new = cues(through(tmp_path, name, data, upper)[0])
+    assert times == new_times
+    assert " ".join(new).split() == " ".join(read).upper().split()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("srt", b"hello\n", "no times"),
+        ("srt", "1\n00:00:01,000 --> 00:00:02,000\né".encode("latin-1"), "encoding utf-8"),
+        ("vtt", SRT.encode(), "WEBVTT"),
+    ],
+)
+def test_what_are_no_subtitles_is_refused_by_name(tmp_path, name, data, message):
+    with pytest.raises(InputError, match=message):
+        texts(tmp_path, name, data)
