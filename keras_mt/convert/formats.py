@@ -153,7 +153,8 @@ def check_options(name: str, given: Mapping[str, Any]) -> None:
     `given` are those of `ExportOptions` and of the translator.
     """
     takes = FORMATS[name]
-    search = {*(field.name for field in dataclasses.fields(SearchOptions)), "max_length"}
+    search = {*(field.name for field in dataclasses.fields(SearchOptions))}
+    search |= {"max_length", "max_length_factor"}
     foreign = ExportOptions.__dataclass_fields__.keys() - {*takes.options}
     for refused, why in (
         (foreign, "does not take them"),

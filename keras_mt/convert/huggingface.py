@@ -264,10 +264,16 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
             "Only a Transformer with a Tokenizer, or an imported model, can be written for "
             f"transformers. Received: {type(model).__name__} and {type(tokenizer).__name__}"
         )
-    if translator.options.patience != 1:
+    for name, usual in (("patience", 1), ("word_penalty", 0)):
+        if (value := getattr(translator.options, name)) != usual:
+            raise InputError(
+                f"transformers' generation config has no {name}: leave it out. "
+                f"Received: {name}={value}"
+            )
+    if translator.options.early_stopping == "shrink":
         raise InputError(
-            "transformers' generation config has no patience: leave it out. "
-            f"Received: patience={translator.options.patience}"
+            "transformers' early_stopping is True, False or never. "
+            "Received: early_stopping='shrink'"
         )
     arguments = _arguments_of(model)
     name = "pegasus" if arguments["pre_norm"] else "marian"
