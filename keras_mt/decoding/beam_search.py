@@ -86,13 +86,13 @@ def beam_search(
     """Finds the most probable token sequences by beam search, or samples sequences.
 
     At each step the best continuations of all beams of a row are ranked together. Of the first
-    `beam_size`, those that end are set aside as finished, with the score
-    `(log_prob - word_penalty * length) / length ** length_penalty`, where the length counts the
-    end. The first `beam_size` continuations that do not end live on; with `early_stopping="shrink"`
-    only as many as have not ended are ranked, and those that do not end live on. A sequence that
-    reaches its maximum length is set aside as it is. A row is done when no live hypothesis can still beat the worst of the `n_best` kept,
-    however it continues, or earlier if `early_stopping` says so. Done rows are removed from the
-    batch as soon as they are a quarter of it.
+    `beam_size`, those that end are set aside as finished, with the score `(log_prob - word_penalty
+    * length) / length ** length_penalty`, where the length counts the end. The first `beam_size`
+    continuations that do not end live on; with `early_stopping="shrink"` only as many as have not
+    ended are ranked, and those that do not end live on. A sequence that reaches its maximum length
+    is set aside as it is. A row is done when no live hypothesis can still beat the worst of the
+    `n_best` kept, however it continues, or earlier if `early_stopping` says so. Done rows are
+    removed from the batch as soon as they are a quarter of it.
 
     With a `temperature`, each of `n_best` hypotheses samples its own continuation instead. What a
     row samples depends on the options' `seed` and the row's own seed, not on the rest of the batch.

@@ -102,7 +102,8 @@ class Translator(BaseTranslator):
             both with their end, unless `max_length` is given; None for the default of `max_length`.
         **options: The other fields of `keras_mt.decoding.SearchOptions`: `word_penalty`;
             `early_stopping`, `patience` and `force_end`; `repetition_penalty`,
-            `no_repeat_ngram_size` and `renormalize`; `temperature`, `top_k`, `top_p` and `seed` for sampling.
+            `no_repeat_ngram_size` and `renormalize`; `temperature`, `top_k`, `top_p` and `seed` for
+            sampling.
 
     Attributes:
         card: Fields for the model card of exports, a dict; `load` fills it from the run's
