@@ -6,7 +6,6 @@ with an error that names the file or the field.
 
 import json
 import os
-import re
 
 import numpy as np
 import tensorflow as tf
@@ -15,7 +14,7 @@ from safetensors.numpy import save_file
 from keras_mt.convert import m2m_100, marian_mt, pegasus
 from keras_mt.convert.formats import FORMATS
 from keras_mt.convert.hub import local_folder
-from keras_mt.convert.pretrained import Folder
+from keras_mt.convert.pretrained import Folder, license_of
 from keras_mt.convert.tensors import check_sizes, read_model, tensors_of
 from keras_mt.convert.weights import read_weights
 from keras_mt.errors import InputError
@@ -159,7 +158,13 @@ def _read(directory, dtype=None):
         for long, short in (("source_lang", "src_lang"), ("target_lang", "tgt_lang"))
     )
     config = RunConfig(
-        [], source, target, languages, _license(folder), model.get_config(), generation=generation
+        [],
+        source,
+        target,
+        languages,
+        license_of(folder.path),
+        model.get_config(),
+        generation=generation,
     )
     return model, tokenizer, config
 
@@ -224,14 +229,6 @@ def _generation(folder, arguments):
             )
         options["force_end"] = True
     return options
-
-
-def _license(folder):
-    """The licence that the model card names, if any."""
-    readme = folder.path / "README.md"
-    text = readme.read_text(encoding="utf-8", errors="replace") if readme.is_file() else ""
-    match = re.search(r"^license:[ \t]*(\S+)", text[:65536].split("\n---")[0], re.MULTILINE)
-    return match and match[1].strip("\"'")
 
 
 def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None:
