@@ -45,7 +45,7 @@ def read_marian(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         tensors = _read_npz(path) if is_zip else _read_bin(path)
     except InputError as error:
         raise InputError(f"{path} cannot be read: {error}.") from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:  # Whatever a damaged file leads to.
         raise InputError(f"{path} cannot be read: {error!r}.") from None
     if CONFIG not in tensors:
         raise InputError(f"{path} is not a model of Marian: it has no {CONFIG}.")
@@ -114,7 +114,11 @@ def _tensor(name, kind, shape, data):
             raise InputError(f"its shape is {shape}, but it has {len(data)} bytes")
         if name.endswith("_QuantMultA"):
             return Lazy(shape, np.float32, lambda: np.zeros(shape, np.float32))
-        return Lazy(shape, np.float32, functools.partial(_dequantized, name, shape, data))
+        multiplier = data[count : count + 4].view("<f4")[0]
+        if not (np.isfinite(multiplier) and multiplier > 0):
+            raise InputError(f"its multiplier is {multiplier}")
+        read = functools.partial(_dequantized, name, shape, data[:count], multiplier)
+        return Lazy(shape, np.float32, read)
     if kind not in _TYPES:
         raise InputError(f"its type is {kind:#x}, which is not understood")
     dtype = np.dtype(_TYPES[kind])
@@ -123,12 +127,8 @@ def _tensor(name, kind, shape, data):
     return data[: count * dtype.itemsize].view(dtype.newbyteorder("<")).reshape(shape)
 
 
-def _dequantized(name, shape, data):
-    count = math.prod(shape)
-    multiplier = data[count : count + 4].view("<f4")[0]
-    if not (np.isfinite(multiplier) and multiplier > 0):
-        raise InputError(f"{name}: its multiplier is {multiplier}.")
-    values = data[:count].view(np.int8)
+def _dequantized(name, shape, data, multiplier):
+    values = data.view(np.int8)
     # All but embeddings are stored transposed, with the shape as it was.
     values = values.reshape(shape) if "Wemb" in name else values.reshape(shape[::-1]).T
     return values.astype(np.float32) / multiplier
@@ -152,7 +152,7 @@ def _read_npz(path):
             reader.take(int(reader.numbers(2, "<u2").sum()))
             try:
                 tensors[name] = _npy(reader.take(entry.file_size))
-            except ValueError as error:
+            except Exception as error:  # NumPy's of a header that is none are of many kinds.
                 raise InputError(f"{name}: {error}") from None
     return tensors
 
