@@ -78,6 +78,7 @@ _FIXED = {
     "decoder_sublayers": None,
     "normalize_embeddings": False,
     "norm_epsilon": 1e-5,
+    "zero_id": None,
 }
 
 

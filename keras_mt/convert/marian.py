@@ -8,26 +8,30 @@ import contextlib
 import gzip
 import os
 import re
-import tempfile
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
+import keras
 import numpy as np
 
-from keras_mt.convert.marian_files import STARTS, read_marian, read_vocabulary, read_yaml
+from keras_mt.convert.formats import FORMATS
+from keras_mt.convert.marian_files import STARTS, read_marian, write_bin
+from keras_mt.convert.marian_folder import (
+    find_files,
+    opened,
+    plain,
+    read_search,
+    read_tokenizer,
+    written_vocabularies,
+)
 from keras_mt.convert.pretrained import license_of
 from keras_mt.errors import InputError
-from keras_mt.files import check_new, disk_errors, new_folder
+from keras_mt.files import check_new, new_folder
 from keras_mt.models import Transformer, ensure_built
-from keras_mt.options import TranslationOptions
 from keras_mt.run_folder import RunConfig, RunFolder
-from keras_mt.text import PretrainedTokenizer
-from keras_mt.text.tokenizer import sentencepiece_processor
 from keras_mt.translation import Translator
 
 _MAX_LENGTH = 1024  # Of the table of positions, which the files do not have.
-_MAX_RATIO = 64  # Of what is in a `.gz` file to its own size.
 _NO_TOKEN = -1e4  # The logit of an id that stands for no token of Marian's.
 # Fields that must have a value, or one of several, or not be there. Others that are neither here
 # nor used nor without effect have to be empty.
@@ -54,18 +58,6 @@ _ACTIVATION = "transformer-ffn-activation"
 _SIDES = "decoder_Wemb", "encoder_Wemb"
 _USED = (*_SIZES, "dim-vocabs", "transformer-decoder-dim-ffn", "output-omit-bias")
 _TIED = ("tied-embeddings", "tied-embeddings-src", "tied-embeddings-all")
-# Options of the search: Marian's names and defaults.
-_SEARCH = {
-    "beam-size": ("beam_size", 12),
-    "normalize": ("length_penalty", 0.0),
-    "word-penalty": ("word_penalty", 0.0),
-    "max-length-factor": ("max_length_factor", 3.0),
-    "n-best": (None, False),
-    "allow-unk": (None, False),
-    "allow-special": (None, False),
-    "skip-cost": (None, False),
-}
-_NOT_SEARCHED = ("output-sampling", "force-decode", "output-approx-knn", "weights", "right-left")
 # Our names of layers and weights in a block, and Marian's.
 _PARTS = {"query": "q", "key": "k", "value": "v", "output": "o"}
 _NORMS = {
@@ -162,11 +154,11 @@ def _read(directory, dtype=None):
     if len(models) != 1:
         names = ", ".join(path.name for path in models) or "none"
         raise InputError(f"{directory} must have one model, .npz or .bin. It has {names}.")
-    with _plain(models[0]) as path:
+    with plain(models[0]) as path:
         weights, fields = read_marian(path)
         arguments, sizes = _arguments(models[0], fields, weights)
-        search = _search(directory)
-        tokenizer = _tokenizer(directory, sizes, arguments["padding_id"], search)
+        search = read_search(directory)
+        tokenizer = read_tokenizer(directory, sizes, arguments["padding_id"], search)
         model = _model(weights, arguments, sizes, dtype)
     pair = re.search(r"\.([a-z]{2})([a-z]{2})\.", models[0].name)
     source, target = pair.groups() if pair else ("", "")
@@ -177,51 +169,13 @@ def _read(directory, dtype=None):
     return model, tokenizer, config
 
 
-def _files(directory, *patterns):
-    """The files of these patterns, compressed or not."""
-    names = {path for p in patterns for end in ("", ".gz") for path in directory.glob(p + end)}
-    return sorted(path for path in names if path.is_file())
-
-
 def _model_files(directory):
     found = []
-    for path in _files(directory, "*.npz", "*.bin"):
-        with contextlib.suppress(gzip.BadGzipFile, EOFError, zlib.error), _opened(path) as file:
+    for path in find_files(directory, "*.npz", "*.bin"):
+        with contextlib.suppress(gzip.BadGzipFile, EOFError, zlib.error), opened(path) as file:
             if file.read(8).startswith(STARTS):
                 found.append(path)
     return found
-
-
-def _opened(path):
-    return gzip.open(path) if path.suffix == ".gz" else open(path, "rb")
-
-
-@contextlib.contextmanager
-def _plain(path: Path) -> Iterator[Path]:
-    """The path of what a file holds: its own, or that of a temporary file if it is compressed."""
-    if path.suffix != ".gz":
-        yield path
-        return
-    with tempfile.TemporaryDirectory() as folder, disk_errors(folder):
-        plain = Path(folder) / path.stem
-        with open(plain, "wb") as file:
-            for block in _unpacked(path):
-                file.write(block)
-        yield plain
-
-
-def _unpacked(path):
-    """What a file holds, block by block."""
-    most, size = _MAX_RATIO * path.stat().st_size + 2**20, 0
-    try:
-        with _opened(path) as file:
-            while block := file.read(2**20):
-                size += len(block)
-                if path.suffix == ".gz" and size > most:
-                    raise InputError(f"{path} holds more than {_MAX_RATIO} times its own size.")
-                yield block
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path} cannot be read: {error}.") from None
 
 
 def _arguments(path, fields, weights):
@@ -279,6 +233,7 @@ def _arguments(path, fields, weights):
         "positions": "tensor2tensor",
         "logits_bias": True,
         "norm_epsilon": 1e-6,
+        "zero_id": max(sizes),
     }
     _check_tensors(path, weights, _shapes(arguments, sizes, fields.get("output-omit-bias", False)))
     return arguments, sizes
@@ -374,115 +329,172 @@ def _name_of(path):
     return f"{side}_l{int(layer) + 1}_{_WEIGHTS[place]}"
 
 
-def _search(directory):
-    """The options of the search, its vocabularies' names, and whether it allows the unknown."""
-    paths = _files(directory, "*decoder*.yml", "config*.yml")
-    paths = [path for path in paths if "vocab" not in path.name]
-    if len(paths) > 1:
-        names = ", ".join(path.name for path in paths)
-        raise InputError(f"{directory} must have one configuration of the decoder. It has {names}.")
-    fields = read_yaml(paths[0]) if paths else {}
-    where = paths[0] if paths else directory
+# What a model must be to be written, besides its sublayers.
+_WRITTEN = {
+    "activation": ("relu", "silu"),
+    "norm": ("layer",),
+    "positions": ("tensor2tensor",),
+    "pre_norm": (False,),
+    "final_norm": (None, False),
+    "gated": (False,),
+    "num_key_value_heads": (None,),
+    "encoder_sublayers": (None,),
+    "scale_embeddings": (True,),
+    "normalize_embeddings": (False,),
+    "norm_epsilon": (1e-6, 1e-5),
+    "num_experts": (None,),
+}
+_WRITTEN_CONFIG = """\
+type: transformer
+dim-emb: {d_model}
+dim-vocabs: [{sizes[0]}, {sizes[1]}]
+enc-depth: {layers[0]}
+dec-depth: {layers[1]}
+transformer-heads: {heads}
+transformer-dim-ffn: {d_ff[0]}
+transformer-decoder-dim-ffn: {d_ff[1]}
+transformer-ffn-depth: 2
+transformer-decoder-ffn-depth: 0
+transformer-ffn-activation: {activation}
+transformer-decoder-autoreg: {autoreg}
+dec-cell: {cell}
+transformer-preprocess: ""
+transformer-postprocess: dan
+transformer-postprocess-emb: d
+transformer-postprocess-top: ""
+transformer-no-projection: false
+transformer-rnn-projection: false
+transformer-tied-layers: []
+transformer-train-position-embeddings: false
+tied-embeddings: {tied[0]}
+tied-embeddings-src: {tied[1]}
+tied-embeddings-all: {tied[2]}
+output-omit-bias: false
+input-types: []
+lemma-dim-emb: 0
+layer-normalization: false
+right-left: false
+skip: false
+version: v1.9.56
+"""
+_WRITTEN_SEARCH = """\
+models: [model.bin]
+vocabs: [{vocabs}]
+beam-size: {options.beam_size}
+normalize: {options.length_penalty}
+word-penalty: {options.word_penalty}
+max-length-factor: {factor}
+gemm-precision: {precision}
+"""
 
-    def refuse(field, expected):
-        received = f"{field}={fields.get(field)!r}"
-        return InputError(f"{where}: {field} must be {expected}. Received: {received}")
 
-    for field in _NOT_SEARCHED:
-        if fields.get(field):
-            raise refuse(field, "left out: it is not supported")
-    if isinstance(fields.get("models"), list) and len(fields["models"]) > 1:
-        raise refuse("models", "one: an ensemble is not supported")
-    options = {}
-    for field, (ours, default) in _SEARCH.items():
-        value = default if fields.get(field) is None else fields[field]
-        if ours is None and type(value) is not bool:
-            raise refuse(field, "true or false")
-        if ours is not None:
-            value = float(value) if field == "normalize" and value in (True, False) else value
-            try:
-                TranslationOptions(**{ours: value})
-            except (ValueError, TypeError) as error:
-                raise InputError(f"{where}: {field}: {error}") from None
-            options[ours] = value
-    if fields.get("skip-cost") and options["beam_size"] > 1:
-        raise refuse("skip-cost", "false, or beam-size 1: a beam goes by probabilities here")
-    vocabularies = fields.get("vocabs") or []
-    if not (isinstance(vocabularies, list) and all(isinstance(v, str) for v in vocabularies)):
-        raise refuse("vocabs", "a list of files")
-    names = [Path(name).name for name in vocabularies]
-    return {"options": options, "vocabs": names, "allow-unk": fields.get("allow-unk", False)}
+def to_marian(
+    translator: Translator, directory: str | os.PathLike, quantization: str | None = None
+) -> None:
+    """Writes a folder for Marian, and for what is built on it: Bergamot, Firefox, translateLocally.
 
+    It has `model.bin`, the vocabulary or both, `.spm`, and `decoder.yml` with the options of the
+    search. Marian's rule of when a search stops is `early_stopping="shrink"`.
 
-def _tokenizer(directory, sizes, padding_id, search):
-    """The tokenizer of the folder's vocabularies."""
-    models = _sides(directory, _files(directory, "*.spm"), search["vocabs"])
-    tables = _files(directory, "*vocab*.yml", "*vocab*.yaml")
-    read = {path: b"".join(_unpacked(path)) for path in {*models}}
-    if tables:
-        tables = _sides(directory, tables, search["vocabs"])
-        sides = [_from_table(path) for path in tables]
-    else:
-        tables = models
-        sides = [_from_model(path, read[path]) for path in models]
-    pieces = []
-    for path, (table, _), size in zip(tables, sides, sizes, strict=True):
-        if len(table) != size:
-            raise InputError(
-                f"{path} must have {size} pieces, as the embedding has rows. It has {len(table)}."
-            )
-        pieces.append([*table, *[""] * (padding_id + 1 - size)])
-    marks = {p: i for i, p in enumerate(pieces[0]) if re.fullmatch(r">>.+<<", p)}
-    unknown = [] if search["allow-unk"] else [pieces[1].index("<unk>")]
-    special = dict.fromkeys(["<unk>", "</s>", *sides[0][1], *sides[1][1]])
-    return PretrainedTokenizer(
-        [read[path] for path in dict.fromkeys(models)],
-        pieces if pieces[0] != pieces[1] else pieces[:1],
-        special=list(special),
-        padding_id=padding_id,
-        bos_id=padding_id,
-        eos_id=pieces[1].index("</s>"),
-        source_eos_id=pieces[0].index("</s>"),
-        forbidden_ids=[*unknown, *range(sizes[1], padding_id)],
-        marks=marks if tables is not models else {},
-        description="Marian's: SentencePiece",
+    Args:
+        translator: A `Translator` of one `Transformer` as Marian has them: post-norm, of the
+            `positions` `"tensor2tensor"`, with the start as its `zero_id` and, in the decoder,
+            self-attention or SSRU; or of a model imported from Marian's files.
+        directory: The folder to write.
+        quantization: `"int8"` stores matrices in 8 bits; their sides must be multiples of 64. None
+            for float32.
+
+    Raises:
+        FileExistsError: If the folder exists.
+        ValueError: If Marian has no such model, tokenizer or search; the message says what it has.
+
+    Example:
+
+    >>> to_marian(Translator.load("runs/student"), "student_marian")  # doctest: +SKIP
+    """
+    check_new(directory)
+    FORMATS["marian"].check(translator, quantization)
+    config = _written_config(translator.models[0], translator.tokenizer, quantization)
+    vocabularies, orders = written_vocabularies(translator.tokenizer, 8 if quantization else 1)
+    tensors, text = _written_model(translator.models[0], config, orders)
+    names = ["vocab.spm"] if len(vocabularies) == 1 else ["vocab.src.spm", "vocab.trg.spm"]
+    search = _WRITTEN_SEARCH.format(
+        vocabs=", ".join((names * 2)[:2]),
+        options=translator.options,
+        factor=translator.max_length_factor or 3.0,
+        precision="int8shiftAll" if quantization else "float32",
     )
+    with new_folder(directory) as folder:
+        write_bin(folder / "model.bin", tensors, text, quantization == "int8")
+        for name, vocabulary in zip(names, vocabularies, strict=True):
+            (folder / name).write_bytes(vocabulary)
+        (folder / "decoder.yml").write_text(search, encoding="utf-8")
 
 
-def _sides(directory, paths, listed):
-    """The files of the source and of the target, which may be one."""
-    places = {path.name.removesuffix(".gz"): path for path in paths}
-    if len(listed) > 1 and all(name.removesuffix(".gz") in places for name in listed):
-        paths = [places[name.removesuffix(".gz")] for name in listed]
-    elif len(paths) == 2:
-        named = [p for p in paths if re.search(r"src|source", p.name)]
-        others = [p for p in paths if re.search(r"trg|tgt|target", p.name)]
-        paths = named + others if len(named) == len(others) == 1 else []
-    if len(paths) not in (1, 2):
+def _written_config(model, tokenizer, quantization):
+    """The config of a model that Marian has; ValueError, which names it, if it lacks something."""
+    if not isinstance(model, Transformer):
+        raise InputError(f"Marian has no {type(model).__name__}: only a Transformer is written.")
+    config = model.get_config()
+    usual = ["scf"] * len(model.decoder_blocks), ["rcf"] * len(model.decoder_blocks)
+    orders = [block.sublayers for block in model.decoder_blocks]
+    if orders not in usual:
         raise InputError(
-            f"{directory} must have one SentencePiece vocabulary, .spm, or one for each side, with "
-            "src and trg or source and target in their names; and YAML vocabularies likewise."
+            "Marian's decoders are None or 'rcf' for each layer. "
+            f"Received: decoder_sublayers={config['decoder_sublayers']!r}"
         )
-    return [paths[0], paths[-1]]
+    known = _WRITTEN | {"zero_id": (tokenizer.bos_id,)}
+    if len({block.num_heads for block in (*model.encoder_blocks, *model.decoder_blocks)}) > 1:
+        raise InputError("Marian has one number of heads: give both sides the same.")
+    for name, values in known.items():
+        if config.get(name) not in values:
+            raise InputError(
+                f"Marian knows only {name}={' or '.join(map(repr, values))}. "
+                f"Received: {config[name]!r}"
+            )
+    widths = {b.d_ff for b in (*model.encoder_blocks, *model.decoder_blocks)} | {model.d_model}
+    if quantization and any(width % 64 for width in widths):
+        raise InputError(
+            "Marian's int8 needs d_model and d_ff that are multiples of 64: leave quantization out."
+        )
+    return config
 
 
-def _from_model(path, model):
-    """The pieces of a SentencePiece model, and those that are no text."""
-    processor = sentencepiece_processor(model, path)
-    pieces = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
-    for name, id in (("<unk>", processor.unk_id()), ("</s>", processor.eos_id())):
-        if id < 0 or name in pieces[:id] + pieces[id + 1 :]:
-            raise InputError(f"{path} must have {name}, once.")
-        pieces[id] = name
-    return pieces, [p for i, p in enumerate(pieces) if processor.is_control(i)]
+def _written_model(model, config, orders):
+    """The tensors of a model by Marian's names, and the configuration in the file.
 
-
-def _from_table(path):
-    """The pieces of a YAML vocabulary; none but the usual ones is no text."""
-    with _plain(path) as plain:
-        ids = read_vocabulary(plain)
-    if sorted(ids.values()) != list(range(len(ids))):
-        raise InputError(f"{path} must give the ids from 0 on, each to one piece.")
-    if not {"<unk>", "</s>"} <= ids.keys():
-        raise InputError(f"{path} must have <unk> and </s>.")
-    return sorted(ids, key=ids.get), []
+    `orders` has for each side the ids of the vocabulary's pieces, -1 where there is none.
+    """
+    source, target = orders
+    share, tie = config["share_embeddings"], config["tie_output"]
+    bias = np.zeros(model.target_vocab_size, "float32")
+    tensors = {}
+    for variable in model.weights:
+        place, _, last = variable.path.rpartition("/")
+        values = keras.ops.convert_to_numpy(keras.ops.cast(variable, "float32"))
+        if last == "embeddings":
+            is_source = place.startswith("source")
+            order = source if share or is_source else target
+            rows = np.where(order[:, None] < 0, 0, values[order])
+            tensors["Wemb" if share else _SIDES[is_source]] = rows
+        elif last == "reverse_embeddings":
+            tensors["decoder_ff_logit_out_W"] = np.where(target < 0, 0, values[:, target])
+        elif last == "logits_bias":
+            bias = values
+        else:
+            tensors[_name_of(variable.path)] = values if values.ndim > 1 else values[None]
+    tensors["decoder_ff_logit_out_b"] = np.where(target < 0, _NO_TOKEN, bias[target])[None]
+    recurrent = "r" in model.decoder_blocks[0].sublayers
+    tied = tie and not share, share and not tie, share and tie
+    text = _WRITTEN_CONFIG.format(
+        d_model=model.d_model,
+        sizes=[len(source), len(target)],
+        layers=[len(model.encoder_blocks), len(model.decoder_blocks)],
+        heads=model.encoder_blocks[0].num_heads,
+        d_ff=[model.encoder_blocks[0].d_ff, model.decoder_blocks[0].d_ff],
+        activation={"silu": "swish"}.get(config["activation"], config["activation"]),
+        autoreg="rnn" if recurrent else "self-attention",
+        cell="ssru" if recurrent else "gru",
+        tied=[str(each).lower() for each in tied],
+    )
+    return {name: x.astype("float32") for name, x in tensors.items()}, text

@@ -136,6 +136,7 @@ class PositionalEmbedding(BaseLayer):
         scale: Whether the embeddings are multiplied by `sqrt(d_model)`.
         normalize: Whether the sum of embeddings and positions is normalised.
         use_bias: Whether a bias, which does not train, is added to the logits.
+        zero_id: A token whose embedding is zero, such as the start in Marian; None for none.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -185,6 +186,7 @@ class PositionalEmbedding(BaseLayer):
         scale: bool = True,
         normalize: bool = False,
         use_bias: bool = False,
+        zero_id: int | None = None,
         _embedding: keras.layers.ReversibleEmbedding | None = None,
         **kwargs: Any,
     ) -> None:
@@ -234,6 +236,9 @@ class PositionalEmbedding(BaseLayer):
             return self._biased(ops.cast(self._logits(inputs), "float32"))
         self._check_tokens(inputs, positions)
         hidden = self.embedding(inputs)
+        if self.zero_id is not None:
+            real = ops.expand_dims(ops.not_equal(inputs, self.zero_id), -1)
+            hidden = hidden * ops.cast(real, hidden.dtype)
         if self.scale:
             hidden = hidden * math.sqrt(self.d_model)
         if self.encoding is not None:

@@ -82,6 +82,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         reads_terms: Whether the model was trained on sources with terms, as of
             `keras_mt.data.annotation.Annotator`; also an attribute, which may be set.
         norm_epsilon: What the normalisations add to the variance.
+        zero_id: A token whose embedding is zero, as that of Marian's start is; None for none.
         **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
 
     Raises:
@@ -142,6 +143,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         alignment_head: Sequence[int] | None = None,
         reads_terms: bool = False,
         norm_epsilon: float = 1e-5,
+        zero_id: int | None = None,
         _feed_forward: Callable[..., keras.layers.Layer | None] | None = None,
         **kwargs: Any,
     ):
@@ -392,6 +394,7 @@ def _embeddings(embedding_class, arguments):
         "encoding": split_positions(arguments["positions"])[0],
         "scale": arguments["scale_embeddings"],
         "normalize": normalize,
+        "zero_id": arguments["zero_id"],
     }
     target = embedding_class(
         **options | {"vocab_size": vocab_size if target_size is None else target_size},

@@ -182,6 +182,7 @@ class Translator(BaseTranslator):
         self.options = SearchOptions(**{name: getattr(self._options, name) for name in search})
         self.tokenizer = tokenizer
         self.max_length = self._options.max_length
+        self.max_length_factor = self._options.max_length_factor
         self.split_sentences = self._options.split_sentences is not False
         self.max_line_bytes = self._options.max_line_bytes
         self.shortlist = shortlist

@@ -22,7 +22,7 @@ VARIANTS = [
     {"encoder_sublayers": "ssfsff", "decoder_sublayers": "scscff", "pre_norm": True},
     {"positions": "rotary", "norm": "rms", "gated": True, "num_key_value_heads": 1},
     {"positions": "marian", "normalize_embeddings": True, "final_norm": True, "logits_bias": True},
-    {"decoder_sublayers": "rcf" * 2, "positions": "tensor2tensor", "norm_epsilon": 1e-6},
+    {"decoder_sublayers": "rcf" * 2, "positions": "tensor2tensor", "zero_id": 2},
     {"positions": "fairseq", "scale_embeddings": False, "encoder_d_ff": 24, "num_decoder_heads": 4},
 ]
 
