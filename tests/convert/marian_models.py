@@ -162,15 +162,24 @@ def write_kind(name, folder, models):
     tensors = {name: np.asarray(values) for name, values in read_marian(file)[0].items()}
     engine = folder / "engine"  # No suffix of a model: the folder holds one.
     write_bin(engine, tensors, config)
+    return job_of(folder, engine)
+
+
+def job_of(folder, model=None):
+    """The engine's job of a folder, but for the texts."""
     vocabularies = sorted(str(path) for path in folder.glob("*.spm"))
-    lines = [
-        "vocabs:", *(f"  - {path}" for path in (vocabularies * 2)[:2]), "gemm-precision: float32",
-        "ssplit-mode: sentence", "max-length-break: 128", "mini-batch-words: 1024",
-        "workspace: 128", "quiet: true", "quiet-translation: true", "skip-cost: false",
-        "cpu-threads: 0", "alignment: soft",
+    given = (folder / "decoder.yml").read_text().splitlines()
+    others = "models", "vocabs", "gemm-precision"
+    decoder = [line for line in given if line.partition(":")[0] not in others]
+    engine = [
+        "gemm-precision: float32", "ssplit-mode: sentence", "max-length-break: 128",
+        "mini-batch-words: 1024", "workspace: 128", "quiet: true", "quiet-translation: true",
+        "skip-cost: false", "cpu-threads: 0", "alignment: soft",
     ]  # fmt: skip
-    job = {"model": str(engine), "vocabs": vocabularies}
-    return job | {"config": decoder + "\n".join(lines) + "\n"}
+    files = [f"  - {path}" for path in (vocabularies * 2)[:2]]
+    lines = [*decoder, "vocabs:", *files, *engine]
+    job = {"model": str(model or folder / "model.bin"), "vocabs": vocabularies}
+    return job | {"config": "\n".join(lines) + "\n"}
 
 
 def install_engine(folder):

@@ -11,10 +11,11 @@ import pytest
 import sentencepiece
 from click.testing import CliRunner
 
-from keras_mt import ExportedTranslator, Translator
+from keras_mt import ExportedTranslator, Transformer, Translator
 from keras_mt.cli import main
-from keras_mt.convert import from_marian, has_marian
+from keras_mt.convert import from_marian, has_marian, to_marian
 from keras_mt.convert.marian_files import read_marian
+from keras_mt.models import ensure_built
 
 QUICK = ["ssru, npz, beam 4", "self-attention, bin int8, greedy", "nothing tied, no bias"]
 SLOW = [name for name in marian.KINDS if name not in QUICK]
@@ -38,7 +39,7 @@ def test_it_translates_as_marian_did(name, golden, models, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("npm") is None, reason="Marian comes from npm")
-def test_three_hundred_sentences_as_marian_now(tmp_path):
+def test_three_hundred_sentences_as_marian_now(load, tmp_path):
     try:
         package = marian.install_engine(tmp_path / "npm")
     except subprocess.CalledProcessError as error:
@@ -49,9 +50,15 @@ def test_three_hundred_sentences_as_marian_now(tmp_path):
         marian.write_kind(name, tmp_path / str(i), models) | {"texts": sources}
         for i, name in enumerate(marian.KINDS)
     ]
+    written = [written_kind(load().tokenizer, seed, **how) for seed, how in enumerate(WRITTEN)]
+    for i, translator in enumerate(written):
+        to_marian(translator, tmp_path / f"written{i}")
+        jobs.append(marian.job_of(tmp_path / f"written{i}") | {"texts": sources})
     found = marian.by_the_engine(package, jobs, tmp_path)
-    for i, (name, expected) in enumerate(zip(marian.KINDS, found, strict=True)):
-        translations = from_marian(tmp_path / str(i))(sources)
+    read = [from_marian(tmp_path / str(i)) for i in range(len(marian.KINDS))]
+    names = *marian.KINDS, *map(str, WRITTEN)
+    for name, translator, expected in zip(names, read + written, found, strict=True):
+        translations = [text.strip() for text in translator(sources)]
         same = np.mean(
             [ours == theirs for ours, theirs in zip(translations, expected, strict=True)]
         )
@@ -216,3 +223,92 @@ def test_int8_is_near_float32_and_every_other_row_is_as_it_was(models, tmp_path)
     for name, values in tensors.items():
         step = np.abs(values).max() / 127 if min(values.shape) > 1 else 0
         np.testing.assert_allclose(found[name], values, atol=step / 2 + 1e-7)
+
+
+def written_kind(tokenizer, seed=0, **options):
+    """A translator that Marian can have, with weights that make unlike translations."""
+    sizes = {"num_layers": 2, "d_model": 64, "num_heads": 4, "d_ff": 128, "max_length": 128}
+    model = ensure_built(
+        Transformer(
+            tokenizer.vocab_size, **sizes, positions="tensor2tensor", zero_id=2,
+            norm_epsilon=1e-6, **options,
+        )
+    )  # fmt: skip
+    random = np.random.default_rng(seed)
+    for weight in model.weights:
+        if "seed" not in weight.path:
+            is_kernel = weight.path.endswith("kernel")
+            scale = 2.5 * weight.shape[0] ** -0.5 if is_kernel else 0.3
+            mean = weight.path.endswith("gamma")
+            weight.assign(mean + scale * random.normal(size=weight.shape))
+    search = {"beam_size": 4, "length_penalty": 0.7, "word_penalty": 0.2}
+    search |= {"early_stopping": "shrink", "max_length_factor": 1.5, "split_sentences": False}
+    return Translator(model, tokenizer, **search)
+
+
+WRITTEN = [
+    {"decoder_sublayers": "rcf" * 2},
+    {"tie_output": False, "logits_bias": True},
+    {"share_embeddings": False, "activation": "silu", "num_decoder_layers": 1},
+]
+
+
+@pytest.mark.parametrize("options", WRITTEN)
+def test_what_is_written_is_what_it_was(options, load, golden, tmp_path):
+    before = written_kind(load().tokenizer, **options)
+    to_marian(before, tmp_path / "folder")
+    after = from_marian(tmp_path / "folder")
+    assert after.options == before.options
+    assert after.max_length_factor == before.max_length_factor
+    # Ids are others: the padding is the last here, and the end the first.
+    ids = [
+        each.tokenizer.source_ids(each.tokenizer.pieces(golden["sources"]))
+        for each in (before, after)
+    ]
+    logits = []
+    for each, rows in zip((before, after), ids, strict=True):
+        source = rows.to_tensor(each.tokenizer.padding_id).numpy()
+        target = np.pad(source, ((0, 0), (1, 0)), constant_values=each.tokenizer.bos_id)
+        found = each.models[0]({"source": source, "target": target}).numpy()
+        logits.append(found[np.arange(len(found)), rows.row_lengths() - 1])
+    order = [3, 1, *range(4, before.tokenizer.vocab_size)]
+    np.testing.assert_allclose(logits[1][:, :-1], logits[0][:, order], atol=1e-4)
+    # What is imported is written as it was.
+    to_marian(after, tmp_path / "again")
+    first, second = (read_marian(tmp_path / n / "model.bin")[0] for n in ("folder", "again"))
+    assert first.keys() == second.keys()
+    for name, values in first.items():
+        np.testing.assert_array_equal(second[name], values)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"pre_norm": True}, "pre_norm=False"),
+        ({"activation": "gelu"}, "activation='relu' or 'silu'"),
+        ({"decoder_sublayers": "srcf" * 2}, "'rcf' for each layer"),
+        ({"num_decoder_heads": 2}, "one number of heads"),
+        ({"gated": True}, "gated=False"),
+    ],
+)
+def test_what_marian_does_not_have_is_not_written(options, match, load, tmp_path):
+    with pytest.raises(ValueError, match=match):
+        to_marian(written_kind(load().tokenizer, **options), tmp_path / "folder")
+    assert not (tmp_path / "folder").exists()
+
+
+def test_positions_and_the_start_must_be_marians(load, tmp_path):
+    with pytest.raises(ValueError, match=r"zero_id=2|positions='tensor2tensor'"):
+        to_marian(load(), tmp_path / "folder")
+
+
+def test_int8_adds_pieces_until_they_are_a_multiple_of_eight(load, golden, tmp_path):
+    before = written_kind(load().tokenizer)
+    to_marian(before, tmp_path / "folder", quantization="int8")
+    tensors, fields = read_marian(tmp_path / "folder" / "model.bin")
+    assert fields["dim-vocabs"][0] % 8 == 0
+    assert tensors["Wemb"].shape[0] == fields["dim-vocabs"][0]
+    after = from_marian(tmp_path / "folder").tokenizer
+    for tokenizer in (before.tokenizer, after):
+        pieces = tokenizer.pieces(golden["sources"])
+        assert tokenizer.text(pieces).numpy().tolist() == [s.encode() for s in golden["sources"]]
