@@ -14,8 +14,9 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from keras_mt.alignment import Shortlist
 from keras_mt.convert.formats import FORMATS
-from keras_mt.convert.marian_files import STARTS, read_marian, write_bin
+from keras_mt.convert.marian_files import STARTS, read_marian, read_shortlist, write_bin
 from keras_mt.convert.marian_folder import (
     find_files,
     opened,
@@ -127,6 +128,9 @@ def from_marian(directory: str | os.PathLike) -> Translator:
 def import_marian(directory: str | os.PathLike, run_dir: str | os.PathLike) -> None:
     """Imports a folder with Marian's own files as a run folder, as `keras-mt import` does.
 
+    A lexical shortlist, `lex*.bin`, becomes `shortlist.npz` in the run folder: an option of a
+    `Translator`, which does not use it otherwise.
+
     Args:
         directory: As in `from_marian`.
         run_dir: The run folder to write; the write is atomic.
@@ -141,7 +145,10 @@ def import_marian(directory: str | os.PathLike, run_dir: str | os.PathLike) -> N
     """
     check_new(run_dir)
     model, tokenizer, config = _read(directory)
+    shortlist = _shortlist(Path(directory), tokenizer)
     with new_folder(run_dir) as temporary:
+        if shortlist is not None:
+            shortlist.save(temporary / "shortlist.npz")
         folder = RunFolder(temporary)
         folder.save_tokenizer(tokenizer)
         model.save(folder.model_file)
@@ -167,6 +174,18 @@ def _read(directory, dtype=None):
         [], source, target, {}, license_of(directory), model.get_config(), generation=options
     )
     return model, tokenizer, config
+
+
+def _shortlist(directory, tokenizer):
+    paths = find_files(directory, "lex*.bin")
+    if len(paths) != 1:
+        return None
+    sizes = [sum(map(bool, side)) for side in tokenizer.settings["pieces"]]
+    with plain(paths[0]) as path:
+        lists, first = read_shortlist(path, sizes[0], sizes[-1])
+    table = np.full((tokenizer.source_vocab_size, lists.shape[1]), -1, np.int32)
+    table[: len(lists)] = lists
+    return Shortlist(table, np.arange(first), tokenizer.fingerprint)
 
 
 def _model_files(directory):

@@ -27,6 +27,8 @@ _MAX_TENSORS, _MAX_RANK, _MAX_NAME = 2**16, 4, 2**12
 _FLOAT32, _FLOAT16, _INT8, _INTGEMM8 = 0x404, 0x402, 0x101, 0x4101
 _TYPES = {_FLOAT32: np.float32, _FLOAT16: np.float16, _INT8: np.int8}
 _ALIGNMENT = 256
+SHORTLIST = 0xF11A48D5013417F5
+_MAX_UNEVEN = 32  # The size of a table of lists, in their mean size.
 
 
 def read_marian(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -251,6 +253,40 @@ def _bytes(path, most):
     if path.stat().st_size > most:
         raise InputError(f"{path} is too large.")
     return path.read_bytes()
+
+
+def read_shortlist(path: Path, rows: int, columns: int) -> tuple[np.ndarray, int]:
+    """The target ids of each source id in a lexical shortlist, `lex*.bin`, padded with -1.
+
+    Such a file has six uint64: a magic number, a checksum, how many target ids are always there,
+    how many a source id has at most, and the lengths of what follows: the places, uint64, where the
+    ids of each source id begin, and the ids, uint32.
+
+    Args:
+        path: The file.
+        rows, columns: Numbers of source ids and of target ids.
+
+    Returns:
+        Integers `[rows, count]`, and how many target ids, from 0 on, are always there.
+    """
+    try:
+        reader = _Reader(np.fromfile(path, np.uint8))
+        magic, _, first, _, count, length = reader.numbers(6).tolist()
+        if magic != SHORTLIST:
+            raise InputError("it is no shortlist")
+        places = reader.numbers(count).astype("int64")
+        ids = reader.numbers(length, "<u4")
+        sizes = np.diff(places)
+        ordered = count == rows + 1 and places[0] == 0 and places[-1] == length
+        if not ordered or sizes.min() < 0 or first > columns or (length and ids.max() >= columns):
+            raise InputError(f"it does not fit {rows} source and {columns} target pieces")
+        if sizes.max() * rows > _MAX_UNEVEN * (length + rows):
+            raise InputError("one of its lists is far longer than the others")
+    except InputError as error:
+        raise InputError(f"{path} cannot be read: {error}.") from None
+    table = np.full((rows, int(sizes.max())), -1, np.int32)
+    table[np.arange(table.shape[1]) < sizes[:, None]] = ids
+    return table, first
 
 
 def write_npz(path: Path, tensors: Mapping[str, np.ndarray], config: str) -> None:
