@@ -9,17 +9,19 @@ from keras_mt.cli.errors import Command
 @click.argument("directory", type=click.Path())
 @click.argument("run_dir", type=click.Path())
 def import_(directory, run_dir):
-    """Import a folder of MarianMT (OPUS-MT), M2M-100 or NLLB as a run folder.
+    """Import a folder of MarianMT (OPUS-MT), M2M-100 or NLLB, or of Marian itself, as a run folder.
 
     DIRECTORY is a folder as Hugging Face transformers writes it or, where huggingface_hub is
-    installed, the name of a model on the hub. No code in it is run. By default the run folder
-    translates with the options of generation_config.json. It can be evaluated, exported, and
-    fine-tuned (`train --init RUN_DIR`).
+    installed, the name of a model on the hub; or one with Marian's own files, such as Firefox's
+    models. No code in it is run. By default the run folder translates with the options of
+    generation_config.json, or of Marian's configuration of the decoder. It can be evaluated,
+    exported, and fine-tuned (`train --init RUN_DIR`).
 
     \b
     keras-mt import opus-mt-en-de runs/opus_en_de
     """
-    from keras_mt.convert import import_huggingface
+    from keras_mt.convert import has_marian, import_huggingface, import_marian
 
-    import_huggingface(directory, run_dir)
+    read = import_marian if has_marian(directory) else import_huggingface
+    read(directory, run_dir)
     click.echo(f"imported {directory} into {run_dir}")

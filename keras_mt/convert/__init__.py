@@ -1,4 +1,4 @@
-"""Other formats: transformers' folders, in and out; SavedModels, CTranslate2, LiteRT and ONNX.
+"""Other formats: folders of transformers and of Marian; SavedModels, CTranslate2, LiteRT and ONNX.
 
 What it has is imported when it is used: the command's help needs `formats` alone.
 """
@@ -10,6 +10,7 @@ from keras_mt.convert.formats import FORMATS
 
 _HOMES = {f"to_{name}": name for name in FORMATS}
 _HOMES |= dict.fromkeys(("from_huggingface", "import_huggingface"), "huggingface")
+_HOMES |= dict.fromkeys(("from_marian", "import_marian", "has_marian"), "marian")
 
 __all__ = list(_HOMES)
 

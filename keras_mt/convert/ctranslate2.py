@@ -99,6 +99,8 @@ def _supported_config(model):
         "norm": ("layer",),
         "encoder_sublayers": (None,),
         "decoder_sublayers": (None,),
+        "norm_epsilon": (1e-5,),
+        "zero_id": (None,),
         "num_key_value_heads": (None, config["num_heads"]),
         "num_experts": (None,),
     }.items():

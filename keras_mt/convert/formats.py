@@ -92,6 +92,13 @@ FORMATS = {
         "a folder of MarianMT or M2M-100 for transformers",
         search=True,  # Its options are in generation_config.json.
     ),
+    "marian": Format(
+        "Marian",
+        "a folder for Marian, Bergamot and Firefox",
+        options=("quantization",),
+        quantizations=("int8",),
+        search=True,  # Its options are in decoder.yml.
+    ),
     "litert": Format(
         "LiteRT",
         "a model from ids to ids for LiteRT",
@@ -118,7 +125,7 @@ class ExportOptions:
     """The options of all formats, each for those that have it in their `options`."""
 
     quantization: str | None = option(
-        f"How {_takers('quantization')} stores the weights; LiteRT takes int8 alone.",
+        f"How {_takers('quantization')} stores the weights; LiteRT and Marian take int8 alone.",
         choices=FORMATS["ctranslate2"].quantizations,
         shown="float32",
     )
@@ -153,7 +160,8 @@ def check_options(name: str, given: Mapping[str, Any]) -> None:
     `given` are those of `ExportOptions` and of the translator.
     """
     takes = FORMATS[name]
-    search = {*(field.name for field in dataclasses.fields(SearchOptions)), "max_length"}
+    search = {*(field.name for field in dataclasses.fields(SearchOptions))}
+    search |= {"max_length", "max_length_factor"}
     foreign = ExportOptions.__dataclass_fields__.keys() - {*takes.options}
     for refused, why in (
         (foreign, "does not take them"),

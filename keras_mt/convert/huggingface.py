@@ -6,7 +6,6 @@ with an error that names the file or the field.
 
 import json
 import os
-import re
 
 import numpy as np
 import tensorflow as tf
@@ -15,7 +14,7 @@ from safetensors.numpy import save_file
 from keras_mt.convert import m2m_100, marian_mt, pegasus
 from keras_mt.convert.formats import FORMATS
 from keras_mt.convert.hub import local_folder
-from keras_mt.convert.pretrained import Folder
+from keras_mt.convert.pretrained import Folder, license_of
 from keras_mt.convert.tensors import check_sizes, read_model, tensors_of
 from keras_mt.convert.weights import read_weights
 from keras_mt.errors import InputError
@@ -78,6 +77,8 @@ _FIXED = {
     "encoder_sublayers": None,
     "decoder_sublayers": None,
     "normalize_embeddings": False,
+    "norm_epsilon": 1e-5,
+    "zero_id": None,
 }
 
 
@@ -158,7 +159,13 @@ def _read(directory, dtype=None):
         for long, short in (("source_lang", "src_lang"), ("target_lang", "tgt_lang"))
     )
     config = RunConfig(
-        [], source, target, languages, _license(folder), model.get_config(), generation=generation
+        [],
+        source,
+        target,
+        languages,
+        license_of(folder.path),
+        model.get_config(),
+        generation=generation,
     )
     return model, tokenizer, config
 
@@ -225,14 +232,6 @@ def _generation(folder, arguments):
     return options
 
 
-def _license(folder):
-    """The licence that the model card names, if any."""
-    readme = folder.path / "README.md"
-    text = readme.read_text(encoding="utf-8", errors="replace") if readme.is_file() else ""
-    match = re.search(r"^license:[ \t]*(\S+)", text[:65536].split("\n---")[0], re.MULTILINE)
-    return match and match[1].strip("\"'")
-
-
 def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None:
     """Writes a folder that transformers loads: a MarianMT, or an imported M2M-100 or NLLB.
 
@@ -263,10 +262,16 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
             "Only a Transformer with a Tokenizer, or an imported model, can be written for "
             f"transformers. Received: {type(model).__name__} and {type(tokenizer).__name__}"
         )
-    if translator.options.patience != 1:
+    for name, usual in (("patience", 1), ("word_penalty", 0)):
+        if (value := getattr(translator.options, name)) != usual:
+            raise InputError(
+                f"transformers' generation config has no {name}: leave it out. "
+                f"Received: {name}={value}"
+            )
+    if translator.options.early_stopping == "shrink":
         raise InputError(
-            "transformers' generation config has no patience: leave it out. "
-            f"Received: patience={translator.options.patience}"
+            "transformers' early_stopping is True, False or never. "
+            "Received: early_stopping='shrink'"
         )
     arguments = _arguments_of(model)
     name = "pegasus" if arguments["pre_norm"] else "marian"

@@ -32,6 +32,7 @@ def read_tokenizer(
     folder: Folder, arguments: dict[str, Any]
 ) -> tuple[PretrainedTokenizer, dict[str, str]]:
     """The tokenizer of a folder, and the default languages."""
+    _refuse_small100(folder)
     name = folder.tokenizer.get("tokenizer_class") or folder.config.get("tokenizer_class")
     if name not in (None, "M2M100Tokenizer", "NllbTokenizer", "NllbTokenizerFast"):
         raise folder.refuse(
@@ -69,6 +70,18 @@ def read_tokenizer(
         description=f"{name}'s: SentencePiece and languages",
     )
     return tokenizer, {name: code for name, code in defaults.items() if code in codes}
+
+
+def _refuse_small100(folder):
+    """SMaLL-100 calls itself M2M-100, but its languages stand elsewhere: it would mistranslate."""
+    layers = folder.config.get("encoder_layers"), folder.config.get("decoder_layers")
+    names = folder.config.get("_name_or_path"), folder.tokenizer.get("tokenizer_class")
+    code = (folder.path / "tokenization_small100.py").is_file()
+    if layers == (12, 3) or code or any("small100" in str(name).lower() for name in names):
+        raise InputError(
+            f"{folder.path} is SMaLL-100, by its layers or names, which is not supported: it marks "
+            "the target's language on the source."
+        )
 
 
 def _m2m100_vocabulary(folder):

@@ -79,7 +79,7 @@ def _by_short_names(path, tensors):
     return renamed
 
 
-class _Lazy:
+class Lazy:
     """A tensor of a file, which is read when it becomes an array."""
 
     def __init__(self, shape: Sequence[int], dtype: Any, read: Callable[[], np.ndarray]) -> None:
@@ -89,18 +89,18 @@ class _Lazy:
         return np.asarray(self._read(), dtype)
 
 
-def _read_safetensors(path: Path) -> dict[str, _Lazy]:
+def _read_safetensors(path: Path) -> dict[str, Lazy]:
     file, tensors = safe_open(path, "numpy"), {}
     for name in file.keys():  # noqa: SIM118 - it is no dict
         tensor = file.get_slice(name)
         if (dtype := _SAFETENSORS.get(tensor.get_dtype())) is None:
             raise InputError(f"{name} is of the dtype {tensor.get_dtype()}")
         read = functools.partial(file.get_tensor, name)
-        tensors[name] = _Lazy(tensor.get_shape(), dtype, read)
+        tensors[name] = Lazy(tensor.get_shape(), dtype, read)
     return tensors
 
 
-def _read_index(path: Path) -> dict[str, _Lazy]:
+def _read_index(path: Path) -> dict[str, Lazy]:
     if path.stat().st_size > _MAX_INDEX:
         raise InputError("it is too large")
     tensors = {}
@@ -112,7 +112,7 @@ def _read_index(path: Path) -> dict[str, _Lazy]:
     return tensors
 
 
-def _read_h5(path: Path) -> dict[str, _Lazy]:
+def _read_h5(path: Path) -> dict[str, Lazy]:
     """The tensors by PyTorch's names, in its orientation."""
     file, tensors = h5py.File(path, "r"), {}
 
@@ -125,7 +125,7 @@ def _read_h5(path: Path) -> dict[str, _Lazy]:
         kernel = last == "kernel"
         shape = item.shape[::-1] if kernel else item.shape
         name = f"{place}/{_KERAS_NAMES.get(last, last)}"
-        tensors[name] = _Lazy(shape, item.dtype, lambda: item[()].T if kernel else item[()])
+        tensors[name] = Lazy(shape, item.dtype, lambda: item[()].T if kernel else item[()])
 
     file.visititems(visit)  # It follows no links.
     return tensors

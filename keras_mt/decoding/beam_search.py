@@ -86,12 +86,13 @@ def beam_search(
     """Finds the most probable token sequences by beam search, or samples sequences.
 
     At each step the best continuations of all beams of a row are ranked together. Of the first
-    `beam_size`, those that end are set aside as finished, with the score
-    `log_prob / length ** length_penalty`, where the length counts the end. The first `beam_size`
-    continuations that do not end live on. A sequence that reaches its maximum length is set aside
-    as it is. A row is done when no live hypothesis can still beat the worst of the `n_best` kept,
-    however it continues, or earlier if `early_stopping` says so. Done rows are removed from the
-    batch as soon as they are a quarter of it.
+    `beam_size`, those that end are set aside as finished, with the score `(log_prob - word_penalty
+    * length) / length ** length_penalty`, where the length counts the end. The first `beam_size`
+    continuations that do not end live on; with `early_stopping="shrink"` only as many as have not
+    ended are ranked, and those that do not end live on. A sequence that reaches its maximum length
+    is set aside as it is. A row is done when no live hypothesis can still beat the worst of the
+    `n_best` kept, however it continues, or earlier if `early_stopping` says so. Done rows are
+    removed from the batch as soon as they are a quarter of it.
 
     With a `temperature`, each of `n_best` hypotheses samples its own continuation instead. What a
     row samples depends on the options' `seed` and the row's own seed, not on the rest of the batch.
@@ -347,6 +348,7 @@ class _Search:
         """
         beams = self.beams
         log_probs, parents, last = continuations
+        log_probs = self._shrunk(log_probs, rows, length)
         tokens = tf.gather(rows.tokens, parents, batch_dims=1)
         tokens = tf.concat([tokens, last[..., None]], axis=-1)  # [rows, count, length]
         penalty = rows.columns.get("length_penalty", self.options.length_penalty)
@@ -358,7 +360,7 @@ class _Search:
             rows.finished,
             self.padding_id,
             tokens[:, :beams],
-            log_probs[:, :beams] / (tf.cast(length, tf.float32) ** penalty)[..., None],
+            self._score(log_probs[:, :beams], length, tf.convert_to_tensor(penalty)[..., None]),
             ends[:, :beams] & self._alive(log_probs[:, :beams], rows) & ~rows.done[:, None],
         )
         log_probs, chosen = self._first(tf.where(is_end, NO_HYPOTHESIS, log_probs))
@@ -376,6 +378,28 @@ class _Search:
             progress=tf.nest.map_structure(lambda x: tf.gather(x, chosen, batch_dims=1), progress),
         )
         return rows, parents
+
+    @property
+    def _shrinks(self):
+        # Terms have banks of their own, which share the beam.
+        shrink = self.options.early_stopping == "shrink" and not self.options.samples
+        return shrink and self.constraints is None
+
+    def _shrunk(self, log_probs, rows, length):
+        """The continuations `[rows, count]` that a beam without those that ended ranks."""
+        if not self._shrinks:
+            return log_probs
+        live = tf.math.count_nonzero(rows.log_probs > NO_HYPOTHESIS / 2, axis=1, dtype=tf.int32)
+        # All beams begin as one.
+        first = rows.columns.get("beam_size", tf.fill(tf.shape(live), self.beams))
+        width = tf.where(length == 1, first, live)
+        ranked = tf.range(tf.shape(log_probs)[1]) < width[:, None]
+        return tf.where(ranked, log_probs, NO_HYPOTHESIS)
+
+    def _score(self, log_probs, length, penalty):
+        """The scores of hypotheses of a length."""
+        length = tf.cast(length, tf.float32)
+        return (log_probs - self.options.word_penalty * length) / length**penalty
 
     def _first(self, log_probs):
         """The first `beams` of the possible continuations, and their places, `[rows, beams]`."""
@@ -399,11 +423,17 @@ class _Search:
                 several = tf.cast(rows.columns["beam_size"], tf.float32) * options.patience
                 deciding = tf.maximum(n_best, tf.cast(tf.floor(several + 0.5), tf.int32))
             worst = tf.gather(finished, deciding - 1, batch_dims=1)
+        if self._shrinks:
+            return tf.zeros_like(best, tf.bool)
         if options.early_stopping is True and not options.exhaustive:
             return worst > NO_HYPOTHESIS / 2
         # The best score that a live hypothesis can reach: at the greatest length, at no more cost.
-        longest = tf.cast(rows.max_length if options.exhaustive else length, tf.float32)
-        return worst >= best / longest**penalty
+        longest = rows.max_length if options.exhaustive else length
+        if not options.word_penalty:
+            return worst >= self._score(best, longest, penalty)
+        # Of its words' penalties the least, at the least or at the greatest length.
+        least = tf.maximum(self._score(0.0, length, penalty), self._score(0.0, longest, penalty))
+        return worst >= best / tf.cast(longest, tf.float32) ** penalty + least
 
 
 def _integers(name, values, rank):

@@ -46,7 +46,8 @@ def search(
     Args:
         predictor: The `Predictor`.
         tokenizer: Its `BaseTokenizer`.
-        options: `TranslationOptions`, of which it takes those of the search and `max_length`.
+        options: `TranslationOptions`, of which it takes those of the search and of the maximum
+            length.
         source: int32 `[rows, length]`, padded, special ids included, as the model reads them.
         lengths: int32 `[rows]`: their numbers of pieces, without special ids.
         skipped: Boolean `[rows]`: which rows not to search for.
@@ -58,7 +59,11 @@ def search(
     """
     limit = predictor.max_length
     if options.max_length is None:
-        max_length = 2 * lengths + 10
+        if options.max_length_factor is None:
+            max_length = 2 * lengths + 10
+        else:
+            most = tf.math.ceil(options.max_length_factor * tf.cast(lengths + 1, tf.float32))
+            max_length = tf.cast(most, tf.int32)
         if constraints is not None:
             max_length += tf.math.count_nonzero(constraints.tokens >= 0, (1, 2), dtype=tf.int32)
         max_length = tf.maximum(max_length, options.min_length)

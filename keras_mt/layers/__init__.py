@@ -15,9 +15,11 @@ from keras_mt.layers.positional_embedding import (
     target_mask,
 )
 from keras_mt.layers.rotary import rotate_by_position
+from keras_mt.layers.ssru import SSRU
 from keras_mt.layers.token_masking import TokenMasking
 
 __all__ = [
+    "SSRU",
     "CausalSelfAttention",
     "CrossAttention",
     "DecoderBlock",

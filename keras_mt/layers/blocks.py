@@ -4,6 +4,7 @@ import inspect
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_mt.deprecation import renamed
 from keras_mt.layers.attention import CausalSelfAttention, CrossAttention, MultiHeadAttention
@@ -12,6 +13,7 @@ from keras_mt.layers.dot_product import swap_without_gradient
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.feed_forward import FeedForward
 from keras_mt.layers.normalization import norm_layer
+from keras_mt.layers.ssru import SSRU
 from keras_mt.layers.types import Activation, Shape, Tensor
 from keras_mt.layers.validation import check_positive, check_rate, check_sequences
 
@@ -22,13 +24,19 @@ def _given_or_carried(mask, tensor):
 
 
 # The attribute of each sublayer; that of its normalisation ends in `_norm`.
-_SUBLAYERS = {"s": "self_attention", "c": "cross_attention", "f": "feed_forward"}
+_SUBLAYERS = {
+    "s": "self_attention",
+    "r": "recurrent",
+    "c": "cross_attention",
+    "f": "feed_forward",
+}
 
 
 class _Block(SequenceLayer):
     """What encoder and decoder blocks share: arguments, and the residual and norm of sublayers."""
 
-    _order = ""  # A letter for each sublayer that the block may have, in the paper's order.
+    _order = ""  # A letter for each sublayer, in the paper's order.
+    _others = ""  # Those of sublayers that the block may have too.
 
     def __init__(
         self,
@@ -45,6 +53,7 @@ class _Block(SequenceLayer):
         num_key_value_heads: int | None = None,
         rotary_base: float | None = None,
         feed_forward: keras.layers.Layer | dict[str, Any] | None = None,
+        norm_epsilon: float = 1e-5,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -52,15 +61,17 @@ class _Block(SequenceLayer):
         check_positive(num_heads=num_heads, d_ff=d_ff)
         check_rate(dropout=dropout)
         sublayers = self._order if sublayers is None else sublayers
-        if not sublayers or sorted(sublayers) != sorted({*sublayers} & {*self._order}):
+        letters = self._order + self._others
+        if not sublayers or sorted(sublayers) != sorted({*sublayers} & {*letters}):
             raise ValueError(
-                f"sublayers must be some letters of {self._order!r}, each once, in any order. "
+                f"sublayers must be some letters of {letters!r}, each once, in any order. "
                 f"Received: sublayers={sublayers!r}"
             )
         self.sublayers = sublayers
         self.supports_masking = True
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
         self.self_attention = self.cross_attention = self.feed_forward = None
+        self.recurrent = None
         self._given_feed_forward = feed_forward is not None
         if "f" in sublayers:
             if isinstance(feed_forward, dict):
@@ -74,7 +85,10 @@ class _Block(SequenceLayer):
                 name="feed_forward",
             )
             self._takes_mask = "mask" in inspect.signature(self.feed_forward.call).parameters
-            self.feed_forward_norm = norm_layer(norm, self.dtype_policy, "feed_forward_norm")
+            self.feed_forward_norm = self._norm_layer("feed_forward")
+
+    def _norm_layer(self, sublayer):
+        return norm_layer(self.norm, self.dtype_policy, f"{sublayer}_norm", self.norm_epsilon)
 
     def _build_attention(self, letter, layer_class, *shapes, **options):
         if letter not in self.sublayers:
@@ -83,7 +97,7 @@ class _Block(SequenceLayer):
         layer = layer_class(
             self.num_heads, use_bias=self.use_bias, dtype=policy, name=name, **options
         )
-        norm = norm_layer(self.norm, policy, f"{name}_norm")
+        norm = self._norm_layer(name)
         layer.build(*shapes)
         norm.build(shapes[0])
         setattr(self, name, layer)
@@ -113,7 +127,7 @@ class _Block(SequenceLayer):
             if letter == "f":
                 options = {"mask": mask} if self._takes_mask else {}
                 x = self.feed_forward(x, training=training, **options)
-            elif scores is None:
+            elif scores is None or letter == "r":
                 x = attend[letter](x)
             else:
                 x, scores[letter] = attend[letter](x, return_attention_scores=True)
@@ -172,6 +186,7 @@ class EncoderBlock(_Block):
         rotary_base: Base of the rotary positions in self-attention, such as 10000; None for none.
         feed_forward: A layer in place of `FeedForward`, to which `d_ff`, `activation`, `gated` and
             `use_bias` then do not apply; it is called with `training` and, if it takes one, `mask`.
+        norm_epsilon: What the normalisations add to the variance.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -235,9 +250,10 @@ class DecoderBlock(_Block):
     Args:
         num_heads: Number of attention heads; must divide the width of the target.
         d_ff: Inner width of the feed-forward network.
-        sublayers: As in `EncoderBlock`, with `c` for cross-attention; None for `"scf"`.
+        sublayers: As in `EncoderBlock`, with `c` for cross-attention and `r` for a recurrence,
+            `SSRU`, which may stand in for self-attention; None for `"scf"`.
         dropout, activation, pre_norm, norm, gated, use_bias: As in `EncoderBlock`.
-        num_key_value_heads, rotary_base, feed_forward: As in `EncoderBlock`.
+        num_key_value_heads, rotary_base, feed_forward, norm_epsilon: As in `EncoderBlock`.
         **kwargs: As in `EncoderBlock`.
 
     Call arguments:
@@ -272,11 +288,17 @@ class DecoderBlock(_Block):
     """
 
     _order = "scf"
+    _others = "r"
     _inputs = ("target", "memory")
 
     def build(self, target_shape: Shape, memory_shape: Shape | None = None) -> None:
         check_sequences(self.name, target_shape, memory_shape)
         self._build_self_attention(CausalSelfAttention, target_shape)
+        if "r" in self.sublayers:
+            self.recurrent = SSRU(use_bias=self.use_bias, dtype=self.dtype_policy, name="recurrent")
+            self.recurrent.build(target_shape)
+            self.recurrent_norm = self._norm_layer("recurrent")
+            self.recurrent_norm.build(target_shape)
         if memory_shape is not None:
             self._build_attention("c", CrossAttention, target_shape, memory_shape)
         self._build_feed_forward(target_shape)
@@ -304,6 +326,7 @@ class DecoderBlock(_Block):
             "s": lambda x, **options: self.self_attention(
                 x, mask=target_mask, training=training, **options
             ),
+            "r": lambda x: self.recurrent(x, mask=target_mask, training=training),
             "c": lambda x, **options: self.cross_attention(
                 x, memory, memory_mask=memory_mask, training=training, **options
             ),
@@ -322,13 +345,14 @@ class DecoderBlock(_Block):
             )
 
     def initial_cache(
-        self, batch_size: int | Tensor, memory: Tensor | None = None
+        self, batch_size: int | Tensor, memory: Tensor | None = None, beams: int | Tensor = 1
     ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
         """The cache for the first `step`, and the memory's keys and values for every step.
 
         Args:
             batch_size: Number of rows.
             memory: Float tensor `[batch, memory_length, memory_width]`, or None.
+            beams: Number of hypotheses of each row, for the states of a recurrence.
 
         Returns:
             `cache` and `memory_cache` of `step`; () for a sublayer that the block does not have.
@@ -336,6 +360,8 @@ class DecoderBlock(_Block):
         cache = memory_cache = ()
         if self.self_attention is not None:
             cache = self.self_attention.empty_cache(batch_size)
+        if self.recurrent is not None:
+            cache = (*cache, self.recurrent.initial_state(batch_size, beams))
         if self.cross_attention is not None:
             memory_cache = self.cross_attention.project(memory)
         return cache, memory_cache
@@ -356,8 +382,11 @@ class DecoderBlock(_Block):
             without self-attention.
 
         Raises:
-            ValueError: If the block attends to a memory, which a prefix has not.
+            ValueError: If the block attends to a memory, which a prefix has not, or has a
+                recurrence.
         """
+        if self.recurrent is not None:
+            raise ValueError("prefill is for blocks without a recurrence.")
         if self.cross_attention is not None:
             raise ValueError(
                 "prefill is for blocks without cross-attention, as of a decoder-only model."
@@ -403,15 +432,38 @@ class DecoderBlock(_Block):
 
         def attend_to_self(x):
             nonlocal cache
-            outputs, cache = self.self_attention.step(x, cache, mask, positions, prefix)
+            outputs, grown = self.self_attention.step(x, cache[:2], mask, positions, prefix)
+            cache = (*grown, *cache[2:])
+            return outputs
+
+        def recur(x):
+            nonlocal cache
+            outputs, state = self.recurrent.step(x, cache[-1])
+            cache = (*cache[:-1], state)
             return outputs
 
         def attend_to_memory(x):
-            seen = None if memory_mask is None else keras.ops.expand_dims(memory_mask, 1)
+            seen = None if memory_mask is None else ops.expand_dims(memory_mask, 1)
             swap = swap_without_gradient
             outputs, weights = self.cross_attention.attend(x, *memory_cache, seen, swap=swap)
             if scores is not None:
                 scores["c"] = weights
             return outputs
 
-        return self._run(target, {"s": attend_to_self, "c": attend_to_memory}), cache
+        attend = {"s": attend_to_self, "r": recur, "c": attend_to_memory}
+        return self._run(target, attend), cache
+
+    def reorder_cache(self, cache: tuple[Tensor, ...], parents: Tensor) -> tuple[Tensor, ...]:
+        """The cache of the hypotheses that a search keeps: each has its own state of a recurrence.
+
+        Args:
+            cache: What `step` returned, with one new position for each hypothesis.
+            parents: int32 `[batch, beams]`: which of the hypotheses each new one continues.
+
+        Returns:
+            The cache for the next `step`.
+        """
+        if self.recurrent is None:
+            return cache
+        *keys_and_values, state = cache
+        return (*keys_and_values, ops.take_along_axis(state, ops.expand_dims(parents, -1), axis=1))

@@ -30,8 +30,8 @@ class _RMSNormalization(keras.layers.RMSNormalization):
         self.supports_masking = True
 
 
-def norm_layer(norm: str, dtype: DType, name: str) -> keras.layers.Layer:
+def norm_layer(norm: str, dtype: DType, name: str, epsilon: float = 1e-5) -> keras.layers.Layer:
     """The normalisation that blocks have, `"layer"` or `"rms"`; a pre-norm stack ends with one."""
     check_one_of(("layer", "rms"), norm=norm)
     layers = {"layer": LayerNormalization, "rms": _RMSNormalization}
-    return layers[norm](epsilon=1e-5, dtype=dtype, name=name)
+    return layers[norm](epsilon=epsilon, dtype=dtype, name=name)

@@ -15,7 +15,7 @@ from keras_mt.layers.normalization import LayerNormalization
 from keras_mt.layers.types import Shape, Tensor
 from keras_mt.layers.validation import check_one_of, check_positive, check_rate
 
-ENCODINGS = ("sinusoidal", "marian", "fairseq", "learned", None)
+ENCODINGS = ("sinusoidal", "marian", "fairseq", "tensor2tensor", "learned", None)
 
 
 @functools.lru_cache(maxsize=8)
@@ -65,7 +65,8 @@ def _sinusoids(encoding, length, d_model, padding_id):
         rates = np.arange(d_model // 2, dtype="float32") * np.float32(
             -math.log(10000) / (d_model // 2 - 1)
         )
-        places = np.arange(padding_id + 1, padding_id + 1 + length, dtype="float32")
+        first = padding_id + 1 if encoding == "fairseq" else 0
+        places = np.arange(first, first + length, dtype="float32")
         angles = places[:, None] * np.exp(rates)
         table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
     table.flags.writeable = False
@@ -130,11 +131,12 @@ class PositionalEmbedding(BaseLayer):
         tie_weights: Whether the output projection shares the embedding's weights.
         encoding: `"sinusoidal"`; `"marian"`, the same, but first all sines and then all cosines;
             `"fairseq"`, those with the rates `10000^(-j / (d_model / 2 - 1))` and positions that
-            count from `padding_id + 1`; `"learned"`; or None for no positions, for instance where
-            attention has rotary ones.
+            count from `padding_id + 1`; `"tensor2tensor"`, the same from 0; `"learned"`; or None
+            for no positions, for instance where attention has rotary ones.
         scale: Whether the embeddings are multiplied by `sqrt(d_model)`.
         normalize: Whether the sum of embeddings and positions is normalised.
         use_bias: Whether a bias, which does not train, is added to the logits.
+        zero_id: A token whose embedding is zero, such as the start in Marian; None for none.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -184,6 +186,7 @@ class PositionalEmbedding(BaseLayer):
         scale: bool = True,
         normalize: bool = False,
         use_bias: bool = False,
+        zero_id: int | None = None,
         _embedding: keras.layers.ReversibleEmbedding | None = None,
         **kwargs: Any,
     ) -> None:
@@ -233,6 +236,9 @@ class PositionalEmbedding(BaseLayer):
             return self._biased(ops.cast(self._logits(inputs), "float32"))
         self._check_tokens(inputs, positions)
         hidden = self.embedding(inputs)
+        if self.zero_id is not None:
+            real = ops.expand_dims(ops.not_equal(inputs, self.zero_id), -1)
+            hidden = hidden * ops.cast(real, hidden.dtype)
         if self.scale:
             hidden = hidden * math.sqrt(self.d_model)
         if self.encoding is not None:

@@ -28,7 +28,7 @@ PRESETS = {
     "big": preset(6, 1024, 16, 4096, dropout=0.3, batch_tokens=25000),
 }
 _GUIDANCE = 0.05  # The weight of the loss of guided alignment, as of Garg et al. 2019.
-_SIDES = {"encoder": (EncoderBlock, "sf"), "decoder": (DecoderBlock, "scf")}
+_SIDES = {"encoder": (EncoderBlock, "sf", ""), "decoder": (DecoderBlock, "scf", "r")}
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -58,9 +58,9 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         num_encoder_layers: Number of encoder blocks; None for `num_layers`.
         num_decoder_layers: Number of decoder blocks; None for `num_layers`.
         norm: `"layer"` for layer normalisation, `"rms"` for RMS normalisation.
-        positions: `"sinusoidal"`; `"marian"` or `"fairseq"`, other sinusoids, for which see
-            `PositionalEmbedding`; `"learned"`; `"rotary"` (in self-attention, with base 10000); or
-            None for no positions.
+        positions: `"sinusoidal"`; `"marian"`, `"fairseq"` or `"tensor2tensor"`, other sinusoids,
+            for which see `PositionalEmbedding`; `"learned"`; `"rotary"` (in self-attention, with
+            base 10000); or None for no positions.
         gated: Whether the feed-forward networks have gates: SwiGLU with the activation `"silu"`.
         num_key_value_heads: Number of key and value heads in self-attention, each shared by the
             same number of query heads; None for `num_heads`.
@@ -68,7 +68,8 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
             layers: a string of `s` (self-attention) and `f` (feed-forward). The sandwich of Press
             et al. with 6 layers and a coefficient of 2 is `"ss" + "sf" * 4 + "ff"`. None for the
             usual order.
-        decoder_sublayers: The same for the decoder, with `c` for cross-attention.
+        decoder_sublayers: The same for the decoder, with `c` for cross-attention and `r` for a
+            recurrence, `keras_mt.layers.SSRU`: `"rcf" * 2` is two layers of Marian's fast students.
         target_vocab_size: Number of tokens of the target; None for `vocab_size`.
         num_encoder_heads, num_decoder_heads: Numbers of heads; None for `num_heads`.
         encoder_d_ff, decoder_d_ff: Inner widths of the feed-forward networks; None for `d_ff`.
@@ -80,6 +81,8 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
             decoder's blocks with cross-attention. None for the mean of the last one's heads.
         reads_terms: Whether the model was trained on sources with terms, as of
             `keras_mt.data.annotation.Annotator`; also an attribute, which may be set.
+        norm_epsilon: What the normalisations add to the variance.
+        zero_id: A token whose embedding is zero, as that of Marian's start is; None for none.
         **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
 
     Raises:
@@ -139,6 +142,8 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         logits_bias: bool = False,
         alignment_head: Sequence[int] | None = None,
         reads_terms: bool = False,
+        norm_epsilon: float = 1e-5,
+        zero_id: int | None = None,
         _feed_forward: Callable[..., keras.layers.Layer | None] | None = None,
         **kwargs: Any,
     ):
@@ -265,10 +270,10 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         """See `Seq2Seq.start_decoding`.
 
         The hypotheses of a source share its keys and values; in the axes that grow they are side by
-        side.
+        side. Each has the state of a recurrence to itself.
         """
         memory, rows = self.encode(source), ops.shape(source)[0]
-        caches = [block.initial_cache(rows, memory) for block in self.decoder_blocks]
+        caches = [block.initial_cache(rows, memory, beams) for block in self.decoder_blocks]
         return {
             "target": [cache for cache, _ in caches],
             "memory": [memory_cache for _, memory_cache in caches],
@@ -299,6 +304,11 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         if "attention" in cache:
             cache["attention"] = self._alignment(cross)
         return states, cache
+
+    def reorder_cache(self, cache: Cache, parents: Tensor) -> Cache:
+        """See `Seq2Seq.reorder_cache`: only a recurrence has what is reordered."""
+        blocks = zip(self.decoder_blocks, cache["target"], strict=True)
+        return {**cache, "target": [block.reorder_cache(c, parents) for block, c in blocks]}
 
     def output_projection(self, token_ids: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         """See `Seq2Seq.output_projection`."""
@@ -384,6 +394,7 @@ def _embeddings(embedding_class, arguments):
         "encoding": split_positions(arguments["positions"])[0],
         "scale": arguments["scale_embeddings"],
         "normalize": normalize,
+        "zero_id": arguments["zero_id"],
     }
     target = embedding_class(
         **options | {"vocab_size": vocab_size if target_size is None else target_size},
@@ -414,14 +425,15 @@ def _blocks_and_norm(side, arguments, feed_forward):
     d_ff, options = size(f"{side}_d_ff", "d_ff"), block_options(arguments)
     options["rotary_base"] = split_positions(arguments["positions"])[1]
     given = {name: arguments[name] for name in ("d_ff", "activation", "gated", "dtype")}
-    block_class, letters = _SIDES[side]
-    orders = _orders(f"{side}_sublayers", arguments[f"{side}_sublayers"], letters, layers)
+    block_class, letters, others = _SIDES[side]
+    orders = _orders(f"{side}_sublayers", arguments[f"{side}_sublayers"], letters, others, layers)
     blocks, norm = [], None
     for i, order in enumerate(orders):
         options["feed_forward"] = feed_forward and feed_forward(side, i, **given)
         blocks.append(block_class(heads, d_ff, sublayers=order, name=f"{side}_{i}", **options))
     if arguments["pre_norm"] if arguments["final_norm"] is None else arguments["final_norm"]:
-        norm = norm_layer(arguments["norm"], arguments["dtype"], f"{side}_norm")
+        epsilon = arguments["norm_epsilon"]
+        norm = norm_layer(arguments["norm"], arguments["dtype"], f"{side}_norm", epsilon)
     return blocks, norm
 
 
@@ -454,13 +466,13 @@ def _alignment_head(head, blocks):
     return [layer, number]
 
 
-def _orders(name, sublayers, block, num_layers):
+def _orders(name, sublayers, block, others, num_layers):
     """The sublayers of each block, such as `["s", "sf", "f"]` for `"ssff"`."""
     if sublayers is None:
         return [block] * num_layers
-    if not sublayers or set(sublayers) - set(block) or (block[1:-1] not in sublayers):
+    if not sublayers or set(sublayers) - {*block, *others} or (block[1:-1] not in sublayers):
         raise ValueError(
-            f"{name} must be a string of the letters {', '.join(block)}"
+            f"{name} must be a string of the letters {', '.join(block + others)}"
             f"{', with a c' if 'c' in block else ''}. Received: {name}={sublayers!r}"
         )
     orders = [""]

@@ -9,6 +9,7 @@ from keras_mt.options.fields import documented, option, suggestion, validate_all
 
 # The length of a long text to a higher power overflows float32.
 MAX_LENGTH_PENALTY = 5.0
+MAX_WORD_PENALTY = 1e3
 # The longest line that a translator takes unless told otherwise: some 2,700 words of English.
 MAX_LINE_BYTES = 2**14
 # The kinds of spans that can stay as they are, and those that do unless told otherwise.
@@ -65,15 +66,22 @@ class SearchOptions:
         minimum=0,
         maximum=MAX_LENGTH_PENALTY,
     )
+    word_penalty: float = option(
+        "Subtracted from the log-probability in the score for each token, as Marian's.",
+        0.0,
+        minimum=-MAX_WORD_PENALTY,
+        maximum=MAX_WORD_PENALTY,
+    )
     min_length: int = option(
         "The minimum number of tokens to generate, including the end token.", 0, minimum=0
     )
     early_stopping: str | bool = option(
         "When the search for a sentence stops. never: only when nothing better can come; true: "
         "when beam_size hypotheses have ended; false: when that many have ended and no live one "
-        "would beat the worst of them if it ended now. A sampled hypothesis goes on to its end.",
+        "would beat the worst of them if it ended now; shrink: when all of the beam have ended, "
+        "which one that ends leaves, as Marian's. A sampled hypothesis goes on to its end.",
         "never",
-        choices=(True, False, "never"),
+        choices=(True, False, "never", "shrink"),
     )
     patience: float = option(
         "With early_stopping true, stop when patience * beam_size hypotheses have ended.",
@@ -187,6 +195,13 @@ class TranslationOptions(LanguageOptions, SearchOptions):
     max_length: int | None = option(
         "The maximum number of tokens to generate, including the end token.",
         shown="twice the source's plus 10",
+    )
+    max_length_factor: float | None = option(
+        "The maximum number of tokens to generate as a multiple of the source's, both with their "
+        "end, unless max_length is given.",
+        above=0,
+        maximum=1000,
+        shown="none",
     )
     split_sentences: bool | None = option(
         "Translate each sentence of a line by itself, and join the translations. Lines are always "

@@ -70,9 +70,12 @@ class Translator(BaseTranslator):
         keep: The kinds of spans that translations repeat as they are, a list of `"email"`,
             `"url"`, `"placeholder"`, `"number"` and `"emoji"`; None for all but numbers, or none
             with a `temperature`.
-        **options: The other fields of `keras_mt.decoding.SearchOptions`: `early_stopping`,
-            `patience` and `force_end`; `repetition_penalty`, `no_repeat_ngram_size` and
-            `renormalize`; `temperature`, `top_k`, `top_p` and `seed` for sampling.
+        max_length_factor: The maximum number of tokens to generate as a multiple of the source's,
+            both with their end, unless `max_length` is given; None for the default of `max_length`.
+        **options: The other fields of `keras_mt.decoding.SearchOptions`: `word_penalty`;
+            `early_stopping`, `patience` and `force_end`; `repetition_penalty`,
+            `no_repeat_ngram_size` and `renormalize`; `temperature`, `top_k`, `top_p` and `seed` for
+            sampling.
 
     Attributes:
         card: Fields for the model card of exports, a dict; `load` fills it from the run's
@@ -124,6 +127,7 @@ class Translator(BaseTranslator):
         max_line_bytes: int = MAX_LINE_BYTES,
         glossary: Glossary | None = None,
         keep: str | Sequence[str] | None = None,
+        max_length_factor: float | None = None,
         **options: Any,
     ):
         require_backend("keras_mt.Translator")
@@ -144,11 +148,13 @@ class Translator(BaseTranslator):
             split_sentences=split_sentences,
             max_line_bytes=max_line_bytes,
             keep=keep,
+            max_length_factor=max_length_factor,
             **options,
         )
         self.options = SearchOptions(**{name: getattr(self._options, name) for name in search})
         self.tokenizer = tokenizer
         self.max_length = self._options.max_length
+        self.max_length_factor = self._options.max_length_factor
         self.split_sentences = self._options.split_sentences is not False
         self.max_line_bytes = self._options.max_line_bytes
         self.shortlist = shortlist

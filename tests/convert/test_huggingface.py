@@ -447,3 +447,11 @@ def test_the_card_has_the_licence(copied):
     import_huggingface(folder, folder / "run")
     assert Translator.load(folder / "run").card["license"] == "cc-by-nc-4.0"
     keras.backend.clear_session()
+
+
+def test_small100_is_refused(golden, tmp_path):
+    folder = tmp_path / "folder"
+    shutil.copytree(golden / "m2m_100", folder)
+    (folder / "tokenization_small100.py").write_text("")
+    with pytest.raises(ValueError, match="is SMaLL-100"):
+        from_huggingface(folder)

@@ -108,17 +108,20 @@ def repeats(tokens, size):
 def reference_search(
     model, row, max_length, beam_size, n_best, min_length, penalty,
     repetition_penalty=1.0, no_repeat_ngram_size=0, prefix=(), early_stopping="never",
-    patience=1.0, force_end=False,
+    patience=1.0, force_end=False, word_penalty=0.0,
 ):  # fmt: skip
     """The same algorithm in plain Python: lists, one row, stopping by its rule alone."""
 
     def is_over(length):
         if early_stopping is True:
             return len(finished) >= max(n_best, int(beam_size * patience + 0.5))
-        if early_stopping == "never" or len(finished) < beam_size:
+        if early_stopping in ("never", "shrink") or len(finished) < beam_size:
             return False  # It comes to the same as going on to the greatest length.
         best = max((log_prob for log_prob, _ in live), default=-np.inf)
-        return best / length**penalty <= sorted(finished, reverse=True)[beam_size - 1][0]
+        return score(best, length) <= sorted(finished, reverse=True)[beam_size - 1][0]
+
+    def score(log_prob, length):
+        return (log_prob - word_penalty * length) / length**penalty
 
     def must_end(before):
         return force_end and len(before) + 1 == max_length and len(before) >= len(prefix)
@@ -153,9 +156,11 @@ def reference_search(
             ),
             reverse=True,
         )
+        if early_stopping == "shrink":
+            candidates = candidates[: beam_size if length == 1 else len(live)]
         for log_prob, tokens in candidates[:beam_size]:
             if tokens[-1] == END or length == max_length:
-                finished.append((log_prob / length**penalty, tokens))
+                finished.append((score(log_prob, length), tokens))
         live = [c for c in candidates if c[1][-1] != END][:beam_size]
         if is_over(length):
             break
@@ -169,7 +174,8 @@ def assert_same(found, expected):
 
 
 # Random models are the rows of a search: what tells one row from another is new to each.
-RULES = [{}, {"early_stopping": False}, {"early_stopping": True}]
+RULES = [{}, {"early_stopping": False}, {"early_stopping": True}, {"early_stopping": "shrink"}]
+RULES += [{**rule, "word_penalty": p} for rule, p in zip(RULES, (0.7, -0.4, 0.3, 0.2), strict=True)]
 RULES += [{"early_stopping": True, "patience": patience} for patience in (0.3, 1.5, 4.0)]
 
 
@@ -526,7 +532,8 @@ class AlikeModel(RandomModel):
 
 def test_samples_go_on_to_their_end_under_any_rule():
     model, options = RandomModel(0, 9, batch=4), {"n_best": 3, "temperature": 1.0}
-    alike = [model.search([5] * 4, **options, **rule) for rule in RULES]
+    rules = [rule for rule in RULES if "word_penalty" not in rule]
+    alike = [model.search([5] * 4, **options, **rule) for rule in rules]
     assert all(found == alike[0] for found in alike)
     forced = model.search([5] * 4, **options, force_end=True)
     assert all(tokens[-1] == END for row in forced for _, tokens in row)

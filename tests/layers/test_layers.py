@@ -62,6 +62,11 @@ CASES = {
         [states()],
     ),
     "DecoderBlock": ({"num_heads": 2, "d_ff": 12}, [states(), states(3)]),
+    "DecoderBlock, recurrent": (
+        {"num_heads": 2, "d_ff": 12, "sublayers": "rcf"},
+        [states(), states(3)],
+    ),
+    "SSRU": ({}, [states()]),
 }
 every_layer = pytest.mark.parametrize("name", CASES)
 

@@ -22,6 +22,7 @@ VARIANTS = [
     {"encoder_sublayers": "ssfsff", "decoder_sublayers": "scscff", "pre_norm": True},
     {"positions": "rotary", "norm": "rms", "gated": True, "num_key_value_heads": 1},
     {"positions": "marian", "normalize_embeddings": True, "final_norm": True, "logits_bias": True},
+    {"decoder_sublayers": "rcf" * 2, "positions": "tensor2tensor", "zero_id": 2},
     {"positions": "fairseq", "scale_embeddings": False, "encoder_d_ff": 24, "num_decoder_heads": 4},
 ]
 
@@ -191,7 +192,7 @@ OPTIONS = {
     "share_embeddings": st.booleans(),
     "tie_output": st.booleans(),
     "num_encoder_layers": st.integers(1, 2),
-    "decoder_sublayers": st.sampled_from([None, "cfs", "ssccff", "scf" + "csf"]),
+    "decoder_sublayers": st.sampled_from([None, "cfs", "ssccff", "scf" + "csf", "rcf", "srcf"]),
 }
 
 
@@ -207,6 +208,26 @@ def test_step_by_step_equals_the_whole_sequence_whatever_the_options(options):
         rows = [0, 1, 2] if i < 3 else [0, 2]  # Row 1 ends after three tokens.
         step = keras.ops.convert_to_numpy(step)
         np.testing.assert_allclose(step[rows, 0], logits[rows, i], atol=1e-5)
+
+
+@pytest.mark.parametrize("order", ["rcf" * 2, "srcfr"])
+def test_each_hypothesis_keeps_its_own_state_of_a_recurrence(order):
+    model, random = Transformer(**SMALL, decoder_sublayers=order), np.random.default_rng(3)
+    source, tokens = batch(rows=2)["source"], np.full((2, 3, 1), 2)
+    cache, ancestors = model.start_decoding(source, beams=3), np.zeros((2, 3, 0), int)
+    for i in range(5):
+        itself = np.broadcast_to(np.arange(3)[:, None], (2, 3, 1))
+        ancestors = np.concatenate([ancestors, itself], axis=-1)
+        mask = (ancestors[..., None] == np.arange(3)).reshape(2, 3, -1)
+        step, cache = model.decode_step(tokens[..., -1], i, cache, mask)
+        for beam in range(3):
+            whole = model({"source": source, "target": tokens[:, beam]})[:, -1]
+            np.testing.assert_allclose(step[:, beam], whole, atol=1e-5)
+        parents, new = random.integers(0, 3, (2, 3)), random.integers(4, 20, (2, 3, 1))
+        cache = model.reorder_cache(cache, parents)
+        ancestors = np.take_along_axis(ancestors, parents[..., None], 1)
+        tokens = np.take_along_axis(tokens, parents[..., None], 1)
+        tokens = np.concatenate([tokens, new], axis=-1)
 
 
 def softmax_of_heads(attention, queries, keys, seen):
