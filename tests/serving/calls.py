@@ -8,11 +8,18 @@ def requests(sources, targets):
     """By signature, its inputs as lists."""
     texts = [*sources, "", "palavra " * 80, "</s> ▁ <pad> 😀", "a\x00\x07b", "Um. Dois!\n\nTrês?"]
     rows = range(len(texts))
+    words = [text.replace("!", " ").replace(".", " ").split() for text in texts]
+    terms = [f"{row[0]}\tDo ba\n{row[-1]}" if row else "" for row in words]
+    terms[0], terms[1] = "", "\t\t"  # The second is no term: refused.
     return {
         "serving_default": {"text": texts},
         "greedy": {"text": texts},
         "score": {"text": texts, "target": [targets[i % len(targets)] for i in rows]},
         "align": {"text": texts, "target": ["" if i % 2 else "the book" for i in rows]},
+        "constrained": {
+            "text": texts,
+            "terms": terms,
+        },
         "tunable": {
             "text": texts,
             "beam_size": [1 + i % 8 for i in rows],
@@ -24,8 +31,8 @@ def requests(sources, targets):
 
 
 DTYPES = {
-    "text": tf.string, "target": tf.string, "beam_size": tf.int32, "n_best": tf.int32,
-    "length_penalty": tf.float32, "max_length": tf.int32,
+    "text": tf.string, "target": tf.string, "terms": tf.string,
+    "beam_size": tf.int32, "n_best": tf.int32, "length_penalty": tf.float32, "max_length": tf.int32,
     "source_language": tf.string, "target_language": tf.string,
 }  # fmt: skip
 

@@ -31,7 +31,7 @@ from keras_mt.serving.server import card, sample_texts, write_configurations
 HERE = Path(__file__).parent
 # `make test-serving` gives one with the TensorFlow that stock TensorFlow Serving is built on.
 PYTHON = os.environ.get("SERVING_PYTHON", sys.executable)
-SIGNATURES = {"serving_default", "greedy", "score", "align", "tunable"}
+SIGNATURES = {"serving_default", "greedy", "score", "align", "tunable", "constrained"}
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +166,13 @@ def test_a_c_program_answers_as_python_does(program, exported, calls, answers):
     found = answers_without_python(program, exported, calls)
     for name, expected in answers.items():
         assert_same(found[name], expected)
+    inputs, best = calls["constrained"], found["constrained"]["translations"][:, 0]
+    assert best[0] == found["serving_default"]["translations"][0, 0] and not best[1]
+    held = [
+        lines.partition("\t")[2].split("\n")[0] in text.decode()
+        for lines, text in zip(inputs["terms"][2:5], best[2:5], strict=True)
+    ]
+    assert held == [True] * 3 and all(inputs["terms"][2:5])
 
 
 ONE_LAYER = {"num_layers": 1, "d_model": 32, "max_length": 64}
