@@ -218,12 +218,12 @@ class TrainingOptions(LanguageOptions):
         fixed=True,
         metavar="[FILE]",
     )
-    terms: float = option(
+    terms: float | None = option(
         "Teach the model to use a glossary's terms: the share of sources, such as 0.3, in which "
         "some words carry the target's words for them.",
-        default=0.0,
         minimum=0,
         maximum=1,
+        shown="none",
         fixed=True,
     )
     warmup_steps: int | None = option(

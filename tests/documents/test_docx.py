@@ -5,7 +5,7 @@ import docx
 import pytest
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
-from stand_in import same, texts, through, upper
+from stand_in_translator import same, texts, through, upper
 
 from keras_mt.documents.docx import MAX_UNPACKED
 from keras_mt.errors import InputError

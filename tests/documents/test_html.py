@@ -5,7 +5,7 @@ import random
 
 import html5lib
 import pytest
-from stand_in import same, texts, through, upper
+from stand_in_translator import same, texts, through, upper
 
 from keras_mt.errors import InputError
 

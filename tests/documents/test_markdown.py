@@ -2,7 +2,7 @@ import importlib.metadata
 
 import pytest
 from markdown_it import MarkdownIt
-from stand_in import same, texts, through, upper
+from stand_in_translator import same, texts, through, upper
 
 from keras_mt.errors import InputError
 

@@ -5,7 +5,7 @@ import subprocess
 
 import polib
 import pytest
-from stand_in import texts, through, upper
+from stand_in_translator import texts, through, upper
 
 from keras_mt.errors import InputError
 

@@ -5,7 +5,7 @@ import pathlib
 import pytest
 import srt
 import webvtt
-from stand_in import texts, through, upper
+from stand_in_translator import texts, through, upper
 
 from keras_mt.errors import InputError
 

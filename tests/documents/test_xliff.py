@@ -1,6 +1,6 @@
 import pytest
 from lxml import etree
-from stand_in import texts, through, upper
+from stand_in_translator import texts, through, upper
 
 from keras_mt.errors import InputError
 

@@ -11,7 +11,7 @@ from test_layers import BATCH, CASES, LENGTH, every_layer, make
 
 # Layers whose positions see those after them, and layers to which the order of positions matters.
 LOOK_AHEAD = {"EncoderBlock"}
-IN_ORDER = {"PositionalEmbedding", "CausalSelfAttention", "DecoderBlock"}
+IN_ORDER = {"PositionalEmbedding", "CausalSelfAttention", "DecoderBlock", "SSRU"}
 
 
 def rows(condition):

@@ -279,8 +279,8 @@ def test_on_its_page_one_chooses_the_languages(export, pairs):
     (translate,) = [
         f for f in blocks.fns.values() if f.fn is not None and f.fn.__name__ == "translate"
     ]
-    assert [b.elem_id for b in translate.inputs][:1] == ["text"] and translate.inputs[1:] == chosen
-    assert translate.fn("bad", "xx", "yy").value == pairs[0]("bad")[0]
+    assert translate.inputs[0].elem_id == "text" and translate.inputs[3:] == chosen
+    assert translate.fn("bad", False, "", "xx", "yy").value == pairs[0]("bad")[0]
 
 
 def test_batches_name_the_languages():
