@@ -130,10 +130,7 @@ def test_a_mark_holds_for_all_sentences_of_a_line(golden, imported):
 @pytest.mark.long
 @pytest.mark.parametrize(
     "name",
-    [
-        name if name in ("marian", "nllb") else pytest.param(name, marks=EXHAUSTIVE)
-        for name in NAMES
-    ],
+    [name if name == "marian" else pytest.param(name, marks=EXHAUSTIVE) for name in NAMES],
 )
 def test_all_translations_are_those_of_transformers(golden, name, tmp_path, signatures_alone):
     run = tmp_path / "run"

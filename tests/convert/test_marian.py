@@ -31,13 +31,17 @@ def models():
     return marian.golden_models()
 
 
-@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(n, marks=pytest.mark.long) for n in SLOW)])
+@pytest.mark.parametrize(
+    "name",
+    [*QUICK, *(pytest.param(n, marks=[pytest.mark.long, pytest.mark.exhaustive]) for n in SLOW)],
+)
 def test_it_translates_as_marian_did(name, golden, models, tmp_path):
     marian.write_kind(name, tmp_path / "folder", models)
     assert from_marian(tmp_path / "folder")(golden["sources"]) == golden[name]
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.skipif(shutil.which("npm") is None, reason="Marian comes from npm")
 def test_three_hundred_sentences_as_marian_now(load, tmp_path):
     try:

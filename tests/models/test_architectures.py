@@ -82,6 +82,7 @@ def test_int8_computes_the_same_to_its_rounding(name, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="between TensorFlow and others")
 @pytest.mark.parametrize("backend", ["jax", "numpy", "torch"])
 def test_it_trains_without_tensorflow_and_then_decodes_on_it(backend, tmp_path):

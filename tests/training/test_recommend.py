@@ -170,6 +170,7 @@ class Clock:
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("micro")
 def test_minutes_go_with_pairs_and_a_preset_and_an_exact_resume(corpus, tmp_path, monkeypatch):
     clock, stop_at = Clock(), [None]
