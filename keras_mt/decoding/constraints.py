@@ -23,6 +23,8 @@ class Constraints(NamedTuple):
             translates. A term with none is offered at every step, as all are if this is None.
         continues_word: Boolean `[vocab_size]`: the tokens that may not come directly after a term
             that a token has completed, since they would lengthen its last word. None for none.
+        unbroken: Boolean `[batch, count]`: the terms that, once two of their tokens are there, go
+            on to the last. None for none.
 
     Example:
 
@@ -34,6 +36,7 @@ class Constraints(NamedTuple):
     tokens: tf.Tensor
     source: tf.Tensor | None = None
     continues_word: tf.Tensor | None = None
+    unbroken: tf.Tensor | None = None
 
 
 class Progress(NamedTuple):
@@ -85,6 +88,7 @@ class ConstrainedSearch:
             )
         self._tokens, self._source = tf.cast(tokens, tf.int32), constraints.source
         self._continues_word = constraints.continues_word
+        self._unbroken = constraints.unbroken
         self._attention = attention
         self._eos_id, self._force_end = eos_id, int(force_end)
 
@@ -93,6 +97,8 @@ class ConstrainedSearch:
         columns = {"terms": self._tokens}
         if self._attention is not None and self._source is not None:
             columns["term_source"] = tf.cast(self._source, tf.float32)
+        if self._unbroken is not None:
+            columns["unbroken"] = tf.cast(self._unbroken, tf.bool)
         return columns
 
     def start(self, beams: int | tf.Tensor) -> Progress:
@@ -118,7 +124,7 @@ class ConstrainedSearch:
         rows: Any,
         length: tf.Tensor,
     ) -> Continuations:
-        """The continuations, and those with the next token of terms.
+        """The continuations that break off no term, and those with the next token of terms.
 
         Args:
             continuations: The best ones, whatever the terms.
@@ -149,6 +155,12 @@ class ConstrainedSearch:
         given = (tf.reshape(x, (tf.shape(x)[0], size)) for x in given)
         pairs = zip(continuations, given, strict=True)
         continuations = Continuations(*(tf.concat(pair, axis=1) for pair in pairs))
+        if "unbroken" in rows.columns:
+            log_probs, parents, tokens = continuations
+            before = _chosen(progress, parents)
+            broken = _breaks_off(before, tokens, pattern, rows.columns["unbroken"])
+            log_probs = tf.where(broken, NO_HYPOTHESIS, log_probs)
+            continuations = continuations._replace(log_probs=log_probs)
         return _without_duplicates(continuations)
 
     def _turn(self, values, rows, length):
@@ -237,6 +249,14 @@ def _advanced(before, tokens, terms):
     equal = tf.cast(completes & (completed == longest), tf.int32)
     met = (equal > 0) & (tf.cumsum(equal, axis=-1) == 1)
     return Progress(begun & ~completes[..., None], before.met | met, completes[..., 0])
+
+
+def _breaks_off(before, tokens, terms, unbroken):
+    """Where a token does not go on with a term that must, `[rows, n]`."""
+    bound = before.begun & ~before.met[..., None] & unbroken[:, None, :, None]
+    bound = bound[..., 1:-1]  # Of two tokens or more, and not of all.
+    goes_on = bound & (terms[:, None, :, 2:] == tokens[..., None, None])
+    return tf.reduce_any(bound, axis=(2, 3)) & ~tf.reduce_any(goes_on, axis=(2, 3))
 
 
 def _without_duplicates(continuations):
