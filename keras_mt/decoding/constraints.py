@@ -45,6 +45,7 @@ class Progress(NamedTuple):
     begun: tf.Tensor  # [rows, n, count, length]: whether the last tokens are these first of a term
     met: tf.Tensor  # [rows, n, count]
     completes: tf.Tensor  # [rows, n]: whether the last token completed a term
+    relief: tf.Tensor  # [rows, n]: what the tokens of terms have cost beyond the most that counts
 
 
 class ConstrainedSearch:
@@ -72,6 +73,9 @@ class ConstrainedSearch:
 
     # The attention that the source words of a term must have together for it to be offered.
     threshold = 0.25
+    # The most that the score takes off for a token of a term. The model may find a term unlikely;
+    # at its whole cost, a longer translation would score better, since the mean is then less.
+    most = 4.0
 
     def __init__(
         self,
@@ -106,7 +110,8 @@ class ConstrainedSearch:
         batch, count, length = tf.unstack(tf.shape(self._tokens))
         met = tf.repeat(_lengths(self._tokens)[:, None] == 0, beams, axis=1)
         begun = tf.zeros((batch, beams, count, length), tf.bool)
-        return Progress(begun, met, tf.zeros((batch, beams), tf.bool))
+        none = tf.zeros((batch, beams))
+        return Progress(begun, met, tf.cast(none, tf.bool), none)
 
     def allowed(self, values: tf.Tensor, progress: Progress) -> tf.Tensor:
         """The values of all tokens, the lowest where one would lengthen the word of a term."""
@@ -191,7 +196,13 @@ class ConstrainedSearch:
         """
         log_probs, parents, tokens = continuations
         terms = rows.columns["terms"]
-        progress = _advanced(_chosen(rows.progress, parents), tokens, terms)
+        before = _chosen(rows.progress, parents)
+        progress = _advanced(before, tokens, terms)
+        cost = tf.gather(rows.log_probs, parents, batch_dims=1) - log_probs
+        counts = tf.reduce_any(progress.begun, axis=(2, 3)) | progress.completes
+        counts &= log_probs > NO_HYPOTHESIS / 2
+        relief = before.relief + tf.where(counts, tf.maximum(cost - self.most, 0.0), 0.0)
+        progress = progress._replace(relief=relief)
         missing = _missing(progress, terms)
         room = tf.maximum(rows.max_length - length - self._force_end, 0)[:, None]
         too_early = (tokens == self._eos_id) & (missing > 0)
@@ -248,7 +259,9 @@ def _advanced(before, tokens, terms):
     # Only the first of those that are equal.
     equal = tf.cast(completes & (completed == longest), tf.int32)
     met = (equal > 0) & (tf.cumsum(equal, axis=-1) == 1)
-    return Progress(begun & ~completes[..., None], before.met | met, completes[..., 0])
+    return before._replace(
+        begun=begun & ~completes[..., None], met=before.met | met, completes=completes[..., 0]
+    )
 
 
 def _breaks_off(before, tokens, terms, unbroken):
