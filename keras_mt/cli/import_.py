@@ -3,6 +3,7 @@
 import click
 
 from keras_mt.cli.errors import Command
+from keras_mt.files import check_new
 
 
 @click.command("import", cls=Command)
@@ -21,7 +22,18 @@ def import_(directory, run_dir):
     keras-mt import opus-mt-en-de runs/opus_en_de
     """
     from keras_mt.convert import has_marian, import_huggingface, import_marian
+    from keras_mt.convert.hub import local_folder
+    from keras_mt.convert.imports import read_card
 
-    read = import_marian if has_marian(directory) else import_huggingface
-    read(directory, run_dir)
+    check_new(run_dir)
+    folder = local_folder(directory)
+    card = read_card(folder)
+    click.echo(card)
+    if card.non_commercial:
+        click.echo(
+            "warning: this license is for non-commercial use, also of what is trained from it.",
+            err=True,
+        )
+    read = import_marian if has_marian(folder) else import_huggingface
+    read(folder, run_dir)
     click.echo(f"imported {directory} into {run_dir}")

@@ -14,7 +14,8 @@ from safetensors.numpy import save_file
 from keras_mt.convert import m2m_100, marian_mt, pegasus
 from keras_mt.convert.formats import FORMATS
 from keras_mt.convert.hub import local_folder
-from keras_mt.convert.pretrained import Folder, license_of
+from keras_mt.convert.imports import as_run, as_translator, read_card
+from keras_mt.convert.pretrained import Folder
 from keras_mt.convert.tensors import check_sizes, read_model, tensors_of
 from keras_mt.convert.weights import read_weights
 from keras_mt.errors import InputError
@@ -22,7 +23,7 @@ from keras_mt.files import check_new, new_folder
 from keras_mt.models import Transformer
 from keras_mt.models.pretrained import PretrainedTransformer
 from keras_mt.options import TranslationOptions
-from keras_mt.run_folder import RunConfig, RunFolder
+from keras_mt.run_folder import RunConfig
 from keras_mt.text import PretrainedTokenizer, Tokenizer
 from keras_mt.translation import Translator
 
@@ -109,11 +110,7 @@ def from_huggingface(directory: str | os.PathLike) -> Translator:
     >>> translator("The book is on the table.")  # doctest: +SKIP
     'Das Buch liegt auf dem Tisch.'
     """
-    model, tokenizer, config = _read(directory, "float32")
-    translator = Translator(model, tokenizer, **config.generation, **config.options)
-    card = {"source": config.source, "target": config.target, "license": config.license}
-    translator.card = {name: value for name, value in card.items() if value is not None}
-    return translator
+    return as_translator(*_read(directory, "float32"))
 
 
 def import_huggingface(directory: str | os.PathLike, run_dir: str | os.PathLike) -> None:
@@ -134,12 +131,7 @@ def import_huggingface(directory: str | os.PathLike, run_dir: str | os.PathLike)
     >>> import_huggingface("opus-mt-en-de", "runs/opus_en_de")  # doctest: +SKIP
     """
     check_new(run_dir)
-    model, tokenizer, config = _read(directory)
-    with new_folder(run_dir) as temporary:
-        folder = RunFolder(temporary)
-        folder.save_tokenizer(tokenizer)
-        model.save(folder.model_file)
-        folder.write_config(config)
+    as_run(run_dir, *_read(directory))
 
 
 def _read(directory, dtype=None):
@@ -163,7 +155,7 @@ def _read(directory, dtype=None):
         source,
         target,
         languages,
-        license_of(folder.path),
+        read_card(folder.path).license,
         model.get_config(),
         generation=generation,
     )

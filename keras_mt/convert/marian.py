@@ -16,6 +16,7 @@ import numpy as np
 
 from keras_mt.alignment import Shortlist
 from keras_mt.convert.formats import FORMATS
+from keras_mt.convert.imports import as_run, as_translator, read_card
 from keras_mt.convert.marian_files import STARTS, read_marian, read_shortlist, write_bin
 from keras_mt.convert.marian_folder import (
     find_files,
@@ -25,11 +26,10 @@ from keras_mt.convert.marian_folder import (
     read_tokenizer,
     written_vocabularies,
 )
-from keras_mt.convert.pretrained import license_of
 from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
 from keras_mt.models import Transformer, ensure_built
-from keras_mt.run_folder import RunConfig, RunFolder
+from keras_mt.run_folder import RunConfig
 from keras_mt.translation import Translator
 
 _MAX_LENGTH = 1024  # Of the table of positions, which the files do not have.
@@ -118,11 +118,7 @@ def from_marian(directory: str | os.PathLike) -> Translator:
     >>> translator("The book is on the table.")  # doctest: +SKIP
     'Книга лежит на столе.'
     """
-    model, tokenizer, config = _read(directory, "float32")
-    translator = Translator(model, tokenizer, **config.generation)
-    card = {"source": config.source, "target": config.target, "license": config.license}
-    translator.card = {name: value for name, value in card.items() if value}
-    return translator
+    return as_translator(*_read(directory, "float32"))
 
 
 def import_marian(directory: str | os.PathLike, run_dir: str | os.PathLike) -> None:
@@ -145,14 +141,7 @@ def import_marian(directory: str | os.PathLike, run_dir: str | os.PathLike) -> N
     """
     check_new(run_dir)
     model, tokenizer, config = _read(directory)
-    shortlist = _shortlist(Path(directory), tokenizer)
-    with new_folder(run_dir) as temporary:
-        if shortlist is not None:
-            shortlist.save(temporary / "shortlist.npz")
-        folder = RunFolder(temporary)
-        folder.save_tokenizer(tokenizer)
-        model.save(folder.model_file)
-        folder.write_config(config)
+    as_run(run_dir, model, tokenizer, config, _shortlist(Path(directory), tokenizer))
 
 
 def _read(directory, dtype=None):
@@ -171,7 +160,7 @@ def _read(directory, dtype=None):
     source, target = pair.groups() if pair else ("", "")
     options = search["options"] | {"early_stopping": "shrink", "split_sentences": False}
     config = RunConfig(
-        [], source, target, {}, license_of(directory), model.get_config(), generation=options
+        [], source, target, {}, read_card(directory).license, model.get_config(), generation=options
     )
     return model, tokenizer, config
 
