@@ -351,6 +351,9 @@ _WRITTEN = {
     "normalize_embeddings": (False,),
     "norm_epsilon": (1e-6, 1e-5),
     "num_experts": (None,),
+    "use_bias": (True,),
+    "scale_attention": (True,),
+    "key_dim": (None,),
 }
 _WRITTEN_CONFIG = """\
 type: transformer
