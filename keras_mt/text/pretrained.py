@@ -1,4 +1,4 @@
-"""SentencePiece with a separate table of ids: the tokenizer of MarianMT, M2M-100 and NLLB."""
+"""SentencePiece with a separate table of ids: the tokenizer of imported models."""
 
 import functools
 import hashlib
