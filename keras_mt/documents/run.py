@@ -388,7 +388,8 @@ class _Work:
         errors = self.folder / "errors"
         with _whole(self.output, self.folder) as temporary:
             with self._naming():
-                refusals = self.source.write([self._part(i) for i in numbers], temporary)
+                parts = [self._part(i) for i in numbers]
+                refusals = self.source.write(self.found, parts, temporary)
             refused = 0
             with _whole(errors) as listed, open(listed, "wb") as file:
                 for path in filter(Path.exists, (self._part(i, ".errors") for i in numbers)):
@@ -433,8 +434,9 @@ def _whole(path: Path, folder: Path | None = None) -> Iterator[Path]:
     with disk_errors(path):
         try:
             yield temporary
-            with open(temporary, "rb+") as file:
-                os.fsync(file.fileno())
+            if temporary.stat().st_size:  # An empty file is whole once it has its name.
+                with open(temporary, "rb+") as file:
+                    os.fsync(file.fileno())
             os.replace(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
