@@ -56,9 +56,8 @@ def main():
     ]
     ray.data.DataContext.get_current().execution_options.preserve_order = True
     dataset = ray.data.from_items(parts, override_num_blocks=len(parts) or 1)
-    translated = dataset.map(
-        Translate, fn_constructor_args=[given.model, found], concurrency=given.workers
-    )
+    pool = ray.data.ActorPoolStrategy(size=given.workers)
+    translated = dataset.map(Translate, fn_constructor_args=[given.model, found], compute=pool)
     rows = iter(translated.iter_rows())
     for path, output in outputs.items():
         with atomic_write(output) as temporary, packed(temporary) as file:

@@ -33,6 +33,27 @@ _SHOWN = 200  # Characters of a refused text that its entry repeats.
 Translate = Callable[[list[str], str | None], tuple[Sequence[str | None], Mapping[int, str]]]
 
 
+def translating(translator: Callable, **options: Any) -> Translate:
+    """What `translate_files` asks, of a translator.
+
+    Args:
+        translator: A `Translator` or an `ExportedTranslator`.
+        **options: Arguments of its `hypotheses`, such as `glossary`.
+
+    Example:
+
+    >>> translate = translating(translator, target_language="fr")  # doctest: +SKIP
+    >>> translate(["A ball."], None)  # doctest: +SKIP
+    (['Un ballon.'], {})
+    """
+
+    def translate(texts, markup):
+        results = translator.hypotheses(texts, markup=markup, **options)
+        return [found[0].text if found else None for found in results], results.refusals
+
+    return translate
+
+
 class Report(dict):
     """What became of each file, by its name: its `lines`, and how many were `refused`.
 
