@@ -1,4 +1,5 @@
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,6 +8,8 @@ import tensorflow as tf
 from keras_mt import Glossary
 from keras_mt.serving import ExportedTranslator
 from keras_mt.serving.demo import alignment, page, translations
+from keras_mt.serving.demo_document import translated
+from keras_mt.translation.results import Hypothesis, Results
 
 pytestmark = pytest.mark.long
 
@@ -89,6 +92,67 @@ def test_html_is_shown_with_its_elements(reader, exported, sources):
     assert fns["translate"]("<br>", True, "").choices == []
 
 
+@pytest.fixture(scope="module")
+def translate_document(exported):
+    """What the page does with the path of a document."""
+    pytest.importorskip("gradio")
+    functions = [f.fn for f in page(exported).fns.values() if f.fn is not None]
+    return next(f for f in functions if f.__name__ == "translate_document")
+
+
+def test_a_document_comes_back_translated(translate_document, reader, sources, tmp_path):
+    best = [found[0].text for found in reader.hypotheses(sources[:2])]
+    cues = "1\n00:00:01,000 --> 00:00:02,000\n{}\n\n2\n00:00:09,000 --> 00:00:10,000\n{}\n"
+    for name, form, lines in (
+        ("a.html", '<!doctype html><p class="x">{}</p><code>olá</code><p>{}', ""),
+        ("a.srt", cues, ""),
+        ("a.txt", "{}\n{}\n", ""),
+    ):
+        (tmp_path / name).write_text(form.format(*sources[:2]), encoding="utf-8")
+        path, refused = next(translate_document(str(tmp_path / name), lines))
+        written = Path(path).read_text(encoding="utf-8")
+        assert Path(path).name == name and " ".join(written.split()) == " ".join(
+            form.format(*best).split()
+        )
+        assert not refused.visible
+    (tmp_path / "b.html").write_text('<p lang="pt">O livro.', encoding="utf-8")
+    path, _ = next(translate_document(str(tmp_path / "b.html"), "livro = volume"))
+    assert "volume" in Path(path).read_text(encoding="utf-8")
+    (tmp_path / "b.txt").write_text("Ol\xe1!\n" + "palavra " * 5000, encoding="latin-1")
+    path, refused = next(translate_document(str(tmp_path / "b.txt"), ""))
+    assert Path(path).read_bytes() == b"\n\n"
+    assert refused.visible and [line[:20] for line in refused.value.split("\n")] == [
+        "line 1: not UTF-8 at",
+        "line 2: a line of 40",
+    ]
+
+
+def test_a_document_that_is_refused_is_named(translate_document, tmp_path):
+    gradio = pytest.importorskip("gradio")
+    for name, data, message in (
+        ("a.pdf", b"%PDF", r"^'?a.pdf has no suffix of a known format"),
+        ("a.docx", b"PK", r"^'?a.docx: "),
+        ("a.txt", b"a" * ((1 << 20) + 1), r"^'?a.txt has more than 1 MiB"),
+    ):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(gradio.Error, match=message):
+            next(translate_document(str(tmp_path / name), ""))
+
+
+def test_a_page_is_marked_as_of_the_target_language(tmp_path):
+    class Export:
+        max_line_bytes, card = None, {"source": "pt", "target": "en"}
+
+        @staticmethod
+        def hypotheses(texts, **_):
+            found = [[Hypothesis(text.upper(), 0.0)] for text in texts]
+            return Results(found, {})
+
+    (tmp_path / "a.html").write_text('<html lang="pt"><p>a</p></html>')
+    assert translated(Export, tmp_path / "a.html", tmp_path / "out") == ""
+    assert (tmp_path / "out" / "a.html").read_text() == '<html lang="en"><p>A</p></html>'
+
+
 def test_attention_of_words_is_that_of_their_pieces(reader, translator, sources):
     target = "the book is on the table"
     words, target_words, attention = alignment(reader, sources[0], target)
@@ -127,6 +191,12 @@ def test_a_visitor_types_and_sees(exported, reader, sources, tmp_path):
         visit.wait_for_function(
             "src => document.querySelector('#attention img')?.src != src", arg=first
         )
+        (tmp_path / "a.txt").write_text(f"{sources[0]}\n", encoding="utf-8")
+        visit.locator("#document input[type=file]").set_input_files(tmp_path / "a.txt")
+        with visit.expect_download() as download:
+            visit.locator("#translated a[download]").first.click()
+        assert download.value.suggested_filename == "a.txt"
+        assert Path(download.value.path()).read_text(encoding="utf-8") == f"{best.text}\n"
         visit.screenshot(path=tmp_path / "demo.png", full_page=True)
         visit.goto(f"{url}?text=Ol%C3%A1!")
         choices.first.wait_for()
