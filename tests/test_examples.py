@@ -116,11 +116,11 @@ def softmax(x):
 def test_lectures_without_a_model(run, tmp_path):
     """The matrices are those of the lectures, where they give them, and as computed here."""
     scripts = sorted((ROOT / "examples/lectures").glob("[01]*.py"))
-    trained = ("06_heads", "11_search", "12_alignment")
+    trained = ("00_vectors", "06_heads", "11_search", "12_alignment")
     printed = {
         path.stem: run(path, "--output", tmp_path) for path in scripts if path.stem not in trained
     }
-    assert len(scripts) == 13
+    assert len(scripts) == 14
     pictures = {path.stem for path in tmp_path.glob("*.png")}
     assert pictures == set(printed)
 
