@@ -43,8 +43,8 @@ for name, (architecture, more) in variants.items():
     keras.backend.clear_session()
 print(f"\nkeras-mt train --architecture NAME, with NAME of: {', '.join(ARCHITECTURES)}")
 
-figure = Figure(figsize=(11, 5.2), layout="constrained")
-upper, lower = figure.subfigures(2, 1, height_ratios=(1, 0.55))
+figure = Figure(figsize=(walk.WIDTH, 4.4))
+upper, lower = figure.subfigures(2, 1, height_ratios=(1, 0.5))
 n, source = 10, 5
 causal = np.tril(np.ones((n, n)))
 both = causal.copy()
@@ -55,14 +55,15 @@ masks = {
     "encoder-decoder": (both, "the source sees itself, the target both"),
 }
 for axes, (name, (mask, says)) in zip(upper.subplots(1, 3), masks.items(), strict=True):
-    axes.imshow(mask, cmap="Blues", vmin=0, vmax=1.5)
+    axes.imshow(mask, vmin=0, vmax=1.5)
     axes.set_xticks(np.arange(n) - 0.5, [""] * n)
     axes.set_yticks(np.arange(n) - 0.5, [""] * n)
     axes.grid(color="white", linewidth=1.5)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     axes.set_title(name)
-    axes.set_xlabel(says)
+    axes.set_xlabel(f"key position\n{says}")
+upper.axes[0].set_ylabel("query position")
 axes = lower.subplots()
 orders = {"sandwich": "ss" + "sf" * 4 + "ff", "paper": "sf" * 6}
 for y, order in enumerate(orders.values()):
