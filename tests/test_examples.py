@@ -176,11 +176,18 @@ def test_lectures_say_what_is_missing(python, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.exhaustive
-def test_lectures_train_a_model_to_resolve_pronouns(run, tmp_path):
-    options = ("--output", tmp_path, "--run", tmp_path / "run", "--epochs", "2")
-    out = run("lectures/06_one_word.py", *options)
+def test_a_head_looks_from_the_pronoun_at_its_noun(run, tmp_path):
+    out = run("lectures/06_one_word.py", "--output", tmp_path, "--epochs", "20")
     right, total = map(int, re.search(r"resolved: (\d+) of (\d+)", out).groups())
-    assert 0 <= right <= total > 500 and (tmp_path / "06_one_word.png").is_file()
+    assert total > 500 and right > 0.95 * total
+    assert "“they” is “eles”" in out and "“it” is “ela”" in out
+    looks = [matrix(out, f"head {head}: where “they” looks", 1)[0] for head in heads_of(out)]
+    assert max(weights[1] for weights in looks) > 0.5  # "books" of "the books are ...".
+    assert (tmp_path / "06_one_word.png").is_file()
+
+
+def heads_of(out):
+    return sorted({int(head) for head in re.findall(r"head (\d): where “they” looks", out)})
 
 
 @pytest.mark.long

@@ -1,78 +1,104 @@
 """Step 6, a closer look: a pronoun, and the noun that it stands for.
 
-In "The books are behind the box and the cup, and they are new." it is the books that are new, and
-in "The books are behind the box and the cups, and it is new." the box. Who translates this into
-Portuguese has to know, as a pronoun has the gender of its noun: "eles" stands for "os livros",
-"ela" for "a caixa". This script makes a corpus of such sentences with the phrasebook's words,
-always with one noun of the pronoun's number among three. It trains a small Transformer (one to two
-minutes; if stopped, it resumes), and measures on other sentences how often the pronoun is right,
-and how much of its weight each encoder head puts, from the pronoun, on the noun. The picture shows
-the two heads that put most there.
+In "The books are behind the box and the cup, and they are new." the books are new, and in "The
+books are behind the box and the cups, and it is new." the box. Who translates the pronoun into
+Portuguese has to know, as it has the gender of its noun: "eles" stands for "os livros", "ela" for
+"a caixa". This script makes such sentences from the phrasebook's words, always with one noun of the
+pronoun's number among three, and trains one encoder block with four heads, some seconds, to say
+which of "ele", "ela", "eles" and "elas" the pronoun is. It measures on other sentences how often
+that is right, and how much of its weight each head puts, from the pronoun, on the noun; the rest of
+the block sees each position alone, so what it knows of the noun came through the heads. The picture
+shows the two heads that put most there.
 
-    python examples/lectures/06_one_word.py --run runs/pronouns
+    python examples/lectures/06_one_word.py --epochs 20
 """
 
 import random
-from pathlib import Path
 
+import keras
 import numpy as np
-import tensorflow as tf
 import walk
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from phrasebook import grammar, lexicon
-from phrasebook.morphology import agree, attach
+from phrasebook import grammar
 
-import keras_mt
-from keras_mt.run_folder import RunFolder
+from keras_mt.layers import EncoderBlock, PositionalEmbedding
 
 CLASSES = ("text", "object", "furniture", "tableware", "wear", "vehicle")
-ADJECTIVES = ("novo", "velho", "bonito", "caro", "barato", "preto", "branco", "vermelho")
+POSITIONS = ("on", "behind", "near", "next to", "in front of")
+ADJECTIVES = ("new", "old", "beautiful", "cheap", "red", "white")
+PORTUGUESE = ("ele", "ela", "eles", "elas")
 EXAMPLES = {
-    "The books are behind the box and the cup, and they are new.": "they",
-    "The books are behind the box and the cups, and it is new.": "it",
+    "the books are behind the box and the cup , and they are new .": "eles",
+    "the books are behind the box and the cups , and it is new .": "ela",
 }
 
 
 def sentences(count):
-    """For each English sentence the Portuguese one, the noun and its pronoun, and whether that
-    tells which noun is meant: not if all three have one gender."""
+    """For each sentence the pronoun in Portuguese, the noun, and whether the pronoun tells which
+    noun is meant: not if all three have one gender."""
     rng, found = random.Random(1), {}
     nouns = {noun.pt: noun for name in CLASSES for noun in grammar.BY_CLASS[name]}
-    nouns = [noun for noun in nouns.values() if not {" ", "-"} & {*noun.en}]
-    adjectives = [each for each in lexicon.ADJECTIVES if each.pt in ADJECTIVES]
+    nouns = [noun for noun in nouns.values() if " " not in noun.en]
     while len(found) < count:
-        is_plural, place = rng.random() < 0.5, rng.randrange(3)
-        three = [
-            grammar.with_determiner(rng, "the", grammar.bare(noun, is_plural == (i == place)))
-            for i, noun in enumerate(rng.sample(nouns, 3))
-        ]
-        (a, b, c), noun = three, three[place]
-        adjective, (pt, en) = rng.choice(adjectives), rng.choice(lexicon.POSITIONS)
-        pronoun = {"m": "ele", "f": "ela"}[noun.gender] + "s" * is_plural
-        it = "they" if is_plural else "it"
-        english = f"{a.en} {'are' if a.plural else 'is'} {en} {b.en} and {c.en}, and {it}"
-        english += f" {'are' if is_plural else 'is'} {adjective.en}."
-        portuguese = f"{a.pt} {'estão' if a.plural else 'está'} {attach(pt, b.pt)}"
-        portuguese += f" e {attach('de', c.pt)}, e {pronoun} {'são' if is_plural else 'é'}"
-        portuguese += f" {agree(adjective.pt, noun.gender, is_plural)}."
-        english, portuguese = (text[0].upper() + text[1:] for text in (english, portuguese))
-        tells = len({each.gender for each in three}) > 1
-        found[english] = portuguese, noun.en.removeprefix("the "), it, tells
-    return [(text, *row) for text, row in found.items() if text not in EXAMPLES]
+        is_plural, place, three = rng.random() < 0.5, rng.randrange(3), rng.sample(nouns, 3)
+        number = [is_plural == (i == place) for i in range(3)]  # Whether each is plural.
+        a, b, c = (x.en_plural if many else x.en for x, many in zip(three, number, strict=True))
+        there, it = "are" if number[0] else "is", "they are" if is_plural else "it is"
+        text = f"the {a} {there} {rng.choice(POSITIONS)} the {b} and the {c} ,"
+        text += f" and {it} {rng.choice(ADJECTIVES)} ."
+        gender = three[place].gender
+        pronoun = PORTUGUESE[2 * is_plural + (gender == "f")]
+        tells = len({noun.gender for noun in three}) > 1
+        found[text] = pronoun, (a, b, c)[place], tells
+    return {text: row for text, row in found.items() if text not in EXAMPLES}
 
 
-def attention(model, tokenizer, texts, pronouns):
-    """For each text its words, and the weights `[layers, heads, words]` from its pronoun."""
-    ids = tokenizer.source_ids(tokenizer.pieces(tf.constant(texts)))
-    start = tf.fill([len(texts), 1], tokenizer.bos_id)
-    scores = model.attention_scores(ids.to_tensor(tokenizer.padding_id), start)["encoder"]
-    for row, weights, it in zip(ids, np.stack(scores, axis=1), pronouns, strict=True):
-        pieces = [piece.decode() for piece in tokenizer.id_to_string(row).numpy()]
-        starts = [i for i, x in enumerate(pieces) if x[0] == "▁" or x in (",", ".", "</s>")]
-        words = ["".join(part).lstrip("▁") for part in np.split(pieces, starts[1:])]
-        of_words = np.add.reduceat(weights[..., : len(pieces)], starts, axis=-1)
-        yield words, of_words[:, :, starts[words.index(it)]]
+arguments = walk.options(__doc__, epochs=20)
+keras.utils.set_random_seed(1)
+made = list(sentences(7000).items())
+training = {text: pronoun for text, (pronoun, *_) in made[:6000]}
+test = {text: (pronoun, noun) for text, (pronoun, noun, tells) in made[6000:] if tells}
+vocabulary = ["<pad>", *sorted({word for text in training for word in text.split()})]
+print(f"\n{len(training):,} sentences to train with, {len(vocabulary)} words; {len(test)} others")
+
+
+def ids_of(texts):
+    rows = [[vocabulary.index(word) for word in text.split()] for text in texts]
+    return keras.utils.pad_sequences(rows, padding="post")
+
+
+def inputs_of(texts):
+    """The words, and where the pronoun is."""
+    ids = ids_of(texts)
+    return ids, np.isin(ids, ids_of(["it they"])).astype("float32")
+
+
+embedding = PositionalEmbedding(len(vocabulary), 64)
+block = EncoderBlock(num_heads=4, d_ff=128)
+words = keras.Input([None], dtype="int32")
+model = keras.Model(words, keras.layers.Dense(len(PORTUGUESE))(block(embedding(words))))
+loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+model.compile(keras.optimizers.Adam(0.002), loss)
+ids, is_pronoun = inputs_of(training)
+labels = [PORTUGUESE.index(pronoun) for pronoun in training.values()]
+labels = np.repeat(np.array(labels)[:, None], ids.shape[1], axis=1)
+model.fit(ids, labels, sample_weight=is_pronoun, batch_size=64, epochs=arguments.epochs, verbose=0)
+
+ids, is_pronoun = inputs_of(test)
+found = model.predict(ids, verbose=0)[is_pronoun > 0].argmax(-1)
+right = sum(PORTUGUESE[i] == pronoun for i, (pronoun, _) in zip(found, test.values(), strict=True))
+print(f"resolved: {right} of {len(test)} pronouns")
+
+
+def attention(texts):
+    """The weights `[texts, heads, words]` from the pronoun."""
+    ids, is_pronoun = inputs_of(texts)
+    _, scores = block.call_with_attention_scores(embedding(ids), ids > 0)
+    return np.einsum("bhqk,bq->bhk", scores["s"], is_pronoun)
+
+
+LINE = 9  # The width of a line of weight 1.
 
 
 def arcs(axes, words, query, weights, title):
@@ -95,56 +121,29 @@ def arcs(axes, words, query, weights, title):
     axes.set_axis_off()
 
 
-LINE = 9  # The width of a line of weight 1.
-arguments = walk.options(__doc__, run="runs/pronouns", epochs=8)
-rows = sentences(7000)
-training, test = rows[:6000], [row for row in rows[6000:] if row[-1]]
-if not RunFolder(arguments.run).is_finished:
-    corpus = Path(f"{arguments.run}.tsv")
-    corpus.parent.mkdir(parents=True, exist_ok=True)
-    corpus.write_text("en\tpt\n" + "".join(f"{row[0]}\t{row[1]}\n" for row in training))
-    keras_mt.training.train(
-        corpus, "en", "pt", arguments.run, epochs=arguments.epochs,
-        model={"num_encoder_layers": 2, "num_decoder_layers": 1, "d_model": 64, "num_heads": 4,
-               "d_ff": 128, "pre_norm": True},
-        vocab_size=500, max_length=64, batch_tokens=1024, dropout=0.1, warmup_steps=200,
-        learning_rate=0.004, label_smoothing=0.0,
-    )  # fmt: skip
-translator = keras_mt.Translator.load(arguments.run)
-(model,), tokenizer = translator.models, translator.tokenizer
+weights = attention(test)
+nouns = [text.split().index(noun) for text, (_, noun) in test.items()]
+on_noun = np.array([row[:, place] for row, place in zip(weights, nouns, strict=True)])
+heads = [f"head {i + 1}" for i in range(on_noun.shape[1])]
+walk.table("Mean weight from the pronoun to its noun", on_noun.mean(0), None, heads)
 
-
-def pronoun(text):
-    return {"ele", "ela", "eles", "elas"} & {*text.split()}
-
-
-translations = translator([row[0] for row in test])
-right = [pronoun(x) == pronoun(row[1]) for x, row in zip(translations, test, strict=True)]
-print(f"\nresolved: {sum(right)} of {len(right)} pronouns")
-for text, translation in zip(EXAMPLES, translator(EXAMPLES), strict=True):
-    print(f"  {text}\n  {translation}")
-
-sample = test[:200]
-texts, _, nouns, pronouns, _ = zip(*sample, strict=True)
-found = attention(model, tokenizer, texts, pronouns)
-on_noun = [w[..., words.index(noun)] for (words, w), noun in zip(found, nouns, strict=True)]
-on_noun = np.mean(on_noun, axis=0)
-rows, columns = (
-    [f"{name} {i + 1}" for i in range(n)]
-    for name, n in zip(("layer", "head"), on_noun.shape, strict=True)
-)
-walk.table(f"Mean weight from the pronoun to its noun, {len(sample)} of these sentences",
-           on_noun, rows, columns)  # fmt: skip
-
-best = [np.unravel_index(place, on_noun.shape) for place in np.argsort(-on_noun, axis=None)[:2]]
+found = model.predict(ids_of(EXAMPLES), verbose=0)[inputs_of(EXAMPLES)[1] > 0].argmax(-1)
+best = sorted(np.argsort(-on_noun.mean(0))[:2])
 figure = Figure(figsize=(walk.WIDTH, 5.6))
 panels = iter(figure.subplots(4, 1))
-found = attention(model, tokenizer, list(EXAMPLES), EXAMPLES.values())
-for (words, weights), it in zip(found, EXAMPLES.values(), strict=True):
-    for head in sorted(best):
-        title = f"layer {head[0] + 1}, head {head[1] + 1}"
-        walk.table(f"{title}: where “{it}” looks", weights[head], None, words)
-        arcs(next(panels), words, words.index(it), weights[head], title)
+for text, weights, answer in zip(EXAMPLES, attention(EXAMPLES), found, strict=True):
+    words = text.split()
+    query = next(i for i, word in enumerate(words) if word in ("it", "they"))
+    print(f"\n{text}\n  “{words[query]}” is “{PORTUGUESE[answer]}”")
+    for head in best:
+        walk.table(
+            f"head {head + 1}: where “{words[query]}” looks",
+            weights[head, : len(words)],
+            None,
+            words,
+        )
+        title = f"head {head + 1};  “{words[query]}” is “{PORTUGUESE[answer]}”"
+        arcs(next(panels), words, query, weights[head, : len(words)], title)
 lines = [Line2D([], [], color=walk.BLUE, linewidth=LINE * weight) for weight in (0.1, 0.5, 1)]
 figure.legend(lines, ("weight 0.1", "0.5", "1"), loc="outside lower center", ncols=3)
 walk.save(figure, arguments.output, "06_one_word.png")

@@ -25,7 +25,7 @@ arguments = walk.options(__doc__)
 words = ["<pad>", "<start>", "<end>", "Lucas", "will", "travel"]
 target = [words.index(word) for word in ["Lucas", "will", "travel", "<end>"]]
 inputs = [words.index("<start>"), *target[:-1]]
-print("\nsees        to predict")
+print(f"\n{'sees':27} to predict")
 for i in range(4):
     print(f"{' '.join(words[j] for j in inputs[: i + 1]):27} {words[target[i]]}")
 
