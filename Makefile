@@ -18,7 +18,8 @@ EXPORT := saved_models/pt_en/1
 NEUTRAL := tests/layers tests/models tests/test_losses.py tests/test_metrics.py \
 	tests/test_schedules.py
 
-.PHONY: demo test test-long test-backends test-beam test-serving test-versions lint docs notebooks clean
+.PHONY: demo test test-long test-backends test-beam test-serving test-versions lint docs lectures \
+	notebooks clean
 
 demo: $(VENV)/installed
 	$(BIN)/keras-mt train $(PHRASEBOOK) --output $(RUN) --epochs 3 --bleu-freq 0 \
@@ -107,6 +108,15 @@ lint: $(VENV)/installed-lint
 # Warnings, such as those of links that lead nowhere, are errors.
 docs: $(VENV)/installed-docs
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs auto docs docs/_build/html
+
+# The pictures of docs/lectures, and what its pages quote. Of the scripts only the twelfth needs a
+# training before, that of `make demo`.
+lectures: $(VENV)/installed $(RUN)/model.keras
+	set -e; for script in examples/lectures/[01]*.py examples/lectures/draw_architecture.py; do \
+		$(BIN)/python $$script --output docs/lectures; done
+
+$(RUN)/model.keras:
+	$(MAKE) demo
 
 # Runs the notebooks and keeps what they show.
 notebooks: $(VENV)/installed-docs

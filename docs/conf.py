@@ -6,6 +6,9 @@ import re
 import sys
 from pathlib import Path
 
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -26,6 +29,7 @@ extensions = [
 exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
 html_theme = "furo"
 html_title = f"keras_mt {release}"
+html_math_renderer = "mathml"  # Browsers draw it without a script from elsewhere.
 
 # Docstrings are Keras's kind: Google's sections, and single backticks around code.
 default_role = "code"
@@ -39,7 +43,7 @@ autodoc_mock_imports = ["apache_beam"]
 autodoc_default_options = {"members": True, "imported-members": True}
 autosummary_generate = False
 
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 nb_execution_mode = "off"  # `make notebooks` runs them; what they show is kept in them.
 copybutton_prompt_text = r">>> |\.\.\. "
@@ -50,6 +54,7 @@ def setup(app):
     app.connect("source-read", link_outside)
     app.connect("autodoc-process-docstring", set_formulas)
     app.connect("autodoc-process-signature", constructor)
+    app.add_html_math_renderer("mathml", (formula, None), (formula, None))
 
 
 def link_outside(app, name, source):
@@ -60,9 +65,21 @@ def link_outside(app, name, source):
         inside = page.resolve().is_relative_to(app.srcdir)
         return match[0] if inside else f"](path:{match[1]})"
 
-    text = source[0].replace("](../CHANGELOG.md)", "](changelog.md)")
+    # A name of the reference, which on GitHub is a link to its page.
+    text = re.sub(r"\]\((?:\.\./)?api/\w+\.md#(keras_mt\.[\w.]+)\)", r"](#\1)", source[0])
+    text = text.replace("](../CHANGELOG.md)", "](changelog.md)")
     text = text.replace("](../../CONTRIBUTING.md)", "](../contributing.md)")
     source[0] = re.sub(r"\]\((\.\./[^)]+\.md)\)", link, text)
+
+
+def formula(writer, node):
+    """TeX as MathML; wide formulas scroll by themselves."""
+    block = isinstance(node, nodes.math_block)
+    mathml = tex2mathml(node.astext(), as_block=block)
+    writer.body.append(
+        f'<div style="padding: 0.5em 0; overflow-x: auto">{mathml}</div>\n' if block else mathml
+    )
+    raise nodes.SkipNode
 
 
 def set_formulas(app, what, name, thing, options, lines):

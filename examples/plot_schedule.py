@@ -5,14 +5,17 @@ usage: python examples/plot_schedule.py PICTURE
 
 import sys
 
+import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
 from keras_mt import WarmupInverseSquareRoot
+from keras_mt.plots import STYLE, save_figure
 
 
 def main(path):
-    figure = Figure(figsize=(7, 3), layout="constrained")
+    matplotlib.rcParams.update(STYLE)
+    figure = Figure(figsize=(8, 3))
     axes = figure.subplots()
     steps = np.arange(0, 20_000, 20)
     for preset, d_model, warmup_steps in (
@@ -27,9 +30,8 @@ def main(path):
     axes.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
     axes.set_xlim(0, 20_000)
     axes.set_ylim(bottom=0)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
-    figure.savefig(path, dpi=120)
+    axes.legend()
+    save_figure(figure, path)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ import pytest
 import sacrebleu
 from conftest import ROOT
 
+from keras_mt import plots
+
 
 @pytest.fixture
 def run(python):
@@ -98,7 +100,8 @@ def test_plot_schedule(run, tmp_path):
     run("plot_schedule.py", tmp_path / "schedule.png")
     picture = matplotlib.image.imread(tmp_path / "schedule.png")
     colours = {tuple(colour) for colour in (picture[..., :3] * 255).astype(int).reshape(-1, 3)}
-    assert {(31, 119, 180), (255, 127, 14), (44, 160, 44)} <= colours  # A curve for each preset.
+    expected = (plots.BLUE, plots.RED, plots.GREEN)  # A curve for each preset.
+    assert {tuple(bytes.fromhex(colour[1:])) for colour in expected} <= colours
 
 
 def matrix(text, title, size):
@@ -116,13 +119,15 @@ def softmax(x):
 def test_lectures_without_a_model(run, tmp_path):
     """The matrices are those of the lectures, where they give them, and as computed here."""
     scripts = sorted((ROOT / "examples/lectures").glob("[01]*.py"))
-    trained = ("06_heads", "11_search", "12_alignment")
+    trained = ("00_vectors", "06_heads", "06_one_word", "11_search", "12_alignment")
     printed = {
         path.stem: run(path, "--output", tmp_path) for path in scripts if path.stem not in trained
     }
-    assert len(scripts) == 13
-    pictures = {path.stem for path in tmp_path.glob("*.png")}
-    assert pictures == set(printed)
+    assert len(scripts) == 17
+    pictures = {path.name for path in tmp_path.glob("*.png")}
+    of_trained = {"06_concatenation", *trained, "11_growing"}
+    committed = {path.name for path in (ROOT / "docs/lectures").glob("[01]*.png")}
+    assert committed == pictures | {f"{name}.png" for name in of_trained}
 
     scores = np.array([[31, 27, 22], [27, 42, 31], [22, 31, 37]])
     out = printed["05_queries_keys_values"]
@@ -153,14 +158,13 @@ def test_lectures_without_a_model(run, tmp_path):
 def test_lectures_with_a_trained_model(run, run_dir, tmp_path):
     sentence = "O livro está em cima da mesa."
     options = ("--output", tmp_path, "--run", run_dir, "--sentence", sentence)
-    out = run("lectures/06_heads.py", *options, "--word", "mesa")
-    assert "where “mesa” looks" in out
+    run("lectures/06_heads.py", *options)
     out = run("lectures/11_search.py", *options, "--beam-size", "2")
     assert "on the table . </s>" in out.split("a beam of 2")[1]
     out = run("lectures/12_alignment.py", *options, "--recurrent-run", run_dir)
     assert out.count("The book is on the table.") == 2
     assert re.search(r"book +looks at livro 0\.[5-9]", out)
-    names = {"06_heads", "06_one_word", "11_search", "12_alignment"}
+    names = {"06_concatenation", "06_heads", "11_growing", "11_search", "12_alignment"}
     assert {path.stem for path in tmp_path.glob("*.png")} == names
 
 
@@ -168,6 +172,22 @@ def test_lectures_say_what_is_missing(python, tmp_path):
     for name in ("06_heads", "11_search", "12_alignment"):
         result = python(ROOT / f"examples/lectures/{name}.py", "--run", tmp_path / "none")
         assert result.returncode and "make demo" in result.stderr
+
+
+@pytest.mark.long
+@pytest.mark.exhaustive
+def test_a_head_looks_from_the_pronoun_at_its_noun(run, tmp_path):
+    out = run("lectures/06_one_word.py", "--output", tmp_path, "--epochs", "20")
+    right, total = map(int, re.search(r"resolved: (\d+) of (\d+)", out).groups())
+    assert total > 500 and right > 0.95 * total
+    assert "“they” is “eles”" in out and "“it” is “ela”" in out
+    looks = [matrix(out, f"head {head}: where “they” looks", 1)[0] for head in heads_of(out)]
+    assert max(weights[1] for weights in looks) > 0.5  # "books" of "the books are ...".
+    assert (tmp_path / "06_one_word.png").is_file()
+
+
+def heads_of(out):
+    return sorted({int(head) for head in re.findall(r"head (\d): where “they” looks", out)})
 
 
 @pytest.mark.long
@@ -379,7 +399,8 @@ def test_the_load_of_experts_counts_real_tokens(compare):
     assert all("call" not in vars(layer) for layer in model.mixtures)
     figure = compare.load_figure(loads)
     for axes, (name, load) in zip(figure.axes, loads.items(), strict=True):
-        assert axes.get_title() == name
+        side, block = name.split("_")[:2]
+        assert axes.get_title() == f"{side}, block {int(block) + 1}"
         assert [bar.get_height() for bar in axes.patches] == load.tolist()
         assert set(axes.lines[0].get_ydata()) == {load.mean()}
 

@@ -26,6 +26,7 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
+import matplotlib
 import numpy as np
 import sacrebleu
 import tensorflow as tf
@@ -36,6 +37,7 @@ import keras_mt
 from keras_mt import ExportedTranslator, Tokenizer, Translator
 from keras_mt.data import Batches, load_corpus
 from keras_mt.files import atomic_write
+from keras_mt.plots import BLUE, GREEN, GREY, ORANGE, PALE, RED, STYLE, save_figure
 from keras_mt.run_folder import RunFolder
 from keras_mt.training import train
 
@@ -150,8 +152,9 @@ def main():
     for corpus, rows in measured.items():
         for row, line in rows.items():
             if "expert_load" in line:
-                figure = load_figure(line["expert_load"])
-                figure.savefig(results / f"{corpus}_{row}_load.png", dpi=150)
+                with matplotlib.rc_context(STYLE):
+                    figure = load_figure(line["expert_load"])
+                save_figure(figure, results / f"{corpus}_{row}_load.png")
     for corpus, rows in measured.items():
         print(f"\n{corpus}\n\n{table(rows)}")
         if not arguments.steps:
@@ -299,24 +302,28 @@ def load_figure(loads):
     A line shows the share that each would have if all had the same.
 
     Args:
-        loads: A dict from the name of each mixture to the shares, floats `[num_experts]`.
+        loads: A dict from the name of each mixture, as `encoder_1_experts`, to the shares, floats
+            `[num_experts]`. They sum to the number of experts that a token goes through.
     """
-    widths = [0.7 + 0.3 * len(load) for load in loads.values()]
-    figure = Figure(figsize=(0.8 + sum(widths), 2.6), layout="constrained")
-    panels = figure.subplots(1, len(loads), sharey=True, squeeze=False, width_ratios=widths)[0]
+    figure = Figure(figsize=(8, 2.7))
+    panels = figure.subplots(1, len(loads), sharey=True, squeeze=False)[0]
     for axes, (name, load) in zip(panels, loads.items(), strict=True):
-        axes.bar(range(1, len(load) + 1), load, color="#1f5fa8", width=0.7)
-        axes.axhline(np.mean(load), color="#c0392b", linewidth=1)
-        axes.set_title(name, fontsize=9, parse_math=False)
+        side, block = name.split("_")[:2]
+        axes.bar(range(1, len(load) + 1), load, color=BLUE, width=0.7)
+        axes.axhline(np.mean(load), color=RED, linewidth=1.2)
+        axes.set_title(f"{side}, block {int(block) + 1}")
         axes.set_xticks(range(1, len(load) + 1))
         axes.set_xlabel("expert")
         axes.set_ylim(0, 1)
         axes.yaxis.set_major_formatter(PercentFormatter(1))
         axes.tick_params(length=0)
-        axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", alpha=0.3)
         axes.set_axisbelow(True)
-    panels[0].set_ylabel("tokens that it sees")
+    panels[0].set_ylabel("share of the tokens")
+    total = sum(load)
+    even = f"red: an even load, {total / len(load):.0%}"
+    each = f"each token goes through {total:.0f} experts, so the bars add up to {total:.0%}"
+    figure.supxlabel(f"{even}; {each}", fontsize=9.5)
     return figure
 
 
@@ -371,53 +378,83 @@ def put(readme, corpus, text):
         temporary.write_text(after, encoding="utf-8")
 
 
-# Okabe and Ito's colours, which the colour-blind can tell apart: one for each kind of model.
-STYLES = {
-    "fixed_vector": ("#D55E00", "o"),
-    "additive": ("#E69F00", "s"),
-    "bilinear": ("#E69F00", "^"),
-    "transformer": ("#0072B2", "o"),
-    "pre_norm": ("#0072B2", "s"),
-    "sandwich": ("#0072B2", "^"),
-    "deep_encoder": ("#0072B2", "D"),
-    "experts": ("#0072B2", "v"),
-    "decoder_only": ("#009E73", "o"),
-    "modern": ("#009E73", "s"),
+# The rows in colour, one of each kind of model; the others are grey.
+COLOURS = {
+    "fixed_vector": RED,
+    "additive": ORANGE,
+    "transformer": BLUE,
+    "modern": GREEN,
 }
+LABEL_GAP = 0.058  # Between the labels of two curves, as a share of a panel's height.
 
 
 def draw(measured, path):
     """BLEU against the length of a line: a panel for each corpus, a curve for each row."""
-    figure = Figure(figsize=(2.6 + 5.4 * len(measured), 4.8), layout="constrained")
-    panels = figure.subplots(1, len(measured), squeeze=False)[0]
-    for axes, (corpus, rows) in zip(panels, measured.items(), strict=True):
-        for name, row in rows.items():
-            colour, mark = STYLES[name]
-            sizes, tokens, bleu = zip(*row["bleu_by_length"], strict=True)
-            axes.plot(
-                tokens, bleu, color=colour, marker=mark, markersize=6, markeredgecolor="white",
-                linewidth=1.6, label=row["title"],
-            )  # fmt: skip
-        seen = sizes.index(TRAINED_LINES[-1])
-        axes.axvspan((tokens[seen] + tokens[seen + 1]) / 2, tokens[-1] * 1.05, color="0.93")
-        axes.set_xlim(0, tokens[-1] * 1.05)
-        axes.set_ylim(0)  # Each corpus has its own scale.
-        axes.set_title(f"{corpus}, {' to '.join(CORPORA[corpus]['languages'])}", loc="left")
-        axes.text(0.99, 0.99, "longer than in training", transform=axes.transAxes, **LABEL)
-        axes.set_xlabel("tokens of the source (mean)")
-        axes.set_ylabel("BLEU")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="y", alpha=0.3)
-        above = axes.secondary_xaxis("top")
-        above.set_xticks(tokens, map(str, sizes))
-        above.set_xlabel("sentences in a line")
-    most = max(panels, key=lambda axes: len(axes.lines))  # Not every corpus may have every row.
-    figure.legend(*most.get_legend_handles_labels(), loc="outside right center", frameon=False)
-    with atomic_write(path) as temporary:
-        figure.savefig(temporary, dpi=150)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(8, 0.4 + 3.6 * len(measured)))
+        panels = figure.subplots(len(measured), 1, squeeze=False)[:, 0]
+        for axes, (corpus, rows) in zip(panels, measured.items(), strict=True):
+            draw_corpus(axes, corpus, rows)
+        save_figure(figure, path)
 
 
-LABEL = {"ha": "right", "va": "top", "fontsize": 9, "color": "0.35"}
+def draw_corpus(axes, corpus, rows):
+    for name, row in rows.items():
+        sizes, tokens, bleu = zip(*row["bleu_by_length"], strict=True)
+        color = COLOURS.get(name, PALE)
+        style = {} if color == PALE else {"marker": "o", "markersize": 4, "zorder": 3}
+        axes.plot(tokens, bleu, color=color, linewidth=1 if color == PALE else 1.8, **style)
+    last = tokens[-1]
+    seen = sizes.index(TRAINED_LINES[-1])
+    longer = (tokens[seen] + tokens[seen + 1]) / 2
+    axes.axvspan(longer, 1.02 * last, color=GREY, alpha=0.12, zorder=0)
+    axes.set_xlim(0, 1.02 * last)
+    low, high = axes.get_ylim()
+    axes.set_ylim(max(low, 0), high)
+    axes.text(0.99, 0.99, "longer than in training", transform=axes.transAxes, **CORNER)
+    axes.set_xlabel("tokens of the source (mean)")
+    axes.set_ylabel(f"BLEU, {corpus} {'-'.join(CORPORA[corpus]['languages'])}")
+    axes.grid(axis="y", alpha=0.3)
+    above = axes.secondary_xaxis("top")
+    above.set_xticks(tokens, map(str, sizes))
+    above.set_xlabel("sentences in a line")
+    ends = {name: row["bleu_by_length"][-1][-1] for name, row in rows.items()}
+    low, high = axes.get_ylim()
+    names = sorted(ends, key=ends.get)
+    places = apart([(ends[name] - low) / (high - low) for name in names], LABEL_GAP)
+    for name, place in zip(names, places, strict=True):
+        axes.annotate(
+            rows[name]["title"], (last, ends[name]), (1.04, place), "data", "axes fraction",
+            arrowprops={
+                "arrowstyle": "-", "color": COLOURS.get(name, PALE), "linewidth": 0.7,
+                "relpos": (0, 0.5), "shrinkA": 2,
+            },
+            color=COLOURS.get(name, GREY), va="center", fontsize=9,
+        )  # fmt: skip
+
+
+def apart(places, gap):
+    """Places in ascending order, moved by as little as it takes to be `gap` apart.
+
+    Those that are too close share the room around their mean.
+    """
+    groups = []
+    for place in places:
+        groups.append([place])
+        while len(groups) > 1 and top(groups[-2], gap) > bottom(groups[-1], gap):
+            groups[-2:] = [groups[-2] + groups[-1]]
+    return [bottom(group, gap) + gap * (i + 0.5) for group in groups for i in range(len(group))]
+
+
+def bottom(group, gap):
+    return statistics.mean(group) - gap * len(group) / 2
+
+
+def top(group, gap):
+    return statistics.mean(group) + gap * len(group) / 2
+
+
+CORNER = {"ha": "right", "va": "top", "fontsize": 9, "color": GREY}
 
 
 if __name__ == "__main__":

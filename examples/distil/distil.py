@@ -7,6 +7,7 @@ usage: python examples/distil/distil.py translate TEACHER FOLDER --data DATA --s
        python examples/distil/distil.py compare RUN_DIR ... --data DATA --source en --target de
            --output RESULTS.jsonl [--picture PICTURE] [--systems NAME,...] [--beam-size N]
            [--tokenize NAME] [--rounds N] [--source-language CODE] [--target-language CODE]
+       python examples/distil/distil.py draw RESULTS.jsonl PICTURE
 
 translate makes the teacher, a run folder, translate the training split into FOLDER, part by part.
 If interrupted, the same command resumes; processes and machines that see FOLDER and are given the
@@ -18,6 +19,8 @@ than usual, and writes a corpus whose validation split is the original one.
 
 compare measures BLEU, chrF, speed and size of each run, as it is deployed, and of the same run in
 CTranslate2 where that is installed. The languages are for multilingual runs.
+
+draw makes the picture of what compare measured.
 """
 
 import argparse
@@ -38,6 +41,7 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import matplotlib
 import numpy as np
 import sacrebleu
 import tensorflow as tf
@@ -49,6 +53,7 @@ from keras_mt.convert import to_ctranslate2
 from keras_mt.data import has_split, load_corpus
 from keras_mt.documents import translate_files
 from keras_mt.files import atomic_write
+from keras_mt.plots import BLUE, GREEN, GREY, INK, ORANGE, PAPER, RED, STYLE, save_figure
 from keras_mt.run_folder import RunFolder
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
@@ -71,7 +76,7 @@ def arguments_of(line=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    steps = parser.add_subparsers(required=True, metavar="translate|filter|compare")
+    steps = parser.add_subparsers(required=True, metavar="translate|filter|compare|draw")
     corpus = argparse.ArgumentParser(add_help=False)
     for name in ("--data", "--source", "--target"):
         corpus.add_argument(name, required=True)
@@ -102,6 +107,11 @@ def arguments_of(line=None):
     step.add_argument("--source-language", metavar="CODE")
     step.add_argument("--target-language", metavar="CODE")
     step.add_argument("--systems", type=systems, default=[*SYSTEMS], metavar="NAME,...")
+
+    step = steps.add_parser("draw")
+    step.set_defaults(step=lambda results, picture: draw([*rows(results)], picture))
+    step.add_argument("results", type=Path, metavar="RESULTS.jsonl")
+    step.add_argument("picture", type=Path, metavar="PICTURE")
 
     arguments = vars(parser.parse_args(line))
     return arguments.pop("step"), arguments
@@ -281,7 +291,9 @@ def compare(
         for line, worker, finish in loaded:
             translations = finish(worker.ask()[0])
             for name, metric in metrics.items():
-                line[name] = round(metric.corpus_score(translations, [references]).score, 2)
+                score = metric.corpus_score(translations, [references], n_bootstrap=1000)
+                score = json.loads(score.format(is_json=True))
+                line |= {name: score["score"], f"{name}_interval": score["confidence_var"]}
                 line[f"{name}_signature"] = str(metric.get_signature())
             line |= {"sentences": len(sources), "threads": 1, "seconds": []}
             print(f"{line['run']}, {line['system']}: BLEU {line['bleu']}", file=sys.stderr)
@@ -455,50 +467,44 @@ def table(lines):
     return "".join(f"| {' | '.join(line)} |\n" for line in found)
 
 
-# Okabe and Ito's colours, which the colour-blind can tell apart.
-STYLES = {
-    "keras_mt-float32": ("#0072B2", "o"),
-    "keras_mt-bfloat16": ("#56B4E9", "s"),
-    "ctranslate2-float32": ("#D55E00", "^"),
-    "ctranslate2-int8": ("#E69F00", "v"),
-}
+COLORS = (RED, BLUE, GREEN, ORANGE, GREY, INK)
+MARKERS = dict(zip(SYSTEMS, "osDv", strict=True))
 
 
 def draw(lines, path):
-    """BLEU against sentences per second: a mark for each system, a line through those of a run."""
-    figure = Figure(figsize=(8, 4.8), layout="constrained")
-    axes = figure.subplots()
-    for run in dict.fromkeys(line["run"] for line in lines):
-        found = [line for line in lines if line["run"] == run]
-        found.sort(key=lambda line: line["sentences_per_second"])
-        rates = [line["sentences_per_second"] for line in found]
-        bleu = [line["bleu"] for line in found]
-        axes.plot(rates, bleu, color="0.8", linewidth=1, zorder=1)
-        axes.annotate(
-            run, (rates[0], bleu[0]), xytext=(0, 7), textcoords="offset points", ha="center",
-            fontsize=9, color="0.25", parse_math=False,
-        )  # fmt: skip
-    for system in dict.fromkeys(line["system"] for line in lines):
-        colour, mark = STYLES[system]
-        found = [line for line in lines if line["system"] == system]
-        axes.scatter(
-            [line["sentences_per_second"] for line in found],
-            [line["bleu"] for line in found],
-            color=colour, marker=mark, s=40, edgecolor="white", label=system,
-        )  # fmt: skip
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
-    axes.xaxis.set_major_formatter("{x:.0f}")
-    axes.xaxis.set_minor_formatter("")
-    axes.set_xlabel("sentences per second, one thread")
-    axes.set_ylabel("BLEU")
-    axes.margins(x=0.1, y=0.1)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(alpha=0.3)
-    figure.legend(loc="outside right center", frameon=False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as temporary:
-        figure.savefig(temporary, dpi=150)
+    """BLEU against sentences per second: a colour for each run, a mark for each system.
+
+    A bar is BLEU's 95% interval by resampling the sentences, of those lines that have it.
+    """
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(8, 4.8))
+        axes = figure.subplots()
+        runs = list(dict.fromkeys(line["run"] for line in lines))
+        for line in lines:
+            style = {"fmt": MARKERS[line["system"]], "markeredgecolor": PAPER, "markersize": 7}
+            style |= {"color": COLORS[runs.index(line["run"]) % len(COLORS)], "capsize": 3}
+            point = line["sentences_per_second"], line["bleu"]
+            axes.errorbar(*point, line.get("bleu_interval"), elinewidth=1, **style)
+        for place, run in enumerate(runs):
+            found = [line for line in lines if line["run"] == run]
+            rate = statistics.geometric_mean(line["sentences_per_second"] for line in found)
+            axes.annotate(
+                run, (rate, max(line["bleu"] for line in found)), (0, 8), ha="center",
+                textcoords="offset points", color=COLORS[place % len(COLORS)], parse_math=False,
+            )  # fmt: skip
+        for system in dict.fromkeys(line["system"] for line in lines):
+            axes.plot([], [], MARKERS[system], color=GREY, label=system)
+        axes.errorbar([], [], [], color=GREY, capsize=3, label="95% interval", linestyle="")
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
+        axes.xaxis.set_major_formatter("{x:.0f}")
+        axes.xaxis.set_minor_formatter("")
+        axes.set_xlabel("sentences per second, one thread (logarithmic scale)")
+        axes.set_ylabel("BLEU on the test split")
+        axes.margins(x=0.1, y=0.1)
+        axes.grid(alpha=0.3)
+        figure.legend(loc="outside lower center", ncols=3)
+        save_figure(figure, path)
 
 
 if __name__ == "__main__":

@@ -26,17 +26,20 @@ for source, target in pairs["test"][:8]:
 right = sum(baselines.word_for_word(source) == target for source, target in pairs["test"])
 print(f"\nThe dictionary gets {right} of {len(pairs['test'])} unseen sentences right.")
 
-figure = Figure(figsize=(9, 4), layout="constrained")
+figure = Figure(figsize=(walk.WIDTH, 3.8))
 for axes, (source, links) in zip(figure.subplots(2, 1), ORDERS.items(), strict=True):
     upper, lower = source.split(), ENGLISH.split()
     for i, word in enumerate(upper):
         axes.text(i, 1, word, ha="center", va="bottom", color=walk.BLUE, fontsize=12)
         for j in links[i]:
-            colour = walk.RED if i < j else "#b8b8b8"
+            colour = walk.RED if i < j else walk.GREY
             axes.plot([i, j], [0.97, 0.1], color=colour, linewidth=1.5)
     for j, word in enumerate(lower):
         axes.text(j, 0.07, word, ha="center", va="top", fontsize=12)
-    axes.set_xlim(-0.6, 8.6)
-    axes.set_ylim(-0.15, 1.2)
+    for y, language in ((1.08, "Portuguese"), (-0.01, "English")):
+        axes.text(-0.7, y, language, ha="right", va="center", color=walk.GREY)
+    axes.set_xlim(-1.9, 8.5)
+    axes.set_ylim(-0.15, 1.25)
     axes.set_axis_off()
+figure.supxlabel("red: words that move towards the end", fontsize=10)
 walk.save(figure, arguments.output, "01_task.png")

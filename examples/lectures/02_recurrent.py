@@ -41,7 +41,7 @@ keeping.cell.bias.assign(np.concatenate([update, rest], axis=1))
 cells = {
     "simple recurrent cell": (keras.layers.SimpleRNN(WIDTH, unroll=True), walk.RED),
     "GRU": (keras.layers.GRU(WIDTH, unroll=True), walk.BLUE),
-    "GRU whose gate keeps 95% at each step": (keeping, "#9fb9d6"),
+    "GRU whose gate keeps 95% at each step": (keeping, walk.ORANGE),
     "self-attention": (attention, walk.GREEN),
 }
 norms = {name: gradients(layer) for name, (layer, _) in cells.items()}
@@ -54,7 +54,7 @@ walk.table(
     digits=6,
 )
 
-figure = Figure(figsize=(9, 5.4), layout="constrained")
+figure = Figure(figsize=(walk.WIDTH, 5.2))
 unrolled, axes = figure.subplots(2, 1, height_ratios=(1, 1.3))
 source, target = ["the", "movie", "was", "great"], ["<start>", "le", "film", "était", "bon"]
 for i, (below, above) in enumerate(
@@ -74,17 +74,18 @@ for i, (below, above) in enumerate(
         unrolled.annotate("", (i, 0.68), (i, 0.28), **arrow)
         unrolled.text(i, 0.72, above, ha="center", va="bottom", fontsize=11)
 unrolled.annotate(
-    "all that is known of the source", (3.5, 0.06), (2.6, 0.85), ha="center", color=walk.GREY,
+    "all that is known of the source", (3.5, 0.06), (2.1, 0.85), ha="center", color=walk.GREY,
     arrowprops={"arrowstyle": "-", "color": walk.GREY, "linestyle": ":"},
 )  # fmt: skip
+for x, name, colour in ((1.5, "encoder, English", walk.BLUE), (6, "decoder, French", walk.RED)):
+    unrolled.text(x, -1.2, name, ha="center", color=colour)
 unrolled.set_xlim(-0.6, 8.6)
-unrolled.set_ylim(-1.05, 1.1)
+unrolled.set_ylim(-1.25, 1.1)
 unrolled.set_axis_off()
 for name, (_, colour) in cells.items():
     axes.semilogy(distances, norms[name], color=colour, label=name)
 axes.set_xlabel("steps between the input and the last state")
 axes.set_ylabel("norm of the gradient")
 axes.set_ylim(1e-9, 30)
-axes.legend(frameon=False, loc="lower left")
-walk.plain(axes)
+axes.legend(loc="lower left")
 walk.save(figure, arguments.output, "02_recurrent.png")

@@ -41,11 +41,12 @@ for temperature in (1, 0.5, 0.1):
     softer = np.array(ops.softmax(scores["dot product"] / temperature))
     print(f"  {temperature}: {np.abs(softer - hard).max():.4f}")
 
-figure = Figure(figsize=(9, 2.6), layout="constrained")
+figure = Figure(figsize=(walk.WIDTH, 2.5))
 for axes, word, weights in zip(figure.subplots(1, 4, sharey=True), target, alpha, strict=True):
-    axes.bar(source, weights, color=np.where(weights == weights.max(), walk.RED, "#9fb9d6"))
+    axes.bar(source, weights, color=np.where(weights == weights.max(), walk.RED, walk.BLUE))
     axes.set_title(f"“{word}” looks at")
     axes.set_ylim(0, 1)
-    walk.plain(axes)
-figure.axes[0].set_ylabel("attention")
+    axes.tick_params(axis="x", length=0, labelsize=8.5)
+figure.axes[0].set_ylabel("attention weight")
+figure.supxlabel("word of the source; red: the largest", fontsize=10)
 walk.save(figure, arguments.output, "03_attention.png")

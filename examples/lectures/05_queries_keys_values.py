@@ -55,15 +55,18 @@ for name, root in {"q · k": 0, "q · k / √d_k": 0.5}.items():
         for d, (q, k) in zip(widths, drawn, strict=True)
     ]
 
-figure = Figure(figsize=(11, 3.2), layout="constrained")
+figure = Figure(figsize=(walk.WIDTH, 2.7))
 left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 1.2))
 walk.heat(left, scores, words, words, "Q Kᵀ", digits=0, vmin=0, vmax=60)
 walk.heat(middle, weights, words, words, "softmax(Q Kᵀ / √3)")
+left.set_ylabel("query")
+for axes in (left, middle):
+    axes.set_xlabel("key")
 for (name, values), colour in zip(largest.items(), (walk.RED, walk.BLUE), strict=True):
     right.semilogx(widths, values, marker="o", color=colour, label=name, base=2)
-right.set_title("largest of 8 weights, random vectors")
-right.set_xlabel("d_k")
+right.set_title("random queries, 8 random keys")
+right.set_ylabel("largest weight (mean)")
+right.set_xlabel("width d_k")
 right.set_ylim(0, 1)
-right.legend(frameon=False)
-walk.plain(right)
+right.legend()
 walk.save(figure, arguments.output, "05_queries_keys_values.png")

@@ -6,16 +6,16 @@ its own, and their outputs are concatenated:
 
     MultiHead(x) = Concat(head_1, ..., head_h) W_O    head_i = Attention(x W_Q_i, x W_K_i, x W_V_i)
 
-The pictures show a trained model's encoder, by default that of this repository's English-German
-model: every head of every block for one sentence, and the heads that look furthest from one word
-at others.
+The pictures show this in shapes, and every head of a trained model's encoder for one sentence. By
+default the model is this repository's English-German one. `06_one_word.py` looks at one word.
+
+    python examples/lectures/06_heads.py --sentence "A man is reading a book."
 """
 
 import keras
 import numpy as np
 import tensorflow as tf
 import walk
-from matplotlib.figure import Figure
 
 from keras_mt.layers import MultiHeadAttention
 from keras_mt.run_folder import RunFolder
@@ -24,51 +24,70 @@ arguments = walk.options(
     __doc__,
     run=str(walk.ROOT / "examples/multi30k/cased"),
     sentence="The ballerina is very excited that she will dance in the show.",
-    word="she",
 )
+keras.utils.set_random_seed(1)
 layer = MultiHeadAttention(num_heads=3)
 words = keras.random.normal((1, 4, 9))
-_, scores = layer(words, words, return_attention_scores=True)
+outputs, scores = layer(words, words, return_attention_scores=True)
 print("\n3 heads of width 3 in a model of width 9, over 4 words")
 for weight in layer.weights:
     print(f"  {weight.path:40} {tuple(weight.shape)}")
 print(f"  attention, a matrix for each head {tuple(scores.shape)}")
+
+CELL, MIDDLE = 0.1, 1.7  # The size of a number, and where the middle row is, in inches.
+COLOURS = ("Blues", "Reds", "Greens")
+figure, axes = walk.drawing(3.4)
+
+
+def matrix(x, y, values, name, *cmaps):
+    """Draws a matrix with its middle left at (x, y): darker cells are further from 0."""
+    values = np.abs(np.asarray(values))
+    rows, columns = values.shape
+    bottom, top = y - CELL * rows / 2, y + CELL * rows / 2
+    for i, cmap in enumerate(cmaps):
+        part = values[:, i * columns // len(cmaps) : (i + 1) * columns // len(cmaps)]
+        left = x + CELL * columns * i / len(cmaps)
+        extent = (left, left + CELL * columns / len(cmaps), bottom, top)
+        most = values.max()
+        axes.imshow(part, cmap=cmap, extent=extent, vmin=-0.4 * most, vmax=most, zorder=2)
+    middle = x + CELL * columns / 2
+    walk.label(axes, middle, top + 0.12, name, fontsize=9, parse_math=True)
+    walk.label(axes, middle, bottom - 0.12, f"[{rows}, {columns}]", fontsize=8, color=walk.GREY)
+    return x + CELL * columns
+
+
+kernel, bias = layer.output_dense.get_weights()
+heads = [layer.query_dense(words)[0], layer.key_dense(words)[0], layer.value_dense(words)[0]]
+joined = []
+matrix(0.15, MIDDLE, words[0], "x", "Greys")
+for i, cmap in enumerate(COLOURS):
+    y, own = MIDDLE + 1.1 * (1 - i), slice(3 * i, 3 * i + 3)
+    walk.arrow(axes, (1.1, MIDDLE), (1.4, y))
+    for x, name, values in zip((1.5, 1.95, 2.4), "QKV", heads, strict=True):
+        matrix(x, y, values[:, own], f"${name}_{i + 1}$", cmap)
+    walk.arrow(axes, (2.77, y), (3.02, y))
+    matrix(3.1, y, scores[0, i], "weights", cmap)
+    walk.arrow(axes, (3.57, y), (3.82, y))
+    joined.append(np.asarray(scores[0, i] @ heads[2][:, own]))
+    matrix(3.9, y, joined[-1], f"head {i + 1}", cmap)
+    walk.arrow(axes, (4.27, y), (4.6, MIDDLE))
+joined = np.concatenate(joined, axis=1)
+matrix(4.7, MIDDLE, joined, "Concat", *COLOURS)
+walk.label(axes, 5.72, MIDDLE, "·")
+matrix(5.84, MIDDLE, kernel, "$W_O$", "Greys")
+walk.label(axes, 6.86, MIDDLE, "=")
+matrix(6.98, MIDDLE, outputs[0], "output", "Greys")
+difference = np.abs(joined @ kernel + bias - np.asarray(outputs[0])).max()
+print(f"  Concat times W_O, and the layer's output: they differ by {difference:.0e}")
+axes.set(xlim=(0, walk.WIDTH), ylim=(0, 3.4))
+walk.save(figure, arguments.output, "06_concatenation.png")
 
 folder = RunFolder(arguments.run)
 if not folder.is_finished:
     raise SystemExit(f"{folder} is not a trained run: train one with `make demo`, or give --run.")
 model, tokenizer = folder.load_model(), folder.load_tokenizer()
 source = tokenizer.source_ids(tokenizer.pieces(tf.constant([arguments.sentence]))).to_tensor()
-target = tf.constant([[tokenizer.bos_id]])
-found = model.attention_scores(source, target)["encoder"]
+found = model.attention_scores(source, tf.constant([[tokenizer.bos_id]]))["encoder"]
 found = np.array([scores[0] for scores in found])  # [blocks, heads, pieces, pieces]
-pieces = [piece.decode() for piece in tokenizer.id_to_string(source[0]).numpy()]
-labels = walk.words(pieces)
-
-walk.save(walk.heads_figure(labels, labels, found), arguments.output, "06_heads.png", dpi=150)
-
-query = labels.index(arguments.word)
-places = np.arange(len(labels))
-# Not at the end of the sentence, where heads rest that have nothing to look for.
-is_word = [label != "</s>" and any(map(str.isalnum, label)) for label in labels]
-distances = (found[:, :, query] * np.abs(places - query) * is_word).sum(-1)
-chosen = np.argsort(-distances, axis=None)[:3]
-figure = Figure(figsize=(10, 1.7 * len(chosen)), layout="constrained")
-panels = figure.subplots(len(chosen), 1, squeeze=False)[:, 0]
-for axes, place in zip(panels, chosen, strict=True):
-    block, head = np.unravel_index(place, distances.shape)
-    weights = found[block, head, query]
-    title = f"layer {block + 1}, head {head + 1}"
-    walk.table(f"{title}: where “{labels[query]}” looks", weights, None, labels)
-    reach, angle = max(query, len(labels) - 1 - query), np.linspace(0, np.pi, 40)
-    for j, (label, weight) in enumerate(zip(labels, weights, strict=True)):
-        axes.text(j, -0.05, label, ha="center", va="top", color=walk.RED if j == query else "black")
-        strength, radius = weight / weights.max(), (j - query) / 2
-        x = query + radius - radius * np.cos(angle)
-        y = (0.3 + 0.7 * abs(j - query) / reach) * np.sin(angle) if radius else 0 * angle
-        axes.plot(x, y, color=walk.BLUE, linewidth=4 * strength, alpha=0.15 + 0.85 * strength)
-    title += f": the thickest is {weights.max():.2f}"
-    axes.set_title(title, loc="left", fontsize=9, color=walk.GREY)
-    axes.set_ylim(-0.3, 1.05)
-    axes.set_axis_off()
-walk.save(figure, arguments.output, "06_one_word.png")
+labels = walk.words([piece.decode() for piece in tokenizer.id_to_string(source[0]).numpy()])
+walk.save(walk.heads_figure(labels, labels, found), arguments.output, "06_heads.png")

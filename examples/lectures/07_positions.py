@@ -27,7 +27,7 @@ walk.table("d = 64: dot products of positions so far apart", products[50, 50:61]
 band = [products.diagonal(distance).std() for distance in range(50)]
 print(f"\nfor one distance they differ by {max(band):.1e} from position to position")
 
-figure = Figure(figsize=(11, 6.6), layout="constrained")
+figure = Figure(figsize=(walk.WIDTH, 5.6))
 grid = figure.add_gridspec(2, 6)
 waves, whole = figure.add_subplot(grid[0, :3]), figure.add_subplot(grid[0, 3:])
 fine = np.linspace(0, 5, 200)
@@ -35,24 +35,29 @@ for j in range(4):
     curve = (np.cos if j % 2 else np.sin)(fine / 10000 ** (2 * (j // 2) / 4))
     (line,) = waves.plot(fine, curve, label=f"dimension {j}")
     waves.plot(range(6), small[:, j], "o", color=line.get_color())
-waves.set_xticks(range(6), words)
+waves.set_xticks(range(6), words, fontsize=9)
+waves.set_yticks((-1, 0, 1))
 waves.set_title("d = 4: a wave for each dimension")
-waves.legend(frameon=False, fontsize=8, loc="lower left")
-walk.plain(waves)
+waves.set_xlabel("position (word)")
+waves.set_ylabel("value")
+waves.set_ylim(-1.9, 1.1)
+waves.legend(fontsize=8.5, loc="lower left", ncols=2)
 image = whole.imshow(positions.T, cmap="RdBu", aspect="auto", vmin=-1, vmax=1)
 whole.set_title("d = 64: 100 positions")
 whole.set_xlabel("position")
 whole.set_ylabel("dimension")
-figure.colorbar(image, ax=whole, fraction=0.04, pad=0.02)
+figure.colorbar(image, ax=whole, label="value", fraction=0.04, pad=0.02)
 random = np.random.default_rng(1)
 others = {
-    "sinusoids": positions,
-    "learned, before training": random.normal(size=(100, 64)) / np.sqrt(2),
-    "one-hot": np.eye(100) * np.sqrt(32),
+    "sinusoids": positions[:50],
+    "learned, before training": random.normal(size=(50, 64)) / np.sqrt(2),
+    "one-hot": np.eye(50) * np.sqrt(32),
 }
 for column, (name, encoding) in enumerate(others.items()):
     axes = figure.add_subplot(grid[1, 2 * column : 2 * column + 2])
-    axes.imshow(encoding @ encoding.T, cmap="Blues", vmin=0, vmax=32)
-    axes.set_title(f"dot products: {name}")
+    image = axes.imshow(encoding @ encoding.T, vmin=0, vmax=32)
+    axes.set_title(name)
     axes.set_xlabel("position")
+    axes.set_ylabel("" if column else "position")
+figure.colorbar(image, ax=figure.axes[-3:], label="dot product", shrink=0.8)
 walk.save(figure, arguments.output, "07_positions.png")

@@ -62,7 +62,7 @@ norms = {name: gradients(frame) for name, (frame, _) in frames.items()}
 walk.table(f"The gradient at the bottom of {DEPTH} sublayers, relative to that at the top",
            [[each[0] for each in norms.values()]], None, norms, digits=7)  # fmt: skip
 
-figure = Figure(figsize=(11, 3.4), layout="constrained")
+figure = Figure(figsize=(walk.WIDTH, 2.9))
 *normed, axes = figure.subplots(1, 3, width_ratios=(1, 1, 1.5))
 for panel, values, name in zip(
     normed, (by_position, by_feature), ("layer: each row", "batch: each column"), strict=True
@@ -73,7 +73,28 @@ for panel, values, name in zip(
 for name, (_, colour) in frames.items():
     axes.semilogy(range(DEPTH + 1), norms[name], color=colour, label=name)
 axes.set_xlabel("sublayer, from the bottom")
-axes.set_title("norm of the gradient; 1 at the top")
-axes.legend(frameon=False)
-walk.plain(axes)
+axes.set_ylabel("norm of the gradient")
+axes.set_title("relative to the gradient at the top")
+axes.legend(fontsize=9)
 walk.save(figure, arguments.output, "08_encoder_block.png")
+
+figure, axes = walk.drawing(2.75)
+for y, name, is_pre in ((2.1, "post-norm, the paper's", False), (0.85, "pre-norm", True)):
+    axes.text(0.1, y + 0.35, name, fontsize=11)
+    axes.text(0.1, y, "x [n, d]", va="center")
+    walk.arrow(axes, (0.75, y), (7.9, y), walk.BLUE, linewidth=3)
+    for i in range(4):
+        x, sublayer = 0.85 + 1.72 * i, ("attention", "feed-forward")[i % 2]
+        color = walk.RED if i % 2 == 0 else walk.GREEN
+        add = x + (1.54 if is_pre else 1.12)
+        walk.arrow(axes, (x, y), (x, y - 0.55), walk.GREY, "-")
+        walk.arrow(axes, (x, y - 0.55), (add, y - 0.55), walk.GREY, "-")
+        walk.arrow(axes, (add, y - 0.55), (add, y - 0.12), walk.GREY)
+        if is_pre:
+            walk.box(axes, x + 0.27, y - 0.55, "norm", walk.ORANGE, 0.44, 0.3, fontsize=9)
+        middle = x + (0.98 if is_pre else 0.56)
+        walk.box(axes, middle, y - 0.55, sublayer, color, 0.88, 0.3, fontsize=9)
+        walk.box(axes, add, y, "+", walk.BLUE, 0.24, 0.24, filled=False)
+        if not is_pre:
+            walk.box(axes, add + 0.36, y, "norm", walk.ORANGE, 0.44, 0.3, fontsize=9)
+walk.save(figure, arguments.output, "08_residual_stream.png")

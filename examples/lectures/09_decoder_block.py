@@ -5,26 +5,37 @@ before it get 0 added, and those of later ones minus infinity, which the softmax
 0. Then the decoder attends to the source: its own queries, keys and values of the encoder's output.
 
     x = LayerNorm(x + Masked(x))    x = LayerNorm(x + Cross(x, memory))    x = LayerNorm(x + FFN(x))
+
+The picture has the mask in numbers, and both kinds of attention in a trained model, by default this
+repository's English-German one:
+
+    python examples/lectures/09_decoder_block.py --sentence "A man is reading a book."
 """
 
 import keras
 import numpy as np
+import tensorflow as tf
 import walk
 from keras import ops
 from matplotlib.figure import Figure
 
-from keras_mt.layers import CausalSelfAttention, DecoderBlock
+import keras_mt
+from keras_mt.layers import DecoderBlock
 from keras_mt.layers.dot_product import causal_mask
 
-arguments = walk.options(__doc__)
+arguments = walk.options(
+    __doc__,
+    run=str(walk.ROOT / "examples/multi30k/cased"),
+    sentence="Two dogs are playing in the snow.",
+)
 keras.utils.set_random_seed(1)
 words = ["Lucas", "will", "travel"]
-scores = np.array([[31, 27, 22], [27, 42, 31], [22, 31, 37]])  # Of step 5.
+SCORES = np.array([[31, 27, 22], [27, 42, 31], [22, 31, 37]])  # Of step 5.
 mask = np.where(causal_mask(3, 3), 0, -np.inf)
-walk.table("Q K^T", scores, words, words, digits=0)
+walk.table("Q K^T", SCORES, words, words, digits=0)
 walk.table("the mask", mask, words, words, digits=0)
 for name, scale in {"sqrt(3)": 3**0.5, "8": 8, "22": 22}.items():
-    rows = ops.softmax((scores + mask) / scale)
+    rows = ops.softmax((SCORES + mask) / scale)
     walk.table(f"softmax((Q K^T + mask) / {name})", rows, words, words)
 # A divisor of about 22 comes nearest to the slide. (It has .1 in its first row, which is a slip:
 # a position that sees only itself gives itself all of its weight.)
@@ -38,19 +49,41 @@ changed = np.array(target)
 changed[0, 3] += 1
 difference = np.abs(block(changed, memory) - before).max(axis=(0, 2))
 walk.table("How much each output of a block changes with its input 3", difference, None, range(6))
-_, causal = CausalSelfAttention(num_heads=1)(target, return_attention_scores=True)
-_, cross = block(target, memory, return_attention_scores=True)
 
-figure = Figure(figsize=(11, 3.2), layout="constrained")
-panels = figure.subplots(1, 4)
-walk.heat(panels[0], mask, words, words, "mask", digits=0, vmin=-1, cmap="Greys_r")
-walk.heat(panels[1], np.array(ops.softmax((scores + mask) / 8)), words, words, "after the softmax")
-panels[1].set_yticks([])
-untrained = {"a causal layer": causal, "cross-attention": cross}
-for axes, (title, weights) in zip(panels[2:], untrained.items(), strict=True):
-    axes.imshow(weights[0, 0], cmap="Blues", vmin=0, vmax=0.5, aspect="auto")
-    axes.set_title(f"{title}, untrained")
-    axes.set_ylabel("target")
-panels[2].set_xlabel("target")
-panels[3].set_xlabel("source")
+translator = keras_mt.Translator.load(arguments.run)
+(model,), tokenizer = translator.models, translator.tokenizer
+texts = tf.constant([arguments.sentence]), tf.constant([translator(arguments.sentence)])
+source, target = map(tokenizer.pieces, texts)
+source = tokenizer.source_ids(source).to_tensor()
+target = tf.concat([[[tokenizer.bos_id]], target.to_tensor()], axis=1)
+scores = model.attention_scores(source, target)
+source, target = (
+    walk.words([piece.decode() for piece in tokenizer.id_to_string(ids[0]).numpy()])
+    for ids in (source, target)
+)
+
+figure = Figure(figsize=(walk.WIDTH, 6))
+upper, lower = figure.subfigures(2, 1, height_ratios=(1, 1.7))
+left, right = upper.subplots(1, 2)
+walk.heat(left, mask, words, words, "mask, added to the scores", 0, vmin=-1, cmap="Greys_r")
+after = np.array(ops.softmax((SCORES + mask) / 8))
+walk.heat(right, after, words, words, "weights after the softmax")
+left.set_ylabel("query")
+for axes in (left, right):
+    axes.set_xlabel("key")
+trained = {
+    "masked self-attention, first block": (scores["decoder"][0], target),
+    "cross-attention, last block": (scores["cross"][-1], source),
+}
+panels = lower.subplots(1, 2)
+for axes, (title, (weights, keys)) in zip(panels, trained.items(), strict=True):
+    axes.imshow(np.mean(weights[0], axis=0), vmin=0, vmax=1, aspect="auto")
+    axes.set_xticks(range(len(keys)), keys, rotation=50, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(len(target)), target)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_title(title)
+panels[0].set(xlabel="key: target so far", ylabel="query: last token read")
+panels[1].set_xlabel("key: source")
+figure.supxlabel("lower row: a trained model, mean over the heads of a block", fontsize=9)
 walk.save(figure, arguments.output, "09_decoder_block.png")

@@ -16,6 +16,7 @@ import keras
 import numpy as np
 import walk
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from keras_mt import WarmupInverseSquareRoot
 from keras_mt.losses import CrossEntropy
@@ -24,7 +25,7 @@ arguments = walk.options(__doc__)
 words = ["<pad>", "<start>", "<end>", "Lucas", "will", "travel"]
 target = [words.index(word) for word in ["Lucas", "will", "travel", "<end>"]]
 inputs = [words.index("<start>"), *target[:-1]]
-print("\nsees        to predict")
+print(f"\n{'sees':27} to predict")
 for i in range(4):
     print(f"{' '.join(words[j] for j in inputs[: i + 1]):27} {words[target[i]]}")
 
@@ -39,18 +40,41 @@ by_hand = -(q * np.log(probabilities[0, :4])).sum(-1).mean()
 print(f"\nby hand, over the four real tokens: {by_hand:.4f}")
 
 steps = np.arange(1, 20_001)
-figure = Figure(figsize=(11, 3.4), layout="constrained")
+figure = Figure(figsize=(walk.WIDTH, 3))
 left, right = figure.subplots(1, 2, width_ratios=(1, 1.5))
-walk.heat(left, q, [words[j] for j in target], words, "the target distribution, smoothed by 0.1")
-left.set_xticks(range(6), words, rotation=30)
+walk.heat(left, q, [words[j] for j in target], words, "target distribution, smoothed by 0.1")
+left.set_xticks(range(6), words, rotation=40)
+left.set_xlabel("token of the vocabulary")
+left.set_ylabel("true token")
 for name, d_model in {"base": 512, "big": 1024}.items():
     rate = keras.ops.convert_to_numpy(WarmupInverseSquareRoot(d_model, 4000)(steps - 1))
     right.plot(steps, rate, label=f"{name}: d_model {d_model}")
     print(f"{name}: greatest rate {rate.max():.2e}, at step {steps[rate.argmax()]:,}")
 right.axvline(4000, color=walk.GREY, linestyle=":")
-right.set_title("learning rate, 4,000 warm-up steps")
+right.set_title("4,000 warm-up steps")
+right.set_ylabel("learning rate")
 right.set_xlabel("step")
+right.set_xticks(range(0, 20_001, 5000))
 right.set_ylim(bottom=0)
-right.legend(frameon=False)
-walk.plain(right)
+right.legend()
 walk.save(figure, arguments.output, "10_training.png")
+
+figure, axes = walk.drawing(3.1)
+read = [*(words[j] for j in inputs), "<pad>", "<pad>"]
+predicted = [*(words[j] for j in target), "<pad>", "<pad>"]
+axes.add_patch(Rectangle((1.2, 1.3), 6.7, 0.5, facecolor=walk.PALE, alpha=0.35))
+axes.text(0.1, 1.55, "decoder,\nmasked", va="center")
+for y, name in ((2.35, "predicts"), (0.75, "reads"), (2.85, "in the loss")):
+    axes.text(0.1, y, name, va="center")
+for i, (below, above) in enumerate(zip(read, predicted, strict=True)):
+    x, is_real = 1.75 + 1.12 * i, i < len(target)
+    walk.box(axes, x, 2.35, above, walk.RED if is_real else walk.PALE, filled=is_real)
+    walk.box(axes, x, 0.75, below, walk.BLUE if is_real else walk.PALE, filled=is_real)
+    axes.text(x, 2.85, "yes" if is_real else "no", ha="center", va="center", color=walk.GREY)
+    for j in range(i + 1 if is_real else 0):  # What position i sees.
+        walk.arrow(axes, (1.75 + 1.12 * j, 0.93), (x, 2.16), walk.GREY, alpha=0.3 + 0.7 * (i == j))
+axes.text(
+    walk.WIDTH / 2, 0.25, "Lucas will travel <end>, shifted right by one after <start>: "
+    "position i sees positions 1 to i, and predicts the next token", ha="center", fontsize=9,
+)  # fmt: skip
+walk.save(figure, arguments.output, "10_shifted_right.png")

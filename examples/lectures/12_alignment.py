@@ -46,15 +46,19 @@ for name, run in {"recurrent": arguments.recurrent_run, "Transformer": arguments
         print(f"  {piece:14} looks at {looks}")
 
 longest = max(len(target) for _, target, _ in aligned.values())
-figure = Figure(figsize=(11, 1.4 + 0.34 * longest), layout="constrained")
+figure = Figure(figsize=(walk.WIDTH, 1.6 + 0.3 * longest))
 for axes, (name, (source, target, weights)) in zip(
     figure.subplots(1, 2), aligned.items(), strict=True
 ):
-    image = axes.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    image = axes.imshow(weights, vmin=0, vmax=1, aspect="auto")
     axes.set_xticks(range(len(source)), source, rotation=50, ha="left", rotation_mode="anchor")
     axes.set_yticks(range(len(target)), target)
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
-    axes.set_xlabel(name, fontsize=12)
-figure.colorbar(image, ax=figure.axes, label="attention", fraction=0.03, pad=0.02)
+    axes.set_title(name)
+    axes.set_xlabel("source, Portuguese")
+    axes.xaxis.set_label_position("bottom")
+    axes.spines[:].set_visible(False)
+figure.axes[0].set_ylabel("target, English")
+figure.colorbar(image, ax=figure.axes, label="attention weight", fraction=0.03, pad=0.02)
 walk.save(figure, arguments.output, "12_alignment.png")

@@ -43,8 +43,8 @@ for name, (architecture, more) in variants.items():
     keras.backend.clear_session()
 print(f"\nkeras-mt train --architecture NAME, with NAME of: {', '.join(ARCHITECTURES)}")
 
-figure = Figure(figsize=(11, 5.2), layout="constrained")
-upper, lower = figure.subfigures(2, 1, height_ratios=(1, 0.55))
+figure = Figure(figsize=(walk.WIDTH, 4.4))
+grid = figure.add_gridspec(2, 3, height_ratios=(1, 0.45))
 n, source = 10, 5
 causal = np.tril(np.ones((n, n)))
 both = causal.copy()
@@ -52,18 +52,20 @@ both[:source, :source] = 1
 masks = {
     "encoder-only (BERT)": (np.ones((n, n)), "all see all"),
     "decoder-only (GPT, Llama)": (causal, "each sees what came before"),
-    "encoder-decoder": (both, "the source sees itself, the target both"),
+    "encoder-decoder": (both, "source sees source, target sees both"),
 }
-for axes, (name, (mask, says)) in zip(upper.subplots(1, 3), masks.items(), strict=True):
-    axes.imshow(mask, cmap="Blues", vmin=0, vmax=1.5)
+for column, (name, (mask, says)) in enumerate(masks.items()):
+    axes = figure.add_subplot(grid[0, column])
+    axes.imshow(mask, vmin=0, vmax=1.5)
     axes.set_xticks(np.arange(n) - 0.5, [""] * n)
     axes.set_yticks(np.arange(n) - 0.5, [""] * n)
     axes.grid(color="white", linewidth=1.5)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     axes.set_title(name)
-    axes.set_xlabel(says)
-axes = lower.subplots()
+    axes.set_xlabel(f"key position\n{says}", fontsize=9)
+figure.axes[0].set_ylabel("query position")
+axes = figure.add_subplot(grid[1, :])
 orders = {"sandwich": "ss" + "sf" * 4 + "ff", "paper": "sf" * 6}
 for y, order in enumerate(orders.values()):
     for x, letter in enumerate(order):

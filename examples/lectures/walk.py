@@ -7,13 +7,17 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # Before TensorFlow is imported.
 
+import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+
+from keras_mt.plots import BLUE, GREEN, GREY, INK, ORANGE, PALE, PAPER, RED, STYLE, save_figure  # noqa: F401
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "examples"))  # For `phrasebook`.
-BLUE, RED, GREEN, GREY = "#1f5fa8", "#c0392b", "#2e8b57", "#777777"
-PALE = "#b8b8b8"
+WIDTH = 8  # Of a picture as wide as a page, in inches.
+matplotlib.rcParams.update(STYLE)
 
 
 def options(doc, **more):
@@ -41,10 +45,38 @@ def table(title, values, rows=None, columns=None, digits=2):
         print(f"  {label:{margin}}  {cells}")
 
 
+def drawing(height):
+    """A figure as wide as a page, to draw on in inches from its lower left corner."""
+    figure = Figure(figsize=(WIDTH, height), layout="none")
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, WIDTH), ylim=(0, height))
+    axes.set_axis_off()
+    return figure, axes
+
+
+def box(axes, x, y, text, color=BLUE, width=0.9, height=0.36, filled=True, **kwargs):
+    """A rounded box around a point, with a text in it."""
+    corner = (x - width / 2, y - height / 2)
+    face = color if filled else PAPER
+    shape = {"boxstyle": "round,pad=0,rounding_size=0.06", "edgecolor": color, "facecolor": face}
+    axes.add_patch(FancyBboxPatch(corner, width, height, linewidth=1.2, zorder=3, **shape))
+    label(axes, x, y, text, **{"color": PAPER if filled else INK, "zorder": 4} | kwargs)
+
+
+def label(axes, x, y, text, **kwargs):
+    """A text around a point."""
+    axes.text(x, y, text, **{"ha": "center", "va": "center", "parse_math": False} | kwargs)
+
+
+def arrow(axes, start, end, color=GREY, style="->", **kwargs):
+    """An arrow between two points."""
+    line = {"color": color, "arrowstyle": style, "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
+    axes.annotate("", end, start, arrowprops=line | kwargs, zorder=2)
+
+
 def heat(axes, values, rows, columns, title, digits=2, **kwargs):
     """A heat map with its numbers written in."""
     values = np.asarray(values)
-    kwargs = {"cmap": "Blues", "vmin": 0, "vmax": 1} | kwargs
+    kwargs = {"vmin": 0, "vmax": 1} | kwargs
     axes.imshow(values, aspect="auto", **kwargs)
     for i, row in enumerate(values):
         for j, x in enumerate(row):
@@ -71,43 +103,38 @@ def heads_figure(query_pieces, key_pieces, scores):
     """
     heads = max(map(len, scores))
     longest = [max(map(len, pieces)) for pieces in (query_pieces, key_pieces)]
-    cell = 0.21
-    width = 0.6 + 0.08 * longest[0] + heads * (0.15 + cell * len(key_pieces))
-    height = 0.4 + 0.08 * longest[1] + len(scores) * (0.3 + cell * len(query_pieces))
-    figure = Figure(figsize=(width, height), layout="constrained")
+    cell = min(0.21, (WIDTH - 1.1 - 0.07 * longest[0]) / (heads * len(key_pieces)))
+    width = 1.1 + 0.07 * longest[0] + heads * cell * len(key_pieces)
+    height = 0.8 + 0.07 * longest[1] + len(scores) * (0.3 + cell * len(query_pieces))
+    figure = Figure(figsize=(width, height))
     grid = figure.subplots(len(scores), heads, squeeze=False)
     for layer, row in enumerate(grid):
         for head, axes in enumerate(row):
             if head >= len(scores[layer]):
                 axes.set_axis_off()
                 continue
-            axes.imshow(scores[layer][head], cmap="Blues", vmin=0, vmax=1, aspect="auto")
+            axes.imshow(scores[layer][head], vmin=0, vmax=1, aspect="auto")
             text = {"parse_math": False}  # Pieces may have dollar signs.
-            axes.set_xticks(range(len(key_pieces)), key_pieces, rotation=60, ha="left", **text)
+            axes.set_xticks(range(len(key_pieces)), key_pieces, rotation=90, **text)
             axes.set_yticks(range(len(query_pieces)), query_pieces, **text)
             axes.xaxis.tick_top()
-            axes.tick_params(length=0, labelsize=8, labelleft=head == 0, labeltop=layer == 0)
+            axes.tick_params(length=0, labelsize=7, labelleft=head == 0, labeltop=layer == 0)
             axes.set_xlabel(f"layer {layer + 1}, head {head + 1}", fontsize=8)
             axes.xaxis.set_label_position("bottom")
-            axes.spines[:].set_color(PALE)
+            axes.spines[:].set(color=PALE, visible=True)
+    figure.supxlabel("a word that is looked at", fontsize=9)
+    figure.supylabel("a word that looks", fontsize=9)
     return figure
 
 
-def plain(*many):
-    """Removes the frame at the top and on the right."""
-    for axes in many:
-        axes.spines[["top", "right"]].set_visible(False)
-
-
 def words(pieces):
-    """Pieces as one reads them: "▁walk", "ing" are "walk", "-ing"."""
+    """Pieces as one reads them: "▁walk", "ing", "▁" are "walk", "-ing", "␣"."""
     return [
-        piece[1:] if piece[0] == "▁" and piece != "▁" else f"-{piece}" if piece.isalpha() else piece
+        piece[1:] or "␣" if piece[0] == "▁" else f"-{piece}" if piece.isalpha() else piece
         for piece in pieces
     ]
 
 
-def save(figure, folder, name, dpi=130):
-    folder.mkdir(parents=True, exist_ok=True)
-    figure.savefig(folder / name, dpi=dpi)
+def save(figure, folder, name):
+    save_figure(figure, folder / name)
     print(f"\npicture: {folder / name}")

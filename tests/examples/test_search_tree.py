@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 from search_tree import SearchNode, search_figure, search_tree, translation_tree
 
+from keras_mt import plots
 from keras_mt.decoding import beam_search
 
 START, END, VOCABULARY = 2, 3, 7
@@ -91,34 +92,43 @@ def test_a_translator_looks_into_its_search(eager, translator, sources):
         assert best.score == pytest.approx(found.score, rel=1e-4)
 
 
-# A hypothesis by its letters, its fate, and where it stands: no two lines cross.
+# Tokens, parent, length, log-probability, fate and score.
 TREE = [
-    (SearchNode("a", None, 1, -0.1, "kept", None), (1, -0.5)),
-    (SearchNode("b", None, 1, -2.0, "kept", None), (1, -1.5)),
-    (SearchNode("c", 1, 2, -2.1, "kept", None), (2, -2)),
-    (SearchNode("</s>", 0, 2, -2.3, "finished", -1.15), (2, 0)),
-    (SearchNode("d", 0, 2, -2.4, "pruned", None), (2, -1)),
-    (SearchNode("</s>", 2, 3, -2.2, "finished", -0.73), (3, -1)),
+    SearchNode("a", None, 1, -0.1, "kept", None),
+    SearchNode("b", None, 1, -2.0, "kept", None),
+    SearchNode("c", 1, 2, -2.1, "kept", None),
+    SearchNode("</s>", 0, 2, -2.3, "finished", -1.15),
+    SearchNode("d", 0, 2, -2.4, "pruned", None),
+    SearchNode("e", 0, 2, -6.1, "pruned", None),
+    SearchNode("</s>", 2, 3, -2.2, "finished", -0.73),
 ]
 
 
 def test_a_search_is_drawn_as_its_tree():
-    nodes = [node for node, _ in TREE]
-    figure = search_figure(nodes)
+    greedy = [TREE[0], TREE[4], SearchNode("</s>", None, 3, -3.0, "finished", -1.0)]
+    figure = search_figure(TREE, greedy, "source")
     (axes,) = figure.axes
-    texts = {text.get_position(): text for text in axes.texts}
-    ends = [tuple(patch.get_path().vertices[-1] + [0.3, 0]) for patch in axes.patches]
-    colours = []
-    for node, place in TREE:
-        assert texts[place].get_text() == node.token
-        (line,) = [
-            patch for patch, end in zip(axes.patches, ends, strict=True) if np.allclose(end, place)
-        ]
-        parent = (0, -1) if node.parent is None else TREE[node.parent][1]
-        np.testing.assert_allclose(line.get_path().vertices[0][1], parent[1])
-        colours.append(line.get_edgecolor())
-    assert colours[1] == colours[2] == colours[5]  # The way to the best score.
-    assert colours[0] == colours[3] != colours[4] != colours[1]
-    labels = "\n".join(text.get_text() for text in axes.texts)
-    assert "0.90" in labels and f"{np.exp(-2.1):.2f}" not in labels  # Of the token, not of all.
-    assert "score -0.73" in labels and "score -1.15" in labels
+    texts = {text.get_text(): text for text in axes.texts}
+    ends = {tuple(patch.get_path().vertices[-1]): patch for patch in axes.patches}
+    # What has no alternative shares a label; the best child is in its parent's row.
+    shown = ["</s>", "d </s>", "b c </s>"]
+    heights = [texts[label].get_position()[1] for label in shown]
+    assert heights == sorted(heights, reverse=True)
+    assert heights[0] == pytest.approx(texts["a"].get_position()[1])
+    assert "e" not in texts  # Less probable than 5%.
+    colours = [texts[label].get_color() for label in ("a", *shown)]
+    assert colours[0] == colours[1] and len(set(colours)) == 3
+    assert texts["b c </s>"].get_color() == plots.RED  # The way to the best score.
+    assert texts["d </s>"].get_color() == plots.ORANGE  # Greedy's, where the beam left it.
+    assert sum(patch.get_alpha() is not None for patch in axes.patches) == 2  # Its marks.
+    for label, probability in {
+        "a": f"{np.exp(-0.1):.2f}",
+        "</s>": f"{np.exp(-2.2):.2f}, score -1.15",  # Of the token, not of all.
+        "b c </s>": f"{np.exp(-2.2):.2f}, score -0.73",
+    }.items():
+        x, y = texts[label].get_position()
+        below = min(
+            axes.texts, key=lambda text: np.hypot(*np.subtract(text.get_position(), (x, y - 0.19)))
+        )
+        assert below.get_text() == probability
+    assert len(ends) == 4 and {"source", "1", "2", "3"} <= {*texts}
