@@ -34,7 +34,7 @@ def test_a_guided_head_learns_to_align_where_another_does_not():
     links = np.broadcast_to(np.eye(6, dtype=bool)[::-1], (512, 6, 6))
     found = []
     for guided in ({"alignment": links}, {}):
-        model = Transformer(20, 2, 16, 2, 32, dropout=0.0, alignment_head=(0, 0))
+        model = Transformer(20, 1, 16, 2, 32, dropout=0.0, alignment_head=(0, 0))
         compile_for_translation(model, warmup_steps=20, learning_rate=0.02)
         model.fit({**inputs, **guided}, labels, batch_size=64, epochs=10, verbose=0)
         attention = np.asarray(model.attention(source, target))
@@ -59,11 +59,12 @@ def test_the_config_of_a_run_and_of_its_model_has_the_head(corpus, tmp_path, gui
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("eager")
 def test_a_guided_run_that_goes_on_ends_where_an_unbroken_one_does(corpus, tmp_path):
     options = {**SMALL, "guided_alignment": "learned", "gradient_accumulation_steps": 2}
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    train(corpus, "pt", "en", whole, steps=5, **options)
-    for steps in (3, 5):
+    train(corpus, "pt", "en", whole, steps=4, **options)
+    for steps in (1, 4):  # In the middle of an update.
         train(corpus, "pt", "en", broken, steps=steps, **options)
     one, other = (RunFolder(each).load_model().get_weights() for each in (whole, broken))
     for x, y in zip(one, other, strict=True):
