@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-for pool in ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
+for pool in (
+    "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS",
+):  # fmt: skip
     os.environ.setdefault(pool, "1")  # The tests themselves run side by side.
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # As a shell sets it in the background.
