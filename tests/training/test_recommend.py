@@ -156,7 +156,7 @@ def clock(monkeypatch):
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("clock", "eager")
+@pytest.mark.usefixtures("clock")
 def test_minutes_set_the_number_of_steps_once(corpus, tmp_path):
     messages, output = [], tmp_path / "run"
     given = {**SMALL, "minutes": 1}
