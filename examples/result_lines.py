@@ -1,9 +1,30 @@
 """What the comparisons share: measured rows as JSON lines, and their tables in a page."""
 
+import datetime
 import json
+import os
 import re
+import sys
+from importlib import metadata
+from pathlib import Path
 
 from keras_mt.files import atomic_write
+from keras_mt.version import __version__
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+
+from harness import machine
+
+
+def circumstances():
+    """What a line says of when and where it was measured."""
+    packages = ("keras", "tensorflow")
+    return {
+        "load": round(os.getloadavg()[0], 1),
+        "date": datetime.date.today().isoformat(),
+        "machine": machine(),
+        "versions": {"keras_mt": __version__, **{x: metadata.version(x) for x in packages}},
+    }
 
 
 def read(path):

@@ -262,7 +262,7 @@ def batches(corpus, lines, tokenizer):
     return Batches(corpora, tokenizer, COMMON["batch_tokens"], seed=1)
 
 
-def speeds(corpus, rows, folder, steps=20, rounds=7):
+def speeds(corpus, rows, folder, steps=10, rounds=5):
     """Target tokens trained in a second of processor time, in a dict by row.
 
     The rows take turns, each with the same batches; the first round, which traces, is left out.

@@ -9,13 +9,11 @@ environment variable KERAS_MT_DATA, the folder that multi30k_en_de is in.
 
 import argparse
 import contextlib
-import datetime
 import functools
-import itertools
 import math
 import os
+import random
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -26,26 +24,22 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 
 import keras
-import numpy as np
 import sacrebleu
-import tensorflow as tf
 
-import keras_mt
 from keras_mt import Tokenizer, Translator
 from keras_mt.data import Batches, load_corpus, phrasebook
-from keras_mt.layers import MultiHeadAttention, attention, blocks
+from keras_mt.layers import attention, blocks
 from keras_mt.models import Recurrent, Transformer
 from keras_mt.training import compile_for_translation
 
 sys.path.append(str(Path(__file__).parents[1]))
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
-from harness import machine
-from result_lines import add, put, read, table
+import timed
+from result_lines import add, circumstances, put, read, table
 
-ROOT = Path(__file__).parents[2]
-RESULTS, PAGE = Path(__file__).parent / "results", ROOT / "docs/lectures/claims.md"
-VOCAB_SIZE, BATCH_TOKENS, STEPS = 1000, 1024, 600
+TRAINED = Path(__file__).parent / "results" / "trained.jsonl"
+PAGE = Path(__file__).parents[2] / "docs/lectures/claims.md"
+VOCAB_SIZE, BATCH_TOKENS, STEPS = 1000, 1024, 400
 
 # What a row changes is in place of this; the Transformer is the lectures', post-norm.
 RECIPE = {
@@ -53,7 +47,7 @@ RECIPE = {
     "model": {},
     "without": None,
     "label_smoothing": 0.1,
-    "learning_rate": 0.002,
+    "learning_rate": 0.004,
     "warmup_steps": 100,  # 0: a constant rate.
     "clip_norm": None,
 }
@@ -117,96 +111,114 @@ CLAIMS = {
         "GRU, GRU with additive attention": "GRU, additive",
     },
 }  # fmt: skip
-BEAMS, CAPTIONS, PENALTIES = (1, 2, 4, 8, 16), 300, (1.0, 0.0)
-LENGTHS, WIDTH, SEQUENCES, THREADS = (8, 16, 32, 64, 128, 256, 512), 256, 8, (1, 2)
 
 
 def main():
-    measured = {**dict.fromkeys(CLAIMS, trained), "beams": beams, "lengths": lengths}
+    claims = [*CLAIMS, "beams", "lengths"]
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("claims", nargs="*", metavar="CLAIM", help=", ".join(measured))
+    parser.add_argument("claims", nargs="*", metavar="CLAIM", help=", ".join(claims))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--threads", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.threads:
-        time_layers(arguments.threads)
-        return
-    if unknown := set(arguments.claims) - set(measured):
-        parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(measured)}")
-    for claim in arguments.claims or measured:
-        text = measured[claim](claim, arguments.seeds)
+    if unknown := set(arguments.claims) - set(claims):
+        parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(claims)}")
+    for claim in arguments.claims or claims:
+        if claim in CLAIMS:
+            train_rows(claim, arguments.seeds)
+        else:
+            timed.MEASURES[claim]()
+        text = tables()[claim]
         print(f"\n{claim}\n\n{text}", flush=True)
         put(PAGE, claim, text)
 
 
-# Claims that need training.
+def tables():
+    """The tables of the claims that were measured, by name."""
+    lines = read(TRAINED)
+    found = {claim: claim_table(claim, lines) for claim in CLAIMS}
+    return {claim: text for claim, text in found.items() if text} | timed.tables()
 
 
-def trained(claim, seeds):
-    """Trains the rows of a claim; gives its table."""
-    path = RESULTS / "trained.jsonl"
+def train_rows(claim, seeds):
+    """Trains the rows of a claim that are not in results/ yet."""
     names = [f"{row}, seed {seed}" for row in ROWS for seed in range(1, seeds + 1)]
-    for row, seed in itertools.product(CLAIMS[claim].values(), range(1, seeds + 1)):
-        name, options = f"{row}, seed {seed}", options_of(row)
-        if read(path).get(name, {}).get("options") != options:
-            line = {"row": name, "options": options, **measure(options, seed), **circumstances()}
-            print(f"{name}: BLEU {line['bleu']}, {line['processor_seconds']} s", flush=True)
-            add(path, line, names)
-    return claim_table(claim, read(path))
+    for row in CLAIMS[claim].values():
+        options, lines = options_of(row), read(TRAINED)
+        missing = [
+            seed
+            for seed in range(1, seeds + 1)
+            if lines.get(f"{row}, seed {seed}", {}).get("options") != options
+        ]
+        for seed, measured in measure(options, missing) if missing else ():
+            name = f"{row}, seed {seed}"
+            print(f"{name}: BLEU {measured['bleu']}", flush=True)
+            add(TRAINED, {"row": name, "options": options, **measured, **circumstances()}, names)
 
 
 def claim_table(claim, lines):
-    """The mean and the range over the seeds, for each row of a claim."""
+    """The mean and the range over the seeds, for each row of a claim; "" before any is trained."""
     rows = []
     for label, row in CLAIMS[claim].items():
         found = [line for name, line in lines.items() if name.rpartition(", seed ")[0] == row]
-        bleu = [line["bleu"] for line in found]
-        rows.append([
-            label,
-            f"{statistics.mean(bleu):.1f}",
-            f"{min(bleu):.1f} to {max(bleu):.1f}",
-            f"{len(bleu)}",
-            f"{found[0]['parameters']:,}",
-        ])  # fmt: skip
+        if found:
+            bleu = [line["bleu"] for line in found]
+            rows.append([
+                label,
+                f"{statistics.mean(bleu):.1f}",
+                f"{min(bleu):.1f} to {max(bleu):.1f}",
+                f"{len(bleu)}",
+                f"{found[0]['parameters']:,}",
+            ])  # fmt: skip
+    if not rows:
+        return ""
     return table(["", "BLEU", "from, to", "seeds", "parameters"], rows)
 
 
 def options_of(row):
     """All that defines the training of a row."""
     options = {**RECIPE, **ROWS[row], "steps": STEPS, "batch_tokens": BATCH_TOKENS}
-    sizes = {"num_layers": 2, "d_model": 128, "dropout": 0.1}
+    sizes = {"num_layers": 2, "d_model": 128, "dropout": 0.0}
     if options["architecture"] != "recurrent":
         sizes |= {"num_heads": 4, "d_ff": 256}
     return {**options, "model": {**sizes, **options["model"]}}
 
 
-def measure(options, seed):
-    """Trains a model and measures BLEU on the test sentences."""
+def measure(options, seeds):
+    """Trains a model from each seed, and measures BLEU on the test sentences; yields both."""
     keras.backend.clear_session()
-    keras.utils.set_random_seed(seed)
-    start = time.process_time()
+    sources, references = zip(*phrasebook.pairs("test"), strict=True)
     with WITHOUT[options["without"]]():
-        model = MODELS[options["architecture"]](tokenizer().vocab_size, **options["model"])
+        model = new_model(options)
+        warmup_steps, clip_norm = options["warmup_steps"] or 1, options["clip_norm"]
         compile_for_translation(
-            model,
-            options["label_smoothing"],
-            options["warmup_steps"] or 1,
-            schedule(options),
-            clip_norm=options["clip_norm"],
+            model, options["label_smoothing"], warmup_steps, schedule(options), clip_norm
         )
-        data = batches(seed).stream()
-        loss = model.fit(data, steps_per_epoch=options["steps"], verbose=0).history["loss"]
-        sources, references = zip(*phrasebook.pairs("test"), strict=True)
-        found = Translator(model, tokenizer()).hypotheses(sources)
-    translations = [hypotheses[0].text if hypotheses else "" for hypotheses in found]
-    return {
-        "bleu": round(sacrebleu.corpus_bleu(translations, [references]).score, 2),
-        "loss": round(loss[-1], 3),  # The mean of all steps.
-        "parameters": model.count_params(),
-        "processor_seconds": round(time.process_time() - start),
-    }
+        translator = Translator(model, tokenizer(), beam_size=1)
+        for seed in seeds:
+            start = time.process_time()
+            random.seed(seed)  # Keras draws its own from it.
+            model.set_weights(new_model(options).get_weights())  # The traced graphs are kept.
+            for variable in model.optimizer.variables:
+                variable.assign(keras.ops.zeros_like(variable))
+            data, steps = batches(seed).stream(), options["steps"]
+            log = model.fit(data, steps_per_epoch=steps, shuffle=False, verbose=0)
+            trained = time.process_time()
+            found = translator.hypotheses(sources)
+            translations = [hypotheses[0].text if hypotheses else "" for hypotheses in found]
+            yield (
+                seed,
+                {
+                    "bleu": round(sacrebleu.corpus_bleu(translations, [references]).score, 2),
+                    "loss": round(log.history["loss"][-1], 3),  # The mean of all steps.
+                    "parameters": model.count_params(),
+                    "processor_seconds": round(trained - start, 1),
+                },
+            )
+
+
+def new_model(options):
+    return MODELS[options["architecture"]](tokenizer().vocab_size, **options["model"])
 
 
 def schedule(options):
@@ -301,145 +313,6 @@ WITHOUT = {
     "norm": without_norm,
     "scaling": without_scaling,
 }
-
-
-# Claims that need none.
-
-
-def beams(claim, _):
-    """BLEU and time of beams of several sizes; gives the table."""
-    path = RESULTS / "beams.jsonl"
-    if not read(path):
-        measure_beams(path)
-    lines = list(read(path).values())
-    first = lines[0]["processor_seconds"]
-    rows = []
-    for size in BEAMS:
-        whole, plain = (
-            next(x for x in lines if (x["beams"], x["length_penalty"]) == (size, penalty))
-            for penalty in PENALTIES
-        )
-        rows.append([
-            f"{size}", f"{whole['bleu']:.1f}", f"{plain['bleu']:.1f}",
-            f"{plain['log_probability']:.2f}",
-            f"{whole['length']:.2f}", f"{plain['length']:.2f}",
-            f"{whole['processor_seconds'] / first:.1f}",
-        ])  # fmt: skip
-    columns = [
-        "beams", "BLEU, by score", "BLEU, by probability", "mean log-probability",
-        "length, by score", "length, by probability", "time",
-    ]  # fmt: skip
-    return table(columns, rows)
-
-
-def measure_beams(path):
-    run = ROOT / "examples/multi30k/cased"
-    folder = Path(os.environ["KERAS_MT_DATA"]) / "multi30k_en_de"
-    pairs = load_corpus(folder, "en", "de", "validation").take(CAPTIONS).as_numpy_iterator()
-    sources, references = zip(*((s.decode(), t.decode()) for s, t in pairs), strict=True)
-    kinds = list(itertools.product(PENALTIES, BEAMS))
-    translators = {
-        (penalty, size): Translator.load(run, beam_size=size, length_penalty=penalty)
-        for penalty, size in kinds
-    }
-    seconds, found = {kind: [] for kind in kinds}, {}
-    for _ in range(4):  # All take turns; the first round traces the graphs.
-        for kind in kinds:
-            start = time.process_time()
-            found[kind] = [x[0] for x in translators[kind].hypotheses(sources)]
-            seconds[kind].append(time.process_time() - start)
-    names = [f"{size} beams, length penalty {penalty}" for penalty, size in kinds]
-    words = sum(len(reference.split()) for reference in references)
-    for name, (penalty, size) in zip(names, kinds, strict=True):
-        hypotheses = found[penalty, size]
-        texts = [hypothesis.text for hypothesis in hypotheses]
-        line = {
-            "row": name,
-            "beams": size,
-            "length_penalty": penalty,
-            "bleu": round(sacrebleu.corpus_bleu(texts, [references]).score, 2),
-            "length": round(sum(len(text.split()) for text in texts) / words, 3),
-            "log_probability": None,
-            "processor_seconds": round(statistics.median(seconds[penalty, size][1:]), 3),
-            **circumstances(),
-        }
-        if not penalty:
-            scores = [hypothesis.score for hypothesis in hypotheses]
-            line["log_probability"] = round(statistics.mean(scores), 3)
-        add(path, line, names)
-
-
-def lengths(claim, _):
-    """The time of layers by the length of the sequence; gives the table."""
-    path = RESULTS / "lengths.jsonl"
-    if not read(path):
-        for threads in THREADS:
-            pools = "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"
-            environment = {**os.environ, **dict.fromkeys(pools, str(threads))}
-            command = [sys.executable, __file__, "--threads", str(threads)]
-            subprocess.run(command, env=environment, check=True)
-    lines = read(path)
-    rows = [
-        [f"{layer}, {threads} thread{'s' * (threads > 1)}"]
-        + [f"{lines[f'{layer}, {threads}, {n}']['milliseconds']:.1f}" for n in LENGTHS]
-        for layer in layers()
-        for threads in THREADS
-    ]
-    return table(["", *map(str, LENGTHS)], rows)
-
-
-def layers():
-    """The layers that are timed, and their calls on one sequence."""
-    attend = MultiHeadAttention(num_heads=8)
-    return {
-        "GRU": keras.layers.GRU(WIDTH, return_sequences=True),
-        "convolution of 3": keras.layers.Conv1D(WIDTH, 3, padding="same"),
-        "self-attention": lambda x: attend(x, x),
-    }
-
-
-def time_layers(threads, rounds=30):
-    """Times a forward and a backward pass of each layer at each length; all take turns."""
-    path = RESULTS / "lengths.jsonl"
-    names = [f"{n}, {t}, {size}" for n in layers() for t in THREADS for size in LENGTHS]
-    passes, times = {}, {}
-    for name, layer in layers().items():
-        for size in LENGTHS:
-            x = keras.random.normal((SEQUENCES, size, WIDTH))
-            layer(x)  # Builds it.
-            passes[name, size] = tf.function(functools.partial(forward_and_backward, layer, x))
-            passes[name, size]()  # Traces it.
-    for key in list(passes) * rounds:
-        starts = time.perf_counter(), time.process_time()
-        passes[key]()
-        ends = time.perf_counter(), time.process_time()
-        times.setdefault(key, []).append(np.subtract(ends, starts) * 1000)
-    for (name, size), found in times.items():
-        wall, processor = np.min(found, axis=0)  # Others use the machine too.
-        line = {
-            "row": f"{name}, {threads}, {size}",
-            "milliseconds": round(float(wall), 3),
-            "processor_milliseconds": round(float(processor), 3),
-            "rounds": rounds,
-            **circumstances(),
-        }
-        add(path, line, names)
-
-
-def forward_and_backward(layer, x):
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        loss = tf.reduce_sum(layer(x) ** 2)
-    return tape.gradient(loss, [x, *tape.watched_variables()])
-
-
-def circumstances():
-    return {
-        "load": round(os.getloadavg()[0], 1),
-        "date": datetime.date.today().isoformat(),
-        "machine": machine(),
-        "versions": {each.__name__: each.__version__ for each in (keras_mt, keras, tf)},
-    }
 
 
 if __name__ == "__main__":
