@@ -116,7 +116,9 @@ def choose_head(
     if layer == 0:
         run.report(f"attention: the mean of the last layer aligns best, {agreement:.1%} agreement")
         return None
-    run.report(f"attention: head {head} of layer {layer - 1} aligns best, {agreement:.1%} agreement")
+    run.report(
+        f"attention: head {head} of layer {layer - 1} aligns best, {agreement:.1%} agreement"
+    )
     return layer - 1, head
 
 
