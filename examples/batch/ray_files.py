@@ -3,7 +3,7 @@
 usage: python examples/batch/ray_files.py SAVED_MODEL OUTPUT_DIR FILE... [--workers N]
 
 All machines must see the folders. The cluster is that of the environment variable RAY_ADDRESS;
-without it Ray starts on this machine. A worker that dies is replaced, and its parts are done again.
+without it Ray starts on this machine.
 """
 
 import argparse
