@@ -1,22 +1,21 @@
 """Trains every architecture on the same text, measures each, and writes the table and the picture.
 
 usage: python examples/architectures/compare.py phrasebook|multi30k [ROW ...]
-           [--output FOLDER] [--steps N]
+           [--output FOLDER] [--steps N | --speed]
 
 Without ROW it is all of them. A row that is in results/ is not trained again, and an interrupted
 training resumes: give the same command again. multi30k is the folder multi30k_en_de inside the one
 that the environment variable KERAS_MT_DATA names. --steps N is for a trial: each row is trained for
-N steps and measured on 8 sentences, and everything is written below FOLDER/trial.
+N steps and measured on 8 sentences, and everything is written below FOLDER/trial. --speed measures
+how fast the rows train, all in turn on the same batches, in place of what is in results/.
 """
 
 import argparse
 import contextlib
 import datetime
 import itertools
-import json
 import os
 import random
-import re
 import statistics
 import sys
 import time
@@ -37,13 +36,16 @@ import keras_mt
 from keras_mt import ExportedTranslator, Tokenizer, Translator
 from keras_mt.data import Batches, load_corpus
 from keras_mt.files import atomic_write
+from keras_mt.models import find_architecture
 from keras_mt.plots import BLUE, GREEN, GREY, ORANGE, PALE, RED, STYLE, save_figure
 from keras_mt.run_folder import RunFolder
-from keras_mt.training import train
+from keras_mt.training import compile_for_translation, train
 
+sys.path.append(str(Path(__file__).parents[1]))
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 from harness import machine
+from result_lines import add, put, read, table
 
 HERE = Path(__file__).parent
 # Each training pair is seen alone and, once, in a line of 2, 3 or 4 pairs; tests go up to 8.
@@ -128,6 +130,7 @@ def main():
     parser.add_argument("rows", nargs="*", metavar="ROW", help=", ".join(ROWS))
     parser.add_argument("--output", type=Path, default=Path("runs/architectures"))
     parser.add_argument("--steps", type=int)
+    parser.add_argument("--speed", action="store_true")
     arguments = parser.parse_args()
     if unknown := set(arguments.rows) - set(ROWS):
         parser.error(f"there is no row {', '.join(unknown)}; there are {', '.join(ROWS)}")
@@ -138,14 +141,14 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     results.mkdir(parents=True, exist_ok=True)
     lines = results / f"{arguments.corpus}.jsonl"
+    if arguments.speed:
+        rows = [row for row in arguments.rows or ROWS if row in read(lines)]
+        for row, rates in speeds(arguments.corpus, rows, folder).items():
+            add(lines, {**read(lines)[row], "training_tokens_per_second": rates}, ROWS)
     for row in arguments.rows or ROWS:
         if row not in read(lines):
             line = {"row": row, **measure(arguments.corpus, row, folder, arguments.steps)}
-            done = {**read(lines), row: line}  # Another process may have added others.
-            with atomic_write(lines) as temporary:
-                temporary.write_text(
-                    "".join(json.dumps(done[each]) + "\n" for each in ROWS if each in done)
-                )
+            add(lines, line, ROWS)
     measured = {corpus: read(results / f"{corpus}.jsonl") for corpus in CORPORA}
     measured = {corpus: rows for corpus, rows in measured.items() if rows}
     draw(measured, results / "bleu_by_length.png")
@@ -156,15 +159,9 @@ def main():
                     figure = load_figure(line["expert_load"])
                 save_figure(figure, results / f"{corpus}_{row}_load.png")
     for corpus, rows in measured.items():
-        print(f"\n{corpus}\n\n{table(rows)}")
+        print(f"\n{corpus}\n\n{table_of(rows)}")
         if not arguments.steps:
-            put(HERE / "README.md", corpus, table(rows))
-
-
-def read(path):
-    """The measured rows of a corpus by name."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    return {line["row"]: line for line in map(json.loads, lines)}
+            put(HERE / "README.md", corpus, table_of(rows))
 
 
 def measure(corpus, row, folder, steps):
@@ -184,13 +181,7 @@ def measure(corpus, row, folder, steps):
     if steps:
         options = {**options, "epochs": None, "steps": steps, "average_checkpoints": 1}
     pairs = {split: texts(data, source, target, split) for split in ("train", "validation", "test")}
-    tokenizer, lines = folder / "tokenizer.model", folder / "lines.tsv"
-    if not tokenizer.exists():
-        sides = (side for pair in pairs["train"] for side in pair)
-        Tokenizer.train(sides, settings["vocab_size"]).save(tokenizer)
-    with atomic_write(lines) as temporary:
-        rows = [(source, target), *joined(pairs["train"], TRAINED_LINES)]
-        temporary.write_text("".join("\t".join(pair) + "\n" for pair in rows), encoding="utf-8")
+    tokenizer, lines = prepared(corpus, folder, pairs["train"])
     run, export = folder / row, folder / "exports" / row / "1"
     before, start = steps_of(run), time.process_time()
     train([data, lines], source, target, run, tokenizer=tokenizer, **options)
@@ -228,11 +219,7 @@ def measure(corpus, row, folder, steps):
     }
     log = RunFolder(run).read_log()
     rates = [float(line["tokens_per_second"]) for line in log if line["tokens_per_second"]]
-    counts = Batches(
-        [load_corpus(each, source, target, "train") for each in (data, lines)],
-        translator.tokenizer,
-        COMMON["batch_tokens"],
-    ).counts
+    counts = batches(corpus, lines, translator.tokenizer).counts
     tokens = trained * counts.target_tokens / counts.batches
     load_of_experts = expert_load(translator, pairs["test"])
     return {
@@ -256,6 +243,61 @@ def measure(corpus, row, folder, steps):
         "date": datetime.date.today().isoformat(),
         "machine": machine(),
         "versions": {each.__name__: each.__version__ for each in (keras_mt, keras, tf)},
+    }
+
+
+def prepared(corpus, folder, pairs):
+    """The files of the tokenizer and of the lines of several pairs, which are made."""
+    tokenizer, lines = folder / "tokenizer.model", folder / "lines.tsv"
+    if not tokenizer.exists():
+        sides = (side for pair in pairs for side in pair)
+        Tokenizer.train(sides, CORPORA[corpus]["vocab_size"]).save(tokenizer)
+    with atomic_write(lines) as temporary:
+        rows = [CORPORA[corpus]["languages"], *joined(pairs, TRAINED_LINES)]
+        temporary.write_text("".join("\t".join(pair) + "\n" for pair in rows), encoding="utf-8")
+    return tokenizer, lines
+
+
+def batches(corpus, lines, tokenizer):
+    """What all rows are trained on."""
+    data, languages = CORPORA[corpus]["data"], CORPORA[corpus]["languages"]
+    corpora = [load_corpus(each, *languages, "train") for each in (data, lines)]
+    return Batches(corpora, tokenizer, COMMON["batch_tokens"], seed=1)
+
+
+def speeds(corpus, rows, folder, steps=10, rounds=5):
+    """Target tokens trained in a second of processor time, in a dict by row.
+
+    The rows take turns, each with the same batches; the first round, which traces, is left out.
+    """
+    data, languages = CORPORA[corpus]["data"], CORPORA[corpus]["languages"]
+    tokenizer, lines = prepared(corpus, folder, texts(data, *languages, "train"))
+    tokenizer = Tokenizer.load(tokenizer)
+    part = batches(corpus, lines, tokenizer).stream().take(steps).cache()
+    tokens = sum(int(np.count_nonzero(labels)) for _, labels in part)
+    models, seconds = {}, {row: [] for row in rows}
+    for row in rows:
+        architecture = find_architecture(ROWS[row]["architecture"])
+        models[row] = architecture.from_preset(
+            COMMON["preset"],
+            vocab_size=tokenizer.vocab_size,
+            dropout=CORPORA[corpus]["training"]["dropout"],
+            **ROWS[row].get("model", {}),
+        )
+        compile_for_translation(models[row])
+    for row in rows * rounds:
+        start = time.process_time()
+        models[row].fit(part, verbose=0)
+        seconds[row].append(time.process_time() - start)
+        print(f"{row}: {tokens / seconds[row][-1]:.0f}", flush=True)
+    return {
+        row: {
+            "processor": round(tokens / statistics.median(each[1:])),
+            "rounds": [round(tokens / x) for x in each[1:]],
+            "load": round(os.getloadavg()[2], 1),
+            "date": datetime.date.today().isoformat(),
+        }
+        for row, each in seconds.items()
     }
 
 
@@ -348,14 +390,14 @@ def joined(pairs, sizes):
         yield tuple(map(" ".join, zip(*part, strict=True)))
 
 
-def table(rows):
+def table_of(rows):
     """The table in Markdown."""
     sizes = (TRAINED_LINES[-1], TEST_LINES[-1])
     columns = [
         "", "parameters", "trained tokens/s", "validation BLEU", "test BLEU",
         *(f"{size} in a line" for size in sizes), "decoded sentences/s", "export, MB",
     ]  # fmt: skip
-    lines = [columns, ["---", *["---:"] * (len(columns) - 1)]]
+    lines = []
     for row in rows.values():
         by_size = {size: bleu for size, _, bleu in row["bleu_by_length"]}
         lines.append([
@@ -366,16 +408,7 @@ def table(rows):
             f"{row['decoded_sentences_per_second']['processor']:.0f}",
             f"{row['export_bytes'] / 1e6:.1f}",
         ])  # fmt: skip
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def put(readme, corpus, text):
-    """Puts a table between its markers in the README."""
-    begin, end = f"<!-- {corpus} -->\n", "<!-- end -->"
-    before = readme.read_text(encoding="utf-8")
-    after = re.sub(f"{begin}.*?{end}", f"{begin}\n{text}\n{end}", before, flags=re.DOTALL)
-    with atomic_write(readme) as temporary:
-        temporary.write_text(after, encoding="utf-8")
+    return table(columns, lines)
 
 
 # The rows in colour, one of each kind of model; the others are grey.

@@ -15,7 +15,6 @@ import datetime
 import functools
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +23,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from keras_mt.files import atomic_write
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from result_lines import add, put, read, table
 
 HERE = Path(__file__).parent
 DATA = Path(os.environ.get("KERAS_MT_DATA", "."))
@@ -121,32 +124,24 @@ def main():
                 print(f"{row} failed: see {folder / row}.log", file=sys.stderr)
                 return
             line = json.loads(done.stdout.splitlines()[-1])
-            lines = read(results) | {row: line}
-            with atomic_write(results) as temporary:
-                temporary.write_text(
-                    "".join(json.dumps(lines[row]) + "\n" for row in ROWS if row in lines)
-                )
+            add(results, line, ROWS)
             print(json.dumps(line), flush=True)
 
     with ThreadPoolExecutor(arguments.processes) as pool:
         list(pool.map(measured, arguments.rows or ROWS))
-    put_table(arguments.corpus, read(results))
+    put(HERE / "README.md", arguments.corpus, table_of(read(results)))
 
 
-def put_table(corpus, rows):
-    """Puts a corpus's table between its markers in the README."""
-    lines = ["| | BLEU | chrF | steps | epochs | parameters |", "| --- " + "| ---: " * 5 + "|"]
-    lines += [
-        f"| {row} | {x['bleu']:.1f} | {x['chrf']:.1f} | {x['steps']:,} | {x['epochs']} | "
-        f"{x['parameters']:,} |"
+def table_of(rows):
+    """The table in Markdown."""
+    lines = [
+        [
+            row, f"{x['bleu']:.1f}", f"{x['chrf']:.1f}", f"{x['steps']:,}", f"{x['epochs']}",
+            f"{x['parameters']:,}",
+        ]
         for row, x in rows.items()
-    ]
-    readme, begin, end = HERE / "README.md", f"<!-- {corpus} -->\n", "<!-- end -->"
-    before = readme.read_text(encoding="utf-8")
-    text = "\n".join([begin, *lines, "", end])
-    after = re.sub(f"{begin}.*?{end}", lambda _: text, before, flags=re.DOTALL)
-    with atomic_write(readme) as temporary:
-        temporary.write_text(after, encoding="utf-8")
+    ]  # fmt: skip
+    return table(["", "BLEU", "chrF", "steps", "epochs", "parameters"], lines)
 
 
 def corpus_of(name, folder):
@@ -224,13 +219,6 @@ def work(name, row, folder):
         "machine": machine(),
     }
     print(json.dumps(line))
-
-
-def read(path):
-    if not path.exists():
-        return {}
-    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    return {line["row"]: line for line in lines}
 
 
 if __name__ == "__main__":
