@@ -1,9 +1,10 @@
-"""The lectures' chapter: what it quotes is what the scripts print, and what it names is there."""
+"""The lectures: their scripts, and the chapter, which quotes what they print."""
 
 import importlib
 import re
 import subprocess
 
+import numpy as np
 import pytest
 from conftest import ROOT
 from test_docs import anchors
@@ -13,6 +14,7 @@ SCRIPTS = ROOT / "examples" / "lectures"
 PAGES = {path: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.md"))}
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]\d+)?")
 QUICK = ("03_attention", "04_self_attention", "07_positions")
+TRAINED = ("00_vectors", "06_heads", "06_one_word", "11_search", "12_alignment")
 
 
 def quotes():
@@ -40,18 +42,127 @@ def alike(lines, others):
     return numbers[0] == pytest.approx(numbers[1], rel=1e-3, abs=0.011)
 
 
-@pytest.mark.parametrize(
-    "script",
-    [pytest.param(s, marks=() if s in QUICK else pytest.mark.long) for s in sorted(quotes())],
-)
-def test_the_chapter_quotes_what_a_script_prints(script, python, tmp_path):
-    result = python(SCRIPTS / f"{script}.py", "--output", tmp_path)
-    assert result.returncode == 0, result.stderr
-    printed = result.stdout.splitlines()
-    for block in quotes()[script]:
+@pytest.fixture
+def run(python, tmp_path):
+    """Runs a script, which draws into `tmp_path`; gives what it printed."""
+
+    def run(script, *arguments):
+        result = python(SCRIPTS / f"{script}.py", "--output", tmp_path, *arguments)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    return run
+
+
+def check_quotes(script, printed):
+    printed = printed.splitlines()
+    for block in quotes().get(script, ()):
         lines = block.splitlines()
         starts = range(len(printed) - len(lines) + 1)
         assert any(alike(lines, printed[i : i + len(lines)]) for i in starts), block
+
+
+@pytest.mark.parametrize("script", QUICK)
+def test_the_chapter_quotes_what_a_script_prints(script, run):
+    check_quotes(script, run(script))
+
+
+@pytest.mark.long
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("script", [name for name in TRAINED if name in quotes()])
+def test_the_chapter_quotes_what_a_trained_model_does(script, run):
+    check_quotes(script, run(script))
+
+
+def matrix(text, title, size):
+    """The numbers of a matrix that a script of the walk printed."""
+    lines = text.split(f"\n{title}\n")[1].splitlines()
+    rows = [re.findall(r"(?<![\w.])-?(?:inf|\d+(?:\.\d+)?)(?![\w.])", line) for line in lines]
+    return np.array([row for row in rows if row][:size], float)
+
+
+def softmax(x):
+    return np.exp(x) / np.exp(x).sum(-1, keepdims=True)
+
+
+@pytest.mark.long
+def test_every_number_and_picture(run, tmp_path):
+    """The matrices are those of the lectures, where they give them, and as computed here."""
+    scripts = sorted(path.stem for path in SCRIPTS.glob("[01]*.py"))
+    assert len(scripts) == 17
+    printed = {name: run(name) for name in scripts if name not in TRAINED}
+    for name, out in printed.items():
+        check_quotes(name, out)
+    pictures = {path.name for path in tmp_path.glob("*.png")}
+    of_trained = {"06_concatenation", *TRAINED, "11_growing"}
+    committed = {path.name for path in FOLDER.glob("[01]*.png")}
+    assert committed == pictures | {f"{name}.png" for name in of_trained}
+
+    scores = np.array([[31, 27, 22], [27, 42, 31], [22, 31, 37]])
+    out = printed["05_queries_keys_values"]
+    np.testing.assert_array_equal(matrix(out, "Q K^T", 3), scores)
+    for title, scale in {
+        "softmax(Q K^T / sqrt(3))": 3**0.5,
+        "softmax(Q K^T / 8), the paper's d_k = 64": 8,
+    }.items():
+        np.testing.assert_allclose(matrix(out, title, 3), softmax(scores / scale), atol=0.006)
+    slide = [[0.6, 0.2, 0.2], [0.1, 0.7, 0.2], [0.2, 0.4, 0.4]]
+    np.testing.assert_array_equal(matrix(out, "The lectures' slide", 3), slide)
+
+    out = printed["09_decoder_block"]
+    hidden = np.triu(np.full((3, 3), -np.inf), 1)
+    np.testing.assert_array_equal(matrix(out, "the mask", 3), hidden)
+    rows = matrix(out, "softmax((Q K^T + mask) / 22)", 3)
+    np.testing.assert_allclose(rows, softmax((scores + hidden) / 22), atol=0.006)
+    slide = [[1, 0, 0], [0.3, 0.7, 0], [0.3, 0.3, 0.4]]
+    np.testing.assert_allclose(rows, slide, atol=0.09)
+
+    weights = matrix(printed["04_self_attention"], "How much each word looks at each", 6)
+    np.testing.assert_allclose(weights.sum(1), 1, atol=0.03)
+    np.testing.assert_array_equal(weights.max(1), weights.diagonal())
+    np.testing.assert_array_equal(weights[1], weights[5])  # Both cats.
+
+
+@pytest.mark.long
+def test_lectures_with_a_trained_model(run, run_dir, tmp_path):
+    sentence = "O livro está em cima da mesa."
+    options = ("--run", run_dir, "--sentence", sentence)
+    run("06_heads", *options)
+    out = run("11_search", *options, "--beam-size", "2")
+    assert "on the table . </s>" in out.split("a beam of 2")[1]
+    out = run("12_alignment", *options, "--recurrent-run", run_dir)
+    assert out.count("The book is on the table.") == 2
+    assert re.search(r"book +looks at livro 0\.[5-9]", out)
+    names = {"06_concatenation", "06_heads", "11_growing", "11_search", "12_alignment"}
+    assert {path.stem for path in tmp_path.glob("*.png")} == names
+
+
+def test_lectures_say_what_is_missing(python, tmp_path):
+    for name in ("06_heads", "11_search", "12_alignment"):
+        result = python(SCRIPTS / f"{name}.py", "--run", tmp_path / "none")
+        assert result.returncode and "make demo" in result.stderr
+
+
+@pytest.mark.long
+@pytest.mark.exhaustive
+def test_a_head_looks_from_the_pronoun_at_its_noun(run, tmp_path):
+    out = run("06_one_word", "--epochs", "20")
+    right, total = map(int, re.search(r"resolved: (\d+) of (\d+)", out).groups())
+    assert total > 500 and right > 0.95 * total
+    assert "“they” is “eles”" in out and "“it” is “ela”" in out
+    heads = {*re.findall(r"head (\d): where “they” looks", out)}
+    looks = [matrix(out, f"head {head}: where “they” looks", 1)[0] for head in heads]
+    assert max(weights[1] for weights in looks) > 0.5  # "books" of "the books are ...".
+    assert (tmp_path / "06_one_word.png").is_file()
+
+
+@pytest.mark.long
+@pytest.mark.exhaustive
+def test_lectures_train_a_recurrent_model(run, run_dir, tmp_path):
+    options = ("--run", run_dir, "--epochs", "1")
+    run("12_alignment", *options, "--recurrent-run", tmp_path / "recurrent")
+    assert (tmp_path / "recurrent" / "model.keras").is_file()
+    assert (tmp_path / "12_alignment.png").is_file()
 
 
 def test_the_chapter_has_every_script_and_picture():
