@@ -18,8 +18,8 @@ EXPORT := saved_models/pt_en/1
 NEUTRAL := tests/layers tests/models tests/test_losses.py tests/test_metrics.py \
 	tests/test_schedules.py
 
-.PHONY: demo test test-long test-backends test-serving test-versions lint docs lectures notebooks \
-	clean
+.PHONY: demo test test-long test-backends test-beam test-serving test-versions lint docs lectures \
+	notebooks clean
 
 demo: $(VENV)/installed
 	$(BIN)/keras-mt train $(PHRASEBOOK) --output $(RUN) --epochs 3 --bleu-freq 0 \
@@ -55,6 +55,16 @@ test-backends: .venv-jax/installed .venv-torch/installed
 		pytest pytest-xdist
 	.venv-$*/bin/pip install --quiet --no-deps --editable .
 	! .venv-$*/bin/python -c 'import tensorflow' 2> /dev/null
+	touch $@
+
+# Apache Beam, which needs older versions of others than the rest.
+test-beam: .venv-beam/installed
+	.venv-beam/bin/python -m pytest --numprocesses=0 tests/test_beam.py
+
+.venv-beam/installed: pyproject.toml constraints-beam.txt
+	$(PYTHON) -m venv --clear .venv-beam
+	.venv-beam/bin/pip install --quiet --constraint constraints-beam.txt --editable '.[beam]' \
+		pytest pytest-xdist
 	touch $@
 
 # An export answers the same in the versions that stock TensorFlow Serving is built on.

@@ -60,7 +60,9 @@ def measure(arguments):
         "reference": found,
         "made up": [[(word, made_up(letters)) for word, _ in terms] for terms in found],
     }
-    translator = load_translator(arguments.model, {})
+    translator = load_translator(
+        arguments.model, dict.fromkeys(("source_language", "target_language"))
+    )
     plain, _ = timed(translator, sources, [None] * len(sources))
     line = {"model": arguments.model, "pairs": len(pairs), "terms": sum(map(len, found))}
     for kind, terms in kinds.items():

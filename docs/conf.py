@@ -39,6 +39,7 @@ napoleon_use_ivar = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_inherit_docstrings = False
+autodoc_mock_imports = ["apache_beam"]
 autodoc_default_options = {"members": True, "imported-members": True}
 autosummary_generate = False
 

@@ -1,16 +1,17 @@
 """Every block of the README and the chapters: run where it can be, parsed where it cannot."""
 
 import itertools
-import os
 import re
 import shlex
 import subprocess
 
 import keras
 import pytest
+from command import run_line
 from conftest import ROOT
 
 from keras_mt.data import phrasebook
+from keras_mt.models import PRESETS
 
 # In a reader's order: a chapter may use what the README has made.
 PAGES = [
@@ -31,26 +32,14 @@ BLOCKS = [
     for found in re.findall(r"^```(\w+)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
 ]
 
-# The command, with a preset and exports that TensorFlow traces in a fraction of the time.
-BRIEF = """
-import keras_mt_command
-from keras_mt.models import PRESETS
-from keras_mt.convert import saved_model as export
-
-PRESETS["tiny"]["model"]["num_layers"] = 1
-signatures = export._signatures
-export._signatures = lambda *args: {"serving_default": signatures(*args)["serving_default"]}
-keras_mt_command.main()
-"""
-
 
 def blocks(language):
     return [text for _, kind, text in BLOCKS if kind == language]
 
 
 @pytest.fixture(scope="module")
-def workplace(python_command, corpus, tmp_path_factory):
-    """A folder with the reader's corpus, and `keras-mt` on the path."""
+def workplace(corpus, tmp_path_factory):
+    """A folder with the reader's corpus."""
     folder = tmp_path_factory.mktemp("docs")
     (folder / "my_corpus").mkdir()
     for split in ("train", "validation", "test"):
@@ -63,11 +52,6 @@ def workplace(python_command, corpus, tmp_path_factory):
         for language, lines in zip(("en", "de"), zip(*pairs[:40], strict=True), strict=True):
             path = folder / "my_corpus" / f"{language}.{split}.txt"
             path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-    (folder / "bin").mkdir()
-    script = folder / "bin" / "keras-mt"
-    command = shlex.join([*python_command, "-c", BRIEF])
-    script.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
-    script.chmod(0o755)
     return folder
 
 
@@ -79,21 +63,26 @@ def test_every_block_is_of_a_kind_that_is_checked():
 def test_shell_and_python_run_in_the_readers_order(workplace, eager, monkeypatch, signatures_alone):
     signatures_alone("serving_default")
     monkeypatch.chdir(workplace)
-    environment = {**os.environ, "PATH": f"{workplace / 'bin'}:{os.environ['PATH']}"}
-    for block in blocks("bash"):
-        subprocess.run(["bash", "-euc", block], env=environment, check=True)
-    lines = [
-        (workplace / p).read_bytes().count(b"\n")
-        for p in ("my_corpus/en.test.txt", "translations.txt")
-    ]
-    assert lines[0] == lines[1] > 1
-
+    small = {"num_layers": 1, "d_model": 32, "num_heads": 2, "d_ff": 32}
+    for name in ("tiny", "small"):
+        preset = {**PRESETS[name], "model": {**PRESETS[name]["model"], **small}}
+        monkeypatch.setitem(PRESETS, name, preset)
     fit = keras.Model.fit
 
     def short_fit(self, *args, **kwargs):
         return fit(self, *args, **{**kwargs, "epochs": 1, "steps_per_epoch": 3, "verbose": 0})
 
     monkeypatch.setattr(keras.Model, "fit", short_fit)
+    for block in blocks("bash"):
+        subprocess.run(["bash", "-nc", block], check=True)
+        for line in block.replace("\\\n", "").splitlines():
+            run_line(line)
+    lines = [
+        (workplace / p).read_bytes().count(b"\n")
+        for p in ("my_corpus/en.test.txt", "translations.txt")
+    ]
+    assert lines[0] == lines[1] > 1
+
     pairs = phrasebook.pairs
     monkeypatch.setattr(phrasebook, "pairs", lambda split: itertools.islice(pairs(split), 300))
     # The model that is shown registers itself under the name of the example's.

@@ -1,5 +1,6 @@
 import ast
 import doctest
+import importlib.util
 import inspect
 import pkgutil
 import re
@@ -97,11 +98,10 @@ def test_public_signatures_have_type_hints():
 
 def rooms():
     """The modules whose names are public, each with a page in the API reference."""
-    import importlib
-
     import keras_mt
 
-    names = {path.stem for path in (ROOT / "docs" / "api").glob("*.md")} - {"keras_mt", "command"}
+    names = {path.stem for path in (ROOT / "docs" / "api").glob("*.md")}
+    names -= {"keras_mt", "command", "beam"}  # Beam may be missing.
     assert names == {name for name in keras_mt.__all__ if name[0].islower()}
     return {name: importlib.import_module(f"keras_mt.{name}") for name in sorted(names)}
 
@@ -130,6 +130,12 @@ def test_a_name_has_one_home():
     assert len(homes) > 50 and not [names for names in homes.values() if len(names) > 1]
 
 
+@pytest.mark.skipif(importlib.util.find_spec("apache_beam") is not None, reason="Beam is there")
+def test_where_beam_is_missing_its_extra_is_named():
+    with pytest.raises(ValueError, match=r"pip install 'keras_mt\[beam\]'"):
+        importlib.import_module("keras_mt.beam")
+
+
 @pytest.mark.parametrize(
     ("former", "present"),
     [
@@ -153,8 +159,6 @@ def examples_of(path):
 
 
 def test_docstring_examples_run(tmp_path, monkeypatch):
-    import importlib
-
     import keras
     import numpy as np
     import tensorflow as tf
@@ -167,7 +171,7 @@ def test_docstring_examples_run(tmp_path, monkeypatch):
     options = {"extraglobs": names, "optionflags": doctest.NORMALIZE_WHITESPACE}
     attempted = 0
     for module in pkgutil.walk_packages(keras_mt.__path__, "keras_mt."):
-        if module.name.endswith("__main__"):
+        if module.name.endswith(("__main__", ".beam")):  # tests/test_beam.py runs that one's.
             continue
         loaded = importlib.import_module(module.name)
         found = [test for test in doctest.DocTestFinder().find(loaded) if test.examples]

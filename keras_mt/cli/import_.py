@@ -3,25 +3,38 @@
 import click
 
 from keras_mt.cli.errors import Command
+from keras_mt.files import check_new
 
 
 @click.command("import", cls=Command)
 @click.argument("directory", type=click.Path())
 @click.argument("run_dir", type=click.Path())
 def import_(directory, run_dir):
-    """Import a folder of MarianMT (OPUS-MT), M2M-100 or NLLB, or of Marian itself, as a run folder.
+    """Import a folder of transformers or of Marian itself as a run folder.
 
     DIRECTORY is a folder as Hugging Face transformers writes it or, where huggingface_hub is
-    installed, the name of a model on the hub; or one with Marian's own files, such as Firefox's
-    models. No code in it is run. By default the run folder translates with the options of
-    generation_config.json, or of Marian's configuration of the decoder. It can be evaluated,
-    exported, and fine-tuned (`train --init RUN_DIR`).
+    installed, the name of a model on the hub: MarianMT (OPUS-MT), M2M-100, SMaLL-100, NLLB, T5,
+    mT5 or MADLAD-400; or one with Marian's own files, such as Firefox's models. No code in it is
+    run. What its model card says of license and languages is printed first. By default the run
+    folder translates with the options of generation_config.json, or of Marian's configuration of
+    the decoder. It can be evaluated, exported, and fine-tuned (`train --init RUN_DIR`).
 
     \b
     keras-mt import opus-mt-en-de runs/opus_en_de
     """
     from keras_mt.convert import has_marian, import_huggingface, import_marian
+    from keras_mt.convert.hub import local_folder
+    from keras_mt.convert.imports import read_card
 
-    read = import_marian if has_marian(directory) else import_huggingface
-    read(directory, run_dir)
+    check_new(run_dir)
+    folder = local_folder(directory)
+    card = read_card(folder)
+    click.echo(card)
+    if card.non_commercial:
+        click.echo(
+            "warning: this license is for non-commercial use, also of what is trained from it.",
+            err=True,
+        )
+    read = import_marian if has_marian(folder) else import_huggingface
+    read(folder, run_dir)
     click.echo(f"imported {directory} into {run_dir}")

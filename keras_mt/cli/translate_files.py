@@ -73,6 +73,7 @@ def translate_files(
     """
     from keras_mt.documents import DocumentOptions
     from keras_mt.documents import translate_files as translate
+    from keras_mt.documents.run import translating
 
     if search["n_best"] not in (None, 1):
         raise click.UsageError("--n-best must be 1: each text gets one translation.")
@@ -85,7 +86,7 @@ def translate_files(
             bar.update(done - bar.n)
 
         report = translate(
-            _translating(translator),
+            translating(translator),
             files,
             output,
             {"model": translator.fingerprint},
@@ -100,17 +101,6 @@ def translate_files(
             progress=progress,
         )
     _say(report, output, time.monotonic() - start)
-
-
-def _translating(translator):
-    """What `translate_files` asks: translations of texts, and why some have none."""
-
-    def translate(texts, markup):
-        results = translator.hypotheses(texts, markup=markup)
-        found = [hypotheses[0].text if hypotheses else None for hypotheses in results]
-        return found, results.refusals
-
-    return translate
 
 
 def _hints(search):

@@ -9,6 +9,7 @@ from keras_mt.convert.formats import FORMATS
 from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
 from keras_mt.layers import DecoderBlock
+from keras_mt.layers.positional_embedding import ENCODINGS
 from keras_mt.models import Transformer
 from keras_mt.run_folder import RunFolder
 from keras_mt.translation import Translator
@@ -95,14 +96,18 @@ def _supported_config(model):
         raise InputError(f"CTranslate2 does not support a model with {type(model).__name__}.")
     config = model.get_config()
     for name, known in {
-        "activation": tuple(_activations()),
         "norm": ("layer",),
+        "positions": ("rotary", *ENCODINGS),
+        "activation": tuple(_activations()),
         "encoder_sublayers": (None,),
         "decoder_sublayers": (None,),
         "norm_epsilon": (1e-5,),
         "zero_id": (None,),
         "num_key_value_heads": (None, config["num_heads"]),
         "num_experts": (None,),
+        "key_dim": (None,),
+        "use_bias": (True,),
+        "scale_attention": (True,),
     }.items():
         if config.get(name) not in known:
             raise InputError(f"CTranslate2 does not support a model with {name}={config[name]!r}.")

@@ -95,7 +95,7 @@ FORMATS = {
     "marian": Format(
         "Marian",
         "a folder for Marian, Bergamot and Firefox",
-        options=("quantization",),
+        options=("quantization", "npz"),
         quantizations=("int8",),
         search=True,  # Its options are in decoder.yml.
     ),
@@ -129,6 +129,7 @@ class ExportOptions:
         choices=FORMATS["ctranslate2"].quantizations,
         shown="float32",
     )
+    npz: bool = option("Write Marian's model.npz, and not model.bin.", False)
     dtype: str = option(
         f"Dtype of the weights and of the computation of a {_takers('dtype')}.",
         "float32",

@@ -8,8 +8,8 @@ from pathlib import Path
 # What is read of a model on the hub: these files, and the first of the weights that it has.
 _FILES = (
     "README.md", "added_tokens.json", "config.json", "generation_config.json",
-    "model.safetensors.index.json", "sentencepiece.bpe.model", "source.spm", "target.spm",
-    "target_vocab.json", "tokenizer.json", "tokenizer_config.json", "vocab.json",
+    "model.safetensors.index.json", "sentencepiece.bpe.model", "source.spm", "spiece.model",
+    "target.spm", "target_vocab.json", "tokenizer.json", "tokenizer_config.json", "vocab.json",
 )  # fmt: skip
 _WEIGHTS = ("model.safetensors", "model-*.safetensors", "pytorch_model.bin", "tf_model.h5")
 

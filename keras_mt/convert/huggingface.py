@@ -1,4 +1,4 @@
-"""transformers' folders of MarianMT, M2M-100 and NLLB: read as translators, and written.
+"""transformers' folders of MarianMT, M2M-100, NLLB and T5: read as translators, and written.
 
 A folder that is read is not trusted: no code in it is run, and what is not understood is refused
 with an error that names the file or the field.
@@ -11,23 +11,23 @@ import numpy as np
 import tensorflow as tf
 from safetensors.numpy import save_file
 
-from keras_mt.convert import m2m_100, marian_mt, pegasus
+from keras_mt.convert import m2m_100, marian_mt, pegasus, t5, tensors
 from keras_mt.convert.formats import FORMATS
 from keras_mt.convert.hub import local_folder
-from keras_mt.convert.pretrained import Folder, license_of
-from keras_mt.convert.tensors import check_sizes, read_model, tensors_of
+from keras_mt.convert.imports import as_run, as_translator, read_card
+from keras_mt.convert.pretrained import Folder
 from keras_mt.convert.weights import read_weights
 from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
 from keras_mt.models import Transformer
 from keras_mt.models.pretrained import PretrainedTransformer
 from keras_mt.options import TranslationOptions
-from keras_mt.run_folder import RunConfig, RunFolder
+from keras_mt.run_folder import RunConfig
 from keras_mt.text import PretrainedTokenizer, Tokenizer
 from keras_mt.translation import Translator
 
 # The families by their `model_type`.
-FAMILIES = {"marian": marian_mt, "m2m_100": m2m_100, "pegasus": pegasus}
+FAMILIES = {"marian": marian_mt, "m2m_100": m2m_100, "pegasus": pegasus, "t5": t5, "mt5": t5}
 # Fields of config.json: the arguments of Transformer that they give, and transformers' defaults,
 # if they are the same for all families.
 _FIELDS = {
@@ -79,11 +79,14 @@ _FIXED = {
     "normalize_embeddings": False,
     "norm_epsilon": 1e-5,
     "zero_id": None,
+    "use_bias": True,
+    "key_dim": None,
+    "scale_attention": True,
 }
 
 
 def from_huggingface(directory: str | os.PathLike) -> Translator:
-    """Loads a translator from a MarianMT, M2M-100 or NLLB folder, as transformers writes it.
+    """Loads a translator from a MarianMT, M2M-100, NLLB or T5 folder, as transformers writes it.
 
     It decodes with the options of the folder's generation_config.json, and translates each line as
     a whole, as transformers does. `translator.with_options(split_sentences=True)` translates
@@ -109,15 +112,11 @@ def from_huggingface(directory: str | os.PathLike) -> Translator:
     >>> translator("The book is on the table.")  # doctest: +SKIP
     'Das Buch liegt auf dem Tisch.'
     """
-    model, tokenizer, config = _read(directory, "float32")
-    translator = Translator(model, tokenizer, **config.generation, **config.options)
-    card = {"source": config.source, "target": config.target, "license": config.license}
-    translator.card = {name: value for name, value in card.items() if value is not None}
-    return translator
+    return as_translator(*_read(directory, "float32"))
 
 
 def import_huggingface(directory: str | os.PathLike, run_dir: str | os.PathLike) -> None:
-    """Imports a MarianMT, M2M-100 or NLLB folder as a run folder, as `keras-mt import` does.
+    """Imports a folder of transformers as a run folder, as `keras-mt import` does.
 
     Weights in half precision are stored in half precision.
 
@@ -134,12 +133,7 @@ def import_huggingface(directory: str | os.PathLike, run_dir: str | os.PathLike)
     >>> import_huggingface("opus-mt-en-de", "runs/opus_en_de")  # doctest: +SKIP
     """
     check_new(run_dir)
-    model, tokenizer, config = _read(directory)
-    with new_folder(run_dir) as temporary:
-        folder = RunFolder(temporary)
-        folder.save_tokenizer(tokenizer)
-        model.save(folder.model_file)
-        folder.write_config(config)
+    as_run(run_dir, *_read(directory))
 
 
 def _read(directory, dtype=None):
@@ -148,12 +142,14 @@ def _read(directory, dtype=None):
     if name not in FAMILIES:
         raise folder.refuse("model_type", name, f"one of {', '.join(FAMILIES)}")
     family = FAMILIES[name]
-    arguments = _arguments(folder, family)
+    # T5 has other fields, and other names of weights, than those that come from BART.
+    arguments = t5.read_arguments(folder) if family is t5 else _arguments(folder, family)
+    reader = t5 if family is t5 else tensors
     weights = read_weights(folder.path)
-    check_sizes(folder, arguments, weights)
+    reader.check_sizes(folder, arguments, weights)
     tokenizer, languages = family.read_tokenizer(folder, arguments)
     generation = _generation(folder, arguments)
-    model = read_model(folder, arguments, weights, dtype)
+    model = reader.read_model(folder, arguments, weights, dtype)
     source, target = (
         folder.tokenizer.get(long) or folder.tokenizer.get(short) or ""
         for long, short in (("source_lang", "src_lang"), ("target_lang", "tgt_lang"))
@@ -163,7 +159,7 @@ def _read(directory, dtype=None):
         source,
         target,
         languages,
-        license_of(folder.path),
+        read_card(folder.path).license,
         model.get_config(),
         generation=generation,
     )
@@ -278,9 +274,9 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
     if arguments["positions"] == "fairseq":
         name = "m2m_100"
     _check_family(FAMILIES[name], arguments, tokenizer)
-    tensors = tensors_of(model)
-    if name != "m2m_100" and "final_logits_bias" not in tensors:
-        tensors["final_logits_bias"] = np.zeros((1, arguments["target_vocab_size"]), "float32")
+    weights = tensors.tensors_of(model)
+    if name != "m2m_100" and "final_logits_bias" not in weights:
+        weights["final_logits_bias"] = np.zeros((1, arguments["target_vocab_size"]), "float32")
     config = _config(name, arguments, tokenizer)
     files = FAMILIES[name].tokenizer_files(translator)
     files["tokenizer_config.json"] = {
@@ -294,7 +290,7 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
         "README.md": _readme(translator.card, config).encode(),
     }
     with new_folder(directory) as folder:
-        save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+        save_file(weights, folder / "model.safetensors", {"format": "pt"})
         for name, content in files.items():
             if isinstance(content, bytes):
                 (folder / name).write_bytes(content)

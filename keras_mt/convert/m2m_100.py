@@ -1,4 +1,8 @@
-"""M2M-100 and NLLB: their configuration, and their tokenizers' files in and out."""
+"""M2M-100, SMaLL-100 and NLLB: their configuration, and their tokenizers' files in and out.
+
+SMaLL-100 calls itself M2M-100, but a source begins with its target's language, and a target with
+the end alone.
+"""
 
 import re
 from typing import Any
@@ -32,15 +36,17 @@ def read_tokenizer(
     folder: Folder, arguments: dict[str, Any]
 ) -> tuple[PretrainedTokenizer, dict[str, str]]:
     """The tokenizer of a folder, and the default languages."""
-    _refuse_small100(folder)
+    small = _is_small100(folder)
     name = folder.tokenizer.get("tokenizer_class") or folder.config.get("tokenizer_class")
+    if small:
+        name = "M2M100Tokenizer"
     if name not in (None, "M2M100Tokenizer", "NllbTokenizer", "NllbTokenizerFast"):
         raise folder.refuse(
             "tokenizer_class", name, "M2M100Tokenizer or NllbTokenizer", "tokenizer_config.json"
         )
     model = folder.sentencepiece(_MODEL)
     if name == "M2M100Tokenizer" or (name is None and (folder.path / "vocab.json").is_file()):
-        name, token = "M2M-100", "__{}__"
+        name, token = "SMaLL-100" if small else "M2M-100", "__{}__"
         vocabulary, codes = _m2m100_vocabulary(folder)
     else:
         name, token = "NLLB", "{}"
@@ -57,6 +63,8 @@ def read_tokenizer(
     if "forced_bos_token_id" in folder.generation:
         forced = folder.id("forced_bos_token_id", size)
         defaults["target_language"] = next((c for c, id in codes.items() if id == forced), None)
+    if small:  # No choice of the source's language, since none is of effect.
+        defaults["source_language"] = next(iter(codes))
     tokenizer = PretrainedTokenizer(
         [model],
         [folder.by_id(vocabulary | {token.format(c): id for c, id in codes.items()}, size)],
@@ -67,21 +75,23 @@ def read_tokenizer(
         forbidden_ids=folder.forbidden(size),
         languages=codes,
         language_first=not folder.tokenizer.get("legacy_behaviour", False),
+        target_on_source=small,
         description=f"{name}'s: SentencePiece and languages",
     )
     return tokenizer, {name: code for name, code in defaults.items() if code in codes}
 
 
-def _refuse_small100(folder):
-    """SMaLL-100 calls itself M2M-100, but its languages stand elsewhere: it would mistranslate."""
+def _is_small100(folder):
+    """Whether a folder is SMaLL-100, by its names or, where nothing says otherwise, its layers."""
+    tokenizer = folder.tokenizer.get("tokenizer_class")
+    names = folder.config.get("_name_or_path"), folder.tokenizer.get("name_or_path"), tokenizer
+    if (folder.path / "tokenization_small100.py").is_file():
+        return True
+    if any("small100" in str(name).lower() for name in names):
+        return True
     layers = folder.config.get("encoder_layers"), folder.config.get("decoder_layers")
-    names = folder.config.get("_name_or_path"), folder.tokenizer.get("tokenizer_class")
-    code = (folder.path / "tokenization_small100.py").is_file()
-    if layers == (12, 3) or code or any("small100" in str(name).lower() for name in names):
-        raise InputError(
-            f"{folder.path} is SMaLL-100, by its layers or names, which is not supported: it marks "
-            "the target's language on the source."
-        )
+    others = str(tokenizer).startswith("Nllb") or "forced_bos_token_id" in folder.generation
+    return layers == (12, 3) and not others
 
 
 def _m2m100_vocabulary(folder):
@@ -129,6 +139,11 @@ def _nllb_languages(folder, first):
 def tokenizer_files(translator: Translator) -> dict[str, bytes | dict[str, Any]]:
     """The contents of the tokenizer's files: bytes, or what JSON holds."""
     settings = translator.tokenizer.settings
+    if settings.get("target_on_source"):
+        raise InputError(
+            "transformers has no tokenizer of SMaLL-100, which brings code of its own: it cannot "
+            "be written for transformers."
+        )
     ids, (pieces,) = settings["languages"], settings["pieces"]
     config = {"src_lang": translator.source_language, "tgt_lang": translator.target_language}
     files = {_MODEL: translator.tokenizer.models[0], "tokenizer_config.json": config}

@@ -16,7 +16,8 @@ import numpy as np
 
 from keras_mt.alignment import Shortlist
 from keras_mt.convert.formats import FORMATS
-from keras_mt.convert.marian_files import STARTS, read_marian, read_shortlist, write_bin
+from keras_mt.convert.imports import as_run, as_translator, read_card
+from keras_mt.convert.marian_files import STARTS, read_marian, read_shortlist, write_bin, write_npz
 from keras_mt.convert.marian_folder import (
     find_files,
     opened,
@@ -25,11 +26,11 @@ from keras_mt.convert.marian_folder import (
     read_tokenizer,
     written_vocabularies,
 )
-from keras_mt.convert.pretrained import license_of
 from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
+from keras_mt.layers.feed_forward import gelu_sigmoid
 from keras_mt.models import Transformer, ensure_built
-from keras_mt.run_folder import RunConfig, RunFolder
+from keras_mt.run_folder import RunConfig
 from keras_mt.translation import Translator
 
 _MAX_LENGTH = 1024  # Of the table of positions, which the files do not have.
@@ -40,7 +41,7 @@ _FIXED = {
     "type": ("transformer",),
     "dec-cell": ("ssru", "gru", "lstm"),  # Which counts in a recurrent decoder alone.
     "transformer-decoder-autoreg": ("self-attention", "rnn"),
-    "transformer-ffn-activation": ("relu", "swish"),
+    "transformer-ffn-activation": ("relu", "swish", "gelu"),
     "transformer-ffn-depth": (2,),
     "transformer-decoder-ffn-depth": (0, 2),
     "transformer-postprocess": ("dan",),
@@ -56,6 +57,8 @@ _NO_EFFECT = re.compile(
 )
 _SIZES = ("dim-emb", "enc-depth", "dec-depth", "transformer-heads", "transformer-dim-ffn")
 _ACTIVATION = "transformer-ffn-activation"
+_ACTIVATIONS = {"swish": "silu", "gelu": gelu_sigmoid}  # By Marian's names, where they differ.
+_OTHER_GELU = 1, 12  # From this version on, gelu may be the true one.
 _SIDES = "decoder_Wemb", "encoder_Wemb"
 _USED = (*_SIZES, "dim-vocabs", "transformer-decoder-dim-ffn", "output-omit-bias")
 _TIED = ("tied-embeddings", "tied-embeddings-src", "tied-embeddings-all")
@@ -118,11 +121,7 @@ def from_marian(directory: str | os.PathLike) -> Translator:
     >>> translator("The book is on the table.")  # doctest: +SKIP
     'Книга лежит на столе.'
     """
-    model, tokenizer, config = _read(directory, "float32")
-    translator = Translator(model, tokenizer, **config.generation)
-    card = {"source": config.source, "target": config.target, "license": config.license}
-    translator.card = {name: value for name, value in card.items() if value}
-    return translator
+    return as_translator(*_read(directory, "float32"))
 
 
 def import_marian(directory: str | os.PathLike, run_dir: str | os.PathLike) -> None:
@@ -145,14 +144,7 @@ def import_marian(directory: str | os.PathLike, run_dir: str | os.PathLike) -> N
     """
     check_new(run_dir)
     model, tokenizer, config = _read(directory)
-    shortlist = _shortlist(Path(directory), tokenizer)
-    with new_folder(run_dir) as temporary:
-        if shortlist is not None:
-            shortlist.save(temporary / "shortlist.npz")
-        folder = RunFolder(temporary)
-        folder.save_tokenizer(tokenizer)
-        model.save(folder.model_file)
-        folder.write_config(config)
+    as_run(run_dir, model, tokenizer, config, _shortlist(Path(directory), tokenizer))
 
 
 def _read(directory, dtype=None):
@@ -171,7 +163,7 @@ def _read(directory, dtype=None):
     source, target = pair.groups() if pair else ("", "")
     options = search["options"] | {"early_stopping": "shrink", "split_sentences": False}
     config = RunConfig(
-        [], source, target, {}, license_of(directory), model.get_config(), generation=options
+        [], source, target, {}, read_card(directory).license, model.get_config(), generation=options
     )
     return model, tokenizer, config
 
@@ -210,6 +202,10 @@ def _arguments(path, fields, weights):
         default = values[0] if field != "transformer-preprocess" else ""
         if fields.get(field, default) not in values:
             raise refuse(field, " or ".join(map(repr, values)))
+    activation = fields.get(_ACTIVATION, "relu")
+    version = re.match(r"v?(\d+)\.(\d+)\.", str(fields.get("version")))
+    if activation == "gelu" and not (version and (*map(int, version.groups()),) < _OTHER_GELU):
+        raise refuse(_ACTIVATION, "'relu' or 'swish', unless version is below v1.12")
     for field, value in fields.items():
         known = field in _FIXED or field in _USED or field in _TIED or _NO_EFFECT.fullmatch(field)
         if value and not known:
@@ -243,7 +239,7 @@ def _arguments(path, fields, weights):
         "num_decoder_layers": fields["dec-depth"],
         "d_ff": fields["transformer-dim-ffn"],
         "decoder_d_ff": fields.get("transformer-decoder-dim-ffn") or None,
-        "activation": {"swish": "silu"}.get(a := fields.get(_ACTIVATION, "relu"), a),
+        "activation": _ACTIVATIONS.get(activation, activation),
         "decoder_sublayers": "rcf" * fields["dec-depth"] if recurrent else None,
         "share_embeddings": share,
         "tie_output": target or both,
@@ -362,6 +358,9 @@ _WRITTEN = {
     "normalize_embeddings": (False,),
     "norm_epsilon": (1e-6, 1e-5),
     "num_experts": (None,),
+    "use_bias": (True,),
+    "scale_attention": (True,),
+    "key_dim": (None,),
 }
 _WRITTEN_CONFIG = """\
 type: transformer
@@ -397,7 +396,7 @@ skip: false
 version: v1.9.56
 """
 _WRITTEN_SEARCH = """\
-models: [model.bin]
+models: [{model}]
 vocabs: [{vocabs}]
 beam-size: {options.beam_size}
 normalize: {options.length_penalty}
@@ -408,12 +407,15 @@ gemm-precision: {precision}
 
 
 def to_marian(
-    translator: Translator, directory: str | os.PathLike, quantization: str | None = None
+    translator: Translator,
+    directory: str | os.PathLike,
+    quantization: str | None = None,
+    npz: bool = False,
 ) -> None:
     """Writes a folder for Marian, and for what is built on it: Bergamot, Firefox, translateLocally.
 
-    It has `model.bin`, the vocabulary or both, `.spm`, and `decoder.yml` with the options of the
-    search. Marian's rule of when a search stops is `early_stopping="shrink"`.
+    It has `model.bin` or `model.npz`, the vocabulary or both, `.spm`, and `decoder.yml` with the
+    options of the search. Marian's rule of when a search stops is `early_stopping="shrink"`.
 
     Args:
         translator: A `Translator` of one `Transformer` as Marian has them: post-norm, of the
@@ -422,6 +424,8 @@ def to_marian(
         directory: The folder to write.
         quantization: `"int8"` stores matrices in 8 bits; their sides must be multiples of 64. None
             for float32.
+        npz: Whether to write `model.npz`, which Marian can go on training, in float32 alone, and
+            not `model.bin`, which Bergamot and Firefox need.
 
     Raises:
         FileExistsError: If the folder exists.
@@ -433,18 +437,24 @@ def to_marian(
     """
     check_new(directory)
     FORMATS["marian"].check(translator, quantization)
+    if npz and quantization:
+        raise InputError("model.npz holds float32 alone: leave quantization or npz out.")
     config = _written_config(translator.models[0], translator.tokenizer, quantization)
     vocabularies, orders = written_vocabularies(translator.tokenizer, 8 if quantization else 1)
     tensors, text = _written_model(translator.models[0], config, orders)
     names = ["vocab.spm"] if len(vocabularies) == 1 else ["vocab.src.spm", "vocab.trg.spm"]
     search = _WRITTEN_SEARCH.format(
+        model="model.npz" if npz else "model.bin",
         vocabs=", ".join((names * 2)[:2]),
         options=translator.options,
         factor=translator.max_length_factor or 3.0,
         precision="int8shiftAll" if quantization else "float32",
     )
     with new_folder(directory) as folder:
-        write_bin(folder / "model.bin", tensors, text, quantization == "int8")
+        if npz:
+            write_npz(folder / "model.npz", tensors, text)
+        else:
+            write_bin(folder / "model.bin", tensors, text, quantization == "int8")
         for name, vocabulary in zip(names, vocabularies, strict=True):
             (folder / name).write_bytes(vocabulary)
         (folder / "decoder.yml").write_text(search, encoding="utf-8")

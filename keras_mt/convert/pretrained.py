@@ -10,7 +10,6 @@ A family is a file, with
 """
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -161,11 +160,3 @@ class Folder:
 def is_id(value: Any, size: int) -> bool:
     """Whether a value is a token id of a vocabulary of so many tokens."""
     return type(value) is int and 0 <= value < size
-
-
-def license_of(path: Path) -> str | None:
-    """The licence that a folder's model card names, if any."""
-    readme = path / "README.md"
-    text = readme.read_text(encoding="utf-8", errors="replace") if readme.is_file() else ""
-    match = re.search(r"^license:[ \t]*(\S+)", text[:65536].split("\n---")[0], re.MULTILINE)
-    return match and match[1].strip("\"'")

@@ -1,7 +1,7 @@
 """The weights of transformers' encoder-decoder models: their names, in and out."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -24,9 +24,9 @@ for _ours, _theirs in (("self_attention", "self_attn"), ("cross_attention", "enc
 _SHARED, _HEAD, _BIAS = "shared.weight", "lm_head.weight", "final_logits_bias"
 _SIDES = "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"
 # Of tied weights a file may have any: the first of these names.
-_SOURCE = [_SIDES[0], _SHARED, _HEAD, _SIDES[1]]
-_TARGET = [_SIDES[1], _SHARED, _HEAD, _SIDES[0]]
-_EMBEDDINGS = {"source_embedding": _SOURCE, "target_embedding": _TARGET, "embedding": _TARGET}
+SOURCE = [_SIDES[0], _SHARED, _SIDES[1], _HEAD]
+TARGET = [_SIDES[1], _SHARED, _HEAD, _SIDES[0]]
+_EMBEDDINGS = {"source_embedding": SOURCE, "target_embedding": TARGET, "embedding": TARGET}
 _NORMS = {
     "source_embedding/norm": "encoder.layernorm_embedding",
     "target_embedding/norm": "decoder.layernorm_embedding",
@@ -39,10 +39,12 @@ _SPARE = re.compile(
 )
 
 
-def _names_of(path):
+def names_of(path: str) -> tuple[list[str], bool]:
     """The names that one of our weights may have in transformers, and whether it is transposed.
 
-    >>> _names_of("encoder_0/self_attention/query/kernel")
+    Example:
+
+    >>> names_of("encoder_0/self_attention/query/kernel")
     (['encoder.layers.0.self_attn.q_proj.weight'], True)
     """
     place, _, last = path.rpartition("/")
@@ -64,9 +66,6 @@ def read_model(
 ) -> Transformer:
     """The model with a folder's weights; its dtype is that of the weights if None is given.
 
-    What is tied by config.json, and is in the file twice with different values, is not tied, as
-    transformers 5 does (its issue 45005).
-
     Raises:
         ValueError: If a tensor is missing, unknown, or of another shape than config.json says.
     """
@@ -79,22 +78,50 @@ def read_model(
     for field, argument in norms.items():
         if folder.config.get(field) and not arguments[argument]:
             raise folder.refuse(field, True, "false, as the weights have no such normalisation")
+    arguments = tying(folder, arguments, weights)
+    model = ensure_built(Transformer(**arguments, dtype=dtype or dtype_of(weights, _SPARE)))
+    fill(folder, model, weights, names_of, _SPARE)
+    return model
+
+
+def tying(folder: Folder, arguments: dict[str, Any], weights: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments, with what is tied.
+
+    What is tied by config.json, and is in the file twice with different values, is not tied, as
+    transformers 5 does (its issue 45005).
+    """
+    tied = {"share_embeddings": True, "tie_output": True}
+    arguments = {**tied, **arguments}
     source, target, head = (
-        _first(folder, weights, x)[1] for x in (_SOURCE, _TARGET, [_HEAD, *_TARGET])
+        first(folder, weights, x)[1] for x in (SOURCE, TARGET, [_HEAD, *TARGET])
     )
     if arguments["share_embeddings"] and not _equal(source, target):
         arguments |= {"share_embeddings": False, "target_vocab_size": arguments["vocab_size"]}
     if arguments["tie_output"] and not _equal(head, target):
         arguments["tie_output"] = False
-    model = ensure_built(Transformer(**arguments, dtype=dtype or _dtype(weights)))
+    return arguments
+
+
+def fill(
+    folder: Folder,
+    model: Transformer,
+    weights: Mapping[str, Any],
+    names_of: Callable[[str], tuple[list[str], bool]],
+    spare: re.Pattern,
+) -> None:
+    """Gives a model the weights of a folder: all are used but those of `spare` names.
+
+    Raises:
+        ValueError: If a tensor is missing, unknown, or of another shape than config.json says.
+    """
     used = set()
     for variable in model.variables:
         if "seed_generator" in variable.path:
             continue
-        names, transposed = _names_of(variable.path)
+        names, transposed = names_of(variable.path)
         if names == [_BIAS] and _BIAS not in weights:
             continue
-        name, values = _first(folder, weights, names)
+        name, values = first(folder, weights, names)
         used.add(name)
         shape = (1, *variable.shape) if name == _BIAS else tuple(variable.shape)
         shape = shape[::-1] if transposed else shape
@@ -105,16 +132,15 @@ def read_model(
             )
         values = np.asarray(values)
         variable.assign((values.T if transposed else values).reshape(variable.shape))
-    if unknown := sorted(n for n in weights if n not in used and not _SPARE.fullmatch(n)):
+    if unknown := sorted(n for n in weights if n not in used and not spare.fullmatch(n)):
         raise InputError(f"{folder.path} has weights that are not understood: {unknown[0]}.")
-    return model
 
 
 def check_sizes(folder: Folder, arguments: dict[str, Any], weights: Mapping[str, Any]) -> None:
     """Checks config.json against the shapes of the weights, before memory is allocated."""
-    tables = [("vocab_size", arguments["vocab_size"], _SOURCE)]
+    tables = [("vocab_size", arguments["vocab_size"], SOURCE)]
     if not arguments["share_embeddings"]:
-        tables.append(("decoder_vocab_size", arguments["target_vocab_size"], _TARGET))
+        tables.append(("decoder_vocab_size", arguments["target_vocab_size"], TARGET))
     for side in ("encoder", "decoder"):
         layers = {n.split(".")[2] for n in weights if n.startswith(f"{side}.layers.")}
         if len(layers) != (number := arguments[f"num_{side}_layers"]):
@@ -122,15 +148,15 @@ def check_sizes(folder: Folder, arguments: dict[str, Any], weights: Mapping[str,
         fields = f"{side}_ffn_dim", arguments[f"{side}_d_ff"]
         tables += [(*fields, [f"{side}.layers.{i}.fc1.weight"]) for i in range(number)]
     for field, size, names in tables:
-        name, tensor = _first(folder, weights, names)
+        name, tensor = first(folder, weights, names)
         sizes = size, arguments["d_model"]
         if tensor.shape != sizes:
             expected = f"{tensor.shape}, the shape of {name}"
             raise folder.refuse(f"({field}, d_model)", sizes, expected)
 
 
-def _first(folder, weights, names):
-    """The first tensor that there is, and its name."""
+def first(folder: Folder, weights: Mapping[str, Any], names: Sequence[str]) -> tuple[str, Any]:
+    """The name of the first tensor that there is, and the tensor; ValueError if there is none."""
     for name in names:
         if name in weights:
             return name, weights[name]
@@ -141,9 +167,9 @@ def _equal(one, other):
     return one is other or np.array_equal(np.asarray(one), np.asarray(other))
 
 
-def _dtype(weights):
+def dtype_of(weights: Mapping[str, Any], spare: re.Pattern) -> str:
     """The dtype of the weights if that is half precision; else float32."""
-    dtypes = {str(x.dtype) for n, x in weights.items() if x.shape[1:] and not _SPARE.fullmatch(n)}
+    dtypes = {str(x.dtype) for n, x in weights.items() if x.shape[1:] and not spare.fullmatch(n)}
     return dtypes.pop() if dtypes in ({"float16"}, {"bfloat16"}) else "float32"
 
 
@@ -167,7 +193,7 @@ def tensors_of(model: Transformer) -> dict[str, np.ndarray]:
             # The columns of embeddings and of kernels whose output is d_model wide; else the rows.
             axis = 0 if inward or values.ndim == 1 or last == "reverse_embeddings" else 1
             values = values.take(order, axis)
-        (name, *_), transposed = _names_of(variable.path)
+        (name, *_), transposed = names_of(variable.path)
         if place == "embedding/embedding" and last == "embeddings":
             name = _SHARED
         if name == _BIAS:

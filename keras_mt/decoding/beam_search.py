@@ -31,8 +31,8 @@ class Hypotheses(NamedTuple):
         tokens: int32 `[batch, n_best, length]`: the generated tokens, with the end where there is
             one, then padding.
         scores: float32 `[batch, n_best]`: log_prob / length ** length_penalty, where the
-            log-probability includes the repetition penalty; `NO_HYPOTHESIS` where there are fewer
-            than `n_best` hypotheses.
+            log-probability includes the repetition penalty and counts a token of a term as -4 if it
+            is less; `NO_HYPOTHESIS` where there are fewer than `n_best` hypotheses.
         lengths: int32 `[batch, n_best]`: number of tokens, with the end where there is one.
 
     Example:
@@ -356,16 +356,20 @@ class _Search:
         full = length >= rows.max_length  # [rows]
         is_end = last == self.eos_id
         ends = is_end | full[:, None]
+        scored = log_probs if self.constraints is None else log_probs + progress.relief
         finished = _set_aside(
             rows.finished,
             self.padding_id,
             tokens[:, :beams],
-            self._score(log_probs[:, :beams], length, tf.convert_to_tensor(penalty)[..., None]),
+            self._score(scored[:, :beams], length, tf.convert_to_tensor(penalty)[..., None]),
             ends[:, :beams] & self._alive(log_probs[:, :beams], rows) & ~rows.done[:, None],
         )
         log_probs, chosen = self._first(tf.where(is_end, NO_HYPOTHESIS, log_probs))
         log_probs = tf.where(self._alive(log_probs, rows), log_probs, NO_HYPOTHESIS)
-        best = log_probs[:, 0] if self.constraints is None else tf.reduce_max(log_probs, axis=1)
+        progress = tf.nest.map_structure(lambda x: tf.gather(x, chosen, batch_dims=1), progress)
+        best = log_probs[:, 0]
+        if self.constraints is not None:
+            best = tf.reduce_max(log_probs + progress.relief, axis=1)
         over = self._is_over(best, finished.scores, length, penalty, rows)
         hopeless = over | (best <= NO_HYPOTHESIS / 2)
         parents = tf.gather(parents, chosen, batch_dims=1)
@@ -375,7 +379,7 @@ class _Search:
             log_probs=log_probs,
             finished=finished,
             done=rows.done | full | hopeless,
-            progress=tf.nest.map_structure(lambda x: tf.gather(x, chosen, batch_dims=1), progress),
+            progress=progress,
         )
         return rows, parents
 

@@ -23,6 +23,8 @@ class Constraints(NamedTuple):
             translates. A term with none is offered at every step, as all are if this is None.
         continues_word: Boolean `[vocab_size]`: the tokens that may not come directly after a term
             that a token has completed, since they would lengthen its last word. None for none.
+        unbroken: Boolean `[batch, count]`: the terms that, once two of their tokens are there, go
+            on to the last. None for none.
 
     Example:
 
@@ -34,6 +36,7 @@ class Constraints(NamedTuple):
     tokens: tf.Tensor
     source: tf.Tensor | None = None
     continues_word: tf.Tensor | None = None
+    unbroken: tf.Tensor | None = None
 
 
 class Progress(NamedTuple):
@@ -42,6 +45,7 @@ class Progress(NamedTuple):
     begun: tf.Tensor  # [rows, n, count, length]: whether the last tokens are these first of a term
     met: tf.Tensor  # [rows, n, count]
     completes: tf.Tensor  # [rows, n]: whether the last token completed a term
+    relief: tf.Tensor  # [rows, n]: what the tokens of terms have cost beyond the most that counts
 
 
 class ConstrainedSearch:
@@ -69,6 +73,9 @@ class ConstrainedSearch:
 
     # The attention that the source words of a term must have together for it to be offered.
     threshold = 0.25
+    # The most that the score takes off for a token of a term. The model may find a term unlikely;
+    # at its whole cost, a longer translation would score better, since the mean is then less.
+    most = 4.0
 
     def __init__(
         self,
@@ -85,6 +92,7 @@ class ConstrainedSearch:
             )
         self._tokens, self._source = tf.cast(tokens, tf.int32), constraints.source
         self._continues_word = constraints.continues_word
+        self._unbroken = constraints.unbroken
         self._attention = attention
         self._eos_id, self._force_end = eos_id, int(force_end)
 
@@ -93,6 +101,8 @@ class ConstrainedSearch:
         columns = {"terms": self._tokens}
         if self._attention is not None and self._source is not None:
             columns["term_source"] = tf.cast(self._source, tf.float32)
+        if self._unbroken is not None:
+            columns["unbroken"] = tf.cast(self._unbroken, tf.bool)
         return columns
 
     def start(self, beams: int | tf.Tensor) -> Progress:
@@ -100,7 +110,8 @@ class ConstrainedSearch:
         batch, count, length = tf.unstack(tf.shape(self._tokens))
         met = tf.repeat(_lengths(self._tokens)[:, None] == 0, beams, axis=1)
         begun = tf.zeros((batch, beams, count, length), tf.bool)
-        return Progress(begun, met, tf.zeros((batch, beams), tf.bool))
+        none = tf.zeros((batch, beams))
+        return Progress(begun, met, tf.cast(none, tf.bool), none)
 
     def allowed(self, values: tf.Tensor, progress: Progress) -> tf.Tensor:
         """The values of all tokens, the lowest where one would lengthen the word of a term."""
@@ -118,7 +129,7 @@ class ConstrainedSearch:
         rows: Any,
         length: tf.Tensor,
     ) -> Continuations:
-        """The continuations, and those with the next token of terms.
+        """The continuations that break off no term, and those with the next token of terms.
 
         Args:
             continuations: The best ones, whatever the terms.
@@ -149,6 +160,12 @@ class ConstrainedSearch:
         given = (tf.reshape(x, (tf.shape(x)[0], size)) for x in given)
         pairs = zip(continuations, given, strict=True)
         continuations = Continuations(*(tf.concat(pair, axis=1) for pair in pairs))
+        if "unbroken" in rows.columns:
+            log_probs, parents, tokens = continuations
+            before = _chosen(progress, parents)
+            broken = _breaks_off(before, tokens, pattern, rows.columns["unbroken"])
+            log_probs = tf.where(broken, NO_HYPOTHESIS, log_probs)
+            continuations = continuations._replace(log_probs=log_probs)
         return _without_duplicates(continuations)
 
     def _turn(self, values, rows, length):
@@ -179,7 +196,13 @@ class ConstrainedSearch:
         """
         log_probs, parents, tokens = continuations
         terms = rows.columns["terms"]
-        progress = _advanced(_chosen(rows.progress, parents), tokens, terms)
+        before = _chosen(rows.progress, parents)
+        progress = _advanced(before, tokens, terms)
+        cost = tf.gather(rows.log_probs, parents, batch_dims=1) - log_probs
+        counts = tf.reduce_any(progress.begun, axis=(2, 3)) | progress.completes
+        counts &= log_probs > NO_HYPOTHESIS / 2
+        relief = before.relief + tf.where(counts, tf.maximum(cost - self.most, 0.0), 0.0)
+        progress = progress._replace(relief=relief)
         missing = _missing(progress, terms)
         room = tf.maximum(rows.max_length - length - self._force_end, 0)[:, None]
         too_early = (tokens == self._eos_id) & (missing > 0)
@@ -236,7 +259,17 @@ def _advanced(before, tokens, terms):
     # Only the first of those that are equal.
     equal = tf.cast(completes & (completed == longest), tf.int32)
     met = (equal > 0) & (tf.cumsum(equal, axis=-1) == 1)
-    return Progress(begun & ~completes[..., None], before.met | met, completes[..., 0])
+    return before._replace(
+        begun=begun & ~completes[..., None], met=before.met | met, completes=completes[..., 0]
+    )
+
+
+def _breaks_off(before, tokens, terms, unbroken):
+    """Where a token does not go on with a term that must, `[rows, n]`."""
+    bound = before.begun & ~before.met[..., None] & unbroken[:, None, :, None]
+    bound = bound[..., 1:-1]  # Of two tokens or more, and not of all.
+    goes_on = bound & (terms[:, None, :, 2:] == tokens[..., None, None])
+    return tf.reduce_any(bound, axis=(2, 3)) & ~tf.reduce_any(goes_on, axis=(2, 3))
 
 
 def _without_duplicates(continuations):

@@ -33,6 +33,27 @@ _SHOWN = 200  # Characters of a refused text that its entry repeats.
 Translate = Callable[[list[str], str | None], tuple[Sequence[str | None], Mapping[int, str]]]
 
 
+def translating(translator: Callable, **options: Any) -> Translate:
+    """What `translate_files` asks, of a translator.
+
+    Args:
+        translator: A `Translator` or an `ExportedTranslator`.
+        **options: Arguments of its `hypotheses`, such as `glossary`.
+
+    Example:
+
+    >>> translate = translating(translator, target_language="fr")  # doctest: +SKIP
+    >>> translate(["A ball."], None)  # doctest: +SKIP
+    (['Un ballon.'], {})
+    """
+
+    def translate(texts, markup):
+        results = translator.hypotheses(texts, markup=markup, **options)
+        return [found[0].text if found else None for found in results], results.refusals
+
+    return translate
+
+
 class Report(dict):
     """What became of each file, by its name: its `lines`, and how many were `refused`.
 
@@ -388,7 +409,8 @@ class _Work:
         errors = self.folder / "errors"
         with _whole(self.output, self.folder) as temporary:
             with self._naming():
-                refusals = self.source.write([self._part(i) for i in numbers], temporary)
+                parts = [self._part(i) for i in numbers]
+                refusals = self.source.write(self.found, parts, temporary)
             refused = 0
             with _whole(errors) as listed, open(listed, "wb") as file:
                 for path in filter(Path.exists, (self._part(i, ".errors") for i in numbers)):
@@ -433,8 +455,9 @@ def _whole(path: Path, folder: Path | None = None) -> Iterator[Path]:
     with disk_errors(path):
         try:
             yield temporary
-            with open(temporary, "rb+") as file:
-                os.fsync(file.fileno())
+            if temporary.stat().st_size:  # An empty file is whole once it has its name.
+                with open(temporary, "rb+") as file:
+                    os.fsync(file.fileno())
             os.replace(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)

@@ -30,7 +30,7 @@ class Source(Protocol):
     def pack(self, translations: Sequence[str | None]) -> bytes:
         """The translations of a part, None for a refused unit, as a file that `write` takes."""
 
-    def write(self, parts: Sequence[Path], output: Path) -> list[Refusal]:
+    def write(self, found: dict[str, Any], parts: Sequence[Path], output: Path) -> list[Refusal]:
         """Writes the output, compressed as its name says; returns what it could not put in."""
 
     def close(self) -> None:
@@ -66,13 +66,18 @@ class Lines:
         return units, refusals
 
     def pack(self, translations: Sequence[str | None]) -> bytes:
-        return b"".join(map(lines.as_line, translations))
+        # Without a text it is an empty file, which need not be synced to disk.
+        return b"".join(map(lines.as_line, translations)) if any(translations) else b""
 
-    def write(self, parts: Sequence[Path], output: Path) -> list[Refusal]:
+    def write(self, found: dict[str, Any], parts: Sequence[Path], output: Path) -> list[Refusal]:
+        left = found["lines"]
         with packed(output) as file:
             for part in parts:
                 with open(part, "rb") as translated:
                     shutil.copyfileobj(translated, file)
+                    if not translated.tell():
+                        file.write(b"\n" * min(self.part_lines, left))
+                left -= self.part_lines
         return []
 
     def close(self) -> None:
@@ -114,7 +119,7 @@ class Document:
     def pack(self, translations: Sequence[str | None]) -> bytes:
         return json.dumps(translations).encode()
 
-    def write(self, parts: Sequence[Path], output: Path) -> list[Refusal]:
+    def write(self, found: dict[str, Any], parts: Sequence[Path], output: Path) -> list[Refusal]:
         translations = [text for part in parts for text in json.loads(part.read_bytes())]
         with _unpacked(self.path) as path, tempfile.TemporaryDirectory() as folder:
             plain = Path(folder, bare_name(self.path.name))

@@ -350,9 +350,9 @@ class TranslationGraph:
     def _constraints(self, terms, source_length):
         # The batch may have fewer terms than others.
         count = tf.math.count_nonzero(tf.reduce_any(terms.tokens >= 0, axis=(0, 2)))
-        terms = terms._replace(tokens=terms.tokens[:, :count], words=terms.words[:, :count])
-        source = terms.source(self.segmenter.before_pieces, source_length)
-        return Constraints(terms.tokens, source, self._continues_word)
+        tokens, words, kept = (x[:, :count] for x in (terms.tokens, terms.words, terms.kept))
+        source = terms._replace(words=words).source(self.segmenter.before_pieces, source_length)
+        return Constraints(tokens, source, self._continues_word, kept)
 
     @functools.cached_property
     def _continues_word(self):

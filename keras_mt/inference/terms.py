@@ -9,10 +9,10 @@ from keras_mt.text import BaseTokenizer
 from keras_mt.text.sentences import SPACE
 from keras_mt.text.terms import ALONE, Matches
 
-# Letters and digits of scripts that are written with spaces.
-_JOINING = r"(?s)[\pL\pM\pN].*"
-# Pieces of a single byte: those of an ASCII letter or digit, or of a part of another character.
-_JOINING_BYTE = "<0x(3[0-9]|[46][1-9A-F]|[57][0-9A]|[89A-F].)>"
+# Letters and digits of scripts that are written with spaces, and signs within addresses.
+_JOINING = r"(?s)[\pL\pM\pN#&+/=@\\^_{|~].*"
+# Pieces of a single byte: those of the same in ASCII, or of a part of another character.
+_JOINING_BYTE = "<0x(2[36BF]|3[0-9D]|4[0-9A-F]|6[1-9A-F]|[57][0-9A]|5[CEF]|7[BCE]|[89A-F].)>"
 _NO_WORD = -1
 
 
@@ -24,11 +24,13 @@ class SegmentTerms(NamedTuple):
         words: int32 `[segments, count, 2]`: the first and the last word of the source that each
             translates.
         word: Ragged int32 `[segments, (tokens)]`: the word of each piece of the segments, or -1.
+        kept: Boolean `[segments, count]`: the terms that are kept spans.
     """
 
     tokens: tf.Tensor
     words: tf.Tensor
     word: tf.RaggedTensor
+    kept: tf.Tensor
 
     def source(self, before: int, length: tf.Tensor) -> tf.Tensor:
         """The source positions of each term, boolean `[segments, count, length]`.
@@ -49,8 +51,8 @@ def annotated(
 ) -> tuple[tf.RaggedTensor, SegmentTerms]:
     """Segments whose words carry their terms behind them, between two markers.
 
-    So a model that `reads_terms` was trained: see `keras_mt.data.annotation.Annotator`. A segment
-    that would have more than `limit` pieces stays as it is.
+    So a model that `reads_terms` was trained: see `keras_mt.data.annotation.Annotator`. Kept
+    spans are not repeated. A segment that would have more than `limit` pieces stays as it is.
 
     Args:
         pieces: Ragged int32 `[segments, (tokens)]`.
@@ -63,7 +65,7 @@ def annotated(
     """
     begin, end = (tf.fill(tf.shape(terms.tokens)[:2], marker)[..., None] for marker in markers)
     ids = tf.concat([begin, terms.tokens, end], axis=2)
-    exists = tf.reduce_any(terms.tokens >= 0, axis=2, keepdims=True)
+    exists = tf.reduce_any(terms.tokens >= 0, axis=2, keepdims=True) & ~terms.kept[..., None]
     real = (ids >= 0) & exists  # [segments, count, 1 + length + 1]
     longer = pieces.row_lengths() + tf.math.count_nonzero(real, axis=(1, 2))
     real &= (longer <= limit)[:, None, None]
@@ -145,7 +147,8 @@ def placed(
         return tf.RaggedTensor.from_value_rowids(values, rows, parts.nrows()).to_tensor(default)
 
     word = parts.with_values(tf.cast(word, tf.int32))
-    terms = SegmentTerms(grouped(dense, -1), grouped(spans, -1), word)
+    kept = grouped(tf.boolean_mask(matches.kept, fits), False)
+    terms = SegmentTerms(grouped(dense, -1), grouped(spans, -1), word, kept)
     return Placement(terms, refused & ~matches.kept)
 
 

@@ -14,6 +14,7 @@ from keras_mt.layers.positional_embedding import (
     sinusoidal_positions,
     target_mask,
 )
+from keras_mt.layers.relative_positions import RelativePositions
 from keras_mt.layers.rotary import rotate_by_position
 from keras_mt.layers.ssru import SSRU
 from keras_mt.layers.token_masking import TokenMasking
@@ -28,6 +29,7 @@ __all__ = [
     "MixtureOfExperts",
     "MultiHeadAttention",
     "PositionalEmbedding",
+    "RelativePositions",
     "TokenMasking",
     "rotate_by_position",
     "scaled_dot_product_attention",

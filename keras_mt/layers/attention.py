@@ -42,6 +42,8 @@ class MultiHeadAttention(SequenceLayer):
             heads (grouped queries); must divide `num_heads`. None for as many as `num_heads`.
         rotary_base: Base of the rotary positions of queries and keys, such as 10000, for
             self-attention only; None for no positions.
+        scale_attention: Whether the products of queries and keys are divided by the square root of
+            their width.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -57,6 +59,8 @@ class MultiHeadAttention(SequenceLayer):
         return_attention_scores: Whether to return the attention weights too.
         training: Whether dropout is on.
         use_causal_mask: Whether position i sees only the keys up to and including i.
+        attention_bias: Float tensor that broadcasts to `[batch, num_heads, query_length,
+            key_length]`, which is added to the scaled products of queries and keys; or None.
 
     Returns:
         Float tensor `[batch, query_length, width]`; with `return_attention_scores`, a pair of it
@@ -96,6 +100,7 @@ class MultiHeadAttention(SequenceLayer):
         bias_initializer: Initializer = "zeros",
         num_key_value_heads: int | None = None,
         rotary_base: float | None = None,
+        scale_attention: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -165,6 +170,7 @@ class MultiHeadAttention(SequenceLayer):
         return_attention_scores: bool = False,
         training: bool | None = None,
         use_causal_mask: bool = False,
+        attention_bias: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         self._check_inputs(query, value)
         keys, values = self.project(value, key)
@@ -179,7 +185,7 @@ class MultiHeadAttention(SequenceLayer):
         if use_causal_mask:
             masks.append(causal_mask(ops.shape(query)[1], ops.shape(keys)[2]))
         mask = functools.reduce(ops.logical_and, masks) if masks else None
-        outputs, scores = self.attend(query, keys, values, mask, training)
+        outputs, scores = self.attend(query, keys, values, mask, training, bias=attention_bias)
         return (outputs, scores) if return_attention_scores else outputs
 
     def project(self, value: Tensor, key: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -208,6 +214,7 @@ class MultiHeadAttention(SequenceLayer):
         training: bool | None = None,
         swap: Callable[[Tensor], Tensor] = swap_axes,
         positions: Tensor | None = None,
+        bias: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Attention over the keys and values that `project` returned.
 
@@ -220,6 +227,7 @@ class MultiHeadAttention(SequenceLayer):
             training: Whether dropout is on.
             swap: Function that swaps the two middle axes.
             positions: Positions of the queries, for rotary positions; as in `rotate_by_position`.
+            bias: As `attention_bias` of a call.
 
         Returns:
             The outputs, of the shape of the query, and the weights.
@@ -227,9 +235,11 @@ class MultiHeadAttention(SequenceLayer):
         batch_size = ops.shape(query if len(query.shape) == 3 else keys)[0]
         queries = self._split_heads(self.query_dense(query), batch_size, self.num_heads, swap)
         queries = self._rotate(queries, positions)
-        return self._attend(query, queries, keys, values, mask, training, swap)
+        return self._attend(query, queries, keys, values, mask, training, swap, bias)
 
-    def _attend(self, inputs, queries, keys, values, mask, training=None, swap=swap_axes):
+    def _attend(
+        self, inputs, queries, keys, values, mask, training=None, swap=swap_axes, bias=None
+    ):
         outputs, scores = scaled_dot_product_attention(
             queries,
             keys,
@@ -237,6 +247,8 @@ class MultiHeadAttention(SequenceLayer):
             None if mask is None else _for_each_head(mask),
             self.dropout_layer,
             training,
+            bias,
+            self.scale_attention,
         )
         value_units = self.num_heads * self._value_width
         outputs = ops.reshape(swap(outputs), (*ops.shape(inputs)[:-1], value_units))
@@ -278,14 +290,14 @@ class CausalSelfAttention(MultiHeadAttention):
         num_heads: Number of heads; must divide the width of the input unless `key_dim` is given.
         dropout, key_dim, value_dim, use_bias: As in `MultiHeadAttention`.
         kernel_initializer, bias_initializer: As in `MultiHeadAttention`.
-        num_key_value_heads, rotary_base: As in `MultiHeadAttention`.
+        num_key_value_heads, rotary_base, scale_attention: As in `MultiHeadAttention`.
         **kwargs: As in `MultiHeadAttention`.
 
     Call arguments:
         inputs: Float tensor `[batch, length, width]`.
         mask: Boolean `[batch, length]`, true at real tokens; only those are seen. When None, the
             mask that the inputs carry.
-        return_attention_scores, training: As in `MultiHeadAttention`.
+        return_attention_scores, training, attention_bias: As in `MultiHeadAttention`.
 
     Returns:
         Float tensor `[batch, length, width]`, which carries the mask, whether it came with the
@@ -317,6 +329,7 @@ class CausalSelfAttention(MultiHeadAttention):
         mask: Tensor | None = None,
         return_attention_scores: bool = False,
         training: bool | None = None,
+        attention_bias: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         return super().call(
             inputs,
@@ -325,6 +338,7 @@ class CausalSelfAttention(MultiHeadAttention):
             return_attention_scores=return_attention_scores,
             training=training,
             use_causal_mask=True,
+            attention_bias=attention_bias,
         )
 
     def empty_cache(self, batch_size: int | Tensor) -> tuple[Tensor, Tensor]:
@@ -362,6 +376,7 @@ class CausalSelfAttention(MultiHeadAttention):
         mask: Tensor | None = None,
         positions: int | Tensor | None = None,
         prefix: tuple[Tensor, Tensor] | None = None,
+        bias: Tensor | None = None,
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Attends from new positions over those in the cache and themselves.
 
@@ -374,6 +389,8 @@ class CausalSelfAttention(MultiHeadAttention):
             positions: The new positions, for rotary positions: an integer, or integers that
                 broadcast to `[batch, new]`.
             prefix: What `prefill` returned for the positions before the cached ones; or None.
+            bias: Float tensor that broadcasts to `[batch, num_heads, new, length + new]`, as
+                `attention_bias` of a call; or None.
 
         Returns:
             The outputs `[batch * new, width]` and the cache with the new positions at its end.
@@ -387,7 +404,7 @@ class CausalSelfAttention(MultiHeadAttention):
         cache = _joined(cache, (self._rotate(new_keys, positions), new_values))
         seen = cache if prefix is None else _joined(prefix, cache)
         queries, swap = self._rotate(queries, positions), swap_without_gradient
-        return self._attend(inputs, queries, *seen, mask, swap=swap)[0], cache
+        return self._attend(inputs, queries, *seen, mask, swap=swap, bias=bias)[0], cache
 
     def _project_step(self, inputs, batch_size):
         """Queries, keys and values of new positions, each split into heads."""
@@ -414,7 +431,7 @@ class CrossAttention(MultiHeadAttention):
         num_heads: Number of heads; must divide the width of the target unless `key_dim` is given.
         dropout, key_dim, value_dim, use_bias: As in `MultiHeadAttention`.
         kernel_initializer, bias_initializer: As in `MultiHeadAttention`.
-        num_key_value_heads: As in `MultiHeadAttention`.
+        num_key_value_heads, scale_attention: As in `MultiHeadAttention`.
         **kwargs: As in `MultiHeadAttention`.
 
     Call arguments:

@@ -51,6 +51,8 @@ class _Block(SequenceLayer):
         gated: bool = False,
         use_bias: bool = True,
         num_key_value_heads: int | None = None,
+        key_dim: int | None = None,
+        scale_attention: bool = True,
         rotary_base: float | None = None,
         feed_forward: keras.layers.Layer | dict[str, Any] | None = None,
         norm_epsilon: float = 1e-5,
@@ -94,9 +96,8 @@ class _Block(SequenceLayer):
         if letter not in self.sublayers:
             return
         name, policy = _SUBLAYERS[letter], self.dtype_policy
-        layer = layer_class(
-            self.num_heads, use_bias=self.use_bias, dtype=policy, name=name, **options
-        )
+        options |= {n: getattr(self, n) for n in ("key_dim", "use_bias", "scale_attention")}
+        layer = layer_class(self.num_heads, dtype=policy, name=name, **options)
         norm = self._norm_layer(name)
         layer.build(*shapes)
         norm.build(shapes[0])
@@ -183,6 +184,8 @@ class EncoderBlock(_Block):
         use_bias: Whether attention and feed-forward add biases.
         num_key_value_heads: Number of key and value heads in self-attention, as in
             `MultiHeadAttention`; None for `num_heads`.
+        key_dim: Width of each head; None for the width of the input divided by `num_heads`.
+        scale_attention: As in `MultiHeadAttention`.
         rotary_base: Base of the rotary positions in self-attention, such as 10000; None for none.
         feed_forward: A layer in place of `FeedForward`, to which `d_ff`, `activation`, `gated` and
             `use_bias` then do not apply; it is called with `training` and, if it takes one, `mask`.
@@ -194,14 +197,15 @@ class EncoderBlock(_Block):
         mask: Boolean `[batch, length]`, true at real tokens; only those are seen. When None, the
             mask that the inputs carry.
         training: Whether dropout is on.
+        attention_bias: As in `MultiHeadAttention`, for the self-attention.
 
     Returns:
         Float tensor `[batch, length, width]`, which carries the mask, whether it came with the
         inputs or as `mask=`.
 
     Raises:
-        ValueError: If `num_heads` does not divide the width, an argument is out of range, or the
-            input is not float `[batch, length, width]`.
+        ValueError: If `num_heads` does not divide the width and `key_dim` is None, an argument is
+            out of range, or the input is not float `[batch, length, width]`.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.1
@@ -225,16 +229,21 @@ class EncoderBlock(_Block):
         self._build_feed_forward(input_shape)
 
     def call(
-        self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        training: bool | None = None,
+        attention_bias: Tensor | None = None,
     ) -> Tensor:
-        return self._attend(inputs, mask, training)
+        return self._attend(inputs, mask, training, attention_bias)
 
-    def _attend(self, inputs, mask=None, training=None, scores=None):
+    def _attend(self, inputs, mask=None, training=None, attention_bias=None, scores=None):
         self._check_inputs(inputs)
         mask = _given_or_carried(mask, inputs)
+        given = {"value_mask": mask, "training": training, "attention_bias": attention_bias}
 
         def attend(x, **options):
-            return self.self_attention(x, x, value_mask=mask, training=training, **options)
+            return self.self_attention(x, x, **given, **options)
 
         return self._run(inputs, {"s": attend}, mask, training, scores)
 
@@ -253,7 +262,8 @@ class DecoderBlock(_Block):
         sublayers: As in `EncoderBlock`, with `c` for cross-attention and `r` for a recurrence,
             `SSRU`, which may stand in for self-attention; None for `"scf"`.
         dropout, activation, pre_norm, norm, gated, use_bias: As in `EncoderBlock`.
-        num_key_value_heads, rotary_base, feed_forward, norm_epsilon: As in `EncoderBlock`.
+        num_key_value_heads, key_dim, scale_attention: As in `EncoderBlock`.
+        rotary_base, feed_forward, norm_epsilon: As in `EncoderBlock`.
         **kwargs: As in `EncoderBlock`.
 
     Call arguments:
@@ -264,6 +274,7 @@ class DecoderBlock(_Block):
         return_attention_scores: Whether to return the weights of the cross-attention
             `[batch, num_heads, target_length, memory_length]` too.
         training: Whether dropout is on.
+        attention_bias: As in `MultiHeadAttention`, for the self-attention.
 
     Returns:
         Float tensor `[batch, target_length, width]`; with `return_attention_scores`, a pair of it
@@ -311,21 +322,29 @@ class DecoderBlock(_Block):
         memory_mask: Tensor | None = None,
         return_attention_scores: bool = False,
         training: bool | None = None,
+        attention_bias: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         scores = {} if return_attention_scores else None
         self._check_inputs(target, memory, return_attention_scores=return_attention_scores)
-        outputs = self._attend(target, memory, target_mask, memory_mask, training, scores)
+        given = target, memory, target_mask, memory_mask, training, attention_bias
+        outputs = self._attend(*given, scores)
         return (outputs, scores["c"]) if return_attention_scores else outputs
 
     def _attend(
-        self, target, memory=None, target_mask=None, memory_mask=None, training=None, scores=None
+        self,
+        target,
+        memory=None,
+        target_mask=None,
+        memory_mask=None,
+        training=None,
+        attention_bias=None,
+        scores=None,
     ):
         target_mask = _given_or_carried(target_mask, target)
         memory_mask = _given_or_carried(memory_mask, memory)
+        given = {"mask": target_mask, "training": training, "attention_bias": attention_bias}
         attend = {
-            "s": lambda x, **options: self.self_attention(
-                x, mask=target_mask, training=training, **options
-            ),
+            "s": lambda x, **options: self.self_attention(x, **given, **options),
             "r": lambda x: self.recurrent(x, mask=target_mask, training=training),
             "c": lambda x, **options: self.cross_attention(
                 x, memory, memory_mask=memory_mask, training=training, **options
@@ -412,6 +431,7 @@ class DecoderBlock(_Block):
         positions: int | Tensor | None = None,
         prefix: tuple[Tensor, Tensor] | None = None,
         scores: dict[str, Tensor] | None = None,
+        attention_bias: Tensor | None = None,
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Runs the block on new positions of the target, with the cache of those before.
 
@@ -425,6 +445,7 @@ class DecoderBlock(_Block):
             positions, prefix: As in `CausalSelfAttention.step`.
             scores: A dict that is given the weights of the cross-attention, if there is one, as
                 `"c"`: `[batch, num_heads, new, memory_length]`. None if nobody wants them.
+            attention_bias: As `bias` in `CausalSelfAttention.step`.
 
         Returns:
             The outputs `[batch * new, width]` and the cache with the new positions at its end.
@@ -432,7 +453,8 @@ class DecoderBlock(_Block):
 
         def attend_to_self(x):
             nonlocal cache
-            outputs, grown = self.self_attention.step(x, cache[:2], mask, positions, prefix)
+            given = mask, positions, prefix, attention_bias
+            outputs, grown = self.self_attention.step(x, cache[:2], *given)
             cache = (*grown, *cache[2:])
             return outputs
 

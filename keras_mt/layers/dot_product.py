@@ -15,8 +15,10 @@ def scaled_dot_product_attention(
     mask: Tensor | None = None,
     dropout: keras.layers.Layer | None = None,
     training: bool | None = None,
+    bias: Tensor | None = None,
+    scaled: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """Attention of queries over keys and values: `softmax(q k^T / sqrt(key_dim)) v`.
+    """Attention of queries over keys and values: `softmax(q k^T / sqrt(key_dim) + bias) v`.
 
     Args:
         query: Float tensor `[batch, num_heads, query_length, key_dim]`.
@@ -29,6 +31,9 @@ def scaled_dot_product_attention(
             weighted mean of the values, never NaN.
         dropout: A `Dropout` layer for the attention weights, or None.
         training: Whether dropout is on.
+        bias: Float tensor that broadcasts to `[batch, num_heads, query_length, key_length]`, such
+            as that of `RelativePositions`; or None.
+        scaled: Whether the products are divided by `sqrt(key_dim)`.
 
     Returns:
         The outputs `[batch, num_heads, query_length, value_dim]` and the attention weights
@@ -48,10 +53,13 @@ def scaled_dot_product_attention(
     """
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
-        return _grouped_attention(query, key, value, mask, dropout, training, groups)
-    # Scaling the queries touches fewer numbers than scaling the scores.
-    query = query * (1.0 / math.sqrt(query.shape[-1]))
+        options = dropout, training, bias, scaled
+        return _grouped_attention(query, key, value, mask, groups, *options)
+    if scaled:  # Scaling the queries touches fewer numbers than scaling the scores.
+        query = query * (1.0 / math.sqrt(query.shape[-1]))
     scores = ops.matmul(query, ops.swapaxes(key, -2, -1))
+    if bias is not None:
+        scores = scores + bias
     if mask is not None:
         # Finite, so that the output of a query that sees no key is, too; float16 ends at 65504.
         hidden = -3e4 if keras.backend.standardize_dtype(scores.dtype) == "float16" else -1e9
@@ -62,21 +70,24 @@ def scaled_dot_product_attention(
     return ops.matmul(weights, value), scores
 
 
-def _grouped_attention(query, key, value, mask, dropout, training, groups):
+def _grouped_attention(query, key, value, mask, groups, dropout, training, bias, scaled):
     """Stacks the queries that share a key head along the length, so that no key is copied."""
     batch, heads, length, _ = ops.shape(query)
 
     def stacked(x):
         return ops.reshape(x, (batch, heads // groups, groups * length, ops.shape(x)[-1]))
 
+    shape = batch, heads, length, ops.shape(key)[2]
+    if bias is not None:
+        bias = stacked(ops.broadcast_to(bias, shape))
     if mask is not None:
         mask = ops.expand_dims(mask, tuple(range(4 - len(mask.shape))))
     if mask is not None and mask.shape[1] != 1:
-        mask = stacked(ops.broadcast_to(mask, (batch, heads, length, ops.shape(key)[2])))
+        mask = stacked(ops.broadcast_to(mask, shape))
     elif mask is not None and mask.shape[2] != 1:
         mask = ops.tile(mask, (1, 1, groups, 1))
     outputs, scores = scaled_dot_product_attention(
-        stacked(query), key, value, mask, dropout, training
+        stacked(query), key, value, mask, dropout, training, bias, scaled
     )
     return tuple(
         ops.reshape(x, (batch, heads, length, ops.shape(x)[-1])) for x in (outputs, scores)

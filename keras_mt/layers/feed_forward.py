@@ -11,6 +11,18 @@ from keras_mt.layers.validation import check_floats, check_positive, check_rate
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
+def gelu_tanh(x: Tensor) -> Tensor:
+    """The activation GELU by its approximation with a hyperbolic tangent, as T5 has it."""
+    return keras.activations.gelu(x, approximate=True)
+
+
+@keras.saving.register_keras_serializable(package="keras_mt")
+def gelu_sigmoid(x: Tensor) -> Tensor:
+    """The activation GELU by its approximation `x sigmoid(1.702 x)`, as earlier Marians have it."""
+    return x * keras.ops.sigmoid(1.702 * x)
+
+
+@keras.saving.register_keras_serializable(package="keras_mt")
 class FeedForward(BaseLayer):
     """Position-wise feed-forward network: `activation(x W_1 + b_1) W_2 + b_2`.
 

@@ -89,7 +89,7 @@ def preset(
 def block_options(arguments: dict[str, Any]) -> dict[str, Any]:
     """Of a model's arguments, with its dtype policy, those of its blocks."""
     names = "dropout", "activation", "pre_norm", "norm", "gated", "use_bias", "dtype"
-    names += "num_key_value_heads", "norm_epsilon"
+    names += "num_key_value_heads", "key_dim", "scale_attention", "norm_epsilon"
     return {n: arguments[n] for n in names if n in arguments}
 
 

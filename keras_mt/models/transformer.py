@@ -8,7 +8,13 @@ from typing import Any, ClassVar, Self
 import keras
 from keras import ops
 
-from keras_mt.layers import DecoderBlock, EncoderBlock, PositionalEmbedding, target_mask
+from keras_mt.layers import (
+    DecoderBlock,
+    EncoderBlock,
+    PositionalEmbedding,
+    RelativePositions,
+    target_mask,
+)
 from keras_mt.layers.base import config_of
 from keras_mt.layers.normalization import norm_layer
 from keras_mt.layers.rotary import split_positions
@@ -46,7 +52,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
             says otherwise.
         num_layers: Number of encoder blocks, and of decoder blocks.
         d_model: Width of the model; must be even for sinusoidal positions.
-        num_heads: Number of attention heads; must divide `d_model`.
+        num_heads: Number of attention heads; must divide `d_model` unless `key_dim` is given.
         d_ff: Inner width of the feed-forward networks.
         dropout: Rate of dropout on the embeddings and on the output of each sublayer.
         activation: Activation of the feed-forward networks.
@@ -60,7 +66,8 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         norm: `"layer"` for layer normalisation, `"rms"` for RMS normalisation.
         positions: `"sinusoidal"`; `"marian"`, `"fairseq"` or `"tensor2tensor"`, other sinusoids,
             for which see `PositionalEmbedding`; `"learned"`; `"rotary"` (in self-attention, with
-            base 10000); or None for no positions.
+            base 10000); `"relative"` (biases of self-attention that the blocks of a side share,
+            `keras_mt.layers.RelativePositions`); or None for no positions.
         gated: Whether the feed-forward networks have gates: SwiGLU with the activation `"silu"`.
         num_key_value_heads: Number of key and value heads in self-attention, each shared by the
             same number of query heads; None for `num_heads`.
@@ -83,6 +90,10 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
             `keras_mt.data.annotation.Annotator`; also an attribute, which may be set.
         norm_epsilon: What the normalisations add to the variance.
         zero_id: A token whose embedding is zero, as that of Marian's start is; None for none.
+        use_bias: Whether attention and feed-forward add biases.
+        key_dim: Width of each attention head; None for `d_model` divided by their number.
+        scale_attention: Whether the products of queries and keys are divided by the square root of
+            that width.
         **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
 
     Raises:
@@ -144,6 +155,9 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         reads_terms: bool = False,
         norm_epsilon: float = 1e-5,
         zero_id: int | None = None,
+        use_bias: bool = True,
+        key_dim: int | None = None,
+        scale_attention: bool = True,
         _feed_forward: Callable[..., keras.layers.Layer | None] | None = None,
         **kwargs: Any,
     ):
@@ -151,19 +165,19 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
         arguments = {**config, "activation": activation, "dtype": policy}
         source_embedding, target_embedding = _embeddings(self._embedding_class, arguments)
-        encoder = _blocks_and_norm("encoder", arguments, _feed_forward)
-        decoder = _blocks_and_norm("decoder", arguments, _feed_forward)
+        encoder = _layers_of("encoder", arguments, _feed_forward)
+        decoder = _layers_of("decoder", arguments, _feed_forward)
         source = keras.Input((None,), dtype="int32", name="source")
         target = keras.Input((None,), dtype="int32", name="target")
         memory = _stack(source_embedding(source), *encoder)
         hidden = target_embedding(target, mask=target_mask(target, padding_id))
-        hidden = _stack(hidden, *decoder, lambda block, x: block(x, memory))
+        hidden = _stack(hidden, *decoder, lambda block, x, **bias: block(x, memory, **bias))
         logits = target_embedding(hidden, reverse=True)
         super().__init__(inputs={"source": source, "target": target}, outputs=logits, **kwargs)
         # Only now: torch requires its own constructor to run first.
         self.source_embedding, self.target_embedding = source_embedding, target_embedding
-        self.encoder_blocks, self.encoder_norm = encoder
-        self.decoder_blocks, self.decoder_norm = decoder
+        self.encoder_blocks, self.encoder_norm, self.encoder_positions = encoder
+        self.decoder_blocks, self.decoder_norm, self.decoder_positions = decoder
         self.dtype_policy = policy
         self._record({**config, "alignment_head": None})
         self.alignment_head = alignment_head  # Which is checked with the blocks.
@@ -215,10 +229,10 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         """As a call, with the attention of `alignment_head`."""
         memory, scores = self.encode(source), []
 
-        def run(block, hidden):
+        def run(block, hidden, **bias):
             if "c" not in block.sublayers:
-                return block(hidden, memory)
-            hidden, weights = block(hidden, memory, return_attention_scores=True)
+                return block(hidden, memory, **bias)
+            hidden, weights = block(hidden, memory, return_attention_scores=True, **bias)
             scores.append(weights)
             return hidden
 
@@ -243,7 +257,9 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         target = keras.Input((None,), dtype="int32", name="target")
         memory = keras.Input((None, self.d_model), dtype=self.compute_dtype, name="memory")
         inputs = {"target": target, "memory": memory}
-        hidden = self._decode(self._embedded(target), lambda block, x: block(x, memory))
+        hidden = self._decode(
+            self._embedded(target), lambda block, x, **bias: block(x, memory, **bias)
+        )
         logits = self.target_embedding(hidden, reverse=True)
         decoder = keras.Model(inputs, logits, name="decoder")
         decoder.supports_masking = True  # Else Keras warns about the memory's mask.
@@ -258,13 +274,18 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         Returns:
             Float tensor `[batch, source_length, d_model]`, which carries the mask of the tokens.
         """
-        return _stack(self.source_embedding(source), self.encoder_blocks, self.encoder_norm)
+        return self._encode(self.source_embedding(source))
+
+    def _encode(self, hidden, *run):
+        layers = self.encoder_blocks, self.encoder_norm, self.encoder_positions
+        return _stack(hidden, *layers, *run)
 
     def _embedded(self, target):
         return self.target_embedding(target, mask=target_mask(target, self.padding_id))
 
     def _decode(self, hidden, run):
-        return _stack(hidden, self.decoder_blocks, self.decoder_norm, run)
+        layers = self.decoder_blocks, self.decoder_norm, self.decoder_positions
+        return _stack(hidden, *layers, run)
 
     def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> Cache:
         """See `Seq2Seq.start_decoding`.
@@ -285,21 +306,24 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
     ) -> tuple[Tensor, Cache]:
         """See `Seq2Seq.decode_states`."""
         caches = zip(cache["target"], cache["memory"], strict=True)
-        grown, cross = [], []
+        grown, cross, bias = [], [], None
+        if self.decoder_positions is not None:  # Each position has an entry for each hypothesis.
+            beams = ops.shape(tokens)[1]
+            seen = ops.floor_divide(ops.arange((position + 1) * beams), beams)
+            bias = self.decoder_positions.bias(ops.reshape(position, (1,)), seen)
 
         def step(block, hidden):
             before, memory_cache = next(caches)
-            seen, scores = cache["memory_mask"], {}
-            hidden, after = block.step(
-                hidden, before, mask, memory_cache, seen, position, scores=scores
-            )
+            given, scores = (mask, memory_cache, cache["memory_mask"], position), {}
+            hidden, after = block.step(hidden, before, *given, scores=scores, attention_bias=bias)
             grown.append(after)
             cross.extend(scores.values())
             return hidden
 
         hidden = self.target_embedding(tokens, positions=position)
         # [batch * beams, d_model]: matrix products are fused with their bias and ReLU.
-        states = self._decode(ops.reshape(hidden, (-1, self.d_model)), step)
+        hidden = ops.reshape(hidden, (-1, self.d_model))
+        states = _stack(hidden, self.decoder_blocks, self.decoder_norm, None, step)
         cache = {**cache, "target": grown}
         if "attention" in cache:
             cache["attention"] = self._alignment(cross)
@@ -351,18 +375,18 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         mask = target_mask(target, self.padding_id)
         encoder, decoder = [], []
 
-        def encode(block, hidden):
-            hidden, scores = block.call_with_attention_scores(hidden, source_mask)
+        def encode(block, hidden, **bias):
+            hidden, scores = block.call_with_attention_scores(hidden, source_mask, **bias)
             encoder.append(scores)
             return hidden
 
-        def decode(block, hidden):
-            hidden, scores = block.call_with_attention_scores(hidden, memory, mask, source_mask)
+        def decode(block, hidden, **bias):
+            masks = mask, source_mask
+            hidden, scores = block.call_with_attention_scores(hidden, memory, *masks, **bias)
             decoder.append(scores)
             return hidden
 
-        hidden = self.source_embedding(source)
-        memory = _stack(hidden, self.encoder_blocks, self.encoder_norm, encode)
+        memory = self._encode(self.source_embedding(source), encode)
         self._decode(self._embedded(target), decode)
         parts = {"encoder": (encoder, "s"), "decoder": (decoder, "s"), "cross": (decoder, "c")}
         return {
@@ -391,7 +415,7 @@ def _embeddings(embedding_class, arguments):
     options = {
         **embedding_options(arguments),
         "dropout": arguments["dropout"],
-        "encoding": split_positions(arguments["positions"])[0],
+        "encoding": split_positions(arguments["positions"], relative=True)[0],
         "scale": arguments["scale_embeddings"],
         "normalize": normalize,
         "zero_id": arguments["zero_id"],
@@ -409,21 +433,21 @@ def _embeddings(embedding_class, arguments):
     return embedding_class(**options, **weights, name="source_embedding"), target
 
 
-def _blocks_and_norm(side, arguments, feed_forward):
-    """The blocks of one side, and the norm at the stack's end or None."""
+def _layers_of(side, arguments, feed_forward):
+    """The blocks of one side, the norm at the stack's end or None, and positions or None."""
 
     def size(name, common):
         """What the side has of an argument, or both have, under the name it was given by."""
         name = common if arguments[name] is None else name
         check_positive(**{name: arguments[name]})
-        if common == "num_heads":
+        if common == "num_heads" and arguments["key_dim"] is None:
             check_divisible(d_model=arguments["d_model"], **{name: arguments[name]})
         return arguments[name]
 
     check_positive(num_layers=arguments["num_layers"])
     layers, heads = size(f"num_{side}_layers", "num_layers"), size(f"num_{side}_heads", "num_heads")
     d_ff, options = size(f"{side}_d_ff", "d_ff"), block_options(arguments)
-    options["rotary_base"] = split_positions(arguments["positions"])[1]
+    options["rotary_base"] = split_positions(arguments["positions"], relative=True)[1]
     given = {name: arguments[name] for name in ("d_ff", "activation", "gated", "dtype")}
     block_class, letters, others = _SIDES[side]
     orders = _orders(f"{side}_sublayers", arguments[f"{side}_sublayers"], letters, others, layers)
@@ -434,7 +458,11 @@ def _blocks_and_norm(side, arguments, feed_forward):
     if arguments["pre_norm"] if arguments["final_norm"] is None else arguments["final_norm"]:
         epsilon = arguments["norm_epsilon"]
         norm = norm_layer(arguments["norm"], arguments["dtype"], f"{side}_norm", epsilon)
-    return blocks, norm
+    positions = None
+    if arguments["positions"] == "relative" and any("s" in order for order in orders):
+        name, both = f"{side}_positions", side == "encoder"
+        positions = RelativePositions(heads, both, dtype=arguments["dtype"], name=name)
+    return blocks, norm, positions
 
 
 def weights_per_token(
@@ -483,8 +511,9 @@ def _orders(name, sublayers, block, others, num_layers):
     return orders
 
 
-def _stack(hidden, blocks, norm, run=lambda block, hidden: block(hidden)):
+def _stack(hidden, blocks, norm, positions, run=lambda block, x, **bias: block(x, **bias)):
     """Runs a stack of blocks one after another, and the norm at its end, if there is one."""
+    bias = {} if positions is None else {"attention_bias": positions(hidden)}
     for block in blocks:
-        hidden = run(block, hidden)
+        hidden = run(block, hidden, **bias)
     return hidden if norm is None else norm(hidden)

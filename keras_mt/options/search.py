@@ -13,8 +13,8 @@ MAX_WORD_PENALTY = 1e3
 # The longest line that a translator takes unless told otherwise: some 2,700 words of English.
 MAX_LINE_BYTES = 2**14
 # The kinds of spans that can stay as they are, and those that do unless told otherwise.
-KINDS = "email", "url", "placeholder", "number", "emoji"
-KEPT_KINDS = "email", "url", "placeholder", "emoji"
+KINDS = "email", "url", "placeholder", "phone", "number", "emoji"
+KEPT_KINDS = "email", "url", "placeholder", "phone", "emoji"
 
 
 @documented

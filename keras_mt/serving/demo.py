@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from keras_mt.extras import require
 from keras_mt.plots import alignment_figure
+from keras_mt.serving.demo_document import document_part, terms_of
 from keras_mt.text import Fragment
 from keras_mt.translation.exported import ExportedTranslator
 from keras_mt.translation.fragments import put_back
@@ -16,14 +17,16 @@ from keras_mt.translation.results import Hypothesis, as_hypotheses
 
 _BEAM_SIZE = 5
 _MOST_CHARACTERS = 2000
+_HOUR, _DAY = 3600, 86400
 
 
 def page(directory: str | os.PathLike) -> Any:
     """A Gradio page: a text box, the best translations with their scores, and their alignments.
 
     With its check box, the text is a fragment of HTML, whose elements are put around what their
-    words became. `page(...).launch()` opens it. The address `?text=...` translates that text at
-    once.
+    words became. A document, in any format of `keras_mt.documents`, comes back translated, with the
+    same languages and glossary. `page(...).launch()` opens it. The address `?text=...` translates
+    that text at once.
 
     Args:
         directory: An export, such as `saved_models/en_de` or a version in it.
@@ -67,7 +70,7 @@ def page(directory: str | os.PathLike) -> Any:
             return gradio.skip(), gradio.skip()
         return text, translate(text, False, "", *codes)
 
-    with gradio.Blocks(title=title) as blocks:
+    with gradio.Blocks(title=title, delete_cache=(_HOUR, _DAY)) as blocks:
         gradio.Markdown(f"# {title}")
         label = f"Text ({languages[0]})"
         text = gradio.Textbox(label=label, lines=3, max_length=_MOST_CHARACTERS, elem_id="text")
@@ -91,6 +94,7 @@ def page(directory: str | os.PathLike) -> Any:
             gradio.Markdown("Which words of the text each word of the translation attends to:")
             plot = gradio.Plot(show_label=False, elem_id="attention")
             found.change(draw, [text, html, found, *chosen], plot)
+        document_part(exported, [lines, *chosen])
         blocks.load(from_address, None, [text, found])
     return blocks
 
@@ -127,8 +131,8 @@ def translations(
     the export's `n_best`.
     """
     if lines.strip():
-        terms = [line.split("=", 1) for line in lines.splitlines()]
-        terms = "\n".join("\t".join(filter(None, map(str.strip, columns))) for columns in terms)
+        rows = ([row] if isinstance(row, str) else row for row in terms_of(lines))
+        terms = "\n".join(map("\t".join, rows))
         outputs = _row(exported.signatures["constrained"], codes, text=text, terms=terms)
         return as_hypotheses(outputs) or []
     tunable = exported.signatures["tunable"]

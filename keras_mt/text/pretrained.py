@@ -1,4 +1,4 @@
-"""SentencePiece with a separate table of ids: the tokenizer of MarianMT, M2M-100 and NLLB."""
+"""SentencePiece with a separate table of ids: the tokenizer of imported models."""
 
 import functools
 import hashlib
@@ -39,6 +39,8 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
             and each target is forced to begin with that of its own.
         language_first: Whether a source begins with the id of its language; if not, it ends with
             it, after the end.
+        target_on_source: Whether the language on a source is that of its target, which then begins
+            as any other: the source's own language does not matter.
         marks: The ids of marks, such as `{">>fra<<": 7}`.
         forced: Ids that every target is forced to begin with, if there are no languages.
         description: A few words about the tokenizer, for the model card.
@@ -72,12 +74,15 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
         forbidden_ids: Sequence[int] = (),
         languages: Mapping[str, int] | None = None,
         language_first: bool = True,
+        target_on_source: bool = False,
         marks: Mapping[str, int] | None = None,
         forced: Sequence[int] = (),
         description: str = "SentencePiece with a table of ids",
     ):
         super().__init__()
         settings = {n: x for n, x in locals().items() if n not in ("self", "__class__", "models")}
+        if not target_on_source:  # As those of 0.4 have no such setting, and their fingerprints.
+            del settings["target_on_source"]
         self._json = json.dumps({"kind": "pretrained", **settings}, ensure_ascii=False) + "\n"
         self.models = tuple(models)
         self.padding_id, self.bos_id, self.eos_id = padding_id, bos_id, eos_id
@@ -86,7 +91,7 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
         self._languages = Codes(languages or {})
         self.languages = self._languages.codes
         self._marks = Codes(marks or {})
-        self._language_first = language_first
+        self._language_first, self._target_on_source = language_first, target_on_source
         self._forced = tuple(forced)
         self.description = description
         codes = {*(languages or {}).values(), *(marks or {}).values()}
@@ -134,14 +139,15 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
     ) -> tf.RaggedTensor:
         parts = [pieces, tf.fill((pieces.nrows(), 1), self._source_eos_id)]
         if self.languages:
-            if source_language is None:  # To count ids: their number is the same for any language.
-                source_language = tf.fill((pieces.nrows(),), self.languages[0])
-            language = self._languages.ids(source_language)[0][:, None]
+            code = target_language if self._target_on_source else source_language
+            if code is None:  # To count ids: their number is the same for any language.
+                code = tf.fill((pieces.nrows(),), self.languages[0])
+            language = self._languages.ids(code)[0][:, None]
             parts.insert(0 if self._language_first else 2, language)
         return tf.concat([tf.cast(part, tf.int32) for part in parts], axis=1)
 
     def forced_ids(self, target_language: tf.Tensor | None = None) -> tf.Tensor | None:
-        if self.languages:
+        if self.languages and not self._target_on_source:
             if target_language is None:
                 target_language = tf.constant(self.languages[:1])
             return self._languages.ids(target_language)[0][:, None]

@@ -109,26 +109,29 @@ def choose_head(
         model = clone(model)  # Without adapters.
         model.set_weights(weights)
         measured = tokenizer, pairs.take(_MEASURED), aligner, languages
-        head, agreement = best_head(model, *measured)
-        mean = best_head(_MeanAttention(model), *measured)[1]
+        (layer, head), agreement = best_head(_MeanFirst(model), *measured)
     except InputError as error:  # As of a corpus without links.
         run.report(f"no attention head is chosen to align: {error}")
         return None
+    if layer == 0:
+        run.report(f"attention: the mean of the last layer aligns best, {agreement:.1%} agreement")
+        return None
     run.report(
-        f"attention: head {head[1]} of layer {head[0]} aligns best of all, with {agreement:.1%} "
-        f"agreement; the mean of the last layer has {mean:.1%}"
+        f"attention: head {head} of layer {layer - 1} aligns best, {agreement:.1%} agreement"
     )
-    return head if agreement > mean else None
+    return layer - 1, head
 
 
-class _MeanAttention:
-    """A model's attention without `alignment_head`, as though it were its only head."""
+class _MeanFirst:
+    """A model's cross-attentions, after the mean of the last one's heads as a layer of its own."""
 
     def __init__(self, model: keras.Model):
         self.max_length, self._model = model.max_length, model
 
     def attention_scores(self, source: np.ndarray, target: np.ndarray) -> dict:
-        return {"cross": [self._model.attention(source, target)[:, None]]}
+        cross = self._model.attention_scores(source, target)["cross"]
+        mean = np.mean(cross[-1], axis=1, keepdims=True)
+        return {"cross": [np.broadcast_to(mean, cross[-1].shape), *cross]}
 
 
 def _learned(batches, limit):

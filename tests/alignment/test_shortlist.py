@@ -18,6 +18,7 @@ from keras_mt.data import load_corpus, phrasebook
 from keras_mt.serving import ExportedTranslator
 
 A, B, C, D = 1, 2, 3, 4
+EXHAUSTIVE = [pytest.mark.long, pytest.mark.exhaustive]
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +137,7 @@ def test_a_row_has_the_most_probable_targets_of_the_aligner():
         assert [t for t in found.table[s, 1:] if t >= 0] == best
 
 
-@pytest.mark.parametrize("freeze", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize("freeze", [True, pytest.param(False, marks=EXHAUSTIVE)])
 def test_most_translations_stay_and_the_export_gives_the_same(
     freeze, load, learned, sources, tmp_path, signatures_alone
 ):

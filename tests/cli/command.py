@@ -1,6 +1,10 @@
 """Runs the command in the process of the tests."""
 
 import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 from click.testing import CliRunner
 
@@ -13,6 +17,25 @@ def keras_mt(*arguments, stdin=b"", check=True):
     if check:
         assert result.exit_code == 0, result.stderr
     return result
+
+
+def run_line(line):
+    """Runs a line of a shell, with what it reads and writes; gives what it prints."""
+    command, _, output = line.partition(" > ")
+    command, _, read = command.partition(" < ")
+    stdin = Path(read).read_bytes() if read else b""
+    if command.startswith("echo "):
+        text, command = command.removeprefix("echo ").split(" | ")
+        stdin = (shlex.split(text)[0] + "\n").encode()
+    name, *words = shlex.split(command)
+    if name == "sacrebleu":
+        words = [sys.executable, "-m", "sacrebleu", *words]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert name == "keras-mt"
+    printed = keras_mt(*words, stdin=stdin).stdout
+    if output:
+        Path(output).write_text(printed, encoding="utf-8")
+    return printed
 
 
 def strict(line):

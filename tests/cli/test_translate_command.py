@@ -141,7 +141,7 @@ def _line_before(watch, stream):
 
 
 @pytest.mark.parametrize("model", ["run_dir", "exported"])
-def test_translate_puts_markup_around_its_words(model, request):
+def test_translate_puts_markup_around_its_words(eager, model, request):
     lines = [
         "O <b>livro</b> está em cima da <i>mesa</i>.",
         "O livro est&aacute; <!-- a -->",

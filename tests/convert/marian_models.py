@@ -60,6 +60,7 @@ VARIANTS = {
     "embeddings apart, swish": ({"recurrent": True, "tied": "target", "activation": "swish"}, 4),
     "nothing tied, no bias": ({"recurrent": False, "tied": "none", "omit_bias": True}, 4),
     "one layer": ({"recurrent": True, "depth": 1}, 4),
+    "gelu": ({"recurrent": False, "activation": "gelu"}, 4),
 }
 KINDS |= {name: (how, (beam, 1.0, 0, 2.0)) for name, (how, beam) in VARIANTS.items()}
 

@@ -17,7 +17,16 @@ from safetensors.numpy import save_file
 
 from keras_mt import Translator
 from keras_mt.cli import main
-from keras_mt.convert import from_huggingface, huggingface, import_huggingface, tensors
+from keras_mt.convert import (
+    from_huggingface,
+    huggingface,
+    import_huggingface,
+    m2m_100,
+    tensors,
+    to_ctranslate2,
+    to_huggingface,
+)
+from keras_mt.convert.pretrained import Folder
 from keras_mt.convert.weights import read_weights
 from keras_mt.run_folder import RunFolder
 
@@ -29,8 +38,12 @@ NAMES = (
     "m2m_100",
     "nllb",
     "nllb_legacy",
+    "small100",
+    "t5",
+    "mt5",
+    "madlad",
 )
-CODES = {"m2m_100": ("pt", "en"), "nllb": ("por_Latn", "eng_Latn")}
+CODES = {"m2m_100": ("pt", "en"), "small100": ("pt", "en"), "nllb": ("por_Latn", "eng_Latn")}
 EXHAUSTIVE = pytest.mark.exhaustive
 every_folder = pytest.mark.parametrize("name", NAMES)
 
@@ -68,6 +81,8 @@ def texts(golden, name):
     """The sources, and the languages of each."""
     pairs = json.loads((golden / "texts.json").read_text())["pairs"]
     codes = CODES.get(name.removesuffix("_legacy"))
+    if name == "madlad":
+        return [f"<2en> {pair[0]}" for pair in pairs], {}
     if codes is None:
         marks = (">>eng<< ", ">>por<< ", "") if name == "marian_marks" else ("",)
         return [marks[i % len(marks)] + pair[0] for i, pair in enumerate(pairs)], {}
@@ -129,10 +144,12 @@ def test_a_mark_holds_for_all_sentences_of_a_line(golden, imported):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "name",
-    [name if name == "marian" else pytest.param(name, marks=EXHAUSTIVE) for name in NAMES],
+    ("name", "number"),
+    [("marian", 60), *(pytest.param(name, 300, marks=EXHAUSTIVE) for name in NAMES)],
 )
-def test_all_translations_are_those_of_transformers(golden, name, tmp_path, signatures_alone):
+def test_all_translations_are_those_of_transformers(
+    eager, golden, name, number, tmp_path, signatures_alone
+):
     run = tmp_path / "run"
     import_huggingface(golden / name, run)
     for how, options in {
@@ -143,17 +160,17 @@ def test_all_translations_are_those_of_transformers(golden, name, tmp_path, sign
         if how == "greedy" and name == "marian_normalized":
             continue  # With one beam transformers penalises repetitions by logits.
         translator = Translator.load(run, **options)
-        found = check_search(translator, golden, name, how, 300)
+        found = check_search(translator, golden, name, how, number)
     # Of plain TensorFlow, in batches of its own.
     signatures_alone("serving_default")
     translator.export(tmp_path / "exported" / "1")
     exported = tf.saved_model.load(str(tmp_path / "exported" / "1"))
     sources, languages = texts(golden, name)
-    for i in range(0, len(sources), 100):
-        some = {n: tf.constant(x[i : i + 100]) for n, x in {"text": sources, **languages}.items()}
+    for i in range(0, number, 30):
+        some = {n: tf.constant(x[i : i + 30]) for n, x in {"text": sources, **languages}.items()}
         outputs = exported.signatures["serving_default"](**some)
         for (best, *_), text, score in zip(
-            found[i : i + 100], outputs["translations"], outputs["scores"], strict=True
+            found[i : i + 30], outputs["translations"], outputs["scores"], strict=True
         ):
             assert text[0].numpy().decode() == best.text
             assert abs(float(score[0]) - best.score) < 1e-4
@@ -209,13 +226,13 @@ def test_the_languages_of_an_import_are_those_of_every_command(older, golden, co
 
 
 @pytest.mark.long
-def test_an_imported_model_is_trained_on(golden, corpus, tmp_path):
+def test_an_imported_model_is_trained_on(eager, golden, corpus, tmp_path):
     run, tuned = tmp_path / "run", tmp_path / "tuned"
     import_huggingface(golden / "marian", run)
     result = CliRunner().invoke(
         main,
         ["train", "--init", str(run), "--data", str(corpus), "--source", "pt", "--target", "en",
-         "--output", str(tuned), "--steps", "4", "--batch-tokens", "500", "--max-length", "60",
+         "--output", str(tuned), "--steps", "2", "--batch-tokens", "500", "--max-length", "60",
          "--warmup-steps", "4"],
     )  # fmt: skip
     assert result.exit_code == 0, result.output
@@ -446,9 +463,63 @@ def test_the_card_has_the_licence(copied):
     keras.backend.clear_session()
 
 
-def test_small100_is_refused(golden, tmp_path):
-    folder = tmp_path / "folder"
-    shutil.copytree(golden / "m2m_100", folder)
-    (folder / "tokenization_small100.py").write_text("")
-    with pytest.raises(ValueError, match="is SMaLL-100"):
+def test_small100_takes_the_targets_language_alone(golden, imported, copied):
+    translator, texts = imported("small100"), ["Um livro.", "O gato dorme."]
+    found = [translator(texts, target_language=code) for code in ("pt", "en")]
+    assert found[0] != found[1]
+    assert translator(texts, source_language="de", target_language="en") == found[1]
+    with pytest.raises(ValueError, match="target_language must be given"):
+        copied_translator = from_huggingface(
+            copied("small100", "tokenizer_config.json", tgt_lang=None)
+        )
+        copied_translator(texts)
+    with pytest.raises(ValueError, match="no tokenizer of SMaLL-100"):
+        to_huggingface(translator, golden / "out")
+
+
+@pytest.mark.parametrize(
+    ("layers", "generation", "small"),
+    [((12, 3), {}, True), ((12, 12), {}, False), ((12, 3), {"forced_bos_token_id": 9}, False)],
+)
+def test_without_a_name_the_layers_tell_small100(layers, generation, small, golden, tmp_path):
+    config = {"encoder_layers": layers[0], "decoder_layers": layers[1]}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "generation_config.json").write_text(json.dumps(generation))
+    assert m2m_100._is_small100(Folder(tmp_path)) is small
+    (tmp_path / "tokenization_small100.py").write_text("")
+    assert m2m_100._is_small100(Folder(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"feed_forward_proj": "gated-swish"}, "feed_forward_proj must be one of relu"),
+        ({"relative_attention_num_buckets": 16}, "relative_attention_num_buckets must be 32"),
+        ({"num_layers": 3}, "num_layers must be 2, as the weights have"),
+        ({"num_decoder_layers": 10**9}, "num_decoder_layers"),
+        ({"d_kv": 13}, r"\(num_heads \* d_kv, d_model\) of the encoder must be \(36, 32\)"),
+        ({"d_kv": 6, "num_heads": 6}, "relative_attention_bias.weight must have the shape"),
+        ({"d_ff": 10**12}, r"\(d_ff, d_model\)"),
+        ({"vocab_size": 10**12}, r"\(vocab_size, d_model\)"),
+        ({"pad_token_id": 607}, "pad_token_id must be a token id"),
+        ({"d_model": 0}, "d_model must be at least 1"),
+        ({"dropout_rate": "x"}, "dropout_rate must be a number"),
+    ],
+)
+def test_what_t5_does_not_have_is_refused_by_its_name(fields, message, copied):
+    with pytest.raises(ValueError, match=f"config.json: {message}|{message}"):
+        from_huggingface(copied("t5", "config.json", **fields))
+
+
+def test_t5_in_float16_is_refused(copied):
+    folder = copied("t5")
+    weights = {n: np.asarray(x, "float16") for n, x in read_weights(folder).items()}
+    save_file(weights, folder / "model.safetensors")
+    with pytest.raises(ValueError, match="must be bfloat16 or float32"):
         from_huggingface(folder)
+
+
+def test_what_t5_has_no_other_format_has(imported, tmp_path):
+    for write, message in ((to_huggingface, "norm='layer'"), (to_ctranslate2, "norm='rms'")):
+        with pytest.raises(ValueError, match=message):
+            write(imported("madlad"), tmp_path / "out")

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from keras_mt import ExportedTranslator, Transformer, Translator
 from keras_mt.cli import main
-from keras_mt.convert import from_marian, has_marian, to_marian
-from keras_mt.convert.marian_files import read_marian
+from keras_mt.convert import from_marian, has_marian, import_marian, to_marian
+from keras_mt.convert.marian_files import CONFIG, read_marian
 from keras_mt.models import ensure_built
 
 QUICK = ["ssru, npz, beam 4", "self-attention, bin int8, greedy", "nothing tied, no bias"]
@@ -95,6 +95,25 @@ def test_defaults_are_marians_without_a_decoders_configuration(models, tmp_path)
     assert (options.beam_size, options.length_penalty, options.word_penalty) == (12, 0, 0)
 
 
+def test_half_precision_stays_half_precision(models, tmp_path):
+    folders = [tmp_path / name for name in ("half", "single")]
+    for folder in folders:
+        tensors, config = marian.write(folder, 1, models[:1], True)
+        tensors = {name: x.astype("float16") for name, x in tensors.items()}
+        dtype = "float16" if folder.name == "half" else "float32"
+        text = np.frombuffer(config.encode() + b"\0", np.int8)
+        tensors = {name: x.astype(dtype) for name, x in tensors.items()}
+        np.savez(folder / "model.npz", **{CONFIG: text}, **tensors)
+    half, single = (from_marian(folder).models[0] for folder in folders)
+    for one, other in zip(half.weights, single.weights, strict=True):
+        np.testing.assert_array_equal(one, other)
+    import_marian(folders[0], tmp_path / "run")
+    stored = Translator.load(tmp_path / "run", dtype=None).models[0]
+    assert {weight.dtype for weight in stored.weights} == {"float16"}
+    with pytest.raises(ValueError, match="leave quantization or npz out"):
+        to_marian(from_marian(folders[0]), tmp_path / "out", "int8", npz=True)
+
+
 def test_a_yaml_vocabulary_gives_the_ids(golden, models, tmp_path):
     """As in Tatoeba's zips: their order is another, and the matrices' rows go with them."""
     folder = tmp_path / "folder"
@@ -129,12 +148,21 @@ def test_a_yaml_vocabulary_gives_the_ids(golden, models, tmp_path):
         from_marian(folder)
 
 
+@pytest.mark.parametrize("version", ["v1.12.0", "", "2.0.0"])
+def test_which_gelu_it_is_must_be_certain(version, models, tmp_path):
+    tensors, config = marian.write(tmp_path / "folder", 1, models[:1], True, activation="gelu")
+    config = config.replace("v1.9.56", version)
+    marian.write_npz(tmp_path / "folder" / "model.npz", tensors, config)
+    with pytest.raises(ValueError, match=r"activation must be .* unless version is below v1\.12"):
+        from_marian(tmp_path / "folder")
+
+
 @pytest.mark.parametrize(
     ("before", "after", "match"),
     [
         ("type: transformer", "type: s2s", "model.npz: type must be 'transformer'"),
         ("dec-cell: ssru", "dec-cell: gru", "dec-cell must be 'ssru'"),
-        ("-activation: relu", "-activation: gelu", "transformer-ffn-activation must be"),
+        ("-activation: relu", "-activation: tanh", "transformer-ffn-activation must be"),
         ('preprocess: ""', "preprocess: n", "transformer-preprocess must be"),
         ("version", "transformer-tied-layers: [1, 1]\nversion", "transformer-tied-layers must be"),
         ("version", "lemma-dim-emb: 8\nversion", "lemma-dim-emb must be left out"),
@@ -278,8 +306,10 @@ def test_what_is_written_is_what_it_was(options, load, golden, tmp_path):
     order = [3, 1, *range(4, before.tokenizer.vocab_size)]
     np.testing.assert_allclose(logits[1][:, :-1], logits[0][:, order], atol=1e-4)
     # What is imported is written as it was.
-    to_marian(after, tmp_path / "again")
-    first, second = (read_marian(tmp_path / n / "model.bin")[0] for n in ("folder", "again"))
+    to_marian(after, tmp_path / "again", npz=True)
+    assert has_marian(tmp_path / "again")
+    files = "folder/model.bin", "again/model.npz"
+    first, second = (read_marian(tmp_path / name)[0] for name in files)
     assert first.keys() == second.keys()
     for name, values in first.items():
         np.testing.assert_array_equal(second[name], values)

@@ -10,6 +10,7 @@ from keras_mt.convert import saved_model as export_module
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.serving import ExportedTranslator
 
+EXHAUSTIVE = [pytest.mark.long, pytest.mark.exhaustive]
 TEXT, INT, FLOAT = ("string", [None]), ("int32", [None]), ("float32", [None])
 TRANSLATIONS = {"translations": ("string", [None, 2]), "scores": ("float32", [None, 2])}
 
@@ -202,7 +203,7 @@ def test_an_export_gives_the_same_without_keras_mt(python, exported, translator,
     assert reader.card["options"]["beam_size"] == 3
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=pytest.mark.long)])
+@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=EXHAUSTIVE)])
 def test_an_export_in_half_precision_is_half_as_large_and_near(
     eager, run_dir, sources, tmp_path, dtype, signatures_alone
 ):

@@ -57,8 +57,9 @@ def pairs_of(data):
 
 def expected_pairs(texts, tokenizer, max_length):
     kept = []
-    for source, target in texts:
-        pair = tuple(tuple(tokenizer.tokenize(t).numpy().tolist()) for t in (source, target))
+    sides = (tokenizer.tokenize(side).to_list() for side in zip(*texts, strict=True))
+    for row in zip(*sides, strict=True):
+        pair = tuple(map(tuple, row))
         if min(map(len, pair)) > 0 and max(map(len, pair)) + 1 <= max_length:
             kept.append(pair)
     return kept

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from keras_mt.decoding import NO_HYPOTHESIS, Constraints, beam_search
@@ -19,14 +19,23 @@ def bigrams(seed, vocab_size, batch, length=8):
     return (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype("float32")
 
 
-def search(table, max_length, terms=None, attention=None, continues_word=None, source=None, **kw):
+def search(
+    table,
+    max_length,
+    terms=None,
+    attention=None,
+    continues_word=None,
+    source=None,
+    unbroken=None,
+    **kw,
+):
     """The hypotheses of each row, (score, tokens); terms are lists of lists for each row."""
 
     def step(tokens, position, cache, mask):
         return tf.gather(cache["table"][:, position], tokens, batch_dims=1), cache
 
     if terms is not None:
-        terms = Constraints(padded(terms), source, continues_word)
+        terms = Constraints(padded(terms), source, continues_word, unbroken)
     cache = {"table": tf.constant(table)}
     found = beam_search(
         step, cache, tf.constant(max_length), constraints=terms, attention=attention, **kw
@@ -49,21 +58,39 @@ def padded(terms):
     return array
 
 
-def meets(tokens, terms, continues_word=(), given=0):
-    """Whether tokens, the first of which are given, hold the terms as `Constraints` says."""
+def meets(tokens, terms, continues_word=(), given=0, unbroken=False):
+    """Which of the tokens are a term's, if they hold the terms as `Constraints` says, or None.
+
+    Those of a term that is broken off count too.
+    """
     unmet, free = list(terms), 0  # Tokens before `free` are part of a term already.
+    of_terms = []
     for end in range(1, len(tokens) + 1):
         follows_term = free == end - 1 and free > 0
         if follows_term and end > given and tokens[end - 1] in continues_word:
-            return False
+            return None
+        bound = going_on(tokens[free : end - 1], unmet, 2) if unbroken and end > given else ()
+        if bound and tokens[end - 1] not in bound:
+            return None
+        of_terms.append(tokens[end - 1] in going_on(tokens[free : end - 1], unmet, 0))
         ending = [t for t in unmet if len(t) <= end - free and tokens[end - len(t) : end] == t]
         if ending:
             unmet.remove(max(ending, key=len))
             free = end
-    return not unmet
+    return None if unmet else of_terms
 
 
-def enumerated(table, row, max_length, terms, prefix=(), continues_word=()):
+def going_on(tokens, terms, least):
+    """The next tokens of the terms of which the last tokens are the first ones, at least some."""
+    return {
+        term[n]
+        for term in terms
+        for n in range(least, len(term))
+        if tokens[max(len(tokens) - n, 0) :] == term[:n]
+    }
+
+
+def enumerated(table, row, max_length, terms, prefix=(), continues_word=(), unbroken=False):
     """Every sequence that meets the terms, best first."""
     allowed = [t for t in range(table.shape[-1]) if t not in FORBIDDEN]
     found = []
@@ -73,11 +100,15 @@ def enumerated(table, row, max_length, terms, prefix=(), continues_word=()):
                 continue
             if tokens[: len(prefix)] != list(prefix)[:length]:
                 continue
-            if meets(tokens, terms, continues_word, len(prefix)):
+            of_terms = meets(tokens, terms, continues_word, len(prefix), unbroken)
+            if of_terms is not None:
                 pairs = zip([START, *tokens], tokens, strict=False)
-                found.append(
-                    (sum(table[row, i, a, b] for i, (a, b) in enumerate(pairs)) / length, tokens)
-                )
+                costs = [table[row, i, a, b] for i, (a, b) in enumerate(pairs)]
+                counted = [
+                    max(cost, -4.0) if of_term else cost
+                    for cost, of_term in zip(costs, of_terms, strict=True)
+                ]
+                found.append((sum(counted) / length, tokens))
     return sorted(found, reverse=True)
 
 
@@ -93,10 +124,13 @@ some_terms = st.lists(
     max_length=st.integers(2, 4),
     prefix=st.lists(st.sampled_from([1, 4]), max_size=2),
     continues_word=st.sets(st.sampled_from([1, 4, 5]), max_size=1),
+    unbroken=st.booleans(),
     n_best=st.integers(1, 4),
 )
+@example(1, [[[1, 4, 5], [1, 5]], [[4, 4, 4]]], 4, [], set(), True, 4)
+@example(2, [[[1, 4, 5]]], 4, [1, 4], set(), True, 4)
 def test_a_beam_as_wide_as_the_space_finds_the_best_that_meet_the_terms(
-    seed, terms, max_length, prefix, continues_word, n_best
+    seed, terms, max_length, prefix, continues_word, unbroken, n_best
 ):
     table = bigrams(seed, 6, len(terms))
     found = search(
@@ -104,12 +138,15 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_that_meet_the_terms(
         [max_length] * len(terms),
         terms,
         continues_word=tf.constant([i in continues_word for i in range(6)]),
+        unbroken=tf.fill((len(terms), max(map(len, terms))), unbroken),
         beam_size=4 * 3 ** (max_length - 1),
         n_best=n_best,
         prefix=[prefix] * len(terms) if prefix else None,
     )
     for row, wanted in enumerate(terms):
-        expected = enumerated(table, row, max_length, wanted, prefix, continues_word)[:n_best]
+        expected = enumerated(table, row, max_length, wanted, prefix, continues_word, unbroken)[
+            :n_best
+        ]
         assert [tokens for _, tokens in found[row]] == [tokens for _, tokens in expected]
         np.testing.assert_allclose([s for s, _ in found[row]], [s for s, _ in expected], atol=1e-4)
 
@@ -140,14 +177,16 @@ def test_hypotheses_hold_their_terms_whatever_the_batch(seed, terms, beam_size, 
     without = search(table, lengths, **options)
     for row, wanted in enumerate(terms):
         assert found[row]
-        assert all(meets(tokens, wanted) for _, tokens in found[row])
+        assert all(meets(tokens, wanted) is not None for _, tokens in found[row])
         alone = search(table[row : row + 1], lengths[row : row + 1], [wanted], **options)[0]
         assert [tokens for _, tokens in found[row]] == [tokens for _, tokens in alone]
         if not wanted:
-            assert found[row] == without[row]
+            assert [tokens for _, tokens in found[row]] == [tokens for _, tokens in without[row]]
+            costs = [[score for score, _ in rows[row]] for rows in (found, without)]
+            np.testing.assert_allclose(*costs, rtol=1e-6)
 
 
-def copying(vocab_size=40, other=-6.0):
+def copying(vocab_size=40, other=-3.0):
     """A step that copies its source: the next token is that at the position, then the end."""
 
     def step(tokens, position, cache, mask):
@@ -178,6 +217,7 @@ def test_a_term_comes_where_the_attention_is_on_its_source(beam_size):
         constraints=Constraints(terms, tf.constant(places)),
         attention=lambda cache: cache["attention"],
         beam_size=beam_size,
+        length_penalty=0.0,
     )
     assert found.tokens[:, 0, :5].numpy().tolist() == [[4, 9, 10, 7, END], [8, 11, 10, 6, END]]
 

@@ -70,6 +70,17 @@ def test_each_line_gives_a_line(number, end, last, place):
         assert not (place / "out/errors.jsonl").exists()
 
 
+@pytest.mark.parametrize("number", [1, 7, 100])
+def test_parts_without_a_text_do_not_wait_for_the_disk(number, place, monkeypatch):
+    synced, fsync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(fsync(file)))
+    data = b"\n" * number + b"a\n" + b"\r\n" * number
+    (place / "a.txt").write_bytes(data)
+    run("a.txt", part_lines=1)
+    assert (place / "out/a.txt").read_bytes() == data.replace(b"\r", b"").upper()
+    assert len(synced) < 8
+
+
 def test_what_is_refused_is_an_empty_line_and_an_entry(place):
     lines = [b"\xef\xbb\xbffirst", b"caf\xe9", b"x" * 100, b"x" * 101, b"x" * 100 + b"\r", b"no!"]
     lines += [b"y" * 5_000_000, "é".encode() * 60, b"", b"last"]

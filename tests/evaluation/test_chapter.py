@@ -4,11 +4,9 @@ import json
 import re
 import shlex
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from command import run_line
 from conftest import ROOT
 
 from keras_mt import cli
@@ -36,32 +34,12 @@ def workplace(load, translator, corpus, tmp_path, monkeypatch, signatures_alone)
     return tmp_path
 
 
-def run(line):
-    """A line of a block, with what it reads and writes; gives what it prints."""
-    command, _, output = line.partition(" > ")
-    command, _, read = command.partition(" < ")
-    stdin = Path(read).read_bytes() if read else b""
-    if command.startswith("echo "):
-        text, command = command.removeprefix("echo ").split(" | ")
-        stdin = (shlex.split(text)[0] + "\n").encode()
-    name, *words = shlex.split(command)
-    if name == "sacrebleu":
-        words = [sys.executable, "-m", "sacrebleu", *words]
-        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    assert name == "keras-mt"
-    result = CliRunner().invoke(cli.main, words, input=stdin, catch_exceptions=False)
-    assert result.exit_code == 0, result.stderr
-    if output:
-        Path(output).write_text(result.stdout, encoding="utf-8")
-    return result.stdout
-
-
 @pytest.mark.long
 def test_its_commands_run_in_the_readers_order(workplace):
     printed = []
     for kind, block in BLOCKS:
         if kind == "bash":
-            printed += [run(line) for line in block.replace("\\\n", "").splitlines()]
+            printed += [run_line(line) for line in block.replace("\\\n", "").splitlines()]
     scores = json.loads(printed[0].splitlines()[-1])
     named = {name for row in re.findall(r"^\| (`.+?) \|", CHAPTER, flags=re.MULTILINE)
              for name in re.findall(r"`(\w+)`", row)}  # fmt: skip

@@ -45,9 +45,9 @@ def test_terms_with_a_shortlist_an_ensemble_and_a_prefix(count, short, prefix):
         tf.constant([3, 2, 1]),
         tf.constant([False] * 3),
     )
-    run = tf.function(lambda **given: search(*arguments, **given), autograph=False)
     prefix = prefix and tf.constant(prefix)
-    found, plain = run(constraints=constraints, prefix=prefix), run(prefix=prefix)
+    found = search(*arguments, constraints=constraints, prefix=prefix)
+    plain = search(*arguments, prefix=prefix)
     assert np.all(found.scores > NO_HYPOTHESIS)
     texts = [" ".join(map(str, row)) for row in found.tokens[:, 0].numpy()]
     assert "30 31" in texts[0] and "5" in texts[0].split() and "33 34 35" in texts[1]

@@ -29,7 +29,9 @@ def conforms(layer_class, arguments, inputs):
 
 
 @every_layer
-@pytest.mark.parametrize("dropout", [0.3, pytest.param(0.0, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "dropout", [0.3, pytest.param(0.0, marks=[pytest.mark.long, pytest.mark.exhaustive])]
+)
 def test_it_conforms_to_keras(name, dropout):
     layer, inputs = make(name)
     conforms(type(layer), {**CASES[name][0], "dropout": dropout}, inputs)

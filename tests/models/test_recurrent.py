@@ -13,6 +13,7 @@ from keras_mt.models.recurrent import ATTENTIONS, CELLS
 GOLDEN = Path(__file__).parent / "golden" / "recurrent.npz"
 SMALL = {"vocab_size": 20, "num_layers": 2, "d_model": 16, "padding_id": 19}
 random = np.random.default_rng(0)
+EXHAUSTIVE = [pytest.mark.long, pytest.mark.exhaustive]
 every_kind = pytest.mark.parametrize(("cell", "attention"), [*itertools.product(CELLS, ATTENTIONS)])
 two_kinds = pytest.mark.parametrize(("cell", "attention"), [("gru", "additive"), ("lstm", "none")])
 
@@ -76,7 +77,7 @@ def test_it_computes_what_pytorch_does(cell, attention):
 
 
 @every_kind
-@pytest.mark.parametrize("num_layers", [3, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("num_layers", [3, pytest.param(1, marks=EXHAUSTIVE)])
 def test_steps_of_reordered_hypotheses_equal_the_whole_sequence(cell, attention, num_layers):
     model = Recurrent(20, num_layers, 16, cell=cell, attention=attention, padding_id=19)
     rows, beams, length = 3, 2, 4
@@ -135,7 +136,7 @@ def test_it_survives_a_file_and_is_copied_for_inference(cell, attention, tied, t
 
 @two_kinds
 @pytest.mark.parametrize(
-    "policy", ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.long)]
+    "policy", ["mixed_float16", pytest.param("mixed_bfloat16", marks=EXHAUSTIVE)]
 )
 def test_a_step_of_training_in_a_mixed_policy(cell, attention, policy):
     model, inputs = Recurrent(**SMALL, cell=cell, attention=attention, dtype=policy), batch()

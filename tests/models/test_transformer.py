@@ -23,6 +23,7 @@ VARIANTS = [
     {"positions": "rotary", "norm": "rms", "gated": True, "num_key_value_heads": 1},
     {"positions": "marian", "normalize_embeddings": True, "final_norm": True, "logits_bias": True},
     {"decoder_sublayers": "rcf" * 2, "positions": "tensor2tensor", "zero_id": 2},
+    {"positions": "relative", "use_bias": False, "key_dim": 3, "scale_attention": False},
     {"positions": "fairseq", "scale_embeddings": False, "encoder_d_ff": 24, "num_decoder_heads": 4},
 ]
 
@@ -185,10 +186,11 @@ def test_an_alignment_head_that_there_is_not_is_refused_by_name(head):
 OPTIONS = {
     "pre_norm": st.booleans(),
     "norm": st.sampled_from(["layer", "rms"]),
-    "positions": st.sampled_from(["sinusoidal", "learned", "rotary", None]),
+    "positions": st.sampled_from(["sinusoidal", "learned", "rotary", "relative", None]),
     "activation": st.sampled_from(["relu", "gelu", "silu"]),
     "gated": st.booleans(),
     "num_key_value_heads": st.sampled_from([None, 1, 2]),
+    "key_dim": st.sampled_from([None, 6]),
     "share_embeddings": st.booleans(),
     "tie_output": st.booleans(),
     "num_encoder_layers": st.integers(1, 2),
@@ -296,7 +298,7 @@ def test_attention_scores_are_of_the_sublayers_that_there_are():
     [
         ({"encoder_sublayers": "sxf"}, "encoder_sublayers='sxf'"),
         ({"decoder_sublayers": "sf"}, "with a c.*decoder_sublayers='sf'"),
-        ({"positions": "relative"}, "positions='relative'"),
+        ({"positions": "alibi"}, "'relative'.*positions='alibi'"),
         ({"norm": "batch"}, "norm='batch'"),
     ],
 )

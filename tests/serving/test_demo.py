@@ -1,4 +1,5 @@
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,6 +8,8 @@ import tensorflow as tf
 from keras_mt import Glossary
 from keras_mt.serving import ExportedTranslator
 from keras_mt.serving.demo import alignment, page, translations
+from keras_mt.serving.demo_document import translated
+from keras_mt.translation.results import Hypothesis, Results
 
 pytestmark = pytest.mark.long
 
@@ -19,7 +22,7 @@ def reader(exported):
 
 
 def test_the_list_is_the_n_best_list(eager, reader, load, sources):
-    translator = load(beam_size=5, n_best=5)
+    translator, sources = load(beam_size=5, n_best=5), sources[:4]
     for source, expected in zip(sources, translator.hypotheses(sources), strict=True):
         scores = {}
         for hypothesis in expected:
@@ -42,7 +45,7 @@ def test_of_two_alike_the_better_counts():
     assert [(h.text, h.score) for h in translations(Export, "")] == [("A", -1.0), ("B", -2.0)]
 
 
-def test_a_glossary_is_lines_with_an_equals_sign(reader, load):
+def test_a_glossary_is_lines_with_an_equals_sign(eager, reader, load):
     found = translations(reader, "O livro.", lines="livro = volume\n\n gato")
     translator = load(beam_size=3, n_best=2)
     expected = translator.hypotheses("O livro.", glossary=Glossary({"livro": "volume"}))
@@ -89,6 +92,70 @@ def test_html_is_shown_with_its_elements(reader, exported, sources):
     assert fns["translate"]("<br>", True, "").choices == []
 
 
+@pytest.fixture(scope="module")
+def translate_document(exported):
+    """What the page does with a document: its translation's bytes, and what is shown besides."""
+    pytest.importorskip("gradio")
+    functions = [f.fn for f in page(exported).fns.values() if f.fn is not None]
+    function = next(f for f in functions if f.__name__ == "translate_document")
+
+    def translate(path, lines=""):
+        steps = function(str(path), lines)  # It removes the file when it goes on.
+        written, refused = next(steps)
+        assert Path(written).name == path.name
+        return Path(written).read_bytes().decode(), refused
+
+    return translate
+
+
+def test_a_document_comes_back_translated(translate_document, reader, sources, tmp_path):
+    best = [found[0].text for found in reader.hypotheses(sources[:2])]
+    cue = "{}\n00:00:0{},000 --> 00:00:0{},500\n{}\n"
+    for name, form in (
+        ("a.html", '<!doctype html><p class="x">{}</p><code>olá</code><p>{}'),
+        ("a.srt", cue.format(1, 1, 1, "{}") + "\n" + cue.format(2, 9, 9, "{}")),
+        ("a.txt", "{}\n{}\n"),
+    ):
+        (tmp_path / name).write_text(form.format(*sources[:2]), encoding="utf-8")
+        written, refused = translate_document(tmp_path / name)
+        assert written.split() == form.format(*best).split()
+        assert not refused.visible
+    (tmp_path / "b.html").write_text("<p>O livro.", encoding="utf-8")
+    assert "volume" in translate_document(tmp_path / "b.html", "livro = volume")[0]
+    (tmp_path / "b.txt").write_text("Ol\xe1!\n" + "palavra " * 5000, encoding="latin-1")
+    written, refused = translate_document(tmp_path / "b.txt")
+    assert written == "\n\n" and refused.visible
+    assert [line[:20] for line in refused.value.split("\n")] == [
+        "line 1: not UTF-8 at", "line 2: a line of 40",
+    ]  # fmt: skip
+
+
+def test_a_document_that_is_refused_is_named(translate_document, tmp_path):
+    gradio = pytest.importorskip("gradio")
+    for name, data, message in (
+        ("a.pdf", b"%PDF", r"^'?a.pdf has no suffix of a known format"),
+        ("a.docx", b"PK", r"^'?a.docx: "),
+        ("a.txt", b"a" * ((1 << 20) + 1), r"^'?a.txt has more than 1 MiB"),
+    ):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(gradio.Error, match=message):
+            translate_document(tmp_path / name)
+
+
+def test_a_page_is_marked_as_of_the_target_language(tmp_path):
+    class Export:
+        max_line_bytes, card = None, {"source": "pt", "target": "en"}
+
+        @staticmethod
+        def hypotheses(texts, **_):
+            found = [[Hypothesis(text.upper(), 0.0)] for text in texts]
+            return Results(found, {})
+
+    (tmp_path / "a.html").write_text('<html lang="pt"><p>a</p></html>')
+    assert translated(Export, tmp_path / "a.html", tmp_path / "out") == ""
+    assert (tmp_path / "out" / "a.html").read_text() == '<html lang="en"><p>A</p></html>'
+
+
 def test_attention_of_words_is_that_of_their_pieces(reader, translator, sources):
     target = "the book is on the table"
     words, target_words, attention = alignment(reader, sources[0], target)
@@ -127,6 +194,12 @@ def test_a_visitor_types_and_sees(exported, reader, sources, tmp_path):
         visit.wait_for_function(
             "src => document.querySelector('#attention img')?.src != src", arg=first
         )
+        (tmp_path / "a.txt").write_text(f"{sources[0]}\n", encoding="utf-8")
+        visit.locator("#document input[type=file]").set_input_files(tmp_path / "a.txt")
+        with visit.expect_download() as download:
+            visit.locator("#translated a[download]").first.click()
+        assert download.value.suggested_filename == "a.txt"
+        assert Path(download.value.path()).read_text(encoding="utf-8") == f"{best.text}\n"
         visit.screenshot(path=tmp_path / "demo.png", full_page=True)
         visit.goto(f"{url}?text=Ol%C3%A1!")
         choices.first.wait_for()

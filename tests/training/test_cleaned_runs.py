@@ -12,7 +12,7 @@ SMALL = {
     "vocab_size": 400,
     "batch_tokens": 512,
     "max_length": 64,
-    "checkpoint_steps": 2,
+    "checkpoint_steps": 1,
 }
 
 
@@ -44,7 +44,7 @@ def test_a_corpus_of_which_nothing_is_left_is_refused(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("micro")
+@pytest.mark.usefixtures("micro", "eager")
 def test_a_run_cleans_as_clean_does_and_resumes(dirty, tmp_path):
     messages = []
 
@@ -52,18 +52,19 @@ def test_a_run_cleans_as_clean_does_and_resumes(dirty, tmp_path):
         return train(data, "pt", "en", tmp_path / name, report=messages.append, **SMALL, **options)
 
     clean(dirty, "pt", "en", tmp_path / "folder", report=messages.append)
-    expected = weights(trained(tmp_path / "folder", "of_folder", steps=4))
-    run = trained(dirty, "run", steps=2, clean=True)
+    expected = weights(trained(tmp_path / "folder", "of_folder", steps=2))
+    run = trained(dirty, "run", steps=1, clean=True)
     assert any("cleaned" in m and "1 empty, 1 copy, 2 duplicate" in m for m in messages)
-    trained(dirty, "run", steps=4, clean=True)
-    assert any("resumed at step 2" in message for message in messages)
+    trained(dirty, "run", steps=2, clean=True)
+    assert any("resumed at step 1" in message for message in messages)
     for ours, theirs in zip(weights(run), expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     with pytest.raises(ValueError, match="clean was True, now False"):
-        trained(tmp_path / "folder", "run", steps=6)
+        trained(tmp_path / "folder", "run", steps=3)
     # A run from before there was the option goes on without it.
     path = tmp_path / "of_folder" / "config.json"
     config = json.loads(path.read_text())
     del config["clean"]
     path.write_text(json.dumps(config))
-    trained(tmp_path / "folder", "of_folder", steps=6)
+    trained(tmp_path / "folder", "of_folder", steps=2)
+    assert any("resumed at step 2" in message for message in messages)

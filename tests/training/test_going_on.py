@@ -7,6 +7,7 @@ import sys
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_mt import Tokenizer, Translator
 from keras_mt.run_folder import RunFolder
@@ -25,7 +26,10 @@ def begun(corpus, micro, tmp_path_factory):
         "warmup_steps": 21, "label_smoothing": 0.2, "dropout": 0.15, "clip_norm": 2.0,
         "learning_rate": 1e-3, "rdrop_weight": 0.5,
     }  # fmt: skip
-    return train(corpus, "pt", "en", output, steps=2, checkpoint_steps=1, **SMALL, **recipe)
+    tf.config.run_functions_eagerly(True)  # As the fixture `eager`, which is of one test.
+    train(corpus, "pt", "en", output, steps=2, checkpoint_steps=1, **SMALL, **recipe)
+    tf.config.run_functions_eagerly(False)
+    return output
 
 
 @pytest.fixture
@@ -228,6 +232,7 @@ class Own(keras_mt.Transformer):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("eager")
 def test_an_architecture_of_ones_own_is_trained_averaged_and_tuned(corpus, tmp_path, monkeypatch):
     validation = [path.name for path in corpus.glob("*.validation.*")]
     corpus = shutil.copytree(corpus, tmp_path / "corpus", ignore=lambda *_: validation)

@@ -59,11 +59,12 @@ def test_the_config_of_a_run_and_of_its_model_has_the_head(corpus, tmp_path, gui
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("eager")
 def test_a_guided_run_that_goes_on_ends_where_an_unbroken_one_does(corpus, tmp_path):
     options = {**SMALL, "guided_alignment": "learned", "gradient_accumulation_steps": 2}
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    train(corpus, "pt", "en", whole, steps=5, **options)
-    for steps in (3, 5):
+    train(corpus, "pt", "en", whole, steps=4, **options)
+    for steps in (1, 4):  # In the middle of an update.
         train(corpus, "pt", "en", broken, steps=steps, **options)
     one, other = (RunFolder(each).load_model().get_weights() for each in (whole, broken))
     for x, y in zip(one, other, strict=True):

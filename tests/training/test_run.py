@@ -114,21 +114,6 @@ def test_a_run_tells_what_it_trains_on_and_where_it_ended(trained, messages):
     assert any("finished at step 60" in m for m in messages)
 
 
-@pytest.mark.long
-def test_a_run_that_goes_on_ends_where_an_unbroken_one_does(corpus, trained, tmp_path):
-    # 7 is in the middle of an epoch, and so is 60.
-    train(corpus, "pt", "en", tmp_path / "broken", **{**TRAINED, "steps": 7})
-    with open(tmp_path / "broken" / "log.csv", "a") as log:
-        log.write("7,1,3.")  # The process died as it wrote.
-    messages = []
-    train(corpus, "pt", "en", tmp_path / "broken", report=messages.append, **TRAINED)
-    assert any("resumed at step 7" in message for message in messages)
-    events = [(row["step"], row["event"]) for row in log_rows(tmp_path / "broken") if row["event"]]
-    assert events == [("0", "started"), ("7", "resumed")]
-    for a, b in zip(weights(trained), weights(tmp_path / "broken"), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 def test_the_last_checkpoints_are_averaged(trained):
     checkpoints = [trained / "checkpoints" / f"step-{step}" for step in (56, 58, 60)]
     readers = [tf.train.load_checkpoint(str(path)) for path in checkpoints]
@@ -171,7 +156,7 @@ KILLS = {7: 6, 12: 12, 19: 18, 22: 22, 31: 30, -44: 42, 49: 48, 56: 56, 60: 60, 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "kills", [[19, -44, 67], pytest.param([*KILLS], marks=pytest.mark.exhaustive)], ids=len
+    "kills", [[19, -44], pytest.param([*KILLS], marks=pytest.mark.exhaustive)], ids=len
 )
 def test_kills_change_nothing(run_processes, tmp_path, kills):
     # An epoch has 21 steps; of the checkpoints that are averaged the first is of the third's end.
@@ -189,7 +174,7 @@ def test_kills_change_nothing(run_processes, tmp_path, kills):
         assert status == -signal.SIGKILL and steps[-1] == abs(kill_at) - (kill_at < 0)
         computed += steps
     status, steps, output = last
-    assert status == 0 and "resumed at step 66" in output
+    assert status == 0 and f"resumed at step {KILLS[kills[-1]]}" in output
     computed += steps
     assert set(computed) == set(unbroken)
     assert len(computed) - 70 < 7
@@ -232,10 +217,14 @@ def test_a_measurement_that_is_not_finite_is_not_the_best():
 def test_a_checkpoint_that_cannot_be_read_is_passed_over(corpus, trained, copy):
     data = copy / "checkpoints" / "step-60.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:-100])
+    with open(copy / "log.csv", "a") as log:
+        log.write("60,3,3.")  # The process died as it wrote.
     messages = []
     train(corpus, "pt", "en", copy, report=messages.append, **TRAINED)
     assert any("step-60 is damaged" in m and "the one before" in m for m in messages)
-    assert any("resumed at step 58" in m for m in messages)
+    assert any("resumed at step 58" in m for m in messages)  # In the middle of an epoch.
+    events = [(row["step"], row["event"]) for row in log_rows(copy) if row["event"]]
+    assert events == [("0", "started"), ("58", "resumed")]
     for a, b in zip(weights(copy), weights(trained), strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -342,12 +331,12 @@ def test_a_validation_split_of_long_sentences_alone_is_not_measured(eager, corpu
     assert not any(row["val_loss"] for row in log_rows(tmp_path / "run"))
 
 
-def test_bleu_is_that_of_the_translations(corpus, run_dir, tmp_path):
+def test_bleu_is_that_of_the_translations(eager, brief_corpus, run_dir, tmp_path):
     options = {"init": run_dir, "learning_rate": 1e-4, "epochs": 2, "bleu_freq": 2}
-    train(corpus, "pt", "en", tmp_path / "run", **options, **TUNED)
+    train(brief_corpus, "pt", "en", tmp_path / "run", **options, **TUNED)
     rows = [row for row in log_rows(tmp_path / "run") if row["val_loss"]]
     assert [bool(row["val_bleu"]) for row in rows] == [False, True]
-    pairs = load_corpus(corpus, "pt", "en", "validation").as_numpy_iterator()
+    pairs = load_corpus(brief_corpus, "pt", "en", "validation").as_numpy_iterator()
     sources, references = zip(*([t.decode() for t in pair] for pair in pairs), strict=True)
     translations = Translator.load(tmp_path / "run")(list(sources))
     expected = sacrebleu.corpus_chrf(translations, [references]).score
@@ -520,7 +509,7 @@ def test_an_imported_model_gets_better_from_the_first_steps_on(corpus, golden, t
     assert config["model"]["dropout"] == 0.0
 
 
-def test_a_model_with_learned_positions_keeps_its_limit(corpus, tmp_path):
+def test_a_model_with_learned_positions_keeps_its_limit(eager, corpus, tmp_path):
     learned = {"num_layers": 1, "d_model": 8, "num_heads": 2, "d_ff": 8, "positions": "learned"}
     base, tuned = tmp_path / "base", tmp_path / "tuned"
     options = {**SMALL, "preset": "tiny", "steps": 1, "model": learned}

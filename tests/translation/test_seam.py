@@ -137,6 +137,7 @@ def test_score_and_align_leave_out_what_is_forced(translator):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("translator", [PAIRS[0], PAIRS[2]], indirect=True)
 def test_its_export_is_its_eager_search(translator, tmp_path, signatures_alone):
     signatures_alone("serving_default", "score", "align")
     small = Translator(translator.models, translator.tokenizer, beam_size=3, n_best=2)

@@ -14,6 +14,9 @@ from keras_mt.alignment import Shortlist
 from keras_mt.cli import main
 from keras_mt.evaluation import terms_kept
 
+# Exports are traced all the same.
+pytestmark = pytest.mark.usefixtures("eager")
+
 GLOSSARY = Glossary({"livro": "volume", "mesa": "desk", "gato": "tiger cat"})
 TEXTS = ["O livro está em cima da mesa.", "O gato dorme. O livro é bom.", "A casa é nova.", ""]
 TARGETS = [["volume", "desk"], ["tiger cat", "volume"], [], []]
@@ -22,13 +25,6 @@ TARGETS = [["volume", "desk"], ["tiger cat", "volume"], [], []]
 @pytest.fixture(scope="module")
 def small(load):
     return load(beam_size=3, max_length=24)
-
-
-@pytest.fixture(scope="module")
-def export(small, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("saved_models") / "1"
-    small.export(directory)
-    return directory
 
 
 def assert_held(translations, targets=TARGETS):
@@ -60,7 +56,7 @@ def test_with_prefixes(small):
     assert_held([found], TARGETS[:1])
 
 
-def test_with_an_ensemble_and_a_shortlist(eager, small):
+def test_with_an_ensemble_and_a_shortlist(small):
     tokenizer = small.tokenizer
     frequent = tokenizer.pieces(["the book is on the table."])[0].numpy()
     none = np.full((tokenizer.vocab_size, 1), -1)
@@ -74,7 +70,7 @@ def test_with_an_ensemble_and_a_shortlist(eager, small):
     assert_held(ensemble(TEXTS[:1], glossary=GLOSSARY), TARGETS[:1])
 
 
-def test_rows_have_terms_and_options_of_their_own(eager, small):
+def test_rows_have_terms_and_options_of_their_own(small):
     options = {
         "beam_size": tf.constant([1, 3]),
         "n_best": tf.constant([1, 1]),
@@ -94,7 +90,7 @@ def tiny(tokenizer, **options):
     return Transformer(tokenizer.vocab_size, **sizes, **options)
 
 
-def test_with_languages_a_term_stands_in_each(eager):
+def test_with_languages_a_term_stands_in_each():
     tokenizer = Tokenizer.train([*TEXTS, "The tiger cat sleeps."] * 5, 350, languages=("pt", "en"))
     translator = Translator(tiny(tokenizer), tokenizer, beam_size=2, max_length=10)
     codes = {"source_language": ["pt", "en"], "target_language": ["en", "pt"]}
@@ -104,7 +100,7 @@ def test_with_languages_a_term_stands_in_each(eager):
     assert found[0][0].score != found[1][0].score
 
 
-def test_a_model_that_reads_terms_finds_them_in_its_source(eager, small):
+def test_a_model_that_reads_terms_finds_them_in_its_source(small):
     tokenizer = small.tokenizer
     model = tiny(tokenizer, reads_terms=True)
     translator = Translator(model, tokenizer, beam_size=2, max_length=10)
@@ -157,22 +153,23 @@ def test_spans_stay_as_they_are(small):
 
 
 @pytest.mark.long
-def test_exports_answer_as_the_translator(small, export):
-    exported = ExportedTranslator(export)
+def test_exports_answer_as_the_translator(translator, exported, signatures):
+    exported = ExportedTranslator(exported)
     texts = [*TEXTS, "O livro em {casa}."]
-    assert exported(texts, glossary=GLOSSARY) == small(texts, glossary=GLOSSARY)
-    assert exported(texts) == small(texts)
-    assert (
-        exported(tf.constant(texts), glossary=GLOSSARY)[0, 0] == small(texts, glossary=GLOSSARY)[0]
-    )
-    signature = exported.signatures["constrained"]
+    held = translator(texts, glossary=GLOSSARY)
+    assert exported(texts, glossary=GLOSSARY) == held
+    assert exported(texts) == translator(texts)
+    assert exported(tf.constant(texts), glossary=GLOSSARY)[0, 0] == held[0][0]
+    signature = signatures["constrained"]
     lines = ["livro\tvolume\n\nmesa", "", "livro\ta\tb\tc", "livro\t" + "word " * 300, "x\ty"]
     outputs = signature(text=tf.constant(TEXTS[:1] * 5), terms=tf.constant(lines))
     scores = outputs["scores"][:, 0].numpy()
     assert (scores[2:4] == -1e9).all() and (scores[[0, 1, 4]] > -1e9).all()
     translations = [text.decode() for text in outputs["translations"][:, 0].numpy()]
     assert_held(translations[:1], [["volume", "mesa"]])
-    assert translations[1] == translations[4] == small(TEXTS[0]) and not any(translations[2:4])
+    assert translations[1] == translations[4] == translator(TEXTS[0])[0] and not any(
+        translations[2:4]
+    )
     with pytest.raises(ValueError, match="refused: 'gato' cannot be in its translation"):
         exported("O gato e o livro.", glossary=Glossary({"gato": "x " * 99, "livro": "book"}))
 

@@ -130,7 +130,7 @@ def test_a_translation_begins_with_its_prefix(translator, sources):
         translator(["Olá!", "Olá!"], ["A"])
 
 
-def test_a_prefix_of_several_sentences_needs_a_text_that_is_translated_whole(load, sources):
+def test_a_prefix_of_several_sentences_needs_a_text_that_is_translated_whole(eager, load, sources):
     two, prefix = f"{sources[1]} {sources[0]}", "The book is on the table. Lucas"
     for parts in (prefix, prefix.replace(". ", ".\n")):
         with pytest.raises(ValueError, match="several lines or sentences"):
@@ -248,7 +248,9 @@ def test_a_minimum_above_what_is_usual_is_kept(eager, run_dir, sources):
     assert len(found.tokens) >= 60
 
 
-def test_lines_are_translated_by_themselves_and_sentences_unless_told_otherwise(load, sources):
+def test_lines_are_translated_by_themselves_and_sentences_unless_told_otherwise(
+    eager, load, sources
+):
     one, two, three, four = load()(sources[:4])
     text = f"{sources[0]} {sources[1]}\r\n{sources[2]}\n \n\n{sources[3]}\n"
     assert load()(["", text])[1] == f"{one} {two}\r\n{three}\n \n\n{four}\n"
@@ -271,7 +273,7 @@ def test_what_holds_no_word_and_the_white_space_of_lines_pass_as_they_are(transl
     assert [len(side) for side in translator.align("---")[:2]] == [1, 1]  # The ends.
 
 
-def test_a_line_over_the_limit_is_refused_and_the_others_are_not(load, sources):
+def test_a_line_over_the_limit_is_refused_and_the_others_are_not(eager, load, sources):
     limited = load(max_line_bytes=60)
     short = f"{sources[0][:40]}\n" * 3
     texts = [short, "é" * 30, "é" * 30 + "a", f"{short}{'palavra ' * 9}"]
@@ -478,7 +480,7 @@ def test_a_str_gives_one_result_and_a_list_a_list(translator, sources):
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
-def test_a_copy_translates_alike(translator, sources, copied):
+def test_a_copy_translates_alike(eager, translator, sources, copied):
     found = copied(translator)
     assert found.options == translator.options and found.card == translator.card
     assert found.models[0] is not translator.models[0]

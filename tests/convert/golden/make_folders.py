@@ -1,4 +1,4 @@
-"""Makes folders.tar.xz: small MarianMT, M2M-100 and NLLB models, and what transformers finds.
+"""Makes folders.tar.xz: small models of every family, and what transformers finds.
 
 usage: python tests/convert/golden/make_folders.py [NAME ...]    (those NAMEs anew; else all)
 
@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import sentencepiece
 import torch
+from safetensors.torch import save_file
 from transformers import (
     BartConfig,
     BartForConditionalGeneration,
@@ -26,6 +27,10 @@ from transformers import (
     M2M100ForConditionalGeneration,
     MarianConfig,
     MarianMTModel,
+    MT5Config,
+    MT5ForConditionalGeneration,
+    T5Config,
+    T5ForConditionalGeneration,
 )
 from transformers.models.m2m_100.tokenization_m2m_100 import FAIRSEQ_LANGUAGE_CODES
 
@@ -156,19 +161,19 @@ class Marian:
 
 
 class Multilingual:
-    """The text side of an M2M-100 or NLLB folder."""
+    """The text side of an M2M-100, SMaLL-100 or NLLB folder."""
 
-    def __init__(self, folder, train, vocab_json, first=True, codes=("pt", "en")):
+    def __init__(self, folder, train, vocab_json, first=True, small=False, codes=("pt", "en")):
         texts = (text for pair in train for text in pair)
         model = trained_spm(texts, 600, model_type="bpe" if vocab_json else "unigram")
         self.spm = sentencepiece.SentencePieceProcessor(model_proto=model)
         pieces = ["<s>", "<pad>", "</s>", "<unk>", *pieces_of(model)[3:]]
-        self.first = first
+        self.first, self.small = first, small
         config = {"src_lang": codes[0], "tgt_lang": codes[1]}
         if vocab_json:
             # As in M2M-100's, rare pieces are not in the table.
             pieces = pieces[:-9]
-            config["tokenizer_class"] = "M2M100Tokenizer"
+            config["tokenizer_class"] = "SMALL100Tokenizer" if small else "M2M100Tokenizer"
             names = FAIRSEQ_LANGUAGE_CODES["m2m100"]
             self.languages = {code: len(pieces) + i for i, code in enumerate(names)}
             self.vocab_size = len(pieces) + len(names) + 8
@@ -185,14 +190,18 @@ class Multilingual:
         (folder / "sentencepiece.bpe.model").write_bytes(model)
         (folder / "tokenizer_config.json").write_text(json.dumps(config))
 
-    def encode(self, text, language, target=False):
+    def encode(self, text, codes, target=False):
+        """`codes` are those of the source and of the target."""
         pieces = self.spm.encode(text, out_type=str)
         pieces = ["<unk>" if piece in ("<s>", "<pad>", "</s>") else piece for piece in pieces]
-        ids, language = [self.vocabulary.get(p, 3) for p in pieces], self.languages[language]
+        ids = [self.vocabulary.get(p, 3) for p in pieces]
+        if self.small and target:
+            return [*ids, 2]
+        language = self.languages[codes[target or self.small]]
         return [language, *ids, 2] if self.first or target else [*ids, 2, language]
 
     def pair(self, pair, codes):
-        return self.encode(pair[0], codes[0]), self.encode(pair[1], codes[1], target=True)
+        return self.encode(pair[0], codes), self.encode(pair[1], codes, target=True)
 
 
 def marian(folder, train_pairs, trained=False, marks=(), apart=False, normalized=False, **options):
@@ -242,9 +251,11 @@ def marian(folder, train_pairs, trained=False, marks=(), apart=False, normalized
     return model, generation, text.encode
 
 
-def multilingual(folder, train_pairs, vocab_json, trained=False, first=True, **options):
+def multilingual(
+    folder, train_pairs, vocab_json, trained=False, first=True, small=False, **options
+):
     codes = ("pt", "en") if vocab_json else ("por_Latn", "eng_Latn")
-    text = Multilingual(folder, train_pairs, vocab_json, first, codes)
+    text = Multilingual(folder, train_pairs, vocab_json, first, small, codes)
     model = M2M100ForConditionalGeneration(
         M2M100Config(
             **{
@@ -281,6 +292,47 @@ def multilingual(folder, train_pairs, vocab_json, trained=False, first=True, **o
     return model, generation, text
 
 
+def t5(folder, train_pairs, mt5=False, madlad=False, tied=False, **options):
+    """T5's ids of special tokens, or MADLAD-400's; the latter's sources name their language."""
+    unknown, padding, end = (0, 1, 2) if madlad else (2, 0, 1)
+    spm = trained_spm(
+        (text for pair in train_pairs for text in pair), 600, unk_id=unknown, pad_id=padding,
+        eos_id=end, bos_id=-1, user_defined_symbols=["<2en>", "<2pt>"] if madlad else [],
+    )  # fmt: skip
+    (folder / "spiece.model").write_bytes(spm)
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "T5Tokenizer"}))
+    processor = sentencepiece.SentencePieceProcessor(model_proto=spm)
+    config = {
+        "vocab_size": processor.get_piece_size() + 7,
+        "d_model": 32,
+        "d_kv": 12,
+        "d_ff": 48,
+        "num_layers": 2,
+        "num_decoder_layers": 1,
+        "num_heads": 3,
+        "dropout_rate": 0.0,
+        "feed_forward_proj": "relu" if tied else "gated-gelu",
+        "tie_word_embeddings": tied,
+        "pad_token_id": padding,
+        "eos_token_id": end,
+        "decoder_start_token_id": 0,
+        **options,
+    }
+    classes = (
+        (MT5Config, MT5ForConditionalGeneration) if mt5 else (T5Config, T5ForConditionalGeneration)
+    )
+    model = classes[1](classes[0](**config))
+    if not tied:
+        model.lm_head.weight = torch.nn.Parameter(torch.zeros(config["vocab_size"], 32))
+    randomize(model, 0.25)
+    with torch.no_grad():
+        model.lm_head.weight[end] *= 2  # So that some translations end.
+    generation = {n: config[f"{n}_id"] for n in ("pad_token", "eos_token", "decoder_start_token")}
+    generation = {f"{n}_id": id for n, id in generation.items()}
+    generation |= {"num_beams": 4, "suppress_tokens": [padding]}
+    return model, generation, lambda text: [*processor.encode(text), end]
+
+
 FOLDERS = {
     "marian": lambda folder, pairs: marian(folder, pairs, trained=True),
     "marian_marks": lambda folder, pairs: marian(
@@ -301,6 +353,12 @@ FOLDERS = {
         folder, pairs, False, first=False, decoder_layers=1, decoder_attention_heads=2,
         encoder_ffn_dim=80, d_model=32, activation_function="gelu",
     ),
+    "small100": lambda folder, pairs: multilingual(
+        folder, pairs, True, small=True, decoder_layers=1, d_model=32,
+    ),
+    "t5": lambda folder, pairs: t5(folder, pairs, tied=True),
+    "mt5": lambda folder, pairs: t5(folder, pairs, mt5=True, num_heads=2),
+    "madlad": lambda folder, pairs: t5(folder, pairs, madlad=True, num_decoder_layers=2),
 }  # fmt: skip
 # What is in generation_config.json besides, and the weights' dtype and file.
 GENERATION = {
@@ -311,6 +369,10 @@ GENERATION = {
     "m2m_100": {"max_length": MAX_LENGTH, "early_stopping": True},
     "nllb": {"max_length": MAX_LENGTH, "no_repeat_ngram_size": 3},
     "nllb_legacy": {"max_length": 24, "min_length": 6},
+    "small100": {"max_length": MAX_LENGTH},
+    "t5": {"max_length": 24},
+    "mt5": {"max_length": 24, "early_stopping": True},
+    "madlad": {"max_new_tokens": 24},
 }
 FILES = {
     "marian": (torch.float16, "safetensors"),
@@ -320,6 +382,10 @@ FILES = {
     "m2m_100": (torch.float16, "shards"),
     "nllb": (torch.float16, "safetensors"),
     "nllb_legacy": (torch.bfloat16, "safetensors"),
+    "small100": (torch.float16, "safetensors"),
+    "t5": (torch.float32, "safetensors"),
+    "mt5": (torch.bfloat16, "bin"),
+    "madlad": (torch.bfloat16, "safetensors"),
 }
 
 
@@ -332,6 +398,9 @@ def save(folder, name, model, generation):
             if weight.shape[0] not in (96, 98):
                 weight.copy_(weight.to(dtype).float())
     state = {n: x.to(dtype) for n, x in model.state_dict().items() if "embed_positions" not in n}
+    if name == "madlad":  # Such files have no `shared`: transformers 5 loads them wrong.
+        state["decoder.embed_tokens.weight"] = state.pop("shared.weight")
+        del state["encoder.embed_tokens.weight"]
     options = {"max_shard_size": "200KB"} if file == "shards" else {}
     model.save_pretrained(folder, state_dict={**state}, **options)  # It takes them out.
     if file in ("legacy", "bin"):
@@ -340,6 +409,11 @@ def save(folder, name, model, generation):
             state, folder / "pytorch_model.bin", _use_new_zipfile_serialization=file == "bin"
         )
     config = json.loads((folder / "config.json").read_text())
+    if name == "madlad":  # As earlier versions wrote it.
+        del config["scale_decoder_outputs"]
+        config["tie_word_embeddings"] = False
+        (folder / "config.json").write_text(json.dumps(config, indent=1))
+        save_file(state, folder / "model.safetensors", {"format": "pt"})
     if name == "marian_normalized":
         config |= {"model_type": "marian", "normalize_embedding": True}
         config["architectures"] = ["MarianMTModel"]
@@ -352,12 +426,14 @@ def golden(name, model, text, test):
     sources, arrays = [pair[0] for pair in test][:SOURCES], {}
     codes = None
     if isinstance(text, Multilingual):
-        both = [*text.languages][:2] if name != "m2m_100" else ["pt", "en"]
+        both = ["pt", "en"] if "pt" in text.languages else [*text.languages][:2]
         codes = [both if i % 2 == 0 else both[::-1] for i in range(SOURCES)]
         sources = [pair[i % 2] for i, pair in enumerate(test[:SOURCES])]
 
         def encode(text_, i=0):
-            return text.encode(text_, codes[i][0])
+            return text.encode(text_, codes[i])
+    elif name == "madlad":
+        sources = [f"<2en> {source}" for source in sources]
     elif name == "marian_marks":
         sources = [(">>eng<< ", ">>por<< ", "")[i % 3] + s for i, s in enumerate(sources)]
     if codes is None:
@@ -383,7 +459,7 @@ def golden(name, model, text, test):
         for i in range(0, SOURCES, 50):
             some = padded(rows[i : i + 50], padding)
             forced = {}
-            if codes is not None:
+            if codes is not None and not text.small:
                 # Rows of one language at a time; transformers forces the same on all.
                 for own in (0, 1):
                     languages = [text.languages[c[1]] for c in codes[i : i + 50]]

@@ -1,0 +1,72 @@
+"""Translates text files with Ray Data: a line for each line, in order.
+
+usage: python examples/batch/ray_files.py SAVED_MODEL OUTPUT_DIR FILE... [--workers N]
+
+All machines must see the folders. The cluster is that of the environment variable RAY_ADDRESS;
+without it Ray starts on this machine.
+"""
+
+import argparse
+from pathlib import Path
+
+import ray
+
+from keras_mt import ExportedTranslator
+from keras_mt.compressed import opened, packed
+from keras_mt.documents import lines
+from keras_mt.files import atomic_write
+
+PART_LINES = 2000
+
+
+class Translate:
+    """Translates parts of files; each worker process makes one, and so loads the model once."""
+
+    def __init__(self, model, found):
+        self.translator, self.found = ExportedTranslator(model), found
+
+    def __call__(self, part):
+        path, number = part["path"], part["number"]
+        limit = self.translator.max_line_bytes
+        first = number * PART_LINES + 1
+        with opened(Path(path)) as file:
+            texts, refused = lines.read_part(file, self.found[path], number, first, limit)
+        results = self.translator.hypotheses(texts)
+        refused = [(where, reason) for where, reason, _ in refused.values()]
+        refused += [(f"line {first + i}", reason) for i, reason in results.refusals.items()]
+        translations = [found[0].text if found else "" for found in results]
+        return {"lines": b"".join(map(lines.as_line, translations)), "refused": refused}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("model", metavar="SAVED_MODEL")
+    parser.add_argument("output", metavar="OUTPUT_DIR", type=Path)
+    parser.add_argument("files", metavar="FILE", nargs="+")
+    parser.add_argument("--workers", metavar="N", type=int, default=2)
+    given = parser.parse_args()
+    outputs = {path: given.output / Path(path).name for path in given.files}
+    if len({*outputs.values()}) < len(given.files) or any(map(Path.exists, outputs.values())):
+        parser.error("two files have one name, or OUTPUT_DIR has one already: give a new folder")
+    found = {path: lines.index(Path(path), PART_LINES) for path in outputs}
+    parts = [
+        {"path": path, "number": number}
+        for path in outputs
+        for number in range(len(found[path]["digests"]))
+    ]
+    ray.data.DataContext.get_current().execution_options.preserve_order = True
+    dataset = ray.data.from_items(parts, override_num_blocks=len(parts) or 1)
+    pool = ray.data.ActorPoolStrategy(size=given.workers)
+    translated = dataset.map(Translate, fn_constructor_args=[given.model, found], compute=pool)
+    rows = iter(translated.iter_rows())
+    for path, output in outputs.items():
+        with atomic_write(output) as temporary, packed(temporary) as file:
+            for _ in found[path]["digests"]:
+                row = next(rows)
+                file.write(row["lines"])
+                for where, reason in row["refused"]:
+                    print(f"{path}, {where} is left empty: {reason}")
+
+
+if __name__ == "__main__":
+    main()

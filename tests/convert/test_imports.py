@@ -1,0 +1,40 @@
+"""Model cards of imported folders."""
+
+import shutil
+
+import pytest
+from click.testing import CliRunner
+
+from keras_mt.cli import main
+from keras_mt.convert.imports import read_card
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "non_commercial"),
+    [
+        ("language: en\nlicense: mit", "license: mit; languages: en", False),
+        ("license: cc-by-nc-4.0\nlanguage:\n- en\n- de", "cc-by-nc-4.0; languages: en, de", True),
+        ("language: [en, zh-Hant]\nlicense: 'cc-by-4.0'", "by-4.0; languages: en, zh-Hant", False),
+        ("license: other\nlicense_name: my-non-commercial", "license: my-non-commercial;", True),
+        ("license: other\ntags:\n- a", "license: other; languages: not stated", False),
+        ("language:\n" + "- aa\n" * 101, "license: not stated; languages: 101", False),
+        ("", "license: not stated; languages: not stated", False),
+    ],
+)  # fmt: skip
+def test_a_card_says_license_and_languages(header, line, non_commercial, tmp_path):
+    text = f"---\n{header}\ndatasets:\n- x\n---\n# A model\n\nlicense: none\n"
+    (tmp_path / "README.md").write_text(text)
+    card = read_card(tmp_path)
+    assert line in str(card) and card.non_commercial is non_commercial
+    assert str(read_card(tmp_path / "none")) == "license: not stated; languages: not stated"
+
+
+def test_the_command_says_the_license_first(golden, tmp_path):
+    folder = shutil.copytree(golden / "nllb", tmp_path / "nllb")
+    (folder / "README.md").write_text("---\nlicense: cc-by-nc-4.0\nlanguage: [en, pt]\n---\n")
+    result = CliRunner().invoke(main, ["import", str(folder), str(tmp_path / "run")])
+    assert result.exit_code == 0, result.output
+    first, second = result.stdout.splitlines()
+    assert first == "license: cc-by-nc-4.0; languages: en, pt"
+    assert second.startswith("imported ")
+    assert "non-commercial" in result.stderr and len(result.stderr.splitlines()) == 1
