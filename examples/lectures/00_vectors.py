@@ -37,7 +37,7 @@ one_hot = np.eye(vocab_size, dtype="float32")[ids]
 rows = one_hot @ embeddings
 shapes = [list(matrix.shape) for matrix in (one_hot, embeddings, rows)]
 print("\none-hot {} times E {} is {};".format(*shapes), end="")
-print(f" largest difference from the rows of E: {np.abs(rows - embeddings[ids]).max():.0f}")
+print(f" from the rows of E it differs by {np.abs(rows - embeddings[ids]).max():.0f}")
 
 directions = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
 names = [name.decode() for name in tokenizer.id_to_string(tf.range(vocab_size)).numpy()]
@@ -67,7 +67,7 @@ walk.table(
 )
 print(f"\nPositionalEmbedding differs from √d E + p by at most {difference:g}")
 first, rest = (np.sqrt(width) * np.abs(part) for part in np.split(embeddings, [32], axis=1))
-print("mean size of the numbers in √d E, over all pieces:", end=" ")
+print("mean size of √d E over all pieces:", end=" ")
 print(f"{first.mean():.2f} in dimensions 0 to 31, {rest.mean():.2f} after")
 
 figure = Figure(figsize=(8, 5), layout="constrained")
