@@ -1,4 +1,4 @@
-"""examples/browser: a student that was exported for Marian, in a page with the engine of Firefox."""
+"""examples/browser: a student exported for Marian, in a page with the engine of Firefox."""
 
 import contextlib
 import fcntl
@@ -29,20 +29,22 @@ SENTENCES = {
 
 
 class Browser:
-    """A headless Chromium: its protocol is JSON, each message with a NUL, on descriptors 3 and 4."""
+    """A headless Chromium: its protocol is JSON, each message with a NUL, on files 3 and 4."""
 
     def __init__(self, folder):
-        (read, ours), (theirs, write) = os.pipe(), os.pipe()
+        (first, ours), (theirs, second) = os.pipe(), os.pipe()
         # Out of the way of what they become.
-        read, write = (fcntl.fcntl(each, fcntl.F_DUPFD, 20) for each in (read, write))
+        read, write = (fcntl.fcntl(each, fcntl.F_DUPFD, 20) for each in (first, second))
         flags = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"]
+        command = [BROWSER, *flags, f"--user-data-dir={folder}", "about:blank"]
         self.process = subprocess.Popen(
-            [BROWSER, *flags, f"--user-data-dir={folder}", "about:blank"],
-            preexec_fn=lambda: (os.dup2(read, 3), os.dup2(write, 4)),
-            pass_fds=(3, 4),
+            ["bash", "-c", f'exec "$@" 3<&{read} 4>&{write}', "bash", *command],
+            pass_fds=(read, write),
             stderr=subprocess.DEVNULL,
         )
-        self._out, self._in = open(ours, "wb"), open(theirs, "rb")
+        for each in (first, second, read, write):  # Else its end would not be noticed.
+            os.close(each)
+        self._out, self._in = ours, theirs
         self._count, self._session = 0, {}
         (page,) = (t for t in self("Target.getTargets")["targetInfos"] if t["type"] == "page")
         attached = self("Target.attachToTarget", targetId=page["targetId"], flatten=True)
@@ -51,14 +53,17 @@ class Browser:
     def __call__(self, method, **params):
         self._count += 1
         message = {"id": self._count, "method": method, "params": params, **self._session}
-        self._out.write(json.dumps(message).encode() + b"\0")
-        self._out.flush()
+        os.write(self._out, json.dumps(message).encode() + b"\0")
         while True:
-            answer = b"".join(iter(functools.partial(self._in.read, 1), b"\0"))
-            answer = json.loads(answer)
+            answer = json.loads(b"".join(iter(self._byte, b"\0")))
             if answer.get("id") == self._count:
                 assert "error" not in answer, answer
                 return answer["result"]
+
+    def _byte(self):
+        byte = os.read(self._in, 1)
+        assert byte, "the browser has ended"
+        return byte
 
     def value(self, expression):
         return self("Runtime.evaluate", expression=expression)["result"].get("value")
