@@ -494,7 +494,8 @@ def draw(lines, path):
             )  # fmt: skip
         for system in dict.fromkeys(line["system"] for line in lines):
             axes.plot([], [], MARKERS[system], color=GREY, label=system)
-        axes.errorbar([], [], [], color=GREY, capsize=3, label="95% interval", linestyle="")
+        if any("bleu_interval" in line for line in lines):
+            axes.errorbar([], [], [], color=GREY, capsize=3, label="95% interval", linestyle="")
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
         axes.xaxis.set_major_formatter("{x:.0f}")
