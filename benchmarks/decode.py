@@ -177,8 +177,16 @@ def size_on_disk(folder, system):
     kind, _, precision = system.partition("-")
     if kind not in ("keras_mt", "ctranslate2"):
         return None
-    name = precision if kind == "keras_mt" else kind + ("-shortlist" * precision.count("short"))
-    return sum(path.stat().st_size for path in (folder / name).rglob("*") if path.is_file())
+    files = (folder / model_name(kind, precision)).rglob("*")
+    return sum(path.stat().st_size for path in files if path.is_file())
+
+
+def model_name(kind, precision):
+    """The folder of a system's model; int8_bfloat16 stores int8."""
+    if kind == "keras_mt":
+        return precision
+    stored, dash, shortlist = precision.partition("-")
+    return f"{kind}-{stored.partition('_')[0]}{dash}{shortlist}"
 
 
 def report(workload, results, output, instructions="all"):
@@ -233,8 +241,10 @@ def write(folder, suffix, model, tokenizer, **options):
     translator.export(folder / f"float32{suffix}", **default)
     translator.export(folder / f"bfloat16{suffix}", dtype="bfloat16", freeze=True, **default)
     if harness.installed("ctranslate2") and not model.get_config()["decoder_sublayers"]:
-        translator = keras_mt.Translator(model, tokenizer, shortlist=translator.shortlist)
-        keras_mt.convert.to_ctranslate2(translator, folder / f"ctranslate2{suffix}", "int8")
+        for stored in {precision.partition("_")[0] for precision in ctranslate2_precisions()}:
+            path = folder / model_name("ctranslate2", f"{stored}{suffix}")
+            quantization = None if stored == "float32" else stored
+            keras_mt.convert.to_ctranslate2(translator, path, quantization)
 
 
 def random_model(workload):
@@ -336,9 +346,10 @@ def load_ctranslate2(folder, workload, precision, sentences, length):
 
     processor = sentencepiece.SentencePieceProcessor(str(folder / "tokenizer.model"))
     callers, threads = harness.own_layout()
+    path = folder / workload / model_name("ctranslate2", precision)
     precision, _, shortlist = precision.partition("-")
     translator = ctranslate2.Translator(
-        str(folder / workload / "-".join(filter(None, ("ctranslate2", shortlist)))),
+        str(path),
         compute_type=precision,
         intra_threads=threads,
         inter_threads=callers,
