@@ -1,6 +1,6 @@
 """Beam-search speed of keras_mt's exports next to other systems.
 
-usage: python benchmarks/decode.py [--rounds N] [--workloads NAME,...] [--run RUN_DIR --text FILE]
+usage: python benchmarks/decode.py [--workloads NAME,...] [--text FILE [--run RUN_DIR]] [--quick]
 
 base-b32, base-b1: Transformer-base with random weights, 20 source tokens, beam 4, exactly 40 target
 tokens, batches of 32 and 1. base-b32-160: the same with 160 target tokens. tiny-text: a trained run
@@ -8,6 +8,13 @@ folder and a file of sentences, strings in and strings out; CTranslate2 has the 
 SentencePiece model, and searches on as keras_mt does (patience 1.5). Nothing is printed unless 99%
 of its translations are the same. tiny-text-early: the same by CTranslate2's default rule, which
 stops when as many hypotheses have ended as there are beams.
+
+opus-b32, opus-b1: the shape of OPUS-MT (6 + 6 layers, 512 wide, 58,101 pieces, tied) with random
+weights on the first lines of --text, exactly 25 target tokens, batches of 32 and 1. student-4+1,
+student-4+2: `tiny` with fewer decoder layers and 32,000 pieces; student-ssru: 4 + 2 with SSRU,
+which no peer has. nllb-b1: NLLB's shape (12 + 12, 1,024 wide, 256,206 pieces); it takes 20 GB, and
+runs only if it is named. All but that have a second turn with a shortlist, whose tokens are drawn
+by Zipf's law. --quick: two rounds, one single-threaded caller for each core.
 
 Each system is PEER-PRECISION, in each precision that it has on this processor. Each is tried on one
 thread, on all, and with one single-threaded caller for each core. The systems then take turns for N
@@ -23,18 +30,42 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import harness
 
 BEAM_SIZE, SOURCE_LENGTH, VOCAB_SIZE, TEXT_BATCH = 4, 20, 8000, 256
 BASE = {"num_layers": 6, "d_model": 512, "num_heads": 8, "d_ff": 2048}
-WORKLOADS = {  # batch, target length
-    "base-b32": (32, 40),
-    "base-b1": (1, 40),
-    "base-b32-160": (32, 160),
+MARIAN = {"positions": "marian", "activation": "silu", "logits_bias": True}
+NLLB = {"num_layers": 12, "d_model": 1024, "num_heads": 16, "d_ff": 4096, "pre_norm": True}
+TINY = {"num_layers": 4, "d_model": 128, "num_heads": 4, "d_ff": 256, **MARIAN}
+
+
+class Workload(NamedTuple):
+    """Random weights of a shape; the sources are made up or, with real pieces, those of --text."""
+
+    batch: int
+    length: int  # Of the targets.
+    shape: dict = BASE
+    vocab_size: int = VOCAB_SIZE
+    text: bool = False
+    shortlist: bool = False
+
+
+WORKLOADS = {
+    "base-b32": Workload(32, 40),
+    "base-b1": Workload(1, 40),
+    "base-b32-160": Workload(32, 160),
     "tiny-text": None,
     "tiny-text-early": None,
+    "opus-b32": Workload(32, 25, BASE | MARIAN, 58_101, True, True),
+    "opus-b1": Workload(1, 25, BASE | MARIAN, 58_101, True, True),
+    "student-4+1": Workload(32, 25, TINY | {"num_decoder_layers": 1}, 32_000, True, True),
+    "student-4+2": Workload(32, 25, TINY | {"num_decoder_layers": 2}, 32_000, True, True),
+    "student-ssru": Workload(32, 25, TINY | {"decoder_sublayers": "rcf" * 2}, 32_000, True, True),
+    "nllb-b1": Workload(1, 25, NLLB, 256_206, True),
 }
+BY_HAND = "nllb-b1"
 # By peer: the package it needs, its precisions, and the workloads that it runs; None means all.
 PEERS = {
     "keras_mt": ("keras_mt", ("float32", "bfloat16"), None),
@@ -50,7 +81,11 @@ def systems(workload):
     for peer, (package, precisions, workloads) in PEERS.items():
         if workloads and workload not in workloads:
             continue
+        if peer == "ctranslate2" and workload == "student-ssru":
+            continue
         each = precisions or ctranslate2_precisions()
+        if WORKLOADS[workload] and WORKLOADS[workload].shortlist:
+            each = [f"{precision}{suffix}" for suffix in ("", "-shortlist") for precision in each]
         found |= {f"{peer}-{precision}": package for precision in each}
     return found
 
@@ -69,10 +104,12 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--workloads", default=",".join(WORKLOADS))
+    by_default = [name for name in WORKLOADS if name != BY_HAND]
+    parser.add_argument("--workloads", default=",".join(by_default))
+    parser.add_argument("--quick", action="store_true", help="Two rounds of one layout.")
     parser.add_argument("--peers", default=",".join(PEERS), help="Only these, separated by commas.")
     parser.add_argument("--run", type=Path, help="Trained run folder, for tiny-text.")
-    parser.add_argument("--text", type=Path, help="File of sentences, for tiny-text.")
+    parser.add_argument("--text", type=Path, help="File of sentences, for all but base.")
     parser.add_argument("--output", type=Path, help="File to append the JSON lines to.")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -83,20 +120,27 @@ def main():
     arguments.peers = harness.names(arguments.peers, PEERS, "peer")
     with tempfile.TemporaryDirectory() as folder:
         for workload in workloads:
-            if WORKLOADS[workload] is None and not (arguments.run and arguments.text):
-                print(f"{workload}: left out, since it needs --run and --text", file=sys.stderr)
+            if missing := missing_options(workload, arguments):
+                print(f"{workload}: left out, since it needs {missing}", file=sys.stderr)
                 continue
-            prepare(workload, Path(folder), arguments.run)
+            prepare(workload, Path(folder), arguments.run, arguments.text)
             for name, variables in harness.instructions():
                 results = measure(workload, folder, arguments, variables)
                 report(workload, results, arguments.output, name)
 
 
-def prepare(workload, folder, run):
+def missing_options(workload, arguments):
+    """The options that a workload lacks."""
+    if WORKLOADS[workload] is None:
+        return "" if arguments.run and arguments.text else "--run and --text"
+    return "--text" if WORKLOADS[workload].text and not arguments.text else ""
+
+
+def prepare(workload, folder, *paths):
     """Writes the exports and CTranslate2's model, in a process whose memory is not measured."""
     code = "import decode, pathlib, sys; decode.write_models(*sys.argv[1:])"
     subprocess.run(
-        [sys.executable, "-c", code, workload, str(folder), str(run.resolve() if run else "")],
+        [sys.executable, "-c", code, workload, folder, *(p.resolve() if p else "" for p in paths)],
         check=True,
         cwd=Path(__file__).parent,
         env=harness.ENVIRONMENT,
@@ -118,7 +162,31 @@ def measure(workload, folder, arguments, variables):
             commands[system] += ["--text", str(arguments.text.resolve())]
     # In one process, Python's lock would block PyTorch's callers.
     apart = [system for system in commands if system.startswith("transformers")]
-    return harness.take_turns(commands, arguments.rounds, apart=apart, **variables)
+    layouts, rounds = harness.LAYOUTS, arguments.rounds
+    if arguments.quick:
+        layouts, rounds = dict([*layouts.items()][:1]), 2
+    results = harness.take_turns(commands, rounds, layouts, apart, **variables)
+    for system, found in results.items():
+        for result in found:
+            result["disk"] = size_on_disk(Path(folder) / workload, system)
+    return results
+
+
+def size_on_disk(folder, system):
+    """The bytes of what a system loads; None if it makes its own random weights."""
+    kind, _, precision = system.partition("-")
+    if kind not in ("keras_mt", "ctranslate2"):
+        return None
+    files = (folder / model_name(kind, precision)).rglob("*")
+    return sum(path.stat().st_size for path in files if path.is_file())
+
+
+def model_name(kind, precision):
+    """The folder of a system's model; int8_bfloat16 stores int8."""
+    if kind == "keras_mt":
+        return precision
+    stored, dash, shortlist = precision.partition("-")
+    return f"{kind}-{stored.partition('_')[0]}{dash}{shortlist}"
 
 
 def report(workload, results, output, instructions="all"):
@@ -134,36 +202,87 @@ def report(workload, results, output, instructions="all"):
     harness.report("decode", workload, results, "sentences/s", packages, output, instructions)
 
 
-def write_models(workload, folder, run):
+def write_models(workload, folder, run, text):
     """The models that the workers of a workload load."""
-    import keras
-
     import keras_mt
-    import keras_mt.convert
+    from keras_mt.alignment import Shortlist
 
-    folder = Path(folder)
-    if WORKLOADS[workload] is None:
+    folder, shape = Path(folder), WORKLOADS[workload]
+    if shape is None:
         translator = keras_mt.Translator.load(run)
         model, tokenizer, options = translator.models[0], translator.tokenizer, {}
         if workload == "tiny-text-early":
             options["early_stopping"] = True
     else:
-        keras.utils.set_random_seed(0)
-        length = WORKLOADS[workload][1]
-        tokenizer, words = random_tokenizer()
-        model = keras_mt.Transformer(VOCAB_SIZE, **BASE, dropout=0.0, max_length=256)
-        for weight in model.weights:
-            if len(weight.shape) == 1:  # Biases and norms that no optimizer can fold away.
-                weight.assign_add(0.05 * keras.random.normal(weight.shape))
-        sources = [" ".join(words[32 * j + i] for j in range(SOURCE_LENGTH - 1)) for i in range(32)]
+        if shape.text:
+            sources = Path(text).read_text(encoding="utf-8").splitlines()[: shape.batch]
+            tokenizer = padded_tokenizer(text, folder / "padded.model", shape.vocab_size)
+        else:
+            tokenizer, words = random_tokenizer()
+            numbers = range(SOURCE_LENGTH - 1)
+            sources = [" ".join(words[32 * j + i] for j in numbers) for i in range(32)]
         (folder / "text").write_text("\n".join(sources), encoding="utf-8")
-        options = {"min_length": length, "max_length": length}
+        model = random_model(shape)
+        options = {"min_length": shape.length, "max_length": shape.length}
     tokenizer.save(folder / "tokenizer.model")
+    write(folder / workload, "", model, tokenizer, **options)
+    if shape and shape.shortlist:
+        always = range(4, 204)
+        shortlist = Shortlist(zipf(shape.vocab_size, 50), always, tokenizer.fingerprint)
+        write(folder / workload, "-shortlist", model, tokenizer, shortlist=shortlist, **options)
+
+
+def write(folder, suffix, model, tokenizer, **options):
+    import keras_mt
+    import keras_mt.convert
+
     translator = keras_mt.Translator(model, tokenizer, beam_size=BEAM_SIZE, **options)
-    translator.export(folder / workload / "float32")
-    translator.export(folder / workload / "bfloat16", dtype="bfloat16", freeze=True)
-    if harness.installed("ctranslate2"):
-        keras_mt.convert.to_ctranslate2(translator, folder / workload / "ctranslate2")
+    default = {"signatures": ["serving_default"]}
+    translator.export(folder / f"float32{suffix}", **default)
+    translator.export(folder / f"bfloat16{suffix}", dtype="bfloat16", freeze=True, **default)
+    if harness.installed("ctranslate2") and not model.get_config()["decoder_sublayers"]:
+        for stored in {precision.partition("_")[0] for precision in ctranslate2_precisions()}:
+            path = folder / model_name("ctranslate2", f"{stored}{suffix}")
+            quantization = None if stored == "float32" else stored
+            keras_mt.convert.to_ctranslate2(translator, path, quantization)
+
+
+def random_model(workload):
+    import keras
+
+    import keras_mt
+
+    keras.utils.set_random_seed(0)
+    model = keras_mt.Transformer(workload.vocab_size, **workload.shape, dropout=0.0, max_length=256)
+    for weight in model.weights:
+        if len(weight.shape) == 1:  # Biases and norms that no optimizer can fold away.
+            weight.assign_add(0.05 * keras.random.normal(weight.shape))
+    return model
+
+
+def zipf(vocab_size, count):
+    """For each token `count` tokens, int32, drawn by Zipf's law."""
+    import numpy as np
+
+    law = 1 / np.arange(2.7, vocab_size - 4)
+    chosen = np.random.default_rng(0).choice(law.size, (vocab_size, count), p=law / law.sum())
+    return (chosen + 4).astype("int32")
+
+
+def padded_tokenizer(text, path, vocab_size):
+    """A tokenizer of a text's pieces, with pieces that no text has up to a vocabulary's size."""
+    from sentencepiece import sentencepiece_model_pb2
+
+    from keras_mt import Tokenizer
+
+    lines = Path(text).read_text(encoding="utf-8").splitlines()
+    Tokenizer.train(lines, VOCAB_SIZE).save(path)
+    model = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
+    for i in range(vocab_size - len(model.pieces)):
+        model.pieces.add(piece=f"\u2581\uf8ff{i}", score=-99.0)
+    model.trainer_spec.vocab_size = vocab_size
+    path.write_bytes(model.SerializeToString())
+    return Tokenizer.load(path)
 
 
 def random_tokenizer():
@@ -185,7 +304,7 @@ def random_tokenizer():
 def work(system, workload, folder, text):
     """Runs in the worker's process: one translation of the workload for each line asked for."""
     folder = Path(folder)
-    batch, length = WORKLOADS[workload] or (None, None)
+    batch, length = WORKLOADS[workload][:2] if WORKLOADS[workload] else (None, None)
     path = folder / "text" if length else text
     sentences = path.read_text(encoding="utf-8").splitlines()[:batch]
     kind, _, precision = system.partition("-")
@@ -227,13 +346,15 @@ def load_ctranslate2(folder, workload, precision, sentences, length):
 
     processor = sentencepiece.SentencePieceProcessor(str(folder / "tokenizer.model"))
     callers, threads = harness.own_layout()
+    path = folder / workload / model_name("ctranslate2", precision)
+    precision, _, shortlist = precision.partition("-")
     translator = ctranslate2.Translator(
-        str(folder / workload / "ctranslate2"),
+        str(path),
         compute_type=precision,
         intra_threads=threads,
         inter_threads=callers,
     )
-    options = {"beam_size": BEAM_SIZE, "max_batch_size": TEXT_BATCH}
+    options = {"beam_size": BEAM_SIZE, "max_batch_size": TEXT_BATCH, "use_vmap": bool(shortlist)}
     options["suppress_sequences"] = [["<pad>"], ["<unk>"], ["<s>"]]
     if length:
         options.update(min_decoding_length=length, max_decoding_length=length)

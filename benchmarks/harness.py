@@ -76,7 +76,8 @@ class _Workers:
         results = [self._answer(process) for process in self._processes]
         if None in results:
             return None
-        totals = {name: sum(r[name] for r in results) for name in ("amount", "memory")}
+        sums = "amount", "memory", "resident", "cpu_seconds", "first_cpu_seconds"
+        totals = {name: sum(r[name] for r in results) for name in sums}
         return {**results[0], **totals, "seconds": max(r["seconds"] for r in results)}
 
     def _answer(self, process):
@@ -157,18 +158,30 @@ def serve(run):
         run: Function that does the work once and returns a dict, whose `amount` is the work done.
     """
     callers, _ = own_layout()
+    first = None
     with ThreadPoolExecutor(callers) as pool:
         for _ in sys.stdin:
-            start = time.perf_counter()
+            start, before = time.perf_counter(), time.process_time()
             # A single caller stays in the main thread, by which Keras keeps its settings.
             results = [run()] if callers == 1 else list(pool.map(lambda _: run(), range(callers)))
+            after = time.process_time()
+            first = first or after
             result = {
                 "seconds": time.perf_counter() - start,
+                "cpu_seconds": after - before,
+                "first_cpu_seconds": first,  # With the imports and the loading.
                 "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+                "resident": resident(),
                 **results[0],
                 "amount": sum(result["amount"] for result in results),
             }
             print("result", json.dumps(result), flush=True)
+
+
+def resident():
+    """The resident memory of this process, in MB; 0 where the system does not tell."""
+    path = Path("/proc/self/statm")
+    return int(path.read_text().split()[1]) * resource.getpagesize() / 2**20 if path.exists() else 0
 
 
 def report(benchmark, workload, results, unit, packages, output=None, instructions="all"):
@@ -198,7 +211,11 @@ def report(benchmark, workload, results, unit, packages, output=None, instructio
             "threads": threads,
             "tried": rounds[0]["tried"],
             "seconds": [round(result["seconds"], 4) for result in rounds],
+            "cpu_seconds": [round(result["cpu_seconds"], 4) for result in rounds],
+            "first_cpu_seconds": round(rounds[0]["first_cpu_seconds"], 2),
             "peak_memory_mb": round(memory),
+            "resident_mb": round(max(result["resident"] for result in rounds)),
+            "disk_mb": rounds[0].get("disk") and round(rounds[0]["disk"] / 2**20, 1),
         }
         write_line(line, output)
     ours, peers = (

@@ -15,7 +15,8 @@ def decode():
 
 def rounds(seconds, translations=None, threads="1"):
     same = {"amount": 100, "memory": 1000.0, "translations": translations, "threads": threads}
-    return [{**same, "seconds": s, "tried": {threads: 100 / s}} for s in seconds]
+    same |= {"resident": 900.4, "first_cpu_seconds": 5.0, "disk": 3 * 2**20}
+    return [{**same, "seconds": s, "cpu_seconds": s, "tried": {threads: 100 / s}} for s in seconds]
 
 
 def test_a_line_for_each_system_with_the_median_and_one_of_the_best(decode, tmp_path):
@@ -31,6 +32,7 @@ def test_a_line_for_each_system_with_the_median_and_one_of_the_best(decode, tmp_
         ("keras_mt-float32", 50.0), ("keras_mt-bfloat16", 12.5),
         ("ctranslate2-float32", 20.0), ("ctranslate2-int8", 25.0), ("best/best", 2.0),
     ]  # fmt: skip
+    assert (lines[0]["resident_mb"], lines[0]["disk_mb"]) == (900, 3.0)
     for line in lines:
         assert line["benchmark"] == "decode" and line["workload"] == "base-b32"
         assert line["instructions"] == "all" and line["versions"]["tensorflow"]
@@ -106,6 +108,15 @@ def test_tables_of_the_lines(decode, tmp_path):
         "| best/best | **2.00** (keras_mt-float32 over ctranslate2-int8) "
         "| **0.08** (keras_mt-float32 over ctranslate2-int8) |",
     ]
+
+
+def test_a_padded_vocabulary_cuts_a_text_as_the_short_one(decode, tmp_path):
+    text = tmp_path / "text"
+    text.write_text("a man walks in the snow\na woman walks\n" * 20, encoding="utf-8")
+    padded = decode.padded_tokenizer(text, tmp_path / "padded.model", 1000)
+    assert padded.vocab_size == 1000
+    ids = padded.tokenize(["a man walks"]).to_list()[0]
+    assert max(ids) < 500 and padded.detokenize([ids]).numpy() == [b"a man walks"]
 
 
 @pytest.mark.long

@@ -37,6 +37,7 @@ def export(run_dir, directory, name, **options):
 
     \b
     keras-mt export runs/en_de saved_models/en_de/1
+    keras-mt export runs/en_de saved_models/en_de/2 --freeze --signatures serving_default
     keras-mt export runs/en_de en_de_ct2 --format ctranslate2 --quantization int8
     keras-mt export runs/en_de en_de_marian --format huggingface
     keras-mt export runs/en_de en_de_litert --format litert --quantization int8 --beam-size 1
@@ -55,6 +56,8 @@ def export(run_dir, directory, name, **options):
         of_format["card"] = _json_object(card)
     if texts is not None:
         of_format["warmup_texts"] = read_lines(texts)
+    if "signatures" in of_format:
+        of_format["signatures"] = [x.strip() for x in of_format["signatures"].split(",")]
     translator = load_run(run_dir, dtype=None, **options)
     getattr(convert, f"to_{name}")(translator, directory, **of_format)
     click.echo(f"exported {directory}")

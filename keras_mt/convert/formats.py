@@ -74,7 +74,7 @@ FORMATS = {
     "saved_model": Format(
         "TensorFlow Serving",
         "a SavedModel, from strings to strings",
-        options=("dtype", "freeze", "confidence", "card", "warmup_texts"),
+        options=("dtype", "freeze", "confidence", "signatures", "card", "warmup_texts"),
         search=True,
         whole=True,
         shortlists=True,
@@ -142,6 +142,12 @@ class ExportOptions:
     )
     confidence: bool = option(
         "Also write a signature `confidence`: translations with measures of confidence.", False
+    )
+    signatures: str | None = option(
+        "Write only these signatures, with commas between: serving_default, and others of greedy, "
+        "tunable, constrained, score, align and confidence.",
+        shown="all but confidence",
+        metavar="NAMES",
     )
     card: Mapping[str, Any] | None = option(
         "JSON object with fields for the model card, such as license.",

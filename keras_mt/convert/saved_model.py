@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ def to_saved_model(
     card: dict[str, Any] | None = None,
     warmup_texts: list[str] | None = None,
     confidence: bool = False,
+    signatures: Sequence[str] | None = None,
 ) -> None:
     """Exports a translator as a SavedModel; see `Translator.export` for its signatures.
 
@@ -64,10 +66,13 @@ def to_saved_model(
         confidence: Whether to write a signature `confidence` too: `serving_default` with
             `mean_log_probs`, `worst_log_probs` (float32), `worst_tokens` (string), `loops` and
             `disproportionate` (boolean), `[batch, n_best]` each.
+        signatures: The names of the signatures to write, with `serving_default` among them; None
+            for all. With `freeze` and `serving_default` alone, the weights are stored once.
 
     Raises:
         FileExistsError: If the directory exists.
-        ValueError: If `max_beam_size` is not a positive int, the graph has an op that TensorFlow
+        ValueError: If `max_beam_size` is not a positive int, `signatures` lacks `serving_default`
+            or has one that the translator does not have, the graph has an op that TensorFlow
             Serving does not have, or the weights are too large to freeze.
 
     Example:
@@ -97,9 +102,10 @@ def to_saved_model(
     card = {**server.card(translator, directory), "options": options, **(card or {})}
     models = [model.for_inference(dtype) for model in translator.models]
     predictor = Predictor(models, translator.shortlist)
-    functions = _signatures(translator, predictor, freeze, max_beam_size, confidence)
+    functions = _signatures(translator, predictor, freeze, max_beam_size, confidence, signatures)
     module = tf.Module()
-    module.variables_ = [variable.value for variable in predictor.variables]
+    if not freeze or len(functions) > 1:  # Else nothing reads them.
+        module.variables_ = [variable.value for variable in predictor.variables]
     module.tokenizer = translator.tokenizer
     # The temporary name is not a number, so a server that watches the folder ignores it.
     with atomic_write(directory) as temporary:
@@ -117,7 +123,7 @@ def to_saved_model(
             server.write_configurations(directory.parent)
 
 
-def _signatures(translator, predictor, freeze, max_beam_size, with_confidence):
+def _signatures(translator, predictor, freeze, max_beam_size, with_confidence, names):
     """The export's functions by name; the first axis of each input and output is the batch."""
     plain = translator.graph(predictor)
     default = plain
@@ -166,16 +172,29 @@ def _signatures(translator, predictor, freeze, max_beam_size, with_confidence):
     }
     if not translator.options.samples:
         functions["constrained"] = constrained, {"terms": tf.string}
-    if with_confidence:
+    if with_confidence or "confidence" in (names or ()):
         functions["confidence"] = translate(plain, *_CONFIDENCE, confidence=True), {}
     if plain.aligns:
         functions["align"] = align, {"target": tf.string}
+    functions = _chosen(functions, names)
     languages = {"source_language": tf.string, "target_language": tf.string}
     languages = languages if translator.languages else {}
     return {
         name: _signature(function, {"text": tf.string, **dtypes, **languages})
         for name, (function, dtypes) in functions.items()
     }
+
+
+def _chosen(functions, names):
+    """Those of the functions that have these names; all for None."""
+    if names is None:
+        return functions
+    if "serving_default" not in names or not functions.keys() >= {*names}:
+        raise InputError(
+            f"signatures must be serving_default and others of {', '.join(functions)}. "
+            f"Received: signatures={list(names)}"
+        )
+    return {name: function for name, function in functions.items() if name in names}
 
 
 def _signature(function, dtypes):

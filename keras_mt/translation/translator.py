@@ -517,7 +517,7 @@ class Translator(BaseTranslator):
             directory: The version folder to write, such as `saved_models/pt_en/1`.
             dtype: Dtype of the weights and of the computation: "float32", "bfloat16" or "float16".
             **options: The other arguments of `keras_mt.convert.to_saved_model`: `freeze`,
-                `max_beam_size`, `card`, `warmup_texts` and `confidence`.
+                `max_beam_size`, `card`, `warmup_texts`, `confidence` and `signatures`.
 
         Raises:
             FileExistsError: If the directory exists.

@@ -4,6 +4,7 @@ import pytest
 from command import keras_mt
 
 from keras_mt.convert.formats import FORMATS
+from keras_mt.serving import ExportedTranslator
 
 
 @pytest.mark.parametrize("other", ["ctranslate2", "onnx"])
@@ -26,11 +27,12 @@ def test_a_format_refuses_what_it_would_ignore(other, run_dir, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_export_takes_options(run_dir, tmp_path, signatures_alone):
-    signatures_alone("serving_default")
+def test_export_takes_options(run_dir, tmp_path):
     directory = tmp_path / "pt_en" / "1"
     search = ("--beam-size", 1, "--max-length", 3)
-    keras_mt("export", run_dir, directory, *search, "--dtype", "float16")
+    rest = ("--dtype", "float16", "--signatures", "serving_default")
+    keras_mt("export", run_dir, directory, *search, *rest)
+    assert "greedy" not in ExportedTranslator(directory)._signatures
     options = json.loads((directory / "assets.extra" / "model_card.json").read_text())["options"]
     assert (options["beam_size"], options["n_best"], options["max_length"]) == (1, 1, 3)
     assert options["dtype"] == "float16"

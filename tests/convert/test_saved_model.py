@@ -236,6 +236,24 @@ def test_a_frozen_export_has_constants_and_gives_the_same(
     assert frozen.card["options"]["freeze"]
 
 
+def test_only_the_signatures_asked_for_are_written(translator, sources, tmp_path):
+    translator.export(tmp_path / "1", freeze=True, signatures=["serving_default"])
+    export = ExportedTranslator(tmp_path / "1")
+    assert {*export._signatures} == {"serving_default", "__saved_model_init_op"}
+    assert export(sources) == translator(sources)
+    weights = tmp_path / "1" / "variables" / "variables.data-00000-of-00001"
+    assert weights.stat().st_size < 50_000  # They are constants, and stored once.
+    warmed = (tmp_path / "1" / "assets.extra" / "tf_serving_warmup_requests").read_bytes()
+    assert b"serving_default" in warmed and b"tunable" not in warmed
+
+
+@pytest.mark.parametrize("names", [["greedy"], ["serving_default", "scores"], []])
+def test_unknown_signatures_are_refused(translator, tmp_path, names):
+    with pytest.raises(ValueError, match=r"serving_default and others of .*greedy.*align"):
+        translator.export(tmp_path / "1", signatures=names)
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_export_never_overwrites_and_leaves_nothing_half_done(translator, tmp_path, monkeypatch):
     (tmp_path / "1").mkdir()
     with pytest.raises(FileExistsError, match=r"1 exists.*2"):
