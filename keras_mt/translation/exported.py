@@ -268,15 +268,7 @@ class _Session:
     """
 
     def __init__(self, version: Path, name: str) -> None:
-        config = tf.compat.v1.ConfigProto()
-        # A second pass of the graph optimizer takes a second, and makes the graph no faster. Its
-        # memory optimizer, which is for GPUs, takes half a second, and copies frozen weights.
-        rewriting = config.graph_options.rewrite_options
-        rewriting.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
-        rewriting.memory_optimization = rewriter_config_pb2.RewriterConfig.NO_MEM_OPT
-        config.experimental.disable_output_partition_graphs = True  # Copies that nobody reads.
-        self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
-        self._inputs, self._outputs = _import(version, self._session, name)
+        self._session, self._inputs, self._outputs = _import(version, name)
         # Otherwise concurrent first batches would each optimize the graph, in as much memory again.
         self(**{name: tf.constant([], tf.string) for name in self._inputs})
         with contextlib.suppress(OSError, AttributeError):  # Where the C library is not glibc.
@@ -287,8 +279,21 @@ class _Session:
         return self._session.run(self._outputs, inputs)
 
 
-def _import(version, session, name):
-    """Makes a session ready for a signature; returns its inputs' and outputs' names."""
+def _configuration(has_variables):
+    config = tf.compat.v1.ConfigProto()
+    # A second pass of the graph optimizer takes a second, and makes the graph no faster. Its
+    # memory optimizer, which is for GPUs, takes half a second, and copies frozen weights.
+    rewriting = config.graph_options.rewrite_options
+    rewriting.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
+    rewriting.memory_optimization = rewriter_config_pb2.RewriterConfig.NO_MEM_OPT
+    if has_variables:  # It takes a second, and only what is computed from weights is worth folding.
+        rewriting.constant_folding = rewriter_config_pb2.RewriterConfig.OFF
+    config.experimental.disable_output_partition_graphs = True  # Copies that nobody reads.
+    return config
+
+
+def _import(version, name):
+    """A session that is ready for a signature, and the names of its inputs and outputs."""
     meta_graph = _meta_graph(version)
     signature = meta_graph.signature_def[name]
     inputs, outputs = (
@@ -298,13 +303,16 @@ def _import(version, session, name):
     prepared = meta_graph.signature_def["__saved_model_init_op"].outputs.values()
     begin, files = [info.name.partition(":")[0] for info in prepared], {}
     nodes = _needed(meta_graph.graph_def, outputs.values())
-    if any(node.op == "VarHandleOp" for node in nodes):  # A frozen function has none.
+    has_variables = any(node.op == "VarHandleOp" for node in nodes)  # A frozen function has none.
+    if has_variables:
         begin.append(meta_graph.saver_def.restore_op_name)
         variables = str(version / "variables" / "variables")
         files[meta_graph.saver_def.filename_tensor_name] = variables
     graph_def = tf.compat.v1.GraphDef(versions=meta_graph.graph_def.versions)
     graph_def.node.extend(_needed(meta_graph.graph_def, [*outputs.values(), *begin]))
     graph_def.library.function.extend(_functions(graph_def.node, meta_graph.graph_def.library))
+    config = _configuration(has_variables)
+    session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
     with session.graph.as_default():
         tf.graph_util.import_graph_def(graph_def, name="")
     functions = [function.signature.name for function in graph_def.library.function]
@@ -313,7 +321,7 @@ def _import(version, session, name):
         session.run([session.graph.get_operation_by_name(name) for name in begin], files)
     for name in functions:  # The session has its own by now; Python's are copies of the weights.
         session.graph._remove_function(name)
-    return inputs, outputs
+    return session, inputs, outputs
 
 
 @contextlib.contextmanager
