@@ -1,23 +1,11 @@
-"""The claims of try_it.py that need no training: sizes of the beam, and the time of layers.
-
-usage: python examples/claims/timed.py THREADS
-
-times the layers with so many threads, as try_it.py does with one and with two.
-"""
+"""The claims of try_it.py that need no training: sizes of the beam, and the time of layers."""
 
 import functools
 import itertools
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-if __name__ == "__main__":
-    os.environ.update(
-        dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), sys.argv[1])
-    )
 
 import keras
 import matplotlib
@@ -29,6 +17,7 @@ from matplotlib.figure import Figure
 from keras_mt import Translator
 from keras_mt.data import load_corpus
 from keras_mt.layers import MultiHeadAttention
+from keras_mt.plots import STYLE, save_figure
 
 sys.path.append(str(Path(__file__).parents[1]))
 
@@ -40,7 +29,7 @@ LENGTH_LINES = Path(__file__).parent / "results" / "lengths.jsonl"
 PICTURE = ROOT / "docs/lectures/claims_lengths.png"
 
 BEAMS, PENALTIES, CAPTIONS = (1, 2, 4, 8, 16), (1.0, 0.0), 300
-LENGTHS, WIDTH, SEQUENCES, THREADS = (8, 16, 32, 64, 128, 256, 512), 256, 8, (1, 2)
+LENGTHS, WIDTH, SEQUENCES = (8, 16, 32, 64, 128, 256, 512), 256, 8
 
 
 def tables():
@@ -107,19 +96,16 @@ def measure_beams():
 
 def lengths_table(lines):
     rows = [
-        [f"{layer}, {threads} thread{'s' * (threads > 1)}"]
-        + [f"{lines[f'{layer}, {threads}, {size}']['milliseconds']:.1f}" for size in LENGTHS]
+        [layer, *(f"{lines[f'{layer}, {size}']['processor_milliseconds']:.1f}" for size in LENGTHS)]
         for layer in layers()
-        for threads in THREADS
     ]
     return table(["", *map(str, LENGTHS)], rows)
 
 
 def measure_lengths():
-    """Times the layers in a process for each number of threads, and draws."""
+    """Times the layers, and draws."""
     if not read(LENGTH_LINES):
-        for threads in THREADS:
-            subprocess.run([sys.executable, __file__, str(threads)], check=True)
+        time_layers()
     draw_lengths(read(LENGTH_LINES), PICTURE)
 
 
@@ -136,7 +122,7 @@ def layers():
     }
 
 
-def time_layers(threads, rounds=20):
+def time_layers(rounds=20):
     """The least time of a forward and a backward pass, of each layer at each length.
 
     All take turns; the least, since other programs use the machine too.
@@ -153,11 +139,11 @@ def time_layers(threads, rounds=20):
         passes[key]()
         ends = time.perf_counter(), time.process_time()
         times.setdefault(key, []).append(np.subtract(ends, starts) * 1000)
-    names = [f"{name}, {n}, {size}" for n in THREADS for name, size in passes]
+    names = [f"{name}, {size}" for name, size in passes]
     for (name, size), found in times.items():
         wall, processor = np.min(found, axis=0)
         line = {
-            "row": f"{name}, {threads}, {size}",
+            "row": f"{name}, {size}",
             "milliseconds": round(float(wall), 3),
             "processor_milliseconds": round(float(processor), 3),
             "rounds": rounds,
@@ -173,28 +159,21 @@ def forward_and_backward(layer, x):
     return tape.gradient(loss, [x, *tape.watched_variables()])
 
 
+@matplotlib.rc_context(STYLE)
 def draw_lengths(lines, path):
-    """Milliseconds against the length: a panel for each number of threads, a line a layer."""
-    from keras_mt.plots import STYLE, save_figure
-
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(8, 3.4))
-        panels = figure.subplots(1, len(THREADS), sharey=True)
-        for axes, threads in zip(panels, THREADS, strict=True):
-            for layer in layers():
-                times = [lines[f"{layer}, {threads}, {n}"]["milliseconds"] for n in LENGTHS]
-                (line,) = axes.plot(LENGTHS, times, marker="o", markersize=3.5)
-                axes.text(LENGTHS[-1] * 1.15, times[-1], layer, color=line.get_color(), va="center")
-            axes.set_xscale("log", base=2)
-            axes.set_yscale("log")
-            axes.set_xticks(LENGTHS, LENGTHS)
-            axes.set_xlim(LENGTHS[0] / 1.2, LENGTHS[-1] * 6)
-            axes.set_xlabel("tokens of a sequence")
-            axes.set_title(f"{threads} thread{'s' * (threads > 1)}", loc="left")
-            axes.grid(alpha=0.3)
-        panels[0].set_ylabel("forward and backward, milliseconds")
-        save_figure(figure, path)
-
-
-if __name__ == "__main__":
-    time_layers(int(sys.argv[1]))
+    """Milliseconds against the length, a line for each layer."""
+    figure = Figure(figsize=(8, 3.6))
+    axes = figure.subplots()
+    for layer in layers():
+        times = [lines[f"{layer}, {size}"]["processor_milliseconds"] for size in LENGTHS]
+        (line,) = axes.plot(LENGTHS, times, marker="o", markersize=4)
+        axes.text(LENGTHS[-1] * 1.1, times[-1], layer, color=line.get_color(), va="center")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(LENGTHS, LENGTHS)
+    axes.set_yticks((1, 10, 100), (1, 10, 100))
+    axes.set_xlim(LENGTHS[0] / 1.1, LENGTHS[-1] * 2)
+    axes.set_xlabel("tokens of a sequence")
+    axes.set_ylabel("forward and backward, milliseconds")
+    axes.grid(alpha=0.3)
+    save_figure(figure, path)
