@@ -34,10 +34,10 @@ DATA = Path(os.environ.get("KERAS_MT_DATA", "."))
 CORPORA = {
     "1000": (4, {"vocab_size": 1000, "batch_tokens": 512}),
     "3000": (8, {"vocab_size": 2000, "batch_tokens": 1024}),
-    "10000": (16, {"vocab_size": 4000, "batch_tokens": 2048}),
-    "29000": (30, {"vocab_size": 8000, "batch_tokens": 4096}),
-    "en_fr": (30, {"vocab_size": 8000, "batch_tokens": 4096}),
-    "phrasebook": (6, {"vocab_size": 2000, "batch_tokens": 2048}),
+    "10000": (8, {"vocab_size": 4000, "batch_tokens": 2048}),
+    "29000": (12, {"vocab_size": 8000, "batch_tokens": 4096}),
+    "en_fr": (12, {"vocab_size": 8000, "batch_tokens": 4096}),
+    "phrasebook": (4, {"vocab_size": 2000, "batch_tokens": 2048}),
 }
 # What all rows have but for what they change.
 BASELINE = {
