@@ -25,8 +25,11 @@ def main():
         if not os.environ.get("KERAS_MT_DEBUG"):
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         os.environ["KERAS_BACKEND"] = "tensorflow"  # Whatever is set for scripts.
-        if of_export:  # It needs no Keras; without this variable TensorFlow would import it.
+        if of_export:
+            # It needs no Keras; without this variable TensorFlow would import it.
             os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+            # Its weights never change: they are packed for matrix products once.
+            os.environ.setdefault("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", "1")
         gc.disable()  # What is imported stays: to look for garbage in it takes a second.
         with _hushed():
             import tensorflow as tf

@@ -16,8 +16,9 @@ which no peer has. nllb-b1: NLLB's shape (12 + 12, 1,024 wide, 256,206 pieces); 
 runs only if it is named. All but that have a second turn with a shortlist, whose tokens are drawn
 by Zipf's law. --quick: two rounds, one single-threaded caller for each core.
 
-Each system is PEER-PRECISION, in each precision that it has on this processor. Each is tried on one
-thread, on all, and with one single-threaded caller for each core. The systems then take turns for N
+Each system is PEER-PRECISION, in each precision that it has on this processor; bfloat16_frozen is
+an export with `freeze`. Each is tried on one thread, on all, and with one single-threaded caller
+for each core. The systems then take turns for N
 rounds, each in the best of the three layouts, which `threads` names. On a processor with AMX
 everything is measured again without it. Prints a table, and a JSON line for each system, whose
 `value` is the median of the rounds; the line best/best has the ratio of our best to the best of all
@@ -68,7 +69,7 @@ WORKLOADS = {
 BY_HAND = "nllb-b1"
 # By peer: the package it needs, its precisions, and the workloads that it runs; None means all.
 PEERS = {
-    "keras_mt": ("keras_mt", ("float32", "bfloat16"), None),
+    "keras_mt": ("keras_mt", ("float32", "bfloat16", "bfloat16_frozen"), None),
     "ctranslate2": ("ctranslate2", None, None),
     "transformers": ("transformers", ("float32", "bfloat16"), ("base-b32", "base-b1")),
     "kerashub": ("keras_hub", ("float32", "mixed_bfloat16"), ("base-b32", "base-b1")),
@@ -125,6 +126,8 @@ def main():
                 continue
             prepare(workload, Path(folder), arguments.run, arguments.text)
             for name, variables in harness.instructions():
+                # As the documentation says for servers: no weights change.
+                variables = {**variables, "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS": "1"}  # noqa: PLW2901
                 results = measure(workload, folder, arguments, variables)
                 report(workload, results, arguments.output, name)
 
@@ -239,7 +242,9 @@ def write(folder, suffix, model, tokenizer, **options):
     translator = keras_mt.Translator(model, tokenizer, beam_size=BEAM_SIZE, **options)
     default = {"signatures": ["serving_default"]}
     translator.export(folder / f"float32{suffix}", **default)
-    translator.export(folder / f"bfloat16{suffix}", dtype="bfloat16", freeze=True, **default)
+    translator.export(folder / f"bfloat16{suffix}", dtype="bfloat16", **default)
+    frozen = folder / f"bfloat16_frozen{suffix}"
+    translator.export(frozen, dtype="bfloat16", freeze=True, **default)
     if harness.installed("ctranslate2") and not model.get_config()["decoder_sublayers"]:
         for stored in {precision.partition("_")[0] for precision in ctranslate2_precisions()}:
             path = folder / model_name("ctranslate2", f"{stored}{suffix}")

@@ -125,10 +125,12 @@ def to_saved_model(
 
 def _signatures(translator, predictor, freeze, max_beam_size, with_confidence, names):
     """The export's functions by name; the first axis of each input and output is the batch."""
-    plain = translator.graph(predictor)
-    default = plain
+    default = predictor
     if freeze:
-        default = translator.graph(predictor.frozen("freeze", "export without freeze"))
+        default = predictor.frozen("freeze", "export without freeze")
+    predictor = predictor.with_constant_vectors()
+    plain = translator.graph(predictor)
+    default = translator.graph(default if freeze else predictor)
     greedy = translator.graph(
         predictor, beam_size=1, n_best=1, temperature=None, top_k=0, top_p=1.0
     )

@@ -35,7 +35,9 @@ class ConstantScope(keras.StatelessScope):
         self._constants = {}
         self._size = 0
 
-    def get_current_value(self, variable: keras.Variable) -> tf.Tensor:
+    def get_current_value(self, variable: keras.Variable) -> tf.Tensor | None:
+        if id(variable) not in self._values:
+            return None  # It reads as elsewhere.
         key = tf.compat.v1.get_default_graph(), id(variable)
         if key not in self._constants:
             value = self._values[id(variable)]

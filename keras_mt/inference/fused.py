@@ -44,13 +44,19 @@ def normalize(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
     return x * scale + (beta - mean * scale)
 
 
-def multiply(x: Tensor, kernel: Tensor) -> Tensor:
+def multiply(x: Tensor, kernel: Tensor, transposed: bool = False) -> Tensor:
     """A matrix product with a negligible bias, so that the kernel is packed only once.
 
     oneDNN's products with a bias keep a constant kernel in their own packed layout; products
     without a bias read it as it is each time.
+
+    Args:
+        x: Float `[rows, width]`.
+        kernel: Float `[width, count]`, or `[count, width]` if it is `transposed`.
+        transposed: Whether it is.
     """
-    return tf.nn.bias_add(tf.matmul(x, kernel), tf.constant(1e-30, x.dtype, kernel.shape[1:]))
+    product = tf.matmul(x, kernel, transpose_b=transposed)
+    return tf.nn.bias_add(product, tf.constant(1e-30, x.dtype, product.shape[-1:]))
 
 
 def dense_together(x: Tensor, denses: Sequence[keras.layers.Dense]) -> Tensor | None:

@@ -58,9 +58,20 @@ class Predictor:
         Args:
             what, instead: As in `check_size`.
         """
-        frozen = copy.copy(self)
-        frozen._scope = ConstantScope(self.variables, what, instead)
-        return frozen
+        return self._with_constants(ConstantScope(self.variables, what, instead))
+
+    def with_constant_vectors(self) -> Self:
+        """The predictor with its biases, and scales of normalisations, as constants of the graphs.
+
+        TensorFlow has a faster operation for a normalisation by constants; they are small.
+        """
+        vectors = [variable for variable in self.variables if len(variable.shape) == 1]
+        return self._with_constants(ConstantScope(vectors, "The export", "use a smaller model"))
+
+    def _with_constants(self, scope):
+        constant = copy.copy(self)
+        constant._scope = scope
+        return constant
 
     def for_batch(
         self,

@@ -248,10 +248,12 @@ class PositionalEmbedding(BaseLayer):
         return self.dropout_layer(hidden, training=training)
 
     def _logits(self, states):
-        kernel = None if self.embedding.tie_weights else self.embedding.reverse_embeddings.value
-        if len(states.shape) == 2 and (fused := fused_operations(kernel)):
-            return fused.multiply(states, kernel)
-        return self.embedding(states, reverse=True)
+        embedding, fused = self.embedding, fused_operations()
+        if fused is None or len(states.shape) != 2 or embedding.quantization_mode:
+            return embedding(states, reverse=True)
+        if embedding.tie_weights:
+            return fused.multiply(states, embedding.embeddings.value, transposed=True)
+        return fused.multiply(states, embedding.reverse_embeddings.value)
 
     def projection(self, tokens: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         """The output projection to some tokens alone, whose weights are selected once.

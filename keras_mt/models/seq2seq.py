@@ -4,7 +4,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
-import keras
 from keras import ops
 
 from keras_mt.deprecation import renamed
@@ -178,8 +177,7 @@ class Seq2Seq(Fitting, ModelMixin):
     def for_inference(self, dtype: str = "float32") -> Self:
         """A copy that computes in another dtype, laid out for decoding.
 
-        The copy is made from the model's `get_config`, with `dtype` set, and its weights. An output
-        projection that shares the embedding's weights gets a kernel to itself.
+        The copy is made from the model's `get_config`, with `dtype` set, and its weights.
 
         Args:
             dtype: Dtype of the weights and of the computation.
@@ -187,22 +185,7 @@ class Seq2Seq(Fitting, ModelMixin):
         Returns:
             The copy; the model itself stays as it is.
         """
-        embedding = self._output_embedding()
-        if embedding is None or not embedding.tie_weights:
-            return copy_of(self, dtype=dtype)
-        # The product with a transposed embedding takes TensorFlow 1.7 times as long, at each step.
-        copy = clone(self, dtype=dtype, tie_output=False)
-        weights = iter(ensure_built(self).weights)
-        kernel, transposed = copy._output_embedding().reverse_embeddings, embedding.embeddings
-        _assign(
-            copy,
-            [ops.transpose(transposed) if w is kernel else next(weights) for w in copy.weights],
-        )
-        return copy
-
-    def _output_embedding(self) -> keras.layers.ReversibleEmbedding | None:
-        """What projects to logits, in a model with the argument `tie_output`."""
-        return None
+        return copy_of(self, dtype=dtype)
 
 
 def copy_of(model: _Model, **config: Any) -> _Model:

@@ -42,7 +42,8 @@ A translator for TensorFlow Serving, written by keras_mt. Each numbered folder i
 server that watches this folder serves the highest number.
 
 ```sh
-docker run -p 8500:8500 -p 8501:8501 -v "$PWD:/models/{name}" tensorflow/serving \\
+docker run -p 8500:8500 -p 8501:8501 -v "$PWD:/models/{name}" \\
+  --env TF_ONEDNN_ASSUME_FROZEN_WEIGHTS=1 tensorflow/serving \\
   --model_config_file=/models/{name}/models.config \\
   --enable_batching --batching_parameters_file=/models/{name}/batching.config
 ```

@@ -1,6 +1,7 @@
 """What a model server does with an export, done without one."""
 
 import importlib.metadata
+import itertools
 import json
 import os
 import re
@@ -24,6 +25,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
 from keras_mt import Tokenizer, Translator
+from keras_mt.alignment import Shortlist
 from keras_mt.convert import from_huggingface
 from keras_mt.models import ARCHITECTURES
 from keras_mt.serving.server import card, sample_texts, write_configurations
@@ -146,7 +148,7 @@ def answers_without_python(program, saved_model, calls):
         plan.append("run")
     ops = Path(tensorflow_text.__file__).parent / "python" / "ops" / "_sentencepiece_tokenizer.so"
     result = subprocess.run(
-        [program, saved_model, ops],
+        [program, saved_model, ops], env={**os.environ, "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS": "1"},
         input="\n".join(plan) + "\n", stdout=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
     lines = iter(result.stdout.split("\n"))
@@ -202,6 +204,31 @@ def test_an_export_of_each_architecture_answers_without_python(
     ):
         assert [text.decode() for text in row] == [h.text for h in hypotheses]
         np.testing.assert_allclose(scores, [h.score for h in hypotheses], atol=1e-4)
+
+
+@pytest.mark.long
+def test_each_batch_has_the_weights_of_its_own_shortlist(
+    program, translator, corpus, tmp_path, signatures_alone
+):
+    signatures_alone("serving_default")
+    tokenizer = translator.tokenizer
+    sources = (corpus / "pt.test.txt").read_text(encoding="utf-8").splitlines()
+    model = ARCHITECTURES["transformer"].from_preset(
+        "tiny", vocab_size=tokenizer.vocab_size, **ONE_LAYER
+    )
+    size = tokenizer.vocab_size
+    table = (3 * np.arange(size)[:, None] + np.arange(3)) % size  # As many tokens for each.
+    shortlist = Shortlist(table.astype("int32"), np.arange(4), tokenizer.fingerprint)
+    own = Translator(model, tokenizer, beam_size=2, max_length=6, shortlist=shortlist)
+    own.export(tmp_path / "1")
+    words = sorted({word for source in sources for word in source.split()})
+    lengths = tokenizer.tokenize(words).row_lengths().numpy()
+    a, b, c, d = itertools.islice(itertools.compress(words, lengths == 1), 4)
+    # A batch has 256 rows at most, and longer texts come first.
+    texts = [f"{a} {b} {b}"] * 256 + [f"{c} {d}"] * 256
+    calls = {"serving_default": {"text": texts}}
+    found = answers_without_python(program, tmp_path / "1", calls)["serving_default"]
+    assert [row[0].decode() for row in found["translations"]] == own(texts)
 
 
 @pytest.mark.long
