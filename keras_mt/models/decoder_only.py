@@ -193,6 +193,9 @@ class DecoderOnly(RecordedModel, Seq2Seq, keras.Model):
         """See `Seq2Seq.output_projection`."""
         return self.embedding.projection(token_ids)
 
+    def _output_embedding(self):
+        return self.embedding.embedding
+
 
 def _counted(mask):
     """The position of each real token, 0, 1, 2, ..., not counting the padding before them."""

@@ -274,6 +274,9 @@ class Recurrent(RecordedModel, Seq2Seq, keras.Model):
             layer.use_cudnn = False
         return copy
 
+    def _output_embedding(self):
+        return self.target_embedding
+
 
 def _recurrent(layer_class, policy, units, name):
     return layer_class(

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
+import keras
 from keras import ops
 
 from keras_mt.deprecation import renamed
@@ -177,7 +178,8 @@ class Seq2Seq(Fitting, ModelMixin):
     def for_inference(self, dtype: str = "float32") -> Self:
         """A copy that computes in another dtype, laid out for decoding.
 
-        The copy is made from the model's `get_config`, with `dtype` set, and its weights.
+        The copy is made from the model's `get_config`, with `dtype` set, and its weights. An output
+        projection that shares the embedding's weights gets a kernel to itself, but in bfloat16.
 
         Args:
             dtype: Dtype of the weights and of the computation.
@@ -185,7 +187,22 @@ class Seq2Seq(Fitting, ModelMixin):
         Returns:
             The copy; the model itself stays as it is.
         """
-        return copy_of(self, dtype=dtype)
+        embedding = self._output_embedding()
+        if dtype == "bfloat16" or embedding is None or not embedding.tie_weights:
+            return copy_of(self, dtype=dtype)
+        # The product with a transposed embedding takes longer, at each step.
+        copy = clone(self, dtype=dtype, tie_output=False)
+        weights = iter(ensure_built(self).weights)
+        kernel, transposed = copy._output_embedding().reverse_embeddings, embedding.embeddings
+        _assign(
+            copy,
+            [ops.transpose(transposed) if w is kernel else next(weights) for w in copy.weights],
+        )
+        return copy
+
+    def _output_embedding(self) -> keras.layers.ReversibleEmbedding | None:
+        """What projects to logits, in a model with the argument `tie_output`."""
+        return None
 
 
 def copy_of(model: _Model, **config: Any) -> _Model:

@@ -338,6 +338,9 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         """See `Seq2Seq.output_projection`."""
         return self.target_embedding.projection(token_ids)
 
+    def _output_embedding(self):
+        return self.target_embedding.embedding
+
     def attention(self, source: Tensor, target: Tensor) -> Tensor:
         """See `Seq2Seq.attention`: that of `alignment_head`."""
         return self._alignment(self.attention_scores(source, target)["cross"])

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.errors import InputError
+from keras_mt.layers.validation import check_one_of
 from keras_mt.options import check_language
 from keras_mt.text.terms import has_kept
 from keras_mt.translation.batches import as_list, check_string_tensors, encoded, utf8
@@ -160,6 +161,7 @@ class BaseTranslator(abc.ABC):
 
         >>> translator.hypotheses(["O livro."], token_scores=True)[0][0].tokens  # doctest: +SKIP
         """
+        check_one_of((False, True), token_scores=token_scores, confidence=confidence)
         given = {
             "prefixes": prefixes,
             "token_scores": token_scores,

@@ -248,7 +248,7 @@ class Translator(BaseTranslator):
                 invalid.
         """
         run_dirs = run_dir if isinstance(run_dir, (list, tuple)) else [run_dir]
-        if not run_dirs:
+        if not run_dirs or not all(isinstance(x, (str, os.PathLike)) for x in run_dirs):
             raise InputError(f"run_dir must be a folder, or a list of folders. Received: {run_dir}")
         folders = [RunFolder(folder) for folder in run_dirs]
         for folder in folders:

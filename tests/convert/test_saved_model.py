@@ -217,6 +217,8 @@ def test_an_export_in_half_precision_is_half_as_large_and_near(
     variables = tmp_path / "1" / "variables" / "variables.data-00000-of-00001"
     model = translator.models[0]
     weights = model.count_params()
+    if dtype != "bfloat16":
+        weights += model.vocab_size * model.d_model  # The projection's own.
     assert variables.stat().st_size < 2.2 * weights + 50_000
 
 

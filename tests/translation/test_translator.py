@@ -421,6 +421,11 @@ def test_what_cannot_be_text_is_refused_by_its_number(translator):
         (lambda t: Translator(None, t.tokenizer), "model must be .* Received: None"),
         (lambda t: Translator([], t.tokenizer), r"model must be .* Received: \[\]"),
         (lambda t: Translator.load([]), r"run_dir must be .* Received: \[\]"),
+        (lambda t: Translator.load(None), r"run_dir must be .* Received: None"),
+        (
+            lambda t: t.hypotheses(["a"], token_scores="no"),
+            "token_scores must be one of False, True",
+        ),
     ],
 )
 def test_arguments_of_another_type_are_refused_by_name(translator, call, message):
