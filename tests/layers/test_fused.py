@@ -70,3 +70,19 @@ def test_logits_of_a_constant_kernel_are_the_logits():
     kernel = keras.ops.convert_to_numpy(layer.embedding.reverse_embeddings)
     np.testing.assert_allclose(found, keras.ops.convert_to_numpy(states) @ kernel, atol=1e-5)
     assert "BiasAdd" in [operation.type for operation in operations]
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_logits_of_a_shared_table_are_the_products_with_its_rows(dtype, constant):
+    layer = PositionalEmbedding(50, 16, dtype=dtype)
+    layer(np.ones((1, 2), "int32"))
+    states = keras.ops.cast(keras.random.normal((6, 16), seed=1), dtype)
+    variables = layer.variables if constant else []
+    found, _ = in_a_frozen_graph(variables, lambda x: layer(x, reverse=True), states)
+    table, x = (
+        keras.ops.convert_to_numpy(keras.ops.cast(v, "float32"))
+        for v in (layer.embedding.embeddings.value, states)
+    )
+    tolerance = {"float32": 1e-5, "bfloat16": 0.02}[dtype]
+    np.testing.assert_allclose(found, x @ table.T, atol=tolerance, rtol=tolerance)
