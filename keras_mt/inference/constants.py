@@ -13,13 +13,14 @@ _MAX_BYTES = 2**31 - 2**26
 
 
 class ConstantScope(keras.StatelessScope):
-    """A scope in which a Keras variable reads as a constant of the graph that is being traced.
+    """A scope in which some Keras variables read as constants of the graph that is being traced.
 
     Each graph gets its own constants: a constant of an outer graph would become an argument of a
     loop's body, and oneDNN would not pack it.
 
     Args:
-        variables, what, instead: As in `check_size`.
+        variables: These Keras variables; others read as elsewhere.
+        what, instead: As in `check_size`.
 
     Raises:
         ValueError: If they are too large, or become so because several graphs hold copies.
@@ -37,7 +38,7 @@ class ConstantScope(keras.StatelessScope):
 
     def get_current_value(self, variable: keras.Variable) -> tf.Tensor | None:
         if id(variable) not in self._values:
-            return None  # It reads as elsewhere.
+            return None
         key = tf.compat.v1.get_default_graph(), id(variable)
         if key not in self._constants:
             value = self._values[id(variable)]

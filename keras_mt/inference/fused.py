@@ -1,4 +1,4 @@
-"""Layer operations on frozen weights, written so that TensorFlow fuses them."""
+"""Layer operations of exports, written so that TensorFlow fuses them and oneDNN packs weights."""
 
 import math
 from collections.abc import Sequence

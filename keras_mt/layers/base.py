@@ -1,4 +1,4 @@
-"""What our layers share: configs, what `quantize` changed in them, and frozen weights."""
+"""What our layers share: configs, what `quantize` changed in them, and operations of exports."""
 
 import inspect
 from typing import Any
@@ -127,7 +127,7 @@ def _place(inner, layer):
 
 
 def fused_operations(*values: Tensor) -> Any:
-    """The `operations` of the scope that has made all the values constants; None elsewhere.
+    """The `operations` of an export's scope, if all the values are constants there; else None.
 
     They are faster than Keras's. Layers do not import TensorFlow:
     `keras_mt.inference.constants.ConstantScope` brings the operations with the constants.
