@@ -52,7 +52,7 @@ both[:source, :source] = 1
 masks = {
     "encoder-only (BERT)": (np.ones((n, n)), "all see all"),
     "decoder-only (GPT, Llama)": (causal, "each sees what came before"),
-    "encoder-decoder": (both, "source sees source, target sees both"),
+    "encoder-decoder": (both, "the source, and what came before"),
 }
 for column, (name, (mask, says)) in enumerate(masks.items()):
     axes = figure.add_subplot(grid[0, column])
