@@ -15,6 +15,7 @@ from keras_mt.errors import InputError
 from keras_mt.files import atomic_write, check_new, version_number
 from keras_mt.inference import Predictor
 from keras_mt.layers.validation import check_positive
+from keras_mt.models import Transformer
 from keras_mt.serving import server
 from keras_mt.translation import Translator
 
@@ -71,9 +72,10 @@ def to_saved_model(
 
     Raises:
         FileExistsError: If the directory exists.
-        ValueError: If `max_beam_size` is not a positive int, `signatures` lacks `serving_default`
-            or has one that the translator does not have, the graph has an op that TensorFlow
-            Serving does not have, or the weights are too large to freeze.
+        ValueError: If `max_beam_size` is not a positive int, `dtype` is float16 and the model is a
+            T5, `signatures` lacks `serving_default` or has one that the translator does not have,
+            the graph has an op that TensorFlow Serving does not have, or the weights are too large
+            to freeze.
 
     Example:
 
@@ -83,6 +85,7 @@ def to_saved_model(
     FORMATS["saved_model"].check(translator)
     directory = Path(directory).absolute()
     check_positive(max_beam_size=max_beam_size)
+    _check_dtype(translator.models, dtype)
     max_beam_size = max(max_beam_size, translator.options.beams)
     options = {
         **dataclasses.asdict(translator.options),
@@ -121,6 +124,18 @@ def to_saved_model(
         )
         if version_number(directory.name) is not None:
             server.write_configurations(directory.parent)
+
+
+def _check_dtype(models, dtype):
+    """Refuses float16 for T5, whose sums of sublayers reach beyond its 65504."""
+    transformers = [model for model in models if isinstance(model, Transformer)]
+    scaled = all(model.get_config()["scale_attention"] for model in transformers)
+    if dtype == "float16" and not scaled:
+        raise InputError(
+            "dtype must be float32 or bfloat16 for T5, mT5 and MADLAD-400 (models with "
+            "scale_attention=False), whose values are too large for float16. "
+            "Received: dtype='float16'"
+        )
 
 
 def _signatures(translator, predictor, freeze, max_beam_size, with_confidence, names):

@@ -50,6 +50,7 @@ _ARGUMENTS = {
 }
 _PARTS = {"query": "q", "key": "k", "value": "v", "output": "o"}
 _ATTENTION = {"self_attention": "SelfAttention", "cross_attention": "EncDecAttention"}
+_LANGUAGE = re.compile(r"<2([\w-]+)>")  # MADLAD-400's pieces of the target's language.
 # Weights that need no reading: tied to another, or without effect.
 _SPARE = re.compile(
     r"((encoder|decoder)\.embed_tokens|shared|lm_head)\.weight|"
@@ -174,7 +175,10 @@ def _names_of(path):
 def read_tokenizer(
     folder: Folder, arguments: dict[str, Any]
 ) -> tuple[PretrainedTokenizer, dict[str, str]]:
-    """The tokenizer of a folder, and no default languages: a source names its target's itself."""
+    """The tokenizer of a folder, and the default languages.
+
+    MADLAD-400 has languages: a source begins with that of its target. T5 and mT5 have none.
+    """
     size, model = arguments["vocab_size"], folder.read(_MODEL)
     processor = sentencepiece_processor(model, folder.path / _MODEL)
     count = processor.get_piece_size()
@@ -182,6 +186,9 @@ def read_tokenizer(
         raise folder.refuse("vocab_size", size, f"at least {count}, the pieces of {_MODEL}")
     pieces = [processor.id_to_piece(i) for i in range(count)]
     control = [p for i, p in enumerate(pieces) if processor.is_control(i)]
+    found = {i: _LANGUAGE.fullmatch(piece) for i, piece in enumerate(pieces)}
+    languages = {match[1]: i for i, match in found.items() if match}
+    first = next(iter(languages), None)
     tokenizer = PretrainedTokenizer(
         [model],
         [pieces + [""] * (size - count)],
@@ -190,6 +197,11 @@ def read_tokenizer(
         bos_id=folder.id("decoder_start_token_id", size),
         eos_id=folder.id("eos_token_id", size),
         forbidden_ids=folder.forbidden(size),
+        languages=languages,
+        target_on_source=bool(languages),
+        # The space that SentencePiece puts in front of a text, and so in front of `<2de> How`.
+        source_prefix=processor.encode(f"<2{first}>")[:-1] if languages else (),
         description="T5's: SentencePiece",
     )
-    return tokenizer, {}
+    # No choice of the source's language, since none is of effect.
+    return tokenizer, {"source_language": first} if languages else {}

@@ -41,6 +41,7 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
             it, after the end.
         target_on_source: Whether the language on a source is that of its target, which then begins
             as any other: the source's own language does not matter.
+        source_prefix: Ids that every source begins with, even before its language.
         marks: The ids of marks, such as `{">>fra<<": 7}`.
         forced: Ids that every target is forced to begin with, if there are no languages.
         description: A few words about the tokenizer, for the model card.
@@ -75,14 +76,16 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
         languages: Mapping[str, int] | None = None,
         language_first: bool = True,
         target_on_source: bool = False,
+        source_prefix: Sequence[int] = (),
         marks: Mapping[str, int] | None = None,
         forced: Sequence[int] = (),
         description: str = "SentencePiece with a table of ids",
     ):
         super().__init__()
         settings = {n: x for n, x in locals().items() if n not in ("self", "__class__", "models")}
-        if not target_on_source:  # As those of 0.4 have no such setting, and their fingerprints.
-            del settings["target_on_source"]
+        for name in ("target_on_source", "source_prefix"):
+            if not settings[name]:  # As those of 0.4 have no such setting, and their fingerprints.
+                del settings[name]
         self._json = json.dumps({"kind": "pretrained", **settings}, ensure_ascii=False) + "\n"
         self.models = tuple(models)
         self.padding_id, self.bos_id, self.eos_id = padding_id, bos_id, eos_id
@@ -92,7 +95,7 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
         self.languages = self._languages.codes
         self._marks = Codes(marks or {})
         self._language_first, self._target_on_source = language_first, target_on_source
-        self._forced = tuple(forced)
+        self._forced, self._prefix = tuple(forced), tuple(source_prefix)
         self.description = description
         codes = {*(languages or {}).values(), *(marks or {}).values()}
         self._sides = [
@@ -144,6 +147,8 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
                 code = tf.fill((pieces.nrows(),), self.languages[0])
             language = self._languages.ids(code)[0][:, None]
             parts.insert(0 if self._language_first else 2, language)
+        if self._prefix:
+            parts.insert(0, tf.tile([self._prefix], (pieces.nrows(), 1)))
         return tf.concat([tf.cast(part, tf.int32) for part in parts], axis=1)
 
     def forced_ids(self, target_language: tf.Tensor | None = None) -> tf.Tensor | None:
