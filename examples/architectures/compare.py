@@ -84,6 +84,11 @@ ROWS = {
         "architecture": "transformer",
         "model": {"pre_norm": True, **SANDWICH},
     },
+    "ssru": {
+        "title": "Transformer, pre-norm, SSRU decoder",
+        "architecture": "transformer",
+        "model": {"pre_norm": True, "decoder_sublayers": "rcf" * 4},
+    },
     "deep_encoder": {
         "title": "8 encoder blocks, 1 decoder block, pre-norm",
         "architecture": "transformer",
