@@ -9,7 +9,9 @@ import shlex
 from pathlib import Path
 
 import matplotlib.image
+import numpy as np
 import pytest
+import sacrebleu
 from conftest import ROOT
 
 from keras_mt.data import load_corpus
@@ -166,6 +168,64 @@ def test_the_readme_asks_for_options_that_exist(distil):
             main.commands["train"].make_context("train", words[2:])
             asked.append("train")
     assert set(asked) == {"translate", "filter_", "train", "compare"}
+
+
+class Quoting:
+    """A system that gives these translations, each time in two seconds."""
+
+    def __init__(self, translations):
+        self.translations = translations
+
+    def ask(self):
+        return self.translations, 2.0
+
+
+@pytest.fixture
+def compared(distil, small, tmp_path, monkeypatch):
+    """What compare writes of systems that are right every other time, always, and never."""
+    references = (small / "en.test.txt").read_text(encoding="utf-8").splitlines()
+    half = [text if i % 2 else text.swapcase() for i, text in enumerate(references)]
+    names = "keras_mt-float32", "ctranslate2-int8", "ctranslate2-float32"
+    systems = zip(names, (half, references, [""] * len(references)), strict=True)
+    known = {"run": "student", "parameters": 9, "megabytes": 1}
+    lines = [({**known, "system": name}, Quoting(found), list) for name, found in systems]
+    monkeypatch.setattr(distil, "load_systems", lambda *_, **__: lines)
+    files = {"output": tmp_path / "results.jsonl", "picture": tmp_path / "results.png"}
+    options = {"split": "test", "tokenize": "13a", "rounds": 3, "systems": []}
+    distil.compare(["student"], str(small), "pt", "en", **options, **files)
+    return [*distil.rows(files["output"])], half, references
+
+
+def test_compare_stores_the_intervals_of_resampled_sentences(compared):
+    (line, perfect, wrong), translations, references = compared
+    draw = np.random.default_rng(1)
+    for metric, name in ((sacrebleu.BLEU(), "bleu"), (sacrebleu.CHRF(), "chrf")):
+        scores = []
+        for _ in range(400):
+            some = draw.integers(len(references), size=len(references))
+            pairs = [[texts[i] for i in some] for texts in (translations, references)]
+            scores.append(metric.corpus_score(pairs[0], [pairs[1]]).score)
+        low, high = np.percentile(scores, [2.5, 97.5])
+        assert line[f"{name}_interval"] == pytest.approx((high - low) / 2, rel=0.2)
+        assert (perfect[name], perfect[f"{name}_interval"]) == (100, 0)
+        assert (wrong[name], wrong[f"{name}_interval"]) == (0, 0)
+    assert line["sentences_per_second"] == len(references) / 2
+
+
+def test_the_picture_has_bars_where_there_are_intervals(compared, distil, monkeypatch):
+    (line, other, _), figures = compared[0], []
+    del other["bleu_interval"]
+    monkeypatch.setattr(distil, "save_figure", lambda figure, path: figures.append(figure))
+    distil.draw([line, other], "x")
+    distil.draw([other], "x")
+    bars = []
+    for figure in figures:
+        segments = [s for c in figure.axes[0].collections for s in c.get_segments()]
+        bars.append([s[:, 1].tolist() for s in segments if len(s)])
+    bleu, interval = line["bleu"], line["bleu_interval"]
+    assert bars == [[pytest.approx([bleu - interval, bleu + interval])], []]
+    names = [[text.get_text() for text in figure.legends[0].get_texts()] for figure in figures]
+    assert names == [["keras_mt-float32", "ctranslate2-int8", "95% interval"], ["ctranslate2-int8"]]
 
 
 @pytest.mark.long

@@ -292,9 +292,12 @@ def compare(
             translations = finish(worker.ask()[0])
             for name, metric in metrics.items():
                 score = metric.corpus_score(translations, [references], n_bootstrap=1000)
-                score = json.loads(score.format(is_json=True))
-                line |= {name: score["score"], f"{name}_interval": score["confidence_var"]}
-                line[f"{name}_signature"] = str(metric.get_signature())
+                signature = str(metric.get_signature())
+                score = json.loads(score.format(signature=signature, is_json=True))
+                # Where all scores are 0 there is none.
+                interval = score.get("confidence_var", 0.0)
+                line |= {name: score["score"], f"{name}_interval": interval}
+                line[f"{name}_signature"] = signature
             line |= {"sentences": len(sources), "threads": 1, "seconds": []}
             print(f"{line['run']}, {line['system']}: BLEU {line['bleu']}", file=sys.stderr)
         for _ in range(rounds):
