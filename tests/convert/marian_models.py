@@ -183,6 +183,15 @@ def job_of(folder, model=None):
     return job | {"config": "\n".join(lines) + "\n"}
 
 
+def as_bin(path):
+    """The engine's file of an `.npz`, which it does not read itself."""
+    tensors = dict(np.load(path))
+    config = tensors.pop("special:model.yml").tobytes().rstrip(b"\0").decode()
+    engine = path.with_name("engine")
+    write_bin(engine, tensors, config)
+    return engine
+
+
 def install_engine(folder):
     """Installs the engine, a package of npm, into a folder; returns the package's folder."""
     command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), ENGINE]
