@@ -301,6 +301,7 @@ def speeds(corpus, rows, folder, steps=10, rounds=5):
             "rounds": [round(tokens / x) for x in each[1:]],
             "load": round(os.getloadavg()[2], 1),
             "date": datetime.date.today().isoformat(),
+            "machine": machine(),
         }
         for row, each in seconds.items()
     }
