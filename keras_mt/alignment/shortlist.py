@@ -14,15 +14,17 @@ from keras_mt.errors import InputError
 from keras_mt.layers.validation import check_positive
 from keras_mt.options import check_language
 from keras_mt.text import BaseTokenizer
+from keras_mt.text.terms import marked
 
 _MAX_PAIRS = 200_000  # A table is learned from no more sentence pairs.
+_CHUNK = 64  # Of `keras_mt.decoding.selection.top_k`.
 
 
 class Vocabulary(NamedTuple):
     """The target tokens of one batch, each of which has an index; the special ones come first.
 
     Attributes:
-        ids: int32 `[count]`: the id at each index.
+        ids: int32 `[count]`: the id at each index; 0 at the last ones, which no row is allowed.
         indices: int32 `[target_vocab_size]`: the index of each id; 0 for one that is not there.
         allowed: Boolean `[rows, count]`: which tokens each row's probabilities are over.
         special: The ids that come first, ints.
@@ -202,18 +204,19 @@ class Shortlist(SavedArrays):
         chosen = chosen if more is None else tf.concat([chosen, more], axis=1)
         chosen = tf.where(chosen < 0, special[0], chosen)
         common = tf.concat([special, always], axis=0)
-        tokens = tf.concat([tf.reshape(chosen, (-1,)), common], axis=0)
-        is_chosen = _marked(tokens[:, None], (size,))
+        is_chosen = marked(tf.concat([tf.reshape(chosen, (-1,)), common], axis=0), size)
         is_chosen = tf.tensor_scatter_nd_update(
             is_chosen, [[i] for i in special], tf.zeros(len(special), tf.bool)
         )
         ids = tf.concat([special, tf.cast(tf.where(is_chosen)[:, 0], tf.int32)], axis=0)
         count = tf.size(ids)
         indices = tf.scatter_nd(ids[:, None], tf.range(count), (size,))
-        row = tf.broadcast_to(tf.range(rows)[:, None], tf.shape(chosen))
-        places = tf.reshape(tf.stack([row, tf.gather(indices, chosen)], axis=-1), (-1, 2))
-        by_row = _marked(places, (rows, count))
-        allowed = by_row | _marked(tf.gather(indices, common)[:, None], (count,))
+        # Of whole chunks: else each step would pad its logits to look for the best.
+        ids = tf.pad(ids, ((0, -count % _CHUNK),))
+        count = tf.size(ids)
+        places = tf.range(rows)[:, None] * count + tf.gather(indices, chosen)
+        by_row = tf.reshape(marked(tf.reshape(places, (-1,)), rows * count), (rows, count))
+        allowed = by_row | marked(tf.gather(indices, common), count)
         return Vocabulary(ids, indices, allowed, tuple(special))
 
 
@@ -225,11 +228,6 @@ def _integers(name, values, rank):
             f"Received: {values.dtype} of shape {values.shape}"
         )
     return values.astype(np.int32)
-
-
-def _marked(places, shape):
-    """Booleans of a shape, true at the places `[n, rank]`."""
-    return tf.scatter_nd(places, tf.ones_like(places[:, 0], tf.bool), shape)
 
 
 def _fill(table, source, target, probabilities):

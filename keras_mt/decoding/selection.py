@@ -141,7 +141,8 @@ def top_k(values: tf.Tensor, count: int, longest: int = 64) -> tuple[tf.Tensor, 
     """
     size, uneven = vocab_size(values), True
     if isinstance(size, int):
-        chunk = next((c for c in range(longest, longest // 2, -1) if size % c == 0), longest)
+        lengths = (c for c in range(longest // 2 + 1, 2 * longest + 1) if size % c == 0)
+        chunk = min(lengths, key=lambda length: abs(length - longest), default=longest)
         chunks, uneven = -(-size // chunk), size % chunk > 0
         if chunk == 1 or chunks < 2 * count:
             return tf.math.top_k(values, count)

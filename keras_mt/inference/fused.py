@@ -62,18 +62,6 @@ def multiply(x: Tensor, kernel: Tensor, transposed: bool = False) -> Tensor:
     return tf.nn.bias_add(product, tf.constant(1e-30, x.dtype, product.shape[-1:]))
 
 
-def multiply_by_rows(x: Tensor, table: Tensor) -> Tensor:
-    """The products of `x` `[rows, width]` with each row of a table `[count, width]`.
-
-    With AMX, a product in bfloat16 takes half the time if the table that is not packed stands
-    first: oneDNN then reads its rows as they lie, and packs `x`.
-    """
-    table = tf.convert_to_tensor(table)
-    if _is_constant(table) or x.dtype != tf.bfloat16:
-        return multiply(x, table, transposed=True)
-    return tf.transpose(tf.matmul(table, x, transpose_b=True))
-
-
 def dense_together(x: Tensor, denses: Sequence[keras.layers.Dense]) -> Tensor | None:
     """The concatenated outputs of dense layers on the same inputs, as one matrix product.
 

@@ -121,7 +121,7 @@ class Predictor:
         with self._scope:
             cache = {"models": [model.start_decoding(source, beams) for model in self.models]}
         if self._vocabulary is not None:
-            cache["allowed"] = self._vocabulary.allowed
+            cache["penalties"] = tf.where(self._vocabulary.allowed, 0.0, -math.inf)
         if self._attends:
             rows, length = tf.unstack(tf.shape(source))
             cache["attention"] = tf.zeros((rows, beams, length))
@@ -155,9 +155,8 @@ class Predictor:
             attention = _mean(tf.cast(x, tf.float32) for x in weights)
             attention.set_shape(cache["attention"].shape)  # Or a loop would see it change.
             cache = {**cache, "attention": attention}
-        if "allowed" in cache:
-            allowed = cache["allowed"][:, None]
-            logits = [tf.where(allowed, x, tf.constant(-math.inf, x.dtype)) for x in logits]
+        if "penalties" in cache:
+            logits = [x + tf.cast(cache["penalties"][:, None], x.dtype) for x in logits]
         logits = logits[0] if self.gives_logits else _mean(map(_log_probs, logits))
         return logits, {**cache, "models": list(parts)}
 

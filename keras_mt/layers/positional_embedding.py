@@ -252,7 +252,7 @@ class PositionalEmbedding(BaseLayer):
         if fused is None or len(states.shape) != 2 or embedding.quantization_mode:
             return embedding(states, reverse=True)
         if embedding.tie_weights:
-            return fused.multiply_by_rows(states, embedding.embeddings.value)
+            return fused.multiply(states, embedding.embeddings.value, transposed=True)
         return fused.multiply(states, embedding.reverse_embeddings.value)
 
     def projection(self, tokens: Tensor | None = None) -> Callable[[Tensor], Tensor]:

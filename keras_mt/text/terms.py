@@ -190,8 +190,8 @@ def find(lines: tf.Tensor, row: tf.Tensor, terms: Terms, kinds: Sequence[str] = 
     order = tf.argsort(first)
     first, end, term = (tf.gather(x, order) for x in (first, end, term))
     inside = tf.ragged.range(first, end)
-    taken = _marked(inside.flat_values, tf.size(text))
-    guard = _marked(tf.ragged.range(first, end - 1).flat_values, tf.size(text))
+    taken = marked(inside.flat_values, tf.size(text))
+    guard = marked(tf.ragged.range(first, end - 1).flat_values, tf.size(text))
     opening, closing = _around(text, first, end, taken)
     place = tf.cumsum(tf.strings.length(tf.strings.regex_replace(text, f"{SPACE}+", "")))
     source = _joined(text, first, end)
@@ -280,7 +280,7 @@ def _greedy(first, length, size):
         best = tf.math.unsorted_segment_min(tf.gather(ranks, match), token, size)
         worst = tf.math.unsorted_segment_min(tf.gather(best, token), match, number)
         now = free & (worst == rank)
-        covered = _marked(tf.boolean_mask(token, tf.gather(now, match)), size)
+        covered = marked(tf.boolean_mask(token, tf.gather(now, match)), size)
         touched = tf.cast(tf.gather(covered, token), tf.int32)
         touched = tf.math.unsorted_segment_max(touched, match, number) > 0
         return taken | now, free & ~touched
@@ -311,8 +311,8 @@ def _of(kinds):
     return "|".join(expression for kind, expression in KINDS.items() if kind in kinds)
 
 
-def _marked(places, size):
-    """Boolean `[size]`: whether each number is among the places."""
+def marked(places: tf.Tensor, size: int | tf.Tensor) -> tf.Tensor:
+    """Boolean `[size]`: whether each number is among the places `[n]`."""
     return tf.math.unsorted_segment_sum(tf.ones_like(places), places, size) > 0
 
 
