@@ -185,7 +185,9 @@ def beam_search(
         columns.update(constraints.columns())
     beams = options.beams
     if row_options is not None:
-        columns.update(_columns_of(row_options))
+        for name in ("beam_size", "n_best"):
+            columns[name] = _integers(f"row_options[{name!r}]", row_options[name], rank=1)
+        columns["length_penalty"] = tf.cast(row_options["length_penalty"], tf.float32)
         widest = tf.reduce_max(columns["n_best" if options.samples else "beam_size"])
         beams = tf.clip_by_value(widest, 1, options.beams)
     if options.samples:
@@ -194,14 +196,6 @@ def beam_search(
     settings = step, reorder, normalize, observe, options, rules, constraints, beams
     search = _Search(*settings, bos_id, eos_id, padding_id)
     return search.run(max_length, columns, cache(beams) if callable(cache) else cache)
-
-
-def _columns_of(row_options):
-    columns = {
-        name: _integers(f"row_options[{name!r}]", row_options[name], rank=1)
-        for name in ("beam_size", "n_best")
-    }
-    return {**columns, "length_penalty": tf.cast(row_options["length_penalty"], tf.float32)}
 
 
 @dataclasses.dataclass(frozen=True)

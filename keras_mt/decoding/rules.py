@@ -197,8 +197,8 @@ class ForcedPrefix(Rule):
     forces = True
 
     def columns(self) -> dict[str, tf.Tensor]:
-        names = "prefix", "prefix_length", "free_length"
-        return dict(zip(names, (self.prefix, self.lengths, self.free_lengths), strict=True))
+        lengths = {"prefix_length": self.lengths, "free_length": self.free_lengths}
+        return {"prefix": self.prefix, **lengths}
 
     def force(self, step: Step) -> Forced:
         prefix = step.columns["prefix"]

@@ -95,14 +95,13 @@ class TranslationGraph:
             columns["row_options"] = row_options
             penalty = row_options["length_penalty"][:, None]
         has_prefix = False if prefix is None else tf.strings.length(tf.strings.strip(prefix)) > 0
-        if terms is None:
-            segments = self.segmenter.segments(text, has_prefix)
-        else:
-            segments, impossible = self._segments_with_terms(text, has_prefix, terms)
-            refused |= impossible
+        terms = None if terms is None else parsed(terms)
+        segments = self._segments(text, has_prefix, terms)
         columns = gathered(columns, segments.row)
         if terms is not None:
-            columns["terms"] = segments.terms
+            columns["terms"], row = segments.terms, segments.refused.row
+            counts = tf.math.unsorted_segment_sum(tf.ones_like(row), row, tf.shape(text)[0])
+            refused |= terms.malformed | (counts > 0)
         if prefix is not None:
             columns["prefix"], impossible = self.segmenter.prefixes(prefix, segments)
             refused |= impossible
@@ -114,24 +113,19 @@ class TranslationGraph:
             outputs |= confidence_of(parts, outputs["scores"], self.tokenizer)
         return {**outputs, "refused": refused}
 
-    def _segments_with_terms(self, text, has_prefix, terms):
-        """The segments, and which rows' terms cannot be, boolean `[batch]`."""
-        terms, batch = parsed(terms), tf.shape(text)[0]
-        segments, impossible = self._with_terms(text, has_prefix, terms)
-        counts = tf.math.unsorted_segment_sum(tf.ones_like(impossible.row), impossible.row, batch)
-        return segments, terms.malformed | (counts > 0)
-
-    def _with_terms(self, text, has_prefix, terms):
+    def _segments(self, text, has_prefix, terms):
+        if terms is None:
+            return self.segmenter.segments(text, has_prefix)
         limit = self.segmenter.target_limit
         if self.options.max_length is not None:
             limit = min(limit, self.options.max_length - self._forced - 1)
         kinds = self.options.kept_kinds
-        return self.segmenter.segments_with_terms(text, has_prefix, terms, kinds, limit)
+        return self.segmenter.segments(text, has_prefix, terms, kinds, limit)
 
     def refused_terms(self, text: str, terms: str) -> list[tuple[str, str]]:
         """The terms of a text that cannot be in its translation: their sources and targets."""
-        found = self._with_terms(tf.constant([text]), False, parsed(tf.constant([terms])))[1]
-        columns = ([x.decode() for x in column.numpy()] for column in found[1:])
+        refused = self._segments(tf.constant([text]), False, parsed(tf.constant([terms]))).refused
+        columns = ([x.decode() for x in column.numpy()] for column in refused[1:])
         return list(zip(*columns, strict=True))
 
     def _are_valid(self, beam_size, n_best, length_penalty, max_length):

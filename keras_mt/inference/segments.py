@@ -16,30 +16,6 @@ from keras_mt.text.terms import Terms, find
 _NO_WORD = r"[^\pL\pN]*"
 
 
-class Segments(NamedTuple):
-    """The segments that texts are cut into for translation, in the order of the texts.
-
-    Attributes:
-        pieces: Ragged int32 `[segments, (tokens)]`.
-        row: int32 `[segments]`: the index of the text that each belongs to.
-        glue: String `[segments]`: what stands before it and is not translated.
-        ends: String `[texts]`: the white space after a text's last segment.
-        terms: The `SegmentTerms`, if terms were given.
-    """
-
-    pieces: tf.RaggedTensor
-    row: tf.Tensor
-    glue: tf.Tensor
-    ends: tf.Tensor
-    terms: SegmentTerms | None = None
-
-    def of_texts(self, wanted: tf.Tensor) -> Self:
-        """The segments of some texts, boolean `[texts]`."""
-        wanted = tf.gather(wanted, self.row)
-        pieces = tf.ragged.boolean_mask(self.pieces, wanted)
-        return self._replace(pieces=pieces, row=self.row[wanted], glue=self.glue[wanted])
-
-
 class RefusedTerms(NamedTuple):
     """Terms that are in texts and cannot be in their translations.
 
@@ -52,6 +28,31 @@ class RefusedTerms(NamedTuple):
     row: tf.Tensor
     source: tf.Tensor
     target: tf.Tensor
+
+
+class Segments(NamedTuple):
+    """The segments that texts are cut into for translation, in the order of the texts.
+
+    Attributes:
+        pieces: Ragged int32 `[segments, (tokens)]`.
+        row: int32 `[segments]`: the index of the text that each belongs to.
+        glue: String `[segments]`: what stands before it and is not translated.
+        ends: String `[texts]`: the white space after a text's last segment.
+        terms, refused: The `SegmentTerms` and the `RefusedTerms`, if terms were given.
+    """
+
+    pieces: tf.RaggedTensor
+    row: tf.Tensor
+    glue: tf.Tensor
+    ends: tf.Tensor
+    terms: SegmentTerms | None = None
+    refused: RefusedTerms | None = None
+
+    def of_texts(self, wanted: tf.Tensor) -> Self:
+        """The segments of some texts, boolean `[texts]`."""
+        wanted = tf.gather(wanted, self.row)
+        pieces = tf.ragged.boolean_mask(self.pieces, wanted)
+        return self._replace(pieces=pieces, row=self.row[wanted], glue=self.glue[wanted])
 
 
 class Segmenter:
@@ -78,18 +79,14 @@ class Segmenter:
         self.source_limit, self.target_limit = (max_length - count for count in added)
         self.forced = added[1] - 1  # All but the end.
 
-    def segments(self, text: tf.Tensor, has_prefix: bool | tf.Tensor = False) -> Segments:
-        """As `segments_with_terms`, without terms."""
-        return self._segments(text, has_prefix)[0]
-
-    def segments_with_terms(
+    def segments(
         self,
         text: tf.Tensor,
-        has_prefix: bool | tf.Tensor,
-        terms: Terms,
-        kinds: Sequence[str],
-        limit: int,
-    ) -> tuple[Segments, RefusedTerms]:
+        has_prefix: bool | tf.Tensor = False,
+        terms: Terms | None = None,
+        kinds: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> Segments:
         """The segments of texts: lines, cut into sentences if asked for or too long.
 
         A line without a letter or digit goes into the glue, and leaves an empty segment; but not
@@ -99,14 +96,10 @@ class Segmenter:
             text: String `[batch]`.
             has_prefix: Boolean `[batch]`, or one for all.
             terms: The texts' `Terms`, which belong to the segments that hold their first words.
+                None for none, and then the rest is not read.
             kinds: The kinds of spans that stay as they are, of `keras_mt.text.terms.KINDS`.
             limit: The maximum number of pieces of a translation.
         """
-        return self._segments(
-            text, has_prefix, lambda lines, row: find(lines, row, terms, kinds), limit
-        )
-
-    def _segments(self, text, has_prefix, find_terms=None, limit=None):
         lines, line_glue, ends = split_lines(text)
         row = tf.cast(lines.value_rowids(), tf.int32)
         lines, line_glue = lines.flat_values, line_glue.flat_values
@@ -117,7 +110,8 @@ class Segmenter:
         where = True
         if not self._split_sentences:
             where = self._tokenizer.pieces(lines).row_lengths() > self.source_limit
-        matches = None if find_terms is None else find_terms(lines, row)
+        matches = None if terms is None else find(lines, row, terms, kinds)
+        refused = None
         sentences, glue = split_sentences(lines if matches is None else matches.guarded, where)
         if matches is not None:
             sentences = sentences.with_values(unguarded(sentences.flat_values))
@@ -130,11 +124,12 @@ class Segmenter:
             tf.constant(self._tokenizer.begins_word),
             self.source_limit - (marks is not None),
         )
-        terms = None
         if matches is not None:
             terms, refused = placed(
                 matches, sentences.flat_values, whole, pieces, self._tokenizer, limit
             )
+            of_term = tf.gather(row, matches.line), matches.source, matches.target
+            refused = RefusedTerms(*(tf.boolean_mask(x, refused) for x in of_term))
         glue = tf.where(_is_first(sentence), tf.gather(glue, sentence), " ")
         line = tf.gather(line, sentence)
         if marks is not None:  # The first segment of a line may already have its mark.
@@ -144,11 +139,7 @@ class Segmenter:
             if terms is not None:
                 no_word = marks.with_values(tf.fill(tf.shape(marks.flat_values), -1))
                 terms = terms._replace(word=tf.concat([no_word, terms.word], axis=1))
-        segments = Segments(pieces, tf.gather(row, line), glue, ends, terms)
-        if matches is None:
-            return segments, None
-        of_term = tf.gather(row, matches.line), matches.source, matches.target
-        return segments, RefusedTerms(*(tf.boolean_mask(x, refused) for x in of_term))
+        return Segments(pieces, tf.gather(row, line), glue, ends, terms, refused)
 
     def prefixes(self, prefix: tf.Tensor, segments: Segments) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Pieces of each segment's prefix; and boolean `[batch]`, which texts cannot have theirs.

@@ -14,9 +14,10 @@ import tensorflow as tf
 from keras_mt.errors import InputError
 from keras_mt.layers.validation import check_one_of
 from keras_mt.options import check_language
+from keras_mt.text import Fragment
 from keras_mt.text.terms import has_kept
 from keras_mt.translation.batches import as_list, check_string_tensors, encoded, utf8
-from keras_mt.translation.fragments import parsed, protected_lines, put_into
+from keras_mt.translation.fragments import protected_lines, put_into
 from keras_mt.translation.glossary import Glossary, check_glossary
 from keras_mt.translation.results import (
     AssessedHypothesis,
@@ -162,78 +163,49 @@ class BaseTranslator(abc.ABC):
         >>> translator.hypotheses(["O livro."], token_scores=True)[0][0].tokens  # doctest: +SKIP
         """
         check_one_of((False, True), token_scores=token_scores, confidence=confidence)
-        given = {
-            "prefixes": prefixes,
-            "token_scores": token_scores,
-            "source_language": source_language,
-            "target_language": target_language,
-            "confidence": confidence,
-        }
+        one, columns = self._lists(
+            {"texts": texts, "prefixes": prefixes}, source_language, target_language
+        )
+        fragments = []
         if markup is not None:
-            return self._of_fragments(texts, markup, glossary, **given)
-        return self._hypotheses(texts, self._terms(texts, glossary), **given)
-
-    def _hypotheses(
-        self,
-        texts: str | list[str],
-        terms: str | list[str] | None,
-        *,
-        prefixes: str | Iterable[str] | None = None,
-        token_scores: bool = False,
-        source_language: Codes = None,
-        target_language: Codes = None,
-        confidence: bool = False,
-    ) -> list[Hypothesis | AssessedHypothesis] | Results:
-        """As `hypotheses`, but with the lines of the terms of each text, those of a glossary."""
+            fragments = self._fragments(columns["texts"], markup)
+            columns["texts"] = [fragment.text for fragment in fragments]
+        terms = self._with_protected(self._terms(columns["texts"], glossary, one), fragments)
+        if terms is not None:
+            columns["terms"] = terms
         search = functools.partial(self._search_by_terms, token_scores, confidence)
 
         def as_result(row, **inputs):
             return self._as_hypotheses(row) or self._why_refused(**inputs)
 
-        columns = {"texts": texts, "prefixes": prefixes, "terms": terms}
-        return self._results(search, as_result, columns, source_language, target_language)
+        results = self._results(search, as_result, one, columns)
+        if fragments:
+            languages = (columns.get(name) for name in LANGUAGES)
+            put_into([results] if one else results, self, fragments, *languages)
+        return results
 
-    def _of_fragments(self, texts, markup, glossary, source_language, target_language, **given):
-        """As `hypotheses`, of texts with markup."""
-        languages = [
-            code if code is None or isinstance(code, str) else as_list(name, code)
-            for name, code in zip(LANGUAGES, (source_language, target_language), strict=True)
-        ]
+    def _fragments(self, texts, markup):
         if not self.aligns:
             raise InputError(
                 f"markup={markup!r} needs a model with attention, to place the elements by: leave "
                 "markup out."
             )
-        if one := isinstance(texts, str):
-            utf8("texts", texts)
-        texts = [texts] if one else as_list("texts", texts, "a str or a list of str")
-        for i, text in enumerate(texts):
-            utf8(f"texts[{i}]", text)
-        fragments = parsed(texts, markup)
-        plain = [fragment.text for fragment in fragments]
+        if markup != "html":
+            raise InputError(f"markup must be 'html', or None for plain text. Received: {markup!r}")
+        encoded(texts=texts)
+        fragments = [Fragment(text) for text in texts]
         if any(fragment.has_markup for fragment in fragments):
-            self.align([], [])  # An export then needs nothing besides, to translate.
-        if one:
-            terms = self._terms(plain[0], glossary)
-            terms = terms if terms is None else [terms]
-        else:
-            terms = self._terms(plain, glossary)
-        terms = self._with_protected(terms, fragments)
-        if one:
-            plain, terms = plain[0], terms and terms[0]
-        given |= dict(zip(LANGUAGES, languages, strict=True))
-        results = self._hypotheses(plain, terms, **given)
-        put_into([results] if one else results, self, fragments, *languages)
-        return results
+            self.align([], [], [], [])  # An export then needs nothing besides, to translate.
+        return fragments
 
     def _with_protected(self, terms, fragments):
         """The lines of terms, with what each fragment protects as a term that stays."""
         lines = [protected_lines(fragment) for fragment in fragments]
+        if not any(lines):
+            return terms
         try:
             self._check_takes_terms()
         except InputError:  # What its words become is replaced by it.
-            return terms
-        if not any(lines):
             return terms
         terms = terms or [""] * len(lines)
         return ["\n".join(filter(None, pair)) for pair in zip(terms, lines, strict=True)]
@@ -276,13 +248,10 @@ class BaseTranslator(abc.ABC):
         """
         if not self.aligns:
             raise InputError("The model has no attention to align by.")
-        if target is None:
-            one = isinstance(source, str)
-            target = "" if one else [""] * len(as_list("source", source, "a str or a list of str"))
         columns = {"source": source, "target": target}
-        return self._results(
-            self._align, self._as_alignment, columns, source_language, target_language
-        )
+        one, lists = self._lists(columns, source_language, target_language)
+        lists.setdefault("target", [""] * len(lists["source"]))
+        return self._results(self._align, self._as_alignment, one, lists)
 
     @abc.abstractmethod
     def _align(self, source, target, **languages) -> list[dict[str, Any]]:
@@ -292,35 +261,36 @@ class BaseTranslator(abc.ABC):
     def _as_alignment(self, row, source, **_) -> tuple | str:
         """What `align` returns for a text, or why it is refused."""
 
-    def _results(self, run, as_result, columns, source_language, target_language) -> Any:
-        """`Results` for lists of texts, or the result of one text.
+    def _lists(self, columns, source_language, target_language):
+        """Whether columns of texts are of one text, a str; and lists of them and their languages.
 
-        Args:
-            run: Takes lists of str, the columns and the languages, by their names; returns the
-                outputs for each text, as `run_in_batches` does.
-            as_result: Takes the outputs and the inputs of a text; returns its result, or a str that
-                says why it is refused.
-            columns: All a str, or all lists of str, by their names; others than the first may be
-                None, and are left out.
-            source_language, target_language: As in a call.
-
-        Raises:
-            ValueError: If a column is neither, or not as the first one; or one text is refused.
+        All are a str, or all lists of str; others than the first may be None, and are left out.
         """
-        first, *others = columns
+        first, *_ = columns
         one, lists = isinstance(columns[first], str), {}
-        for name in [first, *(other for other in others if columns[other] is not None)]:
+        for name, column in columns.items():
+            if column is None and name != first:
+                continue
             if not one:
                 expected = "a str or a list of str" if name == first else "a list of str"
-                lists[name] = as_list(name, columns[name], expected)
-            elif isinstance(columns[name], str):
-                utf8(name, columns[name])
-                lists[name] = [columns[name]]
+                lists[name] = as_list(name, column, expected)
+            elif isinstance(column, str):
+                utf8(name, column)
+                lists[name] = [column]
             else:
                 raise InputError(
-                    f"{name} must be a str, as {first} is. Received: {type(columns[name]).__name__}"
+                    f"{name} must be a str, as {first} is. Received: {type(column).__name__}"
                 )
         lists |= self._languages(len(lists[first]), source_language, target_language)
+        return one, lists
+
+    def _results(self, run, as_result, one, lists) -> Any:
+        """`Results` for what `_lists` returned, or the result of the one text.
+
+        `run` takes the lists by their names, and returns the outputs for each text, as
+        `run_in_batches` does. `as_result` takes the outputs and the inputs of a text; it returns
+        its result, or a str that says why it is refused: of one text a ValueError.
+        """
         results, refusals = [], {}
         for i, row in enumerate(run(**lists)):
             result = as_result(row, **{name: column[i] for name, column in lists.items()})
@@ -331,29 +301,27 @@ class BaseTranslator(abc.ABC):
             raise InputError(f"The text is refused: {refusals[0]}")
         return results[0] if one else Results(results, refusals)
 
-    def _terms(self, texts, glossary, name="texts"):
-        """The lines of the terms of texts: a str or a list of str, as these are; None for none."""
-        one = isinstance(texts, str)
+    def _terms(self, texts, glossary, one):
+        """The lines of the terms of each text; None for none. `one` glossary for `one` text."""
         glossary = self.glossary if glossary is None else glossary
         if glossary is None:
             return None
         self._check_takes_terms()
         if isinstance(glossary, Glossary):
-            several = [glossary] * (1 if one else len(as_list(name, texts)))
+            several = [glossary] * len(texts)
         else:
             several = [self.glossary if g is None else g for g in as_list("glossary", glossary)]
             if one or len(several) != len(texts):
                 raise InputError(
                     "glossary must be a Glossary, or a list with one for each text. "
-                    f"Received: {len(several)} for {1 if one else len(texts)} texts"
+                    f"Received: {len(several)} for {len(texts)} texts"
                 )
         for each in several:
             check_glossary(each)
-        lines = [
+        return [  # What is no str is refused with the other texts.
             each.lines(text) if each is not None and isinstance(text, str) else ""
-            for each, text in zip(several, [texts] if one else texts, strict=True)
+            for each, text in zip(several, texts, strict=True)
         ]
-        return lines[0] if one else lines
 
     def _search_by_terms(self, token_scores, confidence, texts, terms=None, **columns):
         """As `_search`: only texts with a term or a kept span are searched with such."""

@@ -124,11 +124,8 @@ class ExportedTranslator(BaseTranslator):
 
     @functools.cached_property
     def _session(self):
-        return _Session(self._version, "serving_default")
-
-    @functools.cached_property
-    def _constrained_session(self):
-        return _Session(self._version, "constrained")
+        """A function from a signature's name to its session."""
+        return functools.cache(functools.partial(_Session, self._version))
 
     @property
     def kept_kinds(self) -> Sequence[str]:
@@ -151,9 +148,10 @@ class ExportedTranslator(BaseTranslator):
         return "align" in self._signatures
 
     def _align(self, source, target, **languages):
+        signature = self.signatures["align"]
+
         def align(text, target, *codes):
-            codes = dict(zip(languages, codes, strict=True))
-            return self.signatures["align"](text=text, target=target, **codes)
+            return signature(text=text, target=target, **dict(zip(languages, codes, strict=True)))
 
         return run_in_batches(align, source=source, target=target, **languages)
 
@@ -207,17 +205,15 @@ class ExportedTranslator(BaseTranslator):
                 "An export gives no confidence with a glossary: leave one out, or use the run "
                 "folder."
             )
-        # If the signatures are loaded already, no session is needed besides.
-        loaded = confidence or "_model" in self.__dict__
         name, columns = "serving_default", languages
         if confidence:
             name = "confidence"
         elif terms is not None:
             name, columns = "constrained", {**languages, "terms": terms}
-        if loaded:
+        if confidence or "_model" in self.__dict__:  # Then no session is needed besides.
             signature = self.signatures[name]
         elif texts:
-            signature = self._constrained_session if terms is not None else self._session
+            signature = self._session(name)
 
         def translate(text, *others):
             return signature(text=text, **dict(zip(columns, others, strict=True)))

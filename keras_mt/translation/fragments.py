@@ -1,25 +1,13 @@
 """Texts with markup: their plain texts are translated, and the elements put back."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from keras_mt.errors import InputError
 from keras_mt.text import Fragment
 from keras_mt.text.sentences import split_lines, split_sentences
-
-
-def parsed(texts: Iterable[str], markup: str) -> list[Fragment]:
-    """The fragments that texts are.
-
-    Raises:
-        ValueError: If `markup` is not `"html"`.
-    """
-    if markup != "html":
-        raise InputError(f"markup must be 'html', or None for plain text. Received: {markup!r}")
-    return [Fragment(text) for text in texts]
 
 
 def protected_lines(fragment: Fragment) -> str:
@@ -40,22 +28,18 @@ def put_into(
     results: list[Any],
     translator: Any,
     fragments: Sequence[Fragment],
-    source_language: Iterable[str] | str | None = None,
-    target_language: Iterable[str] | str | None = None,
+    source_language: Sequence[str] | None = None,
+    target_language: Sequence[str] | None = None,
 ) -> None:
-    """Puts the fragments' elements into the hypotheses of their texts: see `put_back`.
+    """Puts the fragments' elements into the hypotheses of their texts, in place: see `put_back`.
 
-    Args:
-        results: For each fragment a list of hypotheses, or None; it is changed in place.
-        translator, fragments, source_language, target_language: As in `put_back`.
+    `results` has for each fragment a list of hypotheses, or None.
     """
     found = [(i, j) for i, row in enumerate(results) for j in range(len(row or ()))]
-    codes = (
-        given if given is None or isinstance(given, str) else [given[i] for i, _ in found]
-        for given in (source_language, target_language)
-    )
+    owners = [i for i, _ in found]
+    codes = (_chosen(given, owners) for given in (source_language, target_language))
     texts = [results[i][j].text for i, j in found]
-    written = put_back(translator, [fragments[i] for i, _ in found], texts, *codes)
+    written = put_back(translator, _chosen(fragments, owners), texts, *codes)
     for (i, j), text in zip(found, written, strict=True):
         results[i][j] = results[i][j]._replace(text=text)
 
@@ -78,19 +62,22 @@ def put_back(
     marked = [
         i for i, fragment in enumerate(fragments) if fragment.has_markup and translations[i].strip()
     ]
-    sources, targets = _apart(
-        [fragments[i].text for i in marked], [translations[i] for i in marked]
-    )
-    codes = (
-        given if given is None or isinstance(given, str) else [given[i] for i in marked]
-        for given in (source_language, target_language)
-    )
+    texts = [fragment.text for fragment in fragments]
+    sources, targets = _apart(_chosen(texts, marked), _chosen(translations, marked))
+    codes = (_chosen(given, marked) for given in (source_language, target_language))
     # None for a line that is too long to be aligned.
     alignments = dict(zip(marked, translator.align(sources, targets, *codes), strict=True))
     return [
         fragment.translated(translation, *(alignments.get(i) or ()))
         for i, (fragment, translation) in enumerate(zip(fragments, translations, strict=True))
     ]
+
+
+def _chosen(values, places):
+    """Those at some places; a code for all, or None, as it is."""
+    if values is None or isinstance(values, str):
+        return values
+    return [values[i] for i in places]
 
 
 def _apart(sources, targets):

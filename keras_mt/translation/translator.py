@@ -421,7 +421,8 @@ class Translator(BaseTranslator):
         """
         run = functools.partial(run_in_batches, self._function("score", 2))
         columns = {"sources": sources, "targets": targets}
-        return self._results(run, self._as_score, columns, source_language, target_language)
+        lists = self._lists(columns, source_language, target_language)
+        return self._results(run, self._as_score, *lists)
 
     def _as_score(self, row, sources, **_):
         if row["refused"]:
@@ -439,8 +440,9 @@ class Translator(BaseTranslator):
             "split it into lines."
         )
 
-    def _align(self, **columns):
-        return run_in_batches(self._function("align", 2), **columns)
+    def _align(self, source, target, **languages):
+        function = self._function("align", 2)
+        return run_in_batches(function, source=source, target=target, **languages)
 
     def _as_alignment(self, row, source, **_):
         if row["refused"]:
@@ -479,7 +481,8 @@ class Translator(BaseTranslator):
         if not self.aligns:
             raise InputError("The model has no attention to align by.")
         columns = {"source": source, "target": target}
-        return self._results(self._align, self._as_links, columns, source_language, target_language)
+        lists = self._lists(columns, source_language, target_language)
+        return self._results(self._align, self._as_links, *lists)
 
     def _as_links(self, row, source, target, **_):
         alignment = self._as_alignment(row, source)

@@ -231,7 +231,8 @@ def test_a_frozen_export_has_constants_and_gives_the_same(
     for a, b in zip(translator.hypotheses(sources), frozen.hypotheses(sources), strict=True):
         assert [h.text for h in a] == [h.text for h in b]
         np.testing.assert_allclose([h.score for h in a], [h.score for h in b], atol=1e-4)
-    graph = frozen._session._session.graph  # The session runs on without Python's copies.
+    # The session runs on without Python's copies.
+    graph = frozen._session("serving_default")._session.graph
     assert not graph.as_graph_def().library.function
     assert not frozen.signatures["serving_default"].variables
     assert frozen.signatures["greedy"].variables
