@@ -73,11 +73,8 @@ class CrossEntropy(keras.losses.Loss):
         return cross_entropy(classes(y_true, self.padding_id), y_pred, self.label_smoothing)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "label_smoothing": self.label_smoothing,
-            "padding_id": self.padding_id,
-        }
+        config = {"label_smoothing": self.label_smoothing, "padding_id": self.padding_id}
+        return {**super().get_config(), **config}
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -256,14 +253,7 @@ def real_tokens(
 ) -> Tensor:
     """The weight of each label `[batch, length]`: 0 at padding, else its sample's weight or 1.
 
-    Args:
-        y_true: Integer labels `[batch, length]`.
-        padding_id: The label that does not count.
-        sample_weight: Optional weights `[batch]` or `[batch, length]`.
-        dtype: Dtype of the result.
-
-    Returns:
-        Float tensor `[batch, length]`.
+    The samples' weights are `[batch]` or `[batch, length]`, or None.
     """
     weight = ops.cast(ops.not_equal(y_true, padding_id), dtype)
     if sample_weight is not None:

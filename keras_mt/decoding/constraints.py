@@ -188,11 +188,7 @@ class ConstrainedSearch:
         """The continuations in the order in which they get places, and the progress of each.
 
         Those that end too early, and those that can no longer meet their terms, are impossible.
-
-        Args:
-            continuations: All of them.
-            rows: The search's rows.
-            length: Scalar, the number of tokens of the continuations.
+        `length` is their number of tokens.
         """
         log_probs, parents, tokens = continuations
         terms = rows.columns["terms"]

@@ -21,19 +21,10 @@ _LONGEST = 16
 
 
 def repeats(ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """Which rows have a sequence of tokens that repeats over and over, right after itself.
+    """Which rows of ids `[rows, length]` have a sequence that repeats right after itself.
 
     A single token must occur four times in a row, a sequence of two or three tokens three times, a
-    longer one of up to 16 tokens twice.
-
-    Args:
-        ids: Integers `[rows, length]`.
-        lengths: int32 `[rows]`: the number of tokens of each row; the rest is padding.
-
-    Returns:
-        Boolean `[rows]`.
-
-    Example:
+    longer one of up to 16 tokens twice. What is beyond a row's length, int32 `[rows]`, is padding.
 
     >>> repeats(tf.constant([[5, 6, 5, 6, 5, 6], [5, 6, 5, 6, 7, 8]]), tf.constant([6, 6])).numpy()
     array([ True, False])
@@ -50,8 +41,6 @@ def repeats(ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
 
 def out_of_proportion(source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
     """Whether the longer of two numbers of tokens is more than twice the shorter plus five.
-
-    Example:
 
     >>> out_of_proportion(tf.constant([4, 4, 30]), tf.constant([13, 14, 12])).numpy()
     array([False,  True,  True])
@@ -99,10 +88,7 @@ def joined_confidence_parts(
 ) -> dict[str, tf.Tensor]:
     """The parts of texts `[batch, n_best]`, from those of their segments `[segments, n_best]`.
 
-    Args:
-        parts: What `CONFIDENCE_PARTS` names.
-        row: int32 `[segments]`: the text that each belongs to.
-        batch: Number of texts.
+    `row`, int32 `[segments]`, is the text that each segment belongs to.
     """
     worst = tf.math.unsorted_segment_min(parts["worst_log_probs"], row, batch)
     is_worst = parts["worst_log_probs"] == tf.gather(worst, row)

@@ -51,10 +51,8 @@ class ConstantScope(keras.StatelessScope):
 def check_size(variables: Sequence[keras.Variable], what: str, instead: str) -> None:
     """Raises ValueError, before minutes are spent on it, for more than a graph's file can hold.
 
-    Args:
-        variables: The Keras variables.
-        what: What writes them into a graph, such as "freeze".
-        instead: What to do instead.
+    The message says `what` writes the variables into a graph, such as "freeze", and what to do
+    `instead`.
     """
     _check(sum(v.value.dtype.size * v.value.shape.num_elements() for v in variables), what, instead)
 

@@ -27,9 +27,6 @@ def normalize(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
         epsilon: Added to the variance, above 0. In bfloat16 it is rounded, by less than a factor of
             2, so that the scaling is exact.
 
-    Returns:
-        A tensor of the shape and dtype of `x`.
-
     Reference:
         FindMklLayerNorm in tensorflow/core/grappler/optimizers/remapper.cc
     """
@@ -45,19 +42,14 @@ def normalize(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
 
 
 def multiply(x: Tensor, kernel: Tensor, transposed: bool = False) -> Tensor:
-    """A matrix product; a constant kernel is packed only once.
+    """`[rows, width]` times a kernel `[width, count]`; a constant one is packed only once.
 
     oneDNN's products with a bias keep a constant kernel in their own packed layout; products
     without a bias read it as it is each time. So there is a negligible one.
-
-    Args:
-        x: Float `[rows, width]`.
-        kernel: Float `[width, count]`, or `[count, width]` if it is `transposed`.
-        transposed: Whether it is.
     """
     kernel = tf.convert_to_tensor(kernel)
     product = tf.matmul(x, kernel, transpose_b=transposed)
-    if not _is_constant(kernel):
+    if tf.executing_eagerly() or kernel.op.type != "Const":
         return product
     return tf.nn.bias_add(product, tf.constant(1e-30, x.dtype, product.shape[-1:]))
 
@@ -78,7 +70,3 @@ def dense_together(x: Tensor, denses: Sequence[keras.layers.Dense]) -> Tensor | 
         return product
     bias = np.concatenate([tf.get_static_value(dense.bias.value) for dense in denses])
     return tf.nn.bias_add(product, tf.constant(bias))
-
-
-def _is_constant(x):
-    return not tf.executing_eagerly() and x.op.type == "Const"

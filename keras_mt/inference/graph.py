@@ -226,11 +226,10 @@ class TranslationGraph:
         return outputs
 
     def _admitted(self, text, languages):
-        """Which rows are refused, for a line that is too long or for a language.
+        """The texts and their languages, and which rows are refused, boolean `[batch]`.
 
-        Returns:
-            The texts, refused ones empty; the languages, unknown ones replaced; and boolean
-            `[batch]`.
+        A line may be too long, or a language unknown. Then the text is empty, and its languages
+        are known ones.
         """
         lengths = tf.ragged.map_flat_values(tf.strings.length, tf.strings.split(text, "\n"))
         refused = tf.reduce_max(lengths, axis=1) > self.options.max_line_bytes
@@ -251,16 +250,10 @@ class TranslationGraph:
     def _translate_segments(self, pieces, columns, token_scores=False, confidence=False):
         """Translates pieces, ragged `[segments, (tokens)]`, in batches.
 
-        Args:
-            pieces: The pieces.
-            columns: What belongs to each segment: whether it is `refused`, its `languages`, its
-                `prefix`, its `row_options`, its `terms`.
-            token_scores, confidence: Whether to return more.
-
-        Returns:
-            A dict of `translations`, `scores` and `lengths`, `[segments, n_best]`; with
-            `token_scores` also `tokens` and `log_probs`, `[segments, n_best, length]`; with
-            `confidence` also what `CONFIDENCE_PARTS` names.
+        The columns are what belongs to each segment: whether it is `refused`, its `languages`, its
+        `prefix`, its `row_options`, its `terms`. Returns a dict of `translations`, `scores` and
+        `lengths`, `[segments, n_best]`; with `token_scores` also `tokens` and `log_probs`,
+        `[segments, n_best, length]`; with `confidence` also what `CONFIDENCE_PARTS` names.
         """
         dtypes = {"translations": tf.string, "scores": tf.float32, "lengths": tf.int32}
         if confidence:

@@ -1,7 +1,9 @@
 """Which attention head aligns as a word aligner does."""
 
+import functools
 from collections.abc import Sequence
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -53,14 +55,13 @@ def best_head(
     # Pairs of similar lengths share a batch.
     order = np.argsort(encoded.lengths[:, :2].sum(axis=1), kind="stable")
     order = order[encoded.lengths[order, :2].max(axis=1) <= model.max_length]
+    pad = functools.partial(keras.utils.pad_sequences, padding="post", value=tokenizer.padding_id)
     right, total = 0, 0
     for start in range(0, len(order), _BATCH):
         sources, targets = (encoded.side(side, order[start : start + _BATCH]) for side in (0, 1))
         links = aligner.align(sources, targets)
         inputs = [np.concatenate([[tokenizer.bos_id], target[:-1]]) for target in targets]
-        scores = model.attention_scores(
-            _padded(sources, tokenizer.padding_id), _padded(inputs, tokenizer.padding_id)
-        )["cross"]
+        scores = model.attention_scores(pad(sources), pad(inputs))["cross"]
         scores = np.stack([np.asarray(layer) for layer in scores])
         for i, (pair, source, target) in enumerate(zip(links, sources, targets, strict=True)):
             own = scores[:, i, :, : len(target), : len(source)]
@@ -73,10 +74,3 @@ def best_head(
         raise InputError("best_head needs pairs in which the aligner finds links.")
     layer, head = np.unravel_index(np.argmax(right), right.shape)
     return (int(layer), int(head)), float(right[layer, head] / total)
-
-
-def _padded(rows, padding_id):
-    ids = np.full((len(rows), max(map(len, rows))), padding_id, np.int32)
-    for row, own in zip(ids, rows, strict=True):
-        row[: len(own)] = own
-    return ids

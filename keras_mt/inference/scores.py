@@ -54,8 +54,7 @@ def attention_of_texts(
     Args:
         attention: Float `[segments, target_length, source_length]`.
         target, source: Ragged ids `[segments, (tokens)]`.
-        row: int32 `[segments]`: the text that each belongs to, in ascending order.
-        batch: Number of texts.
+        row: int32 `[segments]`: which of the `batch` texts each belongs to, in ascending order.
     """
     lengths = [tf.cast(side.row_lengths(), tf.int32) for side in (target, source)]
     totals = [tf.math.unsorted_segment_sum(length, row, batch) for length in lengths]

@@ -44,10 +44,8 @@ def search(
     """Searches for the translations of sources given as ids.
 
     Args:
-        predictor: The `Predictor`.
-        tokenizer: Its `BaseTokenizer`.
-        options: `TranslationOptions`, of which it takes those of the search and of the maximum
-            length.
+        predictor, tokenizer: What predicts, and its tokenizer.
+        options: Of these it takes those of the search and of the maximum length.
         source: int32 `[rows, length]`, padded, special ids included, as the model reads them.
         lengths: int32 `[rows]`: their numbers of pieces, without special ids.
         skipped: Boolean `[rows]`: which rows not to search for.

@@ -206,10 +206,9 @@ class Segmenter:
 def _ids_before_pieces(tokenizer, codes):
     """Number of ids that sources begin with, before their pieces."""
     pieces = tokenizer.pieces(tf.constant(["a"]))
-    ids = tokenizer.source_ids(pieces, *codes)[0].numpy().tolist()
-    pieces = pieces[0].numpy().tolist()
-    places = range(len(ids) - len(pieces) + 1)
-    return next((i for i in places if ids[i : i + len(pieces)] == pieces), 0)
+    both = pieces, tokenizer.source_ids(pieces, *codes)
+    pieces, ids = (x[0].numpy().tolist() for x in both)
+    return next((i for i in range(len(ids)) if ids[i : i + len(pieces)] == pieces), 0)
 
 
 def joined(
@@ -217,14 +216,9 @@ def joined(
 ) -> dict[str, tf.Tensor]:
     """Joins the translations of segments into those of texts: all first ones, all second ones, ...
 
-    Args:
-        outputs: Dict of tensors `[segments, n_best, ...]`.
-        segments: The segments.
-        length_penalty: A float, or float32 `[batch, 1]`.
-
-    Returns:
-        A dict of `translations`, `scores`, whatever else there is in `outputs`, and `place`, int32
-        `[batch, n_best]`: the rank of the segments' translations that each is joined from.
+    `outputs` has tensors `[segments, n_best, ...]`; the penalty is a float, or float32
+    `[batch, 1]`. Returns a dict of `translations`, `scores`, whatever else there is in `outputs`,
+    and `place`, int32 `[batch, n_best]`: the rank of the translations that each is joined from.
     """
     n_best, row, batch = outputs["scores"].shape[1], segments.row, tf.size(segments.ends)
     places = tf.range(n_best)[None]

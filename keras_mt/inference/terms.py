@@ -35,9 +35,7 @@ class SegmentTerms(NamedTuple):
     def source(self, before: int, length: tf.Tensor) -> tf.Tensor:
         """The source positions of each term, boolean `[segments, count, length]`.
 
-        Args:
-            before: Number of ids that the model reads before the pieces.
-            length: Scalar, the number of positions.
+        The model reads `before` ids before the pieces.
         """
         word = self.word.to_tensor(_NO_WORD)
         after = length - before - tf.shape(word)[1]

@@ -52,10 +52,9 @@ class BaseLayer(keras.layers.Layer):
             setattr(self, name, module.get(arguments[name]) if module else arguments[name])
 
     def _dense(self, name, units, input_shape, **options):
-        """A built `Dense` layer, with a bias if this layer has the argument `use_bias`."""
-        dense = keras.layers.Dense(
-            units, use_bias=self.use_bias, dtype=self.dtype_policy, name=name, **options
-        )
+        """A built `Dense` layer, whose `use_bias` is this layer's unless it is given."""
+        options = {"use_bias": self.use_bias, "dtype": self.dtype_policy, **options}
+        dense = keras.layers.Dense(units, name=name, **options)
         dense.build(input_shape)
         return dense
 

@@ -72,8 +72,7 @@ class _Block(SequenceLayer):
         self.sublayers = sublayers
         self.supports_masking = True
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
-        self.self_attention = self.cross_attention = self.feed_forward = None
-        self.recurrent = None
+        self.self_attention = self.recurrent = self.cross_attention = self.feed_forward = None
         self._given_feed_forward = feed_forward is not None
         if "f" in sublayers:
             if isinstance(feed_forward, dict):

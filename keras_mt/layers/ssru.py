@@ -59,13 +59,9 @@ class SSRU(SequenceLayer):
 
     def build(self, input_shape: Shape) -> None:
         check_sequences(self.name, input_shape)
-        width, options = input_shape[-1], {"dtype": self.dtype_policy}
-        self.input_dense = keras.layers.Dense(width, use_bias=False, name="input", **options)
-        self.forget_dense = keras.layers.Dense(
-            width, use_bias=self.use_bias, activation="sigmoid", name="forget", **options
-        )
-        self.input_dense.build(input_shape)
-        self.forget_dense.build(input_shape)
+        width = input_shape[-1]
+        self.input_dense = self._dense("input", width, input_shape, use_bias=False)
+        self.forget_dense = self._dense("forget", width, input_shape, activation="sigmoid")
 
     def call(
         self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None

@@ -256,12 +256,7 @@ def _signatures(version):
 
 
 class _Session:
-    """Runs a signature in a session, without loading any function into Python.
-
-    Args:
-        version: The version folder.
-        name: The signature's name.
-    """
+    """Runs a signature of a version in a session, without loading any function into Python."""
 
     def __init__(self, version: Path, name: str) -> None:
         self._session, self._inputs, self._outputs = _import(version, name)

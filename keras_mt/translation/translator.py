@@ -192,13 +192,10 @@ class Translator(BaseTranslator):
         return TranslationGraph(predictor, self.tokenizer, options, pair)
 
     def _function(self, name, columns, with_terms=False, **flags):
-        """The graph's function of a name as a `tf.function` of columns of strings.
+        """`translate`, `score` or `align` of the graph as a `tf.function` of columns of strings.
 
-        Args:
-            name: `"translate"`, `"score"` or `"align"`.
-            columns: Number of columns; those of the languages, if there are any, are added.
-            with_terms: Whether a last column has the lines of the texts' terms.
-            **flags: Further arguments of the function.
+        To their number those of the languages, if there are any, are added; with terms a last one
+        has the lines of the texts' terms. The flags are further arguments of the graph's function.
         """
         key = name, columns, with_terms, *flags.items()
         if key not in self._functions:
