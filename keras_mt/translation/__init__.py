@@ -7,8 +7,6 @@ from keras_mt.deprecation import moved
 from keras_mt.translation.glossary import Glossary, Term
 from keras_mt.translation.results import AssessedHypothesis, Hypothesis, Results, Score
 
-# This imports Keras, which running an export does not need.
-_LAZY = {"Translator": "translator"}
 __all__ = [
     "AssessedHypothesis",
     "Glossary",
@@ -23,6 +21,6 @@ _moved = moved(__name__, {"Shortlist": "keras_mt.alignment.Shortlist"})
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name != "Translator":  # Which imports Keras: running an export does not need it.
         return _moved(name)
-    return getattr(importlib.import_module(f"keras_mt.translation.{_LAZY[name]}"), name)
+    return importlib.import_module("keras_mt.translation.translator").Translator

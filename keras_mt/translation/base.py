@@ -42,19 +42,20 @@ class BaseTranslator(abc.ABC):
         source_language, target_language: The default languages, or None.
         max_line_bytes: The maximum number of bytes of a line, or None.
         glossary: The default `Glossary`, or None.
+        n_best: The number of translations of each text.
+        kept_kinds: The kinds of spans that translations repeat as they are.
+        gives_confidence: Whether `hypotheses` accepts `confidence=True`.
     """
 
+    n_best: int
+    kept_kinds: Sequence[str] = ()
+    gives_confidence: bool = True
     glossary: Glossary | None = None
     languages: Sequence[str] = ()
     source_language: str | None = None
     target_language: str | None = None
     max_line_bytes: int | None = None
     _pair: Mapping[str, str] | None = None  # The languages of its shortlist.
-
-    @property
-    def gives_confidence(self) -> bool:
-        """Whether `hypotheses` accepts `confidence=True`."""
-        return True
 
     @overload
     def __call__(
@@ -388,16 +389,6 @@ class BaseTranslator(abc.ABC):
             f"a line of {longest:,} bytes is longer than max_line_bytes={self.max_line_bytes}: "
             "split it into lines."
         )
-
-    @property
-    @abc.abstractmethod
-    def n_best(self) -> int:
-        """The number of translations of each text."""
-
-    @property
-    @abc.abstractmethod
-    def kept_kinds(self) -> Sequence[str]:
-        """The kinds of spans that translations repeat as they are."""
 
     @abc.abstractmethod
     def _translations(self, texts, prefixes=None, terms=None, **languages): ...

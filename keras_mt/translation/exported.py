@@ -8,7 +8,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +79,7 @@ class ExportedTranslator(BaseTranslator):
             raise InputError(f"{card} is not JSON, as the export wrote it: {error}") from None
         options = self.card.get("options", {})
         self.max_line_bytes = options.get("max_line_bytes")  # None for an export of 0.3.0.
+        self.kept_kinds = options.get("keep", ())  # None are, before 0.4.
         languages, defaults, pair = [], (None, None), None
         if any({*LANGUAGES} <= function.inputs.keys() for function in self._signatures.values()):
             try:
@@ -126,10 +127,6 @@ class ExportedTranslator(BaseTranslator):
     def _session(self):
         """A function from a signature's name to its session."""
         return functools.cache(functools.partial(_Session, self._version))
-
-    @property
-    def kept_kinds(self) -> Sequence[str]:
-        return self.card.get("options", {}).get("keep", ())  # None for an export before 0.4.
 
     def _check_takes_terms(self):
         if "constrained" not in self._signatures:

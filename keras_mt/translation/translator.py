@@ -153,6 +153,7 @@ class Translator(BaseTranslator):
         )
         self.options = SearchOptions(**{name: getattr(self._options, name) for name in search})
         self.tokenizer = tokenizer
+        self.n_best, self.kept_kinds = self.options.n_best, self._options.kept_kinds
         self.max_length = self._options.max_length
         self.max_length_factor = self._options.max_length_factor
         self.split_sentences = self._options.split_sentences is not False
@@ -267,14 +268,6 @@ class Translator(BaseTranslator):
     def aligns(self) -> bool:
         """Whether the model has attention weights for `align`."""
         return self._graph.aligns
-
-    @property
-    def n_best(self) -> int:
-        return self.options.n_best
-
-    @property
-    def kept_kinds(self) -> Sequence[str]:
-        return self._options.kept_kinds
 
     def _check_takes_terms(self):
         if self.options.samples:
@@ -536,7 +529,7 @@ def _defaults(config, limit, given):
     """The decoding options and languages of a run's configuration, adjusted to those given."""
     if config is None:
         return {}
-    languages = {n: config.options[n] for n in ("source_language", "target_language")}
+    languages = {name: config.options[name] for name in LANGUAGES}
     languages = {name: code for name, code in languages.items() if code is not None}
     options = {**(config.generation or {}), **languages}
     if given.get("temperature") is not None:
