@@ -42,7 +42,7 @@ def normalize(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
 
 
 def multiply(x: Tensor, kernel: Tensor, transposed: bool = False) -> Tensor:
-    """`[rows, width]` times a kernel `[width, count]`; a constant one is packed only once.
+    """`[rows, width]` times `[width, count]`, or its transpose; a constant one is packed once.
 
     oneDNN's products with a bias keep a constant kernel in their own packed layout; products
     without a bias read it as it is each time. So there is a negligible one.
