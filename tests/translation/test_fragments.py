@@ -64,6 +64,13 @@ def test_an_export_aligns_as_its_translator(load, exported, sources):
     assert found[0] is None and "limit" in found.refusals[0]
 
 
+def test_an_export_that_aligned_answers_without_another_copy(exported):
+    export = ExportedTranslator(exported)
+    marked = export(MARKED[0], markup="html")
+    assert not export._session.cache_info().currsize
+    assert ExportedTranslator(exported)(MARKED[0], markup="html") == marked
+
+
 def test_a_line_too_long_to_be_aligned_has_its_elements_all_the_same(eager, load):
     text = f"{'palavra ' * 99}<b>livro</b>"
     written = load(beam_size=1)(text, markup="html")

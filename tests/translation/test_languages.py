@@ -96,6 +96,13 @@ def test_terms_are_held_in_each_language(translator, pairs):
         assert_same(hypotheses, alone.hypotheses("bad", glossary=glossary))
 
 
+def test_markup_with_codes_for_each_call(translator, pairs):
+    text = "<b>bad</b> cab"
+    assert translator(text, None, *PAIRS[0], markup="html") == pairs[0](text, markup="html")
+    found = translator([text] * len(PAIRS), markup="html", **NAMED)
+    assert found == [alone(text, markup="html") for alone in pairs]
+
+
 def test_score_and_align_go_by_the_languages_too(translator, pairs):
     targets = ["cab", "a\nbc", "d", ""]
     scores = translator.score(TEXTS, targets, **NAMED)

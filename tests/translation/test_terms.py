@@ -37,6 +37,7 @@ def test_each_row_holds_its_own_terms_and_no_other(small):
     plain = small(TEXTS)
     found = small(TEXTS, glossary=GLOSSARY)
     assert_held(found)
+    assert small(iter(TEXTS), glossary=GLOSSARY) == found
     assert found[2:] == plain[2:]
     mixed = small(TEXTS[:1] * 3, glossary=[None, GLOSSARY, Glossary({"livro": "tome"})])
     assert mixed[0] == plain[0] and mixed[1] == found[0]
