@@ -3,22 +3,18 @@
 usage: python examples/recipes/compare.py CORPUS [ROW ...] [--output FOLDER] [--processes N]
 
 CORPUS is a number of pairs, the first ones of multi30k_en_de in the folder that the environment
-variable KERAS_MT_DATA names, or en_fr, for all of multi30k_en_fr, or phrasebook. Each row is the
-baseline with some options changed, and is trained on one core for the same processor time, so that
-other work on the machine does not count. A row that is in results/ is not trained again; an
-interrupted one resumes.
+variable KERAS_MT_DATA names, or en_fr, for all of multi30k_en_fr, or phrasebook. The baseline is
+what `keras_mt.training.recommend` says for that corpus; each row changes some of it, and is
+trained with `minutes` on one core, so nothing else should run, but for as many processes as there
+are cores. A row that is in results/ is not trained again; an interrupted one resumes.
 """
 
 import argparse
 import csv
-import datetime
-import functools
 import json
 import os
-import shutil
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -26,30 +22,14 @@ from keras_mt.files import atomic_write
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from result_lines import add, put, read, table
+from result_lines import add, circumstances, put, read, table
 
 HERE = Path(__file__).parent
 DATA = Path(os.environ.get("KERAS_MT_DATA", "."))
-# For each corpus the minutes of processor time of a row, and what is fitted to its size.
-CORPORA = {
-    "1000": (4, {"vocab_size": 1000, "batch_tokens": 512}),
-    "3000": (8, {"vocab_size": 2000, "batch_tokens": 1024}),
-    "10000": (8, {"vocab_size": 4000, "batch_tokens": 2048}),
-    "29000": (12, {"vocab_size": 8000, "batch_tokens": 4096}),
-    "en_fr": (12, {"vocab_size": 8000, "batch_tokens": 4096}),
-    "phrasebook": (4, {"vocab_size": 2000, "batch_tokens": 2048}),
-}
-# What all rows have but for what they change.
-BASELINE = {
-    "model": {"num_layers": 4, "d_model": 256, "num_heads": 4, "d_ff": 512, "pre_norm": True},
-    "dropout": 0.3,
-    "label_smoothing": 0.1,
-    "learning_rate": 0.001,
-    "warmup_steps": 400,
-    "average_checkpoints": 1,
-}
-# The numbers of steps of two short trainings, whose difference is the time of a step.
-PROBES = 30, 110
+# The minutes of a row.
+CORPORA = {"1000": 3, "3000": 5, "10000": 8, "29000": 12, "en_fr": 12, "phrasebook": 3}
+# What is recommended for a training that measures BLEU on its way.
+ON_THE_WAY = {"epochs", "bleu_freq", "monitor", "keep_best", "early_stopping_patience"}
 
 
 class Factor(float):
@@ -57,27 +37,26 @@ class Factor(float):
 
 
 GATED = {"gated": True, "activation": "silu"}
-NARROW = {"d_model": 128}
+NARROW = {"model": {"d_model": 128}, "learning_rate": Factor(2)}
 # What each row changes.
 ROWS = {
     "baseline": {},
+    "float32": {"dtype": "float32"},
     "post-norm": {"model": {"pre_norm": False}},
     "rotary positions": {"model": {"positions": "rotary"}},
-    "rotary, gated": {"model": {"positions": "rotary", "d_ff": 352, **GATED}},
-    "128 wide": {"model": NARROW},
-    "128 wide, rotary": {"model": {**NARROW, "positions": "rotary"}},
-    "384 wide": {"model": {"d_model": 384, "num_heads": 6}},
-    "twice the feed-forward": {"model": {"d_ff": 1024}},
+    "rotary, gated": {"model": {"positions": "rotary", "d_ff": Factor(11 / 16), **GATED}},
+    "128 wide": NARROW,
+    "128 wide, dropout 0.1": {**NARROW, "dropout": 0.1},
+    "384 wide": {"model": {"d_model": 384, "num_heads": 6}, "learning_rate": Factor(2 / 3)},
+    "twice the feed-forward": {"model": {"d_ff": Factor(2)}},
     "2 + 2 layers": {"model": {"num_layers": 2}},
     "6 + 2 layers": {"model": {"num_encoder_layers": 6, "num_decoder_layers": 2}},
-    "bfloat16": {"dtype": "mixed_bfloat16"},
-    "128 wide, bfloat16": {"model": NARROW, "dtype": "mixed_bfloat16"},
     "half the pieces": {"vocab_size": Factor(0.5)},
     "twice the pieces": {"vocab_size": Factor(2)},
     "half the batch": {"batch_tokens": Factor(0.5)},
     "twice the batch": {"batch_tokens": Factor(2)},
+    "dropout 0.1": {"dropout": 0.1},
     "dropout 0.2": {"dropout": 0.2},
-    "dropout 0.4": {"dropout": 0.4},
     "label smoothing 0.2": {"label_smoothing": 0.2},
     "half the rate": {"learning_rate": Factor(0.5)},
     "twice the rate": {"learning_rate": Factor(2)},
@@ -165,60 +144,53 @@ def work(name, row, folder):
     """Trains a row and prints its line."""
     import sacrebleu
 
-    sys.path.append(str(HERE.parents[1] / "benchmarks"))
-    from harness import machine
-
     from keras_mt import Translator
     from keras_mt.data import load_corpus
-    from keras_mt.training import train
+    from keras_mt.training import recommend_for, train
 
     folder = Path(folder)
     data, source, target = corpus_of(name, folder)
     run = folder / row.replace(" ", "_")
-    minutes, fitted = CORPORA[name]
-    options = BASELINE | fitted
-    for option, value in ROWS[row].items():
-        if isinstance(value, Factor):
-            value = type(options[option])(value * options[option])  # noqa: PLW2901
-        options[option] = BASELINE["model"] | value if option == "model" else value
-    report = lambda message: print(message, file=sys.stderr)  # noqa: E731
-    train_part = functools.partial(train, data, source, target, report=report, **options)
-    steps_file = folder / f"{row}.steps"
-    if not steps_file.exists():
-        seconds = []
-        for steps in PROBES:
-            probe, start = folder / f"{row}_{steps}", time.process_time()
-            train_part(output=probe, steps=steps, checkpoint_steps=10**6)
-            seconds.append(time.process_time() - start)
-            shutil.rmtree(probe)
-        step = (seconds[1] - seconds[0]) / (PROBES[1] - PROBES[0])
-        steps_file.write_text(str(int(60 * minutes / step)))
-    start = time.process_time()
-    train_part(output=run, steps=int(steps_file.read_text()))
-    used = time.process_time() - start
+    recommended = recommend_for([load_corpus(data, source, target, "train")]).options
+    options = {n: x for n, x in recommended.items() if n not in ON_THE_WAY}
+    options = changed(options | {"dtype": "mixed_bfloat16", "average_checkpoints": 1}, ROWS[row])
+    train(
+        data,
+        source,
+        target,
+        output=run,
+        minutes=CORPORA[name],
+        report=lambda message: print(message, file=sys.stderr),
+        **options,
+    )
     translator = Translator.load(run)
     pairs = load_corpus(data, source, target, "validation").as_numpy_iterator()
     sources, references = zip(*((s.decode(), t.decode()) for s, t in pairs), strict=True)
     found = [x[0].text if x else "" for x in translator.hypotheses(sources)]
     with open(run / "log.csv", encoding="utf-8", newline="") as file:
         log = list(csv.DictReader(file))
-    losses = [float(line["val_loss"]) for line in log if line["val_loss"]]
     line = {
         "row": row,
         "bleu": round(sacrebleu.corpus_bleu(found, [references]).score, 2),
         "chrf": round(sacrebleu.corpus_chrf(found, [references]).score, 2),
-        "minutes": minutes,
-        "cpu_seconds": round(used),
         "seconds": round(float(log[-1]["seconds"])),
         "steps": int(log[-1]["step"]),
         "epochs": int([x for x in log if x["epoch"]][-1]["epoch"]),
-        "val_loss": losses[-1],
-        "best_val_loss": min(losses),
+        "val_loss": float([x for x in log if x["val_loss"]][-1]["val_loss"]),
         "parameters": translator.models[0].count_params(),
-        "date": datetime.date.today().isoformat(),
-        "machine": machine(),
+        **circumstances(),
     }
     print(json.dumps(line))
+
+
+def changed(options, changes):
+    """Options with a row's changes, also in what they hold."""
+    options = dict(options)
+    for name, value in changes.items():
+        if isinstance(value, Factor):
+            value = type(options[name])(value * options[name])  # noqa: PLW2901
+        options[name] = changed(options[name], value) if name == "model" else value
+    return options
 
 
 if __name__ == "__main__":
