@@ -58,13 +58,14 @@ _UNREADABLE = (zipfile.BadZipFile, OSError, ValueError, TypeError, KeyError, Att
 # What runs did before these options existed: folders without a schema may lack them.
 _BEFORE_SCHEMAS = {
     "architecture": "transformer",
-    "deduplicate": False,
     "accumulate": 1,
     "rdrop": 0.0,
     "dtype": "float32",
     "monitor": "val_loss",
     "keep_best": False,
 }
+# Options of earlier versions, which runs that were trained with them cannot resume without.
+_FORMER = ("max_ratio", "deduplicate")
 # What config.json holds of a run beside its options, where it is not null.
 _TYPES = {
     "data": (str, list),
@@ -152,6 +153,7 @@ class RunConfig:
             # Runs of earlier versions lack newer options.
             value = values.get(name, False if field.type is bool else None)
             options[name] = None if value is None else validate(field, value)
+        options |= {name: values[name] for name in _FORMER if values.get(name)}
         fields = {name: values.get(name) for name in _TYPES}
         if not isinstance(fields["data"], list):
             fields["data"] = [fields["data"]]
@@ -184,6 +186,7 @@ class RunConfig:
         """What differs in another configuration; corpora are compared by their fingerprints."""
         pairs = {name: (getattr(self, name), getattr(now, name)) for name in ("source", "target")}
         pairs["pairs"] = list(self.pairs or ()), list(now.pairs or ())
+        pairs |= {name: (self.options[name], None) for name in _FORMER if name in self.options}
         for name, field in CONFIG_FIELDS.items():
             if name == "minutes" and self.total_steps is None:
                 continue  # They have set nothing yet.

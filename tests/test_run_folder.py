@@ -33,6 +33,15 @@ def test_an_older_configuration_has_the_defaults_of_its_time():
     assert again == config and again.changes(config) == []
 
 
+def test_options_that_are_no_more_are_not_forgotten():
+    values = json.loads((CASED / "config.json").read_text())
+    config = RunConfig.from_json(json.dumps({**values, "deduplicate": True, "max_ratio": 3}))
+    config = RunConfig.from_json(config.to_json())
+    now = RunConfig.from_json(json.dumps(values))
+    expected = ["max_ratio was 3, now None", "deduplicate was True, now None"]
+    assert config.changes(now) == expected
+
+
 def test_a_configuration_of_a_later_version_is_refused(tmp_path):
     values = json.loads((CASED / "config.json").read_text())
     text = json.dumps({**values, "schema": 99, "keras_mt": "9.0"})

@@ -46,9 +46,6 @@ class CorpusCounts:
         pairs: Number of pairs trained on.
         too_long: Number of pairs left out because a side has more than `max_length` tokens.
         blank: Number of pairs left out because a side has no token.
-        unlike: Number of pairs left out because one side has more than `max_ratio` times as many
-            tokens as the other.
-        duplicates: Number of pairs left out because they repeat an earlier pair of their corpus.
         batches: Number of batches.
         source_tokens, target_tokens: Numbers of tokens, with the ends, without padding.
         padding: Share of padding in the batches, from 0 to 1.
@@ -63,8 +60,6 @@ class CorpusCounts:
     pairs: int
     too_long: int
     blank: int
-    unlike: int
-    duplicates: int
     batches: int
     source_tokens: int
     target_tokens: int
@@ -72,13 +67,10 @@ class CorpusCounts:
     max_length: int
 
     def __str__(self) -> str:
-        left_out = (
-            f"{self.too_long:,} longer than {self.max_length} tokens, {self.blank:,} blank, "
-            f"{self.unlike:,} of unlike lengths, {self.duplicates:,} duplicates"
-        )
         return (
-            f"{self.pairs:,} pairs; left out: {left_out}; {self.batches:,} batches an epoch, "
-            f"{self.padding:.1%} of them padding"
+            f"{self.pairs:,} pairs; left out: {self.too_long:,} longer than {self.max_length} "
+            f"tokens, {self.blank:,} blank; {self.batches:,} batches an epoch, {self.padding:.1%} "
+            "of them padding"
         )
 
 
@@ -114,10 +106,6 @@ class Batches:
             `D ** (1 / T)`. An epoch goes once through the largest corpus, and `times` through the
             others; for the rest of a number with a fraction it takes other pairs than the epochs
             before and after.
-        max_ratio: Pairs with one side more than this many times as long as the other, in tokens,
-            are left out and counted; None leaves none out.
-        deduplicate: Whether to leave out, and count, pairs that repeat an earlier pair of their
-            corpus.
         directory: Folder for the temporary files, which have no name; None for the system's
             temporary folder.
         source_language, target_language: For a tokenizer with `languages`, the codes of the pairs'
@@ -159,8 +147,6 @@ class Batches:
         seed: int | None = None,
         subword_sampling: float | None = None,
         weights: Sequence[int] | None = None,
-        max_ratio: float | None = None,
-        deduplicate: bool = False,
         directory: str | os.PathLike | None = None,
         source_language: str | Sequence[str] | None = None,
         target_language: str | Sequence[str] | None = None,
@@ -180,8 +166,6 @@ class Batches:
         if subword_sampling is not None:  # A tokenizer that cannot is refused now, not in `fit`.
             ids = tokenizer.pieces(tf.constant(["a"])).to_list()
             tokenizer.sample(ids, subword_sampling, np.zeros((1, 9)))
-        if max_ratio is not None and not max_ratio >= 1:
-            raise InputError(f"max_ratio must be at least 1. Received: max_ratio={max_ratio}")
         self.pairs = list(pairs) if isinstance(pairs, (list, tuple)) else [pairs]
         count = len(self.pairs)
         sources = _codes("source_language", source_language, count, tokenizer)
@@ -205,8 +189,6 @@ class Batches:
         self.max_length = max_length
         self.seed = seed
         self.subword_sampling = subword_sampling
-        self.max_ratio = max_ratio
-        self.deduplicate = deduplicate
         self.directory = directory
         self.kinds = () if augment is None else augmentations(augment)
         self.links, self.guided, self.annotator = None, False, None
@@ -295,23 +277,14 @@ class Batches:
         epoch, and the counts of what is left out.
         """
         lengths = self.encoded.lengths[:, :2]
-        longest, shortest = lengths.max(axis=1), lengths.min(axis=1)
         blank = self.encoded.blank[:, :2].any(axis=1)
-        unlike = longest > (self.max_ratio or np.inf) * shortest
-        # A pair counts for the first reason to leave it out.
-        reasons = np.select([blank, longest > self.max_length, unlike], [1, 2, 3])
-        index = np.flatnonzero(reasons == 0)
-        if self.deduplicate:
-            keys = np.stack([self.encoded.corpus, self.encoded.keys], axis=1)[index]
-            first = np.unique(keys, axis=0, return_index=True)[1]
-            reasons[np.delete(index, first)] = 4
-            index = np.flatnonzero(reasons == 0)
+        too_long = ~blank & (lengths.max(axis=1) > self.max_length)
+        index = np.flatnonzero(~(blank | too_long))
         times = np.array(self.weights, float)
         if self.temperature is not None:
             sizes = np.maximum(np.bincount(self.encoded.corpus[index], minlength=len(times)), 1)
             times = (sizes.max() / sizes) ** (1 - 1 / self.temperature)
-        numbers = np.bincount(reasons, minlength=5)[1:].tolist()
-        left_out = dict(zip(("blank", "too_long", "unlike", "duplicates"), numbers, strict=True))
+        left_out = {"blank": int(blank.sum()), "too_long": int(too_long.sum())}
         return index, np.rint(CYCLE * times).astype(int), left_out
 
     def _index(self, epoch):

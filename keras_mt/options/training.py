@@ -141,20 +141,9 @@ class TrainingOptions(LanguageOptions):
         shown="256, or init's (its model's, for an imported one)",
         inherited=True,
     )
-    max_ratio: float | None = option(
-        "Leave out pairs with one side more than this many times as long as the other, in tokens.",
-        minimum=1,
-        shown="none is left out",
-        fixed=True,
-    )
     clean: bool = option(
-        "Train only on pairs that break none of the rules of keras-mt clean, which are counted; "
-        "blank lines are then left out too.",
-        False,
-        fixed=True,
-    )
-    deduplicate: bool = option(
-        "Leave out every pair that repeats an earlier pair of its corpus.",
+        "Train only on pairs that break none of the rules of keras-mt clean, which are counted: "
+        "blank lines, duplicates and pairs of unlike lengths, among others, are left out.",
         False,
         fixed=True,
     )

@@ -168,16 +168,9 @@ def training_batches(
         augment=options.augment,
         weights=options.corpus_weights,
         temperature=options.sampling_temperature,
-        max_ratio=options.max_ratio,
-        deduplicate=options.deduplicate,
         directory=run.folder.path,
     )
     if not batches.counts.batches:
-        if batches.counts.unlike:
-            raise InputError(
-                f"No pair of {', '.join(dict.fromkeys(run.corpora))} is left to train on: "
-                f"{batches.counts}. Raise max_ratio or max_length, or give another corpus."
-            )
         raise _no_pair(run.config)
     if run.pairs is not None:
         times = zip(run.pairs, batches.times, strict=True)

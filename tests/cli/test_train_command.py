@@ -10,13 +10,13 @@ def test_train_takes_corpora_and_options_and_average_follows(eager, corpus, micr
         "train", "--data", corpus, "--data", "phrasebook",
         "--corpus-weight", 2, "--corpus-weight", 1,
         "--source", "pt", "--target", "en", "--output", tmp_path / "run", "--steps", 2,
-        "--vocab-size", 600, "--max-length", 32, "--max-ratio", 3, "--deduplicate",
+        "--vocab-size", 600, "--max-length", 32, "--clean",
         "--subword-sampling", 0.5, "--augment", "caps,punctuation", "--rdrop-weight", 5,
         "--gradient-accumulation-steps", 2, "--clip-norm", 1,
         "--checkpoint-steps", 1, "--learning-rate", 0.001, "--batch-tokens", 256,
         "--preset", micro,
     )  # fmt: skip
-    assert "duplicates" in result.output and "finished at step 2" in result.output
+    assert "duplicate" in result.output and "finished at step 2" in result.output
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert config["data"] == [str(corpus), "phrasebook"] and config["weights"] == [2, 1]
     assert config["augment"] == "caps,punctuation"

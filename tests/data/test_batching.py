@@ -192,19 +192,6 @@ def test_corpora_are_mixed_by_weight(tokenizer):
     assert found.count((red, red)) == 15 and found.count((old, old)) == 20
 
 
-def test_duplicates_and_unlike_lengths_are_left_out_and_counted(tokenizer):
-    one, other = [("red", "red"), ("red", "old"), ("red", "red")], [("red", "red")]
-    unlike = [("red", "old old old old")]
-    data = Batches(
-        [dataset(one + unlike), dataset(other)],
-        tokenizer, max_length=24, max_ratio=2, deduplicate=True,
-    )  # fmt: skip
-    counts = data.counts
-    assert (counts.pairs, counts.duplicates, counts.unlike) == (3, 1, 1)
-    assert "1 of unlike lengths, 1 duplicates" in str(counts)
-    assert len(pairs_of(data.epoch(0))[0]) == 3
-
-
 def test_sampled_segmentations_spell_the_same_text(texts, tokenizer):
     def spelled(data):
         pairs, _ = pairs_of(data)
@@ -293,7 +280,6 @@ def test_no_change_leaves_all_as_it_is(sentences, tokenizer):
     [
         {"augment": "upper"},
         {"subword_sampling": -1},
-        {"max_ratio": 0.5},
         {"weights": [1, 1]},
         {"weights": [0]},
     ],

@@ -482,13 +482,6 @@ def test_sentences_that_are_too_long_are_known_before_a_tokenizer_is(corpus, tmp
     assert not (tmp_path / "run").exists()
 
 
-def test_pairs_of_unlike_lengths_alone_are_not_called_too_long(tmp_path):
-    (tmp_path / "pairs.tsv").write_text("a\tthe book is on the table\n" * 9)
-    with pytest.raises(ValueError, match=r"No pair of .*pairs\.tsv is left .* 9 of unlike lengths"):
-        train(tmp_path / "pairs.tsv", "pt", "en", tmp_path / "run", max_ratio=1, bleu_freq=0)
-    assert not (tmp_path / "run").exists()
-
-
 def mean_log_prob(run_dir, pairs):
     scores = Translator.load(run_dir).score(*map(list, zip(*pairs, strict=True)))
     return np.mean([score.log_prob for score in scores])
