@@ -2,10 +2,12 @@
 
 import functools
 import itertools
+import multiprocessing
 import os
 import sys
 import time
 from pathlib import Path
+from statistics import median
 
 import keras
 import matplotlib
@@ -30,6 +32,7 @@ PICTURE = ROOT / "docs/lectures/claims_lengths.png"
 
 BEAMS, PENALTIES, CAPTIONS = (1, 2, 4, 8, 16), (1.0, 0.0), 300
 LENGTHS, WIDTH, SEQUENCES = (8, 16, 32, 64, 128, 256, 512), 256, 8
+THREADS = (1, 2)
 
 
 def tables():
@@ -95,17 +98,26 @@ def measure_beams():
 
 
 def lengths_table(lines):
-    rows = [
-        [layer, *(f"{lines[f'{layer}, {size}']['processor_milliseconds']:.1f}" for size in LENGTHS)]
-        for layer in layers()
-    ]
-    return table(["", *map(str, LENGTHS)], rows)
+    rows = []
+    for layer, threads in itertools.product(layers(), THREADS):
+        times = (lines[length_name(layer, size, threads)]["milliseconds"] for size in LENGTHS)
+        rows.append([layer, f"{threads}", *(f"{time:.1f}" for time in times)])
+    return table(["", "threads", *map(str, LENGTHS)], rows)
+
+
+def length_name(layer, size, threads):
+    return f"{layer}, {size} tokens, {threads} thread{'s' * (threads > 1)}"
 
 
 def measure_lengths():
-    """Times the layers, and draws."""
+    """Times the layers, with each number of threads in a process of its own, and draws."""
     if not read(LENGTH_LINES):
-        time_layers()
+        for threads in THREADS:
+            process = multiprocessing.get_context("spawn").Process(
+                target=time_layers, args=(threads,)
+            )
+            process.start()
+            process.join()
     draw_lengths(read(LENGTH_LINES), PICTURE)
 
 
@@ -122,11 +134,9 @@ def layers():
     }
 
 
-def time_layers(rounds=20):
-    """The least time of a forward and a backward pass, of each layer at each length.
-
-    All take turns; the least, since other programs use the machine too.
-    """
+def time_layers(threads, rounds=20):
+    """The median time of a forward and a backward pass, of each layer at each length, in turns."""
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
     passes, times = {}, {}
     for name, layer in layers().items():
         for size in LENGTHS:
@@ -135,21 +145,13 @@ def time_layers(rounds=20):
             passes[name, size] = tf.function(functools.partial(forward_and_backward, layer, x))
             passes[name, size]()  # Traces it.
     for key in list(passes) * rounds:
-        starts = time.perf_counter(), time.process_time()
+        start = time.perf_counter()
         passes[key]()
-        ends = time.perf_counter(), time.process_time()
-        times.setdefault(key, []).append(np.subtract(ends, starts) * 1000)
-    names = [f"{name}, {size}" for name, size in passes]
+        times.setdefault(key, []).append(1000 * (time.perf_counter() - start))
+    names = [length_name(*key) for key in itertools.product(layers(), LENGTHS, THREADS)]
     for (name, size), found in times.items():
-        wall, processor = np.min(found, axis=0)
-        line = {
-            "row": f"{name}, {size}",
-            "milliseconds": round(float(wall), 3),
-            "processor_milliseconds": round(float(processor), 3),
-            "rounds": rounds,
-            **circumstances(),
-        }
-        add(LENGTH_LINES, line, names)
+        line = {"row": length_name(name, size, threads), "milliseconds": round(median(found), 3)}
+        add(LENGTH_LINES, line | {"rounds": rounds, **circumstances()}, names)
 
 
 def forward_and_backward(layer, x):
@@ -164,15 +166,18 @@ def draw_lengths(lines, path):
     """Milliseconds against the length, a line for each layer."""
     figure = Figure(figsize=(8, 3.6))
     axes = figure.subplots()
-    for layer in layers():
-        times = [lines[f"{layer}, {size}"]["processor_milliseconds"] for size in LENGTHS]
-        (line,) = axes.plot(LENGTHS, times, marker="o", markersize=4)
-        axes.text(LENGTHS[-1] * 1.1, times[-1], layer, color=line.get_color(), va="center")
+    for number, layer in enumerate(layers()):
+        for threads, style in zip(THREADS, ("-", ":"), strict=True):
+            times = [lines[length_name(layer, size, threads)]["milliseconds"] for size in LENGTHS]
+            color = f"C{number}"
+            axes.plot(LENGTHS, times, style, color=color, marker="o", markersize=4)
+            label = f"{layer}, {threads} thread{'s' * (threads > 1)}"
+            axes.text(LENGTHS[-1] * 1.1, times[-1], label, color=color, va="center")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(LENGTHS, LENGTHS)
     axes.set_yticks((1, 10, 100), (1, 10, 100))
-    axes.set_xlim(LENGTHS[0] / 1.1, LENGTHS[-1] * 2)
+    axes.set_xlim(LENGTHS[0] / 1.1, LENGTHS[-1] * 3)
     axes.set_xlabel("tokens of a sequence")
     axes.set_ylabel("forward and backward, milliseconds")
     axes.grid(alpha=0.3)
