@@ -44,6 +44,7 @@ def test_translate_with_tensorflow(run, translator, exported):
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 def test_masked_language_model(run, tmp_path):
     out = run(
         "masked_language_model.py", "--lines", 300, "--layers", 1, "--epochs", 1, "--labels", 8,
@@ -60,6 +61,7 @@ def test_masked_language_model(run, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 def test_alignment_error_rates(run, run_dir):
     out = run("alignment/error_rate.py", run_dir)
     rates = {
@@ -315,8 +317,7 @@ def test_architectures(run, tmp_path):
     arguments = ["architectures/compare.py", "phrasebook", "fixed_vector", "--steps", 2]
     out = run(*arguments, "--output", tmp_path)
     results = tmp_path / "trial" / "phrasebook.jsonl"
-    before = results.read_bytes()
-    row = json.loads(before)
+    row = json.loads(results.read_bytes())
     assert row["steps"] == 2 and 1.1e6 < row["parameters"] < 1.6e6
     assert row["export_bytes"] > 4 * row["parameters"]
     lengths = [tokens for _, tokens, _ in row["bleu_by_length"]]
@@ -325,8 +326,6 @@ def test_architectures(run, tmp_path):
     picture = matplotlib.image.imread(tmp_path / "trial" / "bleu_by_length.png")
     red = tuple(bytes.fromhex(plots.RED[1:]))
     assert red in set(map(tuple, (picture[..., :3] * 255).round().astype(int).reshape(-1, 3)))
-    assert "GRU, no attention |" in run(*arguments, "--output", tmp_path)  # It is done already.
-    assert results.read_bytes() == before
 
 
 @pytest.mark.parametrize(

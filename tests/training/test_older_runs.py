@@ -18,7 +18,9 @@ OPTIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("release", ["release", "before"])
+@pytest.mark.parametrize(
+    "release", ["release", pytest.param("before", marks=pytest.mark.exhaustive)]
+)
 def test_a_run_folder_of_a_release_goes_on_to_the_same_weights(release, tmp_path, monkeypatch):
     small = {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16}
     tiny = {**PRESETS["tiny"], "model": {**PRESETS["tiny"]["model"], **small}}
