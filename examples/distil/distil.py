@@ -480,7 +480,7 @@ def draw(lines, path):
     A bar is BLEU's 95% interval by resampling the sentences, of those lines that have it.
     """
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(8, 4.8))
+        figure = Figure(figsize=(8, 5.6))
         axes = figure.subplots()
         runs = list(dict.fromkeys(line["run"] for line in lines))
         for line in lines:
@@ -492,7 +492,7 @@ def draw(lines, path):
             found = [line for line in lines if line["run"] == run]
             rate = statistics.geometric_mean(line["sentences_per_second"] for line in found)
             axes.annotate(
-                run, (rate, max(line["bleu"] for line in found)), (0, 8), ha="center",
+                run, (rate, min(line["bleu"] for line in found)), (0, -16), ha="center",
                 textcoords="offset points", color=COLORS[place % len(COLORS)], parse_math=False,
             )  # fmt: skip
         for system in dict.fromkeys(line["system"] for line in lines):
