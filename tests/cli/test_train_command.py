@@ -16,7 +16,7 @@ def test_train_takes_corpora_and_options_and_average_follows(eager, corpus, micr
         "--checkpoint-steps", 1, "--learning-rate", 0.001, "--batch-tokens", 256,
         "--preset", micro,
     )  # fmt: skip
-    assert "duplicate" in result.output and "finished at step 2" in result.output
+    assert "pairs kept" in result.output and "finished at step 2" in result.output
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert config["data"] == [str(corpus), "phrasebook"] and config["weights"] == [2, 1]
     assert config["augment"] == "caps,punctuation"
