@@ -50,6 +50,7 @@ ROWS = {
     "384 wide": {"model": {"d_model": 384, "num_heads": 6}, "learning_rate": Factor(2 / 3)},
     "twice the feed-forward": {"model": {"d_ff": Factor(2)}},
     "2 + 2 layers": {"model": {"num_layers": 2}},
+    "2 + 2 layers, dropout 0.1": {"model": {"num_layers": 2}, "dropout": 0.1},
     "6 + 2 layers": {"model": {"num_encoder_layers": 6, "num_decoder_layers": 2}},
     "half the pieces": {"vocab_size": Factor(0.5)},
     "twice the pieces": {"vocab_size": Factor(2)},
