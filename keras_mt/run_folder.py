@@ -18,14 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.errors import InputError
-from keras_mt.files import (
-    DISK_ERRORS,
-    atomic_write,
-    disk_errors,
-    locked,
-    new_folder,
-    parents_of,
-)
+from keras_mt.files import DISK_ERRORS, atomic_write, disk_errors, locked, new_folder, parents_of
 from keras_mt.models import ARCHITECTURES, architecture_name, ensure_built, find_architecture
 from keras_mt.models.pretrained import PretrainedTransformer
 from keras_mt.models.seq2seq import clone

@@ -57,10 +57,7 @@ class Scorer:
     """
 
     def __init__(
-        self,
-        references: Sequence[Sequence[str]],
-        tokenize: str = "13a",
-        resamples: int = RESAMPLES,
+        self, references: Sequence[Sequence[str]], tokenize: str = "13a", resamples: int = RESAMPLES
     ):
         lengths = [len(part) for part in references]
         if not lengths or not lengths[0] or len(set(lengths)) > 1:

@@ -128,11 +128,7 @@ class Predictor:
         return cache
 
     def step(
-        self,
-        tokens: tf.Tensor,
-        position: tf.Tensor,
-        cache: dict[str, Any],
-        mask: tf.Tensor | None,
+        self, tokens: tf.Tensor, position: tf.Tensor, cache: dict[str, Any], mask: tf.Tensor | None
     ) -> tuple[tf.Tensor, dict[str, Any]]:
         """Logits or log-probabilities of the next token, and the next cache."""
         parts = cache["models"]

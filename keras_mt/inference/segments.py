@@ -120,9 +120,7 @@ class Segmenter:
         marks, marked = self._marks(lines, row)
         whole = self._tokenizer.pieces(sentences.flat_values)
         pieces, sentence = cut(
-            whole,
-            tf.constant(self._tokenizer.begins_word),
-            self.source_limit - (marks is not None),
+            whole, tf.constant(self._tokenizer.begins_word), self.source_limit - (marks is not None)
         )
         if matches is not None:
             terms, refused = placed(

@@ -53,13 +53,7 @@ _LONGEST = 4096
 # What ends a run: one of them.
 _ENDS = {"epochs", "steps", "minutes"}
 # What goes by BLEU, if that is measured on the way.
-_CHOICES = {
-    "average_checkpoints",
-    "keep_best",
-    "monitor",
-    "early_stopping_patience",
-    "bleu_freq",
-}
+_CHOICES = {"average_checkpoints", "keep_best", "monitor", "early_stopping_patience", "bleu_freq"}
 # Codes of languages that are written without spaces, in which BLEU must count characters.
 _WITHOUT_SPACES = re.compile(
     "(zh|zho|cmn|ja|jpn|th|tha|lo|lao|km|khm|my|mya)([-_].*)?", re.IGNORECASE
@@ -91,11 +85,7 @@ class Recommendation(NamedTuple):
 
 
 def recommend(
-    pairs: int,
-    characters: float,
-    longest: int,
-    alphabet: int = 0,
-    operations: float = math.inf,
+    pairs: int, characters: float, longest: int, alphabet: int = 0, operations: float = math.inf
 ) -> Recommendation:
     """The options of training a Transformer that fit a corpus.
 
