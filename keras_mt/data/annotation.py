@@ -49,11 +49,6 @@ class Annotator:
         (https://arxiv.org/abs/1906.01105), where terms are appended; Bergmanis and Pinnis 2021,
         Facilitating Terminology Translation with Target Lemma Annotations
         (https://arxiv.org/abs/2101.10035).
-
-    Example:
-
-    >>> annotator = Annotator(tokenizer, share=0.3)  # doctest: +SKIP
-    >>> source, target, links = annotator(source, target, links, epoch=0, index=7)  # doctest: +SKIP
     """
 
     def __init__(self, tokenizer: BaseTokenizer, share: float, seed: int = 0):
