@@ -17,17 +17,11 @@ _NO_WORD = r"[^\pL\pN]*"
 
 
 class RefusedTerms(NamedTuple):
-    """Terms that are in texts and cannot be in their translations.
+    """Terms that are in texts and cannot be in their translations."""
 
-    Attributes:
-        row: int32 `[terms]`: the text of each.
-        source: String `[terms]`.
-        target: String `[terms]`.
-    """
-
-    row: tf.Tensor
-    source: tf.Tensor
-    target: tf.Tensor
+    row: tf.Tensor  # int32 [terms]: the text of each.
+    source: tf.Tensor  # String [terms].
+    target: tf.Tensor  # String [terms].
 
 
 class Segments(NamedTuple):

@@ -79,20 +79,6 @@ def annotated(
     return pieces, terms._replace(word=pieces.with_values(words))
 
 
-class Placement(NamedTuple):
-    """Which segment each match is in, and which matches cannot be translated as they should.
-
-    Attributes:
-        terms: The `SegmentTerms`, without the refused ones.
-        refused: Boolean `[matches]`: terms that are over the limit, alone or with others of their
-            segment, that come to nothing, or that the tokenizer cannot write. A kept span is left
-            out instead.
-    """
-
-    terms: SegmentTerms
-    refused: tf.Tensor
-
-
 def placed(
     matches: Matches,
     sentences: tf.Tensor,
@@ -100,7 +86,7 @@ def placed(
     parts: tf.RaggedTensor,
     tokenizer: BaseTokenizer,
     limit: int,
-) -> Placement:
+) -> tuple[SegmentTerms, tf.Tensor]:
     """Places matches in the segments that sentences are cut into.
 
     Args:
@@ -110,6 +96,11 @@ def placed(
         parts: Ragged `[segments, (tokens)]`: the same pieces, cut.
         tokenizer: The `BaseTokenizer`.
         limit: The maximum number of pieces of a translation.
+
+    Returns:
+        The `SegmentTerms` without those that are refused; and boolean `[matches]`, which these are:
+        over the limit, alone or with others of their segment, come to nothing, or not to be written
+        by the tokenizer. A kept span is left out instead.
     """
     words = tf.strings.split(tf.strings.regex_replace(sentences, f"{SPACE}+", " "), " ")
     words = tf.ragged.boolean_mask(words, words.with_values(words.flat_values != ""))
@@ -147,7 +138,7 @@ def placed(
     word = parts.with_values(tf.cast(word, tf.int32))
     kept = grouped(tf.boolean_mask(matches.kept, fits), False)
     terms = SegmentTerms(grouped(dense, -1), grouped(spans, -1), word, kept)
-    return Placement(terms, refused & ~matches.kept)
+    return terms, refused & ~matches.kept
 
 
 def _impossible(tokens, tokenizer, part, limit):
