@@ -28,20 +28,9 @@ from keras_mt.text import BaseTokenizer, PretrainedTokenizer, Tokenizer
 from keras_mt.version import __version__
 
 LOG_COLUMNS = (
-    "step",
-    "epoch",
-    "seconds",
-    "loss",
-    "token_accuracy",
-    "perplexity",
-    "learning_rate",
-    "tokens_per_second",
-    "val_loss",
-    "val_token_accuracy",
-    "val_perplexity",
-    "val_bleu",
-    "val_chrf",
-    "event",
+    *("step", "epoch", "seconds", "loss", "token_accuracy", "perplexity", "learning_rate"),
+    *("tokens_per_second", "val_loss", "val_token_accuracy", "val_perplexity"),
+    *("val_bleu", "val_chrf", "event"),
 )
 
 _SCHEMA = 2

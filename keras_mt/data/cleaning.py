@@ -239,8 +239,6 @@ def clean(
 def chunks(items: Iterator[Any], size: int) -> Iterator[list[Any]]:
     """Lists of `size` items, the last of what is left.
 
-    Example:
-
     >>> list(chunks(iter("abc"), 2))
     [['a', 'b'], ['c']]
     """
@@ -299,18 +297,9 @@ def _scored(translator, pairs):
 def remembered(
     parts: Path | None, work: Any, compute: Callable[..., dict[str, np.ndarray]], *arguments: Any
 ) -> dict[str, np.ndarray]:
-    """What a function returns, arrays by name; from a file, if it was there for the same work.
+    """What `compute(*arguments)` returns, from a file of `parts` if that has the same work's.
 
-    Args:
-        parts: The folder of the files; None to compute always.
-        work: What the result depends on, beside the version of keras_mt; its `repr` says all.
-        compute: The function.
-        *arguments: Its arguments.
-
-    Example:
-
-    >>> remembered(None, "squares", lambda n: {"squares": np.arange(n) ** 2}, 3)
-    {'squares': array([0, 1, 4])}
+    The `repr` of `work` says all that the result depends on, beside the version of keras_mt.
     """
     if parts is None:
         return compute(*arguments)
@@ -338,21 +327,12 @@ def _texts(pair):
 def writer(
     folder: Path, source: str, target: str, split: str
 ) -> Iterator[Callable[[str, str], None]]:
-    """A context manager for a function that writes a pair to the two files of a split.
+    """A context manager for a function that writes a pair to the two files of a split."""
+    paths = [folder / f"{language}.{split}.txt" for language in (source, target)]
+    with open(paths[0], "wb") as sources, open(paths[1], "wb") as targets:
 
-    Example:
-
-    >>> with writer(Path("my_corpus"), "en", "de", "train") as write:  # doctest: +SKIP
-    ...     write("A dog runs.", "Ein Hund rennt.")
-    """
-    with contextlib.ExitStack() as stack:
-        files = [
-            stack.enter_context(open(folder / f"{language}.{split}.txt", "wb"))
-            for language in (source, target)
-        ]
-
-        def write(*pair):
-            for file, text in zip(files, pair, strict=True):
-                file.write(text.encode() + b"\n")
+        def write(source, target):
+            sources.write(source.encode() + b"\n")
+            targets.write(target.encode() + b"\n")
 
         yield write
