@@ -78,9 +78,7 @@ def augment(source: str, kinds: Iterable[str], seed: int, epoch: int, index: int
 
 
 def _caps(source, random):
-    return "".join(
-        part if _ENTITY.fullmatch(part) else part.upper() for part in _ENTITY.split(source)
-    )
+    return "".join(x if _ENTITY.fullmatch(x) else x.upper() for x in _ENTITY.split(source))
 
 
 def _title(source, random):

@@ -75,9 +75,7 @@ class Scorer:
             "chrfpp": sacrebleu.CHRF(word_order=2, references=references),
         }
         # The signatures of the scores; after a bootstrap they would name the resamples too.
-        self._signatures = {
-            name: str(metric.get_signature()) for name, metric in self._metrics.items()
-        }
+        self._signatures = self.signatures()
 
     def __call__(self, hypotheses: Sequence[str]) -> dict[str, Any]:
         self._check(hypotheses)

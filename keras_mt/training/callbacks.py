@@ -211,9 +211,7 @@ class RunLog(keras.callbacks.Callback):
                 means[name] = (total - total_before) / (count - count_before)
         if "perplexity" in means:
             means["perplexity"] = math.exp(means["perplexity"])
-        tokens = [
-            sums["token_accuracy"][1] for sums in (counted, totals) if "token_accuracy" in sums
-        ]
+        tokens = [x["token_accuracy"][1] for x in (counted, totals) if "token_accuracy" in x]
         if len(tokens) == 2 and tokens[1] > tokens[0]:
             self._rate = (tokens[1] - tokens[0]) / (now - then)
             means["tokens_per_second"] = round(self._rate)
@@ -236,9 +234,8 @@ class RunLog(keras.callbacks.Callback):
     def _write_events(self, step, values):
         # `tf.summary.scalar` would need TensorBoard; its viewer takes this form as well.
         Summary = tf.compat.v1.Summary  # noqa: N806
-        summary = Summary(
-            value=[Summary.Value(tag=n, simple_value=float(v)) for n, v in values.items()]
-        )
+        value = [Summary.Value(tag=n, simple_value=float(v)) for n, v in values.items()]
+        summary = Summary(value=value)
         with self._events.as_default():
             tf.summary.experimental.write_raw_pb(summary.SerializeToString(), step=step)
         self._events.flush()

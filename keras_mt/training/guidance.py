@@ -109,16 +109,14 @@ def choose_head(
         model = clone(model)  # Without adapters.
         model.set_weights(weights)
         measured = tokenizer, pairs.take(_MEASURED), aligner, languages
-        (layer, head), agreement = best_head(_MeanFirst(model), *measured)
+        (layer, head), share = best_head(_MeanFirst(model), *measured)
     except InputError as error:  # As of a corpus without links.
         run.report(f"no attention head is chosen to align: {error}")
         return None
     if layer == 0:
-        run.report(f"attention: the mean of the last layer aligns best, {agreement:.1%} agreement")
+        run.report(f"attention: the mean of the last layer aligns best, {share:.1%} agreement")
         return None
-    run.report(
-        f"attention: head {head} of layer {layer - 1} aligns best, {agreement:.1%} agreement"
-    )
+    run.report(f"attention: head {head} of layer {layer - 1} aligns best, {share:.1%} agreement")
     return layer - 1, head
 
 

@@ -55,11 +55,7 @@ _ENDS = {"epochs", "steps", "minutes"}
 # What goes by BLEU, if that is measured on the way.
 _CHOICES = {"average_checkpoints", "keep_best", "monitor", "early_stopping_patience", "bleu_freq"}
 # Codes of languages that are written without spaces, in which BLEU must count characters.
-_WITHOUT_SPACES = re.compile(
-    "(zh|zho|cmn|ja|jpn|th|tha|lo|lao|km|khm|my|mya)([-_].*)?", re.IGNORECASE
-)
-
-
+_WITHOUT_SPACES = re.compile("(zh|zho|cmn|ja|jpn|th|tha|lo|lao|km|khm|my|mya)([-_].*)?", re.I)
 _REASONS = {
     "average_checkpoints": "as in the paper",
     "bleu_tokenize": "the language is written without spaces",
