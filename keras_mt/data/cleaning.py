@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from keras_mt.data.corpus import dataset_of, raw_pairs, splits_of
+from keras_mt.data.corpus import dataset_of, in_chunks, raw_pairs, splits_of
 from keras_mt.data.dropped import Dropped
 from keras_mt.data.rules import RULES, key, rule_names
 from keras_mt.errors import CorpusError, InputError
@@ -110,7 +110,7 @@ class Cleaning:
         judge = functools.partial(_judge, self.source, self.target, self.rules, parts)
         pairs = raw_pairs(self.data, self.source, self.target, "train")
         nothing = np.zeros(0, np.uint8), np.zeros(0, np.uint64)
-        judged = _mapped(judge, chunks(pairs, _PART), processes)
+        judged = _mapped(judge, in_chunks(pairs, _PART), processes)
         return map(np.concatenate, zip(nothing, *judged, strict=True))
 
     def _gains(self, translator, parts):
@@ -118,7 +118,7 @@ class Cleaning:
         pairs = ([a, b] for verdict, a, b in self.texts() if not verdict)
         gains, fingerprint = [np.zeros(0, np.float32)], translator.fingerprint
         with tqdm(total=int(np.sum(self.verdicts == 0)), unit=" pairs", disable=None) as progress:
-            for chunk in chunks(pairs, _SCORED):
+            for chunk in in_chunks(pairs, _SCORED):
                 found = remembered(parts, (fingerprint, chunk), _scored, translator, chunk)
                 gains.append(found["gains"])
                 progress.update(len(chunk))
@@ -234,16 +234,6 @@ def clean(
     if others:
         report(f"copied as they are: {', '.join(others)}")
     return output
-
-
-def chunks(items: Iterator[Any], size: int) -> Iterator[list[Any]]:
-    """Lists of `size` items, the last of what is left.
-
-    >>> list(chunks(iter("abc"), 2))
-    [['a', 'b'], ['c']]
-    """
-    while chunk := list(itertools.islice(items, size)):
-        yield chunk
 
 
 def _mapped(function, chunks, processes):

@@ -14,11 +14,10 @@ import numpy as np
 from tqdm import tqdm
 
 from keras_mt.data import CorpusError
-from keras_mt.data.cleaning import chunks, remembered, writer
-from keras_mt.data.corpus import raw_pairs, splits_of
+from keras_mt.data.cleaning import remembered, writer
+from keras_mt.data.corpus import in_chunks, lines, raw_pairs, splits_of
 from keras_mt.data.dropped import Dropped
 from keras_mt.data.rules import RULES, key, rule_names
-from keras_mt.data.text_files import lines
 from keras_mt.files import check_new, new_folder
 from keras_mt.translation.base import BaseTranslator
 
@@ -224,7 +223,7 @@ def _translations(translator, texts, total, parts):
     """Lists of translations, with their texts and scores, part by part."""
     fingerprint = translator.fingerprint
     with tqdm(total=total, unit=" lines", disable=None) as progress:
-        for part in chunks(texts, _PART):
+        for part in in_chunks(texts, _PART):
             found = remembered(parts, (fingerprint, part), _translated, translator, part)
             sources = found["texts"].tobytes().decode().split("\n")
             yield list(zip(sources, part, found["scores"].tolist(), strict=True))
