@@ -25,21 +25,13 @@ class RefusedTerms(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """The segments that texts are cut into for translation, in the order of the texts.
+    """The segments that texts are cut into for translation, in the order of the texts."""
 
-    Attributes:
-        pieces: Ragged int32 `[segments, (tokens)]`.
-        row: int32 `[segments]`: the index of the text that each belongs to.
-        glue: String `[segments]`: what stands before it and is not translated.
-        ends: String `[texts]`: the white space after a text's last segment.
-        terms, refused: The `SegmentTerms` and the `RefusedTerms`, if terms were given.
-    """
-
-    pieces: tf.RaggedTensor
-    row: tf.Tensor
-    glue: tf.Tensor
-    ends: tf.Tensor
-    terms: SegmentTerms | None = None
+    pieces: tf.RaggedTensor  # int32 [segments, (tokens)].
+    row: tf.Tensor  # int32 [segments]: the index of the text that each belongs to.
+    glue: tf.Tensor  # String [segments]: what stands before it and is not translated.
+    ends: tf.Tensor  # String [texts]: the white space after a text's last segment.
+    terms: SegmentTerms | None = None  # These two if terms were given.
     refused: RefusedTerms | None = None
 
     def of_texts(self, wanted: tf.Tensor) -> Self:

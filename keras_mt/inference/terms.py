@@ -17,20 +17,12 @@ _NO_WORD = -1
 
 
 class SegmentTerms(NamedTuple):
-    """The terms that the translations of segments must hold.
+    """The terms that the translations of segments must hold."""
 
-    Attributes:
-        tokens: int32 `[segments, count, length]`, padded with -1.
-        words: int32 `[segments, count, 2]`: the first and the last word of the source that each
-            translates.
-        word: Ragged int32 `[segments, (tokens)]`: the word of each piece of the segments, or -1.
-        kept: Boolean `[segments, count]`: the terms that are kept spans.
-    """
-
-    tokens: tf.Tensor
-    words: tf.Tensor
-    word: tf.RaggedTensor
-    kept: tf.Tensor
+    tokens: tf.Tensor  # int32 [segments, count, length], padded with -1.
+    words: tf.Tensor  # int32 [segments, count, 2]: the source's first and last word of each.
+    word: tf.RaggedTensor  # int32 [segments, (tokens)]: the word of each piece, or -1.
+    kept: tf.Tensor  # Boolean [segments, count]: the terms that are kept spans.
 
     def source(self, before: int, length: tf.Tensor) -> tf.Tensor:
         """The source positions of each term, boolean `[segments, count, length]`.
