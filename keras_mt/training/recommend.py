@@ -64,17 +64,7 @@ _REASONS = {
 
 
 class Recommendation(NamedTuple):
-    """Options of training, and why.
-
-    Attributes:
-        options: Values by the options' names, as `train` takes them.
-        reasons: A line for each.
-
-    Example:
-
-    >>> recommend(29_000, 62, 160).options["vocab_size"]
-    8000
-    """
+    """Options of training, by their names as `train` takes them, and why: a line for each."""
 
     options: dict[str, Any]
     reasons: dict[str, str]
