@@ -73,40 +73,29 @@ CONFIG_FIELDS = {
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
-    """What defines a run, as its config.json holds it.
+    """What defines a run, as its config.json holds it."""
 
-    Attributes:
-        data: The corpora, a list of str.
-        source, target: Language codes; "mul" for a run with `pairs`.
-        options: The options of training that must stay the same, by their names in config.json,
-            with the preset's values filled in.
-        license: The license of an imported model, and of models trained from it; None if unknown.
-        model: The `get_config` of the model; None before it is built.
-        fingerprints: The fingerprints of the corpora, `{"train": [...], "validation": ...}`, as
-            `Batches.fingerprints` has them, and with LoRA adapters `"init"`, that of the weights
-            they are added to; None in folders written before there were fingerprints.
-        generation: Default options of `Translator.load`, by name: the decoding options of an
-            imported model, but for its languages, which are in `options`. None if there are none.
-        recommended: The options that were fitted to the corpus, by name, whether or not the user
-            gave others; None where a preset or another run says how to train.
-        total_steps: The step at which the learning rate has fallen to 0; None where it does not, or
-            is not known yet.
-        pairs: The corpora by the languages of their pairs, such as `{"en-de": DATA}`, of a run for
-            several languages; None for other runs.
-        versions: The versions of `keras_mt` and `keras` that began the run, as far as known.
-    """
-
-    data: list[str]
-    source: str
+    data: list[str]  # The corpora.
+    source: str  # Language codes; "mul" for a run with `pairs`.
     target: str
+    # The options of training that must stay the same, by their names in config.json, with the
+    # preset's values filled in.
     options: dict[str, Any]
-    license: str | None = None
-    model: dict[str, Any] | None = None
+    license: str | None = None  # Of an imported model, and of models trained from it.
+    model: dict[str, Any] | None = None  # Its `get_config`, once it is built.
+    # `{"train": [...], "validation": ...}`, as `Batches.fingerprints` has them, and with LoRA
+    # adapters `"init"`, that of the weights they are added to; None in folders older than these.
     fingerprints: dict[str, Any] | None = None
+    # Default options of `Translator.load`, by name: the decoding options of an imported model, but
+    # for its languages, which are in `options`.
     generation: dict[str, Any] | None = None
+    # The options that were fitted to the corpus, by name, whether or not the user gave others; None
+    # where a preset or another run says how to train.
     recommended: dict[str, Any] | None = None
+    # The step at which the learning rate has fallen to 0; None where it does not, or is not known.
     total_steps: int | None = None
-    pairs: dict[str, str] | None = None
+    pairs: dict[str, str] | None = None  # The corpora by their languages: `{"en-de": DATA}`.
+    # Those of `keras_mt` and `keras` that began the run, as far as known.
     versions: dict[str, str] = dataclasses.field(
         default_factory=lambda: {"keras_mt": __version__, "keras": keras.__version__}
     )
@@ -234,9 +223,6 @@ class RunFolder:
         """Makes the folder, and refuses all others that would train into it within a `with` block.
 
         A process that dies loses the lock. A folder that stays empty on an error is removed.
-
-        Raises:
-            ValueError: If another process, which the message names, has the lock.
         """
         with contextlib.ExitStack() as stack:
             stack.enter_context(parents_of(self._lock_file))
@@ -256,11 +242,7 @@ class RunFolder:
             yield
 
     def check_usable(self) -> None:
-        """Makes the folder, or checks that an existing one can be trained into.
-
-        Raises:
-            ValueError: If it holds something else, or a model that training would overwrite.
-        """
+        """Makes the folder; refuses one with something else, or a model to be overwritten."""
         if self.config is None:
             if self.path.exists() and any(p.name[0] != "." for p in self.path.iterdir()):
                 raise InputError(
@@ -344,9 +326,8 @@ class RunFolder:
         if dtype is not None and "dtype" in saved["config"]:
             saved["config"]["dtype"] = dtype
         try:
-            model = ensure_built(
-                keras.saving.deserialize_keras_object(saved, custom_objects=classes)
-            )
+            model = keras.saving.deserialize_keras_object(saved, custom_objects=classes)
+            model = ensure_built(model)
             # keras.saving.load_model would hold the whole file in memory, and converting the dtype
             # afterwards would hold two models.
             with tempfile.TemporaryDirectory() as folder, disk_errors(folder):
@@ -369,11 +350,7 @@ class RunFolder:
             copy.save(temporary)
 
     def load_tokenizer(self, cls: type[BaseTokenizer] | None = None) -> BaseTokenizer:
-        """The tokenizer; `cls` is its class, if it is not one of keras_mt's own.
-
-        Raises:
-            ValueError: If it is of another class, or damaged.
-        """
+        """The tokenizer; `cls` is its class, if it is not one of keras_mt's own."""
         cls = cls or self._tokenizer_class()
         if self.tokenizer_path.is_dir() == issubclass(cls, Tokenizer):
             raise InputError(

@@ -267,11 +267,8 @@ def _rows(data, source, target, checked):
 def lines(path: str | os.PathLike, checked: bool = True) -> Iterator[bytes]:
     """The lines of a file, without line ends; split at newline bytes only.
 
+    If they are `checked`, lines that are blank or not UTF-8 are refused.
     `tf.data.TextLineDataset` would also drop each carriage return inside a line.
-
-    Args:
-        path: The file.
-        checked: Whether to refuse lines that are blank or not UTF-8.
     """
     with opened(path) as file:
         for number, raw in enumerate(file, start=1):

@@ -42,16 +42,8 @@ def annotated(
     """Segments whose words carry their terms behind them, between two markers.
 
     So a model that `reads_terms` was trained: see `keras_mt.data.annotation.Annotator`. Kept
-    spans are not repeated. A segment that would have more than `limit` pieces stays as it is.
-
-    Args:
-        pieces: Ragged int32 `[segments, (tokens)]`.
-        terms: Their `SegmentTerms`.
-        markers: The ids of the markers.
-        limit: The maximum number of pieces of a source.
-
-    Returns:
-        The pieces, and the terms with the words of these.
+    spans are not repeated. A segment, int32 `[segments, (tokens)]`, that would have more than
+    `limit` pieces stays as it is. Returns the pieces, and the terms with the words of these.
     """
     begin, end = (tf.fill(tf.shape(terms.tokens)[:2], marker)[..., None] for marker in markers)
     ids = tf.concat([begin, terms.tokens, end], axis=2)

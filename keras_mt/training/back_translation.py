@@ -171,8 +171,7 @@ def _words(text):
 def _marks(files, data, source, target):
     """Which lines are held out, and which repeat an earlier one: Boolean arrays.
 
-    Raises:
-        CorpusError: If a file holds much of a split that is held out.
+    A file that holds much of a split that is held out is refused.
     """
     keys = [_keys(_texts([file])) for file in files]
     held_out = [np.zeros(0, np.uint64)]

@@ -22,10 +22,8 @@ _ROW_STEPS = 50  # From one row of the log to the next.
 class PairLosses(keras.callbacks.Callback):
     """Adds the validation loss of each pair of languages to an epoch's logs: `val_loss_en-de`.
 
-    Put it before the callbacks that use it.
-
-    Args:
-        steps: The numbers of validation batches by the names of the pairs, in their order.
+    Put it before the callbacks that use it. `steps` has the numbers of validation batches by the
+    names of the pairs, in their order.
     """
 
     def __init__(self, steps: Mapping[str, int]):
@@ -105,12 +103,8 @@ class TranslationScores(keras.callbacks.Callback):
 class KeepBest(keras.callbacks.Callback):
     """Keeps the best weights, and stops when nothing better has come for a while.
 
-    Unlike `keras.callbacks.EarlyStopping` it resumes where it stopped, from what the log holds.
-
-    Args:
-        run: The run, whose options say what to watch: `"val_loss"`, of which the lowest is best, or
-            `"val_bleu"`, the highest.
-        log: The rows of its log up to now.
+    Unlike `keras.callbacks.EarlyStopping` it resumes where it stopped, from the log's rows. The
+    run's options say what to watch: `"val_loss"`, whose lowest is best, or `"val_bleu"`.
     """
 
     def __init__(self, run: Run, log: Iterable[Mapping[str, str]]):
@@ -152,9 +146,9 @@ class RunLog(keras.callbacks.Callback):
     tokens trained per second, to Keras's progress bar.
 
     Of several workers only the chief writes, but all have to read the metrics, which they share.
+    When a run resumes, rows after its step are removed first.
 
     Args:
-        run: The run. When it resumes, rows after its step are removed first.
         checkpoints: A callback before this one, which counts the steps.
         pairs: The names of the pairs of languages whose losses and scores have columns.
     """

@@ -61,12 +61,7 @@ def _not_a_transformer(run, architecture):
 
 
 def guide(run: Run, batches: Batches, tokenizer: BaseTokenizer) -> None:
-    """Gives the batches the links that a head is taught and that terms come from.
-
-    Raises:
-        ValueError: If the file of links is not of the corpus, or the tokenizer has no markers of
-            terms.
-    """
+    """Gives the batches the links that a head is taught and that terms come from."""
     path, share = run.options.guided_alignment, run.options.terms
     if path is None and not share:
         return
