@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 import tempfile
+import typing
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -23,7 +24,7 @@ from keras_mt.models import ARCHITECTURES, architecture_name, ensure_built, find
 from keras_mt.models.pretrained import PretrainedTransformer
 from keras_mt.models.seq2seq import clone
 from keras_mt.options import TrainingOptions, TranslationOptions
-from keras_mt.options.fields import validate
+from keras_mt.options.fields import field_type, validate
 from keras_mt.text import BaseTokenizer, PretrainedTokenizer, Tokenizer
 from keras_mt.version import __version__
 
@@ -48,19 +49,6 @@ _BEFORE_SCHEMAS = {
 }
 # Options of earlier versions, which runs that were trained with them cannot resume without.
 _FORMER = ("max_ratio", "deduplicate")
-# What config.json holds of a run beside its options, where it is not null.
-_TYPES = {
-    "data": (str, list),
-    "source": str,
-    "target": str,
-    "pairs": dict,
-    "license": str,
-    "model": dict,
-    "fingerprints": dict,
-    "generation": dict,
-    "recommended": dict,
-    "total_steps": int,
-}
 # The tokenizers that are folders, by the `kind` in their tokenizer.json.
 _TOKENIZERS = {"pretrained": PretrainedTokenizer}
 # The options that define a run, by their names in config.json.
@@ -81,6 +69,7 @@ class RunConfig:
     # The options of training that must stay the same, by their names in config.json, with the
     # preset's values filled in.
     options: dict[str, Any]
+    pairs: dict[str, str] | None = None  # The corpora by their languages: `{"en-de": DATA}`.
     license: str | None = None  # Of an imported model, and of models trained from it.
     model: dict[str, Any] | None = None  # Its `get_config`, once it is built.
     # `{"train": [...], "validation": ...}`, as `Batches.fingerprints` has them, and with LoRA
@@ -94,7 +83,6 @@ class RunConfig:
     recommended: dict[str, Any] | None = None
     # The step at which the learning rate has fallen to 0; None where it does not, or is not known.
     total_steps: int | None = None
-    pairs: dict[str, str] | None = None  # The corpora by their languages: `{"en-de": DATA}`.
     # Those of `keras_mt` and `keras` that began the run, as far as known.
     versions: dict[str, str] = dataclasses.field(
         default_factory=lambda: {"keras_mt": __version__, "keras": keras.__version__}
@@ -116,20 +104,19 @@ class RunConfig:
             )
         if schema < 2:
             values = {**_BEFORE_SCHEMAS, **values}
-        for name, types in _TYPES.items():
-            if values.get(name) is not None and not isinstance(values[name], types):
-                raise InputError(f"its {name} cannot be {values[name]!r}")
+        data = values["data"] if isinstance(values["data"], list) else [values["data"]]
+        if not all(isinstance(name, str) for name in data):
+            raise InputError(f"its data cannot be {values['data']!r}")
+        fields = {name: values.get(name) for name in _TYPES} | {"data": data}
+        for name, value in fields.items():
+            if value is not None and not isinstance(value, _TYPES[name]):
+                raise InputError(f"its {name} cannot be {value!r}")
         options = {}
         for name, field in CONFIG_FIELDS.items():
             # Runs of earlier versions lack newer options.
             value = values.get(name, False if field.type is bool else None)
             options[name] = None if value is None else validate(field, value)
         options |= {name: values[name] for name in _FORMER if values.get(name)}
-        fields = {name: values.get(name) for name in _TYPES}
-        if not isinstance(fields["data"], list):
-            fields["data"] = [fields["data"]]
-        if not all(isinstance(name, str) for name in fields["data"]):
-            raise InputError(f"its data cannot be {fields['data']!r}")
         _check_fingerprints(fields["fingerprints"])
         if generation := fields["generation"]:
             known = {field.name for field in dataclasses.fields(TranslationOptions)}
@@ -167,6 +154,14 @@ class RunConfig:
             for name, (before, after) in pairs.items()
             if before != after
         ]
+
+
+# What config.json holds of a run beside its options, where it is not null.
+_TYPES = {
+    field.name: typing.get_origin(field_type(field)) or field_type(field)
+    for field in dataclasses.fields(RunConfig)
+    if field.name not in ("options", "versions")
+}
 
 
 class RunFolder:
