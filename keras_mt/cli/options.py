@@ -111,9 +111,7 @@ def cleaning_options(function):
     return data_options(output(identify(without(function))))
 
 
-split_option = click.option(
-    "--split", default="test", show_default=True, help="Split of the corpus."
-)
+split_option = click.option("--split", default="test", show_default=True, help="The corpus split.")
 ensemble_option = click.option(
     "--ensemble",
     multiple=True,

@@ -36,12 +36,9 @@ class Cleaning:
     The split is read as a stream, as often as it is needed; a pair takes 9 bytes of memory.
 
     Args:
-        data, source, target: As for `load_corpus`, but lines may be blank or not UTF-8.
+        data, source, target, processes, translator, min_gain: As for `clean`.
         rules: The rules' names, in order, as `rule_names` gives them.
         parts: A folder that keeps what was judged, so that it is not judged again; or None.
-        processes: Number of processes that judge.
-        translator: A `Translator` from source to target, for the rule `score`; or None.
-        min_gain: That rule's limit, a share of the median gain.
 
     Attributes:
         verdicts: uint8 [pairs], 0 for a pair that is kept, else the number of the first rule, from

@@ -131,9 +131,7 @@ class Scorer:
                 f"test must be one of {', '.join(PAIRED_TESTS)}. Received: test={test!r}"
             )
         if len(systems) < 2:
-            raise InputError(
-                f"systems must be two at least for a paired test. Received: {len(systems)}"
-            )
+            raise InputError(f"A paired test needs two systems at least. Received: {len(systems)}")
         for hypotheses in systems.values():
             self._check(hypotheses)
         resamples = self._resamples if test == "bootstrap" and self._resamples > 1 else 0

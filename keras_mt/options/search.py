@@ -143,9 +143,7 @@ class SearchOptions:
                 f"Received: patience={self.patience}, early_stopping={self.early_stopping!r}"
             )
         if not self.samples and (self.top_k or self.top_p < 1):
-            raise InputError(
-                "top_k and top_p narrow what is sampled: give a temperature too, such as 1."
-            )
+            raise InputError("top_k and top_p narrow what is sampled: give a temperature too.")
 
     @property
     def beams(self) -> int:

@@ -120,7 +120,10 @@ def back_translate(
                 else:
                     dropped.add(rule, *pair)
         total = len(marks["held_out"])
-        _check_rest(dropped.counts, total, files)
+        if sum(dropped.counts.values()) == total:
+            given = ", ".join(map(str, files))
+            reasons = ", ".join(f"{n:,} {name}" for name, n in dropped.counts.items() if n)
+            raise CorpusError(f"Nothing of {given} is left; dropped: {reasons or 'nothing'}.")
         inputs = {"files": [*map(str, files)], "data": str(data)}
         table = dropped.write(folder, total, **inputs, source=source, target=target)
     shutil.rmtree(parts, ignore_errors=True)
@@ -207,15 +210,6 @@ def _texts(files):
 def _broken(rules, *pair):
     """The name of the first rule that drops a pair, or None."""
     return next((name for name, rule in rules if rule.drops(*pair)), None)
-
-
-def _check_rest(counts, total, files):
-    """Raises CorpusError if all lines were dropped."""
-    if sum(counts.values()) == total:
-        reasons = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
-        raise CorpusError(
-            f"Nothing of {', '.join(map(str, files))} is left; dropped: {reasons or 'nothing'}."
-        )
 
 
 def _translations(translator, texts, total, parts):

@@ -64,9 +64,7 @@ def compile_for_translation(
         raise InputError(f"rdrop_weight must be at least 0. Received: rdrop_weight={rdrop_weight}")
     d_model, padding_id = getattr(model, "d_model", 512), getattr(model, "padding_id", 0)
     if rdrop_weight and not isinstance(model, Seq2Seq):
-        raise InputError(
-            f"rdrop_weight needs a model that is a Seq2Seq, not a {type(model).__name__}."
-        )
+        raise InputError(f"rdrop_weight needs a Seq2Seq model, not a {type(model).__name__}.")
     if isinstance(model, Seq2Seq):
         model.rdrop_weight, model.divergence = rdrop_weight, replicas.CountedDivergence()
     schedule = learning_rate
