@@ -101,7 +101,7 @@ def with_fingerprints(run: Run, batches: Batches, validation: Validation) -> Run
     Refuses other pairs than those, and other weights than the adapters began with.
     """
     config, begun, base = run.config, run.begun, run.base
-    prints = [part.fingerprints[0] for part in validation.batches.values()]
+    prints = [part.fingerprints[0] for part in validation.values()]
     validated = prints if run.pairs is not None else next(iter(prints), None)
     fingerprints = {"train": batches.fingerprints, "validation": validated}
     if config.options["lora"] is not None:
@@ -125,7 +125,7 @@ def with_fingerprints(run: Run, batches: Batches, validation: Validation) -> Run
             f"The run began with {len(before)} corpora, counting validation, and now there are "
             f"{len(now)}: give it the same data, or another output folder."
         )
-    validated = (pair or run.corpora[0] for pair in validation.pairs)
+    validated = (pair or run.corpora[0] for pair in validation)
     names = [*run.corpora, *(f"the validation split of {name}" for name in validated)]
     for name, old, new in zip(names, before, now, strict=False):
         if old != new:

@@ -171,7 +171,7 @@ def _train(run, started):
     _report_start(run, model, adapters, tokenizer, batches, plan)
     if start:
         run.report(f"resumed at step {start} from {folder.checkpoints}")
-    log = RunLog(run, checkpoints, validation.pairs)
+    log = RunLog(run, checkpoints, validation)
     best = KeepBest(run, log.rows)
     end_epoch = keras.callbacks.LambdaCallback(on_epoch_end=checkpoints.end_epoch)
     callbacks = [checkpoints, best, log, end_epoch]
