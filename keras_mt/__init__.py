@@ -26,18 +26,9 @@ _LAZY = {
     "Glossary": "keras_mt.translation.glossary",
     "Tokenizer": "keras_mt.text",
     "Translator": "keras_mt.translation",
-    "alignment": None,
-    "convert": None,
-    "data": None,
-    "decoding": None,
-    "documents": None,
-    "evaluation": None,
-    "plots": None,
-    "serving": None,
-    "text": None,
-    "training": None,
-    "translation": None,
 }
+_LAZY |= dict.fromkeys(("alignment", "convert", "data", "decoding", "documents", "evaluation"))
+_LAZY |= dict.fromkeys(("plots", "serving", "text", "training", "translation"))
 
 __all__ = [
     "Transformer",

@@ -21,9 +21,7 @@ def bare_name(path: str | os.PathLike) -> str:
 def opened(path: str | os.PathLike) -> Iterator[BinaryIO]:
     """Opens a file to read bytes; one whose name ends in `.gz` or `.zst` is unpacked meanwhile.
 
-    Raises:
-        CorpusError: If a compressed file is damaged or cut short.
-        ValueError: If `.zst` is asked for and backports.zstd is not installed.
+    Raises CorpusError if it is damaged or cut short; ValueError if backports.zstd is missing.
     """
     path, open_ = Path(path), open
     if path.suffix == ".gz":
@@ -53,9 +51,6 @@ def packed(path: str | os.PathLike) -> Iterator[BinaryIO]:
     """Opens a file to write bytes, which are compressed as `opened` unpacks them.
 
     The same bytes make the same file: a `.gz` holds neither name nor time.
-
-    Raises:
-        ValueError: If `.zst` is asked for and backports.zstd is not installed.
     """
     with open(path, "wb") as file, contextlib.ExitStack() as stack:
         if Path(path).suffix == ".gz":

@@ -51,13 +51,8 @@ def current_keywords(
 ) -> dict[str, Any]:
     """Keywords by their present names; each that came by its former one warns.
 
-    >>> current_keywords({"rate": "learning_rate"}, {"rate": 2.0}, stacklevel=2)
-    {'learning_rate': 2.0}
-
     `names` has the present name of each former one; `stacklevel` counts from this function.
-
-    Raises:
-        TypeError: If one is given by both names.
+    TypeError if one is given by both names.
     """
     current = {}
     for name, value in given.items():

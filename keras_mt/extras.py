@@ -6,14 +6,7 @@ from keras_mt.errors import InputError
 
 
 def require(module: str, extra: str, what: str) -> None:
-    """Raises ValueError, which says how to install it, if an optional package is missing.
-
-    Args:
-        module: The package's import name.
-        extra: The extra of keras_mt that installs it.
-        what: What needs it, as the beginning of a sentence.
-
-    Example:
+    """Raises ValueError if an optional module, which `extra` of keras_mt installs, is missing.
 
     >>> require("keras", "demo", "A model")
     >>> require("none", "demo", "It")
@@ -32,12 +25,7 @@ def require(module: str, extra: str, what: str) -> None:
 
 
 def require_backend(what: str) -> None:
-    """Raises ImportError, which says what to do, unless Keras is on its tensorflow backend.
-
-    Example:
-
-    >>> require_backend("keras_mt.training")
-    """
+    """Raises ImportError, which says what to do, unless Keras is on its tensorflow backend."""
     import keras
 
     if keras.backend.backend() != "tensorflow":

@@ -32,15 +32,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
 
     The file or folder is synced to disk before it gets its name. Missing parent folders are made,
     and removed again if the write fails. What a killed process left of a write to the same path is
-    removed first.
-
-    Raises:
-        OSError: If the disk is full; the message names the path, whatever writes to it.
-
-    Example:
-
-    >>> with atomic_write("notes.txt") as temporary:
-    ...     temporary.write_text("all or nothing")  # doctest: +SKIP
+    removed first. Where the disk is full, the OSError names the path, whatever writes to it.
     """
     path = Path(path).resolve()  # What a link leads to is written, not the link.
     with disk_errors(path), parents_of(path):
@@ -65,13 +57,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def new_folder(path: str | os.PathLike) -> Iterator[Path]:
-    """As `atomic_write`, for a folder, which is made.
-
-    Example:
-
-    >>> with new_folder("notes/today") as folder:
-    ...     (folder / "first.txt").write_text("all or nothing")  # doctest: +SKIP
-    """
+    """As `atomic_write`, for a folder, which is made."""
     with atomic_write(path) as temporary:
         temporary.mkdir()
         yield temporary
@@ -82,8 +68,6 @@ def disk_errors(path: str | os.PathLike) -> Iterator[None]:
     """Raises OSError, which names the path, where a library says that the disk is full.
 
     Libraries have exceptions of their own for it, and name a temporary file or none.
-
-    Example:
 
     >>> with disk_errors("model.h5"):
     ...     raise RuntimeError("write failed: No space left on device")
@@ -105,10 +89,7 @@ def locked(path: Path) -> Iterator[bool]:
     """Locks a file, which is made if it does not exist, within a `with` block.
 
     The system unlocks it when the process ends, however it ends. Yields False, and locks nothing,
-    where the file system has no locks.
-
-    Raises:
-        BlockingIOError: If another process has locked it.
+    where the file system has no locks. Raises BlockingIOError if another process has locked it.
     """
     while True:
         with open(path, "a") as file:
@@ -161,8 +142,6 @@ def _sync(path):
 def version_number(name: str) -> int | None:
     """The number of a version folder, as TensorFlow Serving reads it; None for other names.
 
-    Example:
-
     >>> version_number("12"), version_number("²"), version_number("new")
     (12, None, None)
     """
@@ -170,14 +149,7 @@ def version_number(name: str) -> int | None:
 
 
 def find_saved_model(directory: str | os.PathLike) -> Path | None:
-    """The SavedModel in a version folder, or the newest version in a model's folder; None if none.
-
-    Example:
-
-    >>> find_saved_model("saved_models/en_de").name  # doctest: +SKIP
-    '2'
-    >>> find_saved_model("no_such_folder")
-    """
+    """The SavedModel of a version folder, or of the newest version in a model's folder, or None."""
     directory = Path(directory)
     if (directory / "saved_model.pb").is_file():
         return directory

@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 import tempfile
+import typing
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -18,37 +19,19 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.errors import InputError
-from keras_mt.files import (
-    DISK_ERRORS,
-    atomic_write,
-    disk_errors,
-    locked,
-    new_folder,
-    parents_of,
-)
+from keras_mt.files import DISK_ERRORS, atomic_write, disk_errors, locked, new_folder, parents_of
 from keras_mt.models import ARCHITECTURES, architecture_name, ensure_built, find_architecture
 from keras_mt.models.pretrained import PretrainedTransformer
 from keras_mt.models.seq2seq import clone
 from keras_mt.options import TrainingOptions, TranslationOptions
-from keras_mt.options.fields import validate
+from keras_mt.options.fields import field_type, validate
 from keras_mt.text import BaseTokenizer, PretrainedTokenizer, Tokenizer
 from keras_mt.version import __version__
 
 LOG_COLUMNS = (
-    "step",
-    "epoch",
-    "seconds",
-    "loss",
-    "token_accuracy",
-    "perplexity",
-    "learning_rate",
-    "tokens_per_second",
-    "val_loss",
-    "val_token_accuracy",
-    "val_perplexity",
-    "val_bleu",
-    "val_chrf",
-    "event",
+    *("step", "epoch", "seconds", "loss", "token_accuracy", "perplexity", "learning_rate"),
+    *("tokens_per_second", "val_loss", "val_token_accuracy", "val_perplexity"),
+    *("val_bleu", "val_chrf", "event"),
 )
 
 _SCHEMA = 2
@@ -66,19 +49,6 @@ _BEFORE_SCHEMAS = {
 }
 # Options of earlier versions, which runs that were trained with them cannot resume without.
 _FORMER = ("max_ratio", "deduplicate")
-# What config.json holds of a run beside its options, where it is not null.
-_TYPES = {
-    "data": (str, list),
-    "source": str,
-    "target": str,
-    "pairs": dict,
-    "license": str,
-    "model": dict,
-    "fingerprints": dict,
-    "generation": dict,
-    "recommended": dict,
-    "total_steps": int,
-}
 # The tokenizers that are folders, by the `kind` in their tokenizer.json.
 _TOKENIZERS = {"pretrained": PretrainedTokenizer}
 # The options that define a run, by their names in config.json.
@@ -91,40 +61,29 @@ CONFIG_FIELDS = {
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
-    """What defines a run, as its config.json holds it.
+    """What defines a run, as its config.json holds it."""
 
-    Attributes:
-        data: The corpora, a list of str.
-        source, target: Language codes; "mul" for a run with `pairs`.
-        options: The options of training that must stay the same, by their names in config.json,
-            with the preset's values filled in.
-        license: The license of an imported model, and of models trained from it; None if unknown.
-        model: The `get_config` of the model; None before it is built.
-        fingerprints: The fingerprints of the corpora, `{"train": [...], "validation": ...}`, as
-            `Batches.fingerprints` has them, and with LoRA adapters `"init"`, that of the weights
-            they are added to; None in folders written before there were fingerprints.
-        generation: Default options of `Translator.load`, by name: the decoding options of an
-            imported model, but for its languages, which are in `options`. None if there are none.
-        recommended: The options that were fitted to the corpus, by name, whether or not the user
-            gave others; None where a preset or another run says how to train.
-        total_steps: The step at which the learning rate has fallen to 0; None where it does not, or
-            is not known yet.
-        pairs: The corpora by the languages of their pairs, such as `{"en-de": DATA}`, of a run for
-            several languages; None for other runs.
-        versions: The versions of `keras_mt` and `keras` that began the run, as far as known.
-    """
-
-    data: list[str]
-    source: str
+    data: list[str]  # The corpora.
+    source: str  # Language codes; "mul" for a run with `pairs`.
     target: str
+    # The options of training that must stay the same, by their names in config.json, with the
+    # preset's values filled in.
     options: dict[str, Any]
-    license: str | None = None
-    model: dict[str, Any] | None = None
+    pairs: dict[str, str] | None = None  # The corpora by their languages: `{"en-de": DATA}`.
+    license: str | None = None  # Of an imported model, and of models trained from it.
+    model: dict[str, Any] | None = None  # Its `get_config`, once it is built.
+    # `{"train": [...], "validation": ...}`, as `Batches.fingerprints` has them, and with LoRA
+    # adapters `"init"`, that of the weights they are added to; None in folders older than these.
     fingerprints: dict[str, Any] | None = None
+    # Default options of `Translator.load`, by name: the decoding options of an imported model, but
+    # for its languages, which are in `options`.
     generation: dict[str, Any] | None = None
+    # The options that were fitted to the corpus, by name, whether or not the user gave others; None
+    # where a preset or another run says how to train.
     recommended: dict[str, Any] | None = None
+    # The step at which the learning rate has fallen to 0; None where it does not, or is not known.
     total_steps: int | None = None
-    pairs: dict[str, str] | None = None
+    # Those of `keras_mt` and `keras` that began the run, as far as known.
     versions: dict[str, str] = dataclasses.field(
         default_factory=lambda: {"keras_mt": __version__, "keras": keras.__version__}
     )
@@ -145,20 +104,19 @@ class RunConfig:
             )
         if schema < 2:
             values = {**_BEFORE_SCHEMAS, **values}
-        for name, types in _TYPES.items():
-            if values.get(name) is not None and not isinstance(values[name], types):
-                raise InputError(f"its {name} cannot be {values[name]!r}")
+        data = values["data"] if isinstance(values["data"], list) else [values["data"]]
+        if not all(isinstance(name, str) for name in data):
+            raise InputError(f"its data cannot be {values['data']!r}")
+        fields = {name: values.get(name) for name in _TYPES} | {"data": data}
+        for name, value in fields.items():
+            if value is not None and not isinstance(value, _TYPES[name]):
+                raise InputError(f"its {name} cannot be {value!r}")
         options = {}
         for name, field in CONFIG_FIELDS.items():
             # Runs of earlier versions lack newer options.
             value = values.get(name, False if field.type is bool else None)
             options[name] = None if value is None else validate(field, value)
         options |= {name: values[name] for name in _FORMER if values.get(name)}
-        fields = {name: values.get(name) for name in _TYPES}
-        if not isinstance(fields["data"], list):
-            fields["data"] = [fields["data"]]
-        if not all(isinstance(name, str) for name in fields["data"]):
-            raise InputError(f"its data cannot be {fields['data']!r}")
         _check_fingerprints(fields["fingerprints"])
         if generation := fields["generation"]:
             known = {field.name for field in dataclasses.fields(TranslationOptions)}
@@ -196,6 +154,14 @@ class RunConfig:
             for name, (before, after) in pairs.items()
             if before != after
         ]
+
+
+# What config.json holds of a run beside its options, where it is not null.
+_TYPES = {
+    field.name: typing.get_origin(field_type(field)) or field_type(field)
+    for field in dataclasses.fields(RunConfig)
+    if field.name not in ("options", "versions")
+}
 
 
 class RunFolder:
@@ -252,9 +218,6 @@ class RunFolder:
         """Makes the folder, and refuses all others that would train into it within a `with` block.
 
         A process that dies loses the lock. A folder that stays empty on an error is removed.
-
-        Raises:
-            ValueError: If another process, which the message names, has the lock.
         """
         with contextlib.ExitStack() as stack:
             stack.enter_context(parents_of(self._lock_file))
@@ -274,11 +237,7 @@ class RunFolder:
             yield
 
     def check_usable(self) -> None:
-        """Makes the folder, or checks that an existing one can be trained into.
-
-        Raises:
-            ValueError: If it holds something else, or a model that training would overwrite.
-        """
+        """Makes the folder; refuses one with something else, or a model to be overwritten."""
         if self.config is None:
             if self.path.exists() and any(p.name[0] != "." for p in self.path.iterdir()):
                 raise InputError(
@@ -362,9 +321,8 @@ class RunFolder:
         if dtype is not None and "dtype" in saved["config"]:
             saved["config"]["dtype"] = dtype
         try:
-            model = ensure_built(
-                keras.saving.deserialize_keras_object(saved, custom_objects=classes)
-            )
+            model = keras.saving.deserialize_keras_object(saved, custom_objects=classes)
+            model = ensure_built(model)
             # keras.saving.load_model would hold the whole file in memory, and converting the dtype
             # afterwards would hold two models.
             with tempfile.TemporaryDirectory() as folder, disk_errors(folder):
@@ -387,11 +345,7 @@ class RunFolder:
             copy.save(temporary)
 
     def load_tokenizer(self, cls: type[BaseTokenizer] | None = None) -> BaseTokenizer:
-        """The tokenizer; `cls` is its class, if it is not one of keras_mt's own.
-
-        Raises:
-            ValueError: If it is of another class, or damaged.
-        """
+        """The tokenizer; `cls` is its class, if it is not one of keras_mt's own."""
         cls = cls or self._tokenizer_class()
         if self.tokenizer_path.is_dir() == issubclass(cls, Tokenizer):
             raise InputError(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from keras_mt.data.text_files import lines
+from keras_mt.data.corpus import lines
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write
 

@@ -1,24 +1,16 @@
 """The command `keras-mt`: a thin layer over training, evaluation, export and translation."""
 
+import importlib
+
 import click
 
-from keras_mt.cli import (
-    align,
-    average,
-    back_translate,
-    clean,
-    compare,
-    demo,
-    evaluate,
-    export,
-    import_,
-    score,
-    shortlist,
-    train,
-    translate,
-    translate_files,
-)
 from keras_mt.version import __version__
+
+# Each is a module here, and a function in it.
+_COMMANDS = (
+    *("align", "average", "back_translate", "clean", "compare", "demo", "evaluate", "export"),
+    *("import_", "score", "shortlist", "train", "translate", "translate_files"),
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -34,17 +26,5 @@ def main():
     """
 
 
-main.add_command(align.align)
-main.add_command(average.average)
-main.add_command(back_translate.back_translate)
-main.add_command(clean.clean)
-main.add_command(compare.compare)
-main.add_command(demo.demo)
-main.add_command(evaluate.evaluate)
-main.add_command(export.export)
-main.add_command(import_.import_)
-main.add_command(score.score)
-main.add_command(shortlist.shortlist)
-main.add_command(train.train)
-main.add_command(translate.translate)
-main.add_command(translate_files.translate_files)
+for name in _COMMANDS:
+    main.add_command(getattr(importlib.import_module(f"keras_mt.cli.{name}"), name))

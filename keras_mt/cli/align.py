@@ -51,11 +51,10 @@ def align(run_dir, source, target, pharaoh, **search):
             for i, (row, alignment) in enumerate(zip(rows, results, strict=True)):
                 if error := row.error or results.refusals.get(i):
                     output.refuse(row, error, "" if pharaoh else to_json({"error": error}))
-                    continue
-                if pharaoh:
+                elif pharaoh:
                     output.write(row, pharaoh_line(alignment))
-                    continue
-                pieces, target_pieces, attention = alignment
-                weights = [[round(float(weight), 4) for weight in weights] for weights in attention]
-                fields = {"source": pieces, "target": target_pieces, "attention": weights}
-                output.write(row, to_json(fields))
+                else:
+                    pieces, target_pieces, attention = alignment
+                    weights = [[round(float(x), 4) for x in weights] for weights in attention]
+                    fields = {"source": pieces, "target": target_pieces, "attention": weights}
+                    output.write(row, to_json(fields))

@@ -4,19 +4,13 @@ import click
 
 from keras_mt.cli.errors import Command
 from keras_mt.cli.models import load_translator
-from keras_mt.cli.options import cleaning_options, search_options
+from keras_mt.cli.options import cleaning_options, files_argument, search_options
 from keras_mt.cli.output import ended_by_signals
 
 
 @click.command(cls=Command)
 @click.argument("model", type=click.Path(exists=True), metavar="RUN_DIR_OR_SAVED_MODEL")
-@click.argument(
-    "files",
-    type=click.Path(exists=True, dir_okay=False),
-    nargs=-1,
-    required=True,
-    metavar="FILE...",
-)
+@files_argument
 @cleaning_options
 @click.option(
     "--min-score",

@@ -4,13 +4,7 @@ import click
 
 from keras_mt.cli.errors import Command
 from keras_mt.cli.models import load_run, ready
-from keras_mt.cli.options import (
-    architecture_option,
-    cleaning_options,
-    flag_of,
-    given,
-    options_of,
-)
+from keras_mt.cli.options import architecture_option, cleaning_options, flag_of, given, options_of
 from keras_mt.options import LanguageOptions
 
 

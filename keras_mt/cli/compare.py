@@ -48,20 +48,16 @@ def compare(first, second, data, source, target, split, number, html, **search):
             "that."
         )
     sources, references = corpus_split(data, source, target, split)
-    systems = {
-        path: aligned_file(path, len(sources)) for path in (first, second) if os.path.isfile(path)
-    }
-    for path in (first, second):
+    names = first, second
+    systems = {path: aligned_file(path, len(sources)) for path in names if os.path.isfile(path)}
+    for path in names:
         if path not in systems:
             systems[path], _ = timed_translations(path, search, sources, (source, target), True)
     training = None
     if has_split(data, source, target, "train"):
         pairs = load_corpus(data, source, target, "train").as_numpy_iterator()
         training = (pair[1].decode("utf-8") for pair in pairs)
-    names = first, second
-    comparison = Comparison(
-        sources, references, *(systems[path] for path in names), names, training
-    )
+    comparison = Comparison(sources, references, *map(systems.get, names), names, training)
     if html:
         page = comparison.as_html(100 if number is None else number)
         with atomic_write(html) as temporary:

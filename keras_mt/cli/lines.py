@@ -29,17 +29,11 @@ _GRACE = 0.01
 
 
 class Row(NamedTuple):
-    """A line of each of several parallel files.
+    """A line of each of several parallel files."""
 
-    Attributes:
-        number: The lines' number, from 1.
-        texts: Their texts, without line ends.
-        error: Why the row cannot be used, or None. Bytes that are not UTF-8 are U+FFFD in `texts`.
-    """
-
-    number: int
-    texts: tuple[str, ...]
-    error: str | None
+    number: int  # The lines' number, from 1.
+    texts: tuple[str, ...]  # Without line ends.
+    error: str | None  # Why it cannot be used. Bytes that are not UTF-8 are U+FFFD in `texts`.
 
 
 class Lines:

@@ -8,13 +8,7 @@ from keras_mt.files import find_saved_model, is_run
 
 
 def load_run(
-    path,
-    ensemble=(),
-    architecture=(),
-    dtype="float32",
-    shortlist=None,
-    glossary=None,
-    **search,
+    path, ensemble=(), architecture=(), dtype="float32", shortlist=None, glossary=None, **search
 ):
     """A translator from a run folder, with the command's options."""
     from keras_mt.alignment import Shortlist

@@ -111,8 +111,13 @@ def cleaning_options(function):
     return data_options(output(identify(without(function))))
 
 
-split_option = click.option(
-    "--split", default="test", show_default=True, help="Split of the corpus."
+split_option = click.option("--split", default="test", show_default=True, help="The corpus split.")
+files_argument = click.argument(
+    "files",
+    type=click.Path(exists=True, dir_okay=False),
+    nargs=-1,
+    required=True,
+    metavar="FILE...",
 )
 ensemble_option = click.option(
     "--ensemble",

@@ -51,9 +51,7 @@ def timed_translations(path, search, sources, corpus, one_of_several=False):
         start = time.perf_counter()
         for i in range(0, len(sources), _BLOCK_LINES):
             block = translator.hypotheses(sources[i : i + _BLOCK_LINES])
-            translations += [
-                one_line(hypotheses[0].text) if hypotheses else "" for hypotheses in block
-            ]
+            translations += [one_line(found[0].text) if found else "" for found in block]
             progress.update(len(block))
     seconds = time.perf_counter() - start
     for i, translation in enumerate(translations):

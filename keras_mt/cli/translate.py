@@ -80,7 +80,6 @@ def translate(
     if retry_loops:
         size = translator.options.no_repeat_ngram_size or 3
         again = translator.with_options(no_repeat_ngram_size=min(size, 3))
-    as_text = _as_text if translator.n_best == 1 else _as_columns
     options = {"token_scores": True} if token_scores else {}
     if markup:
         options["markup"] = markup
@@ -97,17 +96,16 @@ def translate(
                     continue
                 hypotheses = retried.get(i, results[i])
                 more = {"retried": True} if i in retried else {}
-                line = _as_json(row, hypotheses, **more) if as_json else as_text(hypotheses)
-                output.write(row, line)
+                if as_json:
+                    output.write(row, _as_json(row, hypotheses, **more))
+                else:
+                    output.write(row, _as_text(hypotheses, translator.n_best))
             progress.update(len(rows))
 
 
-def _as_text(hypotheses):
-    return one_line(hypotheses[0].text, "\n\r")
-
-
-def _as_columns(hypotheses):
-    return "\t".join(one_line(hypothesis.text) for hypothesis in hypotheses)
+def _as_text(hypotheses, n_best):
+    breaks = "\n\r" if n_best == 1 else "\n\r\t"  # Tabs stand between several.
+    return "\t".join(one_line(hypothesis.text, breaks) for hypothesis in hypotheses)
 
 
 def _as_json(row, hypotheses, **more):
@@ -130,9 +128,7 @@ def _fields(hypothesis):
 
 def _retry(again, texts, results, options):
     """New translations of the texts whose translation loops, by index."""
-    chosen = [
-        i for i, hypotheses in enumerate(results) if hypotheses and "loop" in hypotheses[0].warnings
-    ]
+    chosen = [i for i, found in enumerate(results) if found and "loop" in found[0].warnings]
     if not chosen:
         return {}
     better = again.hypotheses(*([column[i] for i in chosen] for column in texts), **options)

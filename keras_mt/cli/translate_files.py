@@ -8,7 +8,7 @@ import click
 
 from keras_mt.cli.errors import Command
 from keras_mt.cli.models import load_translator
-from keras_mt.cli.options import given, glossary_option, search_options
+from keras_mt.cli.options import files_argument, given, glossary_option, search_options
 from keras_mt.cli.output import ended_by_signals, progress_bar
 
 AGAIN = "give the same command again to go on."
@@ -17,13 +17,7 @@ AGAIN = "give the same command again to go on."
 @click.command(cls=Command, interrupted=f"interrupted: {AGAIN}")
 @click.argument("model", type=click.Path(exists=True), metavar="RUN_DIR_OR_SAVED_MODEL")
 @click.argument("output", type=click.Path(file_okay=False), metavar="OUTPUT_DIR")
-@click.argument(
-    "files",
-    type=click.Path(exists=True, dir_okay=False),
-    nargs=-1,
-    required=True,
-    metavar="FILE...",
-)
+@files_argument
 @click.option(
     "--format",
     metavar="NAME",

@@ -49,11 +49,6 @@ class Annotator:
         (https://arxiv.org/abs/1906.01105), where terms are appended; Bergmanis and Pinnis 2021,
         Facilitating Terminology Translation with Target Lemma Annotations
         (https://arxiv.org/abs/2101.10035).
-
-    Example:
-
-    >>> annotator = Annotator(tokenizer, share=0.3)  # doctest: +SKIP
-    >>> source, target, links = annotator(source, target, links, epoch=0, index=7)  # doctest: +SKIP
     """
 
     def __init__(self, tokenizer: BaseTokenizer, share: float, seed: int = 0):
@@ -74,13 +69,9 @@ class Annotator:
     def __call__(
         self, source: np.ndarray, target: np.ndarray, links: np.ndarray, epoch: int, index: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A pair as it is read in an epoch, and its links; often as it is.
+        """A pair as it is read in an epoch, and its links, both as in `phrases_of`; often as it is.
 
-        Args:
-            source, target: Ids `[tokens]`, each with its end.
-            links: Integers `[links, 2]`: indices of the source and of the target.
-            epoch: The epoch.
-            index: The pair's number in the corpus, which the choices depend on too.
+        The choices depend on `index`, the pair's number in the corpus, too.
         """
         random = Random(f"terms {self._seed} {epoch} {index}")
         if random.random() >= self._share:

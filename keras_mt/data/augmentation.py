@@ -20,11 +20,7 @@ _TYPOGRAPHIC = str.maketrans(
 
 
 def augmentations(names: str) -> tuple[str, ...]:
-    """The kinds of changes that a list such as `"caps,title"` names.
-
-    Raises:
-        ValueError: If a name is not that of a kind.
-    """
+    """The kinds of changes that a list such as `"caps,title"` names; others are refused."""
     kinds = [name.strip() for name in names.split(",")]
     if unknown := [kind for kind in kinds if kind not in KINDS]:
         raise InputError(
@@ -42,8 +38,7 @@ def augmented(source: str, kind: str, seed: int = 0, index: int = 0) -> str:
         kind: `"caps"`: all in capitals. `"title"`: each word with a capital. `"punctuation"`:
             straight quotes and apostrophes become typographic, or typographic ones straight; the
             final point is dropped, and some spaces are doubled, each with probability 1/2.
-        seed: Seed of the random choices.
-        index: The pair's number in the corpus, which the choices depend on too.
+        seed, index: What random choices depend on: a seed, and the pair's number in the corpus.
 
     Returns:
         The changed text; never blank, unless `source` is.
@@ -78,9 +73,7 @@ def augment(source: str, kinds: Iterable[str], seed: int, epoch: int, index: int
 
 
 def _caps(source, random):
-    return "".join(
-        part if _ENTITY.fullmatch(part) else part.upper() for part in _ENTITY.split(source)
-    )
+    return "".join(x if _ENTITY.fullmatch(x) else x.upper() for x in _ENTITY.split(source))
 
 
 def _title(source, random):

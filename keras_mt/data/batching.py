@@ -196,11 +196,10 @@ class Batches:
     @functools.cached_property
     def counts(self) -> CorpusCounts:
         """The `CorpusCounts` of the first epoch. The first use tokenizes the corpus."""
-        index, tenths, left_out = self._kept
         # The same number of batches in each epoch, whatever pairs and changed sources it has.
-        epochs = range(CYCLE if self.kinds or (tenths % CYCLE).any() else 1)
+        epochs = range(CYCLE if self.kinds or (self._tenths % CYCLE).any() else 1)
         cuts = (self._cut(self._lengths(self._index(epoch), epoch))[1] for epoch in epochs)
-        batches = max(map(len, cuts)) + 1 if len(index) else 0
+        batches = max(map(len, cuts)) + 1 if len(self.kept) else 0
         index = self._index(0)
         lengths = self._lengths(index, 0)
         order, cuts = self._cut(lengths, batches)
@@ -209,14 +208,16 @@ class Batches:
         widths = self._round_up(np.maximum.reduceat(lengths[order], edges[:-1]))
         places = (rows[:, None] * widths).sum()
         source_tokens, target_tokens = lengths.sum(axis=0, dtype=np.int64).tolist()
+        blank = int(self.encoded.blank[:, :2].any(axis=1).sum())
         return CorpusCounts(
             pairs=len(index),
+            too_long=len(self.encoded) - blank - len(self.kept),
+            blank=blank,
             batches=len(rows),
             source_tokens=source_tokens,
             target_tokens=target_tokens,
             padding=float(1 - (source_tokens + target_tokens) / max(places, 1)),
             max_length=self.max_length,
-            **left_out,
         )
 
     @property
@@ -230,7 +231,7 @@ class Batches:
 
         A number is rounded to tenths: for 2.3, three of ten epochs hold a pair three times.
         """
-        return [tenths / CYCLE for tenths in self._kept[1].tolist()]
+        return [tenths / CYCLE for tenths in self._tenths.tolist()]
 
     def epoch(self, number: int, shard: Shard = (0, 1)) -> tf.data.Dataset:
         """The batches of one epoch, a `tf.data.Dataset` of `counts.batches` elements.
@@ -266,34 +267,28 @@ class Batches:
         changes = self.kinds, self.seed or 0
         return EncodedPairs(self.pairs, self.tokenizer, self.directory, self.languages, *changes)
 
-    @property
+    @functools.cached_property
     def kept(self) -> np.ndarray:
         """The indices of the encoded pairs that are trained on."""
-        return self._kept[0]
+        lengths, blank = self.encoded.lengths[:, :2], self.encoded.blank[:, :2]
+        return np.flatnonzero(~blank.any(axis=1) & (lengths.max(axis=1) <= self.max_length))
 
     @functools.cached_property
-    def _kept(self):
-        """The indices of the pairs that are trained on, the tenths of times of each corpus in an
-        epoch, and the counts of what is left out.
-        """
-        lengths = self.encoded.lengths[:, :2]
-        blank = self.encoded.blank[:, :2].any(axis=1)
-        too_long = ~blank & (lengths.max(axis=1) > self.max_length)
-        index = np.flatnonzero(~(blank | too_long))
+    def _tenths(self):
+        """How often ten epochs go through each corpus."""
         times = np.array(self.weights, float)
         if self.temperature is not None:
-            sizes = np.maximum(np.bincount(self.encoded.corpus[index], minlength=len(times)), 1)
+            corpus = self.encoded.corpus[self.kept]
+            sizes = np.maximum(np.bincount(corpus, minlength=len(times)), 1)
             times = (sizes.max() / sizes) ** (1 - 1 / self.temperature)
-        left_out = {"blank": int(blank.sum()), "too_long": int(too_long.sum())}
-        return index, np.rint(CYCLE * times).astype(int), left_out
+        return np.rint(CYCLE * times).astype(int)
 
     def _index(self, epoch):
         """The indices of an epoch's pairs, unordered."""
-        index, tenths, _ = self._kept
-        tenths = tenths[self.encoded.corpus[index]]
+        tenths = self._tenths[self.encoded.corpus[self.kept]]
         # So that in any ten epochs each pair has its tenths.
-        place = (np.arange(len(index)) + (0 if self.seed is None else epoch)) % CYCLE
-        return np.repeat(index, tenths // CYCLE + (place < tenths % CYCLE)).astype(np.int32)
+        place = (np.arange(len(self.kept)) + (0 if self.seed is None else epoch)) % CYCLE
+        return np.repeat(self.kept, tenths // CYCLE + (place < tenths % CYCLE)).astype(np.int32)
 
     @functools.cached_property
     def _phases(self):

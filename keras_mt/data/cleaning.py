@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from keras_mt.data.corpus import dataset_of, raw_pairs, splits_of
+from keras_mt.data.corpus import dataset_of, in_chunks, raw_pairs, splits_of
 from keras_mt.data.dropped import Dropped
 from keras_mt.data.rules import RULES, key, rule_names
 from keras_mt.errors import CorpusError, InputError
@@ -36,12 +36,9 @@ class Cleaning:
     The split is read as a stream, as often as it is needed; a pair takes 9 bytes of memory.
 
     Args:
-        data, source, target: As for `load_corpus`, but lines may be blank or not UTF-8.
+        data, source, target, processes, translator, min_gain: As for `clean`.
         rules: The rules' names, in order, as `rule_names` gives them.
         parts: A folder that keeps what was judged, so that it is not judged again; or None.
-        processes: Number of processes that judge.
-        translator: A `Translator` from source to target, for the rule `score`; or None.
-        min_gain: That rule's limit, a share of the median gain.
 
     Attributes:
         verdicts: uint8 [pairs], 0 for a pair that is kept, else the number of the first rule, from
@@ -110,7 +107,7 @@ class Cleaning:
         judge = functools.partial(_judge, self.source, self.target, self.rules, parts)
         pairs = raw_pairs(self.data, self.source, self.target, "train")
         nothing = np.zeros(0, np.uint8), np.zeros(0, np.uint64)
-        judged = _mapped(judge, chunks(pairs, _PART), processes)
+        judged = _mapped(judge, in_chunks(pairs, _PART), processes)
         return map(np.concatenate, zip(nothing, *judged, strict=True))
 
     def _gains(self, translator, parts):
@@ -118,7 +115,7 @@ class Cleaning:
         pairs = ([a, b] for verdict, a, b in self.texts() if not verdict)
         gains, fingerprint = [np.zeros(0, np.float32)], translator.fingerprint
         with tqdm(total=int(np.sum(self.verdicts == 0)), unit=" pairs", disable=None) as progress:
-            for chunk in chunks(pairs, _SCORED):
+            for chunk in in_chunks(pairs, _SCORED):
                 found = remembered(parts, (fingerprint, chunk), _scored, translator, chunk)
                 gains.append(found["gains"])
                 progress.update(len(chunk))
@@ -236,18 +233,6 @@ def clean(
     return output
 
 
-def chunks(items: Iterator[Any], size: int) -> Iterator[list[Any]]:
-    """Lists of `size` items, the last of what is left.
-
-    Example:
-
-    >>> list(chunks(iter("abc"), 2))
-    [['a', 'b'], ['c']]
-    """
-    while chunk := list(itertools.islice(items, size)):
-        yield chunk
-
-
 def _mapped(function, chunks, processes):
     """The function's results in order, with few chunks in memory."""
     if processes == 1:
@@ -299,18 +284,9 @@ def _scored(translator, pairs):
 def remembered(
     parts: Path | None, work: Any, compute: Callable[..., dict[str, np.ndarray]], *arguments: Any
 ) -> dict[str, np.ndarray]:
-    """What a function returns, arrays by name; from a file, if it was there for the same work.
+    """What `compute(*arguments)` returns, from a file of `parts` if that has the same work's.
 
-    Args:
-        parts: The folder of the files; None to compute always.
-        work: What the result depends on, beside the version of keras_mt; its `repr` says all.
-        compute: The function.
-        *arguments: Its arguments.
-
-    Example:
-
-    >>> remembered(None, "squares", lambda n: {"squares": np.arange(n) ** 2}, 3)
-    {'squares': array([0, 1, 4])}
+    The `repr` of `work` says all that the result depends on, beside the version of keras_mt.
     """
     if parts is None:
         return compute(*arguments)
@@ -338,21 +314,12 @@ def _texts(pair):
 def writer(
     folder: Path, source: str, target: str, split: str
 ) -> Iterator[Callable[[str, str], None]]:
-    """A context manager for a function that writes a pair to the two files of a split.
+    """A context manager for a function that writes a pair to the two files of a split."""
+    paths = [folder / f"{language}.{split}.txt" for language in (source, target)]
+    with open(paths[0], "wb") as sources, open(paths[1], "wb") as targets:
 
-    Example:
-
-    >>> with writer(Path("my_corpus"), "en", "de", "train") as write:  # doctest: +SKIP
-    ...     write("A dog runs.", "Ein Hund rennt.")
-    """
-    with contextlib.ExitStack() as stack:
-        files = [
-            stack.enter_context(open(folder / f"{language}.{split}.txt", "wb"))
-            for language in (source, target)
-        ]
-
-        def write(*pair):
-            for file, text in zip(files, pair, strict=True):
-                file.write(text.encode() + b"\n")
+        def write(source, target):
+            sources.write(source.encode() + b"\n")
+            targets.write(target.encode() + b"\n")
 
         yield write

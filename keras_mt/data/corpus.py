@@ -1,16 +1,17 @@
 """Parallel text from TensorFlow Datasets, a folder, a file, or the embedded phrasebook."""
 
+import codecs
 import functools
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
-from keras_mt.compressed import bare_name
+from keras_mt.compressed import bare_name, opened
 from keras_mt.data import phrasebook
-from keras_mt.data.text_files import check_text, lines
 from keras_mt.data.tmx import tmx_pairs
 from keras_mt.errors import CorpusError
 from keras_mt.extras import require
@@ -263,12 +264,42 @@ def _rows(data, source, target, checked):
             yield *pair, fields[split_column].decode("utf-8", "replace").strip() or "train"
 
 
+def lines(path: str | os.PathLike, checked: bool = True) -> Iterator[bytes]:
+    """The lines of a file, without line ends; split at newline bytes only.
+
+    If they are `checked`, lines that are blank or not UTF-8 are refused.
+    `tf.data.TextLineDataset` would also drop each carriage return inside a line.
+    """
+    with opened(path) as file:
+        for number, raw in enumerate(file, start=1):
+            line = raw.removesuffix(b"\n").removesuffix(b"\r")
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
+            if checked:
+                check_text(line, path, number)
+            yield line
+
+
+def check_text(line: bytes, path: str | os.PathLike, number: int) -> None:
+    """Raises CorpusError, which names the line, if it is blank or not UTF-8."""
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CorpusError(
+            f"{path}:{number} is not UTF-8 (byte {error.start + 1} of the line): convert the file "
+            "to UTF-8."
+        ) from None
+    if not text or text.isspace():
+        raise CorpusError(
+            f"{path}:{number} is blank: remove this pair from both sides, as `keras-mt clean` does."
+        )
+
+
 def dataset_of(pairs: Callable[[], Iterable[tuple[bytes, bytes]]]) -> tf.data.Dataset:
     """A dataset of the pairs from the iterator that a function returns."""
 
     def chunks():  # Each step from Python to TensorFlow costs far more than a pair.
-        iterator = iter(pairs())
-        for chunk in iter(lambda: list(itertools.islice(iterator, _CHUNK)), []):
+        for chunk in in_chunks(iter(pairs()), _CHUNK):
             yield tuple(zip(*chunk, strict=True))
 
     return untuned(
@@ -276,6 +307,16 @@ def dataset_of(pairs: Callable[[], Iterable[tuple[bytes, bytes]]]) -> tf.data.Da
             chunks, output_signature=(tf.TensorSpec((None,), tf.string),) * 2
         ).unbatch()
     )
+
+
+def in_chunks(items: Iterator[Any], size: int) -> Iterator[list[Any]]:
+    """Lists of `size` items, the last of what is left.
+
+    >>> list(in_chunks(iter("abc"), 2))
+    [['a', 'b'], ['c']]
+    """
+    while chunk := list(itertools.islice(items, size)):
+        yield chunk
 
 
 def untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
@@ -290,11 +331,9 @@ def untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _check_languages(data, languages, source, target):
-    for language in (source, target):
-        if language not in languages:
-            raise CorpusError(
-                f"{data} has no language {language!r}; it has {', '.join(languages)}."
-            )
+    for code in (source, target):
+        if code not in languages:
+            raise CorpusError(f"{data} has no language {code!r}; it has {', '.join(languages)}.")
 
 
 def _check_split(data, splits, split):

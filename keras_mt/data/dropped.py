@@ -14,13 +14,7 @@ _EXAMPLES = 2
 class Dropped:
     """Counts what each rule drops, and keeps the first examples.
 
-    Args:
-        whats: What each rule drops, in a line, by its name.
-
-    Attributes:
-        counts: How often each rule dropped something, by its name.
-
-    Example:
+    `whats` says what each rule drops, in a line, by its name.
 
     >>> dropped = Dropped({"empty": "a side has no letter or digit"})
     >>> dropped.add("empty", "A dog.", "")

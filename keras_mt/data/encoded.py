@@ -111,10 +111,8 @@ class EncodedPairs:
     def side(self, side: int | np.ndarray, index: np.ndarray) -> list[np.ndarray]:
         """The ids of one side of the pairs at `index`, a list of int32 arrays.
 
-        Args:
-            side: 0 for the source, 1 for the target, from 2 on for the changed sources; or an
-                array with one such number for each of the pairs.
-            index: Indices of pairs.
+        A side is 0 for the source, 1 for the target, from 2 on for the changed sources, or an array
+        with one such number for each of the pairs.
         """
         side = np.broadcast_to(side, index.shape)
         return [
@@ -128,10 +126,7 @@ class EncodedPairs:
 class Links:
     """The word alignments of sentence pairs, in a temporary file, for random access.
 
-    Args:
-        alignments: For each pair integers `[links, 2]`: a source's and a target's index, of the
-            ids that `EncodedPairs` has.
-        directory: As for `Batches`.
+    Each has integers `[links, 2]`: a source's and a target's index, of the ids in `EncodedPairs`.
     """
 
     def __init__(

@@ -64,8 +64,6 @@ class Rule:
 
     A rule overrides `drops`, or `is_bad` for each side by itself; `what` says what it drops.
 
-    Example:
-
     >>> Copy("en", "de").drops("A dog runs home.", "A dog runs home!")
     True
     """
@@ -191,11 +189,6 @@ RULES = {rule.__name__.lower(): rule for rule in _ORDER}
 
 def rule_names(identify: bool = False, without: Sequence[str] = ()) -> tuple[str, ...]:
     """The names of all rules but those in `without`, and but `language` unless it is to `identify`.
-
-    Raises:
-        ValueError: If there is no such rule.
-
-    Example:
 
     >>> rule_names(without=["numbers", "markup"])
     ('empty', 'long', 'ratio', 'copy', 'script', 'duplicate')

@@ -64,14 +64,10 @@ def tmx_pairs(path: str | os.PathLike, source: str, target: str) -> Iterator[tup
     """The pairs of a translation memory; units without both languages are left out.
 
     White space, line breaks included, is folded; the markup of a document's own format (`bpt`, `ph`
-    and so on) is left out. Of several variants in one language, the first of a unit is taken.
+    and so on) is left out. Of several variants in one language, the first of a unit is taken; `en`
+    also stands for `en-US` and `EN_gb`. The file may be compressed.
 
-    Args:
-        path: The file, which may be compressed.
-        source, target: Codes of the languages; `en` also stands for `en-US` and `EN_gb`.
-
-    Raises:
-        CorpusError: If the file is no TMX, or declares entities, or no unit has both languages.
+    Raises CorpusError if it is no TMX, or declares entities, or no unit has both languages.
     """
     reader = _Reader(path, (source, target))
     parser = expat.ParserCreate()

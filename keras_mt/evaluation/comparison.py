@@ -270,9 +270,7 @@ def _by_frequency(systems, references, training):
 
 
 def _by_repetition(systems, references):
-    parts, *others = (
-        _parts(_REPETITIONS, map(repetition, texts)) for texts in (references, *systems)
-    )
+    parts, *others = (_parts(_REPETITIONS, map(repetition, x)) for x in (references, *systems))
     return [
         Bucket(name, len(part), tuple(len(other[name]) for other in others))
         for name, part in parts.items()

@@ -57,10 +57,7 @@ class Scorer:
     """
 
     def __init__(
-        self,
-        references: Sequence[Sequence[str]],
-        tokenize: str = "13a",
-        resamples: int = RESAMPLES,
+        self, references: Sequence[Sequence[str]], tokenize: str = "13a", resamples: int = RESAMPLES
     ):
         lengths = [len(part) for part in references]
         if not lengths or not lengths[0] or len(set(lengths)) > 1:
@@ -78,9 +75,7 @@ class Scorer:
             "chrfpp": sacrebleu.CHRF(word_order=2, references=references),
         }
         # The signatures of the scores; after a bootstrap they would name the resamples too.
-        self._signatures = {
-            name: str(metric.get_signature()) for name, metric in self._metrics.items()
-        }
+        self._signatures = self.signatures()
 
     def __call__(self, hypotheses: Sequence[str]) -> dict[str, Any]:
         self._check(hypotheses)
@@ -136,9 +131,7 @@ class Scorer:
                 f"test must be one of {', '.join(PAIRED_TESTS)}. Received: test={test!r}"
             )
         if len(systems) < 2:
-            raise InputError(
-                f"systems must be two at least for a paired test. Received: {len(systems)}"
-            )
+            raise InputError(f"A paired test needs two systems at least. Received: {len(systems)}")
         for hypotheses in systems.values():
             self._check(hypotheses)
         resamples = self._resamples if test == "bootstrap" and self._resamples > 1 else 0

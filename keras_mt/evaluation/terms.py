@@ -38,9 +38,7 @@ def terms_kept(
     matches = find(lines, tf.range(tf.size(lines)), terms)
     wanted = collections.Counter(zip(matches.line.numpy(), _cut(matches.target), strict=True))
     written = _cut(tf.constant(list(translations), tf.string))
-    found = sum(
-        min(number, _count(target, written[line])) for (line, target), number in wanted.items()
-    )
+    found = sum(min(n, _count(target, written[i])) for (i, target), n in wanted.items())
     total = wanted.total()
     return total, found / total if total else None
 

@@ -40,12 +40,6 @@ def best_head(
 
     Raises:
         ValueError: If the model has no `attention_scores`, or the pairs have no links.
-
-    Example:
-
-    >>> (layer, head), agreement = best_head(
-    ...     translator.models[0], translator.tokenizer, pairs, aligner
-    ... )  # doctest: +SKIP
     """
     if not hasattr(model, "attention_scores"):
         raise InputError(

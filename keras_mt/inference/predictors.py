@@ -53,10 +53,7 @@ class Predictor:
         """The predictor with its variables as constants of the graphs that it is traced into.
 
         TensorFlow packs constants for matrix products once, instead of at each step, and there are
-        faster operations for them; they take more memory.
-
-        Args:
-            what, instead: As in `check_size`.
+        faster operations for them; they take more memory. `what` and `instead`: see `check_size`.
         """
         return self._with_constants(ConstantScope(self.variables, what, instead))
 
@@ -128,11 +125,7 @@ class Predictor:
         return cache
 
     def step(
-        self,
-        tokens: tf.Tensor,
-        position: tf.Tensor,
-        cache: dict[str, Any],
-        mask: tf.Tensor | None,
+        self, tokens: tf.Tensor, position: tf.Tensor, cache: dict[str, Any], mask: tf.Tensor | None
     ) -> tuple[tf.Tensor, dict[str, Any]]:
         """Logits or log-probabilities of the next token, and the next cache."""
         parts = cache["models"]

@@ -157,9 +157,7 @@ def in_batches(
             for name, before in outputs.items()
         }
 
-    grown = {
-        n: tf.TensorShape([None, *(size or None for size in x.shape[1:])]) for n, x in empty.items()
-    }
+    grown = {n: tf.TensorShape([None, *(s or None for s in x.shape[1:])]) for n, x in empty.items()}
     _, outputs = tf.while_loop(
         lambda start, outputs: start < tf.size(order),
         run,

@@ -17,35 +17,21 @@ _NO_WORD = r"[^\pL\pN]*"
 
 
 class RefusedTerms(NamedTuple):
-    """Terms that are in texts and cannot be in their translations.
+    """Terms that are in texts and cannot be in their translations."""
 
-    Attributes:
-        row: int32 `[terms]`: the text of each.
-        source: String `[terms]`.
-        target: String `[terms]`.
-    """
-
-    row: tf.Tensor
-    source: tf.Tensor
-    target: tf.Tensor
+    row: tf.Tensor  # int32 [terms]: the text of each.
+    source: tf.Tensor  # String [terms].
+    target: tf.Tensor  # String [terms].
 
 
 class Segments(NamedTuple):
-    """The segments that texts are cut into for translation, in the order of the texts.
+    """The segments that texts are cut into for translation, in the order of the texts."""
 
-    Attributes:
-        pieces: Ragged int32 `[segments, (tokens)]`.
-        row: int32 `[segments]`: the index of the text that each belongs to.
-        glue: String `[segments]`: what stands before it and is not translated.
-        ends: String `[texts]`: the white space after a text's last segment.
-        terms, refused: The `SegmentTerms` and the `RefusedTerms`, if terms were given.
-    """
-
-    pieces: tf.RaggedTensor
-    row: tf.Tensor
-    glue: tf.Tensor
-    ends: tf.Tensor
-    terms: SegmentTerms | None = None
+    pieces: tf.RaggedTensor  # int32 [segments, (tokens)].
+    row: tf.Tensor  # int32 [segments]: the index of the text that each belongs to.
+    glue: tf.Tensor  # String [segments]: what stands before it and is not translated.
+    ends: tf.Tensor  # String [texts]: the white space after a text's last segment.
+    terms: SegmentTerms | None = None  # These two if terms were given.
     refused: RefusedTerms | None = None
 
     def of_texts(self, wanted: tf.Tensor) -> Self:
@@ -120,9 +106,7 @@ class Segmenter:
         marks, marked = self._marks(lines, row)
         whole = self._tokenizer.pieces(sentences.flat_values)
         pieces, sentence = cut(
-            whole,
-            tf.constant(self._tokenizer.begins_word),
-            self.source_limit - (marks is not None),
+            whole, tf.constant(self._tokenizer.begins_word), self.source_limit - (marks is not None)
         )
         if matches is not None:
             terms, refused = placed(

@@ -17,20 +17,12 @@ _NO_WORD = -1
 
 
 class SegmentTerms(NamedTuple):
-    """The terms that the translations of segments must hold.
+    """The terms that the translations of segments must hold."""
 
-    Attributes:
-        tokens: int32 `[segments, count, length]`, padded with -1.
-        words: int32 `[segments, count, 2]`: the first and the last word of the source that each
-            translates.
-        word: Ragged int32 `[segments, (tokens)]`: the word of each piece of the segments, or -1.
-        kept: Boolean `[segments, count]`: the terms that are kept spans.
-    """
-
-    tokens: tf.Tensor
-    words: tf.Tensor
-    word: tf.RaggedTensor
-    kept: tf.Tensor
+    tokens: tf.Tensor  # int32 [segments, count, length], padded with -1.
+    words: tf.Tensor  # int32 [segments, count, 2]: the source's first and last word of each.
+    word: tf.RaggedTensor  # int32 [segments, (tokens)]: the word of each piece, or -1.
+    kept: tf.Tensor  # Boolean [segments, count]: the terms that are kept spans.
 
     def source(self, before: int, length: tf.Tensor) -> tf.Tensor:
         """The source positions of each term, boolean `[segments, count, length]`.
@@ -50,16 +42,8 @@ def annotated(
     """Segments whose words carry their terms behind them, between two markers.
 
     So a model that `reads_terms` was trained: see `keras_mt.data.annotation.Annotator`. Kept
-    spans are not repeated. A segment that would have more than `limit` pieces stays as it is.
-
-    Args:
-        pieces: Ragged int32 `[segments, (tokens)]`.
-        terms: Their `SegmentTerms`.
-        markers: The ids of the markers.
-        limit: The maximum number of pieces of a source.
-
-    Returns:
-        The pieces, and the terms with the words of these.
+    spans are not repeated. A segment, int32 `[segments, (tokens)]`, that would have more than
+    `limit` pieces stays as it is. Returns the pieces, and the terms with the words of these.
     """
     begin, end = (tf.fill(tf.shape(terms.tokens)[:2], marker)[..., None] for marker in markers)
     ids = tf.concat([begin, terms.tokens, end], axis=2)
@@ -79,20 +63,6 @@ def annotated(
     return pieces, terms._replace(word=pieces.with_values(words))
 
 
-class Placement(NamedTuple):
-    """Which segment each match is in, and which matches cannot be translated as they should.
-
-    Attributes:
-        terms: The `SegmentTerms`, without the refused ones.
-        refused: Boolean `[matches]`: terms that are over the limit, alone or with others of their
-            segment, that come to nothing, or that the tokenizer cannot write. A kept span is left
-            out instead.
-    """
-
-    terms: SegmentTerms
-    refused: tf.Tensor
-
-
 def placed(
     matches: Matches,
     sentences: tf.Tensor,
@@ -100,7 +70,7 @@ def placed(
     parts: tf.RaggedTensor,
     tokenizer: BaseTokenizer,
     limit: int,
-) -> Placement:
+) -> tuple[SegmentTerms, tf.Tensor]:
     """Places matches in the segments that sentences are cut into.
 
     Args:
@@ -110,6 +80,11 @@ def placed(
         parts: Ragged `[segments, (tokens)]`: the same pieces, cut.
         tokenizer: The `BaseTokenizer`.
         limit: The maximum number of pieces of a translation.
+
+    Returns:
+        The `SegmentTerms` without those that are refused; and boolean `[matches]`, which these are:
+        over the limit, alone or with others of their segment, come to nothing, or not to be written
+        by the tokenizer. A kept span is left out instead.
     """
     words = tf.strings.split(tf.strings.regex_replace(sentences, f"{SPACE}+", " "), " ")
     words = tf.ragged.boolean_mask(words, words.with_values(words.flat_values != ""))
@@ -147,7 +122,7 @@ def placed(
     word = parts.with_values(tf.cast(word, tf.int32))
     kept = grouped(tf.boolean_mask(matches.kept, fits), False)
     terms = SegmentTerms(grouped(dense, -1), grouped(spans, -1), word, kept)
-    return Placement(terms, refused & ~matches.kept)
+    return terms, refused & ~matches.kept
 
 
 def _impossible(tokens, tokenizer, part, limit):

@@ -143,9 +143,7 @@ class SearchOptions:
                 f"Received: patience={self.patience}, early_stopping={self.early_stopping!r}"
             )
         if not self.samples and (self.top_k or self.top_p < 1):
-            raise InputError(
-                "top_k and top_p narrow what is sampled: give a temperature too, such as 1."
-            )
+            raise InputError("top_k and top_p narrow what is sampled: give a temperature too.")
 
     @property
     def beams(self) -> int:
@@ -222,12 +220,12 @@ class TranslationOptions(LanguageOptions, SearchOptions):
     )
 
     def __post_init__(self) -> None:
-        keep = self.keep
-        if keep is not None and not isinstance(keep, str) and isinstance(keep, Sequence):
-            keep = ",".join(map(str, keep)) or "none"
-            object.__setattr__(self, "keep", keep)
-        if keep is not None and not isinstance(keep, str):
-            raise InputError(f"keep must be kinds with commas between. Received: keep={keep!r}")
+        if isinstance(self.keep, Sequence) and not isinstance(self.keep, str):
+            object.__setattr__(self, "keep", ",".join(map(str, self.keep)) or "none")
+        if not isinstance(self.keep, str | None):
+            raise InputError(
+                f"keep must be kinds with commas between. Received: keep={self.keep!r}"
+            )
         super().__post_init__()
         unknown = [kind for kind in self._named_kinds() if kind not in KINDS]
         if unknown:

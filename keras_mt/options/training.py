@@ -178,11 +178,7 @@ class TrainingOptions(LanguageOptions):
         formerly="accumulate",
     )
     dropout: float | None = option(
-        "Dropout rate.",
-        minimum=0,
-        below=1,
-        shown="the preset's, or init's",
-        inherited=True,
+        "Dropout rate.", minimum=0, below=1, shown="the preset's, or init's", inherited=True
     )
     label_smoothing: float | None = option(
         "Label smoothing: the share of the label that is spread over the vocabulary.",

@@ -14,11 +14,10 @@ import numpy as np
 from tqdm import tqdm
 
 from keras_mt.data import CorpusError
-from keras_mt.data.cleaning import chunks, remembered, writer
-from keras_mt.data.corpus import raw_pairs, splits_of
+from keras_mt.data.cleaning import remembered, writer
+from keras_mt.data.corpus import in_chunks, lines, raw_pairs, splits_of
 from keras_mt.data.dropped import Dropped
 from keras_mt.data.rules import RULES, key, rule_names
-from keras_mt.data.text_files import lines
 from keras_mt.files import check_new, new_folder
 from keras_mt.translation.base import BaseTranslator
 
@@ -121,7 +120,10 @@ def back_translate(
                 else:
                     dropped.add(rule, *pair)
         total = len(marks["held_out"])
-        _check_rest(dropped.counts, total, files)
+        if sum(dropped.counts.values()) == total:
+            given = ", ".join(map(str, files))
+            reasons = ", ".join(f"{n:,} {name}" for name, n in dropped.counts.items() if n)
+            raise CorpusError(f"Nothing of {given} is left; dropped: {reasons or 'nothing'}.")
         inputs = {"files": [*map(str, files)], "data": str(data)}
         table = dropped.write(folder, total, **inputs, source=source, target=target)
     shutil.rmtree(parts, ignore_errors=True)
@@ -172,8 +174,7 @@ def _words(text):
 def _marks(files, data, source, target):
     """Which lines are held out, and which repeat an earlier one: Boolean arrays.
 
-    Raises:
-        CorpusError: If a file holds much of a split that is held out.
+    A file that holds much of a split that is held out is refused.
     """
     keys = [_keys(_texts([file])) for file in files]
     held_out = [np.zeros(0, np.uint64)]
@@ -211,20 +212,11 @@ def _broken(rules, *pair):
     return next((name for name, rule in rules if rule.drops(*pair)), None)
 
 
-def _check_rest(counts, total, files):
-    """Raises CorpusError if all lines were dropped."""
-    if sum(counts.values()) == total:
-        reasons = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
-        raise CorpusError(
-            f"Nothing of {', '.join(map(str, files))} is left; dropped: {reasons or 'nothing'}."
-        )
-
-
 def _translations(translator, texts, total, parts):
     """Lists of translations, with their texts and scores, part by part."""
     fingerprint = translator.fingerprint
     with tqdm(total=total, unit=" lines", disable=None) as progress:
-        for part in chunks(texts, _PART):
+        for part in in_chunks(texts, _PART):
             found = remembered(parts, (fingerprint, part), _translated, translator, part)
             sources = found["texts"].tobytes().decode().split("\n")
             yield list(zip(sources, part, found["scores"].tolist(), strict=True))

@@ -22,10 +22,8 @@ _ROW_STEPS = 50  # From one row of the log to the next.
 class PairLosses(keras.callbacks.Callback):
     """Adds the validation loss of each pair of languages to an epoch's logs: `val_loss_en-de`.
 
-    Put it before the callbacks that use it.
-
-    Args:
-        steps: The numbers of validation batches by the names of the pairs, in their order.
+    Put it before the callbacks that use it. `steps` has the numbers of validation batches by the
+    names of the pairs, in their order.
     """
 
     def __init__(self, steps: Mapping[str, int]):
@@ -105,12 +103,8 @@ class TranslationScores(keras.callbacks.Callback):
 class KeepBest(keras.callbacks.Callback):
     """Keeps the best weights, and stops when nothing better has come for a while.
 
-    Unlike `keras.callbacks.EarlyStopping` it resumes where it stopped, from what the log holds.
-
-    Args:
-        run: The run, whose options say what to watch: `"val_loss"`, of which the lowest is best, or
-            `"val_bleu"`, the highest.
-        log: The rows of its log up to now.
+    Unlike `keras.callbacks.EarlyStopping` it resumes where it stopped, from the log's rows. The
+    run's options say what to watch: `"val_loss"`, whose lowest is best, or `"val_bleu"`.
     """
 
     def __init__(self, run: Run, log: Iterable[Mapping[str, str]]):
@@ -152,9 +146,9 @@ class RunLog(keras.callbacks.Callback):
     tokens trained per second, to Keras's progress bar.
 
     Of several workers only the chief writes, but all have to read the metrics, which they share.
+    When a run resumes, rows after its step are removed first.
 
     Args:
-        run: The run. When it resumes, rows after its step are removed first.
         checkpoints: A callback before this one, which counts the steps.
         pairs: The names of the pairs of languages whose losses and scores have columns.
     """
@@ -211,9 +205,7 @@ class RunLog(keras.callbacks.Callback):
                 means[name] = (total - total_before) / (count - count_before)
         if "perplexity" in means:
             means["perplexity"] = math.exp(means["perplexity"])
-        tokens = [
-            sums["token_accuracy"][1] for sums in (counted, totals) if "token_accuracy" in sums
-        ]
+        tokens = [x["token_accuracy"][1] for x in (counted, totals) if "token_accuracy" in x]
         if len(tokens) == 2 and tokens[1] > tokens[0]:
             self._rate = (tokens[1] - tokens[0]) / (now - then)
             means["tokens_per_second"] = round(self._rate)
@@ -236,9 +228,8 @@ class RunLog(keras.callbacks.Callback):
     def _write_events(self, step, values):
         # `tf.summary.scalar` would need TensorBoard; its viewer takes this form as well.
         Summary = tf.compat.v1.Summary  # noqa: N806
-        summary = Summary(
-            value=[Summary.Value(tag=n, simple_value=float(v)) for n, v in values.items()]
-        )
+        value = [Summary.Value(tag=n, simple_value=float(v)) for n, v in values.items()]
+        summary = Summary(value=value)
         with self._events.as_default():
             tf.summary.experimental.write_raw_pb(summary.SerializeToString(), step=step)
         self._events.flush()

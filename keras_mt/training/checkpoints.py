@@ -34,10 +34,6 @@ class Checkpoints(keras.callbacks.Callback):
         model: Its model, which is compiled.
         every: Number of steps from one checkpoint to the next; it may be set later.
         adapters: The adapters, if they alone are trained and saved.
-
-    Raises:
-        FloatingPointError: If the loss or a weight is not finite, in training.
-        OSError: If a checkpoint cannot be written, in training.
     """
 
     def __init__(self, run: Run, model: keras.Model, every: int, adapters: Adapters | None = None):
@@ -75,8 +71,7 @@ class Checkpoints(keras.callbacks.Callback):
     def restore(self) -> int:
         """Restores the last checkpoint that is whole, if there is one; returns its step, or 0.
 
-        Raises:
-            ValueError: If all are damaged, or one holds other variables than the run has now.
+        If all are damaged, or one holds other variables than the run has now, that is an error.
         """
         for path in reversed(self._manager.checkpoints):
             try:
@@ -158,10 +153,7 @@ def averaged(
 ) -> list[np.ndarray]:
     """The means of a model's weights over the last checkpoints of a folder, as NumPy arrays.
 
-    Adapters are merged into the weights.
-
-    Raises:
-        ValueError: If there are fewer checkpoints, or one cannot be read.
+    Adapters are merged into them. Fewer checkpoints, or one that cannot be read, are an error.
     """
     state = tf.train.get_checkpoint_state(str(directory))
     paths = list(state.all_model_checkpoint_paths) if state else []

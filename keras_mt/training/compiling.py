@@ -9,12 +9,7 @@ from keras_mt.losses import CrossEntropy
 from keras_mt.metrics import Perplexity, TokenAccuracy
 from keras_mt.models import Seq2Seq
 from keras_mt.schedules import WarmupInverseSquareRoot
-from keras_mt.training.replicas import (
-    AccumulatedAdam,
-    CountedCrossEntropy,
-    CountedDivergence,
-    ReplicatedAdam,
-)
+from keras_mt.training import replicas
 
 
 @former_keywords(accumulate="gradient_accumulation_steps", rdrop="rdrop_weight")
@@ -69,21 +64,20 @@ def compile_for_translation(
         raise InputError(f"rdrop_weight must be at least 0. Received: rdrop_weight={rdrop_weight}")
     d_model, padding_id = getattr(model, "d_model", 512), getattr(model, "padding_id", 0)
     if rdrop_weight and not isinstance(model, Seq2Seq):
-        raise InputError(
-            f"rdrop_weight needs a model that is a Seq2Seq, not a {type(model).__name__}."
-        )
+        raise InputError(f"rdrop_weight needs a Seq2Seq model, not a {type(model).__name__}.")
     if isinstance(model, Seq2Seq):
-        model.rdrop_weight, model.divergence = rdrop_weight, CountedDivergence()
+        model.rdrop_weight, model.divergence = rdrop_weight, replicas.CountedDivergence()
     schedule = learning_rate
     if not isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
         schedule = WarmupInverseSquareRoot(d_model, warmup_steps, learning_rate)
     adam = {"beta_1": 0.9, "beta_2": 0.98, "epsilon": 1e-9, "global_clipnorm": clip_norm}
     loss = {"label_smoothing": label_smoothing, "padding_id": padding_id}
     if gradient_accumulation_steps > 1:
-        optimizer = AccumulatedAdam(schedule, gradient_accumulation_steps, **adam)
-        loss = CountedCrossEntropy(optimizer, **loss)
+        optimizer = replicas.AccumulatedAdam(schedule, gradient_accumulation_steps, **adam)
+        loss = replicas.CountedCrossEntropy(optimizer, **loss)
     elif tf.distribute.get_strategy().num_replicas_in_sync > 1:
-        optimizer, loss = ReplicatedAdam(schedule, **adam), CountedCrossEntropy(**loss)
+        optimizer = replicas.ReplicatedAdam(schedule, **adam)
+        loss = replicas.CountedCrossEntropy(**loss)
     else:
         optimizer, loss = keras.optimizers.Adam(schedule, **adam), CrossEntropy(**loss)
     model.compile(

@@ -29,9 +29,7 @@ _FINE_TUNING_ADAPTERS = {**_FINE_TUNING, "learning_rate": 5e-4}
 def run_config(run: Run) -> RunConfig:
     """The configuration of a run, all filled in.
 
-    Raises:
-        ValueError: If options contradict each other, or those that the folder's run or the one to
-            begin from has.
+    Refuses options that contradict each other, the folder's run, or the one to begin from.
     """
     begun, base = run.begun, run.base
     options = _filled_in(run.options, begun, base)
@@ -100,11 +98,10 @@ def _options_of(base, options):
 def with_fingerprints(run: Run, batches: Batches, validation: Validation) -> RunConfig:
     """A run's configuration with the corpora's fingerprints and what the run had when it began.
 
-    Raises:
-        ValueError: If the run began with other pairs, or its adapters with other weights.
+    Refuses other pairs than those, and other weights than the adapters began with.
     """
     config, begun, base = run.config, run.begun, run.base
-    prints = [part.fingerprints[0] for part in validation.batches.values()]
+    prints = [part.fingerprints[0] for part in validation.values()]
     validated = prints if run.pairs is not None else next(iter(prints), None)
     fingerprints = {"train": batches.fingerprints, "validation": validated}
     if config.options["lora"] is not None:
@@ -128,7 +125,7 @@ def with_fingerprints(run: Run, batches: Batches, validation: Validation) -> Run
             f"The run began with {len(before)} corpora, counting validation, and now there are "
             f"{len(now)}: give it the same data, or another output folder."
         )
-    validated = (pair or run.corpora[0] for pair in validation.pairs)
+    validated = (pair or run.corpora[0] for pair in validation)
     names = [*run.corpora, *(f"the validation split of {name}" for name in validated)]
     for name, old, new in zip(names, before, now, strict=False):
         if old != new:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
@@ -24,23 +24,21 @@ from keras_mt.training.recommend import DEFAULTS
 _TEXTS = 1_000_000
 
 
-class Validation(NamedTuple):
-    """The validation splits of a run: that of the first corpus, or of each pair of languages.
+class Validation(dict[str, Batches]):
+    """The batches of the validation splits of a run by their languages, as `en-de`; "" for two."""
 
-    All are by the pair of languages, such as `en-de`; "" in a run for two.
-    """
-
-    pairs: dict[str, tf.data.Dataset]
-    batches: dict[str, Batches]
+    @property
+    def pairs(self) -> dict[str, tf.data.Dataset]:
+        return {name: batches.pairs[0] for name, batches in self.items()}
 
     @property
     def steps(self) -> dict[str, int]:
         """The numbers of batches."""
-        return {name: batches.counts.batches for name, batches in self.batches.items()}
+        return {name: batches.counts.batches for name, batches in self.items()}
 
     def epoch(self, shard: tuple) -> tf.data.Dataset:
         """The batches of all, those of one after those of another, as of `Batches.epoch`."""
-        parts = [part.epoch(0, shard) for part in self.batches.values() if part.counts.batches]
+        parts = [part.epoch(0, shard) for part in self.values() if part.counts.batches]
         return functools.reduce(tf.data.Dataset.concatenate, parts)
 
 
@@ -179,30 +177,28 @@ def training_batches(
 
 
 def validation_batches(run: Run, tokenizer: BaseTokenizer) -> Validation:
-    """The validation splits of a run, and their batches; none where there is none."""
-    options, validation = run.options, Validation({}, {})
+    """The validation split of the first corpus, or of each pair of languages, if there is one."""
+    options, validation = run.options, Validation()
     needed = options.keep_best or options.early_stopping_patience
     directions = run.directions if run.pairs is not None else run.directions[:1]
     for data, source, target in directions:
         name = "" if run.pairs is None else f"{source}-{target}"
         if has_split(data, source, target, "validation"):
-            validation.pairs[name] = pairs = load_corpus(data, source, target, "validation")
-            batches = _batches(
-                run, f"validation {name}".strip(), [(data, source, target)], [pairs], tokenizer
-            )
-            validation.batches[name] = batches
+            pairs = [load_corpus(data, source, target, "validation")]
+            title, direction = f"validation {name}".strip(), [(data, source, target)]
+            validation[name] = _batches(run, title, direction, pairs, tokenizer)
         elif run.pairs is not None:
             run.report(f"{name} has no validation split: it is not measured")
     names = ", ".join(dict.fromkeys(data for data, *_ in directions))
-    if not validation.pairs and (needed or options.bleu_freq):
+    if not validation and (needed or options.bleu_freq):
         raise InputError(
             f"{names} has no validation split, which keep_best, early_stopping_patience "
             "and bleu_freq need."
         )
     if needed and options.monitor == "val_loss" and not any(validation.steps.values()):
         raise InputError(
-            f"{names} has no pair of at most max_length={batches.max_length} tokens in its "
-            "validation split, which keep_best and early_stopping_patience need."
+            f"{names} has no pair of at most max_length={run.config.options['max_length']} "
+            "tokens in its validation split, which keep_best and early_stopping_patience need."
         )
     return validation
 

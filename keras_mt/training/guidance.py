@@ -16,7 +16,7 @@ from keras_mt.models.seq2seq import clone
 from keras_mt.text import BaseTokenizer
 from keras_mt.text.words import words_of_pieces
 from keras_mt.training.architecture import Run
-from keras_mt.training.corpora import Validation, run_languages
+from keras_mt.training.corpora import Validation
 
 LEARNED = "learned"  # The value of `guided_alignment` that is no file.
 _LEARN_PAIRS = 200_000  # That an aligner for guidance is learned from, at most.
@@ -61,12 +61,7 @@ def _not_a_transformer(run, architecture):
 
 
 def guide(run: Run, batches: Batches, tokenizer: BaseTokenizer) -> None:
-    """Gives the batches the links that a head is taught and that terms come from.
-
-    Raises:
-        ValueError: If the file of links is not of the corpus, or the tokenizer has no markers of
-            terms.
-    """
+    """Gives the batches the links that a head is taught and that terms come from."""
     path, share = run.options.guided_alignment, run.options.terms
     if path is None and not share:
         return
@@ -97,28 +92,22 @@ def choose_head(
     """
     if getattr(model, "guided_head", None) is None or model.alignment_head is not None:
         return None
-    name = next(iter(validation.pairs), None)
-    pairs = validation.pairs[name] if name is not None else batches.pairs[0]
-    tokenizer = batches.tokenizer
-    codes = name.split("-") if name else list(run_languages(run.config).values())
-    if run.pairs is not None and not name:
-        codes = run.directions[0][1:]
+    measured = next(iter(validation.values()), batches)
+    languages = measured.languages[0] if measured.languages else ()
+    pairs = measured.pairs[0].take(_MEASURED)
     try:
-        languages = codes if tokenizer.languages else ()
         aligner = _learned(batches, _HEAD_PAIRS)
         model = clone(model)  # Without adapters.
         model.set_weights(weights)
-        measured = tokenizer, pairs.take(_MEASURED), aligner, languages
-        (layer, head), agreement = best_head(_MeanFirst(model), *measured)
+        found = best_head(_MeanFirst(model), measured.tokenizer, pairs, aligner, languages)
+        (layer, head), share = found
     except InputError as error:  # As of a corpus without links.
         run.report(f"no attention head is chosen to align: {error}")
         return None
     if layer == 0:
-        run.report(f"attention: the mean of the last layer aligns best, {agreement:.1%} agreement")
+        run.report(f"attention: the mean of the last layer aligns best, {share:.1%} agreement")
         return None
-    run.report(
-        f"attention: head {head} of layer {layer - 1} aligns best, {agreement:.1%} agreement"
-    )
+    run.report(f"attention: head {head} of layer {layer - 1} aligns best, {share:.1%} agreement")
     return layer - 1, head
 
 

@@ -116,11 +116,7 @@ class Plan:
         return min(values["warmup_steps"], max(updates // 4, 1)), updates
 
     def fix(self, watch: "Stopwatch", validation_batches: int) -> None:
-        """Sets the last step by the speed of the first ones.
-
-        Raises:
-            ValueError: If the time is too short.
-        """
+        """Sets the last step by the speed of the first ones; refuses a time that is too short."""
         seconds, steps = _agreed(self._run.strategy, watch.seconds), watch.count
         minutes = self._run.options.minutes
         spent = time.monotonic() - self._started

@@ -53,19 +53,9 @@ _LONGEST = 4096
 # What ends a run: one of them.
 _ENDS = {"epochs", "steps", "minutes"}
 # What goes by BLEU, if that is measured on the way.
-_CHOICES = {
-    "average_checkpoints",
-    "keep_best",
-    "monitor",
-    "early_stopping_patience",
-    "bleu_freq",
-}
+_CHOICES = {"average_checkpoints", "keep_best", "monitor", "early_stopping_patience", "bleu_freq"}
 # Codes of languages that are written without spaces, in which BLEU must count characters.
-_WITHOUT_SPACES = re.compile(
-    "(zh|zho|cmn|ja|jpn|th|tha|lo|lao|km|khm|my|mya)([-_].*)?", re.IGNORECASE
-)
-
-
+_WITHOUT_SPACES = re.compile("(zh|zho|cmn|ja|jpn|th|tha|lo|lao|km|khm|my|mya)([-_].*)?", re.I)
 _REASONS = {
     "average_checkpoints": "as in the paper",
     "bleu_tokenize": "the language is written without spaces",
@@ -74,28 +64,14 @@ _REASONS = {
 
 
 class Recommendation(NamedTuple):
-    """Options of training, and why.
-
-    Attributes:
-        options: Values by the options' names, as `train` takes them.
-        reasons: A line for each.
-
-    Example:
-
-    >>> recommend(29_000, 62, 160).options["vocab_size"]
-    8000
-    """
+    """Options of training, by their names as `train` takes them, and why: a line for each."""
 
     options: dict[str, Any]
     reasons: dict[str, str]
 
 
 def recommend(
-    pairs: int,
-    characters: float,
-    longest: int,
-    alphabet: int = 0,
-    operations: float = math.inf,
+    pairs: int, characters: float, longest: int, alphabet: int = 0, operations: float = math.inf
 ) -> Recommendation:
     """The options of training a Transformer that fit a corpus.
 

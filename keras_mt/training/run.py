@@ -19,28 +19,12 @@ from keras_mt.options import TrainingOptions, check_bleu_tokenizer
 from keras_mt.options.fields import documented, signature
 from keras_mt.plots import plot_run
 from keras_mt.run_folder import RunFolder
+from keras_mt.training import corpora, distribution
 from keras_mt.training.architecture import Run, check_architecture, model_builder
 from keras_mt.training.callbacks import KeepBest, PairLosses, RunLog, TranslationScores
 from keras_mt.training.checkpoints import Checkpoints, averaged
 from keras_mt.training.compiling import compile_for_translation
 from keras_mt.training.configuration import run_config, with_fingerprints
-from keras_mt.training.corpora import (
-    run_corpora,
-    run_languages,
-    run_tokenizer,
-    training_batches,
-    training_pairs,
-    validation_batches,
-)
-from keras_mt.training.distribution import (
-    choose_strategy,
-    device_names,
-    distributed,
-    draws_apart,
-    failure_marked,
-    leaving_together,
-    wait_for_chief,
-)
 from keras_mt.training.guidance import check_guidance, choose_head, guide, set_up_model
 from keras_mt.training.lora import Adapters
 from keras_mt.training.plan import Plan, Stopwatch
@@ -114,17 +98,17 @@ def train(
     require_backend("keras_mt.training")
     started = time.monotonic()
     options = TrainingOptions.of(options)
-    given = run_corpora(data, source, target, pairs)
-    options, corpora = _checked(options, pairs is not None), given["corpora"]
+    given = corpora.run_corpora(data, source, target, pairs)
+    options = _checked(options, pairs is not None)
     if output is None:
         raise InputError("output must be given: the run folder.")
     folder = RunFolder(output)
     if folder.path.is_file():
         raise InputError(f"{folder} is a file: give a folder for the run.")
-    if options.corpus_weights and len(options.corpus_weights) != len(corpora):
+    if options.corpus_weights and len(options.corpus_weights) != len(given["corpora"]):
         raise InputError(
             "corpus_weights must have one for each corpus. Received: "
-            f"{list(options.corpus_weights)} for {', '.join(corpora)}"
+            f"{list(options.corpus_weights)} for {', '.join(given['corpora'])}"
         )
     if options.bleu_tokenize is not None:
         check_bleu_tokenizer(options.bleu_tokenize)
@@ -133,12 +117,12 @@ def train(
     check_architecture(options)
     # Before the workers meet, so that a mark that one of them finds later is from this start.
     folder.failure_file.unlink(missing_ok=True)
-    strategy = choose_strategy(options.devices)
+    strategy = distribution.choose_strategy(options.devices)
     # The others of a cluster wait for the chief, which alone writes.
     run = Run(folder, options, strategy, report=report, **given)
     check_guidance(run)
     locked = folder.locked() if run.chief else contextlib.nullcontext()
-    with locked, draws_apart(strategy), leaving_together(strategy):
+    with locked, distribution.draws_apart(strategy), distribution.leaving_together(strategy):
         _train(run, started)
     return folder.path
 
@@ -165,8 +149,8 @@ def _checked(options, several):
 
 def _train(run, started):
     folder, strategy = run.folder, run.strategy
-    run.report(f"training on {device_names(strategy)}")
-    with failure_marked(folder, run.chief and strategy.cluster_resolver is not None):
+    run.report(f"training on {distribution.device_names(strategy)}")
+    with distribution.failure_marked(folder, run.chief and strategy.cluster_resolver is not None):
         build, tokenizer, batches, validation = _prepared(run)
         plan = Plan(run, batches.counts.batches, started)
         run.keep(total_steps=plan.total_steps)  # Not before the run is known to be possible.
@@ -187,12 +171,12 @@ def _train(run, started):
     _report_start(run, model, adapters, tokenizer, batches, plan)
     if start:
         run.report(f"resumed at step {start} from {folder.checkpoints}")
-    log = RunLog(run, checkpoints, validation.pairs)
+    log = RunLog(run, checkpoints, validation)
     best = KeepBest(run, log.rows)
     end_epoch = keras.callbacks.LambdaCallback(on_epoch_end=checkpoints.end_epoch)
     callbacks = [checkpoints, best, log, end_epoch]
     if options.bleu_freq:
-        translator = Translator(model, tokenizer, **run_languages(run.config))
+        translator = Translator(model, tokenizer, **corpora.run_languages(run.config))
         measured = validation.pairs, options.bleu_freq, options.bleu_tokenize
         callbacks.insert(0, TranslationScores(translator, *measured))
     if run.pairs is not None:
@@ -215,18 +199,18 @@ def _train(run, started):
 
 def _prepared(run):
     """What a run begins with, before anything is written; what is impossible is refused."""
-    pairs = [training_pairs(run, *direction) for direction in run.directions]
+    pairs = [corpora.training_pairs(run, *direction) for direction in run.directions]
     if not run.chief:
-        wait_for_chief(run.folder)
+        distribution.wait_for_chief(run.folder)
     run.folder.check_usable()
     run.recommended = recommended_options(run, pairs)
     run.given, run.options = run.options, completed(run)
     run.config = run_config(run)
     build = model_builder(run)
-    tokenizer = run_tokenizer(run, pairs)
-    batches = training_batches(run, pairs, tokenizer)
+    tokenizer = corpora.run_tokenizer(run, pairs)
+    batches = corpora.training_batches(run, pairs, tokenizer)
     guide(run, batches, tokenizer)
-    validation = validation_batches(run, tokenizer)
+    validation = corpora.validation_batches(run, tokenizer)
     run.config = with_fingerprints(run, batches, validation)
     return build, tokenizer, batches, validation
 
@@ -274,13 +258,14 @@ def _report_start(run, model, adapters, tokenizer, batches, plan):
 
 def _fit(run, model, batches, validation, start, last_step, callbacks):
     validated = sum(validation.steps.values()) if validation else 0
+    distributed = functools.partial(distribution.distributed, run.strategy)
     for first, epoch, last_epoch, steps in _parts(start, last_step, batches.counts.batches):
         model.fit(
-            distributed(run.strategy, functools.partial(batches.stream, first)),
+            distributed(functools.partial(batches.stream, first)),
             initial_epoch=epoch,
             epochs=last_epoch,
             steps_per_epoch=steps,
-            validation_data=distributed(run.strategy, validation.epoch) if validated else None,
+            validation_data=distributed(validation.epoch) if validated else None,
             validation_steps=validated or None,
             callbacks=callbacks,
             shuffle=False,  # The batches are shuffled already; else Keras warns.

@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.models import PRESETS
-from keras_mt.training import run, train
+from keras_mt.training import distribution, train
 from keras_mt.training.checkpoints import Checkpoints
 
 PRESETS["micro"] = {
@@ -35,7 +35,7 @@ if __name__ == "__main__":
         tf.config.set_logical_device_configuration(
             cpu, [tf.config.LogicalDeviceConfiguration()] * devices
         )
-        run.choose_strategy = lambda _: tf.distribute.MirroredStrategy(
+        distribution.choose_strategy = lambda _: tf.distribute.MirroredStrategy(
             [f"CPU:{i}" for i in range(devices)]
         )
 
