@@ -60,6 +60,12 @@ class Document:
         self.units.append(Unit(text, markup, where or f"text {len(self.units) + 1}: {text[:60]}"))
         return len(self.units) - 1
 
+    def add_inline(self, inline: "Inline", where: str = "") -> tuple[int, tuple[str, str]]:
+        """Adds a unit; its number, and the white space before and after it, are returned."""
+        text, markup = inline.content
+        around = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
+        return self.add(text.strip(), markup, where), around
+
 
 def functions_of(document: type[Document]) -> tuple[Callable, Callable]:
     """The functions `units` and `write` of the format (see `Format`) that a class reads."""
@@ -171,8 +177,9 @@ class Inline:
         return "".join(self._written)
 
     @property
-    def has_markup(self) -> bool:
-        return bool(self._markup)
+    def content(self) -> tuple[str, str | None]:
+        """The text of a `Unit` and its `markup`: it is plain where nothing is marked up."""
+        return (self.fragment, "html") if self._markup else (html.unescape(self.fragment), None)
 
     def text(self, text: str, escaped: bool = False) -> None:
         """Adds text, which may be HTML already."""
@@ -204,11 +211,13 @@ class Inline:
         self._markup.append((markup, None))
 
     def parts(self, translation: str) -> Iterator[tuple[str, Any]]:
-        """The translation's parts: what they are, and the text or the document's markup.
+        """The parts of a translation of `content`.
 
         Yields `("text", str)`, as HTML, `("start", markup)`, `("end", markup)`, and
         `("single", markup)`, also for what stays.
         """
+        if not self._markup:
+            translation = html.escape(translation, quote=False)
         place, opened, kept = 0, [], False
         for match in _PART.finditer(translation):
             if text := "" if kept else translation[place : match.start()]:

@@ -101,10 +101,8 @@ class DocxDocument(Document):
                 inline.single(("single", what), space=more)
             else:
                 getattr(inline, kind)(("around", what))
-        text = inline.fragment if inline.has_markup else html.unescape(inline.fragment)
-        bounds = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
-        where = f"{name}, paragraph {text.strip()[:60]!r}"
-        number = self.add(text.strip(), "html" if inline.has_markup else None, where)
+        where = f"{name}, paragraph {inline.content[0].strip()[:60]!r}"
+        number, bounds = self.add_inline(inline, where)
         around = [what for _, what, _ in pieces[:first]], [what for _, what, _ in pieces[last:]]
         self._paragraphs.append((number, name, paragraph, inline, plain, bounds, around))
 
@@ -114,8 +112,6 @@ class DocxDocument(Document):
             if new is None or new == self.units[number].text:
                 continue
             self._changed.add(name)
-            if not inline.has_markup:
-                new = html.escape(new, quote=False)
             parts = list(inline.parts(bounds[0] + new.strip() + bounds[1]))
             for child in list(paragraph):
                 if child.tag != _W + "pPr":

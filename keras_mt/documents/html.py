@@ -240,16 +240,13 @@ class HtmlDocument(TextDocument):
         if stay or not has_words(html.unescape("".join(texts))):
             return
         inline = self._inline(begin, end)
-        text = inline.fragment if inline.has_markup else html.unescape(inline.fragment)
-        number = self.add(text.strip(), "html" if inline.has_markup else None)
-        left, right = (" " * (side != text) for side in (text.lstrip(), text.rstrip()))
+        number, around = self.add_inline(inline)
+        left, right = (" " * bool(space) for space in around)
 
         def write(translations):
             new = translations[number]
             if new is None or new == self.units[number].text:
                 return None
-            if not inline.has_markup:
-                return left + html.escape(new, quote=False) + right
             parts = [
                 what if kind == "text" else self.rendered(*what, translations)
                 for kind, what in inline.parts(new)

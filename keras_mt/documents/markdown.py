@@ -82,9 +82,9 @@ class MarkdownDocument(TextDocument):
         alts = {text: self.add(text) for text in cursor.alts}
         texts = [t.content for t in token.children if t.type in ("text", "text_special")]
         number, inline = None, cursor.inline
-        text = inline.fragment if inline.has_markup else html.unescape(inline.fragment)
+        text, markup = inline.content
         if has_words("".join(texts)):
-            number = self.add(text, "html" if inline.has_markup else None)
+            number = self.add(text, markup)
 
         def write(translations):
             new = None if number is None else translations[number]
@@ -92,7 +92,6 @@ class MarkdownDocument(TextDocument):
             shown = {alt: translations[i] or alt for alt, i in alts.items()}
             if new == text and all(alt == shown[alt] for alt in alts):
                 return None
-            new = new if inline.has_markup else html.escape(new, quote=False)
             return _written(inline.parts(new), shown, in_cell)
 
         self.replace(spans[0][0], place, write)

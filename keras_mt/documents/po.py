@@ -115,11 +115,7 @@ class PoDocument(Document):
                 inline.kept(match[0], match[0])
             last = match.end()
         inline.text(text[last:])
-        fragment = inline.fragment.strip()
-        plain = None if inline.has_markup else text.strip()
-        number = self.add(plain or fragment, None if plain else "html", place)
-        bounds = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
-        return number, inline, text, bounds
+        return *self.add_inline(inline, place), inline, text
 
     def _found(self, entry, text):
         """The placeholders of a text by flag; None if something looks like one and is not."""
@@ -145,13 +141,8 @@ class PoDocument(Document):
         self.refusals.reverse()
         text = "\n".join(lines)
         if language := self.options.target_language:
-            text = re.sub(
-                r'^"Language: *\\n"',
-                rf'"Language: {language}\\n"',
-                text,
-                count=1,
-                flags=re.MULTILINE,
-            )
+            field = re.compile(r'^"Language: *\\n"', re.MULTILINE)
+            text = field.sub(rf'"Language: {language}\\n"', text, count=1)
         try:
             return self._bom + text.encode(self._encoding)
         except UnicodeEncodeError as error:
@@ -185,13 +176,12 @@ class PoDocument(Document):
     def _written(self, entry, form, translations):
         if isinstance(form, str):
             return form
-        number, inline, source, bounds = form
+        number, bounds, inline, source = form
         new = translations[number]
         if new is None:
             return None
-        if self.units[number].markup:
-            parts = inline.parts(new)
-            new = "".join(html.unescape(w) if kind == "text" else w for kind, w in parts)
+        parts = inline.parts(new)
+        new = "".join(html.unescape(w) if kind == "text" else w for kind, w in parts)
         new = bounds[0] + new.strip() + bounds[1]
         wanted = self._found(entry, source)
         if wanted is not None and self._found(entry, new) != wanted:

@@ -65,10 +65,7 @@ class XliffDocument(Document):
         inline = Inline()
         if not has_words(self._fill(inline, content)):
             return
-        text = inline.fragment if inline.has_markup else html.unescape(inline.fragment)
-        where = f"unit {unit.get('id')!r}"
-        bounds = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
-        number = self.add(text.strip(), "html" if inline.has_markup else None, where)
+        number, bounds = self.add_inline(inline, f"unit {unit.get('id')!r}")
         self._wanted.append((number, unit, source, target, inline, bounds))
 
     def _fill(self, inline, element):
@@ -99,8 +96,6 @@ class XliffDocument(Document):
             changed = True
             target = self._added(unit, source) if filled is None else filled
             target[:], target.text = [], ""
-            if not inline.has_markup:
-                new = html.escape(new, quote=False)
             self._write(target, inline.parts(bounds[0] + new.strip() + bounds[1]))
         if not changed:
             return self._data
