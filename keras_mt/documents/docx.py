@@ -43,8 +43,7 @@ class DocxDocument(Document):
     place. Every part of the file without a change stays to the byte.
 
     Args:
-        data: The file, bytes.
-        options: `keras_mt.documents.DocumentOptions`.
+        data, options: As in `Document`.
 
     Example:
 

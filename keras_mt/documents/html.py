@@ -54,27 +54,17 @@ _SPACE = re.compile(r"[ \t\r\n\f]+")
 
 @dataclasses.dataclass
 class _Token:
-    """A text, a tag or another piece of the source.
-
-    Attributes:
-        start, end: Where it stands in the source.
-        kind: text, start, end or other.
-        name: The tag's.
-        stays: Whether it is within what is not to be translated.
-        index: Of a start tag.
-        partner: For a start tag the index of the token that ends it, and the other way round.
-        boundary: Whether a text ends here.
-    """
+    """A text, a tag or another piece of the source, from `start` to `end`."""
 
     start: int
     end: int
-    kind: str
+    kind: str  # text, start, end or other.
     name: str = ""
     attributes: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
-    stays: bool = False
-    index: int = 0
-    partner: int | None = None
-    boundary: bool = False
+    stays: bool = False  # Whether it is within what is not to be translated.
+    index: int = 0  # Of a start tag.
+    partner: int | None = None  # Of a start tag the index of its end tag, and the other way round.
+    boundary: bool = False  # Whether a text ends here.
 
 
 class HtmlDocument(TextDocument):
@@ -85,8 +75,7 @@ class HtmlDocument(TextDocument):
     and the descriptions in `meta`, are translated; `lang` becomes the target's code.
 
     Args:
-        data: The file, bytes.
-        options: `keras_mt.documents.DocumentOptions`.
+        data, options: As in `Document`.
 
     Example:
 

@@ -25,8 +25,7 @@ class MarkdownDocument(TextDocument):
     and HTML in a text keep their markup; what a picture shows (`alt`) is a text.
 
     Args:
-        data: The file, bytes.
-        options: `keras_mt.documents.DocumentOptions`.
+        data, options: As in `Document`.
 
     Example:
 

@@ -46,8 +46,7 @@ class PoDocument(Document):
     `msgid_plural`. With the option `fuzzy` new entries are marked so.
 
     Args:
-        data: The file, bytes.
-        options: `keras_mt.documents.DocumentOptions`.
+        data, options: As in `Document`.
 
     Example:
 

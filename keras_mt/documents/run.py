@@ -311,27 +311,26 @@ class _Work:
         if not self.output.exists():  # Somebody has removed it: it is made again.
             self.done.unlink(missing_ok=True)
 
-    def _named(self, error):
-        text = str(error)
-        return text if str(self.path) in text else f"{self.path}: {text}"
-
     @contextlib.contextmanager
     def _naming(self):
+        """Errors name the file."""
         try:
             yield
         except InputError as error:
-            raise InputError(self._named(error)) from error
+            name = "" if str(self.path) in str(error) else f"{self.path}: "
+            raise InputError(f"{name}{error}") from error
 
     def begin(self):
         def do():
-            status = os.stat(self.path)
+            stamp = self._stamp()
             with self._naming():
-                found = {"format": self.kind, **self._stamp(status), **self.source.index()}
+                found = {"format": self.kind, **stamp, **self.source.index()}
             _write(self.index, json.dumps(found).encode())
 
         return _Task(self, self.index, do)
 
-    def _stamp(self, status):
+    def _stamp(self):
+        status = os.stat(self.path)
         return {"bytes": status.st_size, "modified": status.st_mtime_ns}
 
     def load(self):
@@ -352,7 +351,7 @@ class _Work:
 
     def _check_unchanged(self):
         """Raises InputError unless the file is what was indexed; a copy of it is too."""
-        if self.failure or self._stamp(os.stat(self.path)).items() <= self.found.items():
+        if self.failure or self._stamp().items() <= self.found.items():
             return
         with self._naming():
             now = self.source.index()
@@ -425,10 +424,8 @@ class _Work:
     def tidy(self):
         """Removes the parts, and what processes that were killed left; returns the totals."""
         done = json.loads(self.done.read_bytes())
-        keep = (self.done, self.index, self.folder / "errors")
-        for path in self.folder.iterdir():
-            if path not in keep:
-                path.unlink(missing_ok=True)
+        for path in {*self.folder.iterdir()} - {self.done, self.index, self.folder / "errors"}:
+            path.unlink(missing_ok=True)
         return done
 
 

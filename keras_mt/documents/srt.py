@@ -28,8 +28,7 @@ class SrtDocument(TextDocument):
     texts by themselves.
 
     Args:
-        data: The file, bytes: UTF-8, or UTF-16 with a byte order mark.
-        options: `keras_mt.documents.DocumentOptions`.
+        data, options: As in `Document`; UTF-8, or UTF-16 with a byte order mark.
 
     Example:
 

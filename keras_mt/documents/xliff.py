@@ -19,8 +19,7 @@ class XliffDocument(Document):
     unit in segments (`seg-source`) the target gets them.
 
     Args:
-        data: The file, bytes.
-        options: `keras_mt.documents.DocumentOptions`.
+        data, options: As in `Document`.
 
     Example:
 
