@@ -63,7 +63,6 @@ _SIDES = "decoder_Wemb", "encoder_Wemb"
 _USED = (*_SIZES, "dim-vocabs", "transformer-decoder-dim-ffn", "output-omit-bias")
 _TIED = ("tied-embeddings", "tied-embeddings-src", "tied-embeddings-all")
 # Our names of layers and weights in a block, and Marian's.
-_PARTS = {"query": "q", "key": "k", "value": "v", "output": "o"}
 _NORMS = {
     "self_attention_norm": "self_Wo_ln",
     "cross_attention_norm": "context_Wo_ln",
@@ -80,9 +79,9 @@ _WEIGHTS = {
     "recurrent/forget/bias": "rnn_bf",
 }
 for _ours, _theirs in (("self_attention", "self"), ("cross_attention", "context")):
-    for _part, _letter in _PARTS.items():
-        _WEIGHTS[f"{_ours}/{_part}/kernel"] = f"{_theirs}_W{_letter}"
-        _WEIGHTS[f"{_ours}/{_part}/bias"] = f"{_theirs}_b{_letter}"
+    for _part in ("query", "key", "value", "output"):
+        _WEIGHTS[f"{_ours}/{_part}/kernel"] = f"{_theirs}_W{_part[0]}"
+        _WEIGHTS[f"{_ours}/{_part}/bias"] = f"{_theirs}_b{_part[0]}"
 for _ours, _theirs in _NORMS.items():
     _WEIGHTS[f"{_ours}/gamma"], _WEIGHTS[f"{_ours}/beta"] = f"{_theirs}_scale", f"{_theirs}_bias"
 
@@ -257,35 +256,19 @@ def _arguments(path, fields, weights):
 def _shapes(arguments, sizes, omit_bias):
     """The shapes of all tensors of a model, by their names."""
     d_model, shapes = arguments["d_model"], {}
-    vector, square = (1, d_model), (d_model, d_model)
-
-    def add(place, **more):
-        shapes.update({f"{place}_{name}": shape for name, shape in more.items()})
-
-    def add_norm(place):
-        add(place, ln_scale=vector, ln_bias=vector)
-
-    for side in ("encoder", "decoder"):
+    first = "rnn" if arguments["decoder_sublayers"] else "self"
+    for side, sublayers in (("encoder", ("self", "ffn")), ("decoder", (first, "context", "ffn"))):
         d_ff = arguments.get(f"{side}_d_ff") or arguments["d_ff"]
-        attentions = ["self"] if side == "encoder" else ["self", "context"]
-        if side == "decoder" and arguments["decoder_sublayers"]:
-            attentions.remove("self")
+        inner = {"ffn_W1": (d_model, d_ff), "ffn_b1": (1, d_ff), "ffn_W2": (d_ff, d_model)}
+        names = [n for n in _WEIGHTS.items() if n[1].split("_")[0] in sublayers]
         for i in range(1, arguments[f"num_{side}_layers"] + 1):
-            place = f"{side}_l{i}"
-            for attention in attentions:
-                for letter in _PARTS.values():
-                    add(f"{place}_{attention}", **{f"W{letter}": square, f"b{letter}": vector})
-                add_norm(f"{place}_{attention}_Wo")
-            if "self" not in attentions:
-                add(f"{place}_rnn", W=square, Wf=square, bf=vector)
-                add_norm(f"{place}_rnn_ffn")
-            add(f"{place}_ffn", W1=(d_model, d_ff), b1=(1, d_ff), W2=(d_ff, d_model), b2=vector)
-            add_norm(f"{place}_ffn_ffn")
+            for ours, theirs in names:
+                shape = (d_model if ours.endswith("kernel") else 1), d_model
+                shapes[f"{side}_l{i}_{theirs}"] = inner.get(theirs, shape)
     if arguments["share_embeddings"]:
         shapes["Wemb"] = (sizes[0], d_model)
     else:
-        add("encoder", Wemb=(sizes[0], d_model))
-        add("decoder", Wemb=(sizes[1], d_model))
+        shapes |= {"encoder_Wemb": (sizes[0], d_model), "decoder_Wemb": (sizes[1], d_model)}
     if not omit_bias:
         shapes["decoder_ff_logit_out_b"] = (1, sizes[1])
     if not arguments["tie_output"]:
@@ -465,9 +448,7 @@ def _written_config(model, tokenizer, quantization):
     if not isinstance(model, Transformer):
         raise InputError(f"Marian has no {type(model).__name__}: only a Transformer is written.")
     config = model.get_config()
-    usual = ["scf"] * len(model.decoder_blocks), ["rcf"] * len(model.decoder_blocks)
-    orders = [block.sublayers for block in model.decoder_blocks]
-    if orders not in usual:
+    if {block.sublayers for block in model.decoder_blocks} not in ({"scf"}, {"rcf"}):
         raise InputError(
             "Marian's decoders are None or 'rcf' for each layer. "
             f"Received: decoder_sublayers={config['decoder_sublayers']!r}"
