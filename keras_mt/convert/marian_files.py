@@ -198,8 +198,6 @@ def _events(text, where):
 def parse_yaml(text: bytes, where: str) -> dict[str, Any]:
     """The fields of a configuration in YAML; ValueError, which begins with `where`, if it is none.
 
-    Example:
-
     >>> parse_yaml(b"beam-size: 6", "decoder.yml")
     {'beam-size': 6}
     """
@@ -260,14 +258,9 @@ def read_shortlist(path: Path, rows: int, columns: int) -> tuple[np.ndarray, int
 
     Such a file has six uint64: a magic number, a checksum, how many target ids are always there,
     how many a source id has at most, and the lengths of what follows: the places, uint64, where the
-    ids of each source id begin, and the ids, uint32.
-
-    Args:
-        path: The file.
-        rows, columns: Numbers of source ids and of target ids.
-
-    Returns:
-        Integers `[rows, count]`, and how many target ids, from 0 on, are always there.
+    ids of each source id begin, and the ids, uint32. There are `rows` source ids and `columns`
+    target ids. Returns integers `[rows, count]`, and how many target ids, from 0 on, are always
+    there.
     """
     try:
         reader = _Reader(np.fromfile(path, np.uint8))

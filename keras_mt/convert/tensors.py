@@ -42,8 +42,6 @@ _SPARE = re.compile(
 def names_of(path: str) -> tuple[list[str], bool]:
     """The names that one of our weights may have in transformers, and whether it is transposed.
 
-    Example:
-
     >>> names_of("encoder_0/self_attention/query/kernel")
     (['encoder.layers.0.self_attn.q_proj.weight'], True)
     """

@@ -155,12 +155,10 @@ def _unpacked(data):
 
 
 def _pieces(paragraph, fields):
-    """What a paragraph is made of.
+    """What a paragraph is made of: a list of tuples.
 
-    Returns:
-        Tuples ("text", str, the run's properties or None), ("single", pairs of a run or None and
-        an element, whether between words they are a space), ("open", element, None) and
-        ("close", element, None).
+    ("text", str, the run's properties or None), ("single", pairs of a run or None and an element,
+    whether between words they are a space), ("open", element, None), ("close", element, None).
     """
     pieces = []
 

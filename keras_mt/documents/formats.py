@@ -152,11 +152,5 @@ def format_name(path: str | os.PathLike, given: str | None = None) -> str:
 
 
 def load_format(name: str) -> Format:
-    """The module of a format, imported when it is needed, with its library.
-
-    Example:
-
-    >>> load_format("lines").__name__
-    'keras_mt.documents.lines'
-    """
+    """The module of a format, imported when it is needed, with its library."""
     return importlib.import_module(f"keras_mt.documents.{name}")

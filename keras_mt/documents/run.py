@@ -34,13 +34,9 @@ Translate = Callable[[list[str], str | None], tuple[Sequence[str | None], Mappin
 
 
 def translating(translator: Callable, **options: Any) -> Translate:
-    """What `translate_files` asks, of a translator.
+    """What `translate_files` asks, of a `Translator` or an `ExportedTranslator`.
 
-    Args:
-        translator: A `Translator` or an `ExportedTranslator`.
-        **options: Arguments of its `hypotheses`, such as `glossary`.
-
-    Example:
+    `options` are arguments of its `hypotheses`, such as `glossary`.
 
     >>> translate = translating(translator, target_language="fr")  # doctest: +SKIP
     >>> translate(["A ball."], None)  # doctest: +SKIP

@@ -38,14 +38,7 @@ class Source(Protocol):
 
 
 class Lines:
-    """A file of lines.
-
-    Args:
-        path: The file.
-        part_lines: Lines of a part.
-        max_line_bytes: The maximum bytes of a line.
-        markup: "html" if each is a fragment of HTML, or None.
-    """
+    """A file of lines; `markup` is "html" if each is a fragment of HTML, or None."""
 
     def __init__(self, path: Path, part_lines: int, max_line_bytes: int, markup: str | None):
         self.path, self.part_lines = path, part_lines
@@ -86,14 +79,7 @@ class Lines:
 
 
 class Document:
-    """A document: its units are read at once, and written at once.
-
-    Args:
-        path: The file.
-        format: The format's name.
-        part_lines: Units of a part.
-        options: What the format may need to know.
-    """
+    """A document: its units are read at once, and written at once; a part has `part_lines`."""
 
     def __init__(self, path: Path, format: str, part_lines: int, options: DocumentOptions):
         self.path, self.part_lines, self.options = path, part_lines, options

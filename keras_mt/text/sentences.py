@@ -17,14 +17,10 @@ _ABBREVIATION = r"Mrs?|Ms|Mme|Drs?|Profs?|Sra?|St|Hr|Fr|Nr|No|vs|\pN{1,2}|(?:\pL
 def split_lines(text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
     """Cuts texts at line ends.
 
-    Args:
-        text: String `[batch]`, UTF-8.
-
-    Returns:
-        Two ragged string tensors `[batch, (lines)]`, the lines without the white space around them
-        and the glue before each, and string `[batch]`, what follows a text's last line. Glue and
-        end are white space: that of the text. Other control characters and bytes that are not UTF-8
-        become spaces. A blank text has one empty line.
+    Returns two ragged string tensors `[batch, (lines)]`, the lines without the white space around
+    them and the glue before each, and string `[batch]`, what follows a text's last line. Glue and
+    end are white space: that of the text. Other control characters and bytes that are not UTF-8
+    become spaces. A blank text has one empty line.
     """
     text = without_control_characters(text)
     end = tf.strings.regex_replace(text, rf"(?s)^.*?({SPACE}*)$", r"\1")
