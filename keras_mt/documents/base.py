@@ -94,13 +94,16 @@ class TextDocument(Document):
     `parse` calls `replace` for each part.
     """
 
+    encoding_from = ""  # What an error says after the name of the encoding.
+
     def read(self, data: bytes) -> None:
         self.encoding, self._bom = self.encoding_of(data)
         try:
             self.source = data[len(self._bom) :].decode(self.encoding)
         except (UnicodeDecodeError, LookupError) as error:
             raise DocumentError(
-                f"It is not in the encoding {self.encoding}: {error}: convert it to UTF-8."
+                f"It is not in the encoding {self.encoding}{self.encoding_from}: {error}: convert "
+                "it to UTF-8."
             ) from error
         if "\0" in self.source:
             raise DocumentError("It has zero characters, and so is no text.")
