@@ -14,6 +14,8 @@ from keras_mt.models import Transformer
 from keras_mt.run_folder import RunFolder
 from keras_mt.translation import Translator
 
+_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}  # CTranslate2's by our names.
+
 
 def to_ctranslate2(
     translator: Translator, directory: str | os.PathLike, quantization: str | None = None
@@ -83,13 +85,6 @@ def _pieces(id_to_string, size):
     return [piece or f"<unused{i}>" for i, piece in enumerate(pieces)]
 
 
-def _activations():
-    """CTranslate2's activations by our names."""
-    from ctranslate2.specs.common_spec import Activation
-
-    return {"relu": Activation.RELU, "gelu": Activation.GELU, "silu": Activation.SWISH}
-
-
 def _supported_config(model):
     """The model's arguments; ValueError, which names it, if CTranslate2 lacks something in it."""
     if not isinstance(model, Transformer):
@@ -98,7 +93,7 @@ def _supported_config(model):
     for name, known in {
         "norm": ("layer",),
         "positions": ("rotary", *ENCODINGS),
-        "activation": tuple(_activations()),
+        "activation": tuple(_ACTIVATIONS),
         "encoder_sublayers": (None,),
         "decoder_sublayers": (None,),
         "norm_epsilon": (1e-5,),
@@ -116,7 +111,7 @@ def _supported_config(model):
 
 def _spec(model):
     """CTranslate2's specification of the layers, with the weights."""
-    from ctranslate2.specs import transformer_spec
+    from ctranslate2.specs import common_spec, transformer_spec
 
     config = _supported_config(model)
     embeddings = model.source_embedding, model.target_embedding
@@ -125,7 +120,7 @@ def _spec(model):
     options = {
         "pre_norm": config["pre_norm"],
         "no_final_norm": model.encoder_norm is None,
-        "activation": _activations()[config["activation"]],
+        "activation": common_spec.Activation[_ACTIVATIONS[config["activation"]]],
         "ffn_glu": config["gated"],
         "layernorm_embedding": embeddings[0].norm is not None,
     }
