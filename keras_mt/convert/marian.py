@@ -5,28 +5,26 @@ is not understood is refused with an error that names the file and the field.
 """
 
 import contextlib
-import gzip
 import os
 import re
-import zlib
 from pathlib import Path
 
 import keras
 import numpy as np
 
 from keras_mt.alignment import Shortlist
+from keras_mt.compressed import opened
 from keras_mt.convert.formats import FORMATS
 from keras_mt.convert.imports import as_run, as_translator, read_card
 from keras_mt.convert.marian_files import STARTS, read_marian, read_shortlist, write_bin, write_npz
 from keras_mt.convert.marian_folder import (
     find_files,
-    opened,
     plain,
     read_search,
     read_tokenizer,
     written_vocabularies,
 )
-from keras_mt.errors import InputError
+from keras_mt.errors import CorpusError, InputError
 from keras_mt.files import check_new, new_folder
 from keras_mt.layers.feed_forward import gelu_sigmoid
 from keras_mt.models import Transformer, ensure_built
@@ -182,7 +180,7 @@ def _shortlist(directory, tokenizer):
 def _model_files(directory):
     found = []
     for path in find_files(directory, "*.npz", "*.bin"):
-        with contextlib.suppress(gzip.BadGzipFile, EOFError, zlib.error), opened(path) as file:
+        with contextlib.suppress(CorpusError), opened(path) as file:
             if file.read(8).startswith(STARTS):
                 found.append(path)
     return found
