@@ -5,7 +5,7 @@ import os
 import keras
 import ml_dtypes
 
-from keras_mt.convert.formats import FORMATS
+from keras_mt.convert.formats import FORMATS, check_model
 from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
 from keras_mt.layers import DecoderBlock
@@ -85,35 +85,21 @@ def _pieces(id_to_string, size):
     return [piece or f"<unused{i}>" for i, piece in enumerate(pieces)]
 
 
-def _supported_config(model):
-    """The model's arguments; ValueError, which names it, if CTranslate2 lacks something in it."""
-    if not isinstance(model, Transformer):
-        raise InputError(f"CTranslate2 does not support a model with {type(model).__name__}.")
-    config = model.get_config()
-    for name, known in {
-        "norm": ("layer",),
-        "positions": ("rotary", *ENCODINGS),
-        "activation": tuple(_ACTIVATIONS),
-        "encoder_sublayers": (None,),
-        "decoder_sublayers": (None,),
-        "norm_epsilon": (1e-5,),
-        "zero_id": (None,),
-        "num_key_value_heads": (None, config["num_heads"]),
-        "num_experts": (None,),
-        "key_dim": (None,),
-        "use_bias": (True,),
-        "scale_attention": (True,),
-    }.items():
-        if config.get(name) not in known:
-            raise InputError(f"CTranslate2 does not support a model with {name}={config[name]!r}.")
-    return config
-
-
 def _spec(model):
     """CTranslate2's specification of the layers, with the weights."""
     from ctranslate2.specs import common_spec, transformer_spec
 
-    config = _supported_config(model)
+    if not isinstance(model, Transformer):
+        raise InputError(f"CTranslate2 does not support a model with {type(model).__name__}.")
+    config = model.get_config()
+    known = {
+        "positions": ("rotary", *ENCODINGS),
+        "activation": tuple(_ACTIVATIONS),
+        "num_key_value_heads": (None, config["num_heads"]),
+        "gated": None,
+        "normalize_embeddings": None,
+    }
+    check_model("CTranslate2", config, known)
     embeddings = model.source_embedding, model.target_embedding
     # Shared embeddings are converted once: they may be most of the weights.
     tables = {id(layer.embedding): _matrix(layer.embedding.embeddings) for layer in embeddings}

@@ -116,6 +116,38 @@ FORMATS = {
 }
 
 
+# The arguments of a Transformer for which formats know no other value, unless they say so.
+_PLAIN = {
+    "norm": "layer",
+    "gated": False,
+    "num_key_value_heads": None,
+    "encoder_sublayers": None,
+    "decoder_sublayers": None,
+    "normalize_embeddings": False,
+    "norm_epsilon": 1e-5,
+    "zero_id": None,
+    "use_bias": True,
+    "key_dim": None,
+    "scale_attention": True,
+    "num_experts": None,
+}
+
+
+def check_model(
+    title: str, config: Mapping[str, Any], known: Mapping[str, tuple[Any, ...] | None]
+) -> None:
+    """Raises ValueError, which names the argument, for a model that a format does not know.
+
+    `known` are the values of arguments that it knows; None for all.
+    """
+    for name, values in ({n: (value,) for n, value in _PLAIN.items()} | known).items():
+        if values is not None and config.get(name) not in values:
+            raise InputError(
+                f"{title} knows only {name}={' or '.join(map(repr, values))}. "
+                f"Received: {name}={config[name]!r}"
+            )
+
+
 def _takers(name):
     return " or ".join(format for format, takes in FORMATS.items() if name in takes.options)
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from safetensors.numpy import save_file
 
 from keras_mt.convert import m2m_100, marian_mt, pegasus, t5, tensors
-from keras_mt.convert.formats import FORMATS
+from keras_mt.convert.formats import FORMATS, check_model
 from keras_mt.convert.hub import local_folder
 from keras_mt.convert.imports import as_run, as_translator, read_card
 from keras_mt.convert.pretrained import Folder
@@ -69,20 +69,6 @@ _UNSUPPORTED = (
     "exponential_decay_length_penalty", "penalty_alpha", "watermarking_config",
     "forced_decoder_ids", "num_beam_groups", "encoder_repetition_penalty", "guidance_scale",
 )  # fmt: skip
-# What a Transformer may have that none of the families has, and the value that they have.
-_FIXED = {
-    "norm": "layer",
-    "gated": False,
-    "num_key_value_heads": None,
-    "encoder_sublayers": None,
-    "decoder_sublayers": None,
-    "normalize_embeddings": False,
-    "norm_epsilon": 1e-5,
-    "zero_id": None,
-    "use_bias": True,
-    "key_dim": None,
-    "scale_attention": True,
-}
 
 
 def from_huggingface(directory: str | os.PathLike) -> Translator:
@@ -312,18 +298,14 @@ def _arguments_of(model):
 
 def _check_family(family, arguments, tokenizer):
     """Refuses a model that a family has no switch for."""
-    fixed = {**_FIXED, **family.ARGUMENTS, "final_norm": family.ARGUMENTS["pre_norm"]}
+    fixed = {**family.ARGUMENTS, "final_norm": family.ARGUMENTS["pre_norm"]}
     if arguments["positions"] == "sinusoidal":  # The same, permuted.
         fixed["positions"] = "sinusoidal"
     if not arguments["logits_bias"]:  # A bias of 0 for MarianMT.
         del fixed["logits_bias"]
     if family is not marian_mt:
         fixed["share_embeddings"] = True
-    for name, value in fixed.items():
-        if arguments[name] != value:
-            raise InputError(
-                f"{family.NAME} knows only {name}={value!r}. Received: {arguments[name]!r}"
-            )
+    check_model(family.NAME, arguments, {name: (value,) for name, value in fixed.items()})
     if bool(tokenizer.languages) != (family is m2m_100):
         expected = "with" if not tokenizer.languages else "without"
         raise InputError(f"{family.NAME} needs a tokenizer {expected} languages.")

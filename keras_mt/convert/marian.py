@@ -14,7 +14,7 @@ import numpy as np
 
 from keras_mt.alignment import Shortlist
 from keras_mt.compressed import opened
-from keras_mt.convert.formats import FORMATS
+from keras_mt.convert.formats import FORMATS, check_model
 from keras_mt.convert.imports import as_run, as_translator, read_card
 from keras_mt.convert.marian_files import STARTS, read_marian, read_shortlist, write_bin, write_npz
 from keras_mt.convert.marian_folder import (
@@ -325,23 +325,15 @@ def _name_of(path):
     return f"{side}_l{int(layer) + 1}_{_WEIGHTS[place]}"
 
 
-# What a model must be to be written, besides its sublayers.
+# What a model must be to be written; its sublayers are checked by themselves.
 _WRITTEN = {
     "activation": ("relu", "silu"),
-    "norm": ("layer",),
     "positions": ("tensor2tensor",),
     "pre_norm": (False,),
     "final_norm": (None, False),
-    "gated": (False,),
-    "num_key_value_heads": (None,),
-    "encoder_sublayers": (None,),
+    "decoder_sublayers": None,
     "scale_embeddings": (True,),
-    "normalize_embeddings": (False,),
     "norm_epsilon": (1e-6, 1e-5),
-    "num_experts": (None,),
-    "use_bias": (True,),
-    "scale_attention": (True,),
-    "key_dim": (None,),
 }
 _WRITTEN_CONFIG = """\
 type: transformer
@@ -451,15 +443,9 @@ def _written_config(model, tokenizer, quantization):
             "Marian's decoders are None or 'rcf' for each layer. "
             f"Received: decoder_sublayers={config['decoder_sublayers']!r}"
         )
-    known = _WRITTEN | {"zero_id": (tokenizer.bos_id,)}
     if len({block.num_heads for block in (*model.encoder_blocks, *model.decoder_blocks)}) > 1:
         raise InputError("Marian has one number of heads: give both sides the same.")
-    for name, values in known.items():
-        if config.get(name) not in values:
-            raise InputError(
-                f"Marian knows only {name}={' or '.join(map(repr, values))}. "
-                f"Received: {config[name]!r}"
-            )
+    check_model("Marian", config, _WRITTEN | {"zero_id": (tokenizer.bos_id,)})
     widths = {b.d_ff for b in (*model.encoder_blocks, *model.decoder_blocks)} | {model.d_model}
     if quantization and any(width % 64 for width in widths):
         raise InputError(
