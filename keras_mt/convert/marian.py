@@ -291,7 +291,7 @@ def _check_tensors(path, weights, shapes):
 
 def _model(weights, arguments, sizes, dtype):
     """The model with the weights of a file; its dtype is theirs if none is given."""
-    half = all(x.dtype == np.float16 for n, x in weights.items() if x.shape[0] > 1)
+    half = all(x.dtype == np.float16 for x in weights.values() if x.shape[0] > 1)
     model = ensure_built(Transformer(**arguments, dtype=dtype or ("float16" if half else None)))
     for variable in model.variables:
         place, _, last = variable.path.rpartition("/")

@@ -48,8 +48,7 @@ def plain(path: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder, disk_errors(folder):
         unpacked = Path(folder) / path.stem
         with open(unpacked, "wb") as file:
-            for block in _unpacked(path):
-                file.write(block)
+            file.writelines(_unpacked(path))
         yield unpacked
 
 

@@ -235,16 +235,16 @@ def _fill(paragraph, parts, plain):
     within, looks = [paragraph], [plain]
     for kind, what in parts:
         if kind == "text":
-            within[-1].append(_text_run(within[-1], html.unescape(what), looks[-1]))
+            content = paragraph.makeelement(_W + "t", {_SPACE: "preserve"})
+            content.text = xml.valid(html.unescape(what))
+            _add_run(within[-1], looks[-1]).append(content)
         elif kind == "single":
             _put(within[-1], what[1])
         elif what[0] == "looks":
             looks = [*looks, what[1]] if kind == "start" else looks[:-1]
         elif kind == "start":
             around = copy.deepcopy(what[1])
-            content = around
-            if around.tag == _W + "sdt":
-                content = around.find(_W + "sdtContent")
+            content = around.find(_W + "sdtContent") if around.tag == _W + "sdt" else around
             content[:] = []
             within[-1].append(around)
             within.append(content)
@@ -260,22 +260,15 @@ def _put(parent, elements):
             parent.append(element)
         else:
             if run is not last:
-                new = _run(parent, run.find(_W + "rPr"))
-                parent.append(new)
+                new = _add_run(parent, run.find(_W + "rPr"))
             new.append(element)
         last = run
 
 
-def _run(parent, looks):
+def _add_run(parent, looks):
+    """Appends a run that looks so, and returns it."""
     run = parent.makeelement(_W + "r")
     if looks is not None:
         run.append(copy.deepcopy(looks))
-    return run
-
-
-def _text_run(parent, text, looks):
-    run = _run(parent, looks)
-    content = parent.makeelement(_W + "t", {_SPACE: "preserve"})
-    content.text = xml.valid(text)
-    run.append(content)
+    parent.append(run)
     return run

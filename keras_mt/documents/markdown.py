@@ -118,11 +118,8 @@ class _Cursor:
         opened = []  # Where the text of each link begins.
         tokens = iter(tokens)
         for token in tokens:
-            if token.type == "text":
-                self._take(re.escape(token.content))
-                self.inline.text(token.content)
-            elif token.type == "text_special":
-                self._take(re.escape(token.markup))
+            if token.type in ("text", "text_special"):  # The latter is an escape or an entity.
+                self._take(re.escape(token.content if token.type == "text" else token.markup))
                 self.inline.text(token.content)
             elif token.type == "softbreak":
                 self._take(r"[ \t]*\n[ \t]*")

@@ -16,7 +16,7 @@ from typing import Any
 from keras_mt.compressed import bare_name
 from keras_mt.documents.formats import DocumentOptions, Refusal, format_name
 from keras_mt.documents.leases import Leases, attempt, share
-from keras_mt.documents.sources import Document, Lines, Source
+from keras_mt.documents.sources import Document, Lines
 from keras_mt.errors import InputError
 from keras_mt.files import DISK_ERRORS, disk_errors
 from keras_mt.options import MAX_LINE_BYTES
@@ -291,7 +291,7 @@ class _Task:
 class _Work:
     """The work on a file: OUTPUT/.parts/NAME with its index, its parts, and what was refused."""
 
-    def __init__(self, path, output, kind, source: Source, translate):
+    def __init__(self, path, output, kind, source: Lines | Document, translate):
         self.path, self.output, self.kind = path, output / path.name, kind
         self.source, self.translate = source, translate
         self.folder = output / _PARTS / path.name
