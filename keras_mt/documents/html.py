@@ -1,20 +1,12 @@
 """HTML: texts and the attributes that readers see; all else stays to the letter."""
 
-import codecs
 import collections
 import dataclasses
 import html
 import itertools
 import re
 
-from keras_mt.documents.base import (
-    DocumentError,
-    Inline,
-    TextDocument,
-    byte_order_mark,
-    functions_of,
-    has_words,
-)
+from keras_mt.documents.base import Inline, TextDocument, byte_order_mark, functions_of, has_words
 
 _INLINE = frozenset(
     """a abbr acronym b bdi bdo big br cite code data del dfn em font i img ins kbd label mark math
@@ -100,12 +92,6 @@ class HtmlDocument(TextDocument):
             name = "windows-1252"
         if name.lower().startswith(("utf-16", "utf-32")):
             name = "utf-8"
-        try:
-            codecs.lookup(name)
-        except LookupError as error:
-            raise DocumentError(
-                f"It names an encoding that is not known: {name!r}: convert it to UTF-8."
-            ) from error
         return name, b""
 
     def encode(self, text: str) -> bytes:
