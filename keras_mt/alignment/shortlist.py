@@ -80,11 +80,7 @@ class Shortlist(SavedArrays):
     _kind = "a shortlist that `keras-mt shortlist` wrote"
 
     def __init__(
-        self,
-        table: np.ndarray,
-        always: np.ndarray,
-        fingerprint: str,
-        languages: Sequence[str] = (),
+        self, table: np.ndarray, always: np.ndarray, fingerprint: str, languages: Sequence[str] = ()
     ):
         self.table = _integers("table", table, rank=2)
         self.always = _integers("always", always, rank=1)

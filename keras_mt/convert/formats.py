@@ -108,10 +108,7 @@ FORMATS = {
         one_pair=True,
     ),
     "onnx": Format(
-        "ONNX",
-        "encoder and decoder step for ONNX",
-        package=("tf2onnx", "onnx"),
-        one_pair=True,
+        "ONNX", "encoder and decoder step for ONNX", package=("tf2onnx", "onnx"), one_pair=True
     ),
 }
 

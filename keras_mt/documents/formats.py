@@ -102,11 +102,7 @@ class Format(Protocol):
         """
 
     def write(
-        self,
-        path: Path,
-        output: Path,
-        translations: Sequence[str | None],
-        options: DocumentOptions,
+        self, path: Path, output: Path, translations: Sequence[str | None], options: DocumentOptions
     ) -> Iterable[Refusal]:
         """Writes the document with a translation for each unit; None for one that was refused.
 
