@@ -45,9 +45,8 @@ class MarkdownDocument(TextDocument):
         self._parser.disable("text_join")
         front = _FRONT_MATTER.match(source)
         begin = front.end() if front else 0
-        starts = [begin]
-        starts += [match.end() for match in re.finditer(r"\r\n|\n|\r", source[begin:])]
-        starts = [starts[0], *(begin + start for start in starts[1:]), len(source)]
+        ends = re.compile(r"\r\n|\n|\r").finditer(source, begin)
+        starts = [begin, *(match.end() for match in ends), len(source)]
         self._env = {}
         kinds, place = [], begin
         for token in self._parser.parse(source[begin:], self._env):

@@ -153,9 +153,8 @@ class SrtDocument(TextDocument):
             for kind, what in inline.parts(new)
         )
         opened = []
-        for cue, lengths in zip(
-            divided(words(parts), [sum(lengths) for lengths in sizes]), sizes, strict=True
-        ):
+        cues = divided(words(parts), [sum(lengths) for lengths in sizes])
+        for cue, lengths in zip(cues, sizes, strict=True):
             written = "".join(start for start, _ in opened)
             for i, line in enumerate(lines(cue, lengths)):
                 written += self._newline * (i > 0)

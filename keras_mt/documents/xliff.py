@@ -65,7 +65,7 @@ class XliffDocument(Document):
         if not has_words(self._fill(inline, content)):
             return
         number, bounds = self.add_inline(inline, f"unit {unit.get('id')!r}")
-        self._wanted.append((number, unit, source, target, inline, bounds))
+        self._wanted.append((number, source, content, target, inline, bounds))
 
     def _fill(self, inline, element):
         """Adds an element's content; its text that is to be translated is returned."""
@@ -73,8 +73,7 @@ class XliffDocument(Document):
         inline.text(text)
         for child in element:
             name = _name(child)
-            protected = name == "mrk" and child.get("mtype") == "protected"
-            if protected:
+            if name == "mrk" and child.get("mtype") == "protected":
                 inline.kept(child, "".join(child.itertext()))
             elif name in _PAIRS:
                 inline.open(child)
@@ -88,12 +87,12 @@ class XliffDocument(Document):
 
     def write(self, translations: Sequence[str | None]) -> bytes:
         changed = False
-        for number, unit, source, filled, inline, bounds in self._wanted:
+        for number, source, content, filled, inline, bounds in self._wanted:
             new = translations[number]
             if new is None:
                 continue
             changed = True
-            target = self._added(unit, source) if filled is None else filled
+            target = self._added(source, content) if filled is None else filled
             target[:], target.text = [], ""
             self._write(target, inline.parts(bounds[0] + new.strip() + bounds[1]))
         if not changed:
@@ -104,15 +103,13 @@ class XliffDocument(Document):
                 file.set("target-language", code)
         return xml.written(self._tree, self._data)
 
-    def _added(self, unit, source):
+    def _added(self, source, content):
         """A new target behind the source, or behind its segments."""
-        segments = unit.find(self._space + "seg-source")
-        before = source if segments is None else segments
-        target = unit.makeelement(self._space + "target")
+        target = source.makeelement(self._space + "target")
         if _SPACE in source.attrib:
             target.set(_SPACE, source.get(_SPACE))
-        target.tail = before.tail
-        before.addnext(target)
+        target.tail = content.tail
+        content.addnext(target)
         return target
 
     def _write(self, target, parts):
@@ -125,10 +122,9 @@ class XliffDocument(Document):
             else:
                 new = copy.deepcopy(what)
                 new.tail = None
-                if kind == "start":
-                    new[:], new.text = [], None
                 within[-1].append(new)
                 if kind == "start":
+                    new[:], new.text = [], None
                     within.append(new)
 
 
