@@ -180,11 +180,12 @@ def _remember(output, identity, hints, leases):
     folder = output / _PARTS
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / _WORK
-    found = {"identity": dict(identity), "hints": dict(hints)}
-    begin = _Task(None, path, lambda: _write(path, json.dumps(found, indent=2).encode()))
-    for _ in share([begin], leases):
-        pass
-    before, found = json.loads(path.read_bytes()), json.loads(json.dumps(found))
+    text = json.dumps({"identity": dict(identity), "hints": dict(hints)}, indent=2)
+    if not path.exists():
+        with leases.waited_for(folder / f"{_WORK}.lease"):
+            if not path.exists():
+                _write(path, text.encode())
+    before, found = json.loads(path.read_bytes()), json.loads(text)
     other = _differing(before["identity"], found["identity"])
     if "model" in other:
         # An option may be what makes the model another.
@@ -264,11 +265,9 @@ class _Task:
         return self.marker.with_name(self.marker.name + ".lease")
 
     def is_done(self) -> bool:
-        if self.marker.exists():
-            return True
         # Its parts are removed when the file is done.
         work = self.work_on
-        return work is not None and (work.failure is not None or work.done.exists())
+        return self.marker.exists() or work.failure is not None or work.done.exists()
 
     def taken(self) -> None:
         # Elsewhere in the file there are fewer others.
@@ -279,8 +278,6 @@ class _Task:
         try:
             self.do()
         except InputError as error:
-            if self.work_on is None:
-                raise
             self.work_on.failure = str(error)
         except FileNotFoundError:
             # Another, which took this to be dead, has done the file.
