@@ -16,30 +16,19 @@ from keras_mt.options.fields import option
 
 @dataclasses.dataclass(frozen=True)
 class Format:
-    """What an export format takes.
+    """What an export format takes."""
 
-    Attributes:
-        title: What messages call it.
-        help: What it writes, as the command's help says.
-        options: Which of `ExportOptions` it takes.
-        quantizations: How it can store weights, besides float32.
-        package: The package that it needs, and the extra of keras_mt that installs it.
-        search: Whether the search is inside. If not, its options go to what searches.
-        whole: Whether it holds all of a translator: the cutting of texts into lines and sentences,
-            ensembles and sampling.
-        shortlists: Whether it holds a shortlist.
-        one_pair: Whether it is for one pair of languages, which has to be given.
-    """
-
-    title: str
-    help: str
-    options: tuple[str, ...] = ()
-    quantizations: tuple[str, ...] = ()
-    package: tuple[str, str] | None = None
-    search: bool = False
+    title: str  # What messages call it.
+    help: str  # What it writes, as the command's help says.
+    options: tuple[str, ...] = ()  # Which of `ExportOptions` it takes.
+    quantizations: tuple[str, ...] = ()  # How it can store weights, besides float32.
+    package: tuple[str, str] | None = None  # That it needs, and the extra that installs it.
+    search: bool = False  # Whether the search is inside; else its options go to what searches.
+    # Whether it holds all of a translator: the cutting of texts into lines and sentences, ensembles
+    # and sampling.
     whole: bool = False
-    shortlists: bool = False
-    one_pair: bool = False
+    shortlists: bool = False  # Whether it holds a shortlist.
+    one_pair: bool = False  # Whether it is for one pair of languages, which has to be given.
 
     def check(self, translator: Any, quantization: str | None = None) -> None:
         """Raises ValueError if a package is missing, or the format cannot hold what it is given.

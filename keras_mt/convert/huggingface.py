@@ -71,6 +71,18 @@ _UNSUPPORTED = (
 )  # fmt: skip
 
 
+_USE = """
+```python
+from transformers import {model}, AutoTokenizer
+
+model = {model}.from_pretrained(".")
+tokenizer = AutoTokenizer.from_pretrained(".")
+inputs = tokenizer(["A sentence."], return_tensors="pt", padding=True)
+print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True))
+```
+"""
+
+
 def from_huggingface(directory: str | os.PathLike) -> Translator:
     """Loads a translator from a MarianMT, M2M-100, NLLB or T5 folder, as transformers writes it.
 
@@ -354,8 +366,6 @@ def _generation_config(translator):
 def _readme(card, config):
     """The model card."""
     languages = [card[side] for side in ("source", "target") if card.get(side)]
-    family = FAMILIES[config["model_type"]]
-    model = family.CLASSES[0]
     header = [
         "---",
         *(["language:", *(f"- {language}" for language in languages)] if languages else []),
@@ -371,15 +381,5 @@ def _readme(card, config):
     if "validation" in card:
         measured = ", ".join(f"{name} {value}" for name, value in card["validation"].items())
         lines += ["", f"On its validation set: {measured}."]
-    lines += [
-        "",
-        "```python",
-        f"from transformers import {model}, AutoTokenizer",
-        "",
-        f'model = {model}.from_pretrained(".")',
-        'tokenizer = AutoTokenizer.from_pretrained(".")',
-        'inputs = tokenizer(["A sentence."], return_tensors="pt", padding=True)',
-        "print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True))",
-        "```",
-    ]
-    return "\n".join(lines) + "\n"
+    lines.append(_USE.format(model=config["architectures"][0]))
+    return "\n".join(lines)

@@ -18,12 +18,8 @@ _AHEAD = 16  # How many letters may differ between a text and its pieces.
 class Words:
     """The words and punctuation marks of a text, in order.
 
-    Args:
-        text: The text, str; also an attribute.
-
-    Attributes:
-        starts, ends: int NumPy arrays `[words]`: where each begins, and where it ends.
-        real: Boolean NumPy array `[words]`: which are words, not marks.
+    `starts` and `ends`, int arrays `[words]`, are where each begins and ends; `real`, boolean, says
+    which are words, not marks.
 
     Example:
 
