@@ -52,8 +52,6 @@ def divided(found: Sequence[_Word], weights: Sequence[float]) -> list[list[_Word
 
     None of them is empty if there are words enough.
 
-    Example:
-
     >>> parts = divided(words([("text", "one two three four")]), [1, 1])
     >>> [[word.text for word in part] for part in parts]
     [['one', 'two'], ['three', 'four']]

@@ -186,8 +186,6 @@ def share(tasks: Iterable[Task], leases: Leases) -> Iterator[Task]:
 
     It comes back to what others have begun, to take it over if they have died.
 
-    Example:
-
     >>> with Leases() as leases:
     ...     list(share([], leases))
     []

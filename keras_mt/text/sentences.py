@@ -79,14 +79,9 @@ def _replaced(text, *rewrites):
 def cut(ids: tf.RaggedTensor, begins: tf.Tensor, limit: int) -> tuple[tf.RaggedTensor, tf.Tensor]:
     """Cuts rows of ids that are longer than the limit, between words where possible.
 
-    Args:
-        ids: Ragged int32 `[rows, (tokens)]`.
-        begins: Boolean `[vocab_size]`: the pieces that begin a word.
-        limit: The maximum number of tokens of a part, at least 1.
-
-    Returns:
-        The parts, ragged int32 `[parts, (tokens)]`, and int32 `[parts]`, the row that each belongs
-        to. Every row has at least one part, which may be empty.
+    `begins`, boolean `[vocab_size]`, says which pieces begin a word; `limit` is at least 1. Returns
+    the parts, ragged int32 `[parts, (tokens)]`, and int32 `[parts]`, the row that each belongs to.
+    Every row has at least one part, which may be empty.
     """
     # An end mark is appended to each row, so that no row is empty.
     end = tf.fill((ids.nrows(), 1), _END)

@@ -109,14 +109,8 @@ def tokens(texts: tf.Tensor, kinds: Sequence[str] = ()) -> tuple[tf.RaggedTensor
     A token is a run of letters, marks and digits, a run of white space, a character of a script
     that is written without spaces, any other character, or a whole kept span.
 
-    Args:
-        texts: String `[batch]`, without control characters.
-        kinds: The `KINDS` of kept spans.
-
-    Returns:
-        Ragged strings `[batch, (tokens)]`, and which of them are kept spans.
-
-    Example:
+    The texts, `[batch]`, are without control characters; `kinds` are the `KINDS` of kept spans.
+    Returns ragged strings `[batch, (tokens)]`, and which of them are kept spans.
 
     >>> tokens(tf.constant(["It's 3.5."]), ["number"])[0].to_list()
     [[b'It', b"'", b's', b' ', b'3.5', b'.']]
@@ -146,13 +140,8 @@ def find(lines: tf.Tensor, row: tf.Tensor, terms: Terms, kinds: Sequence[str] = 
     leftmost; what overlaps one that is taken is dropped. Where all that is equal, a term that minds
     case goes before one that does not, the earlier before the later, and a term before a span.
 
-    Args:
-        lines: String `[lines]`, as `split_lines` gives them.
-        row: int32 `[lines]`: the text that each belongs to.
-        terms: The texts' `Terms`.
-        kinds: The `KINDS` of spans that stay as they are.
-
-    Example:
+    Lines are as `split_lines` gives them; `row`, int32 `[lines]`, is the text that each belongs to;
+    `kinds` are as in `tokens`.
 
     >>> terms = parsed(tf.constant(["bank\\tInstitut"]))
     >>> find(tf.constant(["Banks, a bank, ein (Bank)"]), tf.constant([0]), terms).target.numpy()
