@@ -112,12 +112,7 @@ def check_sizes(folder: Folder, arguments: dict[str, Any], weights: Mapping[str,
 def read_model(
     folder: Folder, arguments: dict[str, Any], weights: Mapping[str, Any], dtype: str | None
 ) -> Transformer:
-    """The model with a folder's weights; its dtype is that of the weights if None is given.
-
-    Raises:
-        ValueError: If a tensor is missing, unknown, or of another shape than config.json says, or
-            they are float16.
-    """
+    """As `tensors.read_model`, for T5; weights in float16 are refused."""
     stored = tensors.dtype_of(weights, _SPARE)
     if stored == "float16":
         raise InputError(

@@ -44,11 +44,7 @@ class Document:
         self.read(data)
 
     def read(self, data: bytes) -> None:
-        """Fills `units` from the file's bytes.
-
-        Raises:
-            DocumentError: If the file is no document of the format.
-        """
+        """Fills `units` from the file's bytes; DocumentError if it is none of the format."""
         raise NotImplementedError
 
     def write(self, translations: Sequence[str | None]) -> bytes:

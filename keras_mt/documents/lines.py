@@ -58,10 +58,8 @@ def read_part(
     """The texts of a part, and why some of them are refused, by their index; these are empty.
 
     `found` is what `index` has found; `number` is the part's, from 0, and `first_line` that of its
-    first line, from 1; `limit` is the maximum bytes of a text.
-
-    Raises:
-        InputError: If the part is not as it was; the message does not name the file.
+    first line, from 1; `limit` is the maximum bytes of a text. InputError, which does not name the
+    file, if the part is not as it was.
     """
     start, end = found["offsets"][number : number + 2]
     digest = hashlib.blake2b(digest_size=_DIGEST)

@@ -50,10 +50,8 @@ def translated(
 ) -> str:
     """Translates a document into a folder; returns a line for each text without a translation.
 
-    `codes` and `lines` are as for `translations`.
-
-    Raises:
-        InputError: If the document is too large, or not what its suffix says.
+    `codes` and `lines` are as for `translations`. InputError if the document is too large, or not
+    what its suffix says.
     """
     path = Path(path)
     if path.stat().st_size > _MOST_BYTES:
