@@ -258,9 +258,9 @@ def _shapes(arguments, sizes, omit_bias):
     for side, sublayers in (("encoder", ("self", "ffn")), ("decoder", (first, "context", "ffn"))):
         d_ff = arguments.get(f"{side}_d_ff") or arguments["d_ff"]
         inner = {"ffn_W1": (d_model, d_ff), "ffn_b1": (1, d_ff), "ffn_W2": (d_ff, d_model)}
-        names = [n for n in _WEIGHTS.items() if n[1].split("_")[0] in sublayers]
+        names = {o: t for o, t in _WEIGHTS.items() if t.partition("_")[0] in sublayers}
         for i in range(1, arguments[f"num_{side}_layers"] + 1):
-            for ours, theirs in names:
+            for ours, theirs in names.items():
                 shape = (d_model if ours.endswith("kernel") else 1), d_model
                 shapes[f"{side}_l{i}_{theirs}"] = inner.get(theirs, shape)
     if arguments["share_embeddings"]:
