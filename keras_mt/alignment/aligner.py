@@ -180,17 +180,11 @@ class Aligner(SavedArrays):
 
 
 class _Cells(NamedTuple):
-    """The pairs of a source and a target token of the sentence pairs of a block.
+    """The pairs of a source and a target token of a block's sentence pairs; each field has two."""
 
-    Attributes:
-        ids: The ids of all tokens of the source and of the target, int64 `[tokens]` each.
-        token: For each cell the index in them of its source and its target token.
-        prior: For each cell the prior of either direction, float32: of the source's place given
-            the target's, and of the target's given the source's.
-    """
-
-    ids: list[np.ndarray]
-    token: list[np.ndarray]
+    ids: list[np.ndarray]  # int64 `[tokens]`: of all tokens of the source, and of the target.
+    token: list[np.ndarray]  # For each cell the index in them of its source, and its target token.
+    # For each cell, float32: the prior of the source's place given the target's, and the other.
     prior: list[np.ndarray]
 
 

@@ -24,20 +24,13 @@ class SavedArrays:
         return type(self), tuple(getattr(self, name) for name in self._fields)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes a file in NumPy's `.npz` format, whatever its name.
-
-        Args:
-            path: The file.
-        """
+        """Writes a file in NumPy's `.npz` format, whatever its name."""
         with atomic_write(path) as temporary, open(temporary, "wb") as file:
             np.savez_compressed(file, **{name: getattr(self, name) for name in self._fields})
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Self:
         """Reads what `save` wrote.
-
-        Args:
-            path: The file.
 
         Raises:
             FileNotFoundError: If the file is missing.

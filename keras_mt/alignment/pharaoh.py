@@ -40,9 +40,7 @@ def write_pharaoh(path: str | os.PathLike, links: Iterable[np.ndarray]) -> None:
 
 
 def read_pharaoh(
-    path: str | os.PathLike,
-    lengths: Sequence[Sequence[int]] | None = None,
-    possible: bool = False,
+    path: str | os.PathLike, lengths: Sequence[Sequence[int]] | None = None, possible: bool = False
 ) -> list[np.ndarray]:
     """Reads word alignments in Pharaoh's format; the file may be compressed, `.gz` or `.zst`.
 

@@ -21,19 +21,12 @@ _CHUNK = 64  # Of `keras_mt.decoding.selection.top_k`.
 
 
 class Vocabulary(NamedTuple):
-    """The target tokens of one batch, each of which has an index; the special ones come first.
+    """The target tokens of one batch, each of which has an index; the special ones come first."""
 
-    Attributes:
-        ids: int32 `[count]`: the id at each index; 0 at the last ones, which no row is allowed.
-        indices: int32 `[target_vocab_size]`: the index of each id; 0 for one that is not there.
-        allowed: Boolean `[rows, count]`: which tokens each row's probabilities are over.
-        special: The ids that come first, ints.
-    """
-
-    ids: tf.Tensor
-    indices: tf.Tensor
-    allowed: tf.Tensor
-    special: tuple[int, ...]
+    ids: tf.Tensor  # int32 `[count]`: at each index; 0 at the last ones, which no row is allowed.
+    indices: tf.Tensor  # int32 `[target_vocab_size]`: of each id; 0 for one that is not there.
+    allowed: tf.Tensor  # Boolean `[rows, count]`: what each row's probabilities are over.
+    special: tuple[int, ...]  # The ids that come first.
 
     def index(self, ids: Any) -> Any:
         """The index of each id, in a tensor or as an int, which must be a special one."""
@@ -87,11 +80,7 @@ class Shortlist(SavedArrays):
     _kind = "a shortlist that `keras-mt shortlist` wrote"
 
     def __init__(
-        self,
-        table: np.ndarray,
-        always: np.ndarray,
-        fingerprint: str,
-        languages: Sequence[str] = (),
+        self, table: np.ndarray, always: np.ndarray, fingerprint: str, languages: Sequence[str] = ()
     ):
         self.table = _integers("table", table, rank=2)
         self.always = _integers("always", always, rank=1)

@@ -6,14 +6,9 @@ _LEAST = 0.25  # Of the phrasebook's pairs by hand, the error rate rises from 0.
 
 
 def word_links(links: np.ndarray, source_words: np.ndarray, target_words: np.ndarray) -> np.ndarray:
-    """The links of words, from those of their pieces.
+    """The links of words, int32 `[links, 2]`, in ascending order, from those of their pieces.
 
-    Args:
-        links: Integers `[links, 2]`, of pieces.
-        source_words, target_words: The word of each piece; -1 for none.
-
-    Returns:
-        int32 `[links, 2]` of words, in ascending order.
+    `source_words` and `target_words` have the word of each piece; -1 for none.
 
     >>> word_links([[0, 0], [1, 0], [2, 1]], np.array([0, 0, -1]), np.array([0, 1])).tolist()
     [[0, 0]]
@@ -32,8 +27,7 @@ def attention_links(
 
     Args:
         attention: Floats `[target_pieces, source_pieces]`, whose rows sum to 1.
-        source_words, target_words: The word of each piece, as from
-            `keras_mt.text.words.words_of_pieces`.
+        source_words, target_words: As of `keras_mt.text.words.words_of_pieces`.
         least: The least attention that makes a link; a word with less has none.
 
     Returns:

@@ -5,7 +5,7 @@ import os
 import keras
 import ml_dtypes
 
-from keras_mt.convert.formats import FORMATS
+from keras_mt.convert.formats import FORMATS, check_model
 from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
 from keras_mt.layers import DecoderBlock
@@ -13,6 +13,8 @@ from keras_mt.layers.positional_embedding import ENCODINGS
 from keras_mt.models import Transformer
 from keras_mt.run_folder import RunFolder
 from keras_mt.translation import Translator
+
+_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}  # CTranslate2's by our names.
 
 
 def to_ctranslate2(
@@ -83,49 +85,28 @@ def _pieces(id_to_string, size):
     return [piece or f"<unused{i}>" for i, piece in enumerate(pieces)]
 
 
-def _activations():
-    """CTranslate2's activations by our names."""
-    from ctranslate2.specs.common_spec import Activation
+def _spec(model):
+    """CTranslate2's specification of the layers, with the weights."""
+    from ctranslate2.specs import common_spec, transformer_spec
 
-    return {"relu": Activation.RELU, "gelu": Activation.GELU, "silu": Activation.SWISH}
-
-
-def _supported_config(model):
-    """The model's arguments; ValueError, which names it, if CTranslate2 lacks something in it."""
     if not isinstance(model, Transformer):
         raise InputError(f"CTranslate2 does not support a model with {type(model).__name__}.")
     config = model.get_config()
-    for name, known in {
-        "norm": ("layer",),
+    known = {
         "positions": ("rotary", *ENCODINGS),
-        "activation": tuple(_activations()),
-        "encoder_sublayers": (None,),
-        "decoder_sublayers": (None,),
-        "norm_epsilon": (1e-5,),
-        "zero_id": (None,),
+        "activation": tuple(_ACTIVATIONS),
         "num_key_value_heads": (None, config["num_heads"]),
-        "num_experts": (None,),
-        "key_dim": (None,),
-        "use_bias": (True,),
-        "scale_attention": (True,),
-    }.items():
-        if config.get(name) not in known:
-            raise InputError(f"CTranslate2 does not support a model with {name}={config[name]!r}.")
-    return config
-
-
-def _spec(model):
-    """CTranslate2's specification of the layers, with the weights."""
-    from ctranslate2.specs import transformer_spec
-
-    config = _supported_config(model)
+        "gated": None,
+        "normalize_embeddings": None,
+    }
+    check_model("CTranslate2", config, known)
     embeddings = model.source_embedding, model.target_embedding
     # Shared embeddings are converted once: they may be most of the weights.
     tables = {id(layer.embedding): _matrix(layer.embedding.embeddings) for layer in embeddings}
     options = {
         "pre_norm": config["pre_norm"],
         "no_final_norm": model.encoder_norm is None,
-        "activation": _activations()[config["activation"]],
+        "activation": common_spec.Activation[_ACTIVATIONS[config["activation"]]],
         "ffn_glu": config["gated"],
         "layernorm_embedding": embeddings[0].norm is not None,
     }

@@ -16,30 +16,19 @@ from keras_mt.options.fields import option
 
 @dataclasses.dataclass(frozen=True)
 class Format:
-    """What an export format takes.
+    """What an export format takes."""
 
-    Attributes:
-        title: What messages call it.
-        help: What it writes, as the command's help says.
-        options: Which of `ExportOptions` it takes.
-        quantizations: How it can store weights, besides float32.
-        package: The package that it needs, and the extra of keras_mt that installs it.
-        search: Whether the search is inside. If not, its options go to what searches.
-        whole: Whether it holds all of a translator: the cutting of texts into lines and sentences,
-            ensembles and sampling.
-        shortlists: Whether it holds a shortlist.
-        one_pair: Whether it is for one pair of languages, which has to be given.
-    """
-
-    title: str
-    help: str
-    options: tuple[str, ...] = ()
-    quantizations: tuple[str, ...] = ()
-    package: tuple[str, str] | None = None
-    search: bool = False
+    title: str  # What messages call it.
+    help: str  # What it writes, as the command's help says.
+    options: tuple[str, ...] = ()  # Which of `ExportOptions` it takes.
+    quantizations: tuple[str, ...] = ()  # How it can store weights, besides float32.
+    package: tuple[str, str] | None = None  # That it needs, and the extra that installs it.
+    search: bool = False  # Whether the search is inside; else its options go to what searches.
+    # Whether it holds all of a translator: the cutting of texts into lines and sentences, ensembles
+    # and sampling.
     whole: bool = False
-    shortlists: bool = False
-    one_pair: bool = False
+    shortlists: bool = False  # Whether it holds a shortlist.
+    one_pair: bool = False  # Whether it is for one pair of languages, which has to be given.
 
     def check(self, translator: Any, quantization: str | None = None) -> None:
         """Raises ValueError if a package is missing, or the format cannot hold what it is given.
@@ -108,12 +97,41 @@ FORMATS = {
         one_pair=True,
     ),
     "onnx": Format(
-        "ONNX",
-        "encoder and decoder step for ONNX",
-        package=("tf2onnx", "onnx"),
-        one_pair=True,
+        "ONNX", "encoder and decoder step for ONNX", package=("tf2onnx", "onnx"), one_pair=True
     ),
 }
+
+
+# The arguments of a Transformer for which formats know no other value, unless they say so.
+_PLAIN = {
+    "norm": "layer",
+    "gated": False,
+    "num_key_value_heads": None,
+    "encoder_sublayers": None,
+    "decoder_sublayers": None,
+    "normalize_embeddings": False,
+    "norm_epsilon": 1e-5,
+    "zero_id": None,
+    "use_bias": True,
+    "key_dim": None,
+    "scale_attention": True,
+    "num_experts": None,
+}
+
+
+def check_model(
+    title: str, config: Mapping[str, Any], known: Mapping[str, tuple[Any, ...] | None]
+) -> None:
+    """Raises ValueError, which names the argument, for a model that a format does not know.
+
+    `known` are the values of arguments that it knows; None for all.
+    """
+    for name, values in ({n: (value,) for n, value in _PLAIN.items()} | known).items():
+        if values is not None and config.get(name) not in values:
+            raise InputError(
+                f"{title} knows only {name}={' or '.join(map(repr, values))}. "
+                f"Received: {name}={config[name]!r}"
+            )
 
 
 def _takers(name):

@@ -15,11 +15,7 @@ _WEIGHTS = ("model.safetensors", "model-*.safetensors", "pytorch_model.bin", "tf
 
 
 def local_folder(directory: str | os.PathLike) -> Path:
-    """The folder, or that of a model OWNER/NAME of the hub, which is fetched.
-
-    Raises:
-        OSError: If there is neither, or it cannot be fetched; the message says why.
-    """
+    """The folder, or that of a model OWNER/NAME of the hub, which is fetched; else OSError."""
     path = Path(directory)
     if path.is_dir():
         return path

@@ -12,7 +12,7 @@ import tensorflow as tf
 from safetensors.numpy import save_file
 
 from keras_mt.convert import m2m_100, marian_mt, pegasus, t5, tensors
-from keras_mt.convert.formats import FORMATS
+from keras_mt.convert.formats import FORMATS, check_model
 from keras_mt.convert.hub import local_folder
 from keras_mt.convert.imports import as_run, as_translator, read_card
 from keras_mt.convert.pretrained import Folder
@@ -69,20 +69,18 @@ _UNSUPPORTED = (
     "exponential_decay_length_penalty", "penalty_alpha", "watermarking_config",
     "forced_decoder_ids", "num_beam_groups", "encoder_repetition_penalty", "guidance_scale",
 )  # fmt: skip
-# What a Transformer may have that none of the families has, and the value that they have.
-_FIXED = {
-    "norm": "layer",
-    "gated": False,
-    "num_key_value_heads": None,
-    "encoder_sublayers": None,
-    "decoder_sublayers": None,
-    "normalize_embeddings": False,
-    "norm_epsilon": 1e-5,
-    "zero_id": None,
-    "use_bias": True,
-    "key_dim": None,
-    "scale_attention": True,
-}
+
+
+_USE = """
+```python
+from transformers import {model}, AutoTokenizer
+
+model = {model}.from_pretrained(".")
+tokenizer = AutoTokenizer.from_pretrained(".")
+inputs = tokenizer(["A sentence."], return_tensors="pt", padding=True)
+print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True))
+```
+"""
 
 
 def from_huggingface(directory: str | os.PathLike) -> Translator:
@@ -312,18 +310,14 @@ def _arguments_of(model):
 
 def _check_family(family, arguments, tokenizer):
     """Refuses a model that a family has no switch for."""
-    fixed = {**_FIXED, **family.ARGUMENTS, "final_norm": family.ARGUMENTS["pre_norm"]}
+    fixed = {**family.ARGUMENTS, "final_norm": family.ARGUMENTS["pre_norm"]}
     if arguments["positions"] == "sinusoidal":  # The same, permuted.
         fixed["positions"] = "sinusoidal"
     if not arguments["logits_bias"]:  # A bias of 0 for MarianMT.
         del fixed["logits_bias"]
     if family is not marian_mt:
         fixed["share_embeddings"] = True
-    for name, value in fixed.items():
-        if arguments[name] != value:
-            raise InputError(
-                f"{family.NAME} knows only {name}={value!r}. Received: {arguments[name]!r}"
-            )
+    check_model(family.NAME, arguments, {name: (value,) for name, value in fixed.items()})
     if bool(tokenizer.languages) != (family is m2m_100):
         expected = "with" if not tokenizer.languages else "without"
         raise InputError(f"{family.NAME} needs a tokenizer {expected} languages.")
@@ -372,8 +366,6 @@ def _generation_config(translator):
 def _readme(card, config):
     """The model card."""
     languages = [card[side] for side in ("source", "target") if card.get(side)]
-    family = FAMILIES[config["model_type"]]
-    model = family.CLASSES[0]
     header = [
         "---",
         *(["language:", *(f"- {language}" for language in languages)] if languages else []),
@@ -389,15 +381,5 @@ def _readme(card, config):
     if "validation" in card:
         measured = ", ".join(f"{name} {value}" for name, value in card["validation"].items())
         lines += ["", f"On its validation set: {measured}."]
-    lines += [
-        "",
-        "```python",
-        f"from transformers import {model}, AutoTokenizer",
-        "",
-        f'model = {model}.from_pretrained(".")',
-        'tokenizer = AutoTokenizer.from_pretrained(".")',
-        'inputs = tokenizer(["A sentence."], return_tensors="pt", padding=True)',
-        "print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True))",
-        "```",
-    ]
-    return "\n".join(lines) + "\n"
+    lines.append(_USE.format(model=config["architectures"][0]))
+    return "\n".join(lines)

@@ -22,12 +22,6 @@ _NON_COMMERCIAL = re.compile(r"\bnc\b|non-?commercial", re.IGNORECASE)
 class Card:
     """What the header of a folder's README.md says.
 
-    Attributes:
-        license: The license, or None.
-        languages: The codes of the languages; empty if it names none.
-
-    Example:
-
     >>> print(Card("cc-by-nc-4.0", ("en", "de")))
     license: cc-by-nc-4.0; languages: en, de
     >>> Card("cc-by-nc-4.0", ()).non_commercial
@@ -35,7 +29,7 @@ class Card:
     """
 
     license: str | None
-    languages: tuple[str, ...]
+    languages: tuple[str, ...]  # Their codes; empty if it names none.
 
     @property
     def non_commercial(self) -> bool:

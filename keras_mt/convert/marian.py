@@ -5,28 +5,26 @@ is not understood is refused with an error that names the file and the field.
 """
 
 import contextlib
-import gzip
 import os
 import re
-import zlib
 from pathlib import Path
 
 import keras
 import numpy as np
 
 from keras_mt.alignment import Shortlist
-from keras_mt.convert.formats import FORMATS
+from keras_mt.compressed import opened
+from keras_mt.convert.formats import FORMATS, check_model
 from keras_mt.convert.imports import as_run, as_translator, read_card
 from keras_mt.convert.marian_files import STARTS, read_marian, read_shortlist, write_bin, write_npz
 from keras_mt.convert.marian_folder import (
     find_files,
-    opened,
     plain,
     read_search,
     read_tokenizer,
     written_vocabularies,
 )
-from keras_mt.errors import InputError
+from keras_mt.errors import CorpusError, InputError
 from keras_mt.files import check_new, new_folder
 from keras_mt.layers.feed_forward import gelu_sigmoid
 from keras_mt.models import Transformer, ensure_built
@@ -63,7 +61,6 @@ _SIDES = "decoder_Wemb", "encoder_Wemb"
 _USED = (*_SIZES, "dim-vocabs", "transformer-decoder-dim-ffn", "output-omit-bias")
 _TIED = ("tied-embeddings", "tied-embeddings-src", "tied-embeddings-all")
 # Our names of layers and weights in a block, and Marian's.
-_PARTS = {"query": "q", "key": "k", "value": "v", "output": "o"}
 _NORMS = {
     "self_attention_norm": "self_Wo_ln",
     "cross_attention_norm": "context_Wo_ln",
@@ -80,9 +77,9 @@ _WEIGHTS = {
     "recurrent/forget/bias": "rnn_bf",
 }
 for _ours, _theirs in (("self_attention", "self"), ("cross_attention", "context")):
-    for _part, _letter in _PARTS.items():
-        _WEIGHTS[f"{_ours}/{_part}/kernel"] = f"{_theirs}_W{_letter}"
-        _WEIGHTS[f"{_ours}/{_part}/bias"] = f"{_theirs}_b{_letter}"
+    for _part in ("query", "key", "value", "output"):
+        _WEIGHTS[f"{_ours}/{_part}/kernel"] = f"{_theirs}_W{_part[0]}"
+        _WEIGHTS[f"{_ours}/{_part}/bias"] = f"{_theirs}_b{_part[0]}"
 for _ours, _theirs in _NORMS.items():
     _WEIGHTS[f"{_ours}/gamma"], _WEIGHTS[f"{_ours}/beta"] = f"{_theirs}_scale", f"{_theirs}_bias"
 
@@ -183,7 +180,7 @@ def _shortlist(directory, tokenizer):
 def _model_files(directory):
     found = []
     for path in find_files(directory, "*.npz", "*.bin"):
-        with contextlib.suppress(gzip.BadGzipFile, EOFError, zlib.error), opened(path) as file:
+        with contextlib.suppress(CorpusError), opened(path) as file:
             if file.read(8).startswith(STARTS):
                 found.append(path)
     return found
@@ -257,35 +254,19 @@ def _arguments(path, fields, weights):
 def _shapes(arguments, sizes, omit_bias):
     """The shapes of all tensors of a model, by their names."""
     d_model, shapes = arguments["d_model"], {}
-    vector, square = (1, d_model), (d_model, d_model)
-
-    def add(place, **more):
-        shapes.update({f"{place}_{name}": shape for name, shape in more.items()})
-
-    def add_norm(place):
-        add(place, ln_scale=vector, ln_bias=vector)
-
-    for side in ("encoder", "decoder"):
+    first = "rnn" if arguments["decoder_sublayers"] else "self"
+    for side, sublayers in (("encoder", ("self", "ffn")), ("decoder", (first, "context", "ffn"))):
         d_ff = arguments.get(f"{side}_d_ff") or arguments["d_ff"]
-        attentions = ["self"] if side == "encoder" else ["self", "context"]
-        if side == "decoder" and arguments["decoder_sublayers"]:
-            attentions.remove("self")
+        inner = {"ffn_W1": (d_model, d_ff), "ffn_b1": (1, d_ff), "ffn_W2": (d_ff, d_model)}
+        names = {o: t for o, t in _WEIGHTS.items() if t.partition("_")[0] in sublayers}
         for i in range(1, arguments[f"num_{side}_layers"] + 1):
-            place = f"{side}_l{i}"
-            for attention in attentions:
-                for letter in _PARTS.values():
-                    add(f"{place}_{attention}", **{f"W{letter}": square, f"b{letter}": vector})
-                add_norm(f"{place}_{attention}_Wo")
-            if "self" not in attentions:
-                add(f"{place}_rnn", W=square, Wf=square, bf=vector)
-                add_norm(f"{place}_rnn_ffn")
-            add(f"{place}_ffn", W1=(d_model, d_ff), b1=(1, d_ff), W2=(d_ff, d_model), b2=vector)
-            add_norm(f"{place}_ffn_ffn")
+            for ours, theirs in names.items():
+                shape = (d_model if ours.endswith("kernel") else 1), d_model
+                shapes[f"{side}_l{i}_{theirs}"] = inner.get(theirs, shape)
     if arguments["share_embeddings"]:
         shapes["Wemb"] = (sizes[0], d_model)
     else:
-        add("encoder", Wemb=(sizes[0], d_model))
-        add("decoder", Wemb=(sizes[1], d_model))
+        shapes |= {"encoder_Wemb": (sizes[0], d_model), "decoder_Wemb": (sizes[1], d_model)}
     if not omit_bias:
         shapes["decoder_ff_logit_out_b"] = (1, sizes[1])
     if not arguments["tie_output"]:
@@ -310,7 +291,7 @@ def _check_tensors(path, weights, shapes):
 
 def _model(weights, arguments, sizes, dtype):
     """The model with the weights of a file; its dtype is theirs if none is given."""
-    half = all(x.dtype == np.float16 for n, x in weights.items() if x.shape[0] > 1)
+    half = all(x.dtype == np.float16 for x in weights.values() if x.shape[0] > 1)
     model = ensure_built(Transformer(**arguments, dtype=dtype or ("float16" if half else None)))
     for variable in model.variables:
         place, _, last = variable.path.rpartition("/")
@@ -344,23 +325,15 @@ def _name_of(path):
     return f"{side}_l{int(layer) + 1}_{_WEIGHTS[place]}"
 
 
-# What a model must be to be written, besides its sublayers.
+# What a model must be to be written; its sublayers are checked by themselves.
 _WRITTEN = {
     "activation": ("relu", "silu"),
-    "norm": ("layer",),
     "positions": ("tensor2tensor",),
     "pre_norm": (False,),
     "final_norm": (None, False),
-    "gated": (False,),
-    "num_key_value_heads": (None,),
-    "encoder_sublayers": (None,),
+    "decoder_sublayers": None,
     "scale_embeddings": (True,),
-    "normalize_embeddings": (False,),
     "norm_epsilon": (1e-6, 1e-5),
-    "num_experts": (None,),
-    "use_bias": (True,),
-    "scale_attention": (True,),
-    "key_dim": (None,),
 }
 _WRITTEN_CONFIG = """\
 type: transformer
@@ -465,22 +438,14 @@ def _written_config(model, tokenizer, quantization):
     if not isinstance(model, Transformer):
         raise InputError(f"Marian has no {type(model).__name__}: only a Transformer is written.")
     config = model.get_config()
-    usual = ["scf"] * len(model.decoder_blocks), ["rcf"] * len(model.decoder_blocks)
-    orders = [block.sublayers for block in model.decoder_blocks]
-    if orders not in usual:
+    if {block.sublayers for block in model.decoder_blocks} not in ({"scf"}, {"rcf"}):
         raise InputError(
             "Marian's decoders are None or 'rcf' for each layer. "
             f"Received: decoder_sublayers={config['decoder_sublayers']!r}"
         )
-    known = _WRITTEN | {"zero_id": (tokenizer.bos_id,)}
     if len({block.num_heads for block in (*model.encoder_blocks, *model.decoder_blocks)}) > 1:
         raise InputError("Marian has one number of heads: give both sides the same.")
-    for name, values in known.items():
-        if config.get(name) not in values:
-            raise InputError(
-                f"Marian knows only {name}={' or '.join(map(repr, values))}. "
-                f"Received: {config[name]!r}"
-            )
+    check_model("Marian", config, _WRITTEN | {"zero_id": (tokenizer.bos_id,)})
     widths = {b.d_ff for b in (*model.encoder_blocks, *model.decoder_blocks)} | {model.d_model}
     if quantization and any(width % 64 for width in widths):
         raise InputError(

@@ -162,13 +162,12 @@ def _read_npz(path):
 def _npy(data):
     """The array of a `.npy` file's bytes."""
     header = io.BytesIO(data[: 2**16].tobytes())
-    version = np.lib.format.read_magic(header)
-    if version not in ((1, 0), (2, 0)):
+    npy = np.lib.format
+    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+    version = npy.read_magic(header)
+    if version not in readers:
         raise InputError(f"its .npy version is {version}")
-    read = np.lib.format.read_array_header_1_0
-    if version == (2, 0):
-        read = np.lib.format.read_array_header_2_0
-    shape, by_columns, dtype = read(header)
+    shape, by_columns, dtype = readers[version](header)
     if dtype.kind not in "fiu" or dtype.itemsize > 8:
         raise InputError(f"its dtype is {dtype}")
     if any(size < 0 for size in shape) or len(shape) > _MAX_RANK:
@@ -197,8 +196,6 @@ def _events(text, where):
 
 def parse_yaml(text: bytes, where: str) -> dict[str, Any]:
     """The fields of a configuration in YAML; ValueError, which begins with `where`, if it is none.
-
-    Example:
 
     >>> parse_yaml(b"beam-size: 6", "decoder.yml")
     {'beam-size': 6}
@@ -234,18 +231,16 @@ def read_vocabulary(path: Path) -> dict[str, int]:
         kind = type(event).__name__
         if kind == "MappingStartEvent":
             depth += 1
-        if kind in ("SequenceStartEvent", "AliasEvent") or depth > 1:
+        is_scalar = kind == "ScalarEvent"
+        alone = is_scalar and depth == 0
+        if kind in ("SequenceStartEvent", "AliasEvent") or depth > 1 or alone:
             raise InputError(f"{path} must give each piece its id, an integer.")
-        if kind != "ScalarEvent":
-            continue
-        if depth == 0:
-            raise InputError(f"{path} must give each piece its id, an integer.")
-        if key is None:
+        if is_scalar and key is None:
             key = event.value
-            continue
-        if key in ids or not (event.value.isascii() and event.value.isdigit()):
-            raise InputError(f"{path} must give each piece one id, an integer: see {key!r}.")
-        ids[key], key = int(event.value[:9]), None
+        elif is_scalar:
+            if key in ids or not (event.value.isascii() and event.value.isdigit()):
+                raise InputError(f"{path} must give each piece one id, an integer: see {key!r}.")
+            ids[key], key = int(event.value[:9]), None
     return ids
 
 
@@ -260,14 +255,9 @@ def read_shortlist(path: Path, rows: int, columns: int) -> tuple[np.ndarray, int
 
     Such a file has six uint64: a magic number, a checksum, how many target ids are always there,
     how many a source id has at most, and the lengths of what follows: the places, uint64, where the
-    ids of each source id begin, and the ids, uint32.
-
-    Args:
-        path: The file.
-        rows, columns: Numbers of source ids and of target ids.
-
-    Returns:
-        Integers `[rows, count]`, and how many target ids, from 0 on, are always there.
+    ids of each source id begin, and the ids, uint32. There are `rows` source ids and `columns`
+    target ids. Returns integers `[rows, count]`, and how many target ids, from 0 on, are always
+    there.
     """
     try:
         reader = _Reader(np.fromfile(path, np.uint8))

@@ -1,10 +1,8 @@
 """What lies beside Marian's weights: the files of a folder, its vocabularies, and its search."""
 
 import contextlib
-import gzip
 import re
 import tempfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 from sentencepiece import sentencepiece_model_pb2
 
+from keras_mt.compressed import opened
 from keras_mt.convert.marian_files import read_vocabulary, read_yaml
 from keras_mt.errors import InputError
 from keras_mt.files import disk_errors
@@ -40,11 +39,6 @@ def find_files(directory: Path, *patterns: str) -> list[Path]:
     return sorted(path for path in names if path.is_file())
 
 
-def opened(path: Path) -> Any:
-    """The file of a path, open; unpacked if it is compressed."""
-    return gzip.open(path) if path.suffix == ".gz" else open(path, "rb")
-
-
 @contextlib.contextmanager
 def plain(path: Path) -> Iterator[Path]:
     """The path of what a file holds: its own, or that of a temporary file if it is compressed."""
@@ -54,23 +48,19 @@ def plain(path: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder, disk_errors(folder):
         unpacked = Path(folder) / path.stem
         with open(unpacked, "wb") as file:
-            for block in _unpacked(path):
-                file.write(block)
+            file.writelines(_unpacked(path))
         yield unpacked
 
 
 def _unpacked(path):
     """What a file holds, block by block."""
     most, size = _MAX_RATIO * path.stat().st_size + 2**20, 0
-    try:
-        with opened(path) as file:
-            while block := file.read(2**20):
-                size += len(block)
-                if path.suffix == ".gz" and size > most:
-                    raise InputError(f"{path} holds more than {_MAX_RATIO} times its own size.")
-                yield block
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path} cannot be read: {error}.") from None
+    with opened(path) as file:
+        while block := file.read(2**20):
+            size += len(block)
+            if path.suffix == ".gz" and size > most:
+                raise InputError(f"{path} holds more than {_MAX_RATIO} times its own size.")
+            yield block
 
 
 def read_search(directory: Path) -> dict[str, Any]:

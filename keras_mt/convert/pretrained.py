@@ -40,12 +40,8 @@ _TYPE_NAMES = {
 class Folder:
     """A folder's files by name, and its configuration.
 
-    Args:
-        path: The folder.
-
-    Attributes:
-        config, tokenizer: The fields of config.json and tokenizer_config.json.
-        generation: Those of generation_config.json; in older folders config.json has them.
+    `config` and `tokenizer` are the fields of config.json and tokenizer_config.json; `generation`
+    those of generation_config.json, or of config.json in older folders.
     """
 
     def __init__(self, path: Path) -> None:

@@ -140,12 +140,9 @@ def _check_dtype(models, dtype):
 
 def _signatures(translator, predictor, freeze, max_beam_size, with_confidence, names):
     """The export's functions by name; the first axis of each input and output is the batch."""
-    default = predictor
-    if freeze:
-        default = predictor.frozen("freeze", "export without freeze")
+    frozen = predictor.frozen("freeze", "export without freeze") if freeze else None
     predictor = predictor.with_constant_vectors()
-    plain = translator.graph(predictor)
-    default = translator.graph(default if freeze else predictor)
+    plain, default = translator.graph(predictor), translator.graph(frozen or predictor)
     greedy = translator.graph(
         predictor, beam_size=1, n_best=1, temperature=None, top_k=0, top_p=1.0
     )

@@ -91,7 +91,7 @@ def check_sizes(folder: Folder, arguments: dict[str, Any], weights: Mapping[str,
     """Checks config.json against the shapes of the weights, before memory is allocated."""
     d_model, heads = arguments["d_model"], arguments["num_heads"] * arguments["key_dim"]
     inner = "wi_0" if arguments["gated"] else "wi"
-    shapes = {"(vocab_size, d_model)": (arguments["vocab_size"], tensors.SOURCE, d_model)}
+    shapes = {"(vocab_size, d_model)": (arguments["vocab_size"], tensors.SOURCE)}
     for side, last in (("encoder", 1), ("decoder", 2)):
         number = arguments[f"num_{side}_layers"]
         layers = {n.split(".")[2] for n in weights if n.startswith(f"{side}.block.")}
@@ -100,24 +100,19 @@ def check_sizes(folder: Folder, arguments: dict[str, Any], weights: Mapping[str,
             raise folder.refuse(field, number, f"{len(layers)}, as the weights have")
         place = f"{side}.block.0.layer"
         name = f"{place}.{last}.DenseReluDense.{inner}.weight"
-        shapes[f"(d_ff, d_model) of the {side}"] = arguments["d_ff"], [name], d_model
+        shapes[f"(d_ff, d_model) of the {side}"] = arguments["d_ff"], [name]
         name = f"{place}.0.SelfAttention.q.weight"
-        shapes[f"(num_heads * d_kv, d_model) of the {side}"] = heads, [name], d_model
-    for field, (rows, names, columns) in shapes.items():
+        shapes[f"(num_heads * d_kv, d_model) of the {side}"] = heads, [name]
+    for field, (rows, names) in shapes.items():
         name, tensor = tensors.first(folder, weights, names)
-        if tensor.shape != (rows, columns):
-            raise folder.refuse(field, (rows, columns), f"{tensor.shape}, the shape of {name}")
+        if tensor.shape != (rows, d_model):
+            raise folder.refuse(field, (rows, d_model), f"{tensor.shape}, the shape of {name}")
 
 
 def read_model(
     folder: Folder, arguments: dict[str, Any], weights: Mapping[str, Any], dtype: str | None
 ) -> Transformer:
-    """The model with a folder's weights; its dtype is that of the weights if None is given.
-
-    Raises:
-        ValueError: If a tensor is missing, unknown, or of another shape than config.json says, or
-            they are float16.
-    """
+    """As `tensors.read_model`, for T5; weights in float16 are refused."""
     stored = tensors.dtype_of(weights, _SPARE)
     if stored == "float16":
         raise InputError(

@@ -42,8 +42,6 @@ _SPARE = re.compile(
 def names_of(path: str) -> tuple[list[str], bool]:
     """The names that one of our weights may have in transformers, and whether it is transposed.
 
-    Example:
-
     >>> names_of("encoder_0/self_attention/query/kernel")
     (['encoder.layers.0.self_attn.q_proj.weight'], True)
     """
@@ -64,11 +62,7 @@ def names_of(path: str) -> tuple[list[str], bool]:
 def read_model(
     folder: Folder, arguments: dict[str, Any], weights: Mapping[str, Any], dtype: str | None
 ) -> Transformer:
-    """The model with a folder's weights; its dtype is that of the weights if None is given.
-
-    Raises:
-        ValueError: If a tensor is missing, unknown, or of another shape than config.json says.
-    """
+    """The model with a folder's weights; its dtype is that of the weights if None is given."""
     arguments = {
         **arguments,
         "normalize_embeddings": "encoder.layernorm_embedding.weight" in weights,

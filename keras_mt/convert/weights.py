@@ -22,12 +22,7 @@ from safetensors import safe_open
 from keras_mt.errors import InputError
 
 _MAX_INDEX = 2**26  # Bytes.
-_SAFETENSORS = {
-    "F64": np.float64,
-    "F32": np.float32,
-    "F16": np.float16,
-    "BF16": ml_dtypes.bfloat16,
-}
+_SAFETENSORS = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16}
 _STORAGES = {
     "DoubleStorage": np.float64,
     "FloatStorage": np.float32,

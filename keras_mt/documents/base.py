@@ -44,11 +44,7 @@ class Document:
         self.read(data)
 
     def read(self, data: bytes) -> None:
-        """Fills `units` from the file's bytes.
-
-        Raises:
-            DocumentError: If the file is no document of the format.
-        """
+        """Fills `units` from the file's bytes; DocumentError if it is none of the format."""
         raise NotImplementedError
 
     def write(self, translations: Sequence[str | None]) -> bytes:
@@ -59,6 +55,12 @@ class Document:
         """Adds a unit; its number is returned."""
         self.units.append(Unit(text, markup, where or f"text {len(self.units) + 1}: {text[:60]}"))
         return len(self.units) - 1
+
+    def add_inline(self, inline: "Inline", where: str = "") -> tuple[int, tuple[str, str]]:
+        """Adds a unit; its number, and the white space before and after it, are returned."""
+        text, markup = inline.content
+        around = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
+        return self.add(text.strip(), markup, where), around
 
 
 def functions_of(document: type[Document]) -> tuple[Callable, Callable]:
@@ -88,13 +90,16 @@ class TextDocument(Document):
     `parse` calls `replace` for each part.
     """
 
+    encoding_from = ""  # What an error says after the name of the encoding.
+
     def read(self, data: bytes) -> None:
         self.encoding, self._bom = self.encoding_of(data)
         try:
             self.source = data[len(self._bom) :].decode(self.encoding)
         except (UnicodeDecodeError, LookupError) as error:
             raise DocumentError(
-                f"It is not in the encoding {self.encoding}: {error}: convert it to UTF-8."
+                f"It is not in the encoding {self.encoding}{self.encoding_from}: {error}: convert "
+                "it to UTF-8."
             ) from error
         if "\0" in self.source:
             raise DocumentError("It has zero characters, and so is no text.")
@@ -171,8 +176,9 @@ class Inline:
         return "".join(self._written)
 
     @property
-    def has_markup(self) -> bool:
-        return bool(self._markup)
+    def content(self) -> tuple[str, str | None]:
+        """The text of a `Unit` and its `markup`: it is plain where nothing is marked up."""
+        return (self.fragment, "html") if self._markup else (html.unescape(self.fragment), None)
 
     def text(self, text: str, escaped: bool = False) -> None:
         """Adds text, which may be HTML already."""
@@ -204,11 +210,13 @@ class Inline:
         self._markup.append((markup, None))
 
     def parts(self, translation: str) -> Iterator[tuple[str, Any]]:
-        """The translation's parts: what they are, and the text or the document's markup.
+        """The parts of a translation of `content`.
 
         Yields `("text", str)`, as HTML, `("start", markup)`, `("end", markup)`, and
         `("single", markup)`, also for what stays.
         """
+        if not self._markup:
+            translation = html.escape(translation, quote=False)
         place, opened, kept = 0, [], False
         for match in _PART.finditer(translation):
             if text := "" if kept else translation[place : match.start()]:

@@ -10,6 +10,9 @@ from collections.abc import Iterable, Sequence
 _WORD = re.compile(r"\s+|[぀-ヿ㐀-鿿豈-﫿][、。！？」』）]*|[^\s぀-ヿ㐀-鿿豈-﫿]+")
 
 
+_WIDTH = 42  # How long a line may be, if the source has none that is longer.
+
+
 @dataclasses.dataclass
 class _Word:
     """A word, the markup before and after it, and whether a space comes before it."""
@@ -35,11 +38,10 @@ def words(parts: Iterable[tuple[str, object]]) -> list[_Word]:
                 before.append((kind, what))
             continue
         for piece in _WORD.findall(what):
-            if piece.isspace():
-                space = True
-                continue
-            found.append(_Word(piece, before, [], space))
-            before, space = [], False
+            if not piece.isspace():
+                found.append(_Word(piece, before, [], space))
+                before = []
+            space = piece.isspace()
     if found:
         found[-1].after += before
     return found
@@ -49,8 +51,6 @@ def divided(found: Sequence[_Word], weights: Sequence[float]) -> list[list[_Word
     """The words in as many parts as there are weights, and in about their proportion.
 
     None of them is empty if there are words enough.
-
-    Example:
 
     >>> parts = divided(words([("text", "one two three four")]), [1, 1])
     >>> [[word.text for word in part] for part in parts]
@@ -70,17 +70,12 @@ def divided(found: Sequence[_Word], weights: Sequence[float]) -> list[list[_Word
     return [list(found[start:end]) for start, end in bounds]
 
 
-def lines(
-    found: Sequence[_Word], source_lines: Sequence[int], width: int = 42
-) -> list[list[_Word]]:
+def lines(found: Sequence[_Word], source_lines: Sequence[int]) -> list[list[_Word]]:
     """The words in as many lines as the source has, or more where they would be too long.
 
-    Args:
-        source_lines: The lengths of the source's lines.
-        width: How long a line may be, if the source has none that is longer.
+    `source_lines` are the lengths of the source's lines.
     """
     size = sum(len(word.text) + word.space for word in found)
-    width = max(width, *source_lines)
-    count = math.ceil(size / width)
+    count = math.ceil(size / max(_WIDTH, *source_lines))
     weights = source_lines if count <= len(source_lines) else [1] * count
     return [line for line in divided(found, weights) if line]

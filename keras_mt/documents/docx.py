@@ -43,8 +43,7 @@ class DocxDocument(Document):
     place. Every part of the file without a change stays to the byte.
 
     Args:
-        data: The file, bytes.
-        options: `keras_mt.documents.DocumentOptions`.
+        data, options: As in `Document`.
 
     Example:
 
@@ -101,10 +100,8 @@ class DocxDocument(Document):
                 inline.single(("single", what), space=more)
             else:
                 getattr(inline, kind)(("around", what))
-        text = inline.fragment if inline.has_markup else html.unescape(inline.fragment)
-        bounds = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
-        where = f"{name}, paragraph {text.strip()[:60]!r}"
-        number = self.add(text.strip(), "html" if inline.has_markup else None, where)
+        where = f"{name}, paragraph {inline.content[0].strip()[:60]!r}"
+        number, bounds = self.add_inline(inline, where)
         around = [what for _, what, _ in pieces[:first]], [what for _, what, _ in pieces[last:]]
         self._paragraphs.append((number, name, paragraph, inline, plain, bounds, around))
 
@@ -114,8 +111,6 @@ class DocxDocument(Document):
             if new is None or new == self.units[number].text:
                 continue
             self._changed.add(name)
-            if not inline.has_markup:
-                new = html.escape(new, quote=False)
             parts = list(inline.parts(bounds[0] + new.strip() + bounds[1]))
             for child in list(paragraph):
                 if child.tag != _W + "pPr":
@@ -160,12 +155,10 @@ def _unpacked(data):
 
 
 def _pieces(paragraph, fields):
-    """What a paragraph is made of.
+    """What a paragraph is made of: a list of tuples.
 
-    Returns:
-        Tuples ("text", str, the run's properties or None), ("single", pairs of a run or None and
-        an element, whether between words they are a space), ("open", element, None) and
-        ("close", element, None).
+    ("text", str, the run's properties or None), ("single", pairs of a run or None and an element,
+    whether between words they are a space), ("open", element, None), ("close", element, None).
     """
     pieces = []
 
@@ -242,16 +235,16 @@ def _fill(paragraph, parts, plain):
     within, looks = [paragraph], [plain]
     for kind, what in parts:
         if kind == "text":
-            within[-1].append(_text_run(within[-1], html.unescape(what), looks[-1]))
+            content = paragraph.makeelement(_W + "t", {_SPACE: "preserve"})
+            content.text = xml.valid(html.unescape(what))
+            _add_run(within[-1], looks[-1]).append(content)
         elif kind == "single":
             _put(within[-1], what[1])
         elif what[0] == "looks":
             looks = [*looks, what[1]] if kind == "start" else looks[:-1]
         elif kind == "start":
             around = copy.deepcopy(what[1])
-            content = around
-            if around.tag == _W + "sdt":
-                content = around.find(_W + "sdtContent")
+            content = around.find(_W + "sdtContent") if around.tag == _W + "sdt" else around
             content[:] = []
             within[-1].append(around)
             within.append(content)
@@ -267,22 +260,15 @@ def _put(parent, elements):
             parent.append(element)
         else:
             if run is not last:
-                new = _run(parent, run.find(_W + "rPr"))
-                parent.append(new)
+                new = _add_run(parent, run.find(_W + "rPr"))
             new.append(element)
         last = run
 
 
-def _run(parent, looks):
+def _add_run(parent, looks):
+    """Appends a run that looks so, and returns it."""
     run = parent.makeelement(_W + "r")
     if looks is not None:
         run.append(copy.deepcopy(looks))
-    return run
-
-
-def _text_run(parent, text, looks):
-    run = _run(parent, looks)
-    content = parent.makeelement(_W + "t", {_SPACE: "preserve"})
-    content.text = xml.valid(text)
-    run.append(content)
+    parent.append(run)
     return run

@@ -102,11 +102,7 @@ class Format(Protocol):
         """
 
     def write(
-        self,
-        path: Path,
-        output: Path,
-        translations: Sequence[str | None],
-        options: DocumentOptions,
+        self, path: Path, output: Path, translations: Sequence[str | None], options: DocumentOptions
     ) -> Iterable[Refusal]:
         """Writes the document with a translation for each unit; None for one that was refused.
 
@@ -152,11 +148,5 @@ def format_name(path: str | os.PathLike, given: str | None = None) -> str:
 
 
 def load_format(name: str) -> Format:
-    """The module of a format, imported when it is needed, with its library.
-
-    Example:
-
-    >>> load_format("lines").__name__
-    'keras_mt.documents.lines'
-    """
+    """The module of a format, imported when it is needed, with its library."""
     return importlib.import_module(f"keras_mt.documents.{name}")

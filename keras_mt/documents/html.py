@@ -1,20 +1,12 @@
 """HTML: texts and the attributes that readers see; all else stays to the letter."""
 
-import codecs
 import collections
 import dataclasses
 import html
 import itertools
 import re
 
-from keras_mt.documents.base import (
-    DocumentError,
-    Inline,
-    TextDocument,
-    byte_order_mark,
-    functions_of,
-    has_words,
-)
+from keras_mt.documents.base import Inline, TextDocument, byte_order_mark, functions_of, has_words
 
 _INLINE = frozenset(
     """a abbr acronym b bdi bdo big br cite code data del dfn em font i img ins kbd label mark math
@@ -54,27 +46,17 @@ _SPACE = re.compile(r"[ \t\r\n\f]+")
 
 @dataclasses.dataclass
 class _Token:
-    """A text, a tag or another piece of the source.
-
-    Attributes:
-        start, end: Where it stands in the source.
-        kind: text, start, end or other.
-        name: The tag's.
-        stays: Whether it is within what is not to be translated.
-        index: Of a start tag.
-        partner: For a start tag the index of the token that ends it, and the other way round.
-        boundary: Whether a text ends here.
-    """
+    """A text, a tag or another piece of the source, from `start` to `end`."""
 
     start: int
     end: int
-    kind: str
+    kind: str  # text, start, end or other.
     name: str = ""
     attributes: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
-    stays: bool = False
-    index: int = 0
-    partner: int | None = None
-    boundary: bool = False
+    stays: bool = False  # Whether it is within what is not to be translated.
+    index: int = 0  # Of a start tag.
+    partner: int | None = None  # Of a start tag the index of its end tag, and the other way round.
+    boundary: bool = False  # Whether a text ends here.
 
 
 class HtmlDocument(TextDocument):
@@ -85,8 +67,7 @@ class HtmlDocument(TextDocument):
     and the descriptions in `meta`, are translated; `lang` becomes the target's code.
 
     Args:
-        data: The file, bytes.
-        options: `keras_mt.documents.DocumentOptions`.
+        data, options: As in `Document`.
 
     Example:
 
@@ -111,12 +92,6 @@ class HtmlDocument(TextDocument):
             name = "windows-1252"
         if name.lower().startswith(("utf-16", "utf-32")):
             name = "utf-8"
-        try:
-            codecs.lookup(name)
-        except LookupError as error:
-            raise DocumentError(
-                f"It names an encoding that is not known: {name!r}: convert it to UTF-8."
-            ) from error
         return name, b""
 
     def encode(self, text: str) -> bytes:
@@ -240,16 +215,13 @@ class HtmlDocument(TextDocument):
         if stay or not has_words(html.unescape("".join(texts))):
             return
         inline = self._inline(begin, end)
-        text = inline.fragment if inline.has_markup else html.unescape(inline.fragment)
-        number = self.add(text.strip(), "html" if inline.has_markup else None)
-        left, right = (" " * (side != text) for side in (text.lstrip(), text.rstrip()))
+        number, around = self.add_inline(inline)
+        left, right = (" " * bool(space) for space in around)
 
         def write(translations):
             new = translations[number]
             if new is None or new == self.units[number].text:
                 return None
-            if not inline.has_markup:
-                return left + html.escape(new, quote=False) + right
             parts = [
                 what if kind == "text" else self.rendered(*what, translations)
                 for kind, what in inline.parts(new)

@@ -111,13 +111,11 @@ class Leases:
         except FileExistsError:
             return False
         try:
-            with disk_errors(path):
-                os.write(descriptor, self._content(0))
+            with disk_errors(path), open(descriptor, "wb") as file:
+                file.write(self._content(0))
         except OSError:
             path.unlink(missing_ok=True)
             raise
-        finally:
-            os.close(descriptor)
         self._seen.pop(path, None)
         with self._lock:
             self._held.add(path)
@@ -135,15 +133,8 @@ class Leases:
                     # Where this fails somebody may take the lease: then it is done twice.
                     with contextlib.suppress(OSError):
                         if self._owner in (_read(path) or ""):
-                            _overwrite(path, self._content(number))
-
-
-def _overwrite(path, content):
-    descriptor = os.open(path, os.O_WRONLY)  # Not a new file, if it has been taken.
-    try:
-        os.write(descriptor, content)
-    finally:
-        os.close(descriptor)
+                            with open(path, "rb+") as file:  # No new one, if it has been taken.
+                                file.write(self._content(number))
 
 
 def _read(path):
@@ -171,10 +162,8 @@ def _is_gone(content):
         return False
     try:
         os.kill(int(number), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass
+    except OSError as error:  # Also where it is not ours.
+        return isinstance(error, ProcessLookupError)
     return False
 
 
@@ -196,8 +185,6 @@ def share(tasks: Iterable[Task], leases: Leases) -> Iterator[Task]:
     """Does the tasks that nobody has done, and yields each that is done, whoever did it.
 
     It comes back to what others have begun, to take it over if they have died.
-
-    Example:
 
     >>> with Leases() as leases:
     ...     list(share([], leases))

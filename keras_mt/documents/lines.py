@@ -20,13 +20,9 @@ _MORE = 5
 
 
 def index(path: Path, part_lines: int) -> dict[str, Any]:
-    """Where the parts of a file begin, and what is in them.
+    """The number of `lines` of a file, the `offsets` of its parts and its end, and their `digests`.
 
-    Returns:
-        The number of `lines`; the `offsets` of the parts in the unpacked file, and its end; and the
-        `digests` of the parts.
-
-    Example:
+    The offsets are those of the unpacked file.
 
     >>> _ = Path("three.txt").write_bytes(b"a\\nb\\nc")
     >>> found = index(Path("three.txt"), 2)
@@ -61,15 +57,9 @@ def read_part(
 ) -> tuple[list[str], dict[int, Refusal]]:
     """The texts of a part, and why some of them are refused, by their index; these are empty.
 
-    Args:
-        file: The unpacked file.
-        found: What `index` has found.
-        number: The part's, from 0.
-        first_line: The number of its first line, from 1.
-        limit: The maximum bytes of a text.
-
-    Raises:
-        InputError: If the part is not as it was; the message does not name the file.
+    `found` is what `index` has found; `number` is the part's, from 0, and `first_line` that of its
+    first line, from 1; `limit` is the maximum bytes of a text. InputError, which does not name the
+    file, if the part is not as it was.
     """
     start, end = found["offsets"][number : number + 2]
     digest = hashlib.blake2b(digest_size=_DIGEST)

@@ -25,8 +25,7 @@ class MarkdownDocument(TextDocument):
     and HTML in a text keep their markup; what a picture shows (`alt`) is a text.
 
     Args:
-        data: The file, bytes.
-        options: `keras_mt.documents.DocumentOptions`.
+        data, options: As in `Document`.
 
     Example:
 
@@ -46,9 +45,8 @@ class MarkdownDocument(TextDocument):
         self._parser.disable("text_join")
         front = _FRONT_MATTER.match(source)
         begin = front.end() if front else 0
-        starts = [begin]
-        starts += [match.end() for match in re.finditer(r"\r\n|\n|\r", source[begin:])]
-        starts = [starts[0], *(begin + start for start in starts[1:]), len(source)]
+        ends = re.compile(r"\r\n|\n|\r").finditer(source, begin)
+        starts = [begin, *(match.end() for match in ends), len(source)]
         self._env = {}
         kinds, place = [], begin
         for token in self._parser.parse(source[begin:], self._env):
@@ -82,9 +80,9 @@ class MarkdownDocument(TextDocument):
         alts = {text: self.add(text) for text in cursor.alts}
         texts = [t.content for t in token.children if t.type in ("text", "text_special")]
         number, inline = None, cursor.inline
-        text = inline.fragment if inline.has_markup else html.unescape(inline.fragment)
+        text, markup = inline.content
         if has_words("".join(texts)):
-            number = self.add(text, "html" if inline.has_markup else None)
+            number = self.add(text, markup)
 
         def write(translations):
             new = None if number is None else translations[number]
@@ -92,7 +90,6 @@ class MarkdownDocument(TextDocument):
             shown = {alt: translations[i] or alt for alt, i in alts.items()}
             if new == text and all(alt == shown[alt] for alt in alts):
                 return None
-            new = new if inline.has_markup else html.escape(new, quote=False)
             return _written(inline.parts(new), shown, in_cell)
 
         self.replace(spans[0][0], place, write)
@@ -120,11 +117,8 @@ class _Cursor:
         opened = []  # Where the text of each link begins.
         tokens = iter(tokens)
         for token in tokens:
-            if token.type == "text":
-                self._take(re.escape(token.content))
-                self.inline.text(token.content)
-            elif token.type == "text_special":
-                self._take(re.escape(token.markup))
+            if token.type in ("text", "text_special"):  # The latter is an escape or an entity.
+                self._take(re.escape(token.content if token.type == "text" else token.markup))
                 self.inline.text(token.content)
             elif token.type == "softbreak":
                 self._take(r"[ \t]*\n[ \t]*")

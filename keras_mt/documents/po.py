@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from keras_mt.documents.base import Document, DocumentError, Inline, functions_of, has_words
+from keras_mt.documents.base import DocumentError, Inline, TextDocument, functions_of, has_words
 from keras_mt.documents.formats import Refusal
 from keras_mt.extras import require
 
@@ -37,7 +37,7 @@ _MSGSTR = re.compile(r"^[ \t]*(?:#~[ \t]*)?msgstr(?:\[0\])?[ \t]", re.MULTILINE)
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 
 
-class PoDocument(Document):
+class PoDocument(TextDocument):
     """A catalogue. Ids, contexts, comments, flags and what is filled stay.
 
     An entry's placeholders, by its flag `python-format`, `python-brace-format` or `c-format`, are
@@ -46,8 +46,7 @@ class PoDocument(Document):
     `msgid_plural`. With the option `fuzzy` new entries are marked so.
 
     Args:
-        data: The file, bytes.
-        options: `keras_mt.documents.DocumentOptions`.
+        data, options: As in `Document`.
 
     Example:
 
@@ -60,26 +59,34 @@ class PoDocument(Document):
     <BLANKLINE>
     """
 
-    def read(self, data: bytes) -> None:
+    encoding_from = " of its header"
+
+    def encoding_of(self, data: bytes) -> tuple[str, bytes]:
+        found = re.search(rb'^"Content-Type:[^"]*?charset=([^\\"\s]+)', data, re.MULTILINE)
+        name = found[1].decode("ascii", "replace") if found else "utf-8"
+        if data.startswith(codecs.BOM_UTF8):
+            return "utf-8", codecs.BOM_UTF8
+        return "utf-8" if name == "CHARSET" else name, b""  # A template's.
+
+    def parse(self, source: str) -> None:
         require("polib", "documents", "A PO file")
         import polib
 
-        text, self._encoding, self._bom = _decoded(data)
-        if not _MSGID.search(text):
+        ids = len(_MSGID.findall(source))
+        if not ids:
             raise DocumentError("it has no msgid, and so is no PO file.")
         try:
-            self._file = polib.pofile(text, encoding=self._encoding, wrapwidth=78)
+            file = polib.pofile(source, encoding=self.encoding, wrapwidth=78)
         except (OSError, UnicodeError, ValueError, IndexError) as error:
-            raise DocumentError(f"it is no PO file: {str(error).replace(text, '')}") from error
-        count = len(_MSGID.findall(text)) - bool(self._file.metadata)
-        if len(self._file) != count or len(_MSGSTR.findall(text)) != len(_MSGID.findall(text)):
+            raise DocumentError(f"it is no PO file: {str(error).replace(source, '')}") from error
+        count = ids - bool(file.metadata)
+        if len(file) != count or len(_MSGSTR.findall(source)) != ids:
             raise DocumentError(
-                f"it is damaged: of {count} entries {len(self._file)} can be read; see msgfmt -c."
+                f"it is damaged: of {count} entries {len(file)} can be read; see msgfmt -c."
             )
-        self._source = text
-        self._entries = [e for e in self._file if not e.obsolete and self._is_open(e)]
-        self._plural = _plural_forms(self._file.metadata.get("Plural-Forms", ""))
-        self._wanted = [(e, self._sources(e)) for e in self._entries]
+        self._plural = _plural_forms(file.metadata.get("Plural-Forms", ""))
+        entries = [e for e in file if not e.obsolete and self._is_open(e)]
+        self._wanted = [(e, self._sources(e)) for e in entries]
 
     def _is_open(self, entry):
         filled = entry.msgstr or any((entry.msgstr_plural or {}).values())
@@ -115,11 +122,7 @@ class PoDocument(Document):
                 inline.kept(match[0], match[0])
             last = match.end()
         inline.text(text[last:])
-        fragment = inline.fragment.strip()
-        plain = None if inline.has_markup else text.strip()
-        number = self.add(plain or fragment, None if plain else "html", place)
-        bounds = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
-        return number, inline, text, bounds
+        return *self.add_inline(inline, place), inline, text
 
     def _found(self, entry, text):
         """The placeholders of a text by flag; None if something looks like one and is not."""
@@ -136,7 +139,7 @@ class PoDocument(Document):
         return found
 
     def write(self, translations: Sequence[str | None]) -> bytes:
-        lines = self._source.split("\n")
+        lines = self.source.split("\n")
         # From the last to the first, so that the numbers of lines stay right.
         for entry, forms in reversed(self._wanted):
             written = {form: self._written(entry, f, translations) for form, f in forms.items()}
@@ -145,20 +148,9 @@ class PoDocument(Document):
         self.refusals.reverse()
         text = "\n".join(lines)
         if language := self.options.target_language:
-            text = re.sub(
-                r'^"Language: *\\n"',
-                rf'"Language: {language}\\n"',
-                text,
-                count=1,
-                flags=re.MULTILINE,
-            )
-        try:
-            return self._bom + text.encode(self._encoding)
-        except UnicodeEncodeError as error:
-            raise DocumentError(
-                f"its encoding {self._encoding} has no {error.object[error.start]!r}, which a "
-                "translation needs: convert it to UTF-8 (msgconv -t utf-8)."
-            ) from error
+            field = re.compile(r'^"Language: *\\n"', re.MULTILINE)
+            text = field.sub(rf'"Language: {language}\\n"', text, count=1)
+        return self._bom + self.encode(text)
 
     def _put(self, lines, entry, written):
         """Puts an entry's translations in the place of its msgstr, and its flag."""
@@ -185,23 +177,17 @@ class PoDocument(Document):
     def _written(self, entry, form, translations):
         if isinstance(form, str):
             return form
-        number, inline, source, bounds = form
+        number, bounds, inline, source = form
         new = translations[number]
         if new is None:
             return None
-        if self.units[number].markup:
-            parts = inline.parts(new)
-            new = "".join(html.unescape(w) if kind == "text" else w for kind, w in parts)
+        parts = inline.parts(new)
+        new = "".join(html.unescape(w) if kind == "text" else w for kind, w in parts)
         new = bounds[0] + new.strip() + bounds[1]
         wanted = self._found(entry, source)
         if wanted is not None and self._found(entry, new) != wanted:
-            self.refusals.append(
-                Refusal(
-                    self.units[number].where,
-                    "its placeholders would not all be in the translation: it stays empty",
-                    new,
-                )
-            )
+            reason = "its placeholders would not all be in the translation: it stays empty"
+            self.refusals.append(Refusal(self.units[number].where, reason, new))
             return None
         return new if new.strip() else None
 
@@ -228,20 +214,6 @@ def _field(name, text):
 def _formats(entry):
     """The entry's flags of placeholders."""
     return [f for f in entry.flags if f.endswith("-format") and not f.startswith("no-")]
-
-
-def _decoded(data):
-    bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
-    found = re.search(rb'^"Content-Type:[^"]*?charset=([^\\"\s]+)', data, re.MULTILINE)
-    name = found[1].decode("ascii", "replace") if found else "utf-8"
-    if bom or name == "CHARSET":  # A template's.
-        name = "utf-8"
-    try:
-        return data[len(bom) :].decode(name), name, bom
-    except (LookupError, UnicodeDecodeError) as error:
-        raise DocumentError(
-            f"it is not in the encoding {name} of its header: {error}: correct that, or convert it."
-        ) from error
 
 
 def _plural_forms(header):

@@ -16,7 +16,7 @@ from typing import Any
 from keras_mt.compressed import bare_name
 from keras_mt.documents.formats import DocumentOptions, Refusal, format_name
 from keras_mt.documents.leases import Leases, attempt, share
-from keras_mt.documents.sources import Document, Lines, Source
+from keras_mt.documents.sources import Document, Lines
 from keras_mt.errors import InputError
 from keras_mt.files import DISK_ERRORS, disk_errors
 from keras_mt.options import MAX_LINE_BYTES
@@ -34,13 +34,9 @@ Translate = Callable[[list[str], str | None], tuple[Sequence[str | None], Mappin
 
 
 def translating(translator: Callable, **options: Any) -> Translate:
-    """What `translate_files` asks, of a translator.
+    """What `translate_files` asks, of a `Translator` or an `ExportedTranslator`.
 
-    Args:
-        translator: A `Translator` or an `ExportedTranslator`.
-        **options: Arguments of its `hypotheses`, such as `glossary`.
-
-    Example:
+    `options` are arguments of its `hypotheses`, such as `glossary`.
 
     >>> translate = translating(translator, target_language="fr")  # doctest: +SKIP
     >>> translate(["A ball."], None)  # doctest: +SKIP
@@ -184,11 +180,12 @@ def _remember(output, identity, hints, leases):
     folder = output / _PARTS
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / _WORK
-    found = {"identity": dict(identity), "hints": dict(hints)}
-    begin = _Task(None, path, lambda: _write(path, json.dumps(found, indent=2).encode()))
-    for _ in share([begin], leases):
-        pass
-    before, found = json.loads(path.read_bytes()), json.loads(json.dumps(found))
+    text = json.dumps({"identity": dict(identity), "hints": dict(hints)}, indent=2)
+    if not path.exists():
+        with leases.waited_for(folder / f"{_WORK}.lease"):
+            if not path.exists():
+                _write(path, text.encode())
+    before, found = json.loads(path.read_bytes()), json.loads(text)
     other = _differing(before["identity"], found["identity"])
     if "model" in other:
         # An option may be what makes the model another.
@@ -268,11 +265,9 @@ class _Task:
         return self.marker.with_name(self.marker.name + ".lease")
 
     def is_done(self) -> bool:
-        if self.marker.exists():
-            return True
         # Its parts are removed when the file is done.
         work = self.work_on
-        return work is not None and (work.failure is not None or work.done.exists())
+        return self.marker.exists() or work.failure is not None or work.done.exists()
 
     def taken(self) -> None:
         # Elsewhere in the file there are fewer others.
@@ -283,8 +278,6 @@ class _Task:
         try:
             self.do()
         except InputError as error:
-            if self.work_on is None:
-                raise
             self.work_on.failure = str(error)
         except FileNotFoundError:
             # Another, which took this to be dead, has done the file.
@@ -295,7 +288,7 @@ class _Task:
 class _Work:
     """The work on a file: OUTPUT/.parts/NAME with its index, its parts, and what was refused."""
 
-    def __init__(self, path, output, kind, source: Source, translate):
+    def __init__(self, path, output, kind, source: Lines | Document, translate):
         self.path, self.output, self.kind = path, output / path.name, kind
         self.source, self.translate = source, translate
         self.folder = output / _PARTS / path.name
@@ -311,27 +304,26 @@ class _Work:
         if not self.output.exists():  # Somebody has removed it: it is made again.
             self.done.unlink(missing_ok=True)
 
-    def _named(self, error):
-        text = str(error)
-        return text if str(self.path) in text else f"{self.path}: {text}"
-
     @contextlib.contextmanager
     def _naming(self):
+        """Errors name the file."""
         try:
             yield
         except InputError as error:
-            raise InputError(self._named(error)) from error
+            name = "" if str(self.path) in str(error) else f"{self.path}: "
+            raise InputError(f"{name}{error}") from error
 
     def begin(self):
         def do():
-            status = os.stat(self.path)
+            stamp = self._stamp()
             with self._naming():
-                found = {"format": self.kind, **self._stamp(status), **self.source.index()}
+                found = {"format": self.kind, **stamp, **self.source.index()}
             _write(self.index, json.dumps(found).encode())
 
         return _Task(self, self.index, do)
 
-    def _stamp(self, status):
+    def _stamp(self):
+        status = os.stat(self.path)
         return {"bytes": status.st_size, "modified": status.st_mtime_ns}
 
     def load(self):
@@ -352,7 +344,7 @@ class _Work:
 
     def _check_unchanged(self):
         """Raises InputError unless the file is what was indexed; a copy of it is too."""
-        if self.failure or self._stamp(os.stat(self.path)).items() <= self.found.items():
+        if self.failure or self._stamp().items() <= self.found.items():
             return
         with self._naming():
             now = self.source.index()
@@ -425,10 +417,8 @@ class _Work:
     def tidy(self):
         """Removes the parts, and what processes that were killed left; returns the totals."""
         done = json.loads(self.done.read_bytes())
-        keep = (self.done, self.index, self.folder / "errors")
-        for path in self.folder.iterdir():
-            if path not in keep:
-                path.unlink(missing_ok=True)
+        for path in {*self.folder.iterdir()} - {self.done, self.index, self.folder / "errors"}:
+            path.unlink(missing_ok=True)
         return done
 
 

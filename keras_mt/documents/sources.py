@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from keras_mt.compressed import bare_name, damage_named, opened, packed
 from keras_mt.documents import lines
@@ -18,34 +18,8 @@ from keras_mt.errors import InputError
 MAX_DOCUMENT_BYTES = 2**28
 
 
-class Source(Protocol):
-    """A file in parts, which are translated one by one, and what is made of their translations."""
-
-    def index(self) -> dict[str, Any]:
-        """What identifies the file's content and its parts: `lines`, `digests`, and more."""
-
-    def read(self, found: dict[str, Any], number: int) -> tuple[list[Unit], dict[int, Refusal]]:
-        """The units of a part, and which are refused; InputError if the part has changed."""
-
-    def pack(self, translations: Sequence[str | None]) -> bytes:
-        """The translations of a part, None for a refused unit, as a file that `write` takes."""
-
-    def write(self, found: dict[str, Any], parts: Sequence[Path], output: Path) -> list[Refusal]:
-        """Writes the output, compressed as its name says; returns what it could not put in."""
-
-    def close(self) -> None:
-        """Lets go of what `read` keeps: all parts are done."""
-
-
 class Lines:
-    """A file of lines.
-
-    Args:
-        path: The file.
-        part_lines: Lines of a part.
-        max_line_bytes: The maximum bytes of a line.
-        markup: "html" if each is a fragment of HTML, or None.
-    """
+    """A file of lines, translated in parts; `markup` is "html" if each is a fragment of HTML."""
 
     def __init__(self, path: Path, part_lines: int, max_line_bytes: int, markup: str | None):
         self.path, self.part_lines = path, part_lines
@@ -54,9 +28,11 @@ class Lines:
         self._file = None
 
     def index(self) -> dict[str, Any]:
+        """What identifies the file's content and its parts: `lines`, `digests`, and more."""
         return lines.index(self.path, self.part_lines)
 
     def read(self, found: dict[str, Any], number: int) -> tuple[list[Unit], dict[int, Refusal]]:
+        """The units of a part, and which are refused; InputError if the part has changed."""
         first = number * self.part_lines + 1
         with damage_named(self.path):
             # Kept open: a place in a compressed file is found by unpacking all before it.
@@ -66,10 +42,12 @@ class Lines:
         return units, refusals
 
     def pack(self, translations: Sequence[str | None]) -> bytes:
+        """The translations of a part, None for a refused unit, as a file that `write` takes."""
         # Without a text it is an empty file, which need not be synced to disk.
         return b"".join(map(lines.as_line, translations)) if any(translations) else b""
 
     def write(self, found: dict[str, Any], parts: Sequence[Path], output: Path) -> list[Refusal]:
+        """Writes the output, compressed as its name says; returns what it could not put in."""
         left = found["lines"]
         with packed(output) as file:
             for part in parts:
@@ -81,19 +59,13 @@ class Lines:
         return []
 
     def close(self) -> None:
+        """Lets go of what `read` keeps: all parts are done."""
         self._files.close()
         self._file = None
 
 
 class Document:
-    """A document: its units are read at once, and written at once.
-
-    Args:
-        path: The file.
-        format: The format's name.
-        part_lines: Units of a part.
-        options: What the format may need to know.
-    """
+    """As `Lines`, of a document, whose units are read and written at once."""
 
     def __init__(self, path: Path, format: str, part_lines: int, options: DocumentOptions):
         self.path, self.part_lines, self.options = path, part_lines, options

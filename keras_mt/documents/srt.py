@@ -28,8 +28,7 @@ class SrtDocument(TextDocument):
     texts by themselves.
 
     Args:
-        data: The file, bytes: UTF-8, or UTF-16 with a byte order mark.
-        options: `keras_mt.documents.DocumentOptions`.
+        data, options: As in `Document`; UTF-8, or UTF-16 with a byte order mark.
 
     Example:
 
@@ -111,8 +110,8 @@ class SrtDocument(TextDocument):
         # An element that ends where another like it begins is one.
         joined = re.sub(r"</(i|b|u)> <\1>", " ", " ".join(" ".join(texts).split()))
         head, inline = self._inline(joined)
-        text = inline.fragment if inline.has_markup else html.unescape(inline.fragment)
-        number = self.add(text, "html" if inline.has_markup else None, f"text {joined[:60]!r}")
+        text, markup = inline.content
+        number = self.add(text, markup, f"text {joined[:60]!r}")
         sizes = [[len(_MARKUP.sub("", line)) for line in text.splitlines()] for text in texts]
         cache = {}
 
@@ -121,7 +120,6 @@ class SrtDocument(TextDocument):
             if new is None or new == text:
                 return None
             if not cache:
-                new = new if inline.has_markup else html.escape(new, quote=False)
                 cache.update(enumerate(self._divided(new, inline, sizes)))
             return head * (i == 0) + cache[i]
 
@@ -131,15 +129,12 @@ class SrtDocument(TextDocument):
     def _inline(self, text):
         """What stands before a text, and the text."""
         marks = list(_MARKUP.finditer(text))
-        partners, inline, last = _partners(marks), Inline(), 0
-        for i, mark in enumerate(marks):
-            if i in partners or mark.start() > last:
-                break
-            last = mark.end()
+        partners, inline, last, first = _partners(marks), Inline(), 0, 0
+        while first < len(marks) and first not in partners and marks[first].start() == last:
+            last = marks[first].end()
+            first += 1
         head = text[:last]
-        for i, mark in enumerate(marks):
-            if mark.end() <= last:
-                continue
+        for i, mark in enumerate(marks[first:], first):
             inline.text(text[last : mark.start()], escaped=self.is_html)
             last = mark.end()
             if i not in partners:
@@ -158,9 +153,8 @@ class SrtDocument(TextDocument):
             for kind, what in inline.parts(new)
         )
         opened = []
-        for cue, lengths in zip(
-            divided(words(parts), [sum(lengths) for lengths in sizes]), sizes, strict=True
-        ):
+        cues = divided(words(parts), [sum(lengths) for lengths in sizes])
+        for cue, lengths in zip(cues, sizes, strict=True):
             written = "".join(start for start, _ in opened)
             for i, line in enumerate(lines(cue, lengths)):
                 written += self._newline * (i > 0)

@@ -10,8 +10,7 @@ class VttDocument(SrtDocument):
     See `keras_mt.documents.srt.SrtDocument`. Voices and times within a text stay in their cue.
 
     Args:
-        data: The file, bytes.
-        options: `keras_mt.documents.DocumentOptions`.
+        data, options: As in `Document`.
 
     Example:
 

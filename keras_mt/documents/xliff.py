@@ -19,8 +19,7 @@ class XliffDocument(Document):
     unit in segments (`seg-source`) the target gets them.
 
     Args:
-        data: The file, bytes.
-        options: `keras_mt.documents.DocumentOptions`.
+        data, options: As in `Document`.
 
     Example:
 
@@ -65,11 +64,8 @@ class XliffDocument(Document):
         inline = Inline()
         if not has_words(self._fill(inline, content)):
             return
-        text = inline.fragment if inline.has_markup else html.unescape(inline.fragment)
-        where = f"unit {unit.get('id')!r}"
-        bounds = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
-        number = self.add(text.strip(), "html" if inline.has_markup else None, where)
-        self._wanted.append((number, unit, source, target, inline, bounds))
+        number, bounds = self.add_inline(inline, f"unit {unit.get('id')!r}")
+        self._wanted.append((number, source, content, target, inline, bounds))
 
     def _fill(self, inline, element):
         """Adds an element's content; its text that is to be translated is returned."""
@@ -77,8 +73,7 @@ class XliffDocument(Document):
         inline.text(text)
         for child in element:
             name = _name(child)
-            protected = name == "mrk" and child.get("mtype") == "protected"
-            if protected:
+            if name == "mrk" and child.get("mtype") == "protected":
                 inline.kept(child, "".join(child.itertext()))
             elif name in _PAIRS:
                 inline.open(child)
@@ -92,15 +87,13 @@ class XliffDocument(Document):
 
     def write(self, translations: Sequence[str | None]) -> bytes:
         changed = False
-        for number, unit, source, filled, inline, bounds in self._wanted:
+        for number, source, content, filled, inline, bounds in self._wanted:
             new = translations[number]
             if new is None:
                 continue
             changed = True
-            target = self._added(unit, source) if filled is None else filled
+            target = self._added(source, content) if filled is None else filled
             target[:], target.text = [], ""
-            if not inline.has_markup:
-                new = html.escape(new, quote=False)
             self._write(target, inline.parts(bounds[0] + new.strip() + bounds[1]))
         if not changed:
             return self._data
@@ -110,15 +103,13 @@ class XliffDocument(Document):
                 file.set("target-language", code)
         return xml.written(self._tree, self._data)
 
-    def _added(self, unit, source):
+    def _added(self, source, content):
         """A new target behind the source, or behind its segments."""
-        segments = unit.find(self._space + "seg-source")
-        before = source if segments is None else segments
-        target = unit.makeelement(self._space + "target")
+        target = source.makeelement(self._space + "target")
         if _SPACE in source.attrib:
             target.set(_SPACE, source.get(_SPACE))
-        target.tail = before.tail
-        before.addnext(target)
+        target.tail = content.tail
+        content.addnext(target)
         return target
 
     def _write(self, target, parts):
@@ -131,10 +122,9 @@ class XliffDocument(Document):
             else:
                 new = copy.deepcopy(what)
                 new.tail = None
-                if kind == "start":
-                    new[:], new.text = [], None
                 within[-1].append(new)
                 if kind == "start":
+                    new[:], new.text = [], None
                     within.append(new)
 
 

@@ -9,9 +9,7 @@ from keras_mt.documents.base import DocumentError
 def parsed(data: bytes, name: str) -> Any:
     """The tree of an XML file, an `lxml` element tree.
 
-    Raises:
-        DocumentError: If it is no XML, is nested too deep, or declares a document type, whose
-            entities can hold far more text than the file, or other files.
+    DocumentError if it is no XML, is nested too deep, or declares a document type.
     """
     from lxml import etree
 

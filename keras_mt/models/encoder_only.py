@@ -18,10 +18,10 @@ from keras_mt.models.base import RecordedModel, block_options, embedding_options
 # lines.
 PRESETS = {
     "tiny": {
-        "model": {"num_layers": 4, "d_model": 128, "num_heads": 4, "d_ff": 512, "dropout": 0.1},
+        "model": {"num_layers": 4, "d_model": 128, "num_heads": 4, "d_ff": 512, "dropout": 0.1}
     },
     "base": {
-        "model": {"num_layers": 12, "d_model": 768, "num_heads": 12, "d_ff": 3072, "dropout": 0.1},
+        "model": {"num_layers": 12, "d_model": 768, "num_heads": 12, "d_ff": 3072, "dropout": 0.1}
     },
 }
 

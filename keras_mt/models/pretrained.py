@@ -15,14 +15,7 @@ class _Embedding(PositionalEmbedding):
 
 @keras.saving.register_keras_serializable(package="keras_mt")
 class PretrainedTransformer(Transformer):
-    """Deprecated: `Transformer(positions="marian", logits_bias=True)`, for models saved as this.
-
-    Args:
-        vocab_size: Number of tokens of the source, and of the target unless `target_vocab_size`
-            says otherwise.
-        num_layers, ...: As in `Transformer`, but with Marian's `positions` and `logits_bias` by
-            default.
-    """
+    """Deprecated: `Transformer(positions="marian", logits_bias=True)`, for models saved as this."""
 
     _embedding_class: ClassVar[type] = _Embedding
 

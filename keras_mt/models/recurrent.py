@@ -165,11 +165,9 @@ class Recurrent(RecordedModel, Seq2Seq, keras.Model):
         for layer in (self.source_embedding, self.target_embedding):
             if not layer.built:
                 layer.build(states[:2])
-        for layer in (*self.encoder_layers, *self.decoder_layers):
+        projections = filter(None, (self.query_projection, self.key_projection))
+        for layer in (*self.encoder_layers, *self.decoder_layers, *projections):
             layer.build(states)
-        for layer in (self.query_projection, self.key_projection):
-            if layer is not None:
-                layer.build(states)
         if self.attention_layer is not None:
             self.attention_layer.build([states] * 3)
             self.combination.build((None, None, 2 * self.d_model))

@@ -236,7 +236,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
             scores.append(weights)
             return hidden
 
-        hidden = self._decode(self._embedded(target), run)
+        hidden = self._decode(target, run)
         return self.target_embedding(hidden, reverse=True), self._alignment(scores)
 
     @functools.cached_property
@@ -257,9 +257,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         target = keras.Input((None,), dtype="int32", name="target")
         memory = keras.Input((None, self.d_model), dtype=self.compute_dtype, name="memory")
         inputs = {"target": target, "memory": memory}
-        hidden = self._decode(
-            self._embedded(target), lambda block, x, **bias: block(x, memory, **bias)
-        )
+        hidden = self._decode(target, lambda block, x, **bias: block(x, memory, **bias))
         logits = self.target_embedding(hidden, reverse=True)
         decoder = keras.Model(inputs, logits, name="decoder")
         decoder.supports_masking = True  # Else Keras warns about the memory's mask.
@@ -274,17 +272,15 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         Returns:
             Float tensor `[batch, source_length, d_model]`, which carries the mask of the tokens.
         """
-        return self._encode(self.source_embedding(source))
+        return self._encode(source)
 
-    def _encode(self, hidden, *run):
+    def _encode(self, source, *run):
         layers = self.encoder_blocks, self.encoder_norm, self.encoder_positions
-        return _stack(hidden, *layers, *run)
+        return _stack(self.source_embedding(source), *layers, *run)
 
-    def _embedded(self, target):
-        return self.target_embedding(target, mask=target_mask(target, self.padding_id))
-
-    def _decode(self, hidden, run):
+    def _decode(self, target, run):
         layers = self.decoder_blocks, self.decoder_norm, self.decoder_positions
+        hidden = self.target_embedding(target, mask=target_mask(target, self.padding_id))
         return _stack(hidden, *layers, run)
 
     def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> Cache:
@@ -386,8 +382,8 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
             decoder.append(scores)
             return hidden
 
-        memory = self._encode(self.source_embedding(source), encode)
-        self._decode(self._embedded(target), decode)
+        memory = self._encode(source, encode)
+        self._decode(target, decode)
         parts = {"encoder": (encoder, "s"), "decoder": (decoder, "s"), "cross": (decoder, "c")}
         return {
             name: [ops.cast(scores[letter], "float32") for scores in blocks if letter in scores]

@@ -62,7 +62,11 @@ def page(directory: str | os.PathLike) -> Any:
         return gradio.Radio(choices=choices or [], value=choices[0][1] if choices else None)
 
     def draw(text, is_html, translation, *codes):
-        return _figure(exported, Fragment(text).text if is_html else text, translation, codes)
+        if not translation:
+            return None
+        text = Fragment(text).text if is_html else text
+        source, target, attention = alignment(exported, text, translation, codes)
+        return alignment_figure(source, target, attention) if source and target else None
 
     def from_address(request: gradio.Request):
         text = request.query_params.get("text")
@@ -112,13 +116,6 @@ def _choices(exported, text, is_html, lines, codes):
         (f"{hypothesis.score:.3f} {shown}", hypothesis.text)
         for hypothesis, shown in zip(found, written, strict=True)
     ] or None
-
-
-def _figure(exported, text, translation, codes):
-    if not translation:
-        return None
-    source, target, attention = alignment(exported, text, translation, codes)
-    return alignment_figure(source, target, attention) if source and target else None
 
 
 def translations(

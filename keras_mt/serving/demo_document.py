@@ -20,9 +20,7 @@ _MOST_BYTES = 1 << 20  # Some minutes.
 def document_part(exported: ExportedTranslator, inputs: Sequence[Any]) -> None:
     """Adds it to the page that is being made.
 
-    Args:
-        exported: The translator.
-        inputs: The page's boxes for a glossary and, if there is a choice, for the two languages.
+    `inputs` are the page's boxes for a glossary and, if there is a choice, for the two languages.
     """
     import gradio
 
@@ -52,10 +50,8 @@ def translated(
 ) -> str:
     """Translates a document into a folder; returns a line for each text without a translation.
 
-    `codes` and `lines` are as for `translations`.
-
-    Raises:
-        InputError: If the document is too large, or not what its suffix says.
+    `codes` and `lines` are as for `translations`. InputError if the document is too large, or not
+    what its suffix says.
     """
     path = Path(path)
     if path.stat().st_size > _MOST_BYTES:
@@ -86,8 +82,6 @@ def translated(
 
 def terms_of(lines: str) -> list[str | list[str]]:
     """The terms of lines `source = target`, or of a source alone: what a `Glossary` takes.
-
-    Example:
 
     >>> terms_of("Bank = Institut\\n\\nKeras")
     [['Bank', 'Institut'], 'Keras']

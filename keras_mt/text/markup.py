@@ -42,22 +42,15 @@ _DEPTH = 200  # No element stands in more than that; one that would ends the one
 
 @dataclasses.dataclass
 class _Node:
-    """An element, or a comment.
+    """An element, or a comment."""
 
-    Attributes:
-        head, tail: The start tag, or the whole if there is no other; and the end tag.
-        start, end: Where the text of it begins and ends in the fragment's text.
-        children: The nodes within it, in order.
-        kept: What stands within it if that stays as it is: a list of str, else None.
-    """
-
-    head: str
-    start: int
+    head: str  # The start tag, or the whole if there is no end tag.
+    start: int  # Where its text begins in the fragment's text.
     end: int
-    tail: str = ""
+    tail: str = ""  # The end tag.
     name: str = ""
     children: list[Self] = dataclasses.field(default_factory=list)
-    kept: list[str] | None = None
+    kept: list[str] | None = None  # What stands within it, if that stays as it is.
 
 
 class Fragment:

@@ -10,26 +10,18 @@ from keras_mt.text.words import Words
 
 
 class _Gap(NamedTuple):
-    """Nodes without words between two words of the source, side by side.
+    """Nodes without words between two words of the source, side by side."""
 
-    Attributes:
-        start, end: Where the text that they have, if any, begins and ends: white space.
-        written: The nodes.
-        is_text: Whether one of them has a text of its own.
-    """
-
-    start: int
+    start: int  # Where the text that they have, if any, begins: white space.
     end: int
-    written: str
-    is_text: bool
+    written: str  # The nodes.
+    is_text: bool  # Whether one of them has a text of its own.
 
 
 class Placing:
     """Puts the nodes of a `Fragment` into the translation of its text.
 
-    Args:
-        source, target: The words of both.
-        shares: How much of each target word belongs to each source word, as from `word_alignment`.
+    `shares` says how much of each target word belongs to each source word: see `word_alignment`.
     """
 
     def __init__(self, source: Words, target: Words, shares: np.ndarray):
@@ -201,8 +193,7 @@ def _encoded(text):
 
 def _longest(gains: Sequence[float]) -> int:
     """The number of first values with the greatest sum, 0 if none is above 0."""
-    sums = np.concatenate([[0.0], np.cumsum(gains)])
-    return int(np.argmax(sums))
+    return int(np.argmax([0.0, *np.cumsum(gains)]))
 
 
 def _longest_run(values: Sequence[bool]) -> int:

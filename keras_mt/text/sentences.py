@@ -17,14 +17,10 @@ _ABBREVIATION = r"Mrs?|Ms|Mme|Drs?|Profs?|Sra?|St|Hr|Fr|Nr|No|vs|\pN{1,2}|(?:\pL
 def split_lines(text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
     """Cuts texts at line ends.
 
-    Args:
-        text: String `[batch]`, UTF-8.
-
-    Returns:
-        Two ragged string tensors `[batch, (lines)]`, the lines without the white space around them
-        and the glue before each, and string `[batch]`, what follows a text's last line. Glue and
-        end are white space: that of the text. Other control characters and bytes that are not UTF-8
-        become spaces. A blank text has one empty line.
+    Returns two ragged string tensors `[batch, (lines)]`, the lines without the white space around
+    them and the glue before each, and string `[batch]`, what follows a text's last line. Glue and
+    end are white space: that of the text. Other control characters and bytes that are not UTF-8
+    become spaces. A blank text has one empty line.
     """
     text = without_control_characters(text)
     end = tf.strings.regex_replace(text, rf"(?s)^.*?({SPACE}*)$", r"\1")
@@ -83,14 +79,9 @@ def _replaced(text, *rewrites):
 def cut(ids: tf.RaggedTensor, begins: tf.Tensor, limit: int) -> tuple[tf.RaggedTensor, tf.Tensor]:
     """Cuts rows of ids that are longer than the limit, between words where possible.
 
-    Args:
-        ids: Ragged int32 `[rows, (tokens)]`.
-        begins: Boolean `[vocab_size]`: the pieces that begin a word.
-        limit: The maximum number of tokens of a part, at least 1.
-
-    Returns:
-        The parts, ragged int32 `[parts, (tokens)]`, and int32 `[parts]`, the row that each belongs
-        to. Every row has at least one part, which may be empty.
+    `begins`, boolean `[vocab_size]`, says which pieces begin a word; `limit` is at least 1. Returns
+    the parts, ragged int32 `[parts, (tokens)]`, and int32 `[parts]`, the row that each belongs to.
+    Every row has at least one part, which may be empty.
     """
     # An end mark is appended to each row, so that no row is empty.
     end = tf.fill((ids.nrows(), 1), _END)

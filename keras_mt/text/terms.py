@@ -42,53 +42,34 @@ KINDS = {
 
 
 class Terms(NamedTuple):
-    """The terms of a batch.
+    """The terms of a batch."""
 
-    Attributes:
-        row: int32 `[terms]`: the text that each is for, in ascending order.
-        source: String `[terms]`.
-        target: String `[terms]`; "" for a term that stays as it is.
-        minds_case: Boolean `[terms]`.
-        malformed: Boolean `[batch]`: the rows with a line that is no term.
-    """
-
-    row: tf.Tensor
-    source: tf.Tensor
-    target: tf.Tensor
-    minds_case: tf.Tensor
-    malformed: tf.Tensor
+    row: tf.Tensor  # int32 `[terms]`: the text that each is for, in ascending order.
+    source: tf.Tensor  # String `[terms]`.
+    target: tf.Tensor  # String `[terms]`; "" for a term that stays as it is.
+    minds_case: tf.Tensor  # Boolean `[terms]`.
+    malformed: tf.Tensor  # Boolean `[batch]`: the rows with a line that is no term.
 
 
 class Matches(NamedTuple):
     """Where terms and kept spans stand in lines, in their order.
 
     Places are numbers of bytes that are not white space, counted through all lines.
-
-    Attributes:
-        line: int32 `[matches]`.
-        first, last: int64 `[matches]`: the places of a match's first and of its last byte.
-        source, target: Strings `[matches]`: as it stands in the line, and what stands for it in
-            the translation.
-        before, after: Strings `[matches]`: the brackets and quotation marks that it is written in.
-        kept: Boolean `[matches]`: which are kept spans.
-        guarded: String `[lines]`: the lines, with a `GUARD` between the tokens of each match.
     """
 
-    line: tf.Tensor
-    first: tf.Tensor
-    last: tf.Tensor
-    source: tf.Tensor
-    target: tf.Tensor
-    before: tf.Tensor
-    after: tf.Tensor
-    kept: tf.Tensor
-    guarded: tf.Tensor
+    line: tf.Tensor  # int32 `[matches]`.
+    first: tf.Tensor  # int64 `[matches]`: the place of its first byte.
+    last: tf.Tensor  # int64 `[matches]`: that of its last byte.
+    source: tf.Tensor  # String `[matches]`: as it stands in the line.
+    target: tf.Tensor  # String `[matches]`: what stands for it in the translation.
+    before: tf.Tensor  # String `[matches]`: the brackets and quotation marks that come before it,
+    after: tf.Tensor  # and after it.
+    kept: tf.Tensor  # Boolean `[matches]`: which are kept spans.
+    guarded: tf.Tensor  # String `[lines]`: the lines, with a `GUARD` between a match's tokens.
 
 
 def has_kept(texts: tf.Tensor, kinds: Sequence[str]) -> tf.Tensor:
     """Which texts have a span of one of the kinds, boolean `[batch]`.
-
-    Example:
 
     >>> has_kept(tf.constant(["See example.com.", "See there."]), ["url"]).numpy()
     array([ True, False])
@@ -99,10 +80,7 @@ def has_kept(texts: tf.Tensor, kinds: Sequence[str]) -> tf.Tensor:
 def parsed(lines: tf.Tensor) -> Terms:
     """Terms from lines `source<TAB>target`, `source<TAB>target<TAB>case`, or a source alone.
 
-    Args:
-        lines: String `[batch]`: lines for each text; blank ones are left out.
-
-    Example:
+    Each of the strings `[batch]` has the lines for a text; blank ones are left out.
 
     >>> parsed(tf.constant(["bank\\tInstitut\\nIT\\tEDV\\tcase", ""])).target.numpy()
     array([b'Institut', b'EDV'], dtype=object)
@@ -119,7 +97,10 @@ def parsed(lines: tf.Tensor) -> Terms:
         tf.strings.regex_replace(text, r"^([^\t]*)\t?([^\t]*)\t?([^\t]*)$", rf"\{i}")
         for i in (1, 2, 3)
     )
-    return Terms(row, *map(_stripped, (source, target)), case == CASE, malformed)
+    source, target = (
+        tf.strings.regex_replace(side, rf"^{SPACE}+|{SPACE}+$", "") for side in (source, target)
+    )
+    return Terms(row, source, target, case == CASE, malformed)
 
 
 def tokens(texts: tf.Tensor, kinds: Sequence[str] = ()) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
@@ -128,14 +109,8 @@ def tokens(texts: tf.Tensor, kinds: Sequence[str] = ()) -> tuple[tf.RaggedTensor
     A token is a run of letters, marks and digits, a run of white space, a character of a script
     that is written without spaces, any other character, or a whole kept span.
 
-    Args:
-        texts: String `[batch]`, without control characters.
-        kinds: The `KINDS` of kept spans.
-
-    Returns:
-        Ragged strings `[batch, (tokens)]`, and which of them are kept spans.
-
-    Example:
+    The texts, `[batch]`, are without control characters; `kinds` are the `KINDS` of kept spans.
+    Returns ragged strings `[batch, (tokens)]`, and which of them are kept spans.
 
     >>> tokens(tf.constant(["It's 3.5."]), ["number"])[0].to_list()
     [[b'It', b"'", b's', b' ', b'3.5', b'.']]
@@ -165,13 +140,8 @@ def find(lines: tf.Tensor, row: tf.Tensor, terms: Terms, kinds: Sequence[str] = 
     leftmost; what overlaps one that is taken is dropped. Where all that is equal, a term that minds
     case goes before one that does not, the earlier before the later, and a term before a span.
 
-    Args:
-        lines: String `[lines]`, as `split_lines` gives them.
-        row: int32 `[lines]`: the text that each belongs to.
-        terms: The texts' `Terms`.
-        kinds: The `KINDS` of spans that stay as they are.
-
-    Example:
+    Lines are as `split_lines` gives them; `row`, int32 `[lines]`, is the text that each belongs to;
+    `kinds` are as in `tokens`.
 
     >>> terms = parsed(tf.constant(["bank\\tInstitut"]))
     >>> find(tf.constant(["Banks, a bank, ein (Bank)"]), tf.constant([0]), terms).target.numpy()
@@ -325,7 +295,3 @@ def _joined(text, first, end):
 def _plain(text):
     """Tokens with one kind of white space."""
     return tf.strings.regex_replace(text, f"{SPACE}+", " ")
-
-
-def _stripped(text):
-    return tf.strings.regex_replace(text, rf"^{SPACE}+|{SPACE}+$", "")

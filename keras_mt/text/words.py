@@ -18,14 +18,8 @@ _AHEAD = 16  # How many letters may differ between a text and its pieces.
 class Words:
     """The words and punctuation marks of a text, in order.
 
-    Args:
-        text: The text, str; also an attribute.
-
-    Attributes:
-        starts, ends: int NumPy arrays `[words]`: where each begins, and where it ends.
-        real: Boolean NumPy array `[words]`: which are words, not marks.
-
-    Example:
+    `starts` and `ends`, int arrays `[words]`, are where each begins and ends; `real`, boolean, says
+    which are words, not marks.
 
     >>> words = Words("It's a T-shirt!")
     >>> [words.text[a:b] for a, b in zip(words.starts, words.ends)]
@@ -104,15 +98,9 @@ def word_alignment(
 def words_of_pieces(words: Sequence[str], pieces: Sequence[str]) -> np.ndarray:
     """The word of a text that each of its pieces belongs to, by their letters.
 
-    Args:
-        words: The words, such as `text.split()`.
-        pieces: The pieces as strings, with the end as the last one.
-
-    Returns:
-        int32 `[pieces]`: the word's index; -1 for special pieces, and for pieces of a word that
-        have none of its letters and digits, such as a full stop.
-
-    Example:
+    `words` are such as of `text.split()`; `pieces` are strings, with the end as the last one.
+    Returns int32 `[pieces]`: the word's index; -1 for special pieces, and for pieces of a word that
+    have none of its letters and digits, such as a full stop.
 
     >>> words_of_pieces(["A", "book."], ["▁A", "▁boo", "k", ".", "</s>"]).tolist()
     [0, 1, 1, -1, -1]
