@@ -483,7 +483,9 @@ def test_sentences_that_are_too_long_are_known_before_a_tokenizer_is(corpus, tmp
 
 
 def mean_log_prob(run_dir, pairs):
+    tf.config.run_functions_eagerly(True)
     scores = Translator.load(run_dir).score(*map(list, zip(*pairs, strict=True)))
+    tf.config.run_functions_eagerly(False)
     return np.mean([score.log_prob for score in scores])
 
 
