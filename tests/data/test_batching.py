@@ -23,7 +23,7 @@ def tokenizer():
 @pytest.fixture(scope="module")
 def texts(tokenizer):
     """Pairs of random lengths, some blank, some too long for 24 tokens."""
-    lengths = random.integers(0, 16, (700, 2))
+    lengths = random.integers(0, 16, (400, 2))
     return [tuple(" ".join(random.choice(WORDS, n)) for n in row) for row in lengths]
 
 
