@@ -125,8 +125,17 @@ def eager():
     tf.config.run_functions_eagerly(False)
 
 
+@pytest.fixture(scope="module")
+def thawed():
+    """At a file's end nothing is frozen but what was before it; looking through all takes long."""
+    yield
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()  # As `quick` left it.
+
+
 @pytest.fixture
-def quantizing():
+def quantizing(thawed):
     """`quantize` without its warnings of layers that it leaves as they are, and in no time.
 
     It collects garbage for each layer that it changes.
@@ -135,9 +144,6 @@ def quantizing():
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*quantize.*", UserWarning)
         yield
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()  # As `quick` left it.
 
 
 @pytest.fixture(scope="session")

@@ -60,8 +60,9 @@ def test_it_is_exported_and_served(
     sources = sources[:4]
     signatures_alone("serving_default", "align")
     monkeypatch.chdir(ROOT / "examples")
-    keras_mt("export", own_run, tmp_path / "own" / "1", "--architecture", ARCHITECTURE)
-    translator = Translator.load(own_run, ARCHITECTURE)
+    options = "--architecture", ARCHITECTURE, "--max-length", 8
+    keras_mt("export", own_run, tmp_path / "own" / "1", *options)
+    translator = Translator.load(own_run, ARCHITECTURE, max_length=8)
     exported = ExportedTranslator(tmp_path / "own")  # Of TensorFlow's ops alone.
     for found, expected in zip(
         exported.hypotheses(sources), translator.hypotheses(sources), strict=True

@@ -71,7 +71,8 @@ def test_three_hundred_sentences_as_marian_now(load, tmp_path):
 
 
 @pytest.mark.long
-def test_the_command_imports_it_and_exports_it(golden, models, tmp_path):
+def test_the_command_imports_it_and_exports_it(golden, models, tmp_path, signatures_alone):
+    signatures_alone("serving_default")
     name = "ssru, npz, beam 4"
     marian.write_kind(name, tmp_path / "folder", models)
     for path in [*(tmp_path / "folder").iterdir()]:

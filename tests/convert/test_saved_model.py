@@ -329,7 +329,7 @@ def test_columns_of_unlike_length_are_refused(signatures):
 @pytest.mark.long
 def test_a_sampling_export_is_seeded(eager, run_dir, load, sources, tmp_path, signatures_alone):
     signatures_alone("serving_default", "greedy", "tunable")
-    options = {"n_best": 3, "temperature": 1.5, "top_k": 20, "top_p": 0.9}
+    options = {"n_best": 3, "temperature": 1.5, "top_k": 20, "top_p": 0.9, "max_length": 12}
     translator = Translator.load(run_dir, seed=4, **options)
     translator.export(tmp_path / "1")
     sampled = [[h.text for h in found] for found in translator.hypotheses(sources)]
@@ -346,7 +346,7 @@ def test_a_sampling_export_is_seeded(eager, run_dir, load, sources, tmp_path, si
     (alone,) = Translator.load(run_dir, seed=4, **{**options, "n_best": 1})(sources[:1])
     assert tuned[1, 0].decode() == alone
     greedy = exported.signatures["greedy"](text=tf.constant(sources))["translations"].numpy()
-    expected = load(beam_size=1)(sources)
+    expected = load(beam_size=1, max_length=12)(sources)
     assert [text.decode() for text in greedy[:, 0]] == expected
 
 

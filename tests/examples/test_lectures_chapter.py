@@ -1,5 +1,6 @@
 """The lectures: their scripts, and the chapter, which quotes what they print."""
 
+import functools
 import importlib
 import re
 import subprocess
@@ -42,16 +43,28 @@ def alike(lines, others):
     return numbers[0] == pytest.approx(numbers[1], rel=1e-3, abs=0.011)
 
 
+def output_of(python, folder, script, *arguments):
+    """What a script printed, which draws into a folder."""
+    result = python(SCRIPTS / f"{script}.py", "--output", folder, *arguments)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
 @pytest.fixture
 def run(python, tmp_path):
     """Runs a script, which draws into `tmp_path`; gives what it printed."""
+    return functools.partial(output_of, python, tmp_path)
 
-    def run(script, *arguments):
-        result = python(SCRIPTS / f"{script}.py", "--output", tmp_path, *arguments)
-        assert result.returncode == 0, result.stderr
-        return result.stdout
 
-    return run
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    return tmp_path_factory.mktemp("drawn")
+
+
+@pytest.fixture(scope="module")
+def once(python, drawn):
+    """Runs a script without arguments, which draws into `drawn`, but the first time only."""
+    return functools.cache(functools.partial(output_of, python, drawn))
 
 
 def check_quotes(script, printed):
@@ -63,8 +76,8 @@ def check_quotes(script, printed):
 
 
 @pytest.mark.parametrize("script", QUICK)
-def test_the_chapter_quotes_what_a_script_prints(script, run):
-    check_quotes(script, run(script))
+def test_the_chapter_quotes_what_a_script_prints(script, once):
+    check_quotes(script, once(script))
 
 
 @pytest.mark.long
@@ -86,14 +99,14 @@ def softmax(x):
 
 
 @pytest.mark.long
-def test_every_number_and_picture(run, tmp_path):
+def test_every_number_and_picture(once, drawn):
     """The matrices are those of the lectures, where they give them, and as computed here."""
     scripts = sorted(path.stem for path in SCRIPTS.glob("[01]*.py"))
     assert len(scripts) == 17
-    printed = {name: run(name) for name in scripts if name not in TRAINED}
+    printed = {name: once(name) for name in scripts if name not in TRAINED}
     for name, out in printed.items():
         check_quotes(name, out)
-    pictures = {path.name for path in tmp_path.glob("*.png")}
+    pictures = {path.name for path in drawn.glob("*.png")}
     of_trained = {"06_concatenation", *TRAINED, "11_growing"}
     committed = {path.name for path in FOLDER.glob("[01]*.png")}
     assert committed == pictures | {f"{name}.png" for name in of_trained}

@@ -135,7 +135,7 @@ def test_weights_survive_a_file_of_a_model_that_is_built_by_its_call(name, tmp_p
     np.testing.assert_array_equal(loaded(inputs), expected)
     if len(inputs) == 1:
         sequential = keras.Sequential([make(name)[0], keras.layers.Dense(3)])
-        sequential.compile("sgd", "mse")
+        sequential.compile("sgd", "mse", run_eagerly=True)
         sequential.fit(inputs[0], np.zeros((BATCH, LENGTH, 3)), verbose=0)
         sequential.save(tmp_path / "model.keras")
         loaded = keras.models.load_model(tmp_path / "model.keras")

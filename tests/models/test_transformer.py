@@ -28,6 +28,12 @@ VARIANTS = [
 ]
 
 
+@pytest.fixture(scope="module", params=VARIANTS)
+def model(request):
+    """One that no test changes."""
+    return Transformer(**SMALL, **request.param)
+
+
 def batch(source_length=6, target_length=5, rows=3):
     source = random.integers(4, 20, (rows, source_length))
     target = random.integers(4, 20, (rows, target_length))
@@ -68,9 +74,8 @@ def test_a_preset_takes_arguments_and_refuses_unknown_names():
         Transformer.from_preset("huge", vocab_size=50)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_it_is_functional_and_survives_a_file(variant, tmp_path):
-    model, inputs = Transformer(**SMALL, **variant), batch()
+def test_it_is_functional_and_survives_a_file(model, tmp_path):
+    inputs = batch()
     assert model(inputs).shape == (3, 5, 20)
     assert model.output_shape == (None, None, 20)
     assert set(model.input) == {"source", "target"}
@@ -114,9 +119,8 @@ def test_logits_are_float32_under_every_policy(policy):
     assert Transformer.from_config(model.get_config()).compute_dtype == model.compute_dtype
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_neither_padding_nor_the_future_matters(variant):
-    model, inputs = Transformer(**SMALL, **variant), batch()
+def test_neither_padding_nor_the_future_matters(model):
+    inputs = batch()
     logits = np.array(model(inputs))
     padded = {name: np.pad(x, ((0, 0), (0, 4))) for name, x in inputs.items()}
     np.testing.assert_allclose(np.array(model(padded))[:, :5], logits, atol=1e-5)
@@ -127,9 +131,8 @@ def test_neither_padding_nor_the_future_matters(variant):
     np.testing.assert_allclose(alone, logits[:1], atol=1e-5)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_step_by_step_equals_the_whole_sequence(variant):
-    model, inputs = Transformer(**SMALL, **variant), batch()
+def test_step_by_step_equals_the_whole_sequence(model):
+    inputs = batch()
     logits = np.array(model(inputs))
     cache = model.start_decoding(inputs["source"])
     for i in range(5):
@@ -272,9 +275,8 @@ def test_attention_scores_are_the_softmax_of_every_block_and_head():
     np.testing.assert_allclose(model.attention(**inputs), np.array(cross).mean(1), atol=1e-6)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_the_halves_after_each_other_are_the_model_and_warn_of_nothing(variant, recwarn):
-    model, inputs = Transformer(**SMALL, **variant), batch()
+def test_the_halves_after_each_other_are_the_model_and_warn_of_nothing(model, recwarn):
+    inputs = batch()
     memory = model.encoder(inputs["source"])
     target = keras.ops.convert_to_tensor(inputs["target"])
     logits = model.decoder({"target": target, "memory": memory})

@@ -10,7 +10,7 @@ from keras_mt import Translator
 from keras_mt.models import PRESETS
 from keras_mt.training import train
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("eager")]
 
 OPTIONS = {
     "vocab_size": 400, "max_length": 48, "batch_tokens": 384, "warmup_steps": 20,

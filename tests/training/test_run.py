@@ -262,14 +262,14 @@ def test_a_folder_that_cannot_be_written_gives_a_message(corpus):
 
 
 @pytest.mark.long
-def test_accumulated_batches_make_one_update(eager, corpus, run_dir, tmp_path):
+def test_accumulated_batches_make_one_update(eager, brief_corpus, run_dir, tmp_path):
     options = {**SMALL, "steps": 4, "dropout": 0.0}
-    train(corpus, "pt", "en", tmp_path / "run", **options, gradient_accumulation_steps=2)
+    train(brief_corpus, "pt", "en", tmp_path / "run", **options, gradient_accumulation_steps=2)
     rate = float(log_rows(tmp_path / "run")[-1]["learning_rate"])
     assert rate == pytest.approx(64**-0.5 * 3 * 20**-1.5, rel=0.01)  # Of the third update.
     for steps in (1, 2):
         arguments = {**TUNED, "steps": steps, "init": run_dir, "gradient_accumulation_steps": 2}
-        train(corpus, "pt", "en", tmp_path / f"{steps}", **arguments)
+        train(brief_corpus, "pt", "en", tmp_path / f"{steps}", **arguments)
         same = [
             np.array_equal(a, b)
             for a, b in zip(weights(tmp_path / f"{steps}"), weights(run_dir), strict=True)
@@ -277,31 +277,31 @@ def test_accumulated_batches_make_one_update(eager, corpus, run_dir, tmp_path):
         assert all(same) == (steps == 1)
 
 
-def test_mixed_precision_keeps_weights_and_model_in_float32(eager, corpus, tmp_path):
-    train(corpus, "pt", "en", tmp_path / "run", steps=2, **SMALL, dtype="mixed_bfloat16")
+def test_mixed_precision_keeps_weights_and_model_in_float32(eager, brief_corpus, tmp_path):
+    train(brief_corpus, "pt", "en", tmp_path / "run", steps=2, **SMALL, dtype="mixed_bfloat16")
     model = Translator.load(tmp_path / "run").models[0]
     assert model.compute_dtype == "float32" and {w.dtype for w in model.weights} == {"float32"}
 
 
 @pytest.mark.long
-def test_early_stopping_keeps_the_best_and_holds_when_called_again(corpus, tmp_path):
+def test_early_stopping_keeps_the_best_and_holds_when_called_again(eager, brief_corpus, tmp_path):
     # The rate is far too high, so that it is soon no better.
     options = {
-        **SMALL, "epochs": 12, "learning_rate": 0.2, "warmup_steps": 40,
+        **SMALL, "epochs": 12, "learning_rate": 0.2, "warmup_steps": 6,
         "keep_best": True, "early_stopping_patience": 2,
     }  # fmt: skip
     messages = []
-    train(corpus, "pt", "en", tmp_path / "run", **options, report=messages.append)
+    train(brief_corpus, "pt", "en", tmp_path / "run", **options, report=messages.append)
     losses = [float(row["val_loss"]) for row in log_rows(tmp_path / "run") if row["val_loss"]]
     assert len(losses) < 12 and len(losses) - 1 - int(np.argmin(losses)) == 2
     assert any(f"no better val_loss than {min(losses)}" in message for message in messages)
     log = (tmp_path / "run" / "log.csv").read_bytes()
     kept = weights(tmp_path / "run")
-    train(corpus, "pt", "en", tmp_path / "run", **options, report=messages.append)
+    train(brief_corpus, "pt", "en", tmp_path / "run", **options, report=messages.append)
     assert (tmp_path / "run" / "log.csv").read_bytes() == log
     tokenizer = Translator.load(tmp_path / "run").tokenizer
     validation = Batches(
-        load_corpus(corpus, "pt", "en", "validation"),
+        load_corpus(brief_corpus, "pt", "en", "validation"),
         tokenizer,
         tokens_per_batch=512,
         max_length=64,
@@ -313,7 +313,7 @@ def test_early_stopping_keeps_the_best_and_holds_when_called_again(corpus, tmp_p
     loss = model.evaluate(validation.epoch(0), verbose=0, return_dict=True)["loss"]
     assert loss == pytest.approx(min(losses), rel=1e-3)
     (tmp_path / "run" / "checkpoints" / "best.weights.h5").unlink()
-    train(corpus, "pt", "en", tmp_path / "run", **options, report=messages.append)
+    train(brief_corpus, "pt", "en", tmp_path / "run", **options, report=messages.append)
     assert any("takes the last weights, not the best" in message for message in messages)
     assert not np.array_equal(weights(tmp_path / "run")[0], kept[0])
 
@@ -343,11 +343,13 @@ def test_bleu_is_that_of_the_translations(eager, brief_corpus, run_dir, tmp_path
     assert float(rows[1]["val_chrf"]) == pytest.approx(expected, abs=0.01) and expected > 80
 
 
-def test_fine_tuning_begins_with_another_runs_model_and_tokenizer(eager, corpus, run_dir, tmp_path):
+def test_fine_tuning_begins_with_another_runs_model_and_tokenizer(
+    eager, brief_corpus, run_dir, tmp_path
+):
     base, tuned, messages = tmp_path / "base", tmp_path / "run", []
     shutil.copytree(run_dir, base)
     options = {**TUNED, "init": base, "learning_rate": 1e-9, "vocab_size": 700}
-    train(corpus, "pt", "en", tuned, steps=1, report=messages.append, **options)
+    train(brief_corpus, "pt", "en", tuned, steps=1, report=messages.append, **options)
     assert any(f"model: that of {base}, " in message for message in messages)
     assert any("vocab_size=700 is ignored" in message for message in messages)
     assert (tuned / "tokenizer.model").read_bytes() == (run_dir / "tokenizer.model").read_bytes()
@@ -364,7 +366,7 @@ def test_fine_tuning_begins_with_another_runs_model_and_tokenizer(eager, corpus,
         for a, b in zip(weights(tuned), weights(tmp_path / name), strict=True):
             np.testing.assert_array_equal(a, b)
     options["init"] = f"{base}/"
-    train(corpus, "pt", "en", tuned, steps=2, report=messages.append, **options)
+    train(brief_corpus, "pt", "en", tuned, steps=2, report=messages.append, **options)
     assert any("resumed at step 1" in message for message in messages)
 
 
@@ -483,7 +485,9 @@ def test_sentences_that_are_too_long_are_known_before_a_tokenizer_is(corpus, tmp
 
 
 def mean_log_prob(run_dir, pairs):
+    tf.config.run_functions_eagerly(True)
     scores = Translator.load(run_dir).score(*map(list, zip(*pairs, strict=True)))
+    tf.config.run_functions_eagerly(False)
     return np.mean([score.log_prob for score in scores])
 
 

@@ -140,7 +140,8 @@ def test_score_and_align_leave_out_what_is_forced(translator):
 @pytest.mark.parametrize("translator", [PAIRS[0], PAIRS[2]], indirect=True)
 def test_its_export_is_its_eager_search(translator, tmp_path, signatures_alone):
     signatures_alone("serving_default", "score", "align")
-    small = Translator(translator.models, translator.tokenizer, beam_size=3, n_best=2)
+    options = {"beam_size": 3, "n_best": 2, "max_length": 8}
+    small = Translator(translator.models, translator.tokenizer, **options)
     small.export(tmp_path / "1", max_beam_size=3)
     exported = ExportedTranslator(tmp_path / "1")
     for found, expected in zip(exported.hypotheses(TEXTS), small.hypotheses(TEXTS), strict=True):
@@ -196,7 +197,7 @@ def test_a_language_model_goes_on_from_a_prompt(eager):
 def test_architectures_that_share_a_vocabulary_are_an_ensemble():
     tokenizer = Letters()
     models = [sharpened(MAKERS[name](tokenizer), tokenizer) for name in ("recurrent", "variants")]
-    together = Translator(models, tokenizer, beam_size=2)
+    together = Translator(models, tokenizer, beam_size=2, max_length=8)
     translators = [together, *(Translator(model, tokenizer) for model in models)]
     score, *each = (translator.score(["bad"], ["cab"])[0].log_prob for translator in translators)
     assert score == pytest.approx(np.mean(each), abs=1e-4)
@@ -241,7 +242,7 @@ def test_a_model_without_attention_has_no_align(tmp_path, signatures_alone):
     tokenizer = Letters()
     fixed = {"attention": "none", "padding_id": tokenizer.padding_id, "max_length": 32}
     model = sharpened(Recurrent(tokenizer.vocab_size, 1, 8, **fixed), tokenizer)
-    translator = Translator(model, tokenizer, beam_size=2)
+    translator = Translator(model, tokenizer, beam_size=2, max_length=8)
     with pytest.raises(ValueError, match="no attention to align by"):
         translator.align("bad")
     translator.export(tmp_path / "1", max_beam_size=2)

@@ -128,7 +128,7 @@ def pieces(tokenizer):
 def test_an_export_of_it_does_so_too(small, tmp_path, signatures_alone):
     signatures_alone("serving_default", "constrained")
     translator = Translator(
-        tiny(small.tokenizer, reads_terms=True), small.tokenizer, beam_size=2, max_length=24
+        tiny(small.tokenizer, reads_terms=True), small.tokenizer, beam_size=2, max_length=14
     )
     translator.export(tmp_path / "1")
     export = ExportedTranslator(tmp_path / "1")
