@@ -34,7 +34,7 @@ def test_a_guided_head_learns_to_align_where_another_does_not():
     links = np.broadcast_to(np.eye(6, dtype=bool)[::-1], (512, 6, 6))
     found = []
     for guided in ({"alignment": links}, {}):
-        model = Transformer(20, 1, 16, 2, 32, dropout=0.0, alignment_head=(0, 0))
+        model = Transformer(20, 2, 16, 2, 32, dropout=0.0, alignment_head=(0, 0))
         compile_for_translation(model, warmup_steps=20, learning_rate=0.02)
         model.fit({**inputs, **guided}, labels, batch_size=64, epochs=10, verbose=0)
         attention = np.asarray(model.attention(source, target))
