@@ -284,7 +284,7 @@ def test_mixed_precision_keeps_weights_and_model_in_float32(eager, brief_corpus,
 
 
 @pytest.mark.long
-def test_early_stopping_keeps_the_best_and_holds_when_called_again(eager, brief_corpus, tmp_path):
+def test_early_stopping_keeps_the_best_and_holds_when_called_again(brief_corpus, tmp_path):
     # The rate is far too high, so that it is soon no better.
     options = {
         **SMALL, "epochs": 12, "learning_rate": 0.2, "warmup_steps": 6,
