@@ -157,8 +157,8 @@ def _read(directory, dtype=None):
         source,
         target,
         languages,
-        read_card(folder.path).license,
-        model.get_config(),
+        license=read_card(folder.path).license,
+        model=model.get_config(),
         generation=generation,
     )
     return model, tokenizer, config

@@ -160,7 +160,13 @@ def _read(directory, dtype=None):
     source, target = pair.groups() if pair else ("", "")
     options = search["options"] | {"early_stopping": "shrink", "split_sentences": False}
     config = RunConfig(
-        [], source, target, {}, read_card(directory).license, model.get_config(), generation=options
+        [],
+        source,
+        target,
+        {},
+        license=read_card(directory).license,
+        model=model.get_config(),
+        generation=options,
     )
     return model, tokenizer, config
 

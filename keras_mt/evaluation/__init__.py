@@ -1,9 +1,10 @@
 """Measuring translations: sacreBLEU's scores and tests, and two systems side by side."""
 
+from typing import Any
+
 from keras_mt.evaluation.comparison import Bucket, Comparison, Difference
 from keras_mt.evaluation.external import command_words, external_scores
 from keras_mt.evaluation.scoring import Scorer, file_name, table, write_files
-from keras_mt.evaluation.terms import terms_kept
 
 __all__ = [
     "Bucket",
@@ -17,3 +18,11 @@ __all__ = [
     "terms_kept",
     "write_files",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "terms_kept":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from keras_mt.evaluation.terms import terms_kept  # It imports TensorFlow.
+
+    return terms_kept

@@ -168,7 +168,7 @@ def test_which_gelu_it_is_must_be_certain(version, models, tmp_path):
         ('preprocess: ""', "preprocess: n", "transformer-preprocess must be"),
         ("version", "transformer-tied-layers: [1, 1]\nversion", "transformer-tied-layers must be"),
         ("version", "lemma-dim-emb: 8\nversion", "lemma-dim-emb must be left out"),
-        ("enc-depth: 2", "enc-depth: 3", "no tensor encoder_l3_self_Wq"),
+        ("enc-depth: 2", "enc-depth: 3", "no tensor encoder_l3_ffn_W1"),
         ("enc-depth: 2", "enc-depth: 1", "not understood: encoder_l2_"),
         ("enc-depth: 2", "enc-depth: -1", "enc-depth must be a positive integer"),
         ("heads: 4", "heads: 5", "transformer-heads must be a divisor of dim-emb=32"),
