@@ -144,12 +144,15 @@ class RunConfig:
         """What differs in another configuration; corpora are compared by their fingerprints."""
         pairs = {name: (getattr(self, name), getattr(now, name)) for name in ("source", "target")}
         pairs["pairs"] = list(self.pairs or ()), list(now.pairs or ())
-        pairs |= {name: (self.options[name], None) for name in _FORMER if name in self.options}
         for name, field in CONFIG_FIELDS.items():
             if name == "minutes" and self.total_steps is None:
                 continue  # They have set nothing yet.
             pairs[field.name] = self.options[name], now.options[name]
         return [
+            f"{name} was {self.options[name]!r}, which no longer exists"
+            for name in _FORMER
+            if name in self.options
+        ] + [
             f"{name} was {before!r}, now {after!r}"
             for name, (before, after) in pairs.items()
             if before != after

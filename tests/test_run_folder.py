@@ -38,7 +38,10 @@ def test_options_that_are_no_more_are_not_forgotten():
     config = RunConfig.from_json(json.dumps({**values, "deduplicate": True, "max_ratio": 3}))
     config = RunConfig.from_json(config.to_json())
     now = RunConfig.from_json(json.dumps(values))
-    expected = ["max_ratio was 3, now None", "deduplicate was True, now None"]
+    expected = [
+        "max_ratio was 3, which no longer exists",
+        "deduplicate was True, which no longer exists",
+    ]
     assert config.changes(now) == expected
 
 

@@ -111,13 +111,15 @@ def length_name(layer, size, threads):
 
 def measure_lengths():
     """Times the layers, with each number of threads in a process of its own, and draws."""
-    if not read(LENGTH_LINES):
+    if len(read(LENGTH_LINES)) < len(THREADS) * len(LENGTHS) * len(layers()):
         for threads in THREADS:
             process = multiprocessing.get_context("spawn").Process(
                 target=time_layers, args=(threads,)
             )
             process.start()
             process.join()
+            if process.exitcode:
+                raise SystemExit(f"timing with {threads} threads failed")
     draw_lengths(read(LENGTH_LINES), PICTURE)
 
 

@@ -90,7 +90,8 @@ class TextDocument(Document):
     `parse` calls `replace` for each part.
     """
 
-    encoding_from = ""  # What an error says after the name of the encoding.
+    # What errors say after the name of the encoding, and of what to do.
+    encoding_from, to_utf8 = "", "convert it to UTF-8"
 
     def read(self, data: bytes) -> None:
         self.encoding, self._bom = self.encoding_of(data)
@@ -98,8 +99,8 @@ class TextDocument(Document):
             self.source = data[len(self._bom) :].decode(self.encoding)
         except (UnicodeDecodeError, LookupError) as error:
             raise DocumentError(
-                f"It is not in the encoding {self.encoding}{self.encoding_from}: {error}: convert "
-                "it to UTF-8."
+                f"It is not in the encoding {self.encoding}{self.encoding_from}: {error}: "
+                f"{self.to_utf8}."
             ) from error
         if "\0" in self.source:
             raise DocumentError("It has zero characters, and so is no text.")
@@ -127,7 +128,7 @@ class TextDocument(Document):
         except UnicodeEncodeError as error:
             raise DocumentError(
                 f"Its encoding {self.encoding} has no {text[error.start]!r}, which the translation "
-                "needs: convert it to UTF-8."
+                f"needs: {self.to_utf8}."
             ) from error
 
     def rendered(self, start: int, end: int, translations: Sequence[str | None]) -> str:

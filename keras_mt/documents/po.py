@@ -59,7 +59,8 @@ class PoDocument(TextDocument):
     <BLANKLINE>
     """
 
-    encoding_from = " of its header"
+    encoding_from = " of its header, which may be wrong"
+    to_utf8 = "convert it to UTF-8 with msgconv -t utf-8"
 
     def encoding_of(self, data: bytes) -> tuple[str, bytes]:
         found = re.search(rb'^"Content-Type:[^"]*?charset=([^\\"\s]+)', data, re.MULTILINE)

@@ -294,20 +294,20 @@ def test_a_folder_that_is_no_export_is_refused(exported, tmp_path, damage, messa
 
 
 @pytest.mark.parametrize(
-    ("part", "load"),
+    ("part", "asked"),
     [
         ("variables.index", "hypotheses"),
         ("variables.data-00000-of-00001", "hypotheses"),
         ("variables.data-00000-of-00001", "signatures"),
     ],
 )
-def test_damaged_weights_are_named(exported, tmp_path, part, load):
+def test_damaged_weights_are_named(exported, tmp_path, part, asked):
     folder = tmp_path / "1"
     shutil.copytree(exported, folder)
     (folder / "variables" / part).write_bytes((folder / "variables" / part).read_bytes()[:-9000])
     translator = ExportedTranslator(folder)
     with pytest.raises(ValueError, match=r"1/variables cannot be read: export the run again"):
-        translator.hypotheses(["O livro."]) if load == "hypotheses" else translator.signatures
+        translator.hypotheses(["O livro."]) if asked == "hypotheses" else translator.signatures
 
 
 def test_its_fingerprint_is_that_of_its_files(exported, tmp_path):
