@@ -1,6 +1,6 @@
 """Trains recipes on parts of a corpus, each for the same time, and writes the tables.
 
-usage: python examples/recipes/compare.py CORPUS [ROW ...] [--output FOLDER] [--processes N]
+usage: python examples/recipes/compare.py CORPUS [ROW ...] [--processes N] [--dtype float32]
 
 CORPUS is a number of pairs, the first ones of multi30k_en_de in the folder that the environment
 variable KERAS_MT_DATA names, or en_fr, for all of multi30k_en_fr, or phrasebook. The baseline is
@@ -75,10 +75,11 @@ def main():
     parser.add_argument("rows", nargs="*", metavar="ROW", help=", ".join(ROWS))
     parser.add_argument("--output", type=Path, default=Path("runs/recipes"))
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--dtype", default="mixed_bfloat16", help="float32 where it is faster")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
-        work(arguments.corpus, *arguments.worker)
+        work(arguments.corpus, arguments.dtype, *arguments.worker)
         return
     if unknown := set(arguments.rows) - set(ROWS):
         parser.error(f"there is no row {', '.join(unknown)}; there are {', '.join(ROWS)}")
@@ -88,7 +89,8 @@ def main():
 
     def measured(row):
         if row not in read(results):
-            command = [sys.executable, __file__, arguments.corpus, "--worker", row, str(folder)]
+            command = [sys.executable, __file__, arguments.corpus, "--dtype", arguments.dtype]
+            command += ["--worker", row, str(folder)]
             threads = dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "1")
             environment = {**os.environ, **threads, "OMP_NUM_THREADS": "1"}
             with open(folder / f"{row}.log", "a", encoding="utf-8") as log:
@@ -141,7 +143,7 @@ def corpus_of(name, folder):
     return part, "en", "de"
 
 
-def work(name, row, folder):
+def work(name, dtype, row, folder):
     """Trains a row and prints its line."""
     import sacrebleu
 
@@ -154,7 +156,7 @@ def work(name, row, folder):
     run = folder / row.replace(" ", "_")
     recommended = recommend_for([load_corpus(data, source, target, "train")]).options
     options = {n: x for n, x in recommended.items() if n not in ON_THE_WAY}
-    options = changed(options | {"dtype": "mixed_bfloat16", "average_checkpoints": 1}, ROWS[row])
+    options = changed(options | {"dtype": dtype, "average_checkpoints": 1}, ROWS[row])
     train(
         data,
         source,
@@ -179,6 +181,7 @@ def work(name, row, folder):
         "epochs": int([x for x in log if x["epoch"]][-1]["epoch"]),
         "val_loss": float([x for x in log if x["val_loss"]][-1]["val_loss"]),
         "parameters": translator.models[0].count_params(),
+        "dtype": options["dtype"],
         **circumstances(),
     }
     print(json.dumps(line))
