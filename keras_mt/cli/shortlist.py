@@ -31,9 +31,10 @@ from keras_mt.options import LanguageOptions
 def shortlist(run_dir, output, data, source, target, size, frequent, **languages):
     """Learn which target tokens each source token may become, from a corpus.
 
-    It is learned by word alignment from the first pairs of the training split (40,000 of 20 tokens
-    a side, more of shorter ones), and written to the file OUTPUT. With `--shortlist OUTPUT`,
-    `translate`, `evaluate`, `compare` and `export` compute only the logits of these tokens.
+    It is learned by word alignment from the first 200,000 pairs of the training split, or as many
+    of these as fit in memory (80,000 of 20 tokens a side), and written to the file OUTPUT. With
+    `--shortlist OUTPUT`, `translate`, `evaluate`, `compare` and `export` compute only the logits of
+    these tokens.
 
     \b
     keras-mt shortlist runs/en_de en_de.shortlist --data my_corpus --source en --target de

@@ -78,7 +78,7 @@ FORMATS = {
     ),
     "huggingface": Format(
         "transformers",
-        "a folder of MarianMT or M2M-100 for transformers",
+        "a folder of MarianMT, Pegasus, M2M-100 or NLLB for transformers",
         search=True,  # Its options are in generation_config.json.
     ),
     "marian": Format(

@@ -227,7 +227,7 @@ def _generation(folder, arguments):
 
 
 def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None:
-    """Writes a folder that transformers loads: a MarianMT, or an imported M2M-100 or NLLB.
+    """Writes a folder that transformers loads: MarianMT, Pegasus, or an imported M2M-100 or NLLB.
 
     Channels of a model with the paper's sinusoids are permuted, since Marian's come in another
     order; what it computes stays the same. The generation config has the options of the search and

@@ -16,6 +16,8 @@ _BLEU_TOKENIZERS = (
     *("flores101", "flores200", "spBLEU-1K"),
 )
 
+_FITTED = "fitted to the corpus; the preset's, or init's"
+
 
 def check_bleu_tokenizer(name: str) -> None:
     """Raises InputError if a tokenizer of sacreBLEU needs what is not installed.
@@ -138,7 +140,7 @@ class TrainingOptions(LanguageOptions):
     max_length: int | None = option(
         "The longest sentence, in tokens, including the end token: longer pairs are left out of "
         "training and counted, and the trained model takes no longer ones.",
-        shown="256, or init's (its model's, for an imported one)",
+        shown="fitted to the corpus; 256 with a preset, or init's",
         inherited=True,
     )
     clean: bool = option(
@@ -166,7 +168,7 @@ class TrainingOptions(LanguageOptions):
     batch_tokens: int | None = option(
         "The maximum number of tokens of a batch on each side, including padding.",
         minimum=1,
-        shown="the preset's, or init's",
+        shown=_FITTED,
         inherited=True,
     )
     gradient_accumulation_steps: int | None = option(
@@ -178,13 +180,13 @@ class TrainingOptions(LanguageOptions):
         formerly="accumulate",
     )
     dropout: float | None = option(
-        "Dropout rate.", minimum=0, below=1, shown="the preset's, or init's", inherited=True
+        "Dropout rate.", minimum=0, below=1, shown=_FITTED, inherited=True
     )
     label_smoothing: float | None = option(
         "Label smoothing: the share of the label that is spread over the vocabulary.",
         minimum=0,
         below=1,
-        shown="the preset's, or init's",
+        shown=_FITTED,
         inherited=True,
     )
     rdrop_weight: float | None = option(
@@ -214,13 +216,13 @@ class TrainingOptions(LanguageOptions):
     warmup_steps: int | None = option(
         "Updates over which the learning rate rises to its peak.",
         minimum=1,
-        shown="the preset's, or init's",
+        shown=_FITTED,
         inherited=True,
     )
     learning_rate: float | None = option(
         "The peak learning rate.",
         above=0,
-        shown="the paper's, (d_model * warmup_steps) ** -0.5, or init's",
+        shown="fitted to the corpus; with a preset (d_model * warmup_steps) ** -0.5, or init's",
         inherited=True,
     )
     clip_norm: float | None = option(
@@ -241,7 +243,7 @@ class TrainingOptions(LanguageOptions):
     checkpoint_steps: int | None = option(
         "Steps from one checkpoint to the next.",
         minimum=1,
-        shown="a fortieth of the run; 500 with a preset",
+        shown="a fortieth of the run, 1000 at most; 500 with a preset",
     )
     keep: int = option("Number of last checkpoints to keep.", 5, minimum=1)
     average_checkpoints: int | None = option(
@@ -265,7 +267,7 @@ class TrainingOptions(LanguageOptions):
     monitor: str | None = option(
         "The metric that keep_best and early_stopping_patience watch.",
         choices=("val_loss", "val_bleu"),
-        shown="val_loss",
+        shown="val_bleu where the recipe is fitted and measures it; val_loss",
         fixed=True,
     )
     keep_best: bool | None = option(
@@ -280,8 +282,8 @@ class TrainingOptions(LanguageOptions):
         formerly="early_stopping",
     )
     tensorboard: bool = option(
-        "Also write the values of log.csv for TensorBoard, into tensorboard/; needs pip install "
-        "'keras_mt[tensorboard]'.",
+        "Also write the values of log.csv for TensorBoard, into tensorboard/; to view them, "
+        "pip install tensorboard.",
         False,
     )
 

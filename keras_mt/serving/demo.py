@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_mt.errors import InputError
 from keras_mt.extras import require
 from keras_mt.plots import alignment_figure
 from keras_mt.serving.demo_document import document_part, terms_of
@@ -43,6 +44,11 @@ def page(directory: str | os.PathLike) -> Any:
     import gradio
 
     exported = ExportedTranslator(directory)
+    if "tunable" not in exported.signatures:
+        raise InputError(
+            f"{directory} has no signature tunable, which the page uses: export the run again, "
+            "with all signatures."
+        )
     aligns = exported.aligns
     codes = [exported.source_language, exported.target_language] if exported.languages else []
     codes = [code or exported.languages[0] for code in codes]

@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -71,6 +72,7 @@ class ExportedTranslator(BaseTranslator):
             raise FileNotFoundError(f"There is no SavedModel at {directory}, nor a version in it.")
         _load_text_ops()
         self._version = version
+        self._sessions, self._lock = {}, threading.Lock()
         self._signatures = _signatures(version)
         card = version / "assets.extra" / "model_card.json"
         try:
@@ -79,7 +81,8 @@ class ExportedTranslator(BaseTranslator):
             raise InputError(f"{card} is not JSON, as the export wrote it: {error}") from None
         options = self.card.get("options", {})
         self.max_line_bytes = options.get("max_line_bytes")  # None for an export of 0.3.0.
-        self.kept_kinds = options.get("keep", ())  # None are, before 0.4.
+        # None are before 0.4, nor by the signatures of some exports.
+        self.kept_kinds = options.get("keep", ()) if "constrained" in self._signatures else ()
         languages, defaults, pair = [], (None, None), None
         if any({*LANGUAGES} <= function.inputs.keys() for function in self._signatures.values()):
             try:
@@ -123,16 +126,18 @@ class ExportedTranslator(BaseTranslator):
         with _variables_read(self._version):
             return tf.saved_model.load(str(self._version))
 
-    @functools.cached_property
-    def _session(self):
-        """A function from a signature's name to its session."""
-        return functools.cache(functools.partial(_Session, self._version))
+    def _session(self, name):
+        """The session of a signature, which threads that ask at once share."""
+        with self._lock:
+            if name not in self._sessions:
+                self._sessions[name] = _Session(self._version, name)
+            return self._sessions[name]
 
     def _check_takes_terms(self):
         if "constrained" not in self._signatures:
             raise InputError(
-                "This export takes no glossary, since it samples or is of an earlier version: "
-                "export the run again, or use the run folder."
+                "This export takes no glossary: it samples, is of an earlier version, or was made "
+                "without the signature constrained. Export the run again, or use the run folder."
             )
 
     @property

@@ -68,8 +68,8 @@ class Translator(BaseTranslator):
         glossary: A `keras_mt.Glossary`, whose terms translations hold for those of their sources,
             for calls that give none; also an attribute. It does not go with a `temperature`.
         keep: The kinds of spans that translations repeat as they are, a list of `"email"`,
-            `"url"`, `"placeholder"`, `"number"` and `"emoji"`; None for all but numbers, or none
-            with a `temperature`.
+            `"url"`, `"placeholder"`, `"phone"`, `"number"` and `"emoji"`; None for all but
+            numbers, or none with a `temperature`.
         max_length_factor: The maximum number of tokens to generate as a multiple of the source's,
             both with their end, unless `max_length` is given; None for the default of `max_length`.
         **options: The other fields of `keras_mt.decoding.SearchOptions`: `word_penalty`;

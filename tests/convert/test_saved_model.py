@@ -1,14 +1,17 @@
 import json
 import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_mt import Translator
+from keras_mt import Glossary, Translator
 from keras_mt.convert import saved_model as export_module
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.serving import ExportedTranslator
+from keras_mt.serving.demo import page
 
 EXHAUSTIVE = [pytest.mark.long, pytest.mark.exhaustive]
 TEXT, INT, FLOAT = ("string", [None]), ("int32", [None]), ("float32", [None])
@@ -248,6 +251,11 @@ def test_only_the_signatures_asked_for_are_written(translator, sources, tmp_path
     assert weights.stat().st_size < 50_000  # They are constants, and stored once.
     warmed = (tmp_path / "1" / "assets.extra" / "tf_serving_warmup_requests").read_bytes()
     assert b"serving_default" in warmed and b"tunable" not in warmed
+    assert export("https://a.example")  # Not kept, without the signature that would.
+    with pytest.raises(ValueError, match="without the signature constrained"):
+        ExportedTranslator(tmp_path, glossary=Glossary({"livro": "book"}))
+    with pytest.raises(ValueError, match="no signature tunable"):
+        page(tmp_path)
 
 
 @pytest.mark.parametrize("names", [["greedy"], ["serving_default", "scores"], []])
@@ -308,6 +316,21 @@ def test_damaged_weights_are_named(exported, tmp_path, part, asked):
     translator = ExportedTranslator(folder)
     with pytest.raises(ValueError, match=r"1/variables cannot be read: export the run again"):
         translator.hypotheses(["O livro."]) if asked == "hypotheses" else translator.signatures
+
+
+def test_threads_that_ask_at_once_share_a_session(exported, monkeypatch):
+    made = []
+
+    def slow(version, name):
+        made.append(name)
+        time.sleep(0.1)
+        return object()
+
+    monkeypatch.setattr("keras_mt.translation.exported._Session", slow)
+    names = ["serving_default"] * 4
+    with ThreadPoolExecutor(4) as threads:
+        sessions = set(threads.map(ExportedTranslator(exported)._session, names))
+    assert len(sessions) == len(made) == 1
 
 
 def test_its_fingerprint_is_that_of_its_files(exported, tmp_path):

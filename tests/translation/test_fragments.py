@@ -67,7 +67,7 @@ def test_an_export_aligns_as_its_translator(load, exported, sources):
 def test_an_export_that_aligned_answers_without_another_copy(exported):
     export = ExportedTranslator(exported)
     marked = export(MARKED[0], markup="html")
-    assert not export._session.cache_info().currsize
+    assert not export._sessions
     assert ExportedTranslator(exported)(MARKED[0], markup="html") == marked
 
 
