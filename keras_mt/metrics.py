@@ -14,9 +14,7 @@ __all__ = ["Perplexity", "TokenAccuracy"]
 class _TokenMetric(keras.metrics.Mean):
     """A mean over the labels that are not padding."""
 
-    def __init__(
-        self, padding_id: int = 0, name: str | None = None, dtype: DType = "float32"
-    ) -> None:
+    def __init__(self, padding_id: int, name: str, dtype: DType) -> None:
         super().__init__(name=name, dtype=check_holds_labels(dtype))
         self.padding_id = padding_id
 

@@ -80,11 +80,8 @@ def translate(
     if retry_loops:
         size = translator.options.no_repeat_ngram_size or 3
         again = translator.with_options(no_repeat_ngram_size=min(size, 3))
-    options = {"token_scores": True} if token_scores else {}
-    if markup:
-        options["markup"] = markup
-    if retry_loops or (as_json and confidence and translator.gives_confidence):
-        options["confidence"] = True
+    confidence = retry_loops or (as_json and confidence and translator.gives_confidence)
+    options = {"token_scores": token_scores, "confidence": confidence, "markup": markup}
     with Output() as output, progress_bar(None) as progress:
         for rows in row_blocks(*files):
             texts = columns_of(rows)

@@ -202,8 +202,7 @@ def _arguments(path, fields, weights):
 
     recurrent = fields.get("transformer-decoder-autoreg") == "rnn"
     for field, values in (_FIXED | ({"dec-cell": ("ssru",)} if recurrent else {})).items():
-        default = values[0] if field != "transformer-preprocess" else ""
-        if fields.get(field, default) not in values:
+        if fields.get(field, values[0]) not in values:
             raise refuse(field, " or ".join(map(repr, values)))
     activation = fields.get(_ACTIVATION, "relu")
     version = re.match(r"v?(\d+)\.(\d+)\.", str(fields.get("version")))

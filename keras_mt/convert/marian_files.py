@@ -42,9 +42,7 @@ def read_marian(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             message names the file and the tensor.
     """
     try:
-        with open(path, "rb") as file:
-            is_zip = zipfile.is_zipfile(file)
-        tensors = _read_npz(path) if is_zip else _read_bin(path)
+        tensors = _read_npz(path) if zipfile.is_zipfile(path) else _read_bin(path)
     except InputError as error:
         raise InputError(f"{path} cannot be read: {error}.") from None
     except Exception as error:  # Whatever a damaged file leads to.

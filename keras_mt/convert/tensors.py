@@ -84,8 +84,7 @@ def tying(folder: Folder, arguments: dict[str, Any], weights: Mapping[str, Any])
     What is tied by config.json, and is in the file twice with different values, is not tied, as
     transformers 5 does (its issue 45005).
     """
-    tied = {"share_embeddings": True, "tie_output": True}
-    arguments = {**tied, **arguments}
+    arguments = {"share_embeddings": True, "tie_output": True, **arguments}
     source, target, head = (
         first(folder, weights, x)[1] for x in (SOURCE, TARGET, [_HEAD, *TARGET])
     )

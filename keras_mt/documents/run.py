@@ -375,10 +375,8 @@ class _Work:
         with self._naming():
             units, refusals = self.source.read(self.found, number)
         translations = ["" for _ in units]
-        for markup in dict.fromkeys(unit.markup for unit in units):
+        for markup in dict.fromkeys(unit.markup for unit in units if unit.text):
             chosen = [i for i, unit in enumerate(units) if unit.markup == markup and unit.text]
-            if not chosen:
-                continue
             found, reasons = self.translate([units[i].text for i in chosen], markup)
             for row, i in enumerate(chosen):
                 translations[i] = found[row]

@@ -11,11 +11,8 @@ from typing import Any
 
 from keras_mt.compressed import bare_name, damage_named, opened, packed
 from keras_mt.documents import lines
+from keras_mt.documents.base import MAX_BYTES
 from keras_mt.documents.formats import DocumentOptions, Refusal, Unit, load_format
-from keras_mt.errors import InputError
-
-# A document is held in memory, and so may be no larger than this when it is unpacked.
-MAX_DOCUMENT_BYTES = 2**28
 
 
 class Lines:
@@ -107,13 +104,10 @@ class Document:
 @contextlib.contextmanager
 def _unpacked(path: Path) -> Iterator[Path]:
     """The path of a file that is not compressed, of the same bytes."""
+    if bare_name(path) == str(path):
+        yield path
+        return
     with opened(path) as file, tempfile.TemporaryDirectory() as folder:
-        data = file.read(MAX_DOCUMENT_BYTES + 1)
-        if len(data) > MAX_DOCUMENT_BYTES:
-            raise InputError(f"it has more than {MAX_DOCUMENT_BYTES:,} bytes: divide it")
-        if bare_name(path) == str(path):
-            yield path
-            return
         plain = Path(folder, bare_name(path.name))
-        plain.write_bytes(data)
+        plain.write_bytes(file.read(MAX_BYTES + 1))  # More is refused where it is read.
         yield plain

@@ -114,8 +114,6 @@ class TranslationGraph:
         return {**outputs, "refused": refused}
 
     def _segments(self, text, has_prefix, terms):
-        if terms is None:
-            return self.segmenter.segments(text, has_prefix)
         limit = self.segmenter.target_limit
         if self.options.max_length is not None:
             limit = min(limit, self.options.max_length - self._forced - 1)

@@ -9,7 +9,7 @@ from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.inference.confidence import CONFIDENCE_PARTS, joined_confidence_parts
 from keras_mt.inference.terms import SegmentTerms, placed
 from keras_mt.text import BaseTokenizer
-from keras_mt.text.sentences import cut, split_lines, split_sentences, unguarded
+from keras_mt.text.sentences import GUARD, cut, split_lines, split_sentences
 from keras_mt.text.terms import Terms, find
 
 # What passes through untranslated: a line without a letter or digit.
@@ -100,7 +100,8 @@ class Segmenter:
         refused = None
         sentences, glue = split_sentences(lines if matches is None else matches.guarded, where)
         if matches is not None:
-            sentences = sentences.with_values(unguarded(sentences.flat_values))
+            bare = tf.strings.regex_replace(sentences.flat_values, GUARD, "")
+            sentences = sentences.with_values(bare)
         line = tf.cast(sentences.value_rowids(), tf.int32)
         glue = tf.where(_is_first(line), tf.gather(line_glue, line), glue.flat_values)
         marks, marked = self._marks(lines, row)

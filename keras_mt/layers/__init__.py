@@ -1,10 +1,6 @@
 """Keras layers of the Transformer, each usable alone in any Keras model and on any backend."""
 
-from keras_mt.layers.attention import (
-    CausalSelfAttention,
-    CrossAttention,
-    MultiHeadAttention,
-)
+from keras_mt.layers.attention import CausalSelfAttention, CrossAttention, MultiHeadAttention
 from keras_mt.layers.blocks import DecoderBlock, EncoderBlock
 from keras_mt.layers.dot_product import scaled_dot_product_attention
 from keras_mt.layers.feed_forward import FeedForward

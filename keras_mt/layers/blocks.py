@@ -24,12 +24,7 @@ def _given_or_carried(mask, tensor):
 
 
 # The attribute of each sublayer; that of its normalisation ends in `_norm`.
-_SUBLAYERS = {
-    "s": "self_attention",
-    "r": "recurrent",
-    "c": "cross_attention",
-    "f": "feed_forward",
-}
+_SUBLAYERS = {"s": "self_attention", "r": "recurrent", "c": "cross_attention", "f": "feed_forward"}
 
 
 class _Block(SequenceLayer):

@@ -128,9 +128,7 @@ class DecoderOnly(RecordedModel, Seq2Seq, keras.Model):
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         target = inputs["target"]
-        source = inputs.get("source")
-        if source is None:
-            source = target[:, :0]
+        source = inputs.get("source", target[:, :0])
         tokens, mask, lengths = self._at_the_end(source)
         positions = [
             _counted(mask),

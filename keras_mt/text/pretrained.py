@@ -201,7 +201,7 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
             settings = json.loads(text)
             del settings["kind"]
             return cls([*models.values()], **settings)
-        except (ValueError, TypeError, KeyError, IndexError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, ZeroDivisionError) as error:
             raise InputError(f"{path} holds no tokenizer that can be read: {error}.") from None
 
 

@@ -59,11 +59,6 @@ def split_sentences(
     return _unglued(tf.strings.split(tf.where(where, marked, lines), _CUT))
 
 
-def unguarded(text: tf.Tensor) -> tf.Tensor:
-    """Strings without the `GUARD`s in them."""
-    return tf.strings.regex_replace(text, GUARD, "")
-
-
 def _unglued(segments):
     """Segments without the white space that they begin with, and that white space."""
     glue = tf.ragged.map_flat_values(_replaced, segments, (rf"(?s)^({SPACE}*).*", r"\1"))

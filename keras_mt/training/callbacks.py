@@ -117,7 +117,7 @@ class KeepBest(keras.callbacks.Callback):
     def stopped(self) -> bool:
         """Whether there were `patience` measurements without a better one."""
         since = len(self._values) - self._best() - 1
-        return self.patience is not None and bool(self._values) and since >= self.patience
+        return self.patience is not None and since >= self.patience
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         if self.monitor not in logs:

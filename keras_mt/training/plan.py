@@ -60,7 +60,6 @@ class Plan:
 
     def __init__(self, run: Run, epoch_steps: int, started: float):
         self._run, self._epoch_steps, self._started = run, epoch_steps, started
-        self._schedule = None
         options, self.total_steps = run.options, run.config.total_steps
         ends = run.recommended is not None or options.minutes is not None
         last_step = options.steps

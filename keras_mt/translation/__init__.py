@@ -7,15 +7,7 @@ from keras_mt.deprecation import moved
 from keras_mt.translation.glossary import Glossary, Term
 from keras_mt.translation.results import AssessedHypothesis, Hypothesis, Results, Score
 
-__all__ = [
-    "AssessedHypothesis",
-    "Glossary",
-    "Hypothesis",
-    "Results",
-    "Score",
-    "Term",
-    "Translator",
-]
+__all__ = ["AssessedHypothesis", "Glossary", "Hypothesis", "Results", "Score", "Term", "Translator"]
 
 _moved = moved(__name__, {"Shortlist": "keras_mt.alignment.Shortlist"})
 

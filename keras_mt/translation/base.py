@@ -19,12 +19,7 @@ from keras_mt.text.terms import has_kept
 from keras_mt.translation.batches import as_list, check_string_tensors, encoded, utf8
 from keras_mt.translation.fragments import protected_lines, put_into
 from keras_mt.translation.glossary import Glossary, check_glossary
-from keras_mt.translation.results import (
-    AssessedHypothesis,
-    Hypothesis,
-    Results,
-    as_hypotheses,
-)
+from keras_mt.translation.results import AssessedHypothesis, Hypothesis, Results, as_hypotheses
 
 LANGUAGES = "source_language", "target_language"
 # A language code for all texts, or one code per text; None for the default.

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 
 from keras_mt.errors import InputError
 from keras_mt.text.terms import CASE
+from keras_mt.translation.batches import utf8
 
 # Words, or less: one character where words are written without spaces. What the graph takes for a
 # token is made of some of these.
@@ -193,10 +194,7 @@ def _checked(name, term):
             raise InputError(f"{name} has an empty {side}: give it, or leave the line out.")
         if set(text.strip()) & {*"\t\n\r"}:
             raise InputError(f"{name} has a tab or a line end in its {side}: {text!r}")
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise InputError(f"{name} cannot be encoded as UTF-8: {error}") from None
+        utf8(name, text)
     target = None if term.target is None else term.target.strip()
     return Term(term.source.strip(), target, bool(term.minds_case))
 

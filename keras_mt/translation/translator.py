@@ -209,11 +209,7 @@ class Translator(BaseTranslator):
                 return method(*inputs[:columns], languages=inputs[columns:last], **terms, **flags)
 
             # Nothing in it needs AutoGraph, which would take most of the tracing time.
-            self._functions[key] = tf.function(
-                run,
-                autograph=False,
-                input_signature=specs,
-            )
+            self._functions[key] = tf.function(run, autograph=False, input_signature=specs)
         return self._functions[key]
 
     @classmethod

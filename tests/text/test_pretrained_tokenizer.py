@@ -115,9 +115,10 @@ def test_another_kind_is_refused(settings, tmp_path):
 def test_a_damaged_one_is_refused(marked, tmp_path):
     marked.save(tmp_path)
     settings = json.loads((tmp_path / "tokenizer.json").read_text())
-    (tmp_path / "tokenizer.json").write_text(json.dumps(settings | {"special": ["<nothing>"]}))
-    with pytest.raises(ValueError, match="holds no tokenizer that can be read"):
-        PretrainedTokenizer.load(tmp_path)
+    for damage in ({"special": ["<nothing>"]}, {"pieces": []}, {"languages": ["de"]}):
+        (tmp_path / "tokenizer.json").write_text(json.dumps(settings | damage))
+        with pytest.raises(ValueError, match="holds no tokenizer that can be read"):
+            PretrainedTokenizer.load(tmp_path)
     (tmp_path / "source.model").write_bytes(b"x")
     with pytest.raises(ValueError, match="not a SentencePiece model"):
         PretrainedTokenizer.load(tmp_path)
