@@ -1,6 +1,7 @@
 """Trains recipes on parts of a corpus, each for the same time, and writes the tables.
 
 usage: python examples/recipes/compare.py CORPUS [ROW ...] [--processes N] [--dtype float32]
+       [--output FOLDER]
 
 CORPUS is a number of pairs, the first ones of multi30k_en_de in the folder that the environment
 variable KERAS_MT_DATA names, or en_fr, for all of multi30k_en_fr, or phrasebook. The baseline is

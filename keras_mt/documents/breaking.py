@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 
 # Letters of scripts without spaces are words by themselves.
 _WORD = re.compile(r"\s+|[぀-ヿ㐀-鿿豈-﫿][、。！？」』）]*|[^\s぀-ヿ㐀-鿿豈-﫿]+")
-
-
 _WIDTH = 42  # How long a line may be, if the source has none that is longer.
 
 
