@@ -5,7 +5,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_mt.deprecation import moved
 from keras_mt.layers.types import DType, Tensor
 from keras_mt.layers.validation import check_rate
 
@@ -119,9 +118,6 @@ class SymmetricKLDivergence(keras.losses.Loss):
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         return _symmetric_divergence(y_true, y_pred)
-
-
-__getattr__ = moved(__name__, {"SymmetricDivergence": "keras_mt.losses.SymmetricKLDivergence"})
 
 
 def cross_entropy(labels: Tensor, logits: Tensor, label_smoothing: float = 0.0) -> Tensor:

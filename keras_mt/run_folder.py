@@ -21,7 +21,6 @@ import tensorflow as tf
 from keras_mt.errors import InputError
 from keras_mt.files import DISK_ERRORS, atomic_write, disk_errors, locked, new_folder, parents_of
 from keras_mt.models import ARCHITECTURES, architecture_name, ensure_built, find_architecture
-from keras_mt.models.pretrained import PretrainedTransformer
 from keras_mt.models.seq2seq import clone
 from keras_mt.options import TrainingOptions, TranslationOptions
 from keras_mt.options.fields import field_type, validate
@@ -303,7 +302,7 @@ class RunFolder:
         self.check_finished()
         several = isinstance(architecture, (list, tuple))
         given = architecture if several else [architecture] if architecture else []
-        classes = [*ARCHITECTURES.values(), PretrainedTransformer, *map(find_architecture, given)]
+        classes = [*ARCHITECTURES.values(), *map(find_architecture, given)]
         classes = {keras.saving.get_registered_name(each): each for each in classes}
         try:
             with zipfile.ZipFile(self.model_file) as archive:

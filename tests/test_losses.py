@@ -3,7 +3,6 @@ import numpy as np
 import pytest
 from backends import gradients
 
-from keras_mt import losses
 from keras_mt.losses import CrossEntropy, SymmetricKLDivergence, alignment_loss
 from keras_mt.metrics import Perplexity, TokenAccuracy
 
@@ -118,17 +117,6 @@ def test_a_dtype_that_rounds_labels_is_refused(of_labels):
     with pytest.raises(ValueError, match="bfloat16 rounds"):
         of_labels(dtype="bfloat16")
     assert of_labels(dtype="float64").dtype == "float64"
-
-
-def test_the_former_name_of_the_divergence_works():
-    with pytest.warns(DeprecationWarning, match="SymmetricDivergence is now .*KLDivergence"):
-        assert losses.SymmetricDivergence is SymmetricKLDivergence
-    saved = keras.saving.serialize_keras_object(SymmetricKLDivergence())
-    assert saved["registered_name"] == "keras_mt>SymmetricKLDivergence"
-    former = {**saved, "registered_name": "keras_mt>SymmetricDivergence", "module": None}
-    former["class_name"] = "SymmetricDivergence"
-    loaded = keras.saving.deserialize_keras_object(former)
-    assert type(loaded) is SymmetricKLDivergence
 
 
 def test_the_loss_of_alignments_is_the_mean_of_cross_entropies_over_target_tokens():

@@ -61,15 +61,6 @@ def test_an_unknown_option_gets_the_nearest_name():
         train("phrasebook", "pt", "en", "nowhere", zzz=1)
 
 
-def test_former_names_work_with_a_warning():
-    with pytest.warns(DeprecationWarning, match="bleu_epochs is now bleu_freq") as warned:
-        options = TrainingOptions.of({"bleu_epochs": 2, "weights": [2], "average": 3})
-    assert (options.bleu_freq, options.corpus_weights, options.average_checkpoints) == (2, [2], 3)
-    assert len(warned) == 3
-    with pytest.raises(TypeError, match="rdrop_weight was given twice"):
-        TrainingOptions.of({"rdrop": 2, "rdrop_weight": 2})
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

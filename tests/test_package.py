@@ -136,21 +136,6 @@ def test_where_beam_is_missing_its_extra_is_named():
         importlib.import_module("keras_mt.beam")
 
 
-@pytest.mark.parametrize(
-    ("former", "present"),
-    [
-        ("keras_mt.data.Tokenizer", "keras_mt.text.Tokenizer"),
-        ("keras_mt.decoding.MAX_LENGTH_PENALTY", "keras_mt.options.MAX_LENGTH_PENALTY"),
-        ("keras_mt.serving.find_saved_model", "keras_mt.files.find_saved_model"),
-        ("keras_mt.translation.Shortlist", "keras_mt.alignment.Shortlist"),
-    ],
-)
-def test_former_names_warn(former, present):
-    with pytest.warns(DeprecationWarning, match=f"{former} is now {present}") as warned:
-        assert pkgutil.resolve_name(former) is pkgutil.resolve_name(present)
-    assert len(warned) == 1
-
-
 def examples_of(path):
     """The number of docstrings that have examples."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)

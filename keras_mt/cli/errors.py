@@ -94,7 +94,7 @@ def _cause(message):
 
 
 class Command(click.Command):
-    """A command that shows errors in one line, and takes former flags.
+    """A command that shows errors in one line.
 
     Args:
         interrupted: What it says where Ctrl-C ends it.
@@ -105,15 +105,6 @@ class Command(click.Command):
         settings = {"help_option_names": ["-h", "--help"]}
         super().__init__(*args, context_settings=settings, **kwargs)
         self.interrupted = interrupted
-
-    def parse_args(self, context, arguments):
-        flags = {getattr(param, "former_flag", None): param.opts[0] for param in self.params}
-        for i, argument in enumerate(arguments):
-            flag, equals, value = argument.partition("=")
-            if flag in flags:
-                click.echo(f"{flag} is now {flags[flag]}.", err=True)
-                arguments[i] = flags[flag] + equals + value
-        return super().parse_args(context, arguments)
 
     def invoke(self, context):
         architectures = context.params.get("architecture") or ()

@@ -20,21 +20,10 @@ def _setting(text):
     return key, value
 
 
-class Option(click.Option):
-    """An option that may have had another flag; `Command` still takes that one."""
-
-    def __init__(self, *arguments, former_flag=None, **settings):
-        super().__init__(*arguments, **settings)
-        self.former_flag = former_flag
-
-
 def option(field, name=None):
     """The click option for a field of a dataclass of options; its value is None unless given."""
     metadata, name = field.metadata, name or field.name
     flag = metadata["flag"] or flag_of(name)
-    former_flag = metadata["former_flag"]
-    if former_flag is None and metadata["formerly"]:
-        former_flag = flag_of(metadata["formerly"])
     shown = metadata["shown"] if field.default is None else field.default
     shown = "" if isinstance(shown, bool) else f"  [default: {shown}]"
     settings = {"default": None, "help": metadata["help"] + shown, "metavar": metadata["metavar"]}
@@ -54,7 +43,7 @@ def option(field, name=None):
         settings.update(type=_setting, multiple=True)
     elif not isinstance(field_type(field), type):  # A sequence of integers.
         settings.update(type=int, multiple=True)
-    return click.option(flag, name, cls=Option, former_flag=former_flag, **settings)
+    return click.option(flag, name, **settings)
 
 
 def flag_of(name):

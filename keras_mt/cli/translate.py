@@ -118,8 +118,7 @@ def _fields(hypothesis):
         if hypothesis.worst_token:
             piece, log_prob = hypothesis.worst_token
             fields["worst_token"] = piece, round(log_prob, 6)
-        # Up to 0.3 they were `doubts`.
-        fields["warnings"] = fields["doubts"] = hypothesis.warnings
+        fields["warnings"] = hypothesis.warnings
     return fields | ({"tokens": hypothesis.tokens} if hypothesis.tokens else {})
 
 

@@ -20,7 +20,6 @@ from keras_mt.convert.weights import read_weights
 from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
 from keras_mt.models import Transformer
-from keras_mt.models.pretrained import PretrainedTransformer
 from keras_mt.options import TranslationOptions
 from keras_mt.run_folder import RunConfig
 from keras_mt.text import PretrainedTokenizer, Tokenizer
@@ -251,7 +250,7 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
     FORMATS["huggingface"].check(translator)
     model, tokenizer = translator.models[0], translator.tokenizer
     ours = isinstance(tokenizer, (Tokenizer, PretrainedTokenizer))
-    if type(model) not in (Transformer, PretrainedTransformer) or not ours:
+    if type(model) is not Transformer or not ours:
         raise InputError(
             "Only a Transformer with a Tokenizer, or an imported model, can be written for "
             f"transformers. Received: {type(model).__name__} and {type(tokenizer).__name__}"

@@ -4,7 +4,6 @@ from keras_mt.data import phrasebook
 from keras_mt.data.batching import Batches, CorpusCounts
 from keras_mt.data.cleaning import Cleaning, clean
 from keras_mt.data.corpus import has_split, load_corpus
-from keras_mt.deprecation import moved
 from keras_mt.errors import CorpusError
 
 __all__ = [
@@ -17,5 +16,3 @@ __all__ = [
     "load_corpus",
     "phrasebook",
 ]
-
-__getattr__ = moved(__name__, {"Tokenizer": "keras_mt.text.Tokenizer"})

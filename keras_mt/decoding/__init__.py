@@ -3,7 +3,6 @@
 from keras_mt.decoding.beam_search import Hypotheses, beam_search
 from keras_mt.decoding.constraints import Constraints
 from keras_mt.decoding.rules import NO_HYPOTHESIS, Forced, Rule, Step
-from keras_mt.deprecation import moved
 from keras_mt.options import SearchOptions
 
 __all__ = [
@@ -16,5 +15,3 @@ __all__ = [
     "Step",
     "beam_search",
 ]
-
-__getattr__ = moved(__name__, {"MAX_LENGTH_PENALTY": "keras_mt.options.MAX_LENGTH_PENALTY"})

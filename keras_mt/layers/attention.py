@@ -7,7 +7,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_mt.deprecation import renamed
 from keras_mt.layers.base import SequenceLayer, fused_operations
 from keras_mt.layers.dot_product import (
     causal_mask,
@@ -366,8 +365,6 @@ class CausalSelfAttention(MultiHeadAttention):
         """
         keys, values = self.project(inputs)
         return self._rotate(keys), values
-
-    begin = renamed("begin", prefill)
 
     def step(
         self,

@@ -6,7 +6,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_mt.deprecation import renamed
 from keras_mt.layers.attention import CausalSelfAttention, CrossAttention, MultiHeadAttention
 from keras_mt.layers.base import SequenceLayer
 from keras_mt.layers.dot_product import swap_without_gradient
@@ -146,8 +145,6 @@ class _Block(SequenceLayer):
         """
         scores = {}
         return self._attend(*args, **kwargs, scores=scores), scores
-
-    with_scores = renamed("with_scores", call_with_attention_scores)
 
     def get_config(self) -> dict[str, Any]:
         given = self._given_feed_forward
@@ -379,8 +376,6 @@ class DecoderBlock(_Block):
             memory_cache = self.cross_attention.project(memory)
         return cache, memory_cache
 
-    start = renamed("start", initial_cache)
-
     def prefill(
         self, target: Tensor, target_mask: Tensor | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
@@ -412,8 +407,6 @@ class DecoderBlock(_Block):
             return self.self_attention(x, mask=target_mask)
 
         return self._run(target, {"s": attend_to_self}, target_mask), prefix
-
-    begin = renamed("begin", prefill)
 
     def step(
         self,

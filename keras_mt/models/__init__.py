@@ -1,17 +1,12 @@
 """The architectures: models composed of the layers."""
 
-import contextlib
 import importlib
 import os
 import sys
-import warnings
-from typing import Any
 
 import keras
 
-from keras_mt.deprecation import renamed
 from keras_mt.errors import InputError
-from keras_mt.models import pretrained
 from keras_mt.models.base import ensure_built
 from keras_mt.models.decoder_only import DecoderOnly
 from keras_mt.models.encoder_only import EncoderOnly
@@ -20,22 +15,12 @@ from keras_mt.models.recurrent import Recurrent
 from keras_mt.models.seq2seq import Seq2Seq, copy_of
 from keras_mt.models.transformer import PRESETS, Transformer
 
-
-class _Architectures(dict):
-    """Classes by name; an old name is read with a warning."""
-
-    def __missing__(self, name: str) -> type:
-        if name != "pretrained":
-            raise KeyError(name)
-        return __getattr__("PretrainedTransformer")
-
-
-ARCHITECTURES = _Architectures(
-    transformer=Transformer,
-    mixture_of_experts=MixtureOfExpertsTransformer,
-    recurrent=Recurrent,
-    decoder_only=DecoderOnly,
-)
+ARCHITECTURES = {
+    "transformer": Transformer,
+    "mixture_of_experts": MixtureOfExpertsTransformer,
+    "recurrent": Recurrent,
+    "decoder_only": DecoderOnly,
+}
 
 __all__ = [
     "ARCHITECTURES",
@@ -51,17 +36,6 @@ __all__ = [
     "ensure_built",
     "find_architecture",
 ]
-
-
-built = renamed("built", ensure_built)
-
-
-def __getattr__(name: str) -> Any:
-    if name != "PretrainedTransformer":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    now = 'Transformer(positions="marian", logits_bias=True)'
-    warnings.warn(f"{name} is now {now}.", DeprecationWarning, stacklevel=3)
-    return pretrained.PretrainedTransformer
 
 
 def find_architecture(name: str | type) -> type:
@@ -84,7 +58,7 @@ def find_architecture(name: str | type) -> type:
     """
     if isinstance(name, type):
         return name
-    with contextlib.suppress(KeyError):
+    if name in ARCHITECTURES:
         return ARCHITECTURES[name]
     module, colon, class_name = str(name).partition(":")
     if not (module and colon and class_name):
@@ -120,8 +94,6 @@ def architecture_name(architecture: str | type) -> str:
     >>> architecture_name(Transformer)
     'transformer'
     """
-    if architecture is pretrained.PretrainedTransformer:
-        return "pretrained"
     for name, known in ARCHITECTURES.items():
         if architecture is known:
             return name

@@ -7,7 +7,6 @@ from typing import Any, Self, TypeVar
 import keras
 from keras import ops
 
-from keras_mt.deprecation import renamed
 from keras_mt.layers.base import quantization
 from keras_mt.layers.types import Tensor
 from keras_mt.models.base import ModelMixin, ensure_built
@@ -139,8 +138,6 @@ class Seq2Seq(Fitting, ModelMixin):
             return ops.take(logits, token_ids, axis=-1), cache
 
         return step
-
-    shortlisted = renamed("shortlisted", decode_step_for)
 
     def _step(self, tokens, position, cache, mask=None, project=None):
         states, cache = self.decode_states(tokens, position, cache, mask)

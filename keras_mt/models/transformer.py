@@ -3,7 +3,7 @@
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import keras
 from keras import ops
@@ -116,7 +116,6 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
 
     presets = PRESETS
     step_attention = True
-    _embedding_class: ClassVar[type] = PositionalEmbedding
 
     def __init__(
         self,
@@ -164,7 +163,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         config = config_of(locals())
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
         arguments = {**config, "activation": activation, "dtype": policy}
-        source_embedding, target_embedding = _embeddings(self._embedding_class, arguments)
+        source_embedding, target_embedding = _embeddings(arguments)
         encoder = _layers_of("encoder", arguments, _feed_forward)
         decoder = _layers_of("decoder", arguments, _feed_forward)
         source = keras.Input((None,), dtype="int32", name="source")
@@ -399,7 +398,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         return super().from_config(config, custom_objects)
 
 
-def _embeddings(embedding_class, arguments):
+def _embeddings(arguments):
     """The embeddings of the source and of the target, which may be one, or share their weights."""
     share, normalize = arguments["share_embeddings"], arguments["normalize_embeddings"]
     vocab_size, target_size = arguments["vocab_size"], arguments["target_vocab_size"]
@@ -416,7 +415,7 @@ def _embeddings(embedding_class, arguments):
         "normalize": normalize,
         "zero_id": arguments["zero_id"],
     }
-    target = embedding_class(
+    target = PositionalEmbedding(
         **options | {"vocab_size": vocab_size if target_size is None else target_size},
         tie_weights=arguments["tie_output"],
         use_bias=arguments["logits_bias"],
@@ -426,7 +425,7 @@ def _embeddings(embedding_class, arguments):
         return target, target
     # Each side has its own normalisation.
     weights = {"_embedding": target.embedding} if share else {}
-    return embedding_class(**options, **weights, name="source_embedding"), target
+    return PositionalEmbedding(**options, **weights, name="source_embedding"), target
 
 
 def _layers_of(side, arguments, feed_forward):

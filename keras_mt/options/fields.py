@@ -35,9 +35,7 @@ def option(
     fixed: bool = False,
     config_name: str | None = None,
     inherited: bool = False,
-    formerly: str | None = None,
     flag: str | None = None,
-    former_flag: str | None = None,
     metavar: str | None = None,
 ) -> Any:
     """A field of a dataclass of options.
@@ -52,8 +50,7 @@ def option(
             run is resumed.
         config_name: The name in config.json of one that is fixed, if it is another.
         inherited: Whether it is fixed, and a run takes it over from its `init`.
-        formerly: Its name up to 0.3, which still works with a warning.
-        flag, former_flag: The command's flags, where they are not made from the names.
+        flag: The command's flag, where it is not made from the name.
         metavar: The command's placeholder for its value.
 
     Returns:

@@ -5,7 +5,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_mt.deprecation import current_keywords
 from keras_mt.errors import InputError
 from keras_mt.options.fields import as_integer, documented, option, suggestion, validate_all
 from keras_mt.options.search import LanguageOptions
@@ -57,8 +56,6 @@ class TrainingOptions(LanguageOptions):
         shown="once",
         config_name="weights",
         flag="--corpus-weight",
-        formerly="weights",
-        former_flag="--weight",
     )
     sampling_temperature: float | None = option(
         "With pairs of languages, how evenly an epoch goes through their corpora: a corpus of D "
@@ -84,7 +81,6 @@ class TrainingOptions(LanguageOptions):
         shown="all weights are trained",
         config_name="lora",
         metavar="RANK",
-        formerly="lora",
     )
     architecture: str | type | None = option(
         "The kind of model: transformer, recurrent, mixture_of_experts, decoder_only, "
@@ -177,7 +173,6 @@ class TrainingOptions(LanguageOptions):
         shown="1, or init's",
         config_name="accumulate",
         inherited=True,
-        formerly="accumulate",
     )
     dropout: float | None = option(
         "Dropout rate.", minimum=0, below=1, shown=_FITTED, inherited=True
@@ -195,7 +190,6 @@ class TrainingOptions(LanguageOptions):
         shown="0, or init's",
         config_name="rdrop",
         inherited=True,
-        formerly="rdrop",
     )
     guided_alignment: str | os.PathLike | None = option(
         "Teach one attention head to align words (guided alignment): learned, for alignments that "
@@ -251,13 +245,11 @@ class TrainingOptions(LanguageOptions):
         "as Vaswani et al. 2017 do with 5.",
         minimum=1,
         shown="fitted to the corpus; 1 with a preset",
-        formerly="average",
     )
     bleu_freq: int | None = option(
         "Measure BLEU and chrF on the validation split every so many epochs; 0 for never.",
         minimum=0,
         shown="fitted to the corpus; 0 with a preset",
-        formerly="bleu_epochs",
     )
     bleu_tokenize: str | None = option(
         "sacreBLEU's tokenizer; none for text that is tokenized already.",
@@ -279,7 +271,6 @@ class TrainingOptions(LanguageOptions):
         "Stop after this many measurements without improvement.",
         minimum=1,
         shown="fitted to the corpus; never with a preset",
-        formerly="early_stopping",
     )
     tensorboard: bool = option(
         "Also write the values of log.csv for TensorBoard, into tensorboard/; to view them, "
@@ -289,10 +280,8 @@ class TrainingOptions(LanguageOptions):
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "TrainingOptions":
-        """The options given to `train`; an option's former name gives a DeprecationWarning."""
+        """The options given to `train`."""
         names = [field.name for field in dataclasses.fields(cls)]
-        former = {field.metadata["formerly"]: field.name for field in dataclasses.fields(cls)}
-        options = current_keywords(former, options, stacklevel=4)
         for name in options:
             if name not in names:
                 raise TypeError(f"train() has no option {name!r}{suggestion(name, names)}")

@@ -3,7 +3,6 @@
 import keras
 import tensorflow as tf
 
-from keras_mt.deprecation import former_keywords
 from keras_mt.errors import InputError
 from keras_mt.losses import CrossEntropy
 from keras_mt.metrics import Perplexity, TokenAccuracy
@@ -12,7 +11,6 @@ from keras_mt.schedules import WarmupInverseSquareRoot
 from keras_mt.training import replicas
 
 
-@former_keywords(accumulate="gradient_accumulation_steps", rdrop="rdrop_weight")
 def compile_for_translation(
     model: keras.Model,
     label_smoothing: float = 0.1,

@@ -3,16 +3,13 @@
 import importlib
 from typing import Any
 
-from keras_mt.deprecation import moved
 from keras_mt.translation.glossary import Glossary, Term
 from keras_mt.translation.results import AssessedHypothesis, Hypothesis, Results, Score
 
 __all__ = ["AssessedHypothesis", "Glossary", "Hypothesis", "Results", "Score", "Term", "Translator"]
 
-_moved = moved(__name__, {"Shortlist": "keras_mt.alignment.Shortlist"})
-
 
 def __getattr__(name: str) -> Any:
     if name != "Translator":  # Which imports Keras: running an export does not need it.
-        return _moved(name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return importlib.import_module("keras_mt.translation.translator").Translator

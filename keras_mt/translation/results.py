@@ -1,7 +1,6 @@
 """What translators return, made from the outputs of the graph."""
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -62,12 +61,6 @@ class AssessedHypothesis(NamedTuple):
     mean_log_prob: float
     worst_token: tuple[str, float] | None
     warnings: tuple[str, ...]
-
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """The former name of `warnings`."""
-        warnings.warn("`doubts` is called `warnings` now.", DeprecationWarning, stacklevel=2)
-        return self.warnings
 
 
 class Results(list):

@@ -100,8 +100,6 @@ def test_doubts_are_loops_and_lengths_that_do_not_go_with_the_source(looping):
     assert (piece, log_prob) == ("a", pytest.approx(min(expected)))
     # Each sentence by itself.
     both = looping.hypotheses(["abcdbadc\ncdcdcdcdcd"], confidence=True)[0][0]
-    with pytest.warns(DeprecationWarning, match="called `warnings`"):
-        assert both.doubts == both.warnings
     assert both.warnings == ("loop", "length") and both.text == f"{found[0].text}\n{found[1].text}"
 
 
@@ -129,8 +127,8 @@ def test_the_command_translates_loops_again(looping, monkeypatch):
     assert [row.get("retried") for row in before + after] == [None] * 3 + [True, None, None]
     assert before[1:] == after[1:]
     (again,) = after[0]["translations"]
-    assert again["text"] == "abab" and again["warnings"] == again["doubts"] == []
-    assert [*again] == ["text", "score", "mean_log_prob", "worst_token", "warnings", "doubts"]
+    assert again["text"] == "abab" and again["warnings"] == []
+    assert [*again] == ["text", "score", "mean_log_prob", "worst_token", "warnings"]
     assert translate(*RETRY)[:2] == ["abab", before[1]["translations"][0]["text"]]
 
 

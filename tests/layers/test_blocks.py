@@ -245,16 +245,6 @@ def test_other_ranks_and_integers_are_refused_by_the_layers_name(name):
                 block(*(keras.Input(batch_shape=x.shape, dtype=x.dtype) for x in inputs))
 
 
-def test_former_names_of_methods_warn():
-    block, x = DecoderBlock(2, 12), keras.ops.convert_to_tensor(normal(2, 3, 8))
-    outputs = block(x)
-    for former, arguments in (("with_scores", [x]), ("begin", [x]), ("start", [2])):
-        with pytest.warns(DeprecationWarning, match=f"{former} is now"):
-            result = getattr(block, former)(*arguments)
-        if former != "start":
-            np.testing.assert_allclose(result[0], outputs, atol=1e-6)
-
-
 @pytest.mark.parametrize("order", ["sf", "fs"])
 @pytest.mark.parametrize("pre_norm", [False, True])
 def test_scores_are_of_the_mask_that_the_inputs_carry(order, pre_norm):

@@ -33,9 +33,6 @@ def test_rdrop_adds_the_loss_and_the_divergence_of_another_pass(monkeypatch):
     assert asked == [True]
     validation = model.compute_loss(inputs, labels, one, training=False)
     assert float(validation) == pytest.approx(losses[0], rel=1e-5)
-    with pytest.warns(DeprecationWarning, match="rdrop_weight"):
-        compile_for_translation(model, rdrop=3.0)
-    assert model.rdrop_weight == 3.0
     compile_for_translation(model)  # Without it, as if it had never been.
     loss = model.compute_loss(inputs, labels, one, training=True)
     assert float(loss) == pytest.approx(losses[0], rel=1e-5) and asked == [True]
