@@ -5,6 +5,7 @@ import errno
 import fcntl
 import glob
 import os
+import platform
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -107,6 +108,31 @@ def locked(path: Path) -> Iterator[bool]:
             if is_there:
                 yield is_locked
                 return
+
+
+@contextlib.contextmanager
+def owned(path: Path, use: str) -> Iterator[None]:
+    """As `locked`, for a folder of output: `path`, a file in it, names the process that has it.
+
+    The folder is made; one that stays empty on an error is removed. InputError, which begins with
+    `use`, such as "runs/en_de is being trained into", if another process has it.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(parents_of(path))
+        try:
+            stack.enter_context(locked(path))
+        except (BlockingIOError, FileNotFoundError):  # The latter: it has just removed the folder.
+            from keras_mt.errors import InputError  # Nothing else here needs the package.
+
+            owner = "another process"
+            with contextlib.suppress(OSError):
+                owner = path.read_text(encoding="utf-8") or owner
+            raise InputError(
+                f"{use} by {owner}: wait until that has ended, or give another output folder."
+            ) from None
+        stack.callback(path.unlink, missing_ok=True)
+        path.write_text(f"process {os.getpid()} on {platform.node()}", encoding="utf-8")
+        yield
 
 
 def _remove_leftovers(path):

@@ -5,7 +5,6 @@ import csv
 import dataclasses
 import json
 import os
-import platform
 import shutil
 import tempfile
 import typing
@@ -19,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.errors import InputError
-from keras_mt.files import DISK_ERRORS, atomic_write, disk_errors, locked, new_folder, parents_of
+from keras_mt.files import DISK_ERRORS, atomic_write, disk_errors, new_folder, owned
 from keras_mt.models import ARCHITECTURES, architecture_name, ensure_built, find_architecture
 from keras_mt.models.seq2seq import clone
 from keras_mt.options import TrainingOptions, TranslationOptions
@@ -221,21 +220,7 @@ class RunFolder:
 
         A process that dies loses the lock. A folder that stays empty on an error is removed.
         """
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(parents_of(self._lock_file))
-            try:
-                stack.enter_context(locked(self._lock_file))
-            except BlockingIOError:
-                owner = "another process"
-                with contextlib.suppress(OSError):
-                    owner = self._lock_file.read_text(encoding="utf-8") or owner
-                raise InputError(
-                    f"{self} is being trained into by {owner}: wait until that has ended, or give "
-                    "another output folder."
-                ) from None
-            stack.callback(self._lock_file.unlink, missing_ok=True)
-            owner = f"process {os.getpid()} on {platform.node()}"
-            self._lock_file.write_text(owner, encoding="utf-8")
+        with owned(self._lock_file, f"{self} is being trained into"):
             yield
 
     def check_usable(self) -> None:
