@@ -30,12 +30,17 @@ class _Reader:
         elif name == "tuv":
             code = attributes.get("xml:lang", attributes.get("lang", ""))
             self.seen.add(code)
-            sides = [i for i, language in enumerate(self._languages) if _matches(code, language)]
-            self._side = next((i for i in sides if i not in self._texts), None)
+            side = self._closest(code)
+            self._side = None if side in self._texts else side
         elif name == "seg":
             self._text = []
         elif name in _CODES:
             self._codes += 1
+
+    def _closest(self, code):
+        """The index of the language that a code names or is a variant of; None for others."""
+        matching = [language for language in self._languages if _matches(code, language)]
+        return self._languages.index(max(matching, key=len)) if matching else None
 
     def end(self, name):
         self.depth -= 1
@@ -65,7 +70,8 @@ def tmx_pairs(path: str | os.PathLike, source: str, target: str) -> Iterator[tup
 
     White space, line breaks included, is folded; the markup of a document's own format (`bpt`, `ph`
     and so on) is left out. Of several variants in one language, the first of a unit is taken; `en`
-    also stands for `en-US` and `EN_gb`. The file may be compressed.
+    also stands for `en-US` and `EN_gb`, unless that is the other language. The file may be
+    compressed.
 
     Raises CorpusError if it is no TMX, or declares entities, or no unit has both languages.
     """

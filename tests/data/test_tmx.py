@@ -40,6 +40,15 @@ def test_a_memory_is_read_by_language_without_codes_of_a_format(tmp_path):
     assert list(load_corpus(packed, "en", "de", "train").as_numpy_iterator()) == expected
 
 
+@pytest.mark.parametrize("order", [("en", "en-GB"), ("en-GB", "en")])
+def test_a_language_and_a_variant_of_it_are_two_sides_in_any_order(tmp_path, order):
+    texts = {"en": "color", "en-GB": "colour"}
+    sides = "".join(f'<tuv xml:lang="{x}"><seg>{texts[x]}</seg></tuv>' for x in order)
+    path = write(tmp_path / "memory.tmx", f"<tu>{sides}</tu>")
+    assert list(tmx_pairs(path, "en", "en-GB")) == [(b"color", b"colour")]
+    assert list(tmx_pairs(path, "en_gb", "EN")) == [(b"colour", b"color")]
+
+
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"))
 
 
