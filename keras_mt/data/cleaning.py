@@ -211,7 +211,7 @@ def clean(
     rules = rule_names(identify, without)
     cleaning = Cleaning(data, source, target, rules, parts, processes, translator, min_gain)
     dropped = Dropped(cleaning.whats)
-    others = [s for s in splits_of(data, source, target, checked=False) if s != "train"]
+    others = [s for s in splits_of(data, source, target) if s != "train"]
     with new_folder(output) as folder:
         with writer(folder, source, target, "train") as write:
             for verdict, *pair in cleaning.texts():

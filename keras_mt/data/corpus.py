@@ -17,6 +17,8 @@ from keras_mt.errors import CorpusError
 from keras_mt.extras import require
 
 _CHUNK = 1024  # Pairs handed to TensorFlow at a time.
+# What also counts as the split `validation`, in this order, where there is none of that name.
+_VALIDATION = ("valid", "val", "dev")
 
 
 def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -> tf.data.Dataset:
@@ -40,11 +42,12 @@ def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -
 
         source: Language code of the source.
         target: Language code of the target.
-        split: Name of the split, such as `train`, `validation` or `test`.
+        split: Name of the split, such as `train`, `validation` or `test`. In a corpus without a
+            split `validation`, `valid`, `val` or `dev` is meant by it.
 
     Returns:
         A `tf.data.Dataset` of pairs of string scalars, in the corpus's order. Files are split at
-        newline bytes only. They are checked as a whole at once, but never held in memory.
+        newline bytes only. The split is checked as a whole at once, but never held in memory.
 
     Raises:
         CorpusError: If there is no such corpus, language or split; if source and target are the
@@ -58,7 +61,8 @@ def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -
     >>> next(pairs.as_numpy_iterator())[0].decode()
     'Em Dezembro, Lucas irá viajar ao Rio.'
     """
-    read, _ = _reader(data, source, target)
+    read, names = _reader(data, source, target)
+    split = _own_name(split, names)
     if read is _tfds:
         return _tfds(str(data), source, target, split)
     read = functools.partial(read, str(data), source, target, split, checked=True)
@@ -71,20 +75,35 @@ def raw_pairs(
     data: str | os.PathLike, source: str, target: str, split: str
 ) -> Iterator[tuple[bytes, bytes]]:
     """The pairs of a corpus as `load_corpus` has them, blank ones and bad UTF-8 included."""
-    read, _ = _reader(data, source, target)
+    read, names = _reader(data, source, target)
+    split = _own_name(split, names)
     if read is _tfds:
         return _tfds(str(data), source, target, split).as_numpy_iterator()
     return read(str(data), source, target, split, checked=False)
 
 
-def splits_of(data: str | os.PathLike, source: str, target: str, checked: bool = True) -> list[str]:
-    """The splits of a corpus, sorted; the rows of a `.tsv` file are checked, if so wished."""
-    _, splits = _reader(data, source, target)
-    return sorted(splits(str(data), source, target, checked))
+def whole_pairs(
+    data: str | os.PathLike, source: str, target: str, split: str
+) -> Iterator[tuple[bytes, bytes]]:
+    """The pairs that `load_corpus` does not refuse: no side is blank or not UTF-8."""
+    return filter(_is_whole, raw_pairs(data, source, target, split))
+
+
+def _is_whole(pair):
+    try:
+        return all(text.decode("utf-8").strip() for text in pair)
+    except UnicodeDecodeError:
+        return False
+
+
+def splits_of(data: str | os.PathLike, source: str, target: str) -> list[str]:
+    """The splits of a corpus, sorted."""
+    _, names = _reader(data, source, target)
+    return sorted(names())
 
 
 def has_split(data: str | os.PathLike, source: str, target: str, split: str) -> bool:
-    """Whether the corpus has a split.
+    """Whether the corpus has a split, by the names that `load_corpus` takes.
 
     A `.tmx` file, and a `.tsv` file without a column `split`, count as `train` only.
 
@@ -93,11 +112,19 @@ def has_split(data: str | os.PathLike, source: str, target: str, split: str) -> 
     >>> has_split("phrasebook", "pt", "en", "dev")
     False
     """
-    return split in splits_of(data, source, target)
+    names = splits_of(data, source, target)
+    return _own_name(split, lambda: names) in names
+
+
+def _own_name(split, names):
+    """The corpus's own name of a split, which is another one for some `validation`."""
+    if split != "validation" or split in (known := names()):
+        return split
+    return next((name for name in _VALIDATION if name in known), split)
 
 
 def _reader(data, source, target):
-    """Functions for a kind of corpus: that iterates over a split, and that lists the splits.
+    """Functions for a corpus: that iterates over a split of its kind, and that lists its splits.
 
     The first takes corpus, languages, split, and whether to refuse lines that are blank or not
     UTF-8. That of TensorFlow Datasets, which has no lines, returns a dataset.
@@ -107,15 +134,15 @@ def _reader(data, source, target):
     data, path = str(data), Path(data)
     if data.startswith("tfds:"):
         require("tensorflow_datasets", "tfds", f"The corpus {data!r}")
-        return _tfds, _tfds_splits
+        return _tfds, functools.partial(_tfds_splits, data)
     if data == "phrasebook":
-        return _phrasebook, lambda *_: phrasebook.SPLITS
+        return _phrasebook, lambda: phrasebook.SPLITS
     if path.is_dir():
-        return _folder, _folder_splits
+        return _folder, functools.partial(_folder_splits, data, source, target)
     if bare_name(data).endswith(".tsv") and path.is_file():
-        return _tsv, _tsv_splits
+        return _tsv, functools.partial(_tsv_splits, data, source, target)
     if bare_name(data).endswith(".tmx") and path.is_file():
-        return _tmx, lambda *_: ["train"]
+        return _tmx, lambda: ["train"]
     raise CorpusError(
         f"There is no corpus {data!r}: give tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG "
         "files, a .tsv or .tmx file, or phrasebook."
@@ -134,10 +161,7 @@ def _tfds(data, source, target, split):
     import tensorflow_datasets as tfds
 
     name = data.removeprefix("tfds:")
-    try:
-        languages = [feature for feature in tfds.builder(name).info.features if feature != "id"]
-    except Exception as error:
-        raise CorpusError(f"TFDS has no dataset {name!r}: {error}") from error
+    languages = [feature for feature in _tfds_info(data).features if feature != "id"]
     _check_languages(data, languages, source, target)
     try:
         pairs = tfds.load(
@@ -152,12 +176,19 @@ def _tfds(data, source, target, split):
     return pairs.map(lambda pair: (pair[source], pair[target]))
 
 
-def _tfds_splits(data, *_):
-    """The splits of a prepared dataset; for one that is not prepared, the usual ones."""
+def _tfds_info(data):
     import tensorflow_datasets as tfds
 
-    splits = tfds.builder(data.removeprefix("tfds:")).info.splits
-    return list(splits) or ["train", "validation", "test"]
+    name = data.removeprefix("tfds:")
+    try:
+        return tfds.builder(name).info
+    except Exception as error:
+        raise CorpusError(f"TFDS has no dataset {name!r}: {error}") from error
+
+
+def _tfds_splits(data):
+    """The splits of a prepared dataset; for one that is not prepared, the usual ones."""
+    return list(_tfds_info(data).splits) or ["train", "validation", "test"]
 
 
 def _folder(data, source, target, split, checked):
@@ -192,7 +223,7 @@ def _folder(data, source, target, split, checked):
         yield pair
 
 
-def _folder_splits(data, source, target, _):
+def _folder_splits(data, source, target):
     return set(_folder_files(data, source)) & set(_folder_files(data, target))
 
 
@@ -210,7 +241,7 @@ def _folder_files(data, language):
 
 def _tsv(data, source, target, split, checked):
     splits = set()
-    for *pair, found in _rows(data, source, target, checked):
+    for *pair, found in _rows(data, source, target, split if checked else None):
         splits.add(found or split)
         if found in (None, split):
             yield tuple(pair)
@@ -218,8 +249,8 @@ def _tsv(data, source, target, split, checked):
         _check_split(data, sorted(splits), split)
 
 
-def _tsv_splits(data, source, target, checked):
-    return {found or "train" for *_, found in _rows(data, source, target, checked)}
+def _tsv_splits(data, source, target):
+    return {found or "train" for *_, found in _rows(data, source, target)}
 
 
 def _tmx(data, source, target, split, checked):
@@ -229,9 +260,12 @@ def _tmx(data, source, target, split, checked):
         yield pair
 
 
-def _rows(data, source, target, checked):
-    """The rows of a `.tsv` file: source, target, and the split (None without such a column)."""
-    header = next(lines(data, checked), b"").decode("utf-8", "replace").split("\t")
+def _rows(data, source, target, checked=None):
+    """The rows of a `.tsv` file: source, target, and the split (None without such a column).
+
+    Those of the split `checked` are refused if a side is missing, blank or not UTF-8.
+    """
+    header = next(lines(data, checked=False), b"").decode("utf-8", "replace").split("\t")
     if (source in header) != (target in header):
         missing = target if source in header else source
         raise CorpusError(f"{data}:1 names no column {missing!r}; it has {', '.join(header)}.")
@@ -246,22 +280,23 @@ def _rows(data, source, target, checked):
         split_column = header.index("split") if "split" in header else None
     width = max(*columns, split_column or 0) + 1
     first = 1 if source in header else 0
-    for number, line in itertools.islice(enumerate(lines(data, checked), start=1), first, None):
-        fields = line.split(b"\t")
-        if not checked:
-            fields += [b""] * (width - len(fields))
-        if len(fields) < width:
-            raise CorpusError(
-                f"{data}:{number} has {len(fields)} columns; at least {width} are needed, "
-                "with tabs between them."
-            )
-        pair = fields[columns[0]], fields[columns[1]]
-        for text in pair if checked else ():
-            check_text(text, data, number)
-        if split_column is None:
-            yield *pair, None
-        else:
-            yield *pair, fields[split_column].decode("utf-8", "replace").strip() or "train"
+    rows = itertools.islice(enumerate(lines(data, checked=False), start=1), first, None)
+    for number, line in rows:
+        given = line.split(b"\t")
+        fields = given + [b""] * (width - len(given))
+        pair, split = [fields[i] for i in columns], None
+        if split_column is not None:
+            split = fields[split_column].decode("utf-8", "replace").strip() or "train"
+        if checked is not None and split in (None, checked):
+            check_text(line, data, number)
+            if len(given) < width:
+                raise CorpusError(
+                    f"{data}:{number} has {len(given)} columns; at least {width} are needed, "
+                    "with tabs between them."
+                )
+            for text in pair:
+                check_text(text, data, number)
+        yield *pair, split
 
 
 def lines(path: str | os.PathLike, checked: bool = True) -> Iterator[bytes]:

@@ -178,7 +178,7 @@ def _marks(files, data, source, target):
     """
     keys = [_keys(_texts([file])) for file in files]
     held_out = [np.zeros(0, np.uint64)]
-    for split in splits_of(data, source, target, checked=False):
+    for split in splits_of(data, source, target):
         if split == "train":
             continue
         pairs = raw_pairs(data, source, target, split)

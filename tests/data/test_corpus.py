@@ -209,7 +209,8 @@ def test_a_tsv_header_names_the_columns_and_splits(tmp_path):
         (b"a\tb\nc\t\n", r"pairs\.tsv:2 is blank"),
         (b"a\tb\nc\t\xff\n", r"pairs\.tsv:2 is not UTF-8"),
         (b"a\tb\n\nc\td\n", r"pairs\.tsv:2 is blank"),
-        (b"en\tde\tsplit\na\tb\t\xff\n", r"pairs\.tsv:2 is not UTF-8"),
+        (b"en\tde\tsplit\na\tb\t\xff\n", r"pairs\.tsv has no split 'train'"),
+        (b"en\tx\tde\tsplit\na\t\xff\tb\ttrain\n", r"pairs\.tsv:2 is not UTF-8"),
         (b"en\tde\tsplit\na\tb\n", r"pairs\.tsv:2 has 2 columns; at least 3"),
         (b"", r"pairs\.tsv is empty"),
         (b"en\tde\n", r"pairs\.tsv is empty"),
@@ -221,13 +222,32 @@ def test_a_malformed_tsv_is_refused_with_its_line(tmp_path, content, message):
         load_corpus(tmp_path / "pairs.tsv", "en", "de", "train")
 
 
-def test_has_split_reads_the_rows_and_not_the_header(tmp_path):
+def test_a_bad_row_matters_to_its_own_split_alone(tmp_path):
     path = tmp_path / "pairs.tsv"
-    write(path, ["en\tde\tsplit", "dog\tHund\ttrain"])
-    assert has_split(path, "en", "de", "train") and not has_split(path, "en", "de", "split")
-    path.write_bytes(path.read_bytes() + b"cat\n")
-    with pytest.raises(CorpusError, match=r"pairs\.tsv:3 has 1 columns"):
-        has_split(path, "en", "de", "train")
+    write(path, ["en\tde\tsplit", "dog\tHund\ttrain", "cat\t\ttest", "mouse\tMaus\tvalidation"])
+    assert has_split(path, "en", "de", "test") and not has_split(path, "en", "de", "split")
+    assert read(path, "en", "de", "train") == [("dog", "Hund")]
+    assert read(path, "en", "de", "validation") == [("mouse", "Maus")]
+    with pytest.raises(CorpusError, match=r"pairs\.tsv:3 is blank"):
+        load_corpus(path, "en", "de", "test")
+    path.write_bytes(path.read_bytes() + b"cow\n")  # Without a split it is of train.
+    assert read(path, "en", "de", "validation") == [("mouse", "Maus")]
+    with pytest.raises(CorpusError, match=r"pairs\.tsv:5 has 1 columns"):
+        load_corpus(path, "en", "de", "train")
+
+
+@pytest.mark.parametrize("name", ["dev", "valid", "val"])
+def test_other_names_of_the_validation_split_count(tmp_path, name):
+    for split, line in (("train", "one"), (name, "two")):
+        for language in ("en", "de"):
+            write(tmp_path / f"{split}.{language}", [line])
+    write(tmp_path / "pairs.tsv", ["en\tde\tsplit", "one\teins\t", f"two\tzwei\t{name}"])
+    for data, expected in ((tmp_path, ("two", "two")), (tmp_path / "pairs.tsv", ("two", "zwei"))):
+        assert has_split(data, "en", "de", "validation")
+        assert read(data, "en", "de", "validation") == read(data, "en", "de", name) == [expected]
+    for language in ("en", "de"):
+        write(tmp_path / f"validation.{language}", ["three"])
+    assert read(tmp_path, "en", "de", "validation") == [("three", "three")]
 
 
 @pytest.mark.parametrize("header", ["en\tde\tsplit", "split\ten\tde", "id\tsplit\ten\tde"])
