@@ -41,7 +41,7 @@ def clean(model, architecture, source_language, target_language, output, **optio
     Blank sides, very long ones and such of unlike lengths, copies of the source, other scripts,
     left-over markup, other numbers, and repeated pairs are dropped from the training split; a table
     says what each rule dropped, with examples, and cleaning.json in FOLDER has it too. Other splits
-    are copied as they are. Training takes FOLDER as its --data.
+    are copied, without blank lines and such that are not UTF-8. Training takes FOLDER as its --data.
 
     With --model, each pair that is left is scored twice, with its own source and with another's.
 

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from keras_mt.data.corpus import dataset_of, in_chunks, raw_pairs, splits_of
+from keras_mt.data.corpus import dataset_of, in_chunks, is_whole, raw_pairs, splits_of
 from keras_mt.data.dropped import Dropped
 from keras_mt.data.rules import RULES, key, rule_names
 from keras_mt.errors import CorpusError, InputError
@@ -171,7 +171,8 @@ def clean(
 
     The rules, in `keras_mt.data.rules`, are conservative: they drop what is hardly ever a
     translation. A pair counts for the first rule that drops it. The training split is cleaned;
-    other splits are copied as they are. `cleaning.json` in the folder has what is printed.
+    other splits are copied, without pairs that have a blank side or are not UTF-8, which no command
+    takes. `cleaning.json` in the folder has the table that is printed.
 
     A cleaning that was killed goes on where it was, if it is called again with the same arguments;
     until it is done, the folder `.NAME.parts` beside the output keeps what was judged.
@@ -219,18 +220,26 @@ def clean(
                     dropped.add(cleaning.rules[verdict - 1], *pair)
                 else:
                     write(*pair)
-        for split in others:
-            with writer(folder, source, target, split) as write:
-                for pair in raw_pairs(data, source, target, split):
-                    write(*_texts(pair))
+        copied = [_copy_split(data, source, target, split, folder) for split in others]
         corpus = {"data": str(data), "source": source, "target": target}
         lines = dropped.write(folder, len(cleaning.verdicts), **corpus)
     shutil.rmtree(parts, ignore_errors=True)
-    for line in lines:
+    for line in [*lines, *copied]:
         report(line)
-    if others:
-        report(f"copied as they are: {', '.join(others)}")
     return output
+
+
+def _copy_split(data, source, target, split, folder):
+    """Copies the pairs that `load_corpus` takes, and returns a line that says so."""
+    refused = 0
+    with writer(folder, source, target, split) as write:
+        for pair in raw_pairs(data, source, target, split):
+            if is_whole(pair):
+                write(*_texts(pair))
+            else:
+                refused += 1
+    without = f", without {refused:,} pairs that are blank or not UTF-8" if refused else ""
+    return f"copied: {split}{without}"
 
 
 def _mapped(function, chunks, processes):

@@ -82,14 +82,8 @@ def raw_pairs(
     return read(str(data), source, target, split, checked=False)
 
 
-def whole_pairs(
-    data: str | os.PathLike, source: str, target: str, split: str
-) -> Iterator[tuple[bytes, bytes]]:
-    """The pairs that `load_corpus` does not refuse: no side is blank or not UTF-8."""
-    return filter(_is_whole, raw_pairs(data, source, target, split))
-
-
-def _is_whole(pair):
+def is_whole(pair: tuple[bytes, bytes]) -> bool:
+    """Whether no side of a pair is blank or not UTF-8: `load_corpus` does not refuse it."""
     try:
         return all(text.decode("utf-8").strip() for text in pair)
     except UnicodeDecodeError:

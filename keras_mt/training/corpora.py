@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_mt.data import Batches, Cleaning, has_split, load_corpus
+from keras_mt.data.corpus import dataset_of, is_whole, raw_pairs
 from keras_mt.data.rules import rule_names
 from keras_mt.errors import InputError
 from keras_mt.options import check_language
@@ -76,6 +77,14 @@ def training_pairs(run: Run, data: str, source: str, target: str) -> tf.data.Dat
     cleaning = Cleaning(data, source, target, rule_names())
     run.report(f"cleaned {data}: {cleaning}")
     return cleaning.dataset()
+
+
+def _validation_pairs(run, data, source, target):
+    """The validation pairs of a corpus; with the option `clean`, those that are not refused."""
+    corpus = data, source, target, "validation"
+    if not run.options.clean:
+        return load_corpus(*corpus)
+    return dataset_of(lambda: filter(is_whole, raw_pairs(*corpus)))
 
 
 def run_tokenizer(run: Run, pairs: Sequence[tf.data.Dataset]) -> BaseTokenizer:
@@ -184,7 +193,7 @@ def validation_batches(run: Run, tokenizer: BaseTokenizer) -> Validation:
     for data, source, target in directions:
         name = "" if run.pairs is None else f"{source}-{target}"
         if has_split(data, source, target, "validation"):
-            pairs = [load_corpus(data, source, target, "validation")]
+            pairs = [_validation_pairs(run, data, source, target)]
             title, direction = f"validation {name}".strip(), [(data, source, target)]
             validation[name] = _batches(run, title, direction, pairs, tokenizer)
         elif run.pairs is not None:

@@ -63,10 +63,22 @@ def test_a_corpus_that_training_takes_is_written_and_the_rest_is_accounted_for(d
         assert rule["examples"] == shown
         assert any(line.split()[:2] == [name, str(len(rows))] for line in lines)
     assert (result["pairs"], result["kept"]) == (len(ROWS), len(KEPT))
-    assert "copied as they are: test" in lines
+    assert "copied: test" in lines
     assert {path.name for path in tmp_path.iterdir()} == {"dirty", "out"}
     with pytest.raises(FileExistsError, match="is not overwritten"):
         cleaned(dirty, tmp_path / "out")
+
+
+def test_other_splits_lose_only_what_no_command_takes(dirty, tmp_path):
+    for language, lines in (("en", b"A dog.\n\ncaf\xe9\nA\n"), ("de", b"Ein Hund.\nLeer.\nx\nA\n")):
+        (dirty / f"{language}.dev.txt").write_bytes(lines)
+    lines = cleaned(dirty, tmp_path / "out")
+    pairs = load_corpus(tmp_path / "out", "en", "de", "validation").as_numpy_iterator()
+    assert list(pairs) == [(b"A dog.", b"Ein Hund."), (b"A", b"A")]
+    assert lines[-2:] == [
+        "copied: dev, without 2 pairs that are blank or not UTF-8",
+        "copied: test",
+    ]
 
 
 def test_training_takes_the_same_pairs_without_a_folder(dirty):

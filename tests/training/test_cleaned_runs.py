@@ -18,7 +18,7 @@ SMALL = {
 
 @pytest.fixture
 def dirty(corpus, tmp_path):
-    """The corpus with blank lines, copies and pairs that come twice."""
+    """The corpus with blank lines, in its validation split too, copies and pairs that come twice."""
     folder = tmp_path / "dirty"
     folder.mkdir()
     for path in corpus.iterdir():
@@ -29,6 +29,8 @@ def dirty(corpus, tmp_path):
     for i, code in enumerate(("pt", "en")):
         lines = "".join(f"{pair[i]}\n" for pair in pairs)
         (folder / f"{code}.train.txt").write_text(lines)
+    validation = folder / "en.validation.txt"
+    validation.write_text("\n" + validation.read_text().partition("\n")[2])
     return folder
 
 
