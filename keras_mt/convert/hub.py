@@ -11,7 +11,7 @@ _FILES = (
     "model.safetensors.index.json", "sentencepiece.bpe.model", "source.spm", "spiece.model",
     "target.spm", "target_vocab.json", "tokenizer.json", "tokenizer_config.json", "vocab.json",
 )  # fmt: skip
-_WEIGHTS = ("model.safetensors", "model-*.safetensors", "pytorch_model.bin", "tf_model.h5")
+_WEIGHTS = ("model.safetensors", "model-*.safetensors", "pytorch_model.bin")
 
 
 def local_folder(directory: str | os.PathLike) -> Path:

@@ -91,9 +91,8 @@ def from_huggingface(directory: str | os.PathLike) -> Translator:
 
     Args:
         directory: The folder, with config.json, the weights (model.safetensors, which may be
-            sharded, pytorch_model.bin or tf_model.h5) and the tokenizer's files; or, if
-            huggingface_hub is installed, the name of a model on the hub, such as
-            `Helsinki-NLP/opus-mt-en-de`.
+            sharded, or pytorch_model.bin) and the tokenizer's files; or, if huggingface_hub is
+            installed, the name of a model on the hub, such as `Helsinki-NLP/opus-mt-en-de`.
 
     Returns:
         A `keras_mt.Translator`, which computes in float32.

@@ -1,4 +1,4 @@
-"""Reads weights from safetensors, PyTorch and HDF5 files, without running any code in them.
+"""Reads weights from safetensors and PyTorch files, without running any code in them.
 
 Tensors are read lazily. The sizes that a file declares are checked against the size of the file.
 """
@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import h5py
 import ml_dtypes
 import numpy as np
 from safetensors import safe_open
@@ -29,16 +28,14 @@ _STORAGES = {
     "HalfStorage": np.float16,
     "BFloat16Storage": ml_dtypes.bfloat16,
 }
-# Last parts of names in tf_model.h5, and PyTorch's.
-_KERAS_NAMES = {"kernel": "weight", "embeddings": "weight", "gamma": "weight", "beta": "bias"}
 
 
 def read_weights(directory: Path) -> dict[str, Any]:
     """The tensors of a folder, from the first file found.
 
-    The files are `model.safetensors`, sharded or not, `pytorch_model.bin` and `tf_model.h5`. The
-    names are PyTorch's, and begin at `encoder`, `decoder`, `shared`, `lm_head` or
-    `final_logits_bias`. The tensors have `shape` and `dtype`, and `np.asarray` reads them.
+    The files are `model.safetensors`, sharded or not, and `pytorch_model.bin`. The names are
+    PyTorch's, and begin at `encoder`, `decoder`, `shared`, `lm_head` or `final_logits_bias`. The
+    tensors have `shape` and `dtype`, and `np.asarray` reads them.
 
     Raises:
         FileNotFoundError: If there is none of these files.
@@ -48,7 +45,11 @@ def read_weights(directory: Path) -> dict[str, Any]:
         path = directory / name
         if path.is_file():
             return _by_short_names(path, _reading(path, read))
-    raise FileNotFoundError(f"{directory} has no weights: none of {', '.join(_READERS)}.")
+    raise FileNotFoundError(
+        f"{directory} has no weights that can be read: none of {', '.join(_READERS)}. If there is "
+        "tf_model.h5 alone, convert it with transformers 4 and TensorFlow: AutoModelForSeq2SeqLM."
+        "from_pretrained(FOLDER, from_tf=True).save_pretrained(FOLDER)."
+    )
 
 
 def _reading(path, read):
@@ -66,8 +67,8 @@ def _by_short_names(path, tensors):
     renamed = {}
     outer = re.compile(r"(?:.*?\.)??((?:encoder|decoder|shared|lm_head)\..*|final_logits_bias)")
     for long_name, tensor in tensors.items():
-        match = outer.fullmatch(name := long_name.replace("/", "."))
-        name = match[1] if match else name
+        match = outer.fullmatch(long_name)
+        name = match[1] if match else long_name
         if name in renamed:
             raise InputError(f"{path} has the tensor {name} twice.")
         renamed[name] = tensor
@@ -104,25 +105,6 @@ def _read_index(path: Path) -> dict[str, Lazy]:
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise InputError(f"{name!r} is not the name of a shard")
         tensors.update(_reading(path.parent / name, _read_safetensors))
-    return tensors
-
-
-def _read_h5(path: Path) -> dict[str, Lazy]:
-    """The tensors by PyTorch's names, in its orientation."""
-    file, tensors = h5py.File(path, "r"), {}
-
-    def visit(name, item):
-        if not isinstance(item, h5py.Dataset):
-            return
-        if item.external or item.is_virtual or item.id.get_storage_size() < item.nbytes:
-            raise InputError(f"{name} does not lie in the file as it is")
-        place, _, last = name.removesuffix(":0").rpartition("/")
-        kernel = last == "kernel"
-        shape = item.shape[::-1] if kernel else item.shape
-        name = f"{place}/{_KERAS_NAMES.get(last, last)}"
-        tensors[name] = Lazy(shape, item.dtype, lambda: item[()].T if kernel else item[()])
-
-    file.visititems(visit)  # It follows no links.
     return tensors
 
 
@@ -195,5 +177,4 @@ _READERS = {
     "model.safetensors": _read_safetensors,
     "model.safetensors.index.json": _read_index,
     "pytorch_model.bin": _read_torch,
-    "tf_model.h5": _read_h5,
 }

@@ -8,7 +8,6 @@ import itertools
 import json
 import shutil
 
-import h5py
 import keras
 import numpy as np
 import pytest
@@ -244,31 +243,11 @@ def test_an_imported_model_is_trained_on(eager, golden, corpus, tmp_path):
     assert sum((a != b).any() for a, b in zip(before, after, strict=True)) > 50
 
 
-def test_tf_model_h5_holds_the_same(golden, copied):
-    """As transformers wrote it when it had TensorFlow: its names, kernels not transposed."""
+def test_tf_model_h5_alone_is_refused_with_what_to_do(copied):
     folder = copied("marian")
-    weights = read_weights(folder)
-    (folder / "model.safetensors").unlink()
-    lasts = {"weight": "gamma", "bias": "beta"}
-    with h5py.File(folder / "tf_model.h5", "w") as file:
-        group = file.create_group("model").create_group("tf_marian_mt_model").create_group("model")
-        for name, tensor in weights.items():
-            if name == "shared.weight":
-                file["model/model.shared/weight:0"] = tensor
-            elif name == "final_logits_bias":
-                file["final_logits_bias/final_logits_bias:0"] = tensor
-            else:
-                *place, last = name.split(".")
-                place = "/".join(place).replace("layers/", "layers.")
-                values = np.asarray(tensor)
-                if "norm" in place:
-                    last = lasts[last]
-                elif last == "weight":
-                    last, values = "kernel", values.T
-                group[f"{place}/{last}:0"] = values
-    from_h5, before = from_huggingface(folder).models[0], from_huggingface(golden / "marian")
-    for mine, its in zip(from_h5.weights, before.models[0].weights, strict=True):
-        np.testing.assert_array_equal(mine, its)
+    (folder / "model.safetensors").rename(folder / "tf_model.h5")
+    with pytest.raises(FileNotFoundError, match=r"pytorch_model\.bin\..*from_tf=True"):
+        from_huggingface(folder)
 
 
 def test_config_json_says_how_to_decode_where_there_is_no_file_of_its_own(copied):
