@@ -78,7 +78,7 @@ FORMATS = {
     ),
     "huggingface": Format(
         "transformers",
-        "a folder of MarianMT, Pegasus, M2M-100 or NLLB for transformers",
+        "a folder of MarianMT or Pegasus for transformers",
         search=True,  # Its options are in generation_config.json.
     ),
     "marian": Format(

@@ -1,4 +1,4 @@
-"""transformers' folders of MarianMT, M2M-100, NLLB and T5: read as translators, and written.
+"""transformers' folders: MarianMT, Pegasus, M2M-100, NLLB and T5 read, the first two written.
 
 A folder that is read is not trusted: no code in it is run, and what is not understood is refused
 with an error that names the file or the field.
@@ -8,7 +8,6 @@ import json
 import os
 
 import numpy as np
-import tensorflow as tf
 from safetensors.numpy import save_file
 
 from keras_mt.convert import m2m_100, marian_mt, pegasus, t5, tensors
@@ -225,7 +224,7 @@ def _generation(folder, arguments):
 
 
 def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None:
-    """Writes a folder that transformers loads: MarianMT, Pegasus, or an imported M2M-100 or NLLB.
+    """Writes a folder that transformers loads, of MarianMT or, if it is pre-norm, of Pegasus.
 
     Channels of a model with the paper's sinusoids are permuted, since Marian's come in another
     order; what it computes stays the same. The generation config has the options of the search and
@@ -233,7 +232,8 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
     short the source, and one more, since transformers counts the start token too.
 
     Args:
-        translator: A `Translator` of one `Transformer` with a `Tokenizer`, or of an imported model.
+        translator: A `Translator` of one `Transformer` with a `Tokenizer`, or of a model imported
+            from such a folder; without languages.
         directory: The folder to write.
 
     Raises:
@@ -265,22 +265,20 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
             "transformers' early_stopping is True, False or never. "
             "Received: early_stopping='shrink'"
         )
+    if tokenizer.languages:
+        raise InputError(
+            "A model of several languages cannot be written for transformers: MarianMT and Pegasus "
+            "have none."
+        )
     arguments = _arguments_of(model)
     name = "pegasus" if arguments["pre_norm"] else "marian"
-    if arguments["positions"] == "fairseq":
-        name = "m2m_100"
-    _check_family(FAMILIES[name], arguments, tokenizer)
+    family = FAMILIES[name]
+    _check_family(family, arguments)
     weights = tensors.tensors_of(model)
-    if name != "m2m_100" and "final_logits_bias" not in weights:
+    if "final_logits_bias" not in weights:
         weights["final_logits_bias"] = np.zeros((1, arguments["target_vocab_size"]), "float32")
     config = _config(name, arguments, tokenizer)
-    files = FAMILIES[name].tokenizer_files(translator)
-    files["tokenizer_config.json"] = {
-        "tokenizer_class": FAMILIES[name].CLASSES[1],
-        "model_max_length": model.max_length,
-        **files["tokenizer_config.json"],
-    }
-    files |= {
+    files = family.tokenizer_files(translator) | {
         "config.json": config,
         "generation_config.json": _generation_config(translator),
         "README.md": _readme(translator.card, config).encode(),
@@ -306,7 +304,7 @@ def _arguments_of(model):
     return config | {n: x for n, x in common.items() if config[n] is None}
 
 
-def _check_family(family, arguments, tokenizer):
+def _check_family(family, arguments):
     """Refuses a model that a family has no switch for."""
     fixed = {**family.ARGUMENTS, "final_norm": family.ARGUMENTS["pre_norm"]}
     if arguments["positions"] == "sinusoidal":  # The same, permuted.
@@ -316,16 +314,13 @@ def _check_family(family, arguments, tokenizer):
     if family is not marian_mt:
         fixed["share_embeddings"] = True
     check_model(family.NAME, arguments, {name: (value,) for name, value in fixed.items()})
-    if bool(tokenizer.languages) != (family is m2m_100):
-        expected = "with" if not tokenizer.languages else "without"
-        raise InputError(f"{family.NAME} needs a tokenizer {expected} languages.")
 
 
 def _config(name, arguments, tokenizer):
     """The fields of config.json."""
     return {
         "model_type": name,
-        "architectures": [FAMILIES[name].CLASSES[0]],
+        "architectures": [FAMILIES[name].CLASS],
         **{field: arguments[ours] for field, ours in ARGUMENTS.items()},
         **FAMILIES[name].SWITCHES,
         "decoder_vocab_size": arguments["target_vocab_size"],
@@ -347,9 +342,7 @@ def _ids(tokenizer):
 def _generation_config(translator):
     """The fields of generation_config.json."""
     options, tokenizer = translator.options, translator.tokenizer
-    code, forced = translator.target_language, None
-    if code or not tokenizer.languages:
-        forced = tokenizer.forced_ids(tf.constant([code]) if code else None)
+    forced = tokenizer.forced_ids(None)
     return {
         **_ids(tokenizer),
         **{field: getattr(options, ours) for field, ours in GENERATION.items()},

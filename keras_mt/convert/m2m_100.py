@@ -1,4 +1,4 @@
-"""M2M-100, SMaLL-100 and NLLB: their configuration, and their tokenizers' files in and out.
+"""M2M-100, SMaLL-100 and NLLB: their configuration and their tokenizers, which are only read.
 
 SMaLL-100 calls itself M2M-100, but a source begins with its target's language, and a target with
 the end alone.
@@ -8,20 +8,16 @@ import re
 from typing import Any
 
 import sentencepiece
-from sentencepiece import sentencepiece_model_pb2
 
 from keras_mt.convert import languages
 from keras_mt.convert.pretrained import Folder, is_id
 from keras_mt.errors import InputError
 from keras_mt.text import PretrainedTokenizer
-from keras_mt.translation import Translator
 
 # The languages of M2M-100's tokenizer, by its field language_codes, in the order of their ids.
 _CODES = {"m2m100": languages.M2M100.split(), "wmt21": languages.WMT21.split()}
 _MODEL = "sentencepiece.bpe.model"
 
-NAME = "M2M-100"
-CLASSES = "M2M100ForConditionalGeneration", "M2M100Tokenizer"
 DEFAULTS = {
     "vocab_size": 128112,
     "pad_token_id": 1,
@@ -99,11 +95,7 @@ def _m2m100_vocabulary(folder):
     codes = folder.tokenizer.get("language_codes", "m2m100")
     if codes not in _CODES:
         raise folder.refuse("language_codes", codes, " or ".join(_CODES), "tokenizer_config.json")
-    return vocabulary, _m2m100_ids(vocabulary, codes)
-
-
-def _m2m100_ids(vocabulary, codes):
-    return {code: len(vocabulary) + i for i, code in enumerate(_CODES[codes])}
+    return vocabulary, {code: len(vocabulary) + i for i, code in enumerate(_CODES[codes])}
 
 
 def _nllb_vocabulary(folder, model):
@@ -134,45 +126,3 @@ def _nllb_languages(folder, first):
         raise folder.refuse(field, added, "the ids and contents of tokens", file) from None
     ids = {code: id for code, id in ids.items() if re.fullmatch("[a-z]{3}_[A-Z][a-z]{3}", code)}
     return ids or {code: first + i for i, code in enumerate(languages.NLLB.split())}
-
-
-def tokenizer_files(translator: Translator) -> dict[str, bytes | dict[str, Any]]:
-    """The contents of the tokenizer's files: bytes, or what JSON holds."""
-    settings = translator.tokenizer.settings
-    if settings.get("target_on_source"):
-        raise InputError(
-            "transformers has no tokenizer of SMaLL-100, which brings code of its own: it cannot "
-            "be written for transformers."
-        )
-    ids, (pieces,) = settings["languages"], settings["pieces"]
-    config = {"src_lang": translator.source_language, "tgt_lang": translator.target_language}
-    files = {_MODEL: translator.tokenizer.models[0], "tokenizer_config.json": config}
-    if all(pieces[id] == code for code, id in ids.items()):
-        spec = sentencepiece_model_pb2.ModelProto.FromString(files[_MODEL]).trainer_spec
-        if spec.model_type != spec.BPE:
-            raise InputError(
-                "transformers reads the tokenizer of NLLB as BPE, and the SentencePiece model of "
-                "this one is not: it cannot be written as NLLB."
-            )
-        special = {"special": True, "normalized": False, "lstrip": False, "rstrip": False}
-        config |= {
-            "tokenizer_class": "NllbTokenizer",
-            "legacy_behaviour": not settings["language_first"],
-            "extra_special_tokens": sorted(ids, key=ids.get),
-            "added_tokens_decoder": {
-                str(id): {"content": code, "single_word": False, **special}
-                for code, id in ids.items()
-            },
-        }
-        return files
-    known = {*ids.values()}
-    files["vocab.json"] = {p: i for i, p in enumerate(pieces) if p and i not in known}
-    for name in _CODES:
-        if ids.items() <= _m2m100_ids(files["vocab.json"], name).items():
-            config["language_codes"] = name
-            config["additional_special_tokens"] = [f"__{code}__" for code in _CODES[name]]
-            return files
-    raise InputError(
-        "M2M-100 numbers its languages in an order of its own, which this tokenizer does not have: "
-        "it cannot be written as M2M-100."
-    )

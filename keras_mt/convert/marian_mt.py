@@ -7,7 +7,7 @@ from keras_mt.text import PretrainedTokenizer, Tokenizer
 from keras_mt.translation import Translator
 
 NAME = "MarianMT"
-CLASSES = "MarianMTModel", "MarianTokenizer"
+CLASS = "MarianMTModel"
 DEFAULTS = {
     "vocab_size": 58101,
     "pad_token_id": 58100,
@@ -63,8 +63,10 @@ def tokenizer_files(translator: Translator) -> dict[str, bytes | dict[str, Any]]
     if len(vocabularies) > 1:
         files["target_vocab.json"] = vocabularies[1]
     config = {
+        "tokenizer_class": "MarianTokenizer",
         "source_lang": translator.card.get("source"),
         "target_lang": translator.card.get("target"),
         "separate_vocabs": len(vocabularies) > 1,
+        "model_max_length": translator.models[0].max_length,
     }
     return {**files, "tokenizer_config.json": config}

@@ -2,12 +2,11 @@
 
 from keras_mt.convert.marian_mt import read_tokenizer, tokenizer_files
 
-__all__ = ["ARGUMENTS", "CLASSES", "DEFAULTS", "NAME", "SWITCHES", "read_tokenizer"]
+__all__ = ["ARGUMENTS", "CLASS", "DEFAULTS", "NAME", "SWITCHES", "read_tokenizer"]
 __all__ += ["tokenizer_files"]
 
 NAME = "Pegasus"
-# Any tokenizer's class may stand beside the model's.
-CLASSES = "PegasusForConditionalGeneration", "MarianTokenizer"
+CLASS = "PegasusForConditionalGeneration"
 DEFAULTS = {
     "vocab_size": 50265,
     "pad_token_id": 0,

@@ -2,11 +2,11 @@
 
 A family is a file, with
 
-- `NAME`, what messages call it, and `CLASSES`, its model and its tokenizer in transformers;
 - `DEFAULTS`, transformers' defaults for fields that config.json does not have; `SWITCHES`, fields
   of config.json that have no other value; `ARGUMENTS`, arguments of `Transformer` that have none;
 - `read_tokenizer(folder, arguments)`, which returns the tokenizer and the default languages;
-- `tokenizer_files(translator)`, which returns the contents of the tokenizer's files by name.
+- for a family that is written, `NAME`, what messages call it, `CLASS`, its model in transformers,
+  and `tokenizer_files(translator)`, which returns the contents of the tokenizer's files by name.
 """
 
 import json
