@@ -7,9 +7,9 @@ Every third pair of the training split, or of the first N pairs of another one, 
 of a kind, in turn: another pair's target (misaligned), the source itself (copied), the French
 translation (wrong language), and the first third of the target's words (truncated). A table says
 which share of each kind the rules drop, and how many of the pairs that were left as they are. With
---model, a run that translates English to German, the rule score is one of them. With --output the
-noisy corpus is written there, with the validation and test splits as they are, for training with
-and without --clean.
+--model, a run that translates English to German, pairs whose targets gain little by their sources
+are dropped too: `score` in the table. With --output the noisy corpus is written there, with the
+validation and test splits as they are, for training with and without --clean.
 """
 
 import argparse
@@ -19,11 +19,14 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
 from keras_mt import Translator
 from keras_mt.data import Cleaning
 from keras_mt.data.corpus import raw_pairs
 from keras_mt.data.rules import rule_names
 
+MIN_GAIN = 0.25
 KINDS = ("misaligned", "copied", "wrong language", "truncated")
 
 
@@ -37,21 +40,43 @@ def main():
     parser.add_argument("--split", default="train")
     parser.add_argument("--pairs", type=int)
     arguments = parser.parse_args()
-    translator = Translator.load(arguments.model) if arguments.model else None
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.output or Path(temporary) / "noisy"
         folder.mkdir(parents=True)
         corpora = arguments.data, arguments.french
         kinds = write(folder, *corpora, arguments.split, arguments.pairs)
         rules = rule_names(arguments.identify)
-        cleaning = Cleaning(folder, "en", "de", rules, translator=translator)
+        cleaning = Cleaning(folder, "en", "de", rules)
+        verdicts = [
+            cleaning.rules[verdict - 1] if verdict else None for verdict in cleaning.verdicts
+        ]
+        if arguments.model:
+            add_scores(Translator.load(arguments.model), [*cleaning.texts()], verdicts)
     print("| pairs | number | dropped | by |\n| --- | ---: | ---: | --- |")
     for kind in (*KINDS, None):
-        verdicts = [v for v, k in zip(cleaning.verdicts, kinds, strict=True) if k == kind]
-        by = collections.Counter(cleaning.rules[v - 1] for v in verdicts if v)
+        of_kind = [v for v, k in zip(verdicts, kinds, strict=True) if k == kind]
+        by = collections.Counter(filter(None, of_kind))
         names = ", ".join(f"{name} {count:,}" for name, count in by.most_common())
-        share = by.total() / len(verdicts)
-        print(f"| {kind or 'as they were'} | {len(verdicts):,} | {share:.2%} | {names} |")
+        share = by.total() / len(of_kind)
+        print(f"| {kind or 'as they were'} | {len(of_kind):,} | {share:.2%} | {names} |")
+
+
+def add_scores(translator, texts, verdicts):
+    """Sets the verdict `score` where a pair gains less than a quarter of the median pair's gain.
+
+    A gain is what the mean log-probability of a target's tokens gains by its own source, over
+    that of another pair.
+    """
+    kept = [i for i, verdict in enumerate(verdicts) if verdict is None]
+    sources, targets = ([texts[i][side] for i in kept] for side in (1, 2))
+    half = len(kept) // 2
+    own, other = (
+        np.array([s.log_prob / len(s.tokens) for s in translator.score(each, targets)])
+        for each in (sources, sources[half:] + sources[:half])
+    )
+    gains = own - other
+    for i in np.flatnonzero(gains < MIN_GAIN * np.median(gains)):
+        verdicts[kept[i]] = "score"
 
 
 def write(folder, data, french, split="train", number=None):

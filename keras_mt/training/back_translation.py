@@ -1,6 +1,7 @@
 """Back-translation: a parallel corpus made of text in the target's language alone."""
 
 import collections
+import hashlib
 import itertools
 import math
 import os
@@ -14,12 +15,13 @@ import numpy as np
 from tqdm import tqdm
 
 from keras_mt.data import CorpusError
-from keras_mt.data.cleaning import remembered, writer
+from keras_mt.data.cleaning import writer
 from keras_mt.data.corpus import in_chunks, lines, raw_pairs, splits_of
 from keras_mt.data.dropped import Dropped
 from keras_mt.data.rules import RULES, key, rule_names
-from keras_mt.files import check_new, new_folder
+from keras_mt.files import atomic_write, check_new, new_folder
 from keras_mt.translation.base import BaseTranslator
+from keras_mt.version import __version__
 
 _PART = 2_048  # Lines that are translated at a time, and not again when a killed run is resumed.
 _SAMPLE = 10_000  # The pairs and lines that languages are told by.
@@ -217,7 +219,7 @@ def _translations(translator, texts, total, parts):
     fingerprint = translator.fingerprint
     with tqdm(total=total, unit=" lines", disable=None) as progress:
         for part in in_chunks(texts, _PART):
-            found = remembered(parts, (fingerprint, part), _translated, translator, part)
+            found = _remembered(parts, (fingerprint, part), _translated, translator, part)
             sources = found["texts"].tobytes().decode().split("\n")
             yield list(zip(sources, part, found["scores"].tolist(), strict=True))
             progress.update(len(part))
@@ -232,3 +234,23 @@ def _translated(translator, texts):
         "texts": np.frombuffer(written.encode(), np.uint8),
         "scores": np.array(scores, np.float32),
     }
+
+
+def _remembered(
+    parts: Path | None, work: Any, compute: Callable[..., dict[str, np.ndarray]], *arguments: Any
+) -> dict[str, np.ndarray]:
+    """What `compute(*arguments)` returns, from a file of `parts` if that has the same work's.
+
+    The `repr` of `work` says all that the result depends on, beside the version of keras_mt.
+    """
+    if parts is None:
+        return compute(*arguments)
+    digest = hashlib.blake2b(repr((__version__, work)).encode(), digest_size=16)
+    path = parts / f"{digest.hexdigest()}.npz"
+    if path.exists():
+        with np.load(path) as arrays:
+            return dict(arrays)
+    found = compute(*arguments)
+    with atomic_write(path) as temporary:
+        np.savez(temporary, **found)
+    return found

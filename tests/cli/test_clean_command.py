@@ -4,7 +4,6 @@ import json
 import pytest
 from command import keras_mt
 
-from keras_mt.data import phrasebook
 from keras_mt.data.rules import RULES
 
 
@@ -48,21 +47,3 @@ def test_a_missing_extra_is_named(memory, monkeypatch):
     )
     result = keras_mt("clean", *memory, "--identify", check=False)
     assert result.exit_code == 1 and "pip install 'keras_mt[langid]'" in result.stderr
-
-
-def test_a_model_tells_what_is_not_a_translation(run_dir, memory, tmp_path):
-    pairs = list(phrasebook.pairs("test"))[:60]
-    mixed = [(a, pairs[i - 2][1] if i % 3 == 0 else b) for i, (a, b) in enumerate(pairs)]
-    (tmp_path / "mixed.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in mixed))
-    arguments = ["--data", tmp_path / "mixed.tsv", "--source", "pt", "--target", "en"]
-    keras_mt("clean", *arguments, "--output", tmp_path / "out", "--model", run_dir)
-    kept = (tmp_path / "out" / "pt.train.txt").read_text().splitlines()
-    right = {source for i, (source, _) in enumerate(pairs) if i % 3}
-    assert len(right & {*kept}) > 36 and len({*kept} - right) < 8
-    for arguments, message in (
-        (["--source-language", "en"], "--source-language needs --model"),
-        (["--model", run_dir, "--source-language", "en"], "source_language is for models of sev"),
-        (["--model", tmp_path / "out"], "is not a finished run folder"),
-    ):
-        result = keras_mt("clean", *memory, *arguments, check=False)
-        assert result.exit_code and message in " ".join(result.stderr.split())

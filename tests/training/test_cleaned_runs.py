@@ -18,7 +18,7 @@ SMALL = {
 
 @pytest.fixture
 def dirty(corpus, tmp_path):
-    """The corpus with blank lines, in its validation split too, copies and pairs that come twice."""
+    """The corpus with blank lines, of validation too, copies and pairs that come twice."""
     folder = tmp_path / "dirty"
     folder.mkdir()
     for path in corpus.iterdir():
