@@ -6,14 +6,17 @@ It lies outside the package because importing the package imports Keras.
 import contextlib
 import gc
 import importlib.util
+import io
 import os
 import sys
 
 
 def main():
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # Some daemons start programs with these closed.
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+    # Some daemons start programs with these closed. Writing to standard output then still fails.
+    for name, mode in (("stdin", os.O_RDWR), ("stdout", os.O_RDONLY), ("stderr", os.O_RDWR)):
+        if getattr(sys, name) is None:
+            file = os.open(os.devnull, mode)  # The lowest number that is free.
+            setattr(sys, name, open(file, "r" if name == "stdin" else "w", closefd=False))
     # The package's modules can be imported before its __init__ has run: declaring the command
     # needs neither Keras nor TensorFlow, whose import takes seconds. Before the body of a command
     # runs, the __init__ runs in the same module object, and registers the package's layers.
@@ -43,7 +46,14 @@ def main():
         gc.enable()
 
     from keras_mt.cli import main
+    from keras_mt.cli.output import StandardOutput
 
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(StandardOutput()),
+        encoding=sys.stdout.encoding,
+        errors=sys.stdout.errors,
+        line_buffering=sys.stdout.line_buffering,
+    )
     main(prog_name="keras-mt", obj=run_package)
 
 

@@ -82,3 +82,23 @@ def test_standard_input_and_output_may_be_closed(tmp_path):
         cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False,
     )  # fmt: skip
     assert result.stderr == "Error: . is neither a run folder nor a SavedModel.\n"
+
+
+@pytest.mark.parametrize(
+    ("output", "status", "message"),
+    [
+        ("> /dev/full", 1, "Error: cannot write to standard output: No space left on device.\n"),
+        (">&-", 1, "Error: cannot write to standard output: it is closed.\n"),
+        (">&3", 141, ""),  # As what SIGPIPE ends.
+    ],
+)
+def test_output_that_cannot_be_written_is_named_unless_nobody_reads_it(output, status, message):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = shlex.join([sys.executable, "keras_mt_command.py", "train", "--help"])
+    result = subprocess.run(
+        ["bash", "-c", f"exec 3>&{writer}; exec {command} {output}"],
+        cwd=ROOT, pass_fds=[writer], stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    os.close(writer)
+    assert (result.returncode, result.stderr) == (status, message)

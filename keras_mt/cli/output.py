@@ -1,6 +1,8 @@
-"""Lines on standard output: each as soon as it is done, whatever ends the command."""
+"""Standard output, and lines on it: each as soon as it is done, whatever ends the command."""
 
 import contextlib
+import errno
+import io
 import json
 import math
 import os
@@ -12,6 +14,26 @@ import threading
 import click
 
 _NAMES = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+
+
+class StandardOutput(io.FileIO):
+    """File descriptor 1. An error of writing ends the command, and is named."""
+
+    def __init__(self):
+        super().__init__(1, "w", closefd=False)
+        self._failed = False
+
+    def write(self, data):
+        if self._failed:  # Python writes again what is left when it ends.
+            return len(data)
+        try:
+            return super().write(data)
+        except OSError as error:
+            self._failed = True
+            if error.errno == errno.EPIPE:  # Nobody reads on: end as what SIGPIPE ends.
+                sys.exit(128 + signal.SIGPIPE)
+            reason = "it is closed" if error.errno == errno.EBADF else os.strerror(error.errno)
+            raise click.ClickException(f"cannot write to standard output: {reason}.") from None
 
 
 class Output:
