@@ -1,7 +1,6 @@
 """Training a translator from a corpus into a run folder, and resuming where it stopped."""
 
 from keras_mt.options import TrainingOptions
-from keras_mt.training.back_translation import back_translate
 from keras_mt.training.callbacks import TranslationScores
 from keras_mt.training.checkpoints import average_run
 from keras_mt.training.compiling import compile_for_translation
@@ -13,7 +12,6 @@ __all__ = [
     "TrainingOptions",
     "TranslationScores",
     "average_run",
-    "back_translate",
     "compile_for_translation",
     "distribute",
     "distributed",
