@@ -84,7 +84,7 @@ FORMATS = {
     "marian": Format(
         "Marian",
         "a folder for Marian, Bergamot and Firefox",
-        options=("quantization", "npz"),
+        options=("quantization",),
         quantizations=("int8",),
         search=True,  # Its options are in decoder.yml.
     ),
@@ -147,7 +147,6 @@ class ExportOptions:
         choices=FORMATS["ctranslate2"].quantizations,
         shown="float32",
     )
-    npz: bool = option("Write Marian's model.npz, and not model.bin.", False)
     dtype: str = option(
         f"Dtype of the weights and of the computation of a {_takers('dtype')}.",
         "float32",

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import keras
 
-from keras_mt.alignment import Shortlist
 from keras_mt.files import new_folder
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import BaseTokenizer
@@ -68,16 +67,10 @@ def as_translator(model: keras.Model, tokenizer: BaseTokenizer, config: RunConfi
 
 
 def as_run(
-    run_dir: str | os.PathLike,
-    model: keras.Model,
-    tokenizer: BaseTokenizer,
-    config: RunConfig,
-    shortlist: Shortlist | None = None,
+    run_dir: str | os.PathLike, model: keras.Model, tokenizer: BaseTokenizer, config: RunConfig
 ) -> None:
     """Writes the run folder of a model that was read; the write is atomic."""
     with new_folder(run_dir) as temporary:
-        if shortlist is not None:
-            shortlist.save(temporary / "shortlist.npz")
         folder = RunFolder(temporary)
         folder.save_tokenizer(tokenizer)
         model.save(folder.model_file)

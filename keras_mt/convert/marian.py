@@ -12,11 +12,10 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from keras_mt.alignment import Shortlist
 from keras_mt.compressed import opened
 from keras_mt.convert.formats import FORMATS, check_model
 from keras_mt.convert.imports import as_run, as_translator, read_card
-from keras_mt.convert.marian_files import STARTS, read_marian, read_shortlist, write_bin, write_npz
+from keras_mt.convert.marian_files import STARTS, read_marian, write_bin
 from keras_mt.convert.marian_folder import (
     find_files,
     plain,
@@ -124,9 +123,6 @@ def from_marian(directory: str | os.PathLike) -> Translator:
 def import_marian(directory: str | os.PathLike, run_dir: str | os.PathLike) -> None:
     """Imports a folder with Marian's own files as a run folder, as `keras-mt import` does.
 
-    A lexical shortlist, `lex*.bin`, becomes `shortlist.npz` in the run folder: an option of a
-    `Translator`, which does not use it otherwise.
-
     Args:
         directory: As in `from_marian`.
         run_dir: The run folder to write; the write is atomic.
@@ -140,8 +136,7 @@ def import_marian(directory: str | os.PathLike, run_dir: str | os.PathLike) -> N
     >>> import_marian("firefox/enru", "runs/enru")  # doctest: +SKIP
     """
     check_new(run_dir)
-    model, tokenizer, config = _read(directory)
-    as_run(run_dir, model, tokenizer, config, _shortlist(Path(directory), tokenizer))
+    as_run(run_dir, *_read(directory))
 
 
 def _read(directory, dtype=None):
@@ -169,18 +164,6 @@ def _read(directory, dtype=None):
         generation=options,
     )
     return model, tokenizer, config
-
-
-def _shortlist(directory, tokenizer):
-    paths = find_files(directory, "lex*.bin")
-    if len(paths) != 1:
-        return None
-    sizes = [sum(map(bool, side)) for side in tokenizer.settings["pieces"]]
-    with plain(paths[0]) as path:
-        lists, first = read_shortlist(path, sizes[0], sizes[-1])
-    table = np.full((tokenizer.source_vocab_size, lists.shape[1]), -1, np.int32)
-    table[: len(lists)] = lists
-    return Shortlist(table, np.arange(first), tokenizer.fingerprint)
 
 
 def _model_files(directory):
@@ -374,7 +357,7 @@ skip: false
 version: v1.9.56
 """
 _WRITTEN_SEARCH = """\
-models: [{model}]
+models: [model.bin]
 vocabs: [{vocabs}]
 beam-size: {options.beam_size}
 normalize: {options.length_penalty}
@@ -385,15 +368,12 @@ gemm-precision: {precision}
 
 
 def to_marian(
-    translator: Translator,
-    directory: str | os.PathLike,
-    quantization: str | None = None,
-    npz: bool = False,
+    translator: Translator, directory: str | os.PathLike, quantization: str | None = None
 ) -> None:
     """Writes a folder for Marian, and for what is built on it: Bergamot, Firefox, translateLocally.
 
-    It has `model.bin` or `model.npz`, the vocabulary or both, `.spm`, and `decoder.yml` with the
-    options of the search. Marian's rule of when a search stops is `early_stopping="shrink"`.
+    It has `model.bin`, the vocabulary or both, `.spm`, and `decoder.yml` with the options of the
+    search. Marian's rule of when a search stops is `early_stopping="shrink"`.
 
     Args:
         translator: A `Translator` of one `Transformer` as Marian has them: post-norm, of the
@@ -402,8 +382,6 @@ def to_marian(
         directory: The folder to write.
         quantization: `"int8"` stores matrices in 8 bits; their sides must be multiples of 64. None
             for float32.
-        npz: Whether to write `model.npz`, which Marian can go on training, in float32 alone, and
-            not `model.bin`, which Bergamot and Firefox need.
 
     Raises:
         FileExistsError: If the folder exists.
@@ -415,24 +393,18 @@ def to_marian(
     """
     check_new(directory)
     FORMATS["marian"].check(translator, quantization)
-    if npz and quantization:
-        raise InputError("model.npz holds float32 alone: leave quantization or npz out.")
     config = _written_config(translator.models[0], translator.tokenizer, quantization)
     vocabularies, orders = written_vocabularies(translator.tokenizer, 8 if quantization else 1)
     tensors, text = _written_model(translator.models[0], config, orders)
     names = ["vocab.spm"] if len(vocabularies) == 1 else ["vocab.src.spm", "vocab.trg.spm"]
     search = _WRITTEN_SEARCH.format(
-        model="model.npz" if npz else "model.bin",
         vocabs=", ".join((names * 2)[:2]),
         options=translator.options,
         factor=translator.max_length_factor or 3.0,
         precision="int8shiftAll" if quantization else "float32",
     )
     with new_folder(directory) as folder:
-        if npz:
-            write_npz(folder / "model.npz", tensors, text)
-        else:
-            write_bin(folder / "model.bin", tensors, text, quantization == "int8")
+        write_bin(folder / "model.bin", tensors, text, quantization == "int8")
         for name, vocabulary in zip(names, vocabularies, strict=True):
             (folder / name).write_bytes(vocabulary)
         (folder / "decoder.yml").write_text(search, encoding="utf-8")

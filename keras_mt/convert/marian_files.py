@@ -1,4 +1,4 @@
-"""Marian's files of weights, `.npz` and `.bin`, and its YAML: read without trust, and written.
+"""Marian's files: weights in `.npz` and `.bin` and YAML, read without trust; `.bin` written.
 
 A `.bin` file is little-endian: the version, 1, and the number of tensors; of each tensor the length
 of its name with a NUL, its type, its rank and the length of its data; the names; the shapes, int32;
@@ -27,8 +27,6 @@ _MAX_TENSORS, _MAX_RANK, _MAX_NAME = 2**16, 4, 2**12
 _FLOAT32, _FLOAT16, _INT8, _INTGEMM8 = 0x404, 0x402, 0x101, 0x4101
 _TYPES = {_FLOAT32: np.float32, _FLOAT16: np.float16, _INT8: np.int8}
 _ALIGNMENT = 256
-SHORTLIST = 0xF11A48D5013417F5
-_MAX_UNEVEN = 32  # The size of a table of lists, in their mean size.
 
 
 def read_marian(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -248,45 +246,12 @@ def _bytes(path, most):
     return path.read_bytes()
 
 
-def read_shortlist(path: Path, rows: int, columns: int) -> tuple[np.ndarray, int]:
-    """The target ids of each source id in a lexical shortlist, `lex*.bin`, padded with -1.
-
-    Such a file has six uint64: a magic number, a checksum, how many target ids are always there,
-    how many a source id has at most, and the lengths of what follows: the places, uint64, where the
-    ids of each source id begin, and the ids, uint32. There are `rows` source ids and `columns`
-    target ids. Returns integers `[rows, count]`, and how many target ids, from 0 on, are always
-    there.
-    """
-    try:
-        reader = _Reader(np.fromfile(path, np.uint8))
-        magic, _, first, _, count, length = reader.numbers(6).tolist()
-        if magic != SHORTLIST:
-            raise InputError("it is no shortlist")
-        places = reader.numbers(count).astype("int64")
-        ids = reader.numbers(length, "<u4")
-        sizes = np.diff(places)
-        ordered = count == rows + 1 and places[0] == 0 and places[-1] == length
-        if not ordered or sizes.min() < 0 or first > columns or (length and ids.max() >= columns):
-            raise InputError(f"it does not fit {rows} source and {columns} target pieces")
-        if sizes.max() * rows > _MAX_UNEVEN * (length + rows):
-            raise InputError("one of its lists is far longer than the others")
-    except InputError as error:
-        raise InputError(f"{path} cannot be read: {error}.") from None
-    table = np.full((rows, int(sizes.max())), -1, np.int32)
-    table[np.arange(table.shape[1]) < sizes[:, None]] = ids
-    return table, first
-
-
-def write_npz(path: Path, tensors: Mapping[str, np.ndarray], config: str) -> None:
-    """Writes a `.npz` file as Marian reads it: float32, with its configuration."""
-    np.savez(path, **{CONFIG: _text(config)}, **tensors)
-
-
 def write_bin(
     path: Path, tensors: Mapping[str, np.ndarray], config: str, int8: bool = False
 ) -> None:
     """Writes a `.bin` file as Marian reads it: float32, or with int8 matrices."""
-    entries = [(CONFIG, _INT8, _text(config).shape, _text(config).tobytes())]
+    text = config.encode() + b"\0"
+    entries = [(CONFIG, _INT8, (len(text),), text)]
     for name, values in tensors.items():
         if int8 and min(values.shape) > 1:
             entries.append((name, _INTGEMM8, values.shape, _quantized(name, values)))
@@ -306,10 +271,6 @@ def write_bin(
     with open(path, "wb") as file:
         file.write(header.getvalue())
         file.writelines(datas)
-
-
-def _text(config):
-    return np.frombuffer(config.encode() + b"\0", np.int8)
 
 
 def _quantized(name, values):

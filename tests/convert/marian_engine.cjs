@@ -1,7 +1,6 @@
 // Translates texts with Marian compiled to WebAssembly, each by itself.
 // usage: node engine.cjs PACKAGE JOBS, where PACKAGE is the folder of @browsermt/bergamot-translator
-// and JOBS a JSON file: [{"model": FILE, "vocabs": [FILE, ...], "config": YAML, "texts": [...]}],
-// and perhaps a "shortlist": FILE.
+// and JOBS a JSON file: [{"model": FILE, "vocabs": [FILE, ...], "config": YAML, "texts": [...]}].
 // Prints a JSON list of lists of translations.
 const fs = require('fs');
 const path = require('path');
@@ -24,12 +23,11 @@ function memory(bytes, alignment) {
   return aligned;
 }
 
-function translate(service, {model, vocabs, config, texts, shortlist}) {
+function translate(service, {model, vocabs, config, texts}) {
   const list = new Module.AlignedMemoryList();
   for (const file of vocabs) list.push_back(memory(fs.readFileSync(file), 64));
-  const lexicon = shortlist ? fs.readFileSync(shortlist) : new Uint8Array(0);
   const loaded = new Module.TranslationModel(
-    config, memory(fs.readFileSync(model), 256), memory(lexicon, 64), list, null);
+    config, memory(fs.readFileSync(model), 256), memory(new Uint8Array(0), 64), list, null);
   const translations = texts.map((text) => {
     const input = new Module.VectorString();
     const options = new Module.VectorResponseOptions();

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import sentencepiece
 
-from keras_mt.convert.marian_files import read_marian, write_bin, write_npz
+from keras_mt.convert.marian_files import read_marian, write_bin
 from keras_mt.data import phrasebook
 
 HERE = Path(__file__).parent
@@ -127,6 +127,12 @@ def weights(seed, sizes, recurrent, tied="all", omit_bias=False, depth=2):
     return tensors
 
 
+def write_npz(path, tensors, config):
+    """Writes a `.npz` file as Marian does."""
+    text = np.frombuffer(config.encode() + b"\0", np.int8)
+    np.savez(path, **{"special:model.yml": text}, **tensors)
+
+
 def write(folder, seed, models, recurrent, *, tied="all", omit_bias=False, depth=2,
           activation="relu", file="model.npz", int8=False, decoder=None):  # fmt: skip
     """Writes a folder; returns its tensors and its configuration."""
@@ -181,15 +187,6 @@ def job_of(folder, model=None):
     lines = [*decoder, "vocabs:", *files, *engine]
     job = {"model": str(model or folder / "model.bin"), "vocabs": vocabularies}
     return job | {"config": "\n".join(lines) + "\n"}
-
-
-def as_bin(path):
-    """The engine's file of an `.npz`, which it does not read itself."""
-    tensors = dict(np.load(path))
-    config = tensors.pop("special:model.yml").tobytes().rstrip(b"\0").decode()
-    engine = path.with_name("engine")
-    write_bin(engine, tensors, config)
-    return engine
 
 
 def install_engine(folder):

@@ -8,16 +8,9 @@ import pytest
 import yaml  # noqa: F401 - its memory is not the files'
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from marian_models import write_npz
 
-from keras_mt.convert.marian_files import (
-    SHORTLIST,
-    parse_yaml,
-    read_marian,
-    read_shortlist,
-    read_vocabulary,
-    write_bin,
-    write_npz,
-)
+from keras_mt.convert.marian_files import parse_yaml, read_marian, read_vocabulary, write_bin
 
 TENSORS = {
     "Wemb": np.arange(12, dtype="float32").reshape(4, 3),
@@ -203,39 +196,3 @@ def test_any_text_is_fields_or_is_refused(text):
         assert isinstance(parse_yaml(text, "here"), dict)
     except ValueError as error:
         assert str(error).startswith("here")
-
-
-def shortlist(path, lists, first, **changes):
-    """Writes a lexical shortlist as Marian does."""
-    places = np.cumsum([0, *map(len, lists)]).astype("<u8")
-    numbers = {"magic": SHORTLIST, "sum": 0, "first": first, "best": 3}
-    numbers |= {"places": len(places), "ids": int(places[-1])} | changes
-    ids = np.concatenate(lists).astype("<u4")
-    header = np.array([*numbers.values()], "<u8")
-    path.write_bytes(header.tobytes() + places.tobytes() + ids.tobytes())
-
-
-def test_a_shortlist_is_read(tmp_path):
-    shortlist(tmp_path / "lex.bin", [[], [3, 1], [4, 0, 2], [5]], 2)
-    table, first = read_shortlist(tmp_path / "lex.bin", 4, 6)
-    assert table.tolist() == [[-1, -1, -1], [3, 1, -1], [4, 0, 2], [5, -1, -1]] and first == 2
-
-
-@pytest.mark.parametrize(
-    ("changes", "match"),
-    [
-        ({"magic": 1}, "it is no shortlist"),
-        ({"ids": 2**61}, "do not fit in the file"),
-        ({"places": 2**62}, "do not fit in the file"),
-        ({"ids": 5}, "it does not fit 4 source and 6 target pieces"),
-        ({"first": 7}, "it does not fit 4 source"),
-        ({"places": 4}, "it does not fit 4 source"),
-        ({"lists": [[], [], [], [6]]}, "it does not fit 4 source"),
-    ],
-)
-def test_shortlists_that_cannot_be_are_refused(changes, match, tmp_path):
-    path, lists = tmp_path / "lex.bin", changes.pop("lists", [[], [3, 1], [4, 0, 2], [5]])
-    shortlist(path, lists, **{"first": 2, **changes})
-    with pytest.raises(ValueError, match=match) as error:
-        read_shortlist(path, 4, 6)
-    assert str(path) in str(error.value)
