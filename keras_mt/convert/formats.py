@@ -5,13 +5,20 @@ command shows its options without importing Keras and TensorFlow.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_mt.errors import InputError
 from keras_mt.extras import require
-from keras_mt.options import SearchOptions, check_language
+from keras_mt.options import MAX_LINE_BYTES, SearchOptions, check_language
 from keras_mt.options.fields import option
+
+# The options of a search, and their defaults.
+_SEARCH = {field.name: field.default for field in dataclasses.fields(SearchOptions)}
+_SEARCH |= {"max_length": None, "max_length_factor": None}
+# What a format without texts does, of the options for texts.
+_WITHOUT_TEXTS = {"split_sentences": False, "max_line_bytes": MAX_LINE_BYTES, "keep": "none"}
+_LANGUAGES = "source_language", "target_language"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,12 +30,20 @@ class Format:
     options: tuple[str, ...] = ()  # Which of `ExportOptions` it takes.
     quantizations: tuple[str, ...] = ()  # How it can store weights, besides float32.
     package: tuple[str, str] | None = None  # That it needs, and the extra that installs it.
-    search: bool = False  # Whether the search is inside; else its options go to what searches.
+    # The options of the search that it holds, and the values of those of which it holds some alone.
+    # None if no search is inside: they go to what searches.
+    search: Mapping[str, Sequence[Any] | None] | None = None
     # Whether it holds all of a translator: the cutting of texts into lines and sentences, ensembles
     # and sampling.
     whole: bool = False
     shortlists: bool = False  # Whether it holds a shortlist.
     one_pair: bool = False  # Whether it is for one pair of languages, which has to be given.
+
+    def holds(self, name: str, value: Any) -> bool:
+        """Whether it holds a value of an option of the search."""
+        # Without an option of its own, it does what the default says.
+        values = (self.search or {}).get(name, (_SEARCH[name],))
+        return values is None or value in values
 
     def check(self, translator: Any, quantization: str | None = None) -> None:
         """Raises ValueError if a package is missing, or the format cannot hold what it is given.
@@ -52,10 +67,21 @@ class Format:
                 f"An export to {self.title} does not sample: leave temperature out. "
                 f"Received: temperature={translator.options.temperature}"
             )
+        lengths = {n: getattr(translator, n) for n in ("max_length", "max_length_factor")}
+        lost = [
+            f"{name}={value!r}"
+            for name, value in {**dataclasses.asdict(translator.options), **lengths}.items()
+            if self.search is not None and value != _SEARCH[name] and not self.holds(name, value)
+        ]
+        if lost:
+            raise InputError(
+                f"An export to {self.title} cannot hold {', '.join(lost)}: leave "
+                f"{'it' if len(lost) == 1 else 'them'} out."
+            )
         if translator.shortlist is not None and not self.shortlists:
             raise InputError(f"An export to {self.title} takes no shortlist: leave it out.")
         if self.one_pair:
-            for side in ("source_language", "target_language"):
+            for side in _LANGUAGES:
                 check_language(side, getattr(translator, side), translator.languages)
 
 
@@ -64,7 +90,7 @@ FORMATS = {
         "TensorFlow Serving",
         "a SavedModel, from strings to strings",
         options=("dtype", "freeze", "confidence", "signatures", "card", "warmup_texts"),
-        search=True,
+        search=dict.fromkeys(_SEARCH),
         whole=True,
         shortlists=True,
     ),
@@ -79,21 +105,29 @@ FORMATS = {
     "huggingface": Format(
         "transformers",
         "a folder of MarianMT or Pegasus for transformers",
-        search=True,  # Its options are in generation_config.json.
+        search={  # In generation_config.json.
+            **dict.fromkeys(("beam_size", "n_best", "length_penalty", "min_length", "max_length")),
+            **dict.fromkeys(("repetition_penalty", "no_repeat_ngram_size", "renormalize")),
+            "force_end": None,
+            "early_stopping": (True, False, "never"),
+        },
     ),
     "marian": Format(
         "Marian",
         "a folder for Marian, Bergamot and Firefox",
         options=("quantization",),
         quantizations=("int8",),
-        search=True,  # Its options are in decoder.yml.
+        search={  # In decoder.yml.
+            **dict.fromkeys(("beam_size", "length_penalty", "word_penalty", "max_length_factor")),
+            "early_stopping": ("shrink",),
+        },
     ),
     "litert": Format(
         "LiteRT",
         "a model from ids to ids for LiteRT",
         options=("quantization",),
         quantizations=("int8",),
-        search=True,
+        search=dict.fromkeys(_SEARCH),
         one_pair=True,
     ),
     "onnx": Format(
@@ -183,18 +217,22 @@ def check_options(name: str, given: Mapping[str, Any]) -> None:
 
     `given` are those of `ExportOptions` and of the translator.
     """
-    takes = FORMATS[name]
-    search = {*(field.name for field in dataclasses.fields(SearchOptions))}
-    search |= {"max_length", "max_length_factor"}
-    foreign = ExportOptions.__dataclass_fields__.keys() - {*takes.options}
-    for refused, why in (
-        (foreign, "does not take them"),
-        (() if takes.search else search, "has no search inside, so give them to what searches"),
-        (() if takes.whole else ("split_sentences", "max_line_bytes"), "takes no texts"),
-    ):
-        # False is what a format without the option does.
-        flags = [
-            f"--{n.replace('_', '-')}" for n in given if n in refused and given[n] is not False
-        ]
-        if flags:
-            raise InputError(f"leave {', '.join(flags)} out: --format {name} {why}.")
+    reasons = {option: _reason_against(option, given[option], FORMATS[name]) for option in given}
+    for why in filter(None, reasons.values()):
+        flags = [f"--{n.replace('_', '-')}" for n, reason in reasons.items() if reason == why]
+        why = why.format("it" if len(flags) == 1 else "them")
+        raise InputError(f"leave {', '.join(flags)} out: --format {name} {why}.")
+
+
+def _reason_against(option, value, takes):
+    """Why a format does not take a value of an option; None if it does."""
+    if option in ExportOptions.__dataclass_fields__ and option not in takes.options:
+        return "does not take {}"
+    if option in _SEARCH and not takes.holds(option, value):
+        inside = takes.search is not None
+        return "cannot hold {}" if inside else "has no search inside: give {} to what searches"
+    if option in _WITHOUT_TEXTS and not takes.whole and value != _WITHOUT_TEXTS[option]:
+        return "takes no texts"
+    if option in _LANGUAGES and not (takes.whole or takes.one_pair):
+        return "takes no languages"
+    return None

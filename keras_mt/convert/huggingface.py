@@ -254,17 +254,6 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
             "Only a Transformer with a Tokenizer, or an imported model, can be written for "
             f"transformers. Received: {type(model).__name__} and {type(tokenizer).__name__}"
         )
-    for name, usual in (("patience", 1), ("word_penalty", 0)):
-        if (value := getattr(translator.options, name)) != usual:
-            raise InputError(
-                f"transformers' generation config has no {name}: leave it out. "
-                f"Received: {name}={value}"
-            )
-    if translator.options.early_stopping == "shrink":
-        raise InputError(
-            "transformers' early_stopping is True, False or never. "
-            "Received: early_stopping='shrink'"
-        )
     if tokenizer.languages:
         raise InputError(
             "A model of several languages cannot be written for transformers: MarianMT and Pegasus "
