@@ -32,21 +32,10 @@ LOG_COLUMNS = (
     *("val_bleu", "val_chrf", "event"),
 )
 
-_SCHEMA = 2
+_SCHEMA = 2  # The form of config.json.
 _WEIGHTS = "model.weights.h5"  # In model.keras.
 # What Keras and h5py raise of a damaged file, or of one that is not what it says.
 _UNREADABLE = (zipfile.BadZipFile, OSError, ValueError, TypeError, KeyError, AttributeError)
-# What runs did before these options existed: folders without a schema may lack them.
-_BEFORE_SCHEMAS = {
-    "architecture": "transformer",
-    "accumulate": 1,
-    "rdrop": 0.0,
-    "dtype": "float32",
-    "monitor": "val_loss",
-    "keep_best": False,
-}
-# Options of earlier versions, which runs that were trained with them cannot resume without.
-_FORMER = ("max_ratio", "deduplicate")
 # The tokenizers that are folders, by the `kind` in their tokenizer.json.
 _TOKENIZERS = {"pretrained": PretrainedTokenizer}
 # The options that define a run, by their names in config.json.
@@ -71,7 +60,7 @@ class RunConfig:
     license: str | None = None  # Of an imported model, and of models trained from it.
     model: dict[str, Any] | None = None  # Its `get_config`, once it is built.
     # `{"train": [...], "validation": ...}`, as `Batches.fingerprints` has them, and with LoRA
-    # adapters `"init"`, that of the weights they are added to; None in folders older than these.
+    # adapters `"init"`, that of the weights they are added to; None for a run that was imported.
     fingerprints: dict[str, Any] | None = None
     # Default options of `Translator.load`, by name: the decoding options of an imported model, but
     # for its languages, which are in `options`.
@@ -88,20 +77,15 @@ class RunConfig:
 
     @classmethod
     def from_json(cls, text: str) -> "RunConfig":
-        """Reads a config.json of this version or an older one; ValueError says what is wrong."""
+        """Reads a config.json; ValueError says what is wrong."""
         values = json.loads(text)
         if not isinstance(values, dict) or not {"data", "source", "target"} <= set(values):
             raise InputError("it has no data, source and target")
-        schema = values.get("schema", 1)
-        if type(schema) is not int:
-            raise InputError(f"its schema must be an integer, not {schema!r}")
-        if schema > _SCHEMA:
+        if values.get("schema") != _SCHEMA:
             raise InputError(
-                f"it was written by keras_mt {values.get('keras_mt')}, which is later than the "
-                f"installed {__version__}: upgrade keras_mt"
+                f"its schema is {values.get('schema')!r}, of keras_mt {values.get('keras_mt')}; "
+                f"keras_mt {__version__} reads schema {_SCHEMA}: use the version that wrote it"
             )
-        if schema < 2:
-            values = {**_BEFORE_SCHEMAS, **values}
         data = values["data"] if isinstance(values["data"], list) else [values["data"]]
         if not all(isinstance(name, str) for name in data):
             raise InputError(f"its data cannot be {values['data']!r}")
@@ -111,10 +95,8 @@ class RunConfig:
                 raise InputError(f"its {name} cannot be {value!r}")
         options = {}
         for name, field in CONFIG_FIELDS.items():
-            # Runs of earlier versions lack newer options.
-            value = values.get(name, False if field.type is bool else None)
+            value = values.get(name, field.default)
             options[name] = None if value is None else validate(field, value)
-        options |= {name: values[name] for name in _FORMER if values.get(name)}
         _check_fingerprints(fields["fingerprints"])
         if generation := fields["generation"]:
             known = {field.name for field in dataclasses.fields(TranslationOptions)}
@@ -122,11 +104,6 @@ class RunConfig:
                 raise InputError(
                     f"its generation must hold options of a translator, not {generation}"
                 )
-            for name in ("source_language", "target_language"):  # Imports of 0.3 had them there.
-                former = generation.pop(name, None)
-                options[name] = options[name] or former
-        if isinstance(options["init"], str):  # Without a slash at its end, for one.
-            options["init"] = str(Path(options["init"]))
         versions = {name: values[name] for name in ("keras_mt", "keras") if name in values}
         return cls(**fields, options=options, versions=versions)
 
@@ -147,10 +124,6 @@ class RunConfig:
                 continue  # They have set nothing yet.
             pairs[field.name] = self.options[name], now.options[name]
         return [
-            f"{name} was {self.options[name]!r}, which no longer exists"
-            for name in _FORMER
-            if name in self.options
-        ] + [
             f"{name} was {before!r}, now {after!r}"
             for name, (before, after) in pairs.items()
             if before != after

@@ -3,7 +3,7 @@
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any
 
 import keras
 from keras import ops
@@ -388,14 +388,6 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
             name: [ops.cast(scores[letter], "float32") for scores in blocks if letter in scores]
             for name, (blocks, letter) in parts.items()
         }
-
-    @classmethod
-    def from_config(
-        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
-    ) -> Self:
-        # Once an argument; now of `compile_for_translation`.
-        config = {name: value for name, value in config.items() if name != "rdrop"}
-        return super().from_config(config, custom_objects)
 
 
 def _embeddings(arguments):

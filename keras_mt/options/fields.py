@@ -48,7 +48,7 @@ def option(
         shown: How the help describes the default, where that is None.
         fixed: Whether it defines a run, whose config.json keeps it, and must stay the same when the
             run is resumed.
-        config_name: The name in config.json of one that is fixed, if it is another.
+        config_name: The name in config.json, if it is another.
         inherited: Whether it is fixed, and a run takes it over from its `init`.
         flag: The command's flag, where it is not made from the name.
         metavar: The command's placeholder for its value.

@@ -54,7 +54,7 @@ class TrainingOptions(LanguageOptions):
     corpus_weights: Sequence[int] | None = option(
         "How many times an epoch goes through each corpus, in the order of data.",
         shown="once",
-        config_name="weights",
+        fixed=True,
         flag="--corpus-weight",
     )
     sampling_temperature: float | None = option(
@@ -79,7 +79,7 @@ class TrainingOptions(LanguageOptions):
         "merged.",
         minimum=1,
         shown="all weights are trained",
-        config_name="lora",
+        fixed=True,
         metavar="RANK",
     )
     architecture: str | type | None = option(
@@ -171,7 +171,6 @@ class TrainingOptions(LanguageOptions):
         "Number of batches whose gradients make one update.",
         minimum=1,
         shown="1, or init's",
-        config_name="accumulate",
         inherited=True,
     )
     dropout: float | None = option(
@@ -188,7 +187,6 @@ class TrainingOptions(LanguageOptions):
         "Weight of the R-Drop loss, such as 5: it makes two forward passes agree.",
         minimum=0,
         shown="0, or init's",
-        config_name="rdrop",
         inherited=True,
     )
     guided_alignment: str | os.PathLike | None = option(

@@ -83,9 +83,6 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
     ):
         super().__init__()
         settings = {n: x for n, x in locals().items() if n not in ("self", "__class__", "models")}
-        for name in ("target_on_source", "source_prefix"):
-            if not settings[name]:  # As those of 0.4 have no such setting, and their fingerprints.
-                del settings[name]
         self._json = json.dumps({"kind": "pretrained", **settings}, ensure_ascii=False) + "\n"
         self.models = tuple(models)
         self.padding_id, self.bos_id, self.eos_id = padding_id, bos_id, eos_id

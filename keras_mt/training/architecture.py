@@ -83,8 +83,7 @@ class Run:
     def base(self) -> "Base | None":
         """The run that `init` names; None without one, or where the run has its model already."""
         options = self.options
-        has_model = self.resumed and self.resumed.model is not None and options.lora_rank is None
-        if options.init is None or has_model:
+        if options.init is None or (self.resumed and options.lora_rank is None):
             return None
         folder = RunFolder(options.init)
         model = folder.load_model(options.architecture)
@@ -102,7 +101,7 @@ class Base(NamedTuple):
 
     def check_unchanged(self, begun: RunConfig) -> None:
         """Refuses other weights under adapters than those that they were trained on."""
-        if (begun.fingerprints or {}).get("init") != digest(self.model):
+        if begun.fingerprints["init"] != digest(self.model):
             raise InputError(
                 f"The weights of {self.folder} have changed since the run began, and the run's "
                 "checkpoints hold only what is added to them: put them back, or give another "
@@ -155,7 +154,7 @@ def model_builder(run: Run) -> Callable[[BaseTokenizer], keras.Model]:
         if config.options["max_length"] != getattr(run.base.model, "max_length", None):
             _copy(run)
         return lambda tokenizer: _copy(run)
-    if begun is not None and begun.model is not None:
+    if begun is not None:
         name = begun.options["architecture"]
         if options.architecture is None and ":" in name:  # Files alone never cause an import.
             raise InputError(

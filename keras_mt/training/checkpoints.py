@@ -221,7 +221,9 @@ def average_run(
             f"{folder.checkpoints.name}/."
         )
     options = TrainingOptions(
-        init=config.options["init"], lora_rank=config.options["lora"], architecture=architecture
+        init=config.options["init"],
+        lora_rank=config.options["lora_rank"],
+        architecture=architecture,
     )
     run = Run(folder, options, config=config)
     model = model_builder(run)(folder.load_tokenizer())

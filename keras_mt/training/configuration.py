@@ -16,9 +16,9 @@ from keras_mt.training.lora import digest
 _DEFAULTS = {
     "max_length": 256,
     "batch_tokens": 4096,
-    "accumulate": 1,
+    "gradient_accumulation_steps": 1,
     "label_smoothing": 0.1,
-    "rdrop": 0.0,
+    "rdrop_weight": 0.0,
     "warmup_steps": 4000,
 }
 # For an imported model, which has learned already: smoother labels would unlearn its confidence.
@@ -77,9 +77,9 @@ def _filled_in(options, begun, base):
             "batch_tokens must be at least max_length, since a batch holds at least one pair. "
             f"Received: batch_tokens={given['batch_tokens']}, max_length={given['max_length']}"
         )
-    if given["rdrop"] and given["dropout"] == 0:
+    if given["rdrop_weight"] and given["dropout"] == 0:
         raise InputError(
-            f"rdrop_weight needs dropout. Received: rdrop_weight={given['rdrop']}, dropout=0"
+            f"rdrop_weight needs dropout. Received: rdrop_weight={given['rdrop_weight']}, dropout=0"
         )
     return json.loads(json.dumps(given))  # As the file gives it back.
 
@@ -104,7 +104,7 @@ def with_fingerprints(run: Run, batches: Batches, validation: Validation) -> Run
     prints = [part.fingerprints[0] for part in validation.values()]
     validated = prints if run.pairs is not None else next(iter(prints), None)
     fingerprints = {"train": batches.fingerprints, "validation": validated}
-    if config.options["lora"] is not None:
+    if config.options["lora_rank"] is not None:
         fingerprints["init"] = digest(base.model)
         if begun is not None:
             base.check_unchanged(begun)
@@ -113,12 +113,6 @@ def with_fingerprints(run: Run, batches: Batches, validation: Validation) -> Run
         return config
     unchanged = ("data", "model", "generation", "license", "total_steps", "versions")
     config = dataclasses.replace(config, **{name: getattr(begun, name) for name in unchanged})
-    if begun.fingerprints is None:
-        run.report(
-            "config.json is of an older version, without the corpora's fingerprints: whether they "
-            "have changed is not checked"
-        )
-        return config
     before, now = map(all_fingerprints, (begun.fingerprints, fingerprints))
     if len(before) != len(now):
         raise InputError(

@@ -111,7 +111,7 @@ class Plan:
     def _updates(self, steps):
         """The numbers of updates of the warm-up, a quarter of all at most, and of all."""
         values = self._run.config.options
-        updates = max(steps // values["accumulate"], 1)
+        updates = max(steps // values["gradient_accumulation_steps"], 1)
         return min(values["warmup_steps"], max(updates // 4, 1)), updates
 
     def fix(self, watch: "Stopwatch", validation_batches: int) -> None:

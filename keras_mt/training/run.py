@@ -222,8 +222,8 @@ def _compile(model, config, plan):
         config["warmup_steps"],
         plan.learning_rate(getattr(model, "d_model", 512)),
         clip_norm=config["clip_norm"],
-        gradient_accumulation_steps=config["accumulate"],
-        rdrop_weight=config["rdrop"],
+        gradient_accumulation_steps=config["gradient_accumulation_steps"],
+        rdrop_weight=config["rdrop_weight"],
     )
     model.optimizer.build(model.trainable_variables)
 
@@ -248,7 +248,7 @@ def _report_start(run, model, adapters, tokenizer, batches, plan):
         f"model: {name}, {parameters}, vocabulary "
         f"{tokenizer.vocab_size:,}; {steps}{batches.counts.batches:,} steps an epoch"
     )
-    updates = (plan.last_step or math.inf) // values["accumulate"]
+    updates = (plan.last_step or math.inf) // values["gradient_accumulation_steps"]
     if plan.total_steps is None and values["warmup_steps"] >= updates:
         run.report(
             f"the learning rate rises until the end: the run has {updates:,} updates, and "

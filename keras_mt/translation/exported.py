@@ -80,8 +80,7 @@ class ExportedTranslator(BaseTranslator):
         except ValueError as error:
             raise InputError(f"{card} is not JSON, as the export wrote it: {error}") from None
         options = self.card.get("options", {})
-        self.max_line_bytes = options.get("max_line_bytes")  # None for an export of 0.3.0.
-        # None are before 0.4, nor by the signatures of some exports.
+        self.max_line_bytes = options.get("max_line_bytes")  # None without a card.
         self.kept_kinds = options.get("keep", ()) if "constrained" in self._signatures else ()
         languages, defaults, pair = [], (None, None), None
         if any({*LANGUAGES} <= function.inputs.keys() for function in self._signatures.values()):
@@ -136,8 +135,8 @@ class ExportedTranslator(BaseTranslator):
     def _check_takes_terms(self):
         if "constrained" not in self._signatures:
             raise InputError(
-                "This export takes no glossary: it samples, is of an earlier version, or was made "
-                "without the signature constrained. Export the run again, or use the run folder."
+                "This export takes no glossary: it samples, or was made without the signature "
+                "constrained. Export the run again, or use the run folder."
             )
 
     @property

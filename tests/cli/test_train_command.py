@@ -18,7 +18,7 @@ def test_train_takes_corpora_and_options_and_average_follows(eager, corpus, micr
     )  # fmt: skip
     assert "pairs kept" in result.output and "finished at step 2" in result.output
     config = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert config["data"] == [str(corpus), "phrasebook"] and config["weights"] == [2, 1]
+    assert config["data"] == [str(corpus), "phrasebook"] and config["corpus_weights"] == [2, 1]
     assert config["augment"] == "caps,punctuation"
     keras_mt("average", tmp_path / "run", tmp_path / "averaged", "--last", 2)
     assert {path.name for path in (tmp_path / "averaged").iterdir()} == {

@@ -54,12 +54,6 @@ def test_what_layers_add_to_the_loss_is_in_that_of_both_passes():
     assert losses == pytest.approx([float(CrossEntropy(0.1)(labels, logits)) + added] * 2, rel=1e-5)
 
 
-def test_a_model_that_was_saved_with_rdrop_loads(tmp_path):
-    model = Transformer(**SMALL)
-    loaded = Transformer.from_config({**model.get_config(), "rdrop": 5.0})
-    assert loaded.get_config() == model.get_config()
-
-
 def test_any_model_from_source_and_target_to_logits_is_compiled():
     source, target = (keras.Input((None,), dtype="int32", name=n) for n in ("source", "target"))
     logits = keras.layers.Dense(9)(keras.layers.Embedding(9, 4)(target))

@@ -50,9 +50,8 @@ def config(run_dir):
 def go_on(corpus, output, **options):
     """Gives the command of `begun` again."""
     recipe = {name: config(output)[name] for name in (
-        "warmup_steps", "label_smoothing", "dropout", "clip_norm", "learning_rate", "rdrop",
+        "warmup_steps", "label_smoothing", "dropout", "clip_norm", "learning_rate", "rdrop_weight",
     )}  # fmt: skip
-    recipe["rdrop_weight"] = recipe.pop("rdrop")
     return train(corpus, "pt", "en", output, **{**SMALL, "steps": 2, **recipe, **options})
 
 
@@ -111,8 +110,8 @@ def test_damaged_checkpoints_are_said_to_be(corpus, copy):
 def test_fine_tuning_takes_the_recipe_of_the_run_it_begins_from(corpus, begun, tmp_path):
     base = config(begun)
     recipe = (
-        "dropout", "label_smoothing", "rdrop", "warmup_steps", "learning_rate", "clip_norm",
-        "batch_tokens", "accumulate", "max_length", "preset", "architecture",
+        "dropout", "label_smoothing", "rdrop_weight", "warmup_steps", "learning_rate", "clip_norm",
+        "batch_tokens", "gradient_accumulation_steps", "max_length", "preset", "architecture",
     )  # fmt: skip
     options = {"init": begun, "checkpoint_steps": 1, "label_smoothing": 0.05, "seed": 3}
     tuned = train(corpus, "pt", "en", tmp_path / "run", steps=1, **options)
