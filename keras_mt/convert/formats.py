@@ -220,8 +220,8 @@ def check_options(name: str, given: Mapping[str, Any]) -> None:
     reasons = {option: _reason_against(option, given[option], FORMATS[name]) for option in given}
     for why in filter(None, reasons.values()):
         flags = [f"--{n.replace('_', '-')}" for n, reason in reasons.items() if reason == why]
-        why = why.format("it" if len(flags) == 1 else "them")
-        raise InputError(f"leave {', '.join(flags)} out: --format {name} {why}.")
+        it = "it" if len(flags) == 1 else "them"
+        raise InputError(f"leave {', '.join(flags)} out: --format {name} {why.format(it)}.")
 
 
 def _reason_against(option, value, takes):
