@@ -93,7 +93,7 @@ def _spec(model):
         raise InputError(f"CTranslate2 does not support a model with {type(model).__name__}.")
     config = model.get_config()
     known = {
-        "positions": ("rotary", *ENCODINGS),
+        "positions": (*ENCODINGS, "rotary"),
         "activation": tuple(_ACTIVATIONS),
         "num_key_value_heads": (None, config["num_heads"]),
         "gated": None,

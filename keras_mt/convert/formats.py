@@ -5,6 +5,7 @@ command shows its options without importing Keras and TensorFlow.
 """
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -156,16 +157,25 @@ _PLAIN = {
 def check_model(
     title: str, config: Mapping[str, Any], known: Mapping[str, tuple[Any, ...] | None]
 ) -> None:
-    """Raises ValueError, which names the argument, for a model that a format does not know.
+    """Raises ValueError for a model that a format does not know; it says how to train one.
 
     `known` are the values of arguments that it knows; None for all.
     """
-    for name, values in ({n: (value,) for n, value in _PLAIN.items()} | known).items():
-        if values is not None and config.get(name) not in values:
-            raise InputError(
-                f"{title} knows only {name}={' or '.join(map(repr, values))}. "
-                f"Received: {name}={config[name]!r}"
-            )
+    known = {name: (value,) for name, value in _PLAIN.items()} | known
+    foreign = [n for n, values in known.items() if values and config.get(n) not in values]
+    if not foreign:
+        return
+    received = " and ".join(f"{name}={config[name]!r}" for name in foreign)
+    settings = {name: known[name][0] for name in foreign}
+    given = [
+        f"--set {name}={value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in settings.items()
+        if value is not None
+    ]
+    without = [name for name, value in settings.items() if value is None]
+    how = [f"with {' '.join(given)}"] * bool(given)
+    how += [f"without {', '.join(without)}"] * bool(without)
+    raise InputError(f"{title} has no model with {received}: train one {' and '.join(how)}.")
 
 
 def _takers(name):

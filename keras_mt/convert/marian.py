@@ -318,7 +318,7 @@ _WRITTEN = {
     "activation": ("relu", "silu"),
     "positions": ("tensor2tensor",),
     "pre_norm": (False,),
-    "final_norm": (None, False),
+    "final_norm": (False, None),
     "decoder_sublayers": None,
     "scale_embeddings": (True,),
     "norm_epsilon": (1e-6, 1e-5),

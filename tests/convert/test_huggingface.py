@@ -516,6 +516,6 @@ def test_t5_in_float16_is_refused(copied, imported, tmp_path):
 
 
 def test_what_t5_has_no_other_format_has(imported, tmp_path):
-    for write, message in ((to_huggingface, "norm='layer'"), (to_ctranslate2, "norm='rms'")):
+    for write, message in ((to_huggingface, "--set norm=layer"), (to_ctranslate2, "norm='rms'")):
         with pytest.raises(ValueError, match=message):
             write(imported("mt5"), tmp_path / "out")
