@@ -6,6 +6,7 @@ with an error that names the file or the field.
 
 import json
 import os
+import re
 
 import numpy as np
 from safetensors.numpy import save_file
@@ -343,6 +344,13 @@ def _generation_config(translator):
     }
 
 
+def _license(name):
+    """The lines of a model card: the hub takes its own ids, and other names apart."""
+    if re.fullmatch(r"[\w.+-]+", name):
+        return [f"license: {name.lower()}"]
+    return ["license: other", f"license_name: {json.dumps(name, ensure_ascii=False)}"]
+
+
 def _readme(card, config):
     """The model card."""
     languages = [card[side] for side in ("source", "target") if card.get(side)]
@@ -350,7 +358,7 @@ def _readme(card, config):
         "---",
         *(["language:", *(f"- {language}" for language in languages)] if languages else []),
         "tags:", "- translation", f"- {config['model_type']}",
-        *([f"license: {card['license'].lower()}"] if "license" in card else []),
+        *(_license(card["license"]) if "license" in card else []),
         "---",
     ]  # fmt: skip
     pair = f" from {languages[0]} to {languages[1]}" if len(languages) == 2 else ""

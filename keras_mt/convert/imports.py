@@ -14,7 +14,13 @@ from keras_mt.translation import Translator
 
 _MAX_HEADER = 2**16
 _MOST_NAMED = 12  # Of languages in one line.
-_NON_COMMERCIAL = re.compile(r"\bnc\b|non-?commercial", re.IGNORECASE)
+# In the ids of SPDX and of the hub (the last five say it only in their text), and in words.
+_NON_COMMERCIAL = re.compile(
+    r"(?<![a-z])nc(?![a-z])|non[-_ ]?commercial|not?[-_ ](for[-_ ])?commercial|"
+    r"(research|academic)([-_ ](use|purposes))?[-_ ]only|"
+    r"ncgl|apple-amlr|deepfloyd-if|h-research|intel-research",
+    re.IGNORECASE,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,15 +53,28 @@ def read_card(folder: Path) -> Card:
     text = readme.read_text(encoding="utf-8", errors="replace") if readme.is_file() else ""
     header = text[:_MAX_HEADER].split("\n---")[0]
 
-    def values(field):
-        # On the field's line, or in the lines of a list that follow.
-        match = re.search(rf"^{field}:(.*(?:\n[ \t]*- .*)*)", header, re.MULTILINE)
-        return re.findall(r"\w[\w.+-]*", match[1]) if match else []
+    licenses = _values(header, "license")
+    if licenses == ["other"]:
+        licenses = _values(header, "license_name") or licenses
+    return Card(", ".join(licenses) or None, tuple(_values(header, "language")))
 
-    named = values("license")[:1]
-    if named == ["other"]:
-        named = values("license_name")[:1] or named
-    return Card(named[0] if named else None, tuple(values("language")))
+
+def _values(header, field):
+    """The values of a field of YAML: a scalar, in a line or several, or a list."""
+    match = re.search(rf"^{field}:[ \t]*(.*(?:\n(?:[ \t]|- ).*)*)", header, re.MULTILINE)
+    lines = [line.strip() for line in match[1].split("\n")] if match else []
+    values = [line[2:] for line in lines if line.startswith("- ")]
+    if not values:
+        text = re.sub(r"^[>|]\S* ", "", " ".join(lines))
+        flow = re.match(r"\[([^]]*)\]", text)
+        values = flow[1].split(",") if flow else [text]
+    # Without quotes, or a comment. What is printed cannot steer a terminal.
+    quoted = [re.match(r"""\s*(["'])(.*?)\1""", value) for value in values]
+    values = [
+        match[2] if match else re.sub(r"(^|\s)#.*", "", value).strip()
+        for match, value in zip(quoted, values, strict=True)
+    ]
+    return ["".join(filter(str.isprintable, value)) for value in values if value]
 
 
 def as_translator(model: keras.Model, tokenizer: BaseTokenizer, config: RunConfig) -> Translator:

@@ -13,7 +13,8 @@ from click.testing import CliRunner
 
 from keras_mt import Transformer, Translator
 from keras_mt.cli import main
-from keras_mt.convert import from_huggingface, import_huggingface, to_huggingface
+from keras_mt.convert import from_huggingface, huggingface, import_huggingface, to_huggingface
+from keras_mt.convert.imports import read_card
 from keras_mt.convert.weights import read_weights
 from keras_mt.data import phrasebook
 
@@ -41,6 +42,13 @@ def test_a_run_goes_out_and_comes_back(load, run_dir, tmp_path):
     ]
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert card.startswith("---\nlanguage:\n- pt\n- en\n")
+
+
+@pytest.mark.parametrize("name", ["CC-BY-4.0", "Creative Commons: NonCommercial"])
+def test_the_license_goes_out_and_comes_back(name, tmp_path):
+    config = {"model_type": "marian", "architectures": ["MarianMTModel"]}
+    (tmp_path / "README.md").write_text(huggingface._readme({"license": name}, config))
+    assert read_card(tmp_path).license.lower() == name.lower()
 
 
 @pytest.mark.parametrize(
