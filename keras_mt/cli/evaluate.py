@@ -1,8 +1,5 @@
 """`keras-mt evaluate`."""
 
-import os
-import tempfile
-
 import click
 
 from keras_mt.cli.errors import Command
@@ -10,17 +7,19 @@ from keras_mt.cli.options import (
     data_options,
     given,
     glossary_option,
-    option,
     search_options,
     split_option,
 )
 from keras_mt.cli.output import to_json
 from keras_mt.cli.systems import aligned_file, corpus_split, timed_translations
-from keras_mt.errors import InputError
-from keras_mt.options import TrainingOptions, check_bleu_tokenizer
 
 # The maximum number of sentences resampled by default: sacreBLEU holds all resamples, 1 GB then.
 _MAX_RESAMPLED = 10_000
+# Those of sacreBLEU, which is not imported for a list.
+_TOKENIZERS = (
+    *("none", "zh", "13a", "intl", "char", "ja-mecab", "ko-mecab", "spm"),
+    *("flores101", "flores200", "spBLEU-1K"),
+)
 
 
 @click.command(cls=Command)
@@ -62,16 +61,13 @@ _MAX_RESAMPLED = 10_000
     help="Write source.txt, hypothesis.txt and reference.txt (hypothesis.2.txt and so on) there "
     "for other tools; the folder must not exist.",
 )
-@click.option(
-    "--comet",
-    metavar="COMMAND",
-    help="Run an external metric, such as comet-score from another environment, on each system's "
-    "files: `-s SOURCE -t HYPOTHESIS -r REFERENCE` is appended, unless the command contains "
-    "{source}, {hypothesis} or {reference}. Its last line of output must hold the score.",
-)
 @search_options
 @glossary_option
-@option(TrainingOptions.__dataclass_fields__["bleu_tokenize"], "tokenize")
+@click.option(
+    "--tokenize",
+    type=click.Choice(_TOKENIZERS, case_sensitive=False),
+    help="sacreBLEU's tokenizer for BLEU; none for text that is tokenized already.  [default: 13a]",
+)
 def evaluate(
     models,
     data,
@@ -83,7 +79,6 @@ def evaluate(
     paired,
     resamples,
     output,
-    comet,
     tokenize,
     **search,
 ):
@@ -96,22 +91,17 @@ def evaluate(
     keras-mt evaluate runs/en_de --data my_corpus --source en --target de --split test
     keras-mt evaluate runs/a runs/b --data my_corpus --source en --target de --paired bootstrap
     keras-mt evaluate --hypotheses theirs.txt --data my_corpus --source en --target de
-    keras-mt evaluate runs/a --data my_corpus --source en --target de --comet venv/bin/comet-score
 
     With --glossary, `terms` says how many terms the sources hold, and the share of those that the
     translations have: the models translate with the glossary, --hypotheses are only counted.
     """
-    from keras_mt.evaluation import Scorer, command_words, table, write_files
+    from keras_mt.evaluation import Scorer, table, write_files
     from keras_mt.files import check_new
 
     names = [*models, *hypotheses]
     _check_usage(names, models, paired, search)
     if output:
         check_new(output)  # Before anything is translated, as all that can be refused.
-    if comet is not None:
-        command_words(comet)
-    if tokenize:
-        check_bleu_tokenizer(tokenize)
     sources, reference = corpus_split(data, source, target, split)
     references = [reference, *(aligned_file(path, len(sources)) for path in references)]
     files = {path: aligned_file(path, len(sources)) for path in hypotheses}
@@ -129,22 +119,10 @@ def evaluate(
             values = p_values[system["system"]]
             system.update({f"{name}_p": value for name, value in values.items()})
         results["paired"] = {"test": paired, "against": names[0], "signatures": signatures}
-    failure = None
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = output or os.path.join(temporary, "files")
-        if output or comet:
-            write_files(folder, sources, list(texts.values()), references)
-        try:
-            if comet:
-                _add_external_scores(comet, folder, systems)
-                results["comet_command"] = comet
-        except InputError as error:  # The translations may have taken hours.
-            failure = error
     click.echo(table(systems, signatures), err=True)
     click.echo(to_json(results))
-    if failure:
-        again = f" --hypotheses scores the files in {output} again." if output else ""
-        raise InputError(f"{failure}\nThe other scores are above.{again}")
+    if output:  # Last: should it fail, the scores are there.
+        write_files(output, sources, list(texts.values()), references)
 
 
 def _check_usage(names, models, paired, search):
@@ -182,19 +160,3 @@ def _add_terms(path, sources, systems, texts):
     for system in systems:
         number, share = terms_kept(glossary, sources, texts[system["system"]])
         system["terms"] = {"occurrences": number, "share": share}
-
-
-def _add_external_scores(command, folder, systems):
-    """Adds the scores that a command gives each system's files, if it gives them for all."""
-    from keras_mt.evaluation import external_scores, file_name
-
-    added = []
-    for number, system in enumerate(systems, 1):
-        names = file_name("source", 1), file_name("hypothesis", number), file_name("reference", 1)
-        added.append(external_scores(command, *(os.path.join(folder, name) for name in names)))
-        if taken := [name for name in added[-1] if name in system]:
-            raise InputError(
-                f"The command of --comet calls a score {taken[0]}, as evaluate does: rename it."
-            )
-    for system, scores in zip(systems, added, strict=True):
-        system.update(scores)

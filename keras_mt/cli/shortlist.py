@@ -33,8 +33,8 @@ def shortlist(run_dir, output, data, source, target, size, frequent, **languages
 
     It is learned by word alignment from the first 200,000 pairs of the training split, or as many
     of these as fit in memory (80,000 of 20 tokens a side), and written to the file OUTPUT. With
-    `--shortlist OUTPUT`, `translate`, `evaluate`, `compare` and `export` compute only the logits of
-    these tokens.
+    `--shortlist OUTPUT`, `translate`, `evaluate` and `export` compute only the logits of these
+    tokens.
 
     \b
     keras-mt shortlist runs/en_de en_de.shortlist --data my_corpus --source en --target de

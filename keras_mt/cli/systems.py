@@ -1,4 +1,4 @@
-"""The systems that `evaluate` and `compare` take, and the corpus that they are measured on."""
+"""The systems that `evaluate` takes, and the corpus that they are measured on."""
 
 import time
 
@@ -32,7 +32,7 @@ def aligned_file(path, size):
     return [one_line(line) for line in lines]
 
 
-def timed_translations(path, search, sources, corpus, one_of_several=False):
+def timed_translations(path, search, sources, corpus, one_of_several):
     """A model's best translations, each on one line, and a dict of how they were made.
 
     `corpus` names the languages of the corpus that the sources are from.

@@ -1,23 +1,10 @@
-"""Measuring translations: sacreBLEU's scores and tests, and two systems side by side."""
+"""Measuring translations: sacreBLEU's scores and tests, and the terms that are kept."""
 
 from typing import Any
 
-from keras_mt.evaluation.comparison import Bucket, Comparison, Difference
-from keras_mt.evaluation.external import command_words, external_scores
-from keras_mt.evaluation.scoring import Scorer, file_name, table, write_files
+from keras_mt.evaluation.scoring import Scorer, table, write_files
 
-__all__ = [
-    "Bucket",
-    "Comparison",
-    "Difference",
-    "Scorer",
-    "command_words",
-    "external_scores",
-    "file_name",
-    "table",
-    "terms_kept",
-    "write_files",
-]
+__all__ = ["Scorer", "table", "terms_kept", "write_files"]
 
 
 def __getattr__(name: str) -> Any:

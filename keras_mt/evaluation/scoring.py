@@ -41,7 +41,7 @@ class Scorer:
 
     Raises:
         ValueError: If there are no references, they differ in number from each other or from the
-            translations, or `resamples` is below 0.
+            translations, `resamples` is below 0, or the tokenizer needs what is not installed.
 
     Reference:
         Post 2018, A Call for Clarity in Reporting BLEU Scores (https://aclanthology.org/W18-6319);
@@ -67,10 +67,15 @@ class Scorer:
             )
         if resamples < 0:
             raise InputError(f"resamples must be at least 0. Received: resamples={resamples}")
+        try:
+            bleu = sacrebleu.BLEU(tokenize=tokenize, references=references)
+        except (ImportError, RuntimeError, OSError) as error:
+            reason = " ".join(str(error).split())
+            raise InputError(f"sacreBLEU's tokenizer {tokenize}: {reason}") from error
         self._size = lengths[0]
         self._resamples = resamples
         self._metrics = {
-            "bleu": sacrebleu.BLEU(tokenize=tokenize, references=references),
+            "bleu": bleu,
             "chrf": sacrebleu.CHRF(references=references),
             "chrfpp": sacrebleu.CHRF(word_order=2, references=references),
         }
@@ -184,22 +189,8 @@ def write_files(
         for name, files in columns.items():
             for number, lines in enumerate(files, start=1):
                 content = "".join(f"{line}\n" for line in lines).encode("utf-8")
-                (temporary / file_name(name, number)).write_bytes(content)
-
-
-def file_name(name: str, number: int) -> str:
-    """The name of the first, second, ... file of a kind.
-
-    Args:
-        name: The kind: `"source"`, `"hypothesis"` or `"reference"`.
-        number: Which of them, from 1.
-
-    Example:
-
-    >>> file_name("hypothesis", 1), file_name("hypothesis", 2)
-    ('hypothesis.txt', 'hypothesis.2.txt')
-    """
-    return f"{name}.txt" if number == 1 else f"{name}.{number}.txt"
+                file = f"{name}.txt" if number == 1 else f"{name}.{number}.txt"
+                (temporary / file).write_bytes(content)
 
 
 def table(systems: Sequence[Mapping[str, Any]], signatures: Mapping[str, str]) -> str:
@@ -240,13 +231,13 @@ def table(systems: Sequence[Mapping[str, Any]], signatures: Mapping[str, str]) -
             row.append(cell)
         values = [system.get(name) for name in more]
         rows.append([*row, *("" if value is None else str(value) for value in values)])
-    lines = aligned(rows)
+    lines = _aligned(rows)
     width = max(map(len, METRICS.values()))
     below = [f"{METRICS[name]:{width}}  {text}" for name, text in signatures.items()]
     return "\n".join([*lines, "", *below] if below else lines)
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def _aligned(rows):
     """Lines of a table's rows: the first column flush left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
