@@ -228,10 +228,13 @@ def check_options(name: str, given: Mapping[str, Any]) -> None:
     `given` are those of `ExportOptions` and of the translator.
     """
     reasons = {option: _reason_against(option, given[option], FORMATS[name]) for option in given}
-    for why in filter(None, reasons.values()):
+    wrong = []
+    for why in dict.fromkeys(filter(None, reasons.values())):
         flags = [f"--{n.replace('_', '-')}" for n, reason in reasons.items() if reason == why]
         it = "it" if len(flags) == 1 else "them"
-        raise InputError(f"leave {', '.join(flags)} out: --format {name} {why.format(it)}.")
+        wrong.append(f"leave {', '.join(flags)} out: --format {name} {why.format(it)}")
+    if wrong:
+        raise InputError("; ".join(wrong) + ".")
 
 
 def _reason_against(option, value, takes):

@@ -186,6 +186,8 @@ def _signatures(translator, predictor, freeze, max_beam_size, with_confidence, n
     }
     if not translator.options.samples:
         functions["constrained"] = constrained, {"terms": tf.string}
+    if with_confidence and names is not None:
+        names = [*names, "confidence"]
     if with_confidence or "confidence" in (names or ()):
         functions["confidence"] = translate(plain, *_CONFIDENCE, confidence=True), {}
     if plain.aligns:

@@ -86,6 +86,7 @@ def test_an_option_of_the_search_is_written_or_refused_by_name(write, file, load
         ("ctranslate2", {"target_language": "de"}, "leave --target-language out"),
         ("ctranslate2", {"beam_size": 2}, "give it to what searches"),
         ("saved_model", {"quantization": "int8"}, "saved_model does not take it."),
+        ("onnx", {"keep": "url", "n_best": 2}, "leave --keep out.*; leave --n-best out"),
         ("marian", {"dtype": "float16", "freeze": True}, "marian does not take them."),
     ],
 )

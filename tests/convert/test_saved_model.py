@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras_mt import Glossary, Translator
 from keras_mt.convert import saved_model as export_module
 from keras_mt.decoding import NO_HYPOTHESIS
+from keras_mt.inference import Predictor
 from keras_mt.serving import ExportedTranslator
 from keras_mt.serving.demo import page
 
@@ -263,6 +264,12 @@ def test_unknown_signatures_are_refused(translator, tmp_path, names):
     with pytest.raises(ValueError, match=r"serving_default and others of .*greedy.*align"):
         translator.export(tmp_path / "1", signatures=names)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_signature_that_is_asked_for_twice_over_is_written(translator):
+    predictor = Predictor(translator.models)
+    arguments = translator, predictor, False, 8, True, ["serving_default"]
+    assert {*export_module._signatures(*arguments)} == {"serving_default", "confidence"}
 
 
 def test_an_export_never_overwrites_and_leaves_nothing_half_done(translator, tmp_path, monkeypatch):
