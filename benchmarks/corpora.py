@@ -3,12 +3,12 @@
 usage: python benchmarks/corpora.py SAVED_MODEL --text FILE [--lines N] [--only NAME,...]
            [--beam-python PYTHON] [--ray-python PYTHON]
 
-The text's lines, repeated, are N lines, which each of these translates: `one` process of
-`keras-mt translate-files`, `two` of it on one folder, and `beam` and `ray`, the examples in
-examples/batch with two workers. Beam and Ray may be in environments of their own. The last line is
-a JSON object. Of each: the seconds by the clock, the processor seconds of all its processes, both
-also as multiples of those of `one`; the largest worker's peak of memory, and the largest sum of
-that of all processes; and the lines that differ from those of `one`.
+The text's lines, repeated, are N lines, which each of these translates: `one` process of `keras-mt
+translate-files`, and `beam` and `ray`, the examples in examples/batch with two workers. Beam and
+Ray may be in environments of their own. The last line is a JSON object. Of each: the seconds by the
+clock, the processor seconds of all its processes, both also as multiples of those of `one`; the
+largest worker's peak of memory, and the largest sum of that of all processes; and the lines that
+differ from those of `one`.
 """
 
 import argparse
@@ -68,19 +68,17 @@ class Watch(threading.Thread):
             self.all = max(self.all, sum(now for now, _ in found))
 
 
-def measured(commands):
-    """Runs commands side by side to their end, and that of all that they have started."""
+def measured(command):
+    """Runs a command to its end, and that of all that it has started."""
     start, before = time.perf_counter(), os.times()
     watch = Watch()
     watch.start()
-    processes = [
-        subprocess.Popen([*map(str, command)], stdout=sys.stderr, cwd=EXAMPLES.parents[1])
-        for command in commands
-    ]
-    statuses = [process.wait() for process in processes]
+    status = subprocess.run(
+        [*map(str, command)], stdout=sys.stderr, cwd=EXAMPLES.parents[1], check=False
+    ).returncode
     seconds = time.perf_counter() - start
     watch.ended.set()
-    while True:  # What they have left behind has become this process's child, and ends soon.
+    while True:  # What it has left behind has become this process's child, and ends soon.
         try:
             os.wait()
         except ChildProcessError:
@@ -88,7 +86,7 @@ def measured(commands):
     after = os.times()
     processor = sum(after[2:4]) - sum(before[2:4])
     return {
-        "status": max(map(abs, statuses)),
+        "status": status,
         "seconds": round(seconds, 1),
         "processor_seconds": round(processor, 1),
         "worker_mb": watch.worker,
@@ -96,15 +94,15 @@ def measured(commands):
     }
 
 
-def commands_of(name, given, output, text):
-    """The commands of an engine."""
+def command_of(name, given, output, text):
+    """The command of an engine."""
     files = [sys.executable, "-m", "keras_mt", "translate-files", given.model, output, text]
     files += ["--part-lines", PART_LINES]
     beam = [given.beam_python, EXAMPLES / "beam_files.py", given.model, output, text]
     beam += ["--runner=FnApiRunner", "--direct_running_mode=multi_processing"]
     beam += ["--direct_num_workers=2"]
     ray = [given.ray_python, EXAMPLES / "ray_files.py", given.model, output, text]
-    return {"one": [files], "two": [files, files], "beam": [beam], "ray": [ray]}[name]
+    return {"one": files, "beam": beam, "ray": ray}[name]
 
 
 def differing(path, other):
@@ -119,7 +117,7 @@ def main():
     parser.add_argument("model", metavar="SAVED_MODEL", type=lambda path: Path(path).resolve())
     parser.add_argument("--text", required=True, metavar="FILE", type=Path)
     parser.add_argument("--lines", type=int, default=100_000)
-    parser.add_argument("--only", default="one,two,beam,ray", metavar="NAME,...")
+    parser.add_argument("--only", default="one,beam,ray", metavar="NAME,...")
     parser.add_argument("--beam-python", default=sys.executable, metavar="PYTHON")
     parser.add_argument("--ray-python", default=sys.executable, metavar="PYTHON")
     given = parser.parse_args()
@@ -131,7 +129,7 @@ def main():
         text.write_bytes(b"".join(itertools.islice(itertools.cycle(found), given.lines)))
         for name in given.only.split(","):
             output = Path(folder, name)
-            row = report[name] = measured(commands_of(name, given, output, text))
+            row = report[name] = measured(command_of(name, given, output, text))
             first = first or row
             for field in ("seconds", "processor_seconds"):
                 row[f"{field}_ratio"] = round(row[field] / first[field], 2)

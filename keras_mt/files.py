@@ -135,12 +135,19 @@ def owned(path: Path, use: str) -> Iterator[None]:
         yield
 
 
+def leftovers(path: Path) -> Iterator[Path]:
+    """The temporary folders of writes to a path that go on, or that a kill has ended."""
+    return path.parent.glob(f".{glob.escape(path.name)}.*{_SUFFIX}")
+
+
 def _remove_leftovers(path):
     """Removes what processes that were killed left of their writes to a path."""
-    for lock in path.parent.glob(f".{glob.escape(path.name)}.*{_SUFFIX}/{_LOCK}"):
-        with contextlib.suppress(OSError), locked(lock) as is_locked:
-            if is_locked:
-                shutil.rmtree(lock.parent, ignore_errors=True)
+    for lock in (folder / _LOCK for folder in leftovers(path)):
+        with contextlib.suppress(OSError):
+            if lock.exists():
+                with locked(lock) as is_locked:
+                    if is_locked:
+                        shutil.rmtree(lock.parent, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -19,18 +19,28 @@ from keras_mt.files import atomic_write
 PART_LINES = 2000
 
 
+def begins(path):
+    """Where each part of a file begins, in the unpacked file."""
+    with opened(path) as file:
+        yield 0
+        for number, _ in enumerate(file, 1):
+            if number % PART_LINES == 0:
+                yield file.tell()
+
+
 class Translate:
     """Translates parts of files; each worker process makes one, and so loads the model once."""
 
-    def __init__(self, model, found):
-        self.translator, self.found = ExportedTranslator(model), found
+    def __init__(self, model):
+        self.translator = ExportedTranslator(model)
 
     def __call__(self, part):
-        path, number = part["path"], part["number"]
-        limit = self.translator.max_line_bytes
-        first = number * PART_LINES + 1
-        with opened(Path(path)) as file:
-            texts, refused = lines.read_part(file, self.found[path], number, first, limit)
+        limit, first = self.translator.max_line_bytes, part["first_line"]
+        with opened(part["path"]) as file:
+            file.seek(part["begin"])
+            # A file whose lines fill its parts has an empty one at its end.
+            blocks = lines.blocks(file, PART_LINES, limit, first)
+            texts, refused, _ = next(blocks, ([], {}, ""))
         results = self.translator.hypotheses(texts)
         refused = [(where, reason) for where, reason, _ in refused.values()]
         refused += [(f"line {first + i}", reason) for i, reason in results.refusals.items()]
@@ -48,20 +58,20 @@ def main():
     outputs = {path: given.output / Path(path).name for path in given.files}
     if len({*outputs.values()}) < len(given.files) or any(map(Path.exists, outputs.values())):
         parser.error("two files have one name, or OUTPUT_DIR has one already: give a new folder")
-    found = {path: lines.index(Path(path), PART_LINES) for path in outputs}
+    found = {path: [*begins(path)] for path in outputs}
     parts = [
-        {"path": path, "number": number}
+        {"path": path, "begin": begin, "first_line": i * PART_LINES + 1}
         for path in outputs
-        for number in range(len(found[path]["digests"]))
+        for i, begin in enumerate(found[path])
     ]
     ray.data.DataContext.get_current().execution_options.preserve_order = True
-    dataset = ray.data.from_items(parts, override_num_blocks=len(parts) or 1)
+    dataset = ray.data.from_items(parts, override_num_blocks=len(parts))
     pool = ray.data.ActorPoolStrategy(size=given.workers)
-    translated = dataset.map(Translate, fn_constructor_args=[given.model, found], compute=pool)
+    translated = dataset.map(Translate, fn_constructor_args=[given.model], compute=pool)
     rows = iter(translated.iter_rows())
     for path, output in outputs.items():
         with atomic_write(output) as temporary, packed(temporary) as file:
-            for _ in found[path]["digests"]:
+            for _ in found[path]:
                 row = next(rows)
                 file.write(row["lines"])
                 for where, reason in row["refused"]:

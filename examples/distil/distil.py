@@ -10,9 +10,8 @@ usage: python examples/distil/distil.py translate TEACHER FOLDER --data DATA --s
        python examples/distil/distil.py draw RESULTS.jsonl PICTURE
 
 translate makes the teacher, a run folder, translate the training split into FOLDER, part by part.
-If interrupted, the same command resumes; processes and machines that see FOLDER and are given the
-same command share the work. --set is any option of a Translator, such as beam_size=5 or
-target_language=deu_Latn.
+If interrupted, the same command resumes. --set is any option of a Translator, such as beam_size=5
+or target_language=deu_Latn.
 
 filter leaves out the worst translations by the teacher's score, and those far longer or shorter
 than usual, and writes a corpus whose validation split is the original one.
@@ -143,6 +142,9 @@ def translate(teacher, folder, data, source, target, part_lines, set):
     translator = Translator.load(teacher, **dict(set))
     folder.mkdir(parents=True, exist_ok=True)
     write_pairs(folder / "pairs.jsonl", load_corpus(data, source, target, "train"))
+    work = {"data": str(Path(data).resolve()) if Path(data).exists() else data}
+    with atomic_write(folder / "work.json") as temporary:
+        temporary.write_text(json.dumps(work | {"source": source, "target": target}) + "\n")
     translate_files(
         functools.partial(with_translations, translator),
         [folder / "pairs.jsonl"],
@@ -154,9 +156,6 @@ def translate(teacher, folder, data, source, target, part_lines, set):
         max_line_bytes=2**24,
         progress=lambda done, total: print(f"{done:,} of {total:,} lines", flush=True),
     )
-    work = {"data": str(Path(data).resolve()) if Path(data).exists() else data}
-    with atomic_write(folder / "work.json") as temporary:
-        temporary.write_text(json.dumps(work | {"source": source, "target": target}) + "\n")
 
 
 def write_pairs(path, pairs):

@@ -12,6 +12,12 @@ from keras_mt.cli.options import files_argument, given, glossary_option, search_
 from keras_mt.cli.output import ended_by_signals, progress_bar
 
 AGAIN = "give the same command again to go on."
+# The formats that an option means something for.
+_FORMATS_OF = {
+    "overwrite": ("po", "xliff"),
+    "lang": ("html", "po", "xliff"),
+    "markup": ("lines",),
+}
 
 
 @click.command(cls=Command, interrupted=f"interrupted: {AGAIN}")
@@ -38,7 +44,6 @@ AGAIN = "give the same command again to go on."
     metavar="CODE",
     help="The code of the target that documents get, such as de.  [default: the model's]",
 )
-@click.option("--fuzzy", is_flag=True, help="Mark new translations of a catalogue as unchecked.")
 @search_options
 @glossary_option
 @click.option(
@@ -46,18 +51,15 @@ AGAIN = "give the same command again to go on."
     type=click.Choice(["html"]),
     help="Each line of a file of lines is a fragment of HTML.  [default: plain text]",
 )
-def translate_files(
-    model, output, files, format, part_lines, overwrite, lang, fuzzy, markup, **search
-):
+def translate_files(model, output, files, format, part_lines, overwrite, lang, markup, **search):
     """Translate FILEs into OUTPUT_DIR, each under its name.
 
     Each file is read by its suffix: .txt, or any name with .gz or .zst, has lines, which are
     translated as by `translate`. What is compressed is compressed again.
 
-    Several processes, on machines that see OUTPUT_DIR, may be given the same command: they divide
-    the work, and take over that of one that has died. A file is written when all of it is
-    translated, and appears whole. Give the same command again to go on with what was stopped;
-    OUTPUT_DIR remembers the model, the options and the files, and takes no others.
+    A file is written when all of it is translated, and appears whole. Give the same command again
+    to go on with what was stopped; until all is done OUTPUT_DIR remembers the model, the options
+    and the files, and takes no others. One process writes into a folder; a second one is refused.
 
     A text that is refused is left empty or as it was, and OUTPUT_DIR/errors.jsonl names it; the
     exit status is then 1.
@@ -71,6 +73,7 @@ def translate_files(
 
     if search["n_best"] not in (None, 1):
         raise click.UsageError("--n-best must be 1: each text gets one translation.")
+    _check_meant({"overwrite": overwrite, "lang": lang, "markup": markup}, files, format)
     start = time.monotonic()
     with ended_by_signals(lambda: AGAIN), contextlib.closing(progress_bar(None)) as bar:
         translator = load_translator(model, search)
@@ -89,12 +92,22 @@ def translate_files(
             markup=markup,
             part_lines=part_lines,
             max_line_bytes=translator.max_line_bytes or 2**20,
-            options=DocumentOptions(
-                translator.source_language, lang or translator.target_language, overwrite, fuzzy
-            ),
+            options=DocumentOptions(lang or translator.target_language, overwrite),
             progress=progress,
         )
     _say(report, output, time.monotonic() - start)
+
+
+def _check_meant(options, files, format):
+    """Refuses an option that means nothing for any of the files."""
+    from keras_mt.documents.formats import format_name
+
+    formats = {format_name(path, format) for path in files}
+    for name in filter(options.get, options):
+        if not formats & {*_FORMATS_OF[name]}:
+            raise click.UsageError(
+                f"--{name} is for {', '.join(_FORMATS_OF[name])} alone, and no FILE is of these."
+            )
 
 
 def _hints(search):
@@ -107,13 +120,18 @@ def _hints(search):
     return hints
 
 
+def _count(number, things):
+    return f"{number:,} {things.removesuffix('s') if number == 1 else things}"
+
+
 def _say(report, output, seconds):
     for name, done in report.items():
-        refused = f", {done['refused']:,} refused" if done["refused"] else ""
-        click.echo(f"{name}: {done['lines']:,} lines{refused}", err=True)
+        counts = [_count(done[units], units) for units in ("lines", "texts") if units in done]
+        counts += [f"{done['refused']:,} refused"] if done["refused"] else []
+        click.echo(f"{name}: {', '.join(counts)}", err=True)
     for reason in report.failures.values():
         click.echo(f"refused: {reason}", err=True)
-    click.echo(f"wrote {len(report):,} files to {output} in {seconds:,.0f} s", err=True)
+    click.echo(f"wrote {_count(len(report), 'files')} to {output} in {seconds:,.0f} s", err=True)
     if report.refused or report.failures:
         click.echo(f"{output}/errors.jsonl names what was refused.", err=True)
         raise click.exceptions.Exit(1)

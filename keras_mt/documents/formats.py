@@ -61,10 +61,8 @@ class DocumentOptions:
     """What formats may need to know besides the document.
 
     Args:
-        source_language, target_language: The codes of the languages, or None where they are
-            unknown.
+        target_language: The code of the translations' language, or None where it is unknown.
         overwrite: Whether entries that have a translation get a new one.
-        fuzzy: Whether new translations are marked as unchecked, where a format can.
 
     Example:
 
@@ -72,10 +70,8 @@ class DocumentOptions:
     False
     """
 
-    source_language: str | None = None
     target_language: str | None = None
     overwrite: bool = False
-    fuzzy: bool = False
 
 
 class Format(Protocol):

@@ -1,98 +1,52 @@
-"""Lines of text, in parts of a fixed number of lines, so that no more than a part is in memory."""
+"""Lines of text, in blocks of a fixed number of lines: no more than a block is in memory."""
 
 import codecs
 import hashlib
+import itertools
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-import numpy as np
-
-from keras_mt.compressed import opened
 from keras_mt.documents.formats import Refusal
-from keras_mt.errors import InputError
 
-_CHUNK = 1 << 20  # Bytes read at once.
-_SHOWN = 200  # Characters of a refused line that its entry repeats.
-_DIGEST = 16  # Bytes of the digest of a part.
+_CHUNK = 1 << 20  # Bytes of the rest of a long line that are read at once.
+_DIGEST = 16  # Bytes of a digest.
 # The bytes of a line besides its text: the byte order mark, a carriage return, a newline.
 _MORE = 5
 
 
-def index(path: Path, part_lines: int) -> dict[str, Any]:
-    """The number of `lines` of a file, the `offsets` of its parts and its end, and their `digests`.
+def blocks(
+    file: BinaryIO, size: int, limit: int, first_line: int = 1
+) -> Iterator[tuple[list[str], dict[int, Refusal], str]]:
+    """The texts of each block, why some are refused, by their index, and a digest; these are empty.
 
-    The offsets are those of the unpacked file.
+    `size` is the lines of a block; `limit` the maximum bytes of a text; `first_line` the number of
+    the line that the file stands at. The digest is that of all bytes up to the block's end.
 
-    >>> _ = Path("three.txt").write_bytes(b"a\\nb\\nc")
-    >>> found = index(Path("three.txt"), 2)
-    >>> found["lines"], found["offsets"], len(found["digests"])
-    (3, [0, 4, 5], 2)
+    >>> [texts for texts, _, _ in blocks(io.BytesIO(b"a\\nb\\nc"), 2, 100)]
+    [['a', 'b'], ['c']]
     """
-    lines, offsets, digests = 0, [0], []
-    position, digest, last = 0, hashlib.blake2b(digest_size=_DIGEST), b"\n"
-    with opened(path) as file:
-        while chunk := file.read(_CHUNK):
-            ends = np.flatnonzero(np.frombuffer(chunk, np.uint8) == 10) + 1
-            begun = 0
-            # The newlines that end a part.
-            for end in ends[part_lines - 1 - lines % part_lines :: part_lines].tolist():
-                digest.update(chunk[begun:end])
-                digests.append(digest.hexdigest())
-                offsets.append(position + end)
-                digest, begun = hashlib.blake2b(digest_size=_DIGEST), end
-            digest.update(chunk[begun:])
-            lines += len(ends)
-            position += len(chunk)
-            last = chunk[-1:]
-    lines += last != b"\n"
-    if position > offsets[-1]:
-        digests.append(digest.hexdigest())
-        offsets.append(position)
-    return {"lines": lines, "offsets": offsets, "digests": digests}
-
-
-def read_part(
-    file: BinaryIO, found: dict[str, Any], number: int, first_line: int, limit: int
-) -> tuple[list[str], dict[int, Refusal]]:
-    """The texts of a part, and why some of them are refused, by their index; these are empty.
-
-    `found` is what `index` has found; `number` is the part's, from 0, and `first_line` that of its
-    first line, from 1; `limit` is the maximum bytes of a text. InputError, which does not name the
-    file, if the part is not as it was.
-    """
-    start, end = found["offsets"][number : number + 2]
     digest = hashlib.blake2b(digest_size=_DIGEST)
-    texts, refusals = [], {}
-    file.seek(start)
-    for i, (line, size) in enumerate(_raw_lines(file, end - start, limit + _MORE, digest)):
-        text, error = _decoded(line, size, limit, is_first=start == 0 and i == 0)
-        if error:
-            refusals[i] = Refusal(f"line {first_line + i}", error, text[:_SHOWN])
-        texts.append("" if error else text)
-    if digest.hexdigest() != found["digests"][number]:
-        raise InputError(
-            "it has changed since its translation began: put it back as it was, or give a new "
-            "folder."
-        )
-    return texts, refusals
+    lines = _raw_lines(file, limit + _MORE, digest)
+    while block := list(itertools.islice(lines, size)):
+        texts, refusals = [], {}
+        for i, (line, length) in enumerate(block):
+            text, error = _decoded(line, length, limit, is_first=first_line + i == 1)
+            if error:
+                refusals[i] = Refusal(f"line {first_line + i}", error, text)
+            texts.append("" if error else text)
+        yield texts, refusals, digest.hexdigest()
+        first_line += len(block)
 
 
-def _raw_lines(file, left, limit, digest) -> Iterator[tuple[bytes, int]]:
-    """The lines of the next bytes without their ends, each cut to `limit`, and how long each is."""
-    while left:
-        line = rest = file.readline(min(left, limit))
-        size = 0
-        while rest:
+def _raw_lines(file, limit, digest) -> Iterator[tuple[bytes, int]]:
+    """The lines of a file without their ends, each cut to `limit`, and how long each is."""
+    while line := file.readline(limit):
+        digest.update(line)
+        size, last = len(line), line
+        while not last.endswith(b"\n") and (rest := file.readline(_CHUNK)):
             digest.update(rest)
-            size += len(rest)
-            if rest.endswith(b"\n") or size >= left:
-                break
-            rest = file.readline(min(left - size, _CHUNK))
-        if not size:
-            return  # The file has become shorter.
-        left -= size
-        yield _bare(line), size - len(rest) + len(_bare(rest))
+            size, last = size + len(rest), rest
+        yield _bare(line), size - len(last) + len(_bare(last))
 
 
 def _bare(line):

@@ -3,7 +3,9 @@
 import codecs
 import gettext
 import html
+import io
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 
@@ -35,15 +37,21 @@ _ANY = re.compile(
 _MSGID = re.compile(r"^[ \t]*(?:#~[ \t]*)?msgid[ \t]", re.MULTILINE)
 _MSGSTR = re.compile(r"^[ \t]*(?:#~[ \t]*)?msgstr(?:\[0\])?[ \t]", re.MULTILINE)
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
+_KEYS = re.compile(
+    r"\b(?:Ctrl|Control|Alt|AltGr|Shift|Meta|Cmd|Command|Option|Super|Win)\+(?:\w+\+)*\w+"
+)
+# The mark of a menu's access key, in the place of group 1: `&File`, `E&xit`, `_File`.
+_ACCESS_KEY = re.compile(r"(?<!\S)[^\W\d_]*(&|(?<!\w)_)(?=[^\W_])(?!\w+;)")
 
 
 class PoDocument(TextDocument):
     """A catalogue. Ids, contexts, comments, flags and what is filled stay.
 
     An entry's placeholders, by its flag `python-format`, `python-brace-format` or `c-format`, are
-    kept from the translator; an entry that would have others than its source stays empty, and is
-    among `refusals`. Of plural forms, that for one alone is from `msgid`, the rest from
-    `msgid_plural`. With the option `fuzzy` new entries are marked so.
+    kept from the translator, and so are keys such as `Ctrl+O`; an entry that would have other
+    placeholders than its source stays empty, and is among `refusals`. The mark of an access key,
+    `&File` or `_File`, goes to the same letter, or else to the first one. Of plural forms, that for
+    one alone is from `msgid`, the rest from `msgid_plural`.
 
     Args:
         data, options: As in `Document`.
@@ -77,7 +85,11 @@ class PoDocument(TextDocument):
         if not ids:
             raise DocumentError("it has no msgid, and so is no PO file.")
         try:
-            file = polib.pofile(source, encoding=self.encoding, wrapwidth=78)
+            # A file, since of a text polib takes more than newlines for the ends of lines.
+            with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="") as copy:
+                copy.write(source)
+                copy.flush()
+                file = polib.pofile(copy.name, encoding="utf-8", wrapwidth=78)
         except (OSError, UnicodeError, ValueError, IndexError) as error:
             raise DocumentError(f"it is no PO file: {str(error).replace(source, '')}") from error
         count = ids - bool(file.metadata)
@@ -110,20 +122,21 @@ class PoDocument(TextDocument):
         return {form: added[text] for form, text in texts.items()}
 
     def _add(self, entry, text, place):
-        if not has_words(text):
-            return text  # It stands for itself.
         patterns = [_PLACEHOLDERS.get(flag, _ANY).pattern for flag in _formats(entry)]
-        patterns += [_TAG.pattern] * bool(_TAG.search(text))
-        inline, last = Inline(), 0
-        for match in re.finditer("|".join(patterns), text) if patterns else ():
-            inline.text(text[last : match.start()])
+        kept = re.compile("|".join([*patterns, _KEYS.pattern, _TAG.pattern]))
+        if not has_words(kept.sub("", text)):
+            return text  # It stands for itself.
+        inline, last, key = Inline(), 0, _access_key(text)
+        plain = text if key is None else text[: key.start(1)] + text[key.end(1) :]
+        for match in kept.finditer(plain):
+            inline.text(plain[last : match.start()])
             if match[0].startswith("<"):
                 inline.single(match[0])
             else:
                 inline.kept(match[0], match[0])
             last = match.end()
-        inline.text(text[last:])
-        return *self.add_inline(inline, place), inline, text
+        inline.text(plain[last:])
+        return *self.add_inline(inline, place), inline, text, key and (key[1], text[key.end()])
 
     def _found(self, entry, text):
         """The placeholders of a text by flag; None if something looks like one and is not."""
@@ -140,14 +153,14 @@ class PoDocument(TextDocument):
         return found
 
     def write(self, translations: Sequence[str | None]) -> bytes:
-        lines = self.source.split("\n")
+        lines = list(io.StringIO(self.source, newline=""))  # As polib counts them.
         # From the last to the first, so that the numbers of lines stay right.
         for entry, forms in reversed(self._wanted):
             written = {form: self._written(entry, f, translations) for form, f in forms.items()}
             if written and None not in written.values():
                 self._put(lines, entry, written)
         self.refusals.reverse()
-        text = "\n".join(lines)
+        text = "".join(lines)
         if language := self.options.target_language:
             field = re.compile(r'^"Language: *\\n"', re.MULTILINE)
             text = field.sub(rf'"Language: {language}\\n"', text, count=1)
@@ -155,7 +168,7 @@ class PoDocument(TextDocument):
 
     def _put(self, lines, entry, written):
         """Puts an entry's translations in the place of its msgstr, and its flag."""
-        end = "\r" if lines[0].endswith("\r") else ""
+        end = "\r\n" if lines[0].endswith("\r\n") else "\n"
         start = entry.linenum - 1
         first = next(i for i in range(start, len(lines)) if re.match(r"\s*msgstr", lines[i]))
         last = first + 1
@@ -164,11 +177,10 @@ class PoDocument(TextDocument):
         new = []
         for form, text in written.items():
             new += _field("msgstr" if form is None else f"msgstr[{form}]", text)
-        lines[first:last] = [line + end for line in new]
+        at_end = "" if lines[last - 1] == lines[last - 1].rstrip("\r\n") else end
+        lines[first:last] = [line + end for line in new[:-1]] + [new[-1] + at_end]
         flagged = [i for i in range(start, first) if lines[i].startswith("#,")]
         flags = [flag for flag in entry.flags if flag != "fuzzy"]
-        if self.options.fuzzy:
-            flags.insert(0, "fuzzy")
         if flags != entry.flags:
             ids = [i for i in range(start, first) if re.match(r"\s*(#\||msg)", lines[i])]
             begin = ids[0] if ids else first
@@ -178,17 +190,20 @@ class PoDocument(TextDocument):
     def _written(self, entry, form, translations):
         if isinstance(form, str):
             return form
-        number, bounds, inline, source = form
+        number, bounds, inline, source, key = form
         new = translations[number]
         if new is None:
             return None
-        parts = inline.parts(new)
-        new = "".join(html.unescape(w) if kind == "text" else w for kind, w in parts)
+        parts = [
+            (html.unescape(what), True) if kind == "text" else (what, False)
+            for kind, what in inline.parts(new)
+        ]
+        new = "".join(what for what, _ in parts) if key is None else _with_access_key(parts, *key)
         new = bounds[0] + new.strip() + bounds[1]
         wanted = self._found(entry, source)
         if wanted is not None and self._found(entry, new) != wanted:
-            reason = "its placeholders would not all be in the translation: it stays empty"
-            self.refusals.append(Refusal(self.units[number].where, reason, new))
+            reason = f"it stays empty, as its translation has other placeholders: {new!r}"
+            self.refusals.append(Refusal(self.units[number].where, reason, source))
             return None
         return new if new.strip() else None
 
@@ -210,6 +225,33 @@ def _field(name, text):
             line = ""
         line += word
     return [*lines, f'"{line}"']
+
+
+def _access_key(text):
+    """The match of a text's one mark of an access key; `R&D` has none."""
+    found = list(_ACCESS_KEY.finditer(text))
+    if len(found) != 1 or text.count(found[0][1]) > 1:
+        return None
+    is_within = found[0].start() < found[0].start(1)
+    return None if is_within and text[found[0].end()].isupper() else found[0]
+
+
+def _with_access_key(parts, mark, letter):
+    """The text of parts, and whether each is text, with the mark before a letter.
+
+    Where nothing has cases, as in Chinese, the letter stands behind the text, by custom.
+    """
+    for pattern in (rf"(?<!\w){letter}", letter, r"(?=[^\W\d_])\w"):
+        for i, (text, is_text) in enumerate(parts):
+            match = re.search(pattern, text, re.IGNORECASE) if is_text else None
+            if match and match[0].lower() != match[0].upper():
+                place = match.start()
+                before, after = parts[:i], parts[i + 1 :]
+                return "".join(
+                    what
+                    for what, _ in [*before, (text[:place] + mark + text[place:], True), *after]
+                )
+    return "".join(what for what, _ in parts) + f"({mark}{letter.upper()})"
 
 
 def _formats(entry):

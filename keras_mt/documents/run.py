@@ -1,32 +1,28 @@
-"""Translates files into a folder, with all processes that are given the same folder."""
+"""Translates files into a folder; what was stopped goes on where it was."""
 
-import collections
 import contextlib
 import dataclasses
 import itertools
 import json
 import os
-import random
-import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_mt.compressed import bare_name
 from keras_mt.documents.formats import DocumentOptions, Refusal, format_name
-from keras_mt.documents.leases import Leases, attempt, share
-from keras_mt.documents.sources import Document, Lines
+from keras_mt.documents.sources import CHANGED, Document, Lines
 from keras_mt.errors import InputError
-from keras_mt.files import DISK_ERRORS, disk_errors
+from keras_mt.files import DISK_ERRORS, atomic_write, disk_errors, leftovers, owned
 from keras_mt.options import MAX_LINE_BYTES
 from keras_mt.version import __version__
 
 PART_LINES = 1000
 # In the output's folder: the folder of what is begun, and what was refused.
 _PARTS, _ERRORS = ".parts", "errors.jsonl"
-# In the former: what the translations depend on, and the lease of who ends.
-_WORK, _FINISH = "work.json", "finish.lease"
+# In the former: what the translations depend on, and the lock; and what the names of the files of
+# each input end in (see `_Work`).
+_WORK, _LOCK, _JOURNAL, _DONE = "work.json", "lock", ".jsonl", ".done"
 _SHOWN = 200  # Characters of a refused text that its entry repeats.
 
 # From texts and their markup to a translation for each, and why some, by index, have none.
@@ -85,13 +81,12 @@ def translate_files(
     part_lines: int = PART_LINES,
     max_line_bytes: int = MAX_LINE_BYTES,
     options: DocumentOptions | None = None,
-    lease_seconds: float = 30,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Report:
     """Translates files into a folder, under their names.
 
-    Processes, on machines that see the folder, may do so at once, and divide the work. What was
-    stopped goes on where it was; a file is written when all of it is translated, and appears whole.
+    What was stopped goes on where it was, by the same call; a second process is refused meanwhile.
+    A file is written when all of it is translated, and appears whole.
 
     Args:
         translate: Function from a list of texts and their markup to a translation for each, and why
@@ -108,7 +103,6 @@ def translate_files(
         part_lines: The lines, or units of a document, that are translated and written together.
         max_line_bytes: The maximum bytes of a line; a longer one is refused.
         options: What formats may need to know.
-        lease_seconds: How long a process may give no sign of life before another takes over.
         progress: Called with the lines that are done, and all.
 
     Returns:
@@ -116,7 +110,8 @@ def translate_files(
 
     Raises:
         InputError: If the folder was begun with another identity, two files have one name, a file
-            would be overwritten, no format has a file's suffix, or the disk is full.
+            would be overwritten, no format has a file's suffix, one is a pipe, another process
+            writes into the folder, or the disk is full.
 
     Example:
 
@@ -131,7 +126,7 @@ def translate_files(
     output, options = Path(output), options or DocumentOptions()
     if part_lines < 1:
         raise InputError(f"part_lines must be at least 1. Received: {part_lines}")
-    works = []
+    parts, works = output / _PARTS, []
     for path, kind in _formats(files, output, format).items():
         source = (
             Lines(path, part_lines, max_line_bytes, markup)
@@ -143,13 +138,18 @@ def translate_files(
     settings |= dataclasses.asdict(options)
     identity = {"keras_mt": __version__, **settings, **identity}
     try:
-        with Leases(lease_seconds) as leases:
-            _remember(output, identity, hints or {}, leases)
+        with owned(parts / _LOCK, f"{output} is being translated into"):
             for work in works:
                 work.check_free()
-            _translate(works, leases, progress)
-            with leases.waited_for(output / _PARTS / _FINISH):
-                return _finish(works, output)
+            _remember(parts / _WORK, output, identity, hints or {})
+            _translate(works, progress)
+            report = _report(works, output)
+            for path in (output / _ERRORS, *(work.output for work in works)):
+                for folder in leftovers(path):  # Of kills: nobody else writes here.
+                    shutil.rmtree(folder, ignore_errors=True)
+            if not report.failures and not list(parts.glob("*" + _JOURNAL)):
+                for path in (parts / _WORK, *parts.glob("*" + _DONE)):
+                    path.unlink()
     except OSError as error:
         if error.errno not in DISK_ERRORS:
             raise
@@ -157,14 +157,22 @@ def translate_files(
             f"{error.filename} cannot be written: {error.strerror}. Make space, and give the same "
             "command again: what is done is kept."
         ) from error
+    with contextlib.suppress(OSError):  # It is not empty.
+        parts.rmdir()
+    return report
 
 
 def _formats(files, output, format):
-    """The format of each file; InputError if two would be written to one place."""
+    """The format of each file; InputError if one is no file, or two would be written to one."""
     formats, names = {}, {}
     for path in map(Path, files):
+        if path.exists() and not path.is_file():
+            raise InputError(
+                f"{path} is no file, but a pipe or the like, which is read only once; what is "
+                "stopped could not go on. Write it to a file, or give it to `keras-mt translate`."
+            )
         formats[path] = format_name(path, format)
-        if path.name in (_PARTS, _ERRORS, _WORK, _FINISH):
+        if path.name in (_PARTS, _ERRORS):
             raise InputError(f"{path} has a name that {output} needs: rename it.")
         if path.name in names:
             raise InputError(
@@ -175,17 +183,14 @@ def _formats(files, output, format):
     return formats
 
 
-def _remember(output, identity, hints, leases):
+def _remember(path, output, identity, hints):
     """Writes what the translations depend on, or checks that it is what was written."""
-    folder = output / _PARTS
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / _WORK
-    text = json.dumps({"identity": dict(identity), "hints": dict(hints)}, indent=2)
-    if not path.exists():
-        with leases.waited_for(folder / f"{_WORK}.lease"):
-            if not path.exists():
-                _write(path, text.encode())
-    before, found = json.loads(path.read_bytes()), json.loads(text)
+    found = json.loads(json.dumps({"identity": dict(identity), "hints": dict(hints)}))
+    before = next(_records(path), (None, 0))[0]
+    if before is None:
+        path.unlink(missing_ok=True)
+        _append(path, found)
+        return
     other = _differing(before["identity"], found["identity"])
     if "model" in other:
         # An option may be what makes the model another.
@@ -202,178 +207,130 @@ def _differing(before, found):
     return [name for name in sorted({**before, **found}) if before.get(name) != found.get(name)]
 
 
-def _translate(works, leases, progress):
-    for _ in share([work.begin() for work in works], leases):
-        pass
+def _translate(works, progress):
     for work in works:
-        work.load()
-    works = [work for work in works if not work.failure]
-    done, total = 0, sum(work.found["lines"] for work in works)
+        work.begin()
+    done, total = 0, sum(work.index["units"] for work in works if not work.failure)
     progress(done, total)
-    late = []
-
-    def join(work):
-        work.source.close()
-        if not work.failure and not attempt(work.join(), leases):
-            late.append(work.join())
-
     for work in works:
-        if not work.left:
-            join(work)
-    for task in share(itertools.chain(*(work.parts() for work in works)), leases):
-        done += task.lines
-        progress(done, total)
-        task.work_on.left -= 1
-        if not task.work_on.left:
-            join(task.work_on)
-    for _ in share(late, leases):
-        pass
+        for units in work.steps():
+            done += units
+            progress(done, total)
 
 
-def _finish(works, output):
-    """Removes the parts of the files that are done, and writes what was refused."""
+def _report(works, output):
+    """Writes what was refused or warned of; what an earlier command wrote of other files stays."""
     report = Report(failures={work.path.name: work.failure for work in works if work.failure})
-    folder = output / _PARTS
-    with _whole(output / _ERRORS, folder) as temporary, open(temporary, "wb") as file:
-        for path in sorted(folder.glob("*/done.json")):
-            with open(path.with_name("errors"), "rb") as errors:
-                shutil.copyfileobj(errors, file)
+    found = sorted(output.glob(f"{_PARTS}/*{_DONE}"))
+    names = {*report.failures, *(path.name.removesuffix(_DONE) for path in found)}
+    errors = output / _ERRORS
+    with atomic_write(errors) as temporary, open(temporary, "wb") as file:
+        if errors.exists():
+            with open(errors, "rb") as before:
+                file.writelines(line for line in before if json.loads(line)["file"] not in names)
+        for path in found:
+            with open(path, "rb") as done:
+                file.writelines(itertools.islice(done, 1, None))  # The first one is the index.
         for name, failure in report.failures.items():
             file.write(_entry(name, Refusal("", failure)))
         size = file.tell()
     if not size:
-        (output / _ERRORS).unlink(missing_ok=True)
+        errors.unlink()
     for work in works:
         if not work.failure:
-            report[work.path.name] = work.tidy()
-    for path in filter(Path.is_file, folder.glob(".*")):  # Of what was killed while it wrote.
-        path.unlink(missing_ok=True)
+            report[work.path.name] = work.totals()
     return report
 
 
-@dataclasses.dataclass
-class _Task:
-    """Something of a file that leaves a marker when it is done."""
-
-    work_on: "_Work"
-    marker: Path
-    do: Callable[[], None]
-    lines: int = 0
-
-    @property
-    def lease(self) -> Path:
-        return self.marker.with_name(self.marker.name + ".lease")
-
-    def is_done(self) -> bool:
-        # Its parts are removed when the file is done.
-        work = self.work_on
-        return self.marker.exists() or work.failure is not None or work.done.exists()
-
-    def taken(self) -> None:
-        # Elsewhere in the file there are fewer others.
-        if self.lines:
-            self.work_on.go_elsewhere()
-
-    def work(self) -> None:
-        try:
-            self.do()
-        except InputError as error:
-            self.work_on.failure = str(error)
-        except FileNotFoundError:
-            # Another, which took this to be dead, has done the file.
-            if not self.is_done():
-                raise
-
-
 class _Work:
-    """The work on a file: OUTPUT/.parts/NAME with its index, its parts, and what was refused."""
+    """The work on a file.
+
+    Its journal has the file's index, and then a line for each block that is translated. When the
+    output is written, another file, which is there first, has the index and what was refused.
+    """
 
     def __init__(self, path, output, kind, source: Lines | Document, translate):
         self.path, self.output, self.kind = path, output / path.name, kind
         self.source, self.translate = source, translate
-        self.folder = output / _PARTS / path.name
-        self.done, self.index = self.folder / "done.json", self.folder / "index.json"
-        self.failure, self.found, self.left = None, None, None
-        self._numbers = collections.deque()  # The parts that it has not looked at.
+        self.journal, self.done = (
+            output / _PARTS / (path.name + suffix) for suffix in (_JOURNAL, _DONE)
+        )
+        self.index, self.failure = None, None
 
     def check_free(self):
         """Raises InputError if there is a file in the output's place that is not of this work."""
-        if self.output.exists() and not self.index.exists():
+        if self.output.exists() and not self.done.exists():
             raise InputError(f"{self.output} exists and is not overwritten: give a new folder.")
-        self.folder.mkdir(exist_ok=True)
-        if not self.output.exists():  # Somebody has removed it: it is made again.
-            self.done.unlink(missing_ok=True)
 
     @contextlib.contextmanager
-    def _naming(self):
-        """Errors name the file."""
+    def _refusing(self):
+        """An InputError refuses the file, by its name."""
         try:
             yield
         except InputError as error:
             name = "" if str(self.path) in str(error) else f"{self.path}: "
-            raise InputError(f"{name}{error}") from error
+            self.failure = f"{name}{error}"
 
     def begin(self):
-        def do():
-            stamp = self._stamp()
-            with self._naming():
-                found = {"format": self.kind, **stamp, **self.source.index()}
-            _write(self.index, json.dumps(found).encode())
+        """Reads the file, which must be what it was."""
+        with self._refusing():
+            self._stamp = self._stamp_now()
+            self.index = self._indexed()
+            for path in (self.done, self.journal):
+                before = next(_records(path), (self.index, 0))[0]
+                if before["format"] != self.kind:
+                    raise InputError(
+                        f"it was begun as {before['format']}, and not as {self.kind}: give "
+                        "--format as it was, or a new folder."
+                    )
+                if before != self.index:
+                    raise InputError(f"{self.path} {CHANGED}")
 
-        return _Task(self, self.index, do)
-
-    def _stamp(self):
+    def _stamp_now(self):
         status = os.stat(self.path)
-        return {"bytes": status.st_size, "modified": status.st_mtime_ns}
+        return status.st_size, status.st_mtime_ns
 
-    def load(self):
-        """Reads the index, which another process or an earlier command may have written."""
+    def _indexed(self):
+        units, digests = 0, []
+        for block in self.source.blocks():
+            units += len(block.units)
+            digests.append(block.digest)
+        return {"format": self.kind, "units": units, "digests": digests}
+
+    def steps(self) -> Iterator[int]:
+        """Does what is left of the work; yields the units of each block that is done."""
         if self.failure:
             return
-        self.found = json.loads(self.index.read_bytes())
-        if self.found["format"] != self.kind:
-            self.failure = (
-                f"{self.path} was begun as {self.found['format']}, and not as {self.kind}: give "
-                "--format as it was, or a new folder."
-            )
-        try:
-            self._check_unchanged()
-        except InputError as error:
-            self.failure = str(error)
-        self.left = len(self.found["digests"])
-
-    def _check_unchanged(self):
-        """Raises InputError unless the file is what was indexed; a copy of it is too."""
-        if self.failure or self._stamp().items() <= self.found.items():
+        if self.output.exists():
+            self.journal.unlink(missing_ok=True)
+            yield self.index["units"]
             return
-        with self._naming():
-            now = self.source.index()
-        if not now.items() <= self.found.items():
-            raise InputError(
-                f"{self.path} has changed since its translation began: put it back as it was, or "
-                "give a new folder."
-            )
+        with self._refusing():
+            kept = self._kept()
+            pairs = itertools.zip_longest(self.index["digests"], self.source.blocks())
+            for number, (digest, block) in enumerate(pairs, 1):
+                if block is None or block.digest != digest:
+                    raise InputError(f"{self.path} {CHANGED}")
+                if number >= kept:
+                    _append(self.journal, self._translated(block))
+                yield len(block.units)
+            if self._stamp_now() != self._stamp and self._indexed() != self.index:
+                raise InputError(f"{self.path} {CHANGED}")
+            self._write()
 
-    def parts(self) -> Iterator[_Task]:
-        size, lines = self.source.part_lines, self.found["lines"]
-        self._numbers.extend(range(len(self.found["digests"])))
-        while self._numbers:
-            number = self._numbers.popleft()
-            marker = self._part(number)
-            count = min(size, lines - number * size)
-            yield _Task(self, marker, lambda number=number: self._translate(number), count)
+    def _kept(self):
+        """Begins the journal, or cuts off what a kill has left half; returns its records."""
+        ends = [end for _, end in _records(self.journal)]
+        if ends:
+            os.truncate(self.journal, ends[-1])
+            return len(ends)
+        self.journal.unlink(missing_ok=True)
+        _append(self.journal, self.index)
+        return 1
 
-    def go_elsewhere(self):
-        """Goes on at a random part, unless all before it would have to be unpacked."""
-        if self._numbers and bare_name(self.path) == str(self.path):
-            self._numbers.rotate(random.randrange(len(self._numbers)))
-
-    def _part(self, number, suffix=".part"):
-        return self.folder / f"{number:07}{suffix}"
-
-    def _translate(self, number):
-        with self._naming():
-            units, refusals = self.source.read(self.found, number)
+    def _translated(self, block):
+        """The journal's record of a block."""
+        units, refusals = block.units, dict(block.refusals)
         translations = ["" for _ in units]
         for markup in dict.fromkeys(unit.markup for unit in units if unit.text):
             chosen = [i for i, unit in enumerate(units) if unit.markup == markup and unit.text]
@@ -384,40 +341,55 @@ class _Work:
                     refusals[i] = Refusal(units[i].where, reasons[row], units[i].text)
         for i in refusals:
             translations[i] = None
-        # First what was refused: where a part is, that is whole too.
-        errors = [_entry(self.path.name, refusals[i]) for i in sorted(refusals)]
-        if errors:
-            _write(self._part(number, ".errors"), b"".join(errors))
-        _write(self._part(number), self.source.pack(translations))
+        entries = [_entry(self.path.name, refusals[i]).decode() for i in sorted(refusals)]
+        return {"translations": translations, "entries": entries}
 
-    def join(self):
-        return _Task(self, self.done, self._join)
+    def _write(self):
+        # The output appears last: with it the work is done.
+        with (
+            atomic_write(self.output) as temporary,
+            disk_errors(self.done),
+            open(self.done, "wb") as file,
+        ):
+            file.write(json.dumps(self.index).encode() + b"\n")
 
-    def _join(self):
-        self._check_unchanged()
-        numbers = range(len(self.found["digests"]))
-        errors = self.folder / "errors"
-        with _whole(self.output, self.folder) as temporary:
-            with self._naming():
-                parts = [self._part(i) for i in numbers]
-                refusals = self.source.write(self.found, parts, temporary)
-            refused = 0
-            with _whole(errors) as listed, open(listed, "wb") as file:
-                for path in filter(Path.exists, (self._part(i, ".errors") for i in numbers)):
-                    entries = path.read_bytes()
-                    file.write(entries)
-                    refused += entries.count(b"\n")
-                for refusal in refusals:
-                    refused += bool(file.write(_entry(self.path.name, refusal)))
-        done = {"lines": self.found["lines"], "refused": refused}
-        _write(self.done, json.dumps(done).encode())
+            def translations():
+                for record, _ in itertools.islice(_records(self.journal), 1, None):
+                    file.writelines(entry.encode() for entry in record["entries"])
+                    yield from record["translations"]
 
-    def tidy(self):
-        """Removes the parts, and what processes that were killed left; returns the totals."""
-        done = json.loads(self.done.read_bytes())
-        for path in {*self.folder.iterdir()} - {self.done, self.index, self.folder / "errors"}:
-            path.unlink(missing_ok=True)
-        return done
+            for refusal in self.source.write(translations(), temporary):
+                file.write(_entry(self.path.name, refusal))
+            file.flush()
+            os.fsync(file.fileno())
+        self.journal.unlink()
+
+    def totals(self):
+        with open(self.done, "rb") as file:
+            refused = sum(1 for _ in file) - 1
+        return {self.source.units_are: self.index["units"], "refused": refused}
+
+
+def _append(path, record):
+    with disk_errors(path), open(path, "ab") as file:
+        file.write(json.dumps(record).encode() + b"\n")
+        if any(record.get("translations", [True])):  # A block without a text need not wait.
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _records(path) -> Iterator[tuple[dict[str, Any], int]]:
+    """The whole records of a file, if there is one, and where each ends."""
+    end = 0
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        for line in file:
+            end += len(line)
+            try:
+                record = json.loads(line)
+            except ValueError:
+                return
+            if line.endswith(b"\n"):
+                yield record, end
 
 
 def _entry(name, refusal):
@@ -425,28 +397,3 @@ def _entry(name, refusal):
     fields["text"] = refusal.text[:_SHOWN]
     found = {key: value for key, value in fields.items() if value}
     return json.dumps(found, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-
-
-def _write(path, data):
-    with _whole(path) as temporary:
-        temporary.write_bytes(data)
-
-
-@contextlib.contextmanager
-def _whole(path: Path, folder: Path | None = None) -> Iterator[Path]:
-    """As `atomic_write`, where processes on several machines may write the same.
-
-    `atomic_write` tells a dead process's leavings by locks, which shared folders may not have.
-    """
-    # Its end is the path's: it says how to compress.
-    temporary = (folder or path.parent) / f".{secrets.token_hex(8)}.{path.name}"
-    with disk_errors(path):
-        try:
-            yield temporary
-            if temporary.stat().st_size:  # An empty file is whole once it has its name.
-                with open(temporary, "rb+") as file:
-                    os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise

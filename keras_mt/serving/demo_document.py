@@ -68,7 +68,7 @@ def translated(
             output,
             {},
             max_line_bytes=exported.max_line_bytes or _MOST_BYTES,
-            options=DocumentOptions(*shown),
+            options=DocumentOptions(shown[1]),
         )
     except InputError as error:
         raise InputError(str(error).replace(str(path), path.name)) from error

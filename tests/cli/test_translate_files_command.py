@@ -27,6 +27,7 @@ def test_lines_are_translated_as_by_translate(run_dir, texts, tmp_path):
     expected = keras_mt("translate", model, texts).stdout.encode()
     assert (out / "texts.txt").read_bytes() == expected
     assert gzip.decompress((out / "packed.pt.gz").read_bytes()) == expected
+    assert not (out / ".parts").exists()
     assert result.exit_code == 1  # Two lines of each are refused.
     assert result.stderr.splitlines()[:2] == [
         f"{path.name}: 27 lines, 2 refused" for path in (texts, packed)
@@ -54,28 +55,37 @@ def test_markup_languages_and_terms_are_those_of_translate(run_dir, tmp_path):
     keras_mt("translate-files", run_dir, out, path, *options)
     expected = keras_mt("translate", run_dir, path, *options).stdout
     assert (out / "a.txt").read_text() == expected and "volume" in expected and "<b>" in expected
-    terms.write_text("livro\tbook\nmesa\n")
-    result = keras_mt("translate-files", run_dir, out, path, *options, check=False)
-    assert result.exit_code == 1 and "was begun with another glossary: give" in result.stderr
 
 
 def test_what_was_begun_with_other_options_is_refused(run_dir, tmp_path):
-    path, out = tmp_path / "a.txt", tmp_path / "out"
+    path, damaged, out = tmp_path / "a.txt", tmp_path / "b.gz", tmp_path / "out"
+    terms = tmp_path / "terms.tsv"
     path.write_text("O livro.\n")
-    result = keras_mt("translate-files", run_dir, out, path)
-    assert result.exit_code == 0 and result.stderr.startswith("a.txt: 1 lines\nwrote 1 files to ")
+    damaged.write_bytes(b"no")
+    terms.write_text("livro\tvolume\n")
+    command = ("translate-files", run_dir, out, path, damaged, "--glossary", terms)
+    result = keras_mt(*command, check=False)
+    assert result.exit_code == 1 and "b.gz is damaged" in result.stderr
+    assert result.stderr.startswith("a.txt: 1 line\n") and "wrote 1 file to " in result.stderr
     for options, name in (
         (("--length-penalty", 0.5), "length_penalty"),
         (("--part-lines", 5), "part_lines"),
         (("--markup", "html"), "markup"),
         (("--min-length", 3, "--keep", "none"), "keep and min_length"),
+        ((), "glossary"),
     ):
-        result = keras_mt("translate-files", run_dir, out, path, *options, check=False)
+        if not options:
+            terms.write_text("livro\tbook\nmesa\n")
+        result = keras_mt(*command, *options, check=False)
         assert result.exit_code == 1
         assert result.stderr == (
             f"Error: {out} was begun with another {name}: give the command that it was begun "
             "with, or a new folder.\n"
         )
+    damaged.write_bytes(gzip.compress(b"O livro.\n"))
+    terms.write_text("livro\tvolume\n")
+    result = keras_mt(*command)
+    assert "b.gz: 1 line\n" in result.stderr and not (out / ".parts").exists()
 
 
 @pytest.mark.parametrize(
@@ -84,6 +94,10 @@ def test_what_was_begun_with_other_options_is_refused(run_dir, tmp_path):
         (["README.md", "docs/index.md", "--n-best", "2"], 2, "--n-best must be 1"),
         (["pyproject.toml"], 1, "pyproject.toml has no suffix of a known format: lines (.txt)"),
         (["README.md", "README.md", "--format", "lines"], 1, "README.md have one name"),
+        (["README.md", "--lang", "de"], 2, "--lang is for html, po, xliff alone"),
+        (["constraints.txt", "--overwrite"], 2, "--overwrite is for po, xliff alone, and no"),
+        (["README.md", "--markup", "html"], 2, "--markup is for lines alone"),
+        (["/dev/stdin", "--format", "lines"], 1, "/dev/stdin is no file, but a pipe or the like"),
         (["no_such_file.txt"], 2, "'no_such_file.txt' does not exist"),
     ],
 )

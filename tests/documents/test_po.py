@@ -1,5 +1,7 @@
+import html
 import importlib.util
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -79,13 +81,70 @@ def test_nothing_new_leaves_the_file_to_the_byte(tmp_path):
     assert through(tmp_path, "po", GERMAN + ENTRIES, lambda unit: None)[0] == GERMAN + ENTRIES
 
 
-def test_overwritten_and_fuzzy_where_that_is_asked_for(tmp_path):
+@pytest.mark.parametrize("break_", ["\f", "\v", "\x1c", "\x85", "\u2028", "\u2029"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_what_python_takes_for_a_line_break_shifts_no_entry(tmp_path, break_, newline):
+    parts = [
+        f"#. One{4 * break_}",
+        'msgid "Save"',
+        'msgstr ""',
+        "",
+        'msgid "Open"',
+        'msgstr "Auf"',
+        "",
+        f"# A{break_}",
+        f'msgid "Close{break_}"',
+        'msgstr ""',
+    ]
+    data = GERMAN.decode().replace("\n", newline) + newline.join(parts)
+    written, refusals = through(tmp_path, "po", data.encode(), upper)
+    expected = data
+    for msgid in ("Save", f"Close{break_}"):
+        before = f'msgid "{msgid}"{newline}msgstr "'
+        expected = expected.replace(before, before + polib.escape(msgid.upper()))
+    assert written.decode() == expected and not refusals
+
+
+def test_overwritten_where_that_is_asked_for(tmp_path):
     written, _ = through(tmp_path, "po", GERMAN + ENTRIES, upper, overwrite=True)
     found = {e.msgid: e for e in polib.pofile(written.decode())}
     assert (found["Open\n"].msgstr, found["Close"].msgstr) == ("OPEN\n", "CLOSE")
     assert not any(e.fuzzy for e in found.values())
-    written, _ = through(tmp_path, "po", GERMAN + ENTRIES, upper, fuzzy=True)
-    assert [e.fuzzy for e in polib.pofile(written.decode())][:4] == [True, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("source", "read", "translation", "written"),
+    [
+        ("&File", "File", "Datei", "&Datei"),
+        ("&File", "File", "Profil", "Pro&fil"),
+        ("&Print %s", "Print %s", "%s drucken", "%s &drucken"),
+        ("E&xit…", "Exit…", "Ende x…", "Ende &x…"),
+        ("Save _As", "Save As", "Speichern als", "Speichern _als"),
+        ("&File", "File", "文件", "文件(&F)"),
+        ("R&D", "R&D", "F&E", "F&E"),
+        ("a?b=1&c=2", "a?b=1&c=2", "a?b=1&c=2", "a?b=1&c=2"),
+        ("a &amp; &lt;b", "a &amp; &lt;b", "A &amp; &lt;B", "A &amp; &lt;B"),
+        ("file_name _x_", "file_name _x_", "Dateiname", "Dateiname"),
+    ],
+)
+def test_access_keys_are_marked_in_the_translation(tmp_path, source, read, translation, written):
+    data = GERMAN + f'#, c-format\nmsgid "{source}"\nmsgstr ""\n'.encode()
+
+    def translate(unit):
+        text = unit.text if unit.markup is None else html.unescape(re.sub("<.*?>", "", unit.text))
+        assert text == read
+        new = translation.replace("&", "&amp;") if unit.markup else translation
+        return new.replace("%s", '<span id="0" translate="no">%s</span>')
+
+    found, refusals = through(tmp_path, "po", data, translate)
+    assert polib.pofile(found.decode())[0].msgstr == written and not refusals
+
+
+def test_keys_are_kept_from_the_translator(tmp_path):
+    data = GERMAN + b'msgid "Press Ctrl+Shift+O"\nmsgstr ""\n\nmsgid "Alt+F4"\nmsgstr ""\n'
+    assert texts(tmp_path, "po", data) == ['Press <span id="0" translate="no">Ctrl+Shift+O</span>']
+    written, _ = through(tmp_path, "po", data, upper)
+    assert [e.msgstr for e in polib.pofile(written.decode())] == ["PRESS Ctrl+Shift+O", "Alt+F4"]
 
 
 def test_as_many_plural_forms_as_the_header_has(tmp_path):
@@ -117,6 +176,7 @@ def test_an_entry_without_its_placeholders_stays_empty(tmp_path, flag, source, b
     written, refusals = through(tmp_path, "po", data, lambda unit: broken)
     assert polib.pofile(written.decode())[0].msgstr == ""
     assert len(refusals) == 1 and repr(source) in refusals[0].where
+    assert refusals[0].text == source and broken in refusals[0].reason
     written, refusals = through(tmp_path, "po", data, upper)
     assert polib.pofile(written.decode())[0].msgstr and not refusals
 
