@@ -3,11 +3,27 @@
 import click
 
 from keras_mt.cli.errors import Command
-from keras_mt.cli.options import cleaning_options
+from keras_mt.cli.options import data_options
 
 
 @click.command(cls=Command)
-@cleaning_options
+@data_options
+@click.option(
+    "--output", required=True, type=click.Path(), metavar="FOLDER", help="Corpus folder to write."
+)
+@click.option(
+    "--identify",
+    is_flag=True,
+    help="Also drop pairs in other languages, the rule language; needs pip install "
+    "'keras_mt[langid]'.",
+)
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="RULE",
+    help="A rule to leave out: empty, long, ratio, copy, markup, script, numbers, language or "
+    "duplicate; may be repeated.",
+)
 def clean(output, **options):
     """Drop pairs of a corpus that are hardly translations.
 

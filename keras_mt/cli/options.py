@@ -75,31 +75,6 @@ def data_options(function):
     return function
 
 
-def cleaning_options(function):
-    """The options of what applies the rules of cleaning to a corpus, and writes another one."""
-    output = click.option(
-        "--output",
-        required=True,
-        type=click.Path(),
-        metavar="FOLDER",
-        help="Corpus folder to write.",
-    )
-    identify = click.option(
-        "--identify",
-        is_flag=True,
-        help="Also drop pairs in other languages, the rule language; needs pip install "
-        "'keras_mt[langid]'.",
-    )
-    without = click.option(
-        "--without",
-        multiple=True,
-        metavar="RULE",
-        help="A rule to leave out: empty, long, ratio, copy, markup, script, numbers, language or "
-        "duplicate; may be repeated.",
-    )
-    return data_options(output(identify(without(function))))
-
-
 split_option = click.option("--split", default="test", show_default=True, help="The corpus split.")
 files_argument = click.argument(
     "files",

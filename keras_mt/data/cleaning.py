@@ -1,6 +1,7 @@
 """Cleaning of parallel text: which pairs of a corpus break which rule."""
 
 import contextlib
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -10,10 +11,12 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.data.corpus import dataset_of, is_whole, raw_pairs, splits_of
-from keras_mt.data.dropped import Dropped
 from keras_mt.data.rules import RULES, key, rule_names
 from keras_mt.errors import CorpusError
 from keras_mt.files import check_new, new_folder
+from keras_mt.version import __version__
+
+_EXAMPLES = 2  # Of what each rule drops, in the table.
 
 
 class Cleaning:
@@ -126,27 +129,67 @@ def clean(
     """
     check_new(output)
     cleaning = Cleaning(data, source, target, rule_names(identify, without))
-    dropped = Dropped({name: RULES[name].what for name in cleaning.rules})
+    examples = {name: [] for name in cleaning.rules}
     with new_folder(output) as folder:
-        with writer(folder, source, target, "train") as write:
+        with _writer(folder, source, target, "train") as write:
             for verdict, *pair in cleaning.texts():
-                if verdict:
-                    dropped.add(cleaning.rules[verdict - 1], *pair)
-                else:
+                if not verdict:
                     write(*pair)
+                elif len(shown := examples[cleaning.rules[verdict - 1]]) < _EXAMPLES:
+                    shown.append(pair)
         others = [split for split in splits_of(data, source, target) if split != "train"]
         copied = [_copy_split(data, source, target, split, folder) for split in others]
-        corpus = {"data": str(data), "source": source, "target": target}
-        lines = dropped.write(folder, len(cleaning.verdicts), **corpus)
-    for line in [*lines, *copied]:
+        results = _results(cleaning, examples)
+        text = json.dumps(results, indent=2, ensure_ascii=False)
+        (folder / "cleaning.json").write_text(text + "\n", encoding="utf-8")
+    for line in [*_table(results), *copied]:
         report(line)
     return Path(output)
+
+
+def _results(cleaning, examples):
+    """What is written of a cleaning: counts, and examples of what each rule drops."""
+    pairs = len(cleaning.verdicts)
+    rules = {
+        name: {
+            "what": RULES[name].what,
+            "dropped": count,
+            "share": count / pairs,
+            "examples": examples[name],
+        }
+        for name, count in cleaning.counts.items()
+    }
+    return {
+        "data": cleaning.data,
+        "source": cleaning.source,
+        "target": cleaning.target,
+        "keras_mt": __version__,
+        "pairs": pairs,
+        "kept": cleaning.kept,
+        "rules": rules,
+    }
+
+
+def _table(results):
+    """The lines that show results."""
+    yield f"{'rule':10} {'dropped':>10} {'share':>7}  what it drops, and examples"
+    for name, row in results["rules"].items():
+        yield f"{name:10} {row['dropped']:>10,} {row['share']:>7.2%}  {row['what']}"
+        for texts in row["examples"]:
+            yield " " * 31 + " | ".join(map(_shown, texts))
+    kept = results["kept"]
+    yield f"{'kept':10} {kept:>10,} {kept / results['pairs']:>7.2%}"
+
+
+def _shown(text):
+    text = "".join(c if c.isprintable() else "\ufffd" for c in text)
+    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def _copy_split(data, source, target, split, folder):
     """Copies the pairs that `load_corpus` takes, and returns a line that says so."""
     refused = 0
-    with writer(folder, source, target, split) as write:
+    with _writer(folder, source, target, split) as write:
         for pair in raw_pairs(data, source, target, split):
             if is_whole(pair):
                 write(*_texts(pair))
@@ -161,9 +204,7 @@ def _texts(pair):
 
 
 @contextlib.contextmanager
-def writer(
-    folder: Path, source: str, target: str, split: str
-) -> Iterator[Callable[[str, str], None]]:
+def _writer(folder, source, target, split):
     """A context manager for a function that writes a pair to the two files of a split."""
     paths = [folder / f"{language}.{split}.txt" for language in (source, target)]
     with open(paths[0], "wb") as sources, open(paths[1], "wb") as targets:

@@ -6,7 +6,6 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import tensorflow as tf
 
@@ -250,7 +249,7 @@ def _tsv_splits(data, source, target):
 def _tmx(data, source, target, split, checked):
     for number, pair in enumerate(tmx_pairs(data, source, target), start=1):
         for text in pair if checked else ():
-            check_text(text, f"{data}: pair", number)
+            _check_text(text, f"{data}: pair", number)
         yield pair
 
 
@@ -282,14 +281,14 @@ def _rows(data, source, target, checked=None):
         if split_column is not None:
             split = fields[split_column].decode("utf-8", "replace").strip() or "train"
         if checked is not None and split in (None, checked):
-            check_text(line, data, number)
+            _check_text(line, data, number)
             if len(given) < width:
                 raise CorpusError(
                     f"{data}:{number} has {len(given)} columns; at least {width} are needed, "
                     "with tabs between them."
                 )
             for text in pair:
-                check_text(text, data, number)
+                _check_text(text, data, number)
         yield *pair, split
 
 
@@ -305,11 +304,11 @@ def lines(path: str | os.PathLike, checked: bool = True) -> Iterator[bytes]:
             if number == 1:
                 line = line.removeprefix(codecs.BOM_UTF8)
             if checked:
-                check_text(line, path, number)
+                _check_text(line, path, number)
             yield line
 
 
-def check_text(line: bytes, path: str | os.PathLike, number: int) -> None:
+def _check_text(line, path, number):
     """Raises CorpusError, which names the line, if it is blank or not UTF-8."""
     try:
         text = line.decode("utf-8")
@@ -328,7 +327,8 @@ def dataset_of(pairs: Callable[[], Iterable[tuple[bytes, bytes]]]) -> tf.data.Da
     """A dataset of the pairs from the iterator that a function returns."""
 
     def chunks():  # Each step from Python to TensorFlow costs far more than a pair.
-        for chunk in in_chunks(iter(pairs()), _CHUNK):
+        remaining = iter(pairs())
+        while chunk := list(itertools.islice(remaining, _CHUNK)):
             yield tuple(zip(*chunk, strict=True))
 
     return untuned(
@@ -336,16 +336,6 @@ def dataset_of(pairs: Callable[[], Iterable[tuple[bytes, bytes]]]) -> tf.data.Da
             chunks, output_signature=(tf.TensorSpec((None,), tf.string),) * 2
         ).unbatch()
     )
-
-
-def in_chunks(items: Iterator[Any], size: int) -> Iterator[list[Any]]:
-    """Lists of `size` items, the last of what is left.
-
-    >>> list(in_chunks(iter("abc"), 2))
-    [['a', 'b'], ['c']]
-    """
-    while chunk := list(itertools.islice(items, size)):
-        yield chunk
 
 
 def untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
