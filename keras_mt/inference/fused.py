@@ -14,31 +14,29 @@ _FUSED_EPSILON = 1e-3
 
 
 def normalize(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
-    """Layer normalisation over the last axis, in float32 or bfloat16, fused into one kernel.
+    """Layer normalisation over the last axis, computed in float32, fused into one kernel.
 
-    TensorFlow's graph optimizer replaces these ten operations by one kernel if they come in this
-    order, the axis is counted from the front, and scale and offset are constants. The kernel also
-    takes bfloat16, and computes in float32. Its epsilon is always 0.001, so the inputs are scaled
-    to get any other: `x / sqrt(var(x) + epsilon)` is `cx / sqrt(var(cx) + c^2 epsilon)`.
+    TensorFlow's graph optimizer replaces these ten operations by one kernel of oneDNN if they come
+    in this order, the axis is counted from the front, and scale and offset are constants. Its
+    epsilon is always 0.001, so the inputs are scaled to get any other: `x / sqrt(var(x) + epsilon)`
+    is `cx / sqrt(var(cx) + c^2 epsilon)`.
 
     Args:
         x: Float `[..., width]`.
         gamma, beta: Scale and offset, `[width]`, constants.
-        epsilon: Added to the variance, above 0. In bfloat16 it is rounded, by less than a factor of
-            2, so that the scaling is exact.
+        epsilon: Added to the variance, above 0.
 
     Reference:
         FindMklLayerNorm in tensorflow/core/grappler/optimizers/remapper.cc
     """
-    # Not with Keras's operations, which cast bfloat16 to float32 and back.
-    scale = math.sqrt(_FUSED_EPSILON / epsilon)
-    if x.dtype != tf.float32:
-        scale = 2.0 ** round(math.log2(scale))  # Exact; epsilon is less than twice or half itself.
-    x, axis = x * tf.constant(scale, x.dtype), x.shape.rank - 1
+    dtype, axis = x.dtype, x.shape.rank - 1
+    # The kernel takes bfloat16 too, but without oneDNN each of these operations would round.
+    gamma, beta = (tf.constant(tf.get_static_value(w).astype("float32")) for w in (gamma, beta))
+    x = tf.cast(x, tf.float32) * math.sqrt(_FUSED_EPSILON / epsilon)
     mean = tf.reduce_mean(x, axis, keepdims=True)
     variance = tf.reduce_mean(tf.math.squared_difference(x, mean), axis, keepdims=True)
-    scale = tf.math.rsqrt(variance + tf.constant(_FUSED_EPSILON, x.dtype)) * gamma
-    return x * scale + (beta - mean * scale)
+    scale = tf.math.rsqrt(variance + _FUSED_EPSILON) * gamma
+    return tf.cast(x * scale + (beta - mean * scale), dtype)
 
 
 def multiply(x: Tensor, kernel: Tensor, transposed: bool = False) -> Tensor:
