@@ -57,7 +57,8 @@ class MultiHeadAttention(SequenceLayer):
             of size 1 broadcast.
         return_attention_scores: Whether to return the attention weights too.
         training: Whether dropout is on.
-        use_causal_mask: Whether position i sees only the keys up to and including i.
+        use_causal_mask: Whether position i sees only the keys up to and including i. Not with
+            several axes of positions.
         attention_bias: Float tensor that broadcasts to `[batch, num_heads, query_length,
             key_length]`, which is added to the scaled products of queries and keys; or None.
 
@@ -69,8 +70,8 @@ class MultiHeadAttention(SequenceLayer):
     Raises:
         ValueError: If `num_heads` does not divide the width and `key_dim` is None, an argument is
             out of range, the heads have an odd width but rotary positions, query or value are not
-            floats with axes for batch, length and width, or they differ in batch size, where it is
-            known.
+            floats with axes for batch, length and width, they differ in batch size, where it is
+            known, or several axes of positions come with `use_causal_mask`.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.2.2
@@ -182,6 +183,12 @@ class MultiHeadAttention(SequenceLayer):
         if attention_mask is not None:
             masks.append(_for_each_head(ops.cast(attention_mask, "bool")))
         if use_causal_mask:
+            shapes = [tuple(x.shape) for x in (query, value, key) if x is not None]
+            if any(len(shape) > 3 for shape in shapes):
+                raise ValueError(
+                    f"{self.name} takes use_causal_mask with one axis of positions. "
+                    f"Received: shapes {', '.join(map(str, shapes))}"
+                )
             masks.append(causal_mask(ops.shape(query)[1], ops.shape(keys)[2]))
         mask = functools.reduce(ops.logical_and, masks) if masks else None
         outputs, scores = self.attend(query, keys, values, mask, training, bias=attention_bias)

@@ -298,6 +298,14 @@ def test_attention_over_two_axes_equals_keras_on_the_same_weights():
     np.testing.assert_allclose(layer(x, x), keras_twin(layer, (x, x), 4)(x, x), atol=1e-5)
 
 
+def test_a_causal_mask_over_several_axes_is_refused():
+    layer, x = MultiHeadAttention(2, name="mine"), normal(2, 3, 4, 8)
+    pairs = ((x, x), (x[:, :1], x[:, :1]), (x[:, 0], x), (x, x[:, 0]), (x[:, None], x[:, None]))
+    for query, value in pairs:
+        with pytest.raises(ValueError, match="mine takes use_causal_mask with one axis of pos"):
+            layer(query, value, use_causal_mask=True)
+
+
 @pytest.mark.parametrize("heads", [1, 2])
 @pytest.mark.parametrize("masked", ["no", "each query", "each head"])
 def test_grouped_queries_are_attention_with_repeated_keys(heads, masked):
