@@ -15,7 +15,8 @@ from keras_mt.layers.normalization import LayerNormalization
 from keras_mt.layers.types import Shape, Tensor
 from keras_mt.layers.validation import check_one_of, check_positive, check_rate
 
-ENCODINGS = ("sinusoidal", "marian", "fairseq", "tensor2tensor", "learned", None)
+SINUSOIDS = ("sinusoidal", "marian", "fairseq", "tensor2tensor")
+ENCODINGS = (*SINUSOIDS, "learned", None)
 
 
 @functools.lru_cache(maxsize=8)
@@ -61,6 +62,11 @@ def _sinusoids(encoding, length, d_model, padding_id):
         table = sinusoidal_positions(length, d_model)
         table = np.concatenate([table[:, 0::2], table[:, 1::2]], axis=1)
     else:
+        if d_model % 2 or d_model < 4:
+            raise ValueError(
+                f"d_model must be even and at least 4 for the encoding {encoding!r}. "
+                f"Received: d_model={d_model}"
+            )
         # In float32, as fairseq has them.
         rates = np.arange(d_model // 2, dtype="float32") * np.float32(
             -math.log(10000) / (d_model // 2 - 1)
@@ -124,7 +130,8 @@ class PositionalEmbedding(BaseLayer):
 
     Args:
         vocab_size: Number of tokens.
-        d_model: Width; must be even for sinusoids.
+        d_model: Width; must be even for sinusoids, and at least 4 for `"fairseq"` and
+            `"tensor2tensor"`.
         dropout: Rate of dropout on the sum, at least 0 and below 1.
         max_length: The greatest length of a sequence, in tokens.
         padding_id: The token that pads sequences; masked.
@@ -155,10 +162,10 @@ class PositionalEmbedding(BaseLayer):
         `[batch, length, vocab_size]`. Both carry the mask.
 
     Raises:
-        ValueError: If `d_model` is odd for sinusoids, an argument is out of range, tokens come in
-            half precision, tokens whose positions are counted are not of rank 2, or a sequence is
-            longer than `max_length` and its length is static. Where the length is not static, as in
-            a `tf.function` of `[None, None]`, TensorFlow itself reports incompatible shapes.
+        ValueError: If sinusoids do not have this `d_model`, an argument is out of range, tokens
+            come in half precision, tokens whose positions are counted are not of rank 2, or a
+            sequence is longer than `max_length` and its length is static. Where it is not static,
+            as in a `tf.function` of `[None, None]`, TensorFlow itself reports incompatible shapes.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, sections 3.4 and 3.5
@@ -195,8 +202,8 @@ class PositionalEmbedding(BaseLayer):
         check_positive(vocab_size=vocab_size, d_model=d_model, max_length=max_length)
         check_rate(dropout=dropout)
         check_one_of(ENCODINGS, encoding=encoding)
-        if encoding not in ("learned", None):
-            self._table()  # Refuses an odd width now, not at the call.
+        if encoding in SINUSOIDS:
+            self._table()  # Refuses a width now, not at the call.
         self.supports_masking = True
         self._in_reverse = False  # The latest call.
         self.autocast = False  # Half precision would round the tokens.

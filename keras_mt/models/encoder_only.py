@@ -9,6 +9,7 @@ from keras_mt.layers import EncoderBlock, PositionalEmbedding
 from keras_mt.layers.base import config_of
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.normalization import norm_layer
+from keras_mt.layers.positional_embedding import SINUSOIDS
 from keras_mt.layers.rotary import split_positions
 from keras_mt.layers.types import Activation, DType, Shape, Tensor
 from keras_mt.layers.validation import check_divisible, check_positive
@@ -44,7 +45,8 @@ class EncoderOnly(RecordedModel, keras.Model):
         activation: Activation of the feed-forward networks and of the head.
         max_length: The longest sequence, in tokens.
         d_model, num_heads, d_ff, dropout, pre_norm, tie_output: As in `Transformer`.
-        positions: As in `Transformer`, but learned ones by default.
+        positions: As in `Transformer`, but without `"relative"`, and learned ones by default. With
+            sinusoids, embeddings are multiplied by `sqrt(d_model)`.
         padding_id, norm, gated, num_key_value_heads: As in `Transformer`.
         **kwargs: As in `Transformer`.
 
@@ -96,7 +98,7 @@ class EncoderOnly(RecordedModel, keras.Model):
             **embedding_options(arguments),
             tie_weights=tie_output,
             encoding=encoding,
-            scale=positions == "sinusoidal",  # Sinusoids do not shrink with the width.
+            scale=encoding in SINUSOIDS,  # They do not shrink with the width.
             name="embedding",
         )
         options = {**block_options(arguments), "rotary_base": rotary_base}

@@ -115,6 +115,13 @@ def test_odd_widths_and_long_sequences_are_refused():
         PositionalEmbedding(10, 6, max_length=4)(keras.Input((5,), dtype="int32"))
 
 
+@pytest.mark.parametrize("d_model", [1, 2, 3, 33])
+@pytest.mark.parametrize("encoding", ["fairseq", "tensor2tensor"])
+def test_widths_that_an_encoding_does_not_have_are_refused(encoding, d_model):
+    with pytest.raises(ValueError, match=f"at least 4 for .*{encoding}.*d_model={d_model}"):
+        PositionalEmbedding(100, d_model, encoding=encoding)
+
+
 def test_tokens_of_another_rank_are_refused_unless_their_positions_are_given():
     layer = PositionalEmbedding(10, 6)
     for wrong in (np.ones((2, 1, 3), int), np.ones(3, int)):

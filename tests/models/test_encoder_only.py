@@ -86,6 +86,17 @@ def test_what_is_impossible_is_refused_by_name():
         EncoderOnly(**SMALL, positions="relative")
 
 
+@pytest.mark.parametrize(
+    ("positions", "scale"),
+    [("learned", 1), *((p, 4) for p in ("sinusoidal", "marian", "fairseq", "tensor2tensor"))],
+)
+def test_embeddings_are_as_large_as_their_sinusoids(positions, scale):
+    embedding = EncoderOnly(**SMALL, positions=positions).get_layer("embedding")
+    found = np.array(embedding(np.array([[7], [9]])))[:, 0]
+    rows = np.array(embedding.embedding.embeddings)
+    np.testing.assert_allclose(found[0] - found[1], scale * (rows[7] - rows[9]), atol=1e-5)
+
+
 @variants
 def test_it_survives_a_file_and_so_does_its_encoder(variant, tmp_path):
     model = EncoderOnly(**SMALL, **variant)
