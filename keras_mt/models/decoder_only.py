@@ -42,14 +42,16 @@ class DecoderOnly(RecordedModel, Seq2Seq, keras.Model):
         d_model, num_heads, d_ff, dropout, activation: As in `Transformer`.
         norm: `"layer"` or `"rms"`, before each sublayer and at the end.
         positions: `"learned"`, `"sinusoidal"`, `"rotary"`, or None for none. The target's follow
-            the source's.
+            the source's; of the first two there are `2 * max_length`.
         use_bias: Whether attention and feed-forward networks add biases.
         rotary_base: Base of the rotary positions, where there are such.
         gated, num_key_value_heads, tie_output, max_length, padding_id: As in `Transformer`.
         **kwargs: As in `Transformer`.
 
     Raises:
-        ValueError: If an argument is invalid; the message names it.
+        ValueError: If an argument is invalid; the message names it. Or if a call is on more tokens
+            than there are positions, and their number is static; else TensorFlow reports shapes
+            that do not fit.
 
     Reference:
         Radford et al. 2019, Language Models are Unsupervised Multitask Learners; Llama Team 2024,
@@ -136,12 +138,25 @@ class DecoderOnly(RecordedModel, Seq2Seq, keras.Model):
         ]
         mask = ops.concatenate([mask, target_mask(target, self.padding_id)], axis=1)
         tokens = ops.concatenate([tokens, ops.cast(target, tokens.dtype)], axis=1)
-        positions = ops.concatenate(positions, axis=1)
+        positions = self._checked(ops.concatenate(positions, axis=1))
         hidden = self.embedding(tokens, positions=positions, mask=mask, training=training)
         for block in self.blocks:
             hidden = block(hidden, target_mask=mask, training=training)
         hidden = hidden[:, ops.shape(source)[1] :]
         return self.embedding(self.final_norm(hidden), reverse=True)
+
+    def _checked(self, positions):
+        """The positions `[batch, length]`, refused where there are not as many."""
+        count = 2 * self.max_length
+        if self.embedding.encoding is None:
+            return positions
+        if (positions.shape[1] or 0) > count:
+            raise ValueError(
+                f"{self.name} takes at most {count} tokens, those of source and target together: "
+                f"twice max_length={self.max_length}. Received: {positions.shape[1]} tokens"
+            )
+        # None is greater, and where there are too many the shapes do not fit: XLA clamps indices.
+        return ops.minimum(positions, ops.arange(count, dtype="int32")[: ops.shape(positions)[1]])
 
     def _at_the_end(self, source):
         """The source with all padding on its left, so that the target follows the real tokens.
