@@ -267,13 +267,17 @@ class RunFolder:
                 saved = json.loads(archive.read("config.json"))
                 if archive.getinfo(_WEIGHTS).file_size > self.model_file.stat().st_size:
                     raise InputError("its weights are compressed")
-            name = saved["registered_name"] or saved["class_name"]
+            name = isinstance(saved, dict) and (
+                saved.get("registered_name") or saved.get("class_name")
+            )
+            if not isinstance(name, str) or not isinstance(saved.get("config"), dict):
+                raise InputError("its config.json must hold a model's name and its config")
         except (zipfile.BadZipFile, ValueError, KeyError) as error:
             raise InputError(f"{self.model_file} cannot be read: {error}.") from None
         if name not in classes:
             known = f"; given: {', '.join(map(architecture_name, given))}" if given else ""
             raise InputError(
-                f"{self.model_file} holds a model of the class {saved['class_name']!r}, which is "
+                f"{self.model_file} holds a model of the class {name!r}, which is "
                 "not one of keras_mt's: give its class as --architecture MODULE:CLASS "
                 f"(`architecture=` in Python){known}."
             )
@@ -285,7 +289,8 @@ class RunFolder:
             model = ensure_built(model)
             # keras.saving.load_model would hold the whole file in memory, and converting the dtype
             # afterwards would hold two models.
-            with tempfile.TemporaryDirectory() as folder, disk_errors(folder):
+            place = _place_for(self.model_file.stat().st_size, self.path)
+            with tempfile.TemporaryDirectory(dir=place) as folder, disk_errors(folder):
                 with zipfile.ZipFile(self.model_file) as archive:
                     weights = archive.extract(_WEIGHTS, folder)
                 model.load_weights(weights)
@@ -413,6 +418,14 @@ def read_log(path: Path) -> list[dict[str, str]]:
             "goes on without it."
         ) from None
     return rows
+
+
+def _place_for(size, folder):
+    """Where a temporary file goes: None for the system's folder, unless that has no room for it."""
+    with contextlib.suppress(OSError):  # There may be no such folder.
+        if shutil.disk_usage(tempfile.gettempdir()).free > size:
+            return None
+    return folder
 
 
 def all_fingerprints(prints: dict[str, Any]) -> list[dict[str, Any]]:

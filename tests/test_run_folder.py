@@ -165,14 +165,40 @@ def test_a_damaged_model_is_refused_by_name(tmp_path):
         RunFolder(tmp_path).load_model()
 
 
-def test_a_full_disk_is_no_damaged_model(run_dir, tmp_path, monkeypatch):
-    """The weights are unpacked where temporary files go."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+@pytest.mark.parametrize(
+    "saved",
+    [
+        [],
+        {},
+        {"registered_name": None, "class_name": "Transformer"},
+        {"registered_name": ["keras_mt>Transformer"], "class_name": "Transformer", "config": {}},
+        {"registered_name": None, "class_name": [], "config": {}},
+        {"registered_name": "keras_mt>Transformer", "class_name": "Transformer", "config": None},
+    ],
+)
+def test_a_damaged_configuration_of_a_model_is_refused_by_name(saved, tmp_path):
+    (tmp_path / "tokenizer.model").touch()
+    with zipfile.ZipFile(tmp_path / "model.keras", "w") as archive:
+        archive.writestr("config.json", json.dumps(saved))
+        archive.writestr("model.weights.h5", b"")
+    with pytest.raises(InputError, match=r"model\.keras cannot be read: "):
+        RunFolder(tmp_path).load_model(dtype="float32")
+
+
+@pytest.mark.parametrize("place", ["temporary", "run"])
+def test_a_full_disk_is_no_damaged_model(place, run_dir, tmp_path, monkeypatch):
+    """The weights are unpacked where temporary files go, or beside the model if that is small."""
+    (tmp_path / "temporary").mkdir()
+    shutil.copytree(run_dir, tmp_path / "run")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    if place == "run":
+        usage = shutil.disk_usage(tmp_path)._replace(free=10_000)
+        monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
     try:
-        with pytest.raises(OSError, match=rf"File too large: '{tmp_path}/"):
-            RunFolder(run_dir).load_model()
+        with pytest.raises(OSError, match=rf"File too large: '{tmp_path / place}/"):
+            RunFolder(tmp_path / "run").load_model()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
