@@ -369,7 +369,7 @@ class RunFolder:
             csv.DictWriter(file, columns).writerow(row)
 
     def card(self) -> dict[str, Any]:
-        """The fields of the model card: languages, data by name, license, last measured BLEU.
+        """The fields of the model card: languages, data by name, license, BLEU of these weights.
 
         Those of `source`, `target`, `data` (a str, or a list of them), `pairs` (a list, such as
         `["en-de", "de-en"]`), `license` and `validation` (`bleu` and `chrf`) that are known.
@@ -384,10 +384,17 @@ class RunFolder:
                 card["pairs"] = list(config.pairs)
             if config.license is not None:
                 card["license"] = config.license
-        measured = [row for row in self.read_log() if row.get("val_bleu")]
-        if measured:
-            card["validation"] = {n: float(measured[-1][f"val_{n}"]) for n in ("bleu", "chrf")}
+            if row := self._measured(config.options["weights"]):
+                card["validation"] = {n: float(row[f"val_{n}"]) for n in ("bleu", "chrf")}
         return card
+
+    def _measured(self, weights):
+        """The row of the log with the BLEU of the weights in model.keras; None if there is none."""
+        rows = [row for row in self.read_log() if row["val_bleu"]]
+        if weights == "best":
+            return max(rows, key=lambda row: float(row["val_bleu"]), default=None)
+        last = rows and rows[-1]["step"] == self.read_log()[-1]["step"]
+        return rows[-1] if last and weights == "last" else None
 
 
 def read_log(path: Path) -> list[dict[str, str]]:

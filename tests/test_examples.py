@@ -163,14 +163,13 @@ def test_kubernetes_runs_a_command_that_exists():
     assert [volume["name"] for volume in pod["volumes"]] == [mount["name"]]
 
 
-@pytest.mark.parametrize(("name", "tokenize"), [("m_tokenized", "none"), ("m", "13a")])
-def test_multi30k_recipe_asks_for_options_that_exist(name, tokenize, tmp_path):
+def test_multi30k_recipe_asks_for_options_that_exist(tmp_path):
     from keras_mt.cli import main
 
     shown = tmp_path / "keras-mt"
     shown.write_text('#!/bin/sh\n(echo "-- $1"; for each; do echo "$each"; done) >>"$0.calls"\n')
     shown.chmod(0o755)
-    folder, run = tmp_path / name, str(tmp_path / "a b")
+    folder, run = tmp_path / "m", str(tmp_path / "a b")
     folder.mkdir()
     for language in ("en", "de"):
         (folder / f"{language}.train.txt").write_text(f"{language}\n")
@@ -200,7 +199,7 @@ def test_multi30k_recipe_asks_for_options_that_exist(name, tokenize, tmp_path):
         (made(""), made("first"), data_of("taught", "taught_too")),
     ]
     assert [each["source"] for each in trained] == ["en", "de", "en", "en", "en", "en", "en"]
-    assert (trained[-1]["epochs"], trained[-1]["bleu_tokenize"]) == (1, tokenize)
+    assert trained[-1]["epochs"] == 1 and {each["weights"] for each in trained} == {"average"}
     translations = [context.params for name, context in contexts if name == "translate"]
     assert [(each["model"], each["ensemble"]) for each in translations] == [
         (made("forward"), ()),

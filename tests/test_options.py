@@ -3,7 +3,6 @@ import inspect
 
 import click
 import pytest
-import sacrebleu
 from conftest import ROOT
 
 from keras_mt import cli
@@ -71,11 +70,8 @@ def test_an_unknown_option_gets_the_nearest_name():
         ({"dropout": "much"}, "dropout must be a number"),
         ({"learning_rate": float("inf")}, "learning_rate must be finite"),
         ({"learning_rate": float("nan")}, "learning_rate must be finite"),
-        ({"keep_best": "yes"}, "keep_best must be True or False"),
+        ({"clean": "yes"}, "clean must be True or False"),
         ({"dtype": "int7"}, "dtype must be one of float32, mixed_bfloat16, mixed_float16"),
-        ({"monitor": "val_chrf"}, "monitor must be one of val_loss, val_bleu"),
-        ({"monitor": "val_bleu"}, "needs bleu_freq"),
-        ({"keep_best": True, "average_checkpoints": 2}, "leave average_checkpoints at 1"),
         ({"init": "a", "tokenizer": "b"}, "init or tokenizer"),
         ({"lora_rank": 4}, "lora_rank needs init, .* Received: lora_rank=4"),
         ({"init": "a", "lora_rank": 0}, "lora_rank must be at least 1. Received: lora_rank=0"),
@@ -104,8 +100,3 @@ def test_settings_are_json_or_else_strings():
     assert found == {"a": 1, "b": True, "c": "gelu", "d": {"e": [0.5]}, "f": "x=y"}
     with pytest.raises(click.UsageError, match="KEY=VALUE"):
         command.main(["--set", "a"], standalone_mode=False)
-
-
-def test_the_tokenizers_of_bleu_are_sacrebleus():
-    choices = TrainingOptions.__dataclass_fields__["bleu_tokenize"].metadata["choices"]
-    assert {*choices} <= {*sacrebleu.BLEU.TOKENIZERS}

@@ -61,10 +61,20 @@ def test_the_card_names_the_data_without_its_path(data, name, tmp_path):
     values = json.loads((CASED / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**values, "data": data}))
     assert folder.card() == {"source": "en", "target": "de", "data": name}
-    folder.begin_log([{"step": 1, "val_bleu": 3, "val_chrf": 20}])
-    folder.append_log({"step": 2, "val_bleu": 4.5, "val_chrf": 21})
-    folder.append_log({"step": 3})
-    assert folder.card()["validation"] == {"bleu": 4.5, "chrf": 21.0}
+
+
+@pytest.mark.parametrize(
+    ("weights", "last_step", "bleu"),
+    [("best", 3, 4.5), ("last", 2, 3.0), ("last", 3, None), ("average", 2, None)],
+)
+def test_the_card_has_the_bleu_of_the_weights_that_are_kept(weights, last_step, bleu, tmp_path):
+    folder = RunFolder(tmp_path)
+    values = json.loads((CASED / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**values, "weights": weights}))
+    folder.begin_log([{"step": 1, "val_bleu": 4.5, "val_chrf": 20}])
+    folder.append_log({"step": 2, "val_bleu": 3, "val_chrf": 21})
+    folder.append_log({"step": last_step})
+    assert folder.card().get("validation", {}).get("bleu") == bleu
 
 
 @pytest.mark.parametrize("named", [None, "", "garbage"])

@@ -179,12 +179,11 @@ def measure(corpus, row, folder, steps):
     options = {
         **COMMON,
         **settings["training"],
-        "keep": 5,
-        "average_checkpoints": 5,
+        "weights": "average",
         **row_settings,
     }
     if steps:
-        options = {**options, "epochs": None, "steps": steps, "average_checkpoints": 1}
+        options = {**options, "epochs": None, "steps": steps, "weights": "last"}
     pairs = {split: texts(data, source, target, split) for split in ("train", "validation", "test")}
     tokenizer, lines = prepared(corpus, folder, pairs["train"])
     run, export = folder / row, folder / "exports" / row / "1"

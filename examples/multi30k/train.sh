@@ -3,8 +3,7 @@
 #
 # usage: sh examples/multi30k/train.sh FOLDER RUN_DIR [OPTIONS OF keras-mt train, LAST PART]
 #
-# FOLDER holds LANG.SPLIT.txt of en and de; where its name ends in _tokenized, BLEU is measured
-# without sacreBLEU's tokenizer.
+# FOLDER holds LANG.SPLIT.txt of en and de.
 #
 # 1. RUN_DIR_forward and RUN_DIR_backward: plain training, English to German and the other way.
 # 2. RUN_DIR_forward_data and RUN_DIR_backward_data: the training captions with one side translated
@@ -20,17 +19,13 @@
 set -eu
 folder=$1 run=$2
 shift 2
-case $folder in
-*_tokenized) tokenize=none ;;
-*) tokenize=13a ;;
-esac
 
 train() { # SOURCE TARGET RUN_DIR OPTIONS
   source=$1 target=$2 output=$3
   shift 3
   keras-mt train --data "$folder" --source "$source" --target "$target" --output "$output" \
     --preset tiny --vocab-size 4000 --batch-tokens 2048 --dtype mixed_bfloat16 \
-    --checkpoint-steps 299 --bleu-tokenize "$tokenize" "$@"
+    --weights average --checkpoint-steps 299 "$@"
 }
 
 translated() { # SOURCE FILE, TARGET, NEW FOLDER, RUN_DIR [OPTIONS OF keras-mt translate]
@@ -44,7 +39,7 @@ translated() { # SOURCE FILE, TARGET, NEW FOLDER, RUN_DIR [OPTIONS OF keras-mt t
   fi
 }
 
-plain="--dropout 0.2 --warmup-steps 1000 --epochs 16 --average-checkpoints 5"
+plain="--dropout 0.2 --warmup-steps 1000 --epochs 16"
 train en de "${run}_forward" $plain
 train de en "${run}_backward" $plain
 translated "$folder/en.train.txt" de "${run}_forward_data" "${run}_forward"
@@ -52,17 +47,17 @@ translated "$folder/de.train.txt" en "${run}_backward_data" "${run}_backward"
 
 rdrop="--dropout 0.1 --rdrop-weight 3 --warmup-steps 300"
 train en de "${run}_mixed" --init "${run}_forward" --data "${run}_forward_data" \
-  --data "${run}_backward_data" $rdrop --learning-rate 0.0015 --epochs 4 --average-checkpoints 3
+  --data "${run}_backward_data" $rdrop --learning-rate 0.0015 --epochs 4
 train en de "${run}_first" --init "${run}_mixed" $rdrop --learning-rate 0.001 --epochs 20 \
-  --keep 10 --average-checkpoints 10
+  --checkpoint-steps 598
 
 train en de "${run}_sampled" --dropout 0.3 --subword-sampling 0.4 --warmup-steps 2000 \
-  --learning-rate 0.003 --epochs 36 --average-checkpoints 5
+  --learning-rate 0.003 --epochs 36
 train en de "${run}_second" --init "${run}_sampled" $rdrop --learning-rate 0.0015 --epochs 18 \
-  --keep 10 --average-checkpoints 10
+  --checkpoint-steps 598
 translated "$folder/en.train.txt" de "${run}_taught" "${run}_first" --ensemble "${run}_second"
 translated "${run}_backward_data/en.train.txt" de "${run}_taught_too" "${run}_first" \
   --ensemble "${run}_second"
 
 train en de "$run" --init "${run}_first" --data "${run}_taught" --data "${run}_taught_too" \
-  $rdrop --learning-rate 0.001 --epochs 13 --keep 10 --average-checkpoints 10 --bleu-freq 1 "$@"
+  $rdrop --learning-rate 0.001 --epochs 13 --checkpoint-steps 598 --bleu-freq 1 "$@"

@@ -30,7 +30,7 @@ DATA = Path(os.environ.get("KERAS_MT_DATA", "."))
 # The minutes of a row.
 CORPORA = {"1000": 8, "3000": 4, "10000": 8, "29000": 12, "en_fr": 12, "phrasebook": 8}
 # What is recommended for a training that measures BLEU on its way.
-ON_THE_WAY = {"epochs", "bleu_freq", "monitor", "keep_best", "early_stopping_patience"}
+ON_THE_WAY = {"epochs", "bleu_freq", "weights", "early_stopping_patience"}
 
 
 class Factor(float):
@@ -157,7 +157,7 @@ def work(name, dtype, row, folder):
     run = folder / row.replace(" ", "_")
     recommended = recommend_for([load_corpus(data, source, target, "train")]).options
     options = {n: x for n, x in recommended.items() if n not in ON_THE_WAY}
-    options = changed(options | {"dtype": dtype, "average_checkpoints": 1}, ROWS[row])
+    options = changed(options | {"dtype": dtype, "weights": "last"}, ROWS[row])
     train(
         data,
         source,

@@ -12,7 +12,7 @@ from keras_mt.options.search import (
     TranslationOptions,
     check_language,
 )
-from keras_mt.options.training import TrainingOptions, check_bleu_tokenizer
+from keras_mt.options.training import TrainingOptions
 
 __all__ = [
     "KINDS",
@@ -22,6 +22,5 @@ __all__ = [
     "SearchOptions",
     "TrainingOptions",
     "TranslationOptions",
-    "check_bleu_tokenizer",
     "check_language",
 ]

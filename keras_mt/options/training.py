@@ -9,28 +9,7 @@ from keras_mt.errors import InputError
 from keras_mt.options.fields import as_integer, documented, option, suggestion, validate_all
 from keras_mt.options.search import LanguageOptions
 
-# Those of sacreBLEU, which is not imported for a list.
-_BLEU_TOKENIZERS = (
-    *("none", "zh", "13a", "intl", "char", "ja-mecab", "ko-mecab", "spm"),
-    *("flores101", "flores200", "spBLEU-1K"),
-)
-
 _FITTED = "fitted to the corpus; the preset's, or init's"
-
-
-def check_bleu_tokenizer(name: str) -> None:
-    """Raises InputError if a tokenizer of sacreBLEU needs what is not installed.
-
-    Example:
-
-    >>> check_bleu_tokenizer("13a")
-    """
-    import sacrebleu
-
-    try:
-        sacrebleu.BLEU(tokenize=name)
-    except (ImportError, RuntimeError, OSError) as error:
-        raise InputError(f"sacreBLEU's tokenizer {name}: {' '.join(str(error).split())}") from error
 
 
 @documented
@@ -56,14 +35,6 @@ class TrainingOptions(LanguageOptions):
         shown="once",
         fixed=True,
         flag="--corpus-weight",
-    )
-    sampling_temperature: float | None = option(
-        "With pairs of languages, how evenly an epoch goes through their corpora: a corpus of D "
-        "pairs has a share proportional to D ** (1 / sampling_temperature). 1 keeps the sizes' "
-        "proportions; more repeats the smaller ones.",
-        minimum=1,
-        shown="5 with pairs, unless corpus_weights are given",
-        fixed=True,
     )
     init: str | os.PathLike | None = option(
         "A run folder to begin from, for fine-tuning: its model, its tokenizer and the "
@@ -237,32 +208,18 @@ class TrainingOptions(LanguageOptions):
         minimum=1,
         shown="a fortieth of the run, 1000 at most; 500 with a preset",
     )
-    keep: int = option("Number of last checkpoints to keep.", 5, minimum=1)
-    average_checkpoints: int | None = option(
-        "Write the average of this many last checkpoints, at most keep, into model.keras, "
-        "as Vaswani et al. 2017 do with 5.",
-        minimum=1,
-        shown="fitted to the corpus; 1 with a preset",
-    )
     bleu_freq: int | None = option(
         "Measure BLEU and chrF on the validation split every so many epochs; 0 for never.",
         minimum=0,
         shown="fitted to the corpus; 0 with a preset",
     )
-    bleu_tokenize: str | None = option(
-        "sacreBLEU's tokenizer; none for text that is tokenized already.",
-        choices=_BLEU_TOKENIZERS,
-        shown="13a, or char where the recipe is fitted and the target is written without spaces",
-    )
-    monitor: str | None = option(
-        "The metric that keep_best and early_stopping_patience watch.",
-        choices=("val_loss", "val_bleu"),
-        shown="val_bleu where the recipe is fitted and measures it; val_loss",
-        fixed=True,
-    )
-    keep_best: bool | None = option(
-        "Write the best weights into model.keras, not the last ones.",
-        shown="fitted to the corpus; no with a preset",
+    weights: str | None = option(
+        "The weights that model.keras takes: best (those with the best BLEU on the validation "
+        "split, or with the lowest loss if BLEU is not measured), average (the mean of the last "
+        "five checkpoints) or last.",
+        choices=("best", "average", "last"),
+        shown="best if the recipe is fitted and measures BLEU, else average; last with a preset "
+        "or init, unless minutes are given",
         fixed=True,
     )
     early_stopping_patience: int | None = option(
@@ -302,18 +259,6 @@ class TrainingOptions(LanguageOptions):
             raise InputError(
                 f"corpus_weights must be at least 1. Received: {list(self.corpus_weights)}"
             )
-        if (self.average_checkpoints or 1) > self.keep:
-            raise InputError(
-                "average_checkpoints must be from 1 to keep. Received: "
-                f"average_checkpoints={self.average_checkpoints}, keep={self.keep}"
-            )
-        if self.keep_best and (self.average_checkpoints or 1) > 1:
-            raise InputError(
-                "keep_best writes the weights of a single checkpoint: leave average_checkpoints "
-                "at 1."
-            )
-        if self.monitor == "val_bleu" and not self.bleu_freq:
-            raise InputError("monitor=val_bleu needs bleu_freq: how often to measure BLEU.")
         if self.guided_alignment is not None:
             object.__setattr__(self, "guided_alignment", os.fspath(self.guided_alignment))
         needing = "guided_alignment" if self.guided_alignment is not None else "terms"

@@ -27,7 +27,6 @@ class Run:
 
     Attributes:
         options: The options, those that were not given filled in once they are known.
-        given: The options as given.
         source, target, pairs: As in `RunConfig`, whose `data` are the `corpora`.
         recommended: The options fitted to the corpus, by name, once they are known; None if they
             are those of a preset or of another run.
@@ -42,7 +41,6 @@ class Run:
     source: str = ""
     target: str = ""
     report: Callable[[str], Any] = print
-    given: TrainingOptions | None = None
     recommended: dict[str, Any] | None = None
     config: RunConfig | None = None
     pairs: dict[str, str] | None = None
@@ -63,6 +61,11 @@ class Run:
         if self.pairs is None:
             return [(data, self.source, self.target) for data in self.corpora]
         return [(data, *pair.split("-")) for pair, data in self.pairs.items()]
+
+    @property
+    def measured(self) -> list[tuple[str, str, str]]:
+        """The directions whose validation splits are measured: the first, or all pairs."""
+        return self.directions if self.pairs is not None else self.directions[:1]
 
     @property
     def codes(self) -> list[str]:

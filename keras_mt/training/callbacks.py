@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 import time
 from collections.abc import Iterable, Mapping
 
@@ -17,6 +18,8 @@ from keras_mt.training.checkpoints import Checkpoints, Logs
 from keras_mt.translation.base import BaseTranslator
 
 _ROW_STEPS = 50  # From one row of the log to the next.
+# Codes of languages that are written without spaces, in which BLEU must count characters.
+_WITHOUT_SPACES = re.compile("(zh|zho|cmn|ja|jpn|th|tha|lo|lao|km|khm|my|mya)([-_].*)?", re.I)
 
 
 class PairLosses(keras.callbacks.Callback):
@@ -44,6 +47,15 @@ class PairLosses(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         logs.update(self._losses)
+
+
+def bleu_tokenizer(languages: Iterable[str]) -> str:
+    """sacreBLEU's tokenizer for text in these languages.
+
+    >>> bleu_tokenizer(["de"]), bleu_tokenizer(["zh_CN"])
+    ('13a', 'char')
+    """
+    return "char" if any(map(_WITHOUT_SPACES.fullmatch, languages)) else "13a"
 
 
 class TranslationScores(keras.callbacks.Callback):
@@ -103,13 +115,13 @@ class TranslationScores(keras.callbacks.Callback):
 class KeepBest(keras.callbacks.Callback):
     """Keeps the best weights, and stops when nothing better has come for a while.
 
-    Unlike `keras.callbacks.EarlyStopping` it resumes where it stopped, from the log's rows. The
-    run's options say what to watch: `"val_loss"`, whose lowest is best, or `"val_bleu"`.
+    Unlike `keras.callbacks.EarlyStopping` it resumes where it stopped, from the log's rows. It goes
+    by `monitor`: `"val_loss"`, whose lowest is best, or `"val_bleu"`.
     """
 
-    def __init__(self, run: Run, log: Iterable[Mapping[str, str]]):
+    def __init__(self, run: Run, monitor: str, log: Iterable[Mapping[str, str]]):
         super().__init__()
-        self.monitor, self.patience = run.options.monitor, run.options.early_stopping_patience
+        self.monitor, self.patience = monitor, run.options.early_stopping_patience
         self._run, self._sign = run, -1 if self.monitor == "val_loss" else 1
         self._values = [float(row[self.monitor]) for row in log if row.get(self.monitor)]
 
@@ -124,7 +136,7 @@ class KeepBest(keras.callbacks.Callback):
             return
         # As the log rounds it, so that a resumed run decides alike.
         self._values.append(float(f"{logs[self.monitor]:.6g}"))
-        writes = self._run.options.keep_best and self._run.chief
+        writes = self._run.options.weights == "best" and self._run.chief
         if writes and self._best() == len(self._values) - 1:
             with atomic_write(self._run.folder.best_weights) as temporary:
                 self.model.save_weights(temporary)

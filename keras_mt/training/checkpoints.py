@@ -1,5 +1,6 @@
 """Checkpoints of a run, all that it resumes from, and the mean weights of several."""
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from keras_mt.run_folder import RunFolder
 from keras_mt.training.architecture import Run, model_builder
 from keras_mt.training.lora import Adapters
 
+_KEPT = 5  # As many as Vaswani et al. 2017 average.
 # What Keras hands to callbacks: losses and metrics by name.
 Logs = dict[str, Any] | None
 
@@ -53,7 +55,7 @@ class Checkpoints(keras.callbacks.Callback):
                 step=self._step, variables=[variable.value for variable in variables]
             ),
             self._directory,
-            max_to_keep=run.options.keep,
+            max_to_keep=_KEPT,
             checkpoint_name="step",
         )
         self._saved = None
@@ -234,6 +236,8 @@ def average_run(
     weights = averaged(model, folder.checkpoints, last, adapters)
     with new_folder(output) as temporary:
         folder.copy_to(RunFolder(temporary))
+        changed = {**config.options, "weights": "average"}
+        RunFolder(temporary).write_config(dataclasses.replace(config, options=changed))
         RunFolder(temporary).save_model(model, weights, dtype)
     return output
 

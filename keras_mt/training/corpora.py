@@ -23,6 +23,7 @@ from keras_mt.training.recommend import DEFAULTS
 
 # The maximum number of texts that a vocabulary of several languages is trained on.
 _TEXTS = 1_000_000
+_TEMPERATURE = 5.0  # As of M2M-100, and of Arivazhagan et al. 2019.
 
 
 class Validation(dict[str, Batches]):
@@ -164,6 +165,7 @@ def training_batches(
         )
     for code in run.codes:
         check_language("A language of pairs", code, tokenizer.languages)
+    temperature = _TEMPERATURE if run.pairs is not None and not options.corpus_weights else None
     batches = _batches(
         run,
         "train",
@@ -174,7 +176,7 @@ def training_batches(
         subword_sampling=options.subword_sampling,
         augment=options.augment,
         weights=options.corpus_weights,
-        temperature=options.sampling_temperature,
+        temperature=temperature,
         directory=run.folder.path,
     )
     if not batches.counts.batches:
@@ -188,9 +190,7 @@ def training_batches(
 def validation_batches(run: Run, tokenizer: BaseTokenizer) -> Validation:
     """The validation split of the first corpus, or of each pair of languages, if there is one."""
     options, validation = run.options, Validation()
-    needed = options.keep_best or options.early_stopping_patience
-    directions = run.directions if run.pairs is not None else run.directions[:1]
-    for data, source, target in directions:
+    for data, source, target in run.measured:
         name = "" if run.pairs is None else f"{source}-{target}"
         if has_split(data, source, target, "validation"):
             pairs = [_validation_pairs(run, data, source, target)]
@@ -198,16 +198,15 @@ def validation_batches(run: Run, tokenizer: BaseTokenizer) -> Validation:
             validation[name] = _batches(run, title, direction, pairs, tokenizer)
         elif run.pairs is not None:
             run.report(f"{name} has no validation split: it is not measured")
-    names = ", ".join(dict.fromkeys(data for data, *_ in directions))
-    if not validation and (needed or options.bleu_freq):
-        raise InputError(
-            f"{names} has no validation split, which keep_best, early_stopping_patience "
-            "and bleu_freq need."
-        )
-    if needed and options.monitor == "val_loss" and not any(validation.steps.values()):
+    names = ", ".join(dict.fromkeys(data for data, *_ in run.measured))
+    needing = ["weights=best"] if options.weights == "best" else []
+    needing += [n for n in ("early_stopping_patience", "bleu_freq") if getattr(options, n)]
+    if needing and not validation:
+        raise InputError(f"{names} has no validation split. It is needed by: {', '.join(needing)}.")
+    if needing and not options.bleu_freq and not any(validation.steps.values()):
         raise InputError(
             f"{names} has no pair of at most max_length={run.config.options['max_length']} "
-            "tokens in its validation split, which keep_best and early_stopping_patience need."
+            f"tokens in its validation split. It is needed by: {', '.join(needing)}."
         )
     return validation
 

@@ -54,8 +54,7 @@ class Plan:
         checkpoint_steps: Number of steps from one checkpoint to the next.
 
     Raises:
-        ValueError: If a run that is resumed has another end than it had, or BLEU or checkpoints
-            that are asked for would be missing.
+        ValueError: If a run that is resumed has another end than it had.
     """
 
     def __init__(self, run: Run, epoch_steps: int, started: float):
@@ -81,23 +80,15 @@ class Plan:
             self.checkpoint_steps = _FAR
             return
         usual = _SAVED_STEPS
-        if self.total_steps is not None:
+        if self.total_steps is not None or options.weights == "average":
             usual = min(max(last_step // _CHECKPOINTS, 1), _MOST_STEPS)
         self.checkpoint_steps = options.checkpoint_steps or usual
-        bleu_freq, checkpoint_steps = options.bleu_freq, self.checkpoint_steps
-        epochs = math.ceil(last_step / self._epoch_steps)
-        by_bleu = options.keep_best and options.monitor == "val_bleu"
-        if by_bleu and bleu_freq > epochs:
-            raise InputError(
-                f"keep_best has nothing to go by: with {bleu_freq=} BLEU is never measured in "
-                f"{epochs} epochs. Lower bleu_freq or train for more epochs."
-            )
-        average, saved = options.average_checkpoints, math.ceil(last_step / checkpoint_steps)
-        if average > saved and self._run.given.average_checkpoints is not None:
-            raise InputError(
-                f"average_checkpoints={average} needs that many checkpoints, and with "
-                f"{checkpoint_steps=} a run of {last_step} steps has {saved}: lower one of both."
-            )
+
+    @property
+    def monitor(self) -> str:
+        """What the best weights are the best by: BLEU if it is measured, else the loss."""
+        epochs = math.ceil(self.last_step / self._epoch_steps)
+        return "val_bleu" if 0 < self._run.options.bleu_freq <= epochs else "val_loss"
 
     def learning_rate(self, d_model: int) -> WarmupLinearDecay | float | None:
         """What `compile_for_translation` takes, for a model of that width."""

@@ -39,12 +39,9 @@ _CORE, _BFLOAT16_CORE, _GPU = 2.5e10, 1e11, 2e13
 DEFAULTS = {
     "vocab_size": 8000,
     "epochs": 20,
-    "average_checkpoints": 1,
     "bleu_freq": 0,
-    "bleu_tokenize": "13a",
     "dtype": "float32",
-    "monitor": "val_loss",
-    "keep_best": False,
+    "weights": "last",
 }
 # Characters of a piece.
 _PIECE = 4
@@ -53,13 +50,11 @@ _LONGEST = 4096
 # What ends a run: one of them.
 _ENDS = {"epochs", "steps", "minutes"}
 # What goes by BLEU, if that is measured on the way.
-_CHOICES = {"average_checkpoints", "keep_best", "monitor", "early_stopping_patience", "bleu_freq"}
-# Codes of languages that are written without spaces, in which BLEU must count characters.
-_WITHOUT_SPACES = re.compile("(zh|zho|cmn|ja|jpn|th|tha|lo|lao|km|khm|my|mya)([-_].*)?", re.I)
+_CHOICES = {"weights", "early_stopping_patience", "bleu_freq"}
+# Those of values that a corpus alone does not recommend.
 _REASONS = {
-    "average_checkpoints": "as in the paper",
-    "bleu_tokenize": "the language is written without spaces",
-    "dtype": "the processor multiplies in bfloat16, which is faster",
+    "average": "the mean of the last checkpoints, as in the paper",
+    "mixed_bfloat16": "the processor multiplies in bfloat16, which is faster",
 }
 
 
@@ -125,8 +120,7 @@ def recommend(
         "warmup_steps": (400, "the rate rises in these steps, a quarter of the run at most"),
         "epochs": (recipe["epochs"], "at most; the learning rate falls over them"),
         "bleu_freq": (_freq(recipe["epochs"]), "BLEU is measured some twenty times"),
-        "monitor": ("val_bleu", "translations improve when the loss no longer does"),
-        "keep_best": (True, "the weights with the best BLEU are kept"),
+        "weights": ("best", "by BLEU: translations improve when the loss no longer does"),
         "early_stopping_patience": (6, "training ends after as many BLEUs without a better one"),
     }
     return Recommendation(*({n: x[i] for n, x in choices.items()} for i in (0, 1)))
@@ -187,11 +181,8 @@ def recommended_options(run: Run, pairs: Sequence[tf.data.Dataset]) -> dict[str,
     if recommendation is None:
         return None  # Refused later, by name.
     recommended = recommendation.options
-    measured = run.directions if run.pairs is not None else run.directions[:1]
-    if not any(has_split(*direction, "validation") for direction in measured):
+    if not any(has_split(*direction, "validation") for direction in run.measured):
         recommended = _averaging(recommended)
-    if any(_WITHOUT_SPACES.fullmatch(target) for *_, target in measured):
-        recommended["bleu_tokenize"] = "char"
     if _has_bfloat16():
         recommended["dtype"] = "mixed_bfloat16"
     run.report("fitted to the corpus:")
@@ -201,7 +192,8 @@ def recommended_options(run: Run, pairs: Sequence[tf.data.Dataset]) -> dict[str,
         shown = value
         if name == "model":
             shown = " ".join(f"{n}={x}" for n, x in value.items())
-        run.report(f"  {name}: {shown} ({recommendation.reasons.get(name, _REASONS.get(name))})")
+        reason = _REASONS.get(shown) or recommendation.reasons[name]
+        run.report(f"  {name}: {shown} ({reason})")
     if options.minutes is None:
         run.report("  Give --minutes N for a shorter or longer training.")
     return recommended
@@ -241,7 +233,7 @@ def _freq(epochs):
 def _averaging(recommended):
     """What is recommended where BLEU is not measured on the way."""
     values = {name: value for name, value in recommended.items() if name not in _CHOICES}
-    return values | {"average_checkpoints": 5}
+    return values | {"weights": "average"}
 
 
 def _compatible(recommended, options):
@@ -254,12 +246,6 @@ def _compatible(recommended, options):
         values = _averaging(values)
     elif "bleu_freq" in values:
         values["bleu_freq"] = bleu_freq
-    if options.keep_best:  # Of a single checkpoint.
-        values.pop("average_checkpoints", None)
-    elif (options.average_checkpoints or 1) > 1:
-        values.pop("keep_best", None)
-    if "average_checkpoints" in values:
-        values["average_checkpoints"] = min(values["average_checkpoints"], options.keep)
     if options.batch_tokens is not None:
         values["max_length"] = min(values["max_length"], options.batch_tokens)
     elif options.max_length is not None:

@@ -15,13 +15,19 @@ import keras
 from keras_mt.data.augmentation import augmentations
 from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
-from keras_mt.options import TrainingOptions, check_bleu_tokenizer
+from keras_mt.options import TrainingOptions
 from keras_mt.options.fields import documented, signature
 from keras_mt.plots import plot_run
 from keras_mt.run_folder import RunFolder
 from keras_mt.training import corpora, distribution
 from keras_mt.training.architecture import Run, check_architecture, model_builder
-from keras_mt.training.callbacks import KeepBest, PairLosses, RunLog, TranslationScores
+from keras_mt.training.callbacks import (
+    KeepBest,
+    PairLosses,
+    RunLog,
+    TranslationScores,
+    bleu_tokenizer,
+)
 from keras_mt.training.checkpoints import Checkpoints, averaged
 from keras_mt.training.compiling import compile_for_translation
 from keras_mt.training.configuration import run_config, with_fingerprints
@@ -30,9 +36,6 @@ from keras_mt.training.lora import Adapters
 from keras_mt.training.plan import Plan, Stopwatch
 from keras_mt.training.recommend import completed, recommended_options
 from keras_mt.translation import Translator
-
-_TEMPERATURE = 5.0  # As of M2M-100, and of Arivazhagan et al. 2019.
-
 
 def train(
     data: str | Path | Sequence[str | Path] | None = None,
@@ -99,7 +102,10 @@ def train(
     started = time.monotonic()
     options = TrainingOptions.of(options)
     given = corpora.run_corpora(data, source, target, pairs)
-    options = _checked(options, pairs is not None)
+    if pairs is not None:
+        for name in ("source_language", "target_language"):
+            if getattr(options, name) is not None:
+                raise InputError(f"{name} does not go with pairs, which name both: leave it out.")
     if output is None:
         raise InputError("output must be given: the run folder.")
     folder = RunFolder(output)
@@ -110,8 +116,6 @@ def train(
             "corpus_weights must have one for each corpus. Received: "
             f"{list(options.corpus_weights)} for {', '.join(given['corpora'])}"
         )
-    if options.bleu_tokenize is not None:
-        check_bleu_tokenizer(options.bleu_tokenize)
     if options.augment is not None:
         augmentations(options.augment)  # Refuses an unknown one before anything is read.
     check_architecture(options)
@@ -129,22 +133,6 @@ def train(
 
 documented(train, TrainingOptions)
 train.__signature__ = signature(train, TrainingOptions)
-
-
-def _checked(options, several):
-    """The options that go with pairs of several languages, or without."""
-    if not several:
-        if options.sampling_temperature is not None:
-            raise InputError("sampling_temperature goes with pairs (--pair) only: leave it out.")
-        return options
-    for name in ("source_language", "target_language"):
-        if getattr(options, name) is not None:
-            raise InputError(f"{name} does not go with pairs, which name both: leave it out.")
-    if options.corpus_weights is None:
-        return options.completed({"sampling_temperature": _TEMPERATURE})
-    if options.sampling_temperature is not None:
-        raise InputError("Give corpus_weights or sampling_temperature, not both.")
-    return options
 
 
 def _train(run, started):
@@ -172,15 +160,6 @@ def _train(run, started):
     if start:
         run.report(f"resumed at step {start} from {folder.checkpoints}")
     log = RunLog(run, checkpoints, validation)
-    best = KeepBest(run, log.rows)
-    end_epoch = keras.callbacks.LambdaCallback(on_epoch_end=checkpoints.end_epoch)
-    callbacks = [checkpoints, best, log, end_epoch]
-    if options.bleu_freq:
-        translator = Translator(model, tokenizer, **corpora.run_languages(run.config))
-        measured = validation.pairs, options.bleu_freq, options.bleu_tokenize
-        callbacks.insert(0, TranslationScores(translator, *measured))
-    if run.pairs is not None:
-        callbacks.insert(0, PairLosses(validation.steps))
     fit = functools.partial(_fit, run, model, batches)
     if plan.last_step is None:
         watch = Stopwatch(run)
@@ -190,6 +169,15 @@ def _train(run, started):
         checkpoints.every = plan.checkpoint_steps
         run.keep(total_steps=plan.total_steps)
         run.report(f"{plan.last_step:,} steps fit into {options.minutes:g} minutes")
+    best = KeepBest(run, plan.monitor, log.rows)
+    end_epoch = keras.callbacks.LambdaCallback(on_epoch_end=checkpoints.end_epoch)
+    callbacks = [checkpoints, best, log, end_epoch]
+    if options.bleu_freq:
+        translator = Translator(model, tokenizer, **corpora.run_languages(run.config))
+        measured = validation.pairs, options.bleu_freq, bleu_tokenizer(t for *_, t in run.measured)
+        callbacks.insert(0, TranslationScores(translator, *measured))
+    if run.pairs is not None:
+        callbacks.insert(0, PairLosses(validation.steps))
     if not best.stopped:
         fit(validation, start, plan.last_step, callbacks)
     checkpoints.save()
@@ -204,7 +192,7 @@ def _prepared(run):
         distribution.wait_for_chief(run.folder)
     run.folder.check_usable()
     run.recommended = recommended_options(run, pairs)
-    run.given, run.options = run.options, completed(run)
+    run.options = completed(run)
     run.config = run_config(run)
     build = model_builder(run)
     tokenizer = corpora.run_tokenizer(run, pairs)
@@ -295,14 +283,13 @@ def _parts(start, last_step, epoch_steps):
 def _finish(run, model, checkpoints, adapters, batches, validation):
     folder, options = run.folder, run.options
     best = folder.best_weights
-    if options.keep_best and best.exists():
+    if options.weights == "best" and best.exists():
         model.load_weights(best)
         weights = model.get_weights() if adapters is None else adapters.merged()
     else:
-        if options.keep_best:
+        if options.weights == "best":
             run.report(f"{best} is not there: model.keras takes the last weights, not the best")
-        # A run that stopped early may have fewer.
-        count = min(options.average_checkpoints, checkpoints.count)
+        count = checkpoints.count if options.weights == "average" else 1
         weights = averaged(model, folder.checkpoints, count, adapters)
     if head := choose_head(run, model, weights, batches, validation):
         model.alignment_head = head

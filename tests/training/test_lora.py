@@ -107,7 +107,7 @@ def test_averaging_is_of_the_weights_and_not_of_their_factors(tuned, tmp_path):
 
 
 def test_the_best_adapters_are_written_merged(eager, corpus, base, tmp_path):
-    options = {**LORA, "learning_rate": 1.0, "warmup_steps": 1, "keep_best": True, "epochs": 1}
+    options = {**LORA, "learning_rate": 1.0, "warmup_steps": 1, "weights": "best", "epochs": 1}
     options |= {"checkpoint_steps": 100, "batch_tokens": 4096}
     train(corpus, "pt", "en", tmp_path / "run", init=base, **options)
     best = RunFolder(tmp_path / "run").load_model()

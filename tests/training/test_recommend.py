@@ -90,26 +90,26 @@ def test_a_bare_run_keeps_what_was_recommended_and_what_is_given_wins(corpus, tm
     assert Translator.load(run)("Olá!") is not None
 
 
-BY_BLEU = {"keep_best": True, "monitor": "val_bleu", "early_stopping_patience": 6}
-AVERAGED = {"keep_best": False, "monitor": "val_loss", "bleu_freq": 0, "average_checkpoints": 5}
+BY_BLEU = {"weights": "best", "early_stopping_patience": 6}
+AVERAGED = {"weights": "average", "bleu_freq": 0, "early_stopping_patience": None}
 
 
 @pytest.mark.parametrize(
     ("given", "others"),
     [
-        ({"bleu_freq": 5}, {**BY_BLEU, "epochs": 40, "average_checkpoints": 1}),
+        ({"bleu_freq": 5}, {**BY_BLEU, "epochs": 40}),
         ({"early_stopping_patience": 3}, {**BY_BLEU, "bleu_freq": 2}),
-        ({"monitor": "val_loss"}, {**BY_BLEU, "bleu_freq": 2}),
-        ({"keep_best": False}, {**BY_BLEU, "bleu_freq": 2}),
-        ({"average_checkpoints": 4}, {**BY_BLEU, "keep_best": False}),
+        ({"weights": "best"}, {**BY_BLEU, "bleu_freq": 2}),
+        ({"weights": "last"}, {**BY_BLEU, "bleu_freq": 2}),
+        ({"weights": "average"}, {**BY_BLEU, "bleu_freq": 2}),
         ({"epochs": 100}, {**BY_BLEU, "bleu_freq": 5}),
-        ({"bleu_freq": 0}, {**AVERAGED, "epochs": 40, "early_stopping_patience": None}),
+        ({"bleu_freq": 0}, {**AVERAGED, "epochs": 40}),
         ({"bleu_freq": 41}, AVERAGED),
         ({"epochs": 3, "bleu_freq": 4}, AVERAGED),
         ({"minutes": 9}, {**AVERAGED, "epochs": None, "steps": None}),
         ({"minutes": 9, "bleu_freq": 1}, AVERAGED),
-        ({"steps": 9, "keep_best": True}, {**AVERAGED, "average_checkpoints": 1}),
-        ({"minutes": 9, "average_checkpoints": 2}, AVERAGED),
+        ({"steps": 9, "weights": "best"}, AVERAGED),
+        ({"minutes": 9, "weights": "last"}, AVERAGED),
     ],
 )
 def test_an_option_that_is_given_changes_no_other_that_goes_with_it(tmp_path, given, others):

@@ -85,7 +85,7 @@ def weights(run_dir):
 def test_its_configuration_has_the_pairs_and_its_tokenizer_the_languages(trained, pairs, messages):
     config = json.loads((trained / "config.json").read_text(encoding="utf-8"))
     assert config["pairs"] == {pair: str(data) for pair, data in pairs.items()}
-    assert (config["source"], config["sampling_temperature"]) == ("mul", 5)
+    assert config["source"] == "mul"
     assert Tokenizer.load(trained / "tokenizer.model").languages == ("de", "en", "fr")
     # 300, 300 and 100 pairs: (300 / 100) ** (1 - 1 / 5) is 2.41.
     assert "times in an epoch: de-en 1, en-de 1, en-fr 2.4" in messages
@@ -131,8 +131,8 @@ def test_an_interrupted_run_ends_with_the_same_weights(trained, pairs, tmp_path)
     other = dict(reversed(pairs.items()))
     with pytest.raises(ValueError, match=r"pairs was \['de-en', .*\], now \['en-fr', "):
         train(pairs=other, output=tmp_path / "broken", **SMALL, steps=60)
-    with pytest.raises(ValueError, match=r"sampling_temperature was 5\.0, now 1\.0"):
-        train(pairs=pairs, output=tmp_path / "broken", **SMALL, steps=60, sampling_temperature=1)
+    with pytest.raises(ValueError, match=r"corpus_weights was None, now \[1, 1, 1\]"):
+        train(pairs=pairs, output=tmp_path / "broken", **SMALL, steps=60, corpus_weights=[1, 1, 1])
 
 
 def test_the_vocabulary_is_of_about_as_much_text_of_each_language(pairs, tmp_path, monkeypatch):
@@ -245,14 +245,8 @@ def test_an_imported_model_goes_on_in_several_directions(eager, golden, corpus, 
         ({"pairs": {"pt-en": "nowhere"}}, "There is no corpus 'nowhere'"),
         ({"pairs": {"pt-en": "phrasebook"}, "target_language": "en"},
          "target_language does not go with pairs"),
-        ({"pairs": {"pt-en": "phrasebook"}, "sampling_temperature": 0.5},
-         "sampling_temperature must be at least 1"),
-        ({"pairs": {"pt-en": "phrasebook"}, "sampling_temperature": 2, "corpus_weights": [1]},
-         "Give corpus_weights or sampling_temperature, not both"),
         ({"pairs": {"pt-en": "phrasebook"}, "corpus_weights": [1, 2]},
          "corpus_weights must have one for each corpus"),
-        ({"data": "phrasebook", "source": "pt", "target": "en", "sampling_temperature": 2},
-         r"sampling_temperature goes with pairs \(--pair\) only"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused_by_name(tmp_path, arguments, message):
@@ -269,13 +263,13 @@ def test_a_tokenizer_without_the_languages_and_a_corpus_without_splits(corpus, t
     (tmp_path / "data").mkdir()
     for split, message in (
         ("test", r"data has no split 'train'; it has test\."),
-        ("train", "data has no validation split, which keep_best"),
+        ("train", "data has no validation split. It is needed by: weights=best"),
     ):
         for code in ("pt", "en"):
             lines = (corpus / f"{code}.train.txt").read_text().splitlines()[:40]
             (tmp_path / "data" / f"{code}.{split}.txt").write_text("\n".join(lines))
         with pytest.raises(ValueError, match=message):
-            train(**arguments, keep_best=True)
+            train(**arguments, weights="best")
     with pytest.raises(ValueError, match="output must be given"):
         train(pairs={"pt-en": corpus}, **BRIEF)
 
