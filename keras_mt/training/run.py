@@ -37,6 +37,7 @@ from keras_mt.training.plan import Plan, Stopwatch
 from keras_mt.training.recommend import completed, recommended_options
 from keras_mt.translation import Translator
 
+
 def train(
     data: str | Path | Sequence[str | Path] | None = None,
     source: str | None = None,
