@@ -1,4 +1,4 @@
-"""Word alignments in files, Pharaoh's format, and their error rate."""
+"""Word alignments in files, in Pharaoh's format."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from keras_mt.data.corpus import lines
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write
 
-_LINK = re.compile(r"([0-9]{1,9})([-p])([0-9]{1,9})")
+_LINK = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 
 def pharaoh_line(links: np.ndarray) -> str:
@@ -40,17 +40,13 @@ def write_pharaoh(path: str | os.PathLike, links: Iterable[np.ndarray]) -> None:
 
 
 def read_pharaoh(
-    path: str | os.PathLike, lengths: Sequence[Sequence[int]] | None = None, possible: bool = False
+    path: str | os.PathLike, lengths: Sequence[Sequence[int]] | None = None
 ) -> list[np.ndarray]:
     """Reads word alignments in Pharaoh's format; the file may be compressed, `.gz` or `.zst`.
-
-    Besides sure links, such as `0-0`, a line may have possible ones, such as `1p2`, as in Och and
-    Ney 2003.
 
     Args:
         path: The file, with a line for each sentence pair, which may be blank.
         lengths: For each pair the numbers of source and of target tokens, to check the links.
-        possible: Whether to return the possible links too, or the sure ones alone.
 
     Returns:
         For each line int32 `[links, 2]`: the source's and the target's index of each link.
@@ -62,9 +58,9 @@ def read_pharaoh(
     Example:
 
     >>> with open("links.txt", "w") as file:
-    ...     _ = file.write("0-0 1p2")
-    >>> [read_pharaoh("links.txt", possible=possible)[0].tolist() for possible in (False, True)]
-    [[[0, 0]], [[0, 0], [1, 2]]]
+    ...     _ = file.write("0-0 1-2")
+    >>> read_pharaoh("links.txt")[0].tolist()
+    [[0, 0], [1, 2]]
     """
     rows = list(lines(path, checked=False))
     if lengths is not None and len(lengths) != len(rows):
@@ -78,11 +74,10 @@ def read_pharaoh(
                 raise InputError(
                     f"{path}:{number}: links must be as 0-0 is, two indexes. Received: {word!r}"
                 )
-            link = int(match[1]), int(match[3])
+            link = int(match[1]), int(match[2])
             if lengths is not None:
                 _check_range(f"{path}:{number}: {word}", link, lengths[number - 1])
-            if possible or match[2] == "-":
-                links.append(link)
+            links.append(link)
         found.append(np.array(links, np.int32).reshape(-1, 2))
     return found
 
@@ -93,47 +88,3 @@ def _check_range(where, link, lengths):
             raise InputError(
                 f"{where} is out of range: the {side} has {length} tokens, which count from 0."
             )
-
-
-def alignment_error_rate(
-    links: Sequence[np.ndarray],
-    sure: Sequence[np.ndarray],
-    possible: Sequence[np.ndarray] | None = None,
-) -> float:
-    """The alignment error rate (AER) of links A against links by hand, sure S and possible P.
-
-    Summed over all sentence pairs, where P holds S too:
-
-        AER = 1 - (|A & S| + |A & P|) / (|A| + |S|)
-
-    Args:
-        links: For each sentence pair integers `[links, 2]`, as from `Aligner.align`.
-        sure, possible: The same of the links by hand; without possible ones, the sure ones alone.
-
-    Returns:
-        A float between 0, the best, and 1; 0 if there are no links at all.
-
-    Raises:
-        ValueError: If there are not as many pairs.
-
-    Reference:
-        Och and Ney 2003, A Systematic Comparison of Various Statistical Alignment Models
-        (https://aclanthology.org/J03-1002).
-
-    Example:
-
-    >>> alignment_error_rate([[[0, 0], [1, 1], [2, 1]]], [[[0, 0]]], [[[0, 0], [1, 1]]])
-    0.25
-    """
-    possible = sure if possible is None else possible
-    if not len(links) == len(sure) == len(possible):
-        raise InputError(
-            "links, sure and possible must be of as many pairs. "
-            f"Received: {len(links)}, {len(sure)} and {len(possible)}"
-        )
-    right = total = 0
-    for triple in zip(links, sure, possible, strict=True):
-        a, s, p = ({tuple(map(int, link)) for link in each} for each in triple)
-        right += len(a & s) + len(a & (p | s))
-        total += len(a) + len(s)
-    return 1 - right / total if total else 0.0
