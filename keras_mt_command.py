@@ -8,6 +8,7 @@ import gc
 import importlib.util
 import io
 import os
+import signal
 import sys
 
 
@@ -16,7 +17,7 @@ def main():
     for name, mode in (("stdin", os.O_RDWR), ("stdout", os.O_RDONLY), ("stderr", os.O_RDWR)):
         if getattr(sys, name) is None:
             file = os.open(os.devnull, mode)  # The lowest number that is free.
-            setattr(sys, name, open(file, "r" if name == "stdin" else "w", closefd=False))
+            setattr(sys, name, os.fdopen(file, "r" if name == "stdin" else "w", closefd=False))
     # The package's modules can be imported before its __init__ has run: declaring the command
     # needs neither Keras nor TensorFlow, whose import takes seconds. Before the body of a command
     # runs, the __init__ runs in the same module object, and registers the package's layers.
@@ -54,7 +55,14 @@ def main():
         errors=sys.stdout.errors,
         line_buffering=sys.stdout.line_buffering,
     )
-    main(prog_name="keras-mt", obj=run_package)
+    try:
+        main(prog_name="keras-mt", obj=run_package)
+    except SystemExit as end:
+        if end.code == 128 + signal.SIGINT:
+            # By the signal, as shells expect, and without waiting for threads in TensorFlow.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.raise_signal(signal.SIGINT)
+        raise
 
 
 @contextlib.contextmanager

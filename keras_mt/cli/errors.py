@@ -13,7 +13,7 @@ from keras_mt.cli.models import is_export
 from keras_mt.errors import InputError
 
 _BUG = 70  # The exit status of an internal error, as in sysexits.h.
-_INTERRUPTED = 128 + 2  # As a shell gives it for a program that SIGINT has ended.
+_INTERRUPTED = 128 + signal.SIGINT  # As a shell gives it for what SIGINT has ended.
 # What TensorFlow raises of wrong code. Its other errors have causes outside: a full disk or memory,
 # a damaged file, a network.
 _BUGS = ("FailedPrecondition", "Internal", "InvalidArgument", "OutOfRange", "Unimplemented")

@@ -1,28 +1,19 @@
 """Lines of text, read as they arrive."""
 
-import collections
-import contextlib
 import os
 import select
 import stat
 import sys
-import threading
-import time
 from typing import NamedTuple
 
 import click
 
 from keras_mt.errors import InputError
 
-# The maximum number of lines to work on together; those of similar length share a batch.
+# The maximum number of lines to work on together, those of similar length in a batch; and of their
+# characters, some batch for each core: an interrupt loses these, and smaller batches are slower.
 _BLOCK_LINES = 2048
-# How many seconds of work to write at once; how many characters that is at first, and at least:
-# with fewer, batches would be too small.
-_BLOCK_SECONDS = 4
-_FIRST_CHARACTERS = 1 << 14
-_MINIMUM_CHARACTERS = 1 << 12
-_LONG = 1 << 12  # The bytes of a line that the lines before it do not wait for.
-_PATIENCE = 5  # Seconds after which such a line is named.
+_CHARACTERS = (1 << 14) * (os.cpu_count() or 1)
 _CHUNK = 1 << 16  # Bytes read at once.
 # How long, in seconds, to wait for the next line of a program that writes line after line.
 _GRACE = 0.01
@@ -98,22 +89,21 @@ def row_blocks(*files):
     """Reads parallel files: yields lists of `Row` to work on together.
 
     A list holds lines that have arrived, so that a program that writes one line and waits for the
-    answer gets it; as many as take some seconds, going by the lists before; and none that waits for
-    a much longer one behind it. A long line that takes long is named on standard error.
+    answer gets it; and no more than a few batches, which is what an interrupt loses.
 
     Raises:
         InputError: If a file ends before the others.
     """
-    budget = _FIRST_CHARACTERS
-    for arrived in _arrived_rows(*map(Lines, files)):
-        rows = collections.deque(arrived)
-        while rows:
-            block, characters = _fitting(rows, budget)
-            start = time.perf_counter()
-            with _named_if_slow(block):
+    for rows in _arrived_rows(*map(Lines, files)):
+        block, characters = [], 0
+        for row in rows:
+            size = sum(map(len, row.texts))
+            if block and characters + size > _CHARACTERS:
                 yield block
-            seconds = time.perf_counter() - start + 1e-3
-            budget = max(_MINIMUM_CHARACTERS, characters * _BLOCK_SECONDS / seconds)
+                block, characters = [], 0
+            block.append(row)
+            characters += size
+        yield block
 
 
 def _arrived_rows(first, *others):
@@ -137,33 +127,6 @@ def _arrived_rows(first, *others):
             rows.append(Row(i, texts, next(filter(None, errors), None)))
         yield rows
         number += size
-
-
-def _fitting(rows, budget):
-    """Takes the rows to work on together, and says how many characters they have."""
-    block, total = [], 0
-    while rows:
-        size = sum(map(len, rows[0].texts))
-        if block and (total + size > budget or size > max(total, _LONG)):
-            break
-        block.append(rows.popleft())
-        total += size
-    return block, total
-
-
-@contextlib.contextmanager
-def _named_if_slow(rows):
-    row = max(rows, key=lambda row: len(row.texts[0]))
-    size = len(row.texts[0].encode("utf-8"))
-    message = f"line {row.number} takes long: it has {size:,} bytes"
-    timer = threading.Timer(_PATIENCE, click.echo, [message], {"err": True})
-    timer.daemon = True
-    if size > _LONG:
-        timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def columns_of(rows):

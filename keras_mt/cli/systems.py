@@ -6,7 +6,7 @@ import click
 
 from keras_mt.cli.lines import one_line, read_lines
 from keras_mt.cli.models import load_translator, splits_sentences
-from keras_mt.cli.output import ended_by_signals, progress_bar
+from keras_mt.cli.output import progress_bar
 from keras_mt.errors import InputError
 
 # Lines translated together, so that lines of similar length share a batch.
@@ -43,10 +43,7 @@ def timed_translations(path, search, sources, corpus, one_of_several):
     except InputError as error:
         raise InputError(f"{name}{error}") from error
 
-    def last_words():
-        return f"{name}{len(translations):,} of {len(sources):,} sentences translated."
-
-    with ended_by_signals(last_words), progress_bar(len(sources)) as progress:
+    with progress_bar(len(sources)) as progress:
         translator.hypotheses(sources[:1])  # Traces the graph, which is not timed.
         start = time.perf_counter()
         for i in range(0, len(sources), _BLOCK_LINES):

@@ -9,9 +9,8 @@ import click
 from keras_mt.cli.errors import Command
 from keras_mt.cli.models import load_translator
 from keras_mt.cli.options import files_argument, given, glossary_option, search_options
-from keras_mt.cli.output import ended_by_signals, progress_bar
+from keras_mt.cli.output import progress_bar
 
-AGAIN = "give the same command again to go on."
 # The formats that an option means something for.
 _FORMATS_OF = {
     "overwrite": ("po", "xliff"),
@@ -20,7 +19,7 @@ _FORMATS_OF = {
 }
 
 
-@click.command(cls=Command, interrupted=f"interrupted: {AGAIN}")
+@click.command(cls=Command, interrupted="interrupted: give the same command again to go on.")
 @click.argument("model", type=click.Path(exists=True), metavar="RUN_DIR_OR_SAVED_MODEL")
 @click.argument("output", type=click.Path(file_okay=False), metavar="OUTPUT_DIR")
 @files_argument
@@ -75,7 +74,7 @@ def translate_files(model, output, files, format, part_lines, overwrite, lang, m
         raise click.UsageError("--n-best must be 1: each text gets one translation.")
     _check_meant({"overwrite": overwrite, "lang": lang, "markup": markup}, files, format)
     start = time.monotonic()
-    with ended_by_signals(lambda: AGAIN), contextlib.closing(progress_bar(None)) as bar:
+    with contextlib.closing(progress_bar(None)) as bar:
         translator = load_translator(model, search)
 
         def progress(done, total):

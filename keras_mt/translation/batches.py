@@ -59,15 +59,15 @@ def run_in_batches(
 
     rows = [None] * len(lengths)
     progress = _progress(len(lengths))
-    with ThreadPoolExecutor(cores) as pool:
-        # One batch needs no other thread.
-        for batch, outputs in zip(
-            batches, (pool.map if batches[1:] else map)(run, batches), strict=True
-        ):
+    pool = ThreadPoolExecutor(cores)
+    try:
+        for batch, outputs in zip(batches, pool.map(run, batches), strict=True):
             for row, i in enumerate(batch):
                 rows[i] = {name: array[row] for name, array in outputs.items()}
             progress.update(len(batch))
-    progress.close()
+    finally:  # Ctrl-C does not wait for TensorFlow.
+        pool.shutdown(wait=False, cancel_futures=True)
+        progress.close()
     return rows
 
 

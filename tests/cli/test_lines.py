@@ -1,8 +1,6 @@
 import io
 import os
-import queue
 
-import click
 import pytest
 from command import keras_mt
 
@@ -26,59 +24,16 @@ def test_lines_are_taken_as_they_arrive():
         assert lines.next(2048, wait=False) == lines.next(1) == []
 
 
-class Clock:
-    """Time that passes only where a test says so."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def perf_counter(self):
-        return self.now
-
-
-def blocks_of(tmp_path, lines, seconds, monkeypatch):
-    """The sizes of the blocks of a file's lines, each of which takes so many seconds a line."""
-    clock = Clock()
-    monkeypatch.setattr("keras_mt.cli.lines.time", clock)
+def test_a_block_holds_a_few_batches(tmp_path, monkeypatch):
+    monkeypatch.setattr("keras_mt.cli.lines._CHARACTERS", 1000)
+    lines = ["x" * (i % 97) for i in range(5000)] + ["y" * 3000, "", "\x85\u2028 end"]
     (tmp_path / "file").write_text("\n".join(lines), encoding="utf-8")
-    sizes, read = [], []
     with open(tmp_path / "file", "rb") as file, open(tmp_path / "file", "rb") as other:
-        for rows in row_blocks(file, other):
-            numbers = range(len(read) + 1, len(read) + len(rows) + 1)
-            assert [row.number for row in rows] == list(numbers)
-            assert all(row.texts[0] == row.texts[1] and row.error is None for row in rows)
-            read += [row.texts[0] for row in rows]
-            sizes.append(len(rows))
-            clock.now += seconds * len(rows)
-    assert read == lines
-    return sizes
-
-
-def test_a_block_holds_as_many_lines_as_take_some_seconds(tmp_path, monkeypatch):
-    lines = ["x" * 32 for _ in range(3000)] + ["\x85\u2028 end"]
-    slow = blocks_of(tmp_path, lines, 0.02, monkeypatch)
-    assert all(150 < size < 250 for size in slow[1:8]), slow
-    slower = blocks_of(tmp_path, lines, 1, monkeypatch)
-    assert set(slower[1:8]) == {64}  # With fewer, batches would be too small.
-    fast = blocks_of(tmp_path, lines, 1e-6, monkeypatch)
-    assert max(fast) > 900 and len(fast) < 5
-
-
-def test_lines_do_not_wait_for_a_much_longer_one_behind_them(tmp_path, monkeypatch):
-    lines = ["short"] * 3 + ["word " * 1000] + ["short"] * 2
-    assert blocks_of(tmp_path, lines, 1e-6, monkeypatch) == [3, 3]
-
-
-def test_a_long_line_that_takes_long_is_named(tmp_path, monkeypatch):
-    said = queue.Queue()
-    monkeypatch.setattr("keras_mt.cli.lines._PATIENCE", 0)
-    monkeypatch.setattr(click, "echo", lambda message, err: said.put(message))
-    (tmp_path / "file").write_text("\n" * 6 + "é" * 5000, encoding="utf-8")
-    with open(tmp_path / "file", "rb") as file:
-        for rows in row_blocks(file):
-            if rows[0].number == 7:
-                assert said.get(timeout=60) == "line 7 takes long: it has 10,000 bytes"
-    assert said.empty()
+        blocks = list(row_blocks(file, other))
+    sizes = [sum(len(text) for row in block for text in row.texts) for block in blocks]
+    assert sizes.count(6000) == 1 and sum(400 < size <= 1000 for size in sizes) > len(sizes) - 9
+    rows = [row for block in blocks for row in block]
+    assert rows == [(i, (line, line), None) for i, line in enumerate(lines, 1)]
 
 
 def test_a_line_that_arrives_in_many_parts_is_whole():

@@ -3,6 +3,7 @@ import json
 import os
 import pickle
 import shutil
+import signal
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -626,3 +627,17 @@ def test_batches_run_side_by_side_and_come_back_in_order(monkeypatch):
     texts = ["a" * (7 * i % 100) for i in range(96)]
     found = run_in_batches(length, texts=texts)
     assert [row["length"] for row in found] == [len(text) for text in texts]
+
+
+def test_an_interrupt_waits_for_no_batch():
+    ended, done = threading.Event(), []
+
+    def busy(texts):
+        if len(texts[0].numpy()) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        done.append(ended.wait(10))
+
+    with pytest.raises(KeyboardInterrupt):
+        run_in_batches(busy, texts=["aa"] + ["a"] * 999)
+    assert not done
+    ended.set()
