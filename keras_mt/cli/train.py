@@ -1,11 +1,17 @@
 """`keras-mt train`."""
 
+import os
+from pathlib import Path
+
 import click
 
-from keras_mt.cli.devices import unusable_gpu
 from keras_mt.cli.errors import Command
 from keras_mt.cli.options import DATA_HELP, SOURCE_HELP, TARGET_HELP, given, options_of
 from keras_mt.options import TrainingOptions
+
+
+# The NVIDIA driver's folder of GPUs.
+_GPUS = Path("/proc/driver/nvidia/gpus")
 
 
 @click.command(
@@ -55,6 +61,16 @@ def train(**options):
         options["pairs"] = dict(options["pairs"])
     if "model" in options:
         options["model"] = dict(options["model"])
-    if warning := unusable_gpu():
-        click.echo(warning, err=True)
+    if _has_unusable_gpu():
+        click.echo(
+            "There is an NVIDIA GPU that TensorFlow cannot use; with KERAS_MT_DEBUG=1 it says why.",
+            err=True,
+        )
     train(**options, report=click.echo)
+
+
+def _has_unusable_gpu():
+    import tensorflow as tf
+
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+    return not hidden and any(_GPUS.glob("*")) and not tf.config.list_physical_devices("GPU")

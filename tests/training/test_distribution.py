@@ -271,3 +271,12 @@ def test_parameter_servers_are_refused(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster}))
     with pytest.raises(ValueError, match="parameter servers"):
         distribution.distribute()
+
+
+def test_devices_are_named(monkeypatch):
+    strategy = tf.distribute.get_strategy()
+    assert distribution.device_names(strategy) == "the CPU"
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
+    details = tf.config.experimental
+    monkeypatch.setattr(details, "get_device_details", lambda gpu: {"device_name": "NVIDIA H200"})
+    assert distribution.device_names(strategy) == "1 GPU: NVIDIA H200"
