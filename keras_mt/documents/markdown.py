@@ -8,6 +8,11 @@ from keras_mt.documents.formats import Refusal
 from keras_mt.extras import require
 
 _FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\r?\n(?:.*\r?\n)*?\1[ \t]*(?:\r?\n|\Z)")
+# What stays within a text: a footnote's reference, and formulas.
+_KEPT = re.compile(r"\[\^[^\]\s]+\]|\$\$(?s:.+?)\$\$|\$(?=\S)(?:\\.|[^$\n\\])+?(?<=\S)\$(?!\d)")
+# What stays before a paragraph: a check box, a footnote's name, a kind of note.
+_FOOTNOTE = re.compile(r"\[\^[^\]\s]+\]:[ \t]*")
+_HEAD = re.compile(rf"\[[ xX]\][ \t]+|{_FOOTNOTE.pattern}|\[![A-Z]+\][ \t]*(?:\n|\Z)")
 _SPECIAL = re.compile(r"[\\`*\[\]<]|(?<!\w)_|_(?!\w)|~(?=~)|&(?=#?\w+;)")
 # What makes a line a block of another kind, where it stands first.
 _BLOCK = re.compile(r"(\d*)(#{1,6}(?:\s|$)|[-+](?:\s|$)|>|=+\s*$|-+\s*$|:::|[.)](?:\s|$))")
@@ -20,7 +25,8 @@ class _UnknownError(Exception):
 class MarkdownDocument(TextDocument):
     """CommonMark with tables and strikethrough.
 
-    Front matter, code, HTML blocks, addresses of links and definitions of references stay. A
+    Front matter, code, HTML blocks, addresses of links and definitions of references stay, and so
+    do check boxes, names of footnotes and references to them, and formulas between `$`. A
     paragraph of several lines becomes one line, in its list or quotation. Emphasis, links, code
     and HTML in a text keep their markup; what a picture shows (`alt`) is a text.
 
@@ -43,6 +49,10 @@ class MarkdownDocument(TextDocument):
         # Without `text_join` an escape is a token of its own, with what was written.
         self._parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
         self._parser.disable("text_join")
+        self._parser.inline.ruler.before("escape", "kept", _keep)
+        rules = self._parser.block.ruler
+        rules.at("reference", _reference)
+        rules.before("reference", "footnote", _footnote, {"alt": ["paragraph"]})
         front = _FRONT_MATTER.match(source)
         begin = front.end() if front else 0
         ends = re.compile(r"\r\n|\n|\r").finditer(source, begin)
@@ -54,31 +64,39 @@ class MarkdownDocument(TextDocument):
                 kinds.append(token.type)
             elif token.nesting == -1:
                 kinds.pop()
-            elif token.type == "inline" and has_words(token.content):
+            elif token.type == "inline":
                 first, last = token.map
                 place = max(place, starts[first])
                 end = starts[min(last, len(starts) - 1)]
-                place = self._add_inline(token, place, end, kinds[-1] in ("td_open", "th_open"))
+                place = self._add_inline(token, place, end, kinds[-1])
 
-    def _add_inline(self, token, start, end, in_cell):
+    def _add_inline(self, token, start, end, kind):
         """A unit for the content of a block; where it ends in the source is returned."""
-        spans, place = [], start
-        for content in token.content.split("\n"):
-            line = content.strip().replace("|", "\\|") if in_cell else content.strip()
-            found = self.source.find(line, place, end)
+        content, children = token.content, token.children
+        head = _HEAD.match(content) if kind == "paragraph_open" else None
+        begin = head.end() if head else 0
+        if not has_words(content[begin:]):
+            return start
+        spans, place, in_cell = [], start, kind in ("td_open", "th_open")
+        for line in content.split("\n"):
+            written = line.strip().replace("|", "\\|") if in_cell else line.strip()
+            found = self.source.find(written, place, end)
             if found < 0:
                 return self._refuse(token, start)
-            place = found + len(line)
+            place = found + len(written)
             spans.append((found, place))
         second = spans[1][0] if len(spans) > 1 else 0
         line = 1 + max(self.source.rfind("\n", 0, second), self.source.rfind("\r", 0, second))
-        cursor = _Cursor(token.content, self._parser, self._env, self.source[line:second])
+        if head:
+            (whole,) = self._parser.parseInline(content[begin:], self._env)
+            content, children = whole.content, whole.children
+        cursor = _Cursor(content, self._parser, self._env, self.source[line:second])
         try:
-            cursor.read(token.children)
+            cursor.read(children)
         except _UnknownError:
             return self._refuse(token, start)
         alts = {text: self.add(text) for text in cursor.alts}
-        texts = [t.content for t in token.children if t.type in ("text", "text_special")]
+        texts = [t.content for t in children if t.type in ("text", "text_special")]
         number, inline = None, cursor.inline
         text, markup = inline.content
         if has_words("".join(texts)):
@@ -92,7 +110,9 @@ class MarkdownDocument(TextDocument):
                 return None
             return _written(inline.parts(new), shown, in_cell)
 
-        self.replace(spans[0][0], place, write)
+        lines, _, rest = (head[0] if head else "").rpartition("\n")
+        first = spans[1 if lines else 0][0] + len(rest)
+        self.replace(first, place, write)
         return place
 
     def _refuse(self, token, start):
@@ -103,6 +123,31 @@ class MarkdownDocument(TextDocument):
 
 
 units, write = functions_of(MarkdownDocument)
+
+
+def _keep(state, silent):
+    """An inline rule of markdown_it for what stays within a text."""
+    match = _KEPT.match(state.src, state.pos, state.posMax)
+    if match and not silent:
+        state.push("kept", "", 0).content = match[0]
+    state.pos = match.end() if match else state.pos
+    return bool(match)
+
+
+def _reference(state, first, last, silent):
+    """The block rule of definitions, but that a footnote is none."""
+    from markdown_it.rules_block import reference
+
+    return not _is_footnote(state, first) and reference(state, first, last, silent)
+
+
+def _footnote(state, first, last, silent):
+    """A block rule that ends a paragraph where a footnote begins, which is one itself."""
+    return silent and _is_footnote(state, first)
+
+
+def _is_footnote(state, line):
+    return bool(_FOOTNOTE.match(state.src, state.bMarks[line] + state.tShift[line]))
 
 
 class _Cursor:
@@ -130,6 +175,12 @@ class _Cursor:
                 mark = re.escape(token.markup)
                 written = self._take(rf"{mark}(?s:.*?)(?<!`){mark}(?!`)")
                 self.inline.kept(written.replace("\n", " "), token.content)
+            elif token.type == "kept":
+                written = self._take(re.escape(token.content)).replace("\n", " ")
+                if written.startswith("["):
+                    self.inline.single(written)
+                else:
+                    self.inline.kept(written, written.strip("$"))
             elif token.type == "html_inline":
                 self.inline.single(self._take(re.escape(token.content)))
             elif token.type == "link_open" and token.markup == "autolink":
@@ -208,6 +259,7 @@ def _written(parts, alts, in_cell):
             )
             continue
         text = _SPECIAL.sub(r"\\\g<0>", " ".join(html.unescape(what).splitlines()))
+        text = _KEPT.sub(r"\\\g<0>", text)  # Of these, a formula is left.
         if in_cell:
             text = text.replace("|", "\\|")
         if not written or written.endswith("\n"):

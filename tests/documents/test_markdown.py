@@ -85,6 +85,54 @@ def test_markup_addresses_and_code_stay(tmp_path):
     assert shape(bodies[0], str.lower) == shape(bodies[1], str.lower)
 
 
+EXTENDED = r"""- [ ] Feed the cat
+- [x] see [^1] and [^note]
+  1. [X] third
+
+> [!NOTE]
+> Mind the gap
+> again
+
+Costs $5 and $10, and $E = mc^2$ of $a_1 * b_2 * c$.[^1]
+
+$$
+x^2
+$$
+
+The sum $$\\{a\\} * b *$$ of \$5 is \$x$.
+
+[ ] no box
+
+[^1]: A note with *stress*.
+[^note]: Word
+
+[ref]: word
+"""
+
+
+def test_boxes_footnotes_and_formulas_stay(tmp_path):
+    data = EXTENDED.encode()
+    assert texts(tmp_path, "markdown", data) == [
+        "Feed the cat",
+        'see <x id="0"/> and <x id="1"/>',
+        "third",
+        "Mind the gap again",
+        'Costs $5 and $10, and <span id="0" translate="no">E = mc^2</span> of '
+        '<span id="1" translate="no">a_1 * b_2 * c</span>.<x id="2"/>',
+        'The sum <span id="0" translate="no">\\\\{a\\\\} * b *</span> of $5 is $x$.',
+        "no box",
+        'A note with <span id="0">stress</span>.',
+        "Word",
+    ]
+    assert through(tmp_path, "markdown", data, lambda unit: unit.text)[0] == data
+    written, refusals = through(tmp_path, "markdown", data, upper)
+    expected = EXTENDED.upper().replace("[X] SEE", "[x] SEE").replace("GAP\n> AGAIN", "GAP AGAIN")
+    expected = expected.replace(r"\$5", "$5")
+    for kept in ("E = mc^2", "a_1 * b_2 * c", "{a\\\\} * b", "[^note]", "x^2", "[ref]: word"):
+        expected = expected.replace(kept.upper(), kept)
+    assert written.decode() == expected and not refusals
+
+
 @pytest.mark.parametrize(
     "new", ["# a", "1. a", "- a", "> a", "a *b* _c_", "`a`", "[ref]", "<b>", "---", "&amp;", "a_b"]
 )
