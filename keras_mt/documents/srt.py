@@ -12,6 +12,9 @@ _TIMING = re.compile(rf"[ \t]*({_TIME})[ \t]+-->[ \t]+({_TIME})(?:[ \t][^\n]*)?"
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
 _MARKUP = re.compile(r"<[^<>\n]*>|\{\\[^{}\n]*\}")
 _SPEAKER = re.compile(r"\s*[-\u2010\u2013\u2014]\s*\S|\s*[A-Z][\w .]{0,30}:\s")
+# What somebody's words begin with, where others may come before: a dash, a name in capitals.
+_NAME = r"[A-ZÀ-ÖØ-ÞΑ-ΩА-Я][^:<\na-zß-öø-ÿα-ωа-я]{1,30}:[ \t]+"
+_TURN = re.compile(rf"[ \t]*(?:[-\u2010\u2013\u2014][ \t]*(?:{_NAME})?|{_NAME})(?=\S)")
 # Voices, and times within a text, are of their cue alone.
 _ALONE = re.compile(r"<v[ .]|<\d")
 _ENDED = re.compile(r"[.!?…。！？♪♫:][\"'”’»)\]]*\s*$|\)\s*$|\]\s*$")
@@ -24,8 +27,8 @@ class SrtDocument(TextDocument):
 
     Cues that no mark ends a sentence in are one text with the next, if it comes within 3 seconds.
     The translation is divided between them in the proportion of the source's letters, and within
-    a cue between as many lines, at spaces. Lines that begin with a dash, or a speaker's name, are
-    texts by themselves.
+    a cue between as many lines, at spaces. What begins with a dash, or a speaker's name, is a text
+    by itself; a dash, and a name in capitals, stay.
 
     Args:
         data, options: As in `Document`; UTF-8, or UTF-16 with a byte order mark.
@@ -90,17 +93,16 @@ class SrtDocument(TextDocument):
             _ENDED.search(_MARKUP.sub("", texts[0]))
             or not 0 <= following[0] - cue[1] <= _MAX_GAP
             or any(not has_words(_MARKUP.sub("", text)) for text in texts)
-            or any(_ALONE.search(text) or _is_dialogue(text) for text in texts)
+            or any(_ALONE.search(text) or _turns(text) for text in texts)
         )
 
     def _add_group(self, cues):
         start, end = cues[0][2:]
-        if len(cues) > 1 or not _is_dialogue(self.source[start:end]):
+        turns = _turns(self.source[start:end])
+        if not turns:
             self._add([cue[2:] for cue in cues])
-            return
-        for line in _LINE.finditer(self.source, start, end):
-            if line[1].strip():
-                self._add([line.span(1)])
+        for first, last in turns:
+            self._add([(start + first, start + last)])
 
     def _add(self, places):
         """A unit of the texts at some places of the source."""
@@ -112,7 +114,10 @@ class SrtDocument(TextDocument):
         head, inline = self._inline(joined)
         text, markup = inline.content
         number = self.add(text, markup, f"text {joined[:60]!r}")
-        sizes = [[len(_MARKUP.sub("", line)) for line in text.splitlines()] for text in texts]
+        shown = [[_MARKUP.sub("", line) for line in text.splitlines()] for text in texts]
+        sizes = [[len(line) for line in each] for each in shown]
+        if turn := _TURN.match(shown[0][0]):
+            sizes[0][0] -= turn.end()
         cache = {}
 
         def write(translations, i):
@@ -129,13 +134,27 @@ class SrtDocument(TextDocument):
     def _inline(self, text):
         """What stands before a text, and the text."""
         marks = list(_MARKUP.finditer(text))
-        partners, inline, last, first = _partners(marks), Inline(), 0, 0
-        while first < len(marks) and first not in partners and marks[first].start() == last:
-            last = marks[first].end()
-            first += 1
+        partners, inline, place, first = _partners(marks), Inline(), 0, 0
+        for i, mark in enumerate(marks):
+            if mark.start() > place:
+                break
+            place = mark.end()
+            first += i == first and i not in partners
+        turn = _TURN.match(text, place)
+        last = marks[first - 1].end() if first else 0
+        if turn and turn.start() == last:
+            last = turn.end()
         head = text[:last]
+
+        def add_until(end):
+            begin = last
+            if turn and turn.start() == last:  # Within an element.
+                inline.single((turn[0], ""))
+                begin = turn.end()
+            inline.text(text[begin:end], escaped=self.is_html)
+
         for i, mark in enumerate(marks[first:], first):
-            inline.text(text[last : mark.start()], escaped=self.is_html)
+            add_until(mark.start())
             last = mark.end()
             if i not in partners:
                 inline.single((mark[0], ""))
@@ -143,7 +162,7 @@ class SrtDocument(TextDocument):
                 inline.open((mark[0], marks[partners[i]][0]))
             else:
                 inline.close((marks[partners[i]][0], mark[0]))
-        inline.text(text[last:], escaped=self.is_html)
+        add_until(len(text))
         return head, inline
 
     def _divided(self, new, inline, sizes):
@@ -177,10 +196,17 @@ class SrtDocument(TextDocument):
 units, write = functions_of(SrtDocument)
 
 
-def _is_dialogue(text):
-    """Whether each line is somebody's, by a dash or a name."""
-    lines = [line for line in _MARKUP.sub("", text).splitlines() if line.strip()]
-    return bool(lines) and all(_SPEAKER.match(line) for line in lines)
+def _turns(text):
+    """Where the words of each speaker are, who has a dash or a name; none if there is none."""
+    lines = [line for line in _LINE.finditer(text) if _MARKUP.sub("", line[1]).strip()]
+    begins = [_MARKUP.sub("", line[1]) for line in lines]
+    if all(map(_SPEAKER.match, begins)):
+        return [line.span(1) for line in lines]
+    firsts = [i for i, begin in enumerate(begins) if i == 0 or _TURN.match(begin)]
+    if len(firsts) == 1 and not _TURN.match(begins[0]):
+        return []
+    lasts = [*(i - 1 for i in firsts[1:]), len(lines) - 1]
+    return [(lines[i].start(), lines[j].end(1)) for i, j in zip(firsts, lasts, strict=True)]
 
 
 def _partners(marks):

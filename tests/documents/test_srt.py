@@ -55,8 +55,8 @@ One <00:03.500>two
 def test_sentences_over_cues_are_one_text(tmp_path):
     assert texts(tmp_path, "srt", SRT.encode()) == [
         'The <span id="0">quick brown</span> fox jumps over the dog.',
-        "- Who is it?",
-        "- It is 5 & 6.",
+        "Who is it?",
+        "It is 5 & 6.",
         "A long silence,",
         "then speech",
     ]
@@ -84,6 +84,36 @@ def test_a_longer_translation_is_broken_by_length(tmp_path):
     assert joined == ["wort"] * 20 + ["ende"] * 10
     short, _ = through(tmp_path, "srt", SRT.encode(), lambda u: "ja")
     assert [cue.content for cue in srt.parse(short.decode())][:2] == ["ja", "…"]
+
+
+def test_who_speaks_stays_as_it_is(tmp_path):
+    cues = [
+        "- I am not sure\nthat you are.\n- MARY: <i>Is it?</i>",
+        "{\\an8}MARY: It is\na dog.",
+        "<i>\u2013 Yes, he said: no.</i>",
+        "Who is it?\n-It's me.",
+        "Ann: Hello.\nBob: Hello.",
+        "It is 5 o'clock:\nGo. UN: no",
+    ]
+    data = "".join(
+        f"{i}\n00:00:{i:02},000 --> 00:00:{i:02},900\n{cue}\n\n" for i, cue in enumerate(cues, 1)
+    ).encode()
+    assert texts(tmp_path, "srt", data) == [
+        "I am not sure that you are.",
+        '<span id="0">Is it?</span>',
+        "It is a dog.",
+        '<span id="0"><x id="1"/>Yes, he said: no.</span>',
+        "Who is it?",
+        "It's me.",
+        "Ann: Hello.",
+        "Bob: Hello.",
+        "It is 5 o'clock: Go. UN: no",
+    ]
+    assert through(tmp_path, "srt", data, lambda unit: unit.text)[0] == data
+    written = through(tmp_path, "srt", data, upper)[0].decode()
+    assert written == data.decode().upper().replace("{\\AN8}", "{\\an8}").replace(
+        "<I>", "<i>"
+    ).replace("</I>", "</i>")
 
 
 def test_vtt_keeps_its_blocks_voices_and_times(tmp_path):
