@@ -77,7 +77,6 @@ class CrossEntropy(keras.losses.Loss):
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
-@keras.saving.register_keras_serializable(package="keras_mt", name="SymmetricDivergence")  # Once.
 class SymmetricKLDivergence(keras.losses.Loss):
     """The symmetric Kullback-Leibler divergence between two sets of logits.
 
