@@ -206,8 +206,7 @@ def test_the_command_writes_a_run_folder(golden, name, tmp_path):
     assert result.exit_code == 1 and "exists" in result.stderr
 
 
-@pytest.mark.parametrize("older", [False, True])
-def test_the_languages_of_an_import_are_those_of_every_command(older, golden, corpus, tmp_path):
+def test_the_languages_of_an_import_are_those_of_every_command(golden, corpus, tmp_path):
     run = RunFolder(tmp_path / "run")
     import_huggingface(golden / "nllb", run.path)
     languages = {"source_language": "por_Latn", "target_language": "eng_Latn"}
@@ -215,10 +214,6 @@ def test_the_languages_of_an_import_are_those_of_every_command(older, golden, co
     assert (
         languages.items() <= values.items() and not languages.keys() & values["generation"].keys()
     )
-    if older:  # As version 0.3 wrote them.
-        for name in languages:
-            values["generation"][name] = values.pop(name)
-        (run.path / "config.json").write_text(json.dumps(values))
     options = run.config.options
     assert {name: options[name] for name in languages} == languages
     assert not languages.keys() & run.config.generation.keys()
