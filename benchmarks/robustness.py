@@ -42,7 +42,7 @@ BYTES = [b"\xff\xfe", b"\xed\xa0\x80", b"\xc3", b"\xf4\x90\x80\x80", b"caf\xe9",
 PLANES = [(0, 0x2FF), (0x300, 0x36F), (0x590, 0x6FF), (0xE00, 0xE7F), (0x2000, 0x206F),
           (0x2500, 0x25FF), (0x4E00, 0x9FFF), (0xE000, 0xFFFF), *(
               (plane << 16, (plane << 16) + 0xFFFF) for plane in range(1, 17))]  # fmt: skip
-SIGNATURES = ("serving_default", "greedy", "tunable", "score", "align")
+SIGNATURES = ("serving_default", "greedy", "score", "align")
 
 
 def wild_text(choose):
@@ -87,32 +87,6 @@ def batch_size(choose):
     return choose.choices(sizes, [20, 900, 70, 9, 1])[0]
 
 
-def options(choose, rows):
-    """Options for `tunable`; those of one row in ten are out of range."""
-    impossible = {
-        "beam_size": [-1, 0, 9, 2**31 - 1],
-        "n_best": [-5, 0, 100],
-        "length_penalty": [-1, math.nan, math.inf, 1e38],
-        "max_length": [-1, 10**6],
-    }
-    chosen = []
-    for _ in rows:
-        row = {
-            "beam_size": choose.choice([1, 2, 4, 8]),
-            "length_penalty": choose.choice([0, 0.6, 1, 5]),
-            "max_length": choose.choice([0, 1, 7, 30]),
-        }
-        row["n_best"] = choose.randint(1, row["beam_size"])
-        if choose.random() < 0.1:
-            name = choose.choice(list(impossible))
-            row[name] = choose.choice(impossible[name])
-        chosen.append(row)
-    return {
-        name: np.array([row[name] for row in chosen], dtype)
-        for name, dtype in zip(impossible, ("int32", "int32", "float32", "int32"), strict=True)
-    }
-
-
 def wrong(inputs, outputs):
     """What is wrong with an answer, or None."""
     rows = len(inputs["text"])
@@ -143,8 +117,6 @@ def request(signature, texts, targets, choose):
     inputs = {"text": texts}
     if signature in ("score", "align"):
         inputs["target"] = targets
-    if signature == "tunable":
-        inputs.update(options(choose, texts))
     return signature, inputs
 
 

@@ -71,7 +71,7 @@ def measure(vocab_size, rounds):
             predictor = frozen.for_batch(source, [0, 1, 2, 3], None)
             return beam_search(
                 predictor.step,
-                lambda beams: predictor.start(source, beams),
+                predictor.start(source, BEAM_SIZE),
                 tf.fill((tf.shape(source)[0],), TARGET_LENGTH),
                 beam_size=BEAM_SIZE,
                 min_length=TARGET_LENGTH,

@@ -8,11 +8,11 @@ from keras_mt.errors import InputError
 def require(module: str, extra: str, what: str) -> None:
     """Raises ValueError if an optional module, which `extra` of keras_mt installs, is missing.
 
-    >>> require("keras", "demo", "A model")
-    >>> require("none", "demo", "It")
+    >>> require("keras", "onnx", "A model")
+    >>> require("none", "onnx", "It")
     Traceback (most recent call last):
     ...
-    keras_mt.errors.InputError: It needs none, which is not installed: pip install 'keras_mt[demo]'
+    keras_mt.errors.InputError: It needs none, which is not installed: pip install 'keras_mt[onnx]'
     """
     try:
         missing = importlib.util.find_spec(module) is None

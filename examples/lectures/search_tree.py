@@ -49,7 +49,7 @@ def search_tree(step, cache, max_length, *, eos_id=3, **arguments):
         cache: As in `beam_search`, of a batch of one.
         max_length: `[1]`: the maximum number of tokens to generate, with the end.
         eos_id: The token that ends a hypothesis.
-        **arguments: The other arguments of `beam_search`, but for `row_options` and `observe`.
+        **arguments: The other arguments of `beam_search`, but for `observe`.
 
     Returns:
         A list of `SearchNode`, sorted by length; nodes of the same length come best first.
@@ -96,7 +96,7 @@ def translation_tree(translator, text):
     length = min(2 * int(pieces.row_lengths()[0]) + 10, model.max_length)
     nodes = search_tree(
         model.decode_step,
-        lambda beams: model.start_decoding(source, beams),
+        model.start_decoding(source, translator.options.beams),
         [translator.max_length or length],
         reorder=model.reorder_cache,
         bos_id=tokenizer.bos_id,

@@ -1,7 +1,6 @@
 """Translates with TensorFlow Serving over gRPC. Needs the package tensorflow-serving-api.
 
-usage: python grpc_client.py [--address HOST:PORT] [--model NAME] [--timeout SECONDS] [--n-best N]
-                             SENTENCE...
+usage: python grpc_client.py [--address HOST:PORT] [--model NAME] [--timeout SECONDS] SENTENCE...
 
 A multilingual model takes --source-language CODE and --target-language CODE.
 """
@@ -35,8 +34,8 @@ RETRIES = {
 NO_HYPOTHESIS = -1e9  # The score of a place in the n-best list that has no hypothesis.
 
 
-def translate(sentences, address, model, timeout, n_best, **languages):
-    """The `n_best` translations of each sentence with their scores, best first; none if refused.
+def translate(sentences, address, model, timeout, **languages):
+    """The translations of each sentence with their scores, best first; none if it was refused.
 
     A multilingual model takes the codes `source_language` and `target_language`.
 
@@ -45,16 +44,9 @@ def translate(sentences, address, model, timeout, n_best, **languages):
     """
     request = predict_pb2.PredictRequest()
     request.model_spec.name = model
-    request.model_spec.signature_name = "tunable"  # Each sentence could have options of its own.
-    for name, value, dtype in (
-        ("text", sentences, tf.string),
-        ("beam_size", [max(4, n_best)] * len(sentences), tf.int32),
-        ("n_best", [n_best] * len(sentences), tf.int32),
-        ("length_penalty", [1.0] * len(sentences), tf.float32),
-        ("max_length", [0] * len(sentences), tf.int32),
-        *((name, [code] * len(sentences), tf.string) for name, code in languages.items()),
-    ):
-        request.inputs[name].CopyFrom(tf.make_tensor_proto(value, dtype))
+    columns = {name: [code] * len(sentences) for name, code in languages.items()}
+    for name, column in {"text": sentences, **columns}.items():
+        request.inputs[name].CopyFrom(tf.make_tensor_proto(column, tf.string))
     options = [("grpc.service_config", json.dumps(RETRIES))]
     with grpc.insecure_channel(address, options) as channel:
         stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
@@ -72,7 +64,6 @@ def main():
     parser.add_argument("--address", default="localhost:8500")
     parser.add_argument("--model", default="en_de")
     parser.add_argument("--timeout", type=float, default=30, help="in seconds")
-    parser.add_argument("--n-best", type=int, default=1)
     # Left out unless given; "" stands for the export's default.
     parser.add_argument("--source-language", default=argparse.SUPPRESS)
     parser.add_argument("--target-language", default=argparse.SUPPRESS)
@@ -85,7 +76,7 @@ def main():
         )
     for sentence, hypotheses in zip(options["sentences"], found, strict=True):
         if not hypotheses:
-            sys.exit(f"{sentence!r} is refused: --n-best or a language is not one of the export's")
+            sys.exit(f"{sentence!r} is refused: a language is not one of the export's")
         for translation, score in hypotheses:
             print(f"{score:.3f}\t{translation}")
 

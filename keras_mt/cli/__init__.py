@@ -8,7 +8,7 @@ from keras_mt.version import __version__
 
 # Each is a module here, and a function in it.
 _COMMANDS = (
-    *("align", "average", "clean", "demo", "evaluate", "export"),
+    *("align", "average", "clean", "evaluate", "export"),
     *("import_", "score", "shortlist", "train", "translate", "translate_files"),
 )
 

@@ -206,7 +206,7 @@ class ExportOptions:
     )
     signatures: str | None = option(
         "Write only these signatures, with commas between: serving_default, and others of greedy, "
-        "tunable, constrained, score, align and confidence.",
+        "constrained, score, align and confidence.",
         shown="all but confidence",
         metavar="NAMES",
     )

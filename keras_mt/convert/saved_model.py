@@ -14,7 +14,6 @@ from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write, check_new, version_number
 from keras_mt.inference import Predictor
-from keras_mt.layers.validation import check_positive
 from keras_mt.models import Transformer
 from keras_mt.serving import server
 from keras_mt.translation import Translator
@@ -26,13 +25,7 @@ _TEXT_OPS = {
     "SentencepieceOp",
     "SentencepieceTokenizeOp",
 }
-# The inputs of `tunable`, and what `confidence` adds to the outputs.
-_ROW_OPTIONS = {
-    "beam_size": tf.int32,
-    "n_best": tf.int32,
-    "length_penalty": tf.float32,
-    "max_length": tf.int32,
-}
+# What `confidence` adds to the outputs.
 _CONFIDENCE = "mean_log_probs", "worst_log_probs", "worst_tokens", "loops", "disproportionate"
 
 
@@ -41,7 +34,6 @@ def to_saved_model(
     directory: str | os.PathLike,
     dtype: str = "float32",
     freeze: bool = False,
-    max_beam_size: int = 8,
     card: dict[str, Any] | None = None,
     warmup_texts: list[str] | None = None,
     confidence: bool = False,
@@ -59,8 +51,6 @@ def to_saved_model(
         freeze: Whether to write the weights into the graph of `serving_default` as constants,
             which TensorFlow packs for matrix products once instead of at each step. This is faster,
             above all in bfloat16 and for small batches, but takes several times the memory.
-        max_beam_size: The maximum `beam_size` and `n_best` that a request to `tunable` may ask
-            for; raised to the translator's own if that is greater.
         card: Fields for the model card, a dict, such as `license`.
         warmup_texts: List of str for the warm-up requests of a server, of which the first 64 are
             used; None for texts made of the tokenizer's words.
@@ -72,10 +62,9 @@ def to_saved_model(
 
     Raises:
         FileExistsError: If the directory exists.
-        ValueError: If `max_beam_size` is not a positive int, `dtype` is float16 and the model is a
-            T5, `signatures` lacks `serving_default` or has one that the translator does not have,
-            the graph has an op that TensorFlow Serving does not have, or the weights are too large
-            to freeze.
+        ValueError: If `dtype` is float16 and the model is a T5, `signatures` lacks
+            `serving_default` or has one that the translator does not have, the graph has an op that
+            TensorFlow Serving does not have, or the weights are too large to freeze.
 
     Example:
 
@@ -84,15 +73,12 @@ def to_saved_model(
     check_new(directory)
     FORMATS["saved_model"].check(translator)
     directory = Path(directory).absolute()
-    check_positive(max_beam_size=max_beam_size)
     _check_dtype(translator.models, dtype)
-    max_beam_size = max(max_beam_size, translator.options.beams)
     options = {
         **dataclasses.asdict(translator.options),
         "max_length": translator.max_length,
         "split_sentences": translator.split_sentences,
         "max_line_bytes": translator.max_line_bytes,
-        "max_beam_size": max_beam_size,
         "dtype": dtype,
         "freeze": freeze,
         "confidence": confidence,
@@ -105,7 +91,7 @@ def to_saved_model(
     card = {**server.card(translator, directory), "options": options, **(card or {})}
     models = [model.for_inference(dtype) for model in translator.models]
     predictor = Predictor(models, translator.shortlist)
-    functions = _signatures(translator, predictor, freeze, max_beam_size, confidence, signatures)
+    functions = _signatures(translator, predictor, freeze, confidence, signatures)
     module = tf.Module()
     if not freeze or len(functions) > 1:  # Else nothing reads them.
         module.variables_ = [variable.value for variable in predictor.variables]
@@ -119,7 +105,6 @@ def to_saved_model(
             functions,
             warmup_texts or server.sample_texts(translator.tokenizer),
             translator.languages,
-            max_beam_size,
             card,
         )
         if version_number(directory.name) is not None:
@@ -138,7 +123,7 @@ def _check_dtype(models, dtype):
         )
 
 
-def _signatures(translator, predictor, freeze, max_beam_size, with_confidence, names):
+def _signatures(translator, predictor, freeze, with_confidence, names):
     """The export's functions by name; the first axis of each input and output is the batch."""
     frozen = predictor.frozen("freeze", "export without freeze") if freeze else None
     predictor = predictor.with_constant_vectors()
@@ -146,8 +131,6 @@ def _signatures(translator, predictor, freeze, max_beam_size, with_confidence, n
     greedy = translator.graph(
         predictor, beam_size=1, n_best=1, temperature=None, top_k=0, top_p=1.0
     )
-    widest = {} if translator.options.samples else {"beam_size": max_beam_size}
-    widest = translator.graph(predictor, n_best=max_beam_size, **widest)
 
     def translate(graph, *outputs, **flags):
         def run(text, *languages):
@@ -158,11 +141,6 @@ def _signatures(translator, predictor, freeze, max_beam_size, with_confidence, n
 
     def constrained(text, terms, *languages):
         return translate(plain, terms=terms)(text, *languages)
-
-    def tunable(text, *columns):
-        row_options = dict(zip(_ROW_OPTIONS, columns, strict=False))
-        languages = columns[len(_ROW_OPTIONS) :]
-        return translate(widest, row_options=row_options)(text, *languages)
 
     def score(text, target, *languages):
         outputs = plain.score(text, target, languages)
@@ -182,7 +160,6 @@ def _signatures(translator, predictor, freeze, max_beam_size, with_confidence, n
         "serving_default": (translate(default), {}),
         "greedy": (translate(greedy), {}),
         "score": (score, {"target": tf.string}),
-        "tunable": (tunable, _ROW_OPTIONS),
     }
     if not translator.options.samples:
         functions["constrained"] = constrained, {"terms": tf.string}

@@ -52,7 +52,7 @@ class _Rows(NamedTuple):
 
     index: tf.Tensor  # [rows]: the sentence's place in the batch
     max_length: tf.Tensor  # [rows]
-    columns: dict[str, tf.Tensor]  # [rows, ...]: the rows' options and seeds, and what rules need
+    columns: dict[str, tf.Tensor]  # [rows, ...]: the rows' seeds, and what rules need
     tokens: tf.Tensor  # [rows, beams, length]
     ancestors: tf.Tensor  # [rows, beams, length]: the beam whose cache entry it uses at a position
     log_probs: tf.Tensor  # [rows, beams]
@@ -69,7 +69,6 @@ def beam_search(
     *,
     prefix: Any = None,
     forced_length: Any = None,
-    row_options: dict[str, Any] | None = None,
     row_seeds: Any = None,
     reorder: Callable | None = None,
     normalize: bool = True,
@@ -106,8 +105,7 @@ def beam_search(
             logits `[rows, beams, vocab_size]` and the cache with `beams` more entries. A logit of
             -inf marks an impossible token.
         cache: The cache before the first step: any nest of tensors whose first axis is the batch.
-            Axes that grow must be of size 0. Or a function from the number of beams to such a
-            cache.
+            Axes that grow must be of size 0.
         max_length: Integers `[batch]`: the maximum number of tokens, with the end; 0 generates
             nothing.
         prefix: The tokens that each hypothesis begins with, which count in its length and its
@@ -115,10 +113,6 @@ def beam_search(
             None for none.
         forced_length: Integers `[batch]`: how many tokens of the prefix have log-probability 0;
             they count in the length all the same. None for none.
-        row_options: A dict of the rows' own `beam_size` and `n_best`, integers `[batch]`, and
-            `length_penalty`, floats `[batch]`; the `beam_size` and `n_best` of `options` are then
-            upper bounds. None if all rows have those of `options`. There are as many beams as the
-            widest row has.
         row_seeds: Integers `[batch]`, the rows' seeds for sampling; None for each row's index in
             the batch.
         reorder: Function `(cache, parents) -> cache`, with parents int32 `[rows, beams]`: returns
@@ -146,9 +140,8 @@ def beam_search(
         `Hypotheses`, with as many per row as `n_best`.
 
     Raises:
-        ValueError: If an option is out of range, if `max_length`, `prefix`, `forced_length`,
-            `row_seeds` or an integer of `row_options` has another dtype or rank, or if `eos_id` is
-            forbidden.
+        ValueError: If an option is out of range, if `max_length`, `prefix`, `forced_length` or
+            `row_seeds` has another dtype or rank, or if `eos_id` is forbidden.
 
     Reference:
         Finished hypotheses, the ranking and the stopping criteria are as in transformers' beam
@@ -183,19 +176,11 @@ def beam_search(
             raise InputError("constraints are for beam search: leave the temperature out.")
         constraints = ConstrainedSearch(constraints, attention, eos_id, options.force_end)
         columns.update(constraints.columns())
-    beams = options.beams
-    if row_options is not None:
-        for name in ("beam_size", "n_best"):
-            columns[name] = _integers(f"row_options[{name!r}]", row_options[name], rank=1)
-        columns["length_penalty"] = tf.cast(row_options["length_penalty"], tf.float32)
-        widest = tf.reduce_max(columns["n_best" if options.samples else "beam_size"])
-        beams = tf.clip_by_value(widest, 1, options.beams)
     if options.samples:
         seeds = tf.range(tf.size(max_length)) if row_seeds is None else row_seeds
         columns["seed"] = _integers("row_seeds", seeds, rank=1)
-    settings = step, reorder, normalize, observe, options, rules, constraints, beams
-    search = _Search(*settings, bos_id, eos_id, padding_id)
-    return search.run(max_length, columns, cache(beams) if callable(cache) else cache)
+    settings = step, reorder, normalize, observe, options, rules, constraints
+    return _Search(*settings, bos_id, eos_id, padding_id).run(max_length, columns, cache)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,7 +194,6 @@ class _Search:
     options: SearchOptions
     rules: Sequence[Rule]
     constraints: ConstrainedSearch | None
-    beams: int | tf.Tensor
     bos_id: int
     eos_id: int
     padding_id: int
@@ -217,17 +201,18 @@ class _Search:
     def run(self, max_length, columns, cache):
         """`Hypotheses` for the rows of a batch."""
         options, batch = self.options, tf.shape(max_length)[0]
+        beams = options.beams
         rows = _Rows(
             index=tf.range(batch),
             max_length=max_length,
             columns=columns,
-            tokens=_empty(batch, self.beams),
-            ancestors=_empty(batch, self.beams),
-            log_probs=self._first_log_probs(batch, columns),
+            tokens=_empty(batch, beams),
+            ancestors=_empty(batch, beams),
+            log_probs=self._first_log_probs(batch),
             finished=_no_hypotheses(batch, options.finished),
             done=max_length <= 0,
             cache=tf.nest.map_structure(tf.convert_to_tensor, cache),
-            progress=() if self.constraints is None else self.constraints.start(self.beams),
+            progress=() if self.constraints is None else self.constraints.start(beams),
         )
         _, _, hypotheses = _while(
             lambda length, rows, hypotheses: tf.reduce_any(~rows.done),
@@ -236,24 +221,14 @@ class _Search:
         )
         if options.finished > options.n_best:
             hypotheses = Hypotheses(*(tensor[:, : options.n_best] for tensor in hypotheses))
-        if "n_best" in columns:
-            wanted = tf.range(options.n_best) < columns["n_best"][:, None]
-            hypotheses = _only(wanted, hypotheses, self.padding_id)
         return hypotheses
 
-    def _first_log_probs(self, batch, columns):
-        log_probs = tf.zeros((batch, self.beams))
+    def _first_log_probs(self, batch):
+        log_probs = tf.zeros((batch, self.options.beams))
         if self.options.samples:
-            return tf.where(self._within_width(log_probs, columns), log_probs, NO_HYPOTHESIS)
+            return log_probs
         # All beams begin alike: only the first may continue.
-        return log_probs + tf.one_hot(0, self.beams, on_value=0.0, off_value=NO_HYPOTHESIS)
-
-    def _within_width(self, log_probs, columns):
-        """Which of the best `[rows, beams]` are within their row's number of beams."""
-        widths = columns.get("n_best" if self.options.samples else "beam_size")
-        if widths is None:
-            return True
-        return tf.range(tf.shape(log_probs)[1]) < widths[:, None]
+        return log_probs + tf.one_hot(0, self.options.beams, on_value=0.0, off_value=NO_HYPOTHESIS)
 
     def _search_on(self, length, rows, hypotheses):
         """Searches until a quarter of the rows are done, and removes those."""
@@ -270,12 +245,11 @@ class _Search:
     def _advance(self, length, rows):
         """Extends every hypothesis by a token."""
         ancestors = _with_themselves(rows.ancestors)
-        single = isinstance(self.beams, int) and self.beams == 1
         logits, cache = self.step(
             _last_tokens(rows.tokens, self.bos_id),
             length,
             rows.cache,
-            None if single else _ancestry_mask(ancestors),
+            None if self.options.beams == 1 else _ancestry_mask(ancestors),
         )
         rows = rows._replace(ancestors=ancestors, cache=cache)
         # Without ensure_shape, TensorFlow would move the cast behind each of the reshapes.
@@ -317,7 +291,6 @@ class _Search:
                 values,
                 rows.log_probs,
                 step.banned,
-                self.beams,
                 options.beams,
                 logits if normalize else None,
                 each=constraints is not None,
@@ -340,12 +313,11 @@ class _Search:
         Returns:
             The rows, and the parent beam of each of their hypotheses, int32 `[rows, beams]`.
         """
-        beams = self.beams
+        beams = self.options.beams
         log_probs, parents, last = continuations
         log_probs = self._shrunk(log_probs, rows, length)
         tokens = tf.gather(rows.tokens, parents, batch_dims=1)
         tokens = tf.concat([tokens, last[..., None]], axis=-1)  # [rows, count, length]
-        penalty = rows.columns.get("length_penalty", self.options.length_penalty)
 
         full = length >= rows.max_length  # [rows]
         is_end = last == self.eos_id
@@ -355,16 +327,16 @@ class _Search:
             rows.finished,
             self.padding_id,
             tokens[:, :beams],
-            self._score(scored[:, :beams], length, tf.convert_to_tensor(penalty)[..., None]),
-            ends[:, :beams] & self._alive(log_probs[:, :beams], rows) & ~rows.done[:, None],
+            self._score(scored[:, :beams], length),
+            ends[:, :beams] & _alive(log_probs[:, :beams]) & ~rows.done[:, None],
         )
         log_probs, chosen = self._first(tf.where(is_end, NO_HYPOTHESIS, log_probs))
-        log_probs = tf.where(self._alive(log_probs, rows), log_probs, NO_HYPOTHESIS)
+        log_probs = tf.where(_alive(log_probs), log_probs, NO_HYPOTHESIS)
         progress = tf.nest.map_structure(lambda x: tf.gather(x, chosen, batch_dims=1), progress)
         best = log_probs[:, 0]
         if self.constraints is not None:
             best = tf.reduce_max(log_probs + progress.relief, axis=1)
-        over = self._is_over(best, finished.scores, length, penalty, rows)
+        over = self._is_over(best, finished.scores[:, -1], length, rows.max_length)
         hopeless = over | (best <= NO_HYPOTHESIS / 2)
         parents = tf.gather(parents, chosen, batch_dims=1)
         rows = rows._replace(
@@ -387,51 +359,41 @@ class _Search:
         """The continuations `[rows, count]` that a beam without those that ended ranks."""
         if not self._shrinks:
             return log_probs
-        live = tf.math.count_nonzero(rows.log_probs > NO_HYPOTHESIS / 2, axis=1, dtype=tf.int32)
+        live = tf.math.count_nonzero(_alive(rows.log_probs), axis=1, dtype=tf.int32)
         # All beams begin as one.
-        first = rows.columns.get("beam_size", tf.fill(tf.shape(live), self.beams))
-        width = tf.where(length == 1, first, live)
+        width = tf.where(length == 1, self.options.beams, live)
         ranked = tf.range(tf.shape(log_probs)[1]) < width[:, None]
         return tf.where(ranked, log_probs, NO_HYPOTHESIS)
 
-    def _score(self, log_probs, length, penalty):
+    def _score(self, log_probs, length):
         """The scores of hypotheses of a length."""
         length = tf.cast(length, tf.float32)
-        return (log_probs - self.options.word_penalty * length) / length**penalty
+        options = self.options
+        return (log_probs - options.word_penalty * length) / length**options.length_penalty
 
     def _first(self, log_probs):
         """The first `beams` of the possible continuations, and their places, `[rows, beams]`."""
         if self.constraints is None:
-            return tf.math.top_k(log_probs, self.beams)
+            return tf.math.top_k(log_probs, self.options.beams)
         # They are not in the order of their log-probabilities: banks take turns.
-        possible = tf.cast(log_probs > NO_HYPOTHESIS / 2, tf.int32)
-        _, chosen = tf.math.top_k(possible, self.beams)  # Of equal ones the first.
+        possible = tf.cast(_alive(log_probs), tf.int32)
+        _, chosen = tf.math.top_k(possible, self.options.beams)  # Of equal ones the first.
         return tf.gather(log_probs, chosen, batch_dims=1), chosen
 
-    def _alive(self, log_probs, rows):
-        """Which of the best `[rows, beams]` are possible, and within their row's width."""
-        return (log_probs > NO_HYPOTHESIS / 2) & self._within_width(log_probs, rows.columns)
-
-    def _is_over(self, best, finished, length, penalty, rows):
-        """Which rows are done, given their finished scores and the best live log-probability."""
-        options, worst = self.options, finished[:, -1]
-        if "n_best" in rows.columns:
-            deciding = n_best = rows.columns["n_best"]
-            if not options.exhaustive:
-                several = tf.cast(rows.columns["beam_size"], tf.float32) * options.patience
-                deciding = tf.maximum(n_best, tf.cast(tf.floor(several + 0.5), tf.int32))
-            worst = tf.gather(finished, deciding - 1, batch_dims=1)
+    def _is_over(self, best, worst, length, max_length):
+        """Which rows are done, by the best live log-probability and the worst finished score."""
+        options = self.options
         if self._shrinks:
             return tf.zeros_like(best, tf.bool)
         if options.early_stopping is True and not options.exhaustive:
             return worst > NO_HYPOTHESIS / 2
         # The best score that a live hypothesis can reach: at the greatest length, at no more cost.
-        longest = rows.max_length if options.exhaustive else length
+        longest = max_length if options.exhaustive else length
         if not options.word_penalty:
-            return worst >= self._score(best, longest, penalty)
+            return worst >= self._score(best, longest)
         # Of its words' penalties the least, at the least or at the greatest length.
-        least = tf.maximum(self._score(0.0, length, penalty), self._score(0.0, longest, penalty))
-        return worst >= best / tf.cast(longest, tf.float32) ** penalty + least
+        least = tf.maximum(self._score(0.0, length), self._score(0.0, longest))
+        return worst >= best / tf.cast(longest, tf.float32) ** options.length_penalty + least
 
 
 def _integers(name, values, rank):
@@ -514,16 +476,16 @@ def _collect(hypotheses, rows, padding_id):
         rows.finished,
     )
     # A place without a hypothesis holds the tokens of one that did not end.
-    return _only(hypotheses.scores > NO_HYPOTHESIS, hypotheses, padding_id)
-
-
-def _only(wanted, hypotheses, padding_id):
-    """The hypotheses, but none where `[batch, n_best]` is false."""
-    return Hypotheses(
-        tf.where(wanted[..., None], hypotheses.tokens, padding_id),
-        tf.where(wanted, hypotheses.scores, NO_HYPOTHESIS),
-        tf.where(wanted, hypotheses.lengths, 0),
+    wanted = hypotheses.scores > NO_HYPOTHESIS
+    return hypotheses._replace(
+        tokens=tf.where(wanted[..., None], hypotheses.tokens, padding_id),
+        lengths=tf.where(wanted, hypotheses.lengths, 0),
     )
+
+
+def _alive(log_probs):
+    """Which hypotheses are possible."""
+    return log_probs > NO_HYPOTHESIS / 2
 
 
 def _while(condition, body, state):

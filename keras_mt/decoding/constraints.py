@@ -105,7 +105,7 @@ class ConstrainedSearch:
             columns["unbroken"] = tf.cast(self._unbroken, tf.bool)
         return columns
 
-    def start(self, beams: int | tf.Tensor) -> Progress:
+    def start(self, beams: int) -> Progress:
         """The progress of hypotheses without a token, `[batch, beams, ...]`."""
         batch, count, length = tf.unstack(tf.shape(self._tokens))
         met = tf.repeat(_lengths(self._tokens)[:, None] == 0, beams, axis=1)

@@ -25,8 +25,7 @@ def best_continuations(
     values: tf.Tensor,
     log_probs: tf.Tensor,
     banned: tf.Tensor | None,
-    beams: int | tf.Tensor,
-    max_beams: int,
+    beams: int,
     logits: tf.Tensor | None,
     each: bool = False,
 ) -> tuple[Continuations, tf.Tensor | float]:
@@ -36,12 +35,12 @@ def best_continuations(
     beam are taken first, since the vocabulary is large and the beams are few. Banned tokens are
     struck out afterwards, so as many more are taken.
 
-    There are at most `max_beams`. `logits` are those of all tokens if the values are not normalized
-    yet, else None. With `each` there are as many of each beam, in no order. Returns also what is
-    subtracted from the values to get log-probabilities: `[rows, beams, 1]`, or 0.
+    `logits` are those of all tokens if the values are not normalized yet, else None. With `each`
+    there are as many of each beam, in no order. Returns also what is subtracted from the values to
+    get log-probabilities: `[rows, beams, 1]`, or 0.
     """
     rows, count = tf.shape(values)[0], 2 * beams
-    width = 2 * max_beams + (0 if banned is None else banned.shape[0])
+    width = count + (0 if banned is None else banned.shape[0])
     if values.shape[-1] is not None:
         width = min(width, values.shape[-1])
     best, tokens = top_k(values, width)  # [rows, beams, width]
@@ -57,7 +56,7 @@ def best_continuations(
         parents, tokens = (tf.reshape(x, (rows, beams * width)) for x in (parents, tokens))
         return Continuations(best, parents, tokens), normalizer
     # A small vocabulary may not have enough continuations.
-    missing = (max if isinstance(beams, int) else tf.maximum)(0, count - beams * width)
+    missing = max(0, count - beams * width)
     best = tf.pad(best, ((0, 0), (0, missing)), constant_values=NO_HYPOTHESIS)
     best, chosen = tf.math.top_k(best, count)
     chosen = tf.minimum(chosen, beams * width - 1)

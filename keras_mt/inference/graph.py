@@ -12,7 +12,7 @@ from keras_mt.inference.scores import attention_of_texts, shifted, token_log_pro
 from keras_mt.inference.search import Rows, gathered, in_batches, padded, search
 from keras_mt.inference.segments import Segmenter, joined
 from keras_mt.inference.terms import annotated, continues_word
-from keras_mt.options import MAX_LENGTH_PENALTY, TranslationOptions
+from keras_mt.options import TranslationOptions
 from keras_mt.text import BaseTokenizer
 from keras_mt.text.terms import parsed
 
@@ -55,7 +55,6 @@ class TranslationGraph:
         self,
         text: tf.Tensor,
         prefix: tf.Tensor | None = None,
-        row_options: dict[str, tf.Tensor] | None = None,
         token_scores: bool = False,
         confidence: bool = False,
         languages: tuple[tf.Tensor, ...] = (),
@@ -67,9 +66,6 @@ class TranslationGraph:
             text: String `[batch]`.
             prefix: String `[batch]`, what each translation begins with, or None. A row is refused
                 whose text and prefix both have several segments: which belong together is unknown.
-            row_options: None, or options of each row, tensors `[batch]`: `beam_size` and `n_best`,
-                at most the translator's; `length_penalty`; and `max_length`, 0 for the
-                translator's. A row with an invalid option is refused.
             token_scores: Whether to return `tokens` and `log_probs`.
             confidence: Whether to return a confidence.
             languages: The rows' languages: see the class.
@@ -87,17 +83,10 @@ class TranslationGraph:
             differ too much in length).
         """
         text, languages, refused = self._admitted(text, languages)
-        columns, penalty = {"languages": languages}, self.options.length_penalty
-        if row_options is not None:
-            valid = self._are_valid(**row_options)
-            refused |= ~valid
-            row_options = {n: tf.where(valid, x, tf.ones_like(x)) for n, x in row_options.items()}
-            columns["row_options"] = row_options
-            penalty = row_options["length_penalty"][:, None]
         has_prefix = False if prefix is None else tf.strings.length(tf.strings.strip(prefix)) > 0
         terms = None if terms is None else parsed(terms)
         segments = self._segments(text, has_prefix, terms)
-        columns = gathered(columns, segments.row)
+        columns = {"languages": gathered(languages, segments.row)}
         if terms is not None:
             columns["terms"], row = segments.terms, segments.refused.row
             counts = tf.math.unsorted_segment_sum(tf.ones_like(row), row, tf.shape(text)[0])
@@ -107,7 +96,7 @@ class TranslationGraph:
             refused |= impossible
         columns["refused"] = tf.gather(refused, segments.row)
         outputs = self._translate_segments(segments.pieces, columns, token_scores, confidence)
-        outputs = joined(outputs, segments, penalty)
+        outputs = joined(outputs, segments, self.options.length_penalty)
         if confidence:
             parts = {name: outputs.pop(name) for name in CONFIDENCE_PARTS}
             outputs |= confidence_of(parts, outputs["scores"], self.tokenizer)
@@ -125,17 +114,6 @@ class TranslationGraph:
         refused = self._segments(tf.constant([text]), False, parsed(tf.constant([terms]))).refused
         columns = ([x.decode() for x in column.numpy()] for column in refused[1:])
         return list(zip(*columns, strict=True))
-
-    def _are_valid(self, beam_size, n_best, length_penalty, max_length):
-        """Which rows have options that the graph can search with, boolean `[batch]`."""
-        limits = [
-            (beam_size, 1, self.options.beams),
-            (n_best, 1, tf.minimum(beam_size, self.options.n_best)),
-            (length_penalty, 0, MAX_LENGTH_PENALTY),
-            (max_length, 0, self.predictor.max_length),
-        ]
-        valid = [(low <= option) & (option <= high) for option, low, high in limits]
-        return tf.reduce_all(tf.stack(valid), axis=0)
 
     def score(
         self, text: tf.Tensor, target: tf.Tensor, languages: tuple[tf.Tensor, ...] = ()
@@ -249,7 +227,7 @@ class TranslationGraph:
         """Translates pieces, ragged `[segments, (tokens)]`, in batches.
 
         The columns are what belongs to each segment: whether it is `refused`, its `languages`, its
-        `prefix`, its `row_options`, its `terms`. Returns a dict of `translations`, `scores` and
+        `prefix`, its `terms`. Returns a dict of `translations`, `scores` and
         `lengths`, `[segments, n_best]`; with `token_scores` also `tokens` and `log_probs`,
         `[segments, n_best, length]`; with `confidence` also what `CONFIDENCE_PARTS` names.
         """
@@ -274,13 +252,12 @@ class TranslationGraph:
         token_scores,
         confidence,
         prefix=None,
-        row_options=None,
         terms=None,
     ):
         tokenizer, empty = self.tokenizer, pieces.row_lengths() == 0
         if prefix is not None:  # A decoder-only model may have nothing but the prefix.
             empty &= prefix.row_lengths() == 0
-        arguments = {"row_options": row_options}
+        arguments = {}
         if prefix is not None or self._forced:
             begun = pieces[:, :0] if prefix is None else prefix
             arguments["prefix"] = tokenizer.target_ids(begun, *languages[1:])[:, :-1]

@@ -113,7 +113,7 @@ class Predictor:
         """Those of the values of all ids, `[target_vocab_size]`, that the tokens of `step` have."""
         return values if self._vocabulary is None else tf.gather(values, self._vocabulary.ids)
 
-    def start(self, source: tf.Tensor, beams: int | tf.Tensor) -> dict[str, Any]:
+    def start(self, source: tf.Tensor, beams: int) -> dict[str, Any]:
         """The cache of the first `step`."""
         with self._scope:
             cache = {"models": [model.start_decoding(source, beams) for model in self.models]}

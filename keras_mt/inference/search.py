@@ -37,7 +37,6 @@ def search(
     lengths: tf.Tensor,
     skipped: tf.Tensor,
     prefix: tf.Tensor | tf.RaggedTensor | None = None,
-    row_options: dict[str, tf.Tensor] | None = None,
     constraints: Constraints | None = None,
     **arguments: Any,
 ) -> Hypotheses:
@@ -50,7 +49,6 @@ def search(
         lengths: int32 `[rows]`: their numbers of pieces, without special ids.
         skipped: Boolean `[rows]`: which rows not to search for.
         prefix: As in `beam_search`.
-        row_options: As in `TranslationGraph.translate`.
         constraints: `Constraints`, for which the default maximum length makes room; their source
             positions count where the model has an attention.
         **arguments: `forced_length` and `row_seeds` of `beam_search`.
@@ -68,9 +66,6 @@ def search(
         max_length = tf.minimum(max_length, limit)
     else:
         max_length = tf.fill(tf.shape(lengths), options.max_length)
-    if row_options is not None:
-        asked = row_options["max_length"]
-        max_length = tf.where(asked > 0, asked, max_length)
     given = prefix
     if prefix is not None:
         if isinstance(prefix, tf.RaggedTensor):
@@ -89,10 +84,9 @@ def search(
     )
     hypotheses = beam_search(
         predictor.step,
-        lambda beams: predictor.start(source, beams),
+        predictor.start(source, options.beams),
         tf.where(skipped, 0, max_length),
         prefix=None if prefix is None else predictor.index(prefix),
-        row_options=row_options,
         reorder=predictor.reorder,
         normalize=predictor.gives_logits,
         constraints=None if constraints is None else _indexed(constraints, predictor),

@@ -197,13 +197,13 @@ def _ids_before_pieces(tokenizer, codes):
 
 
 def joined(
-    outputs: dict[str, tf.Tensor], segments: Segments, length_penalty: float | tf.Tensor
+    outputs: dict[str, tf.Tensor], segments: Segments, length_penalty: float
 ) -> dict[str, tf.Tensor]:
     """Joins the translations of segments into those of texts: all first ones, all second ones, ...
 
-    `outputs` has tensors `[segments, n_best, ...]`; the penalty is a float, or float32
-    `[batch, 1]`. Returns a dict of `translations`, `scores`, whatever else there is in `outputs`,
-    and `place`, int32 `[batch, n_best]`: the rank of the translations that each is joined from.
+    `outputs` has tensors `[segments, n_best, ...]`. Returns a dict of `translations`, `scores`,
+    whatever else there is in `outputs`, and `place`, int32 `[batch, n_best]`: the rank of the
+    translations that each is joined from.
     """
     n_best, row, batch = outputs["scores"].shape[1], segments.row, tf.size(segments.ends)
     places = tf.range(n_best)[None]
@@ -222,9 +222,8 @@ def joined(
         return tf.math.unsorted_segment_sum(tensor, row, batch)
 
     lengths = tf.cast(parts["lengths"], tf.float32)
-    penalty = tf.broadcast_to(length_penalty, (batch, 1))
-    log_probs = summed(parts["scores"] * lengths ** tf.gather(penalty, row))
-    scores = log_probs / tf.maximum(summed(lengths), 1.0) ** penalty
+    log_probs = summed(parts["scores"] * lengths**length_penalty)
+    scores = log_probs / tf.maximum(summed(lengths), 1.0) ** length_penalty
     outputs = {
         "translations": tf.where(exists, translations, ""),
         "scores": tf.where(exists, scores, NO_HYPOTHESIS),

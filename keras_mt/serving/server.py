@@ -77,7 +77,6 @@ def write_assets(
     signatures: Mapping[str, Callable],
     texts: Sequence[str],
     languages: Sequence[str],
-    max_beam_size: int,
     card: dict[str, Any],
 ) -> None:
     """Writes the version folder's `assets.extra`: the card, and requests to all signatures.
@@ -99,14 +98,14 @@ def write_assets(
                 log = prediction_log_pb2.PredictionLog()
                 request = log.predict_log.request
                 request.model_spec.signature_name = name
-                values = _inputs(chosen, languages, min(4, max_beam_size))
+                values = _inputs(chosen, languages)
                 for spec in function.input_signature:
                     proto = tf.make_tensor_proto(values[spec.name], spec.dtype)
                     request.inputs[spec.name].CopyFrom(proto)
                 writer.write(log.SerializeToString())
 
 
-def _inputs(texts, languages, beam_size):
+def _inputs(texts, languages):
     """Values of all inputs that a signature may have, by their names."""
     values = {
         "text": texts,
@@ -114,10 +113,6 @@ def _inputs(texts, languages, beam_size):
         "target": ["" if i % 2 == 0 else text for i, text in enumerate(texts)],
         # Of every second text, a word stays as it is.
         "terms": ["".join(text.split()[:1]) if i % 2 == 0 else "" for i, text in enumerate(texts)],
-        "beam_size": [beam_size] * len(texts),
-        "n_best": [1] * len(texts),
-        "length_penalty": [1.0] * len(texts),
-        "max_length": [0] * len(texts),
     }
     if languages:
         codes = [languages[i % len(languages)] for i in range(len(texts) + 1)]

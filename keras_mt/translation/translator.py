@@ -493,10 +493,9 @@ class Translator(BaseTranslator):
         string `[batch, n_best]`, best first, and `scores`, float32 `[batch, n_best]`. There are
         also `greedy`, greedy search; `constrained`, which takes `terms`, string `[batch]`, for each
         text lines as of a glossary's file, keeps the spans of `keep`, and is left out with a
-        `temperature`; `tunable`, which takes options for each row; `score`,
-        log-probabilities of given translations; and `align`, soft alignments, if the model has
-        attention. To run, it needs tensorflow and tensorflow_text, but not keras_mt. The write is
-        atomic.
+        `temperature`; `score`, log-probabilities of given translations; and `align`, soft
+        alignments, if the model has attention. To run, it needs tensorflow and tensorflow_text, but
+        not keras_mt. The write is atomic.
 
         For a model of several languages, each signature also takes `source_language` and
         `target_language`, string `[batch]`: codes, or "" for the translator's default. A row whose
@@ -505,8 +504,8 @@ class Translator(BaseTranslator):
         Args:
             directory: The version folder to write, such as `saved_models/pt_en/1`.
             dtype: Dtype of the weights and of the computation: "float32", "bfloat16" or "float16".
-            **options: The other arguments of `keras_mt.convert.to_saved_model`: `freeze`,
-                `max_beam_size`, `card`, `warmup_texts`, `confidence` and `signatures`.
+            **options: The other arguments of `keras_mt.convert.to_saved_model`: `freeze`, `card`,
+                `warmup_texts`, `confidence` and `signatures`.
 
         Raises:
             FileExistsError: If the directory exists.

@@ -128,7 +128,6 @@ def test_a_damaged_model_is_named(run_dir, tmp_path):
         ("export . new", "not a finished run folder"),
         ("import . new", "is not a folder to import: it has no config.json"),
         ("average . new", "is not a run folder to average"),
-        ("demo .", "There is no SavedModel at ."),
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_refused_in_one_line(arguments, message, tmp_path, monkeypatch):

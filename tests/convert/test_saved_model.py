@@ -12,7 +12,6 @@ from keras_mt.convert import saved_model as export_module
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.inference import Predictor
 from keras_mt.serving import ExportedTranslator
-from keras_mt.serving.demo import page
 
 EXHAUSTIVE = [pytest.mark.long, pytest.mark.exhaustive]
 TEXT, INT, FLOAT = ("string", [None]), ("int32", [None]), ("float32", [None])
@@ -42,26 +41,13 @@ TRANSLATIONS = {"translations": ("string", [None, 2]), "scores": ("float32", [No
                 "attention": ("float32", [None, None, None]),
             },
         ),
-        (
-            "tunable",
-            {
-                "text": TEXT,
-                "beam_size": INT,
-                "n_best": INT,
-                "length_penalty": FLOAT,
-                "max_length": INT,
-            },
-            {"translations": ("string", [None, 8]), "scores": ("float32", [None, 8])},
-        ),
     ],
 )
 def test_names_shapes_and_dtypes_stay(signatures, name, inputs, outputs):
     def specs(tensors):
         return {n: (t.dtype.name, t.shape.as_list()) for n, t in tensors.items()}
 
-    assert set(signatures) == {
-        "serving_default", "greedy", "constrained", "score", "align", "tunable",
-    }  # fmt: skip
+    assert set(signatures) == {"serving_default", "greedy", "constrained", "score", "align"}
     assert specs(signatures[name].structured_input_signature[1]) == inputs
     assert specs(signatures[name].structured_outputs) == outputs
 
@@ -107,50 +93,6 @@ def test_align_is_the_translators_row_by_row(signatures, translator, sources):
     assert outputs["target_lengths"][2] == outputs["source_lengths"][2] == 1  # The end alone.
     assert outputs["target_lengths"][4] == outputs["source_lengths"][4] == 0  # Refused.
     assert not outputs["attention"][4].any() and not any(outputs["translations"][[2, 4]])
-
-
-def test_tunable_takes_each_rows_options(eager, signatures, load, sources):
-    options = [
-        {"beam_size": 1, "n_best": 1, "length_penalty": 1.0, "max_length": 0},
-        {"beam_size": 8, "n_best": 8, "length_penalty": 0.0, "max_length": 0},
-        {"beam_size": 3, "n_best": 2, "length_penalty": 0.6, "max_length": 4},
-        {"beam_size": 5, "n_best": 1, "length_penalty": 2.0, "max_length": 30},
-    ]
-    columns = {name: tf.constant([row[name] for row in options]) for name in options[0]}
-    outputs = signatures["tunable"](text=tf.constant(sources[:4]), **columns)
-    for row, (text, chosen) in enumerate(zip(sources, options, strict=False)):
-        max_length = chosen["max_length"] or None
-        alone = load(**{**chosen, "max_length": max_length})
-        found = alone.hypotheses([text])[0]
-        texts = [t.decode() for t in outputs["translations"][row].numpy()]
-        scores = outputs["scores"][row].numpy()
-        assert texts[: len(found)] == [h.text for h in found]
-        np.testing.assert_allclose(scores[: len(found)], [h.score for h in found], atol=1e-4)
-        assert not any(texts[len(found) :]) and (scores[len(found) :] == -1e9).all()
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"beam_size": 0},
-        {"beam_size": 9},
-        {"n_best": 0},
-        {"n_best": 3},
-        {"length_penalty": -1.0},
-        {"length_penalty": float("nan")},
-        {"length_penalty": float("inf")},
-        {"length_penalty": 5.5},
-        {"max_length": -1},
-        {"max_length": 100_000},
-    ],
-)
-def test_tunable_refuses_a_row_alone(signatures, sources, wrong):
-    fine = {"beam_size": 2, "n_best": 2, "length_penalty": 1.0, "max_length": 0}
-    columns = {n: tf.constant([v, wrong.get(n, v)]) for n, v in fine.items()}
-    outputs = signatures["tunable"](text=tf.constant(sources[:2]), **columns)
-    assert outputs["translations"][0, 0].numpy() and outputs["scores"][0, 0] > -1e9
-    assert not any(outputs["translations"][1].numpy())
-    np.testing.assert_array_equal(outputs["scores"][1], np.full(8, -1e9, "float32"))
 
 
 def test_every_signature_takes_an_empty_batch(signatures):
@@ -251,12 +193,10 @@ def test_only_the_signatures_asked_for_are_written(translator, sources, tmp_path
     weights = tmp_path / "1" / "variables" / "variables.data-00000-of-00001"
     assert weights.stat().st_size < 50_000  # They are constants, and stored once.
     warmed = (tmp_path / "1" / "assets.extra" / "tf_serving_warmup_requests").read_bytes()
-    assert b"serving_default" in warmed and b"tunable" not in warmed
+    assert b"serving_default" in warmed and b"greedy" not in warmed
     assert export("https://a.example")  # Not kept, without the signature that would.
     with pytest.raises(ValueError, match="without the signature constrained"):
         ExportedTranslator(tmp_path, glossary=Glossary({"livro": "book"}))
-    with pytest.raises(ValueError, match="no signature tunable"):
-        page(tmp_path)
 
 
 @pytest.mark.parametrize("names", [["greedy"], ["serving_default", "scores"], []])
@@ -358,7 +298,7 @@ def test_columns_of_unlike_length_are_refused(signatures):
 
 @pytest.mark.long
 def test_a_sampling_export_is_seeded(eager, run_dir, load, sources, tmp_path, signatures_alone):
-    signatures_alone("serving_default", "greedy", "tunable")
+    signatures_alone("serving_default", "greedy")
     options = {"n_best": 3, "temperature": 1.5, "top_k": 20, "top_p": 0.9, "max_length": 12}
     translator = Translator.load(run_dir, seed=4, **options)
     translator.export(tmp_path / "1")
@@ -368,13 +308,6 @@ def test_a_sampling_export_is_seeded(eager, run_dir, load, sources, tmp_path, si
     assert [[h.text for h in found] for found in exported.hypotheses(sources)] == sampled
     other = Translator.load(run_dir, seed=5, **options)
     assert [[h.text for h in found] for found in other.hypotheses(sources)] != sampled
-    tuned = exported.signatures["tunable"](
-        text=tf.constant(sources[:1] * 2), beam_size=tf.constant([3, 1]),
-        n_best=tf.constant([3, 1]), length_penalty=tf.ones(2), max_length=tf.constant([0, 0]),
-    )["translations"].numpy()  # fmt: skip
-    assert [text.decode() for text in tuned[0, :3]] == sampled[0]
-    (alone,) = Translator.load(run_dir, seed=4, **{**options, "n_best": 1})(sources[:1])
-    assert tuned[1, 0].decode() == alone
     greedy = exported.signatures["greedy"](text=tf.constant(sources))["translations"].numpy()
     expected = load(beam_size=1, max_length=12)(sources)
     assert [text.decode() for text in greedy[:, 0]] == expected

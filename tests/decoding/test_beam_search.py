@@ -325,35 +325,6 @@ def test_a_model_that_gives_nan_has_no_hypothesis():
         assert found.scores.numpy().tolist() == [[NO_HYPOTHESIS, NO_HYPOTHESIS]]
 
 
-@settings(deadline=None, max_examples=25)
-@given(
-    st.integers(0, 10**6),
-    st.lists(
-        st.tuples(st.integers(1, 5), st.integers(1, 5), st.sampled_from([0.0, 0.6, 1.0, 2.0])),
-        min_size=1,
-        max_size=6,
-    ),
-    st.sampled_from(RULES),
-)
-def test_rows_with_options_of_their_own_equal_the_plain_reference(seed, rows, rule):
-    beams, n_best, penalties = (np.array(column) for column in zip(*rows, strict=True))
-    n_best = np.minimum(n_best, beams)
-    model = RandomModel(seed, vocab_size=9, batch=len(rows))
-    own = {
-        "beam_size": tf.constant(beams, tf.int32),
-        "n_best": tf.constant(n_best, tf.int32),
-        "length_penalty": tf.constant(penalties, tf.float32),
-    }
-    lengths = [3 + row % 4 for row in range(len(rows))]
-    together = model.search(lengths, beam_size=5, n_best=5, row_options=own, **rule)
-    for row, (found, kept) in enumerate(zip(together, n_best, strict=True)):
-        alone = reference_search(
-            model, row, lengths[row], beams[row], kept, 0, penalties[row], **rule
-        )
-        assert_same(found[:kept], alone)
-        assert all(hypothesis == (NO_HYPOTHESIS, []) for hypothesis in found[kept:])
-
-
 def test_the_search_stops_when_nothing_live_can_win():
     # After the start the end is nearly certain; a model that is asked once more would fail.
     def step(tokens, position, cache, mask):
@@ -412,24 +383,17 @@ def bigram_search(max_length=(5, 6), bias=None, dtype="float32", **options):
 def test_lists_arrays_and_tensors_of_any_dtype_are_alike(convert):
     bias = np.tile(np.arange(9) % 4, (2, 1)).astype("float32")
 
-    def search(bias, integers, floats):
+    def search(bias, integers):
         return bigram_search(
             integers(np.array([5, 6])),
             bias,
             prefix=integers(np.array([[4], [5]])),
-            row_options={
-                "beam_size": integers(np.array([2, 3])),
-                "n_best": integers(np.array([1, 2])),
-                "length_penalty": floats(np.array([0.0, 2])),
-            },
             beam_size=3,
             n_best=2,
         )
 
-    expected = search(
-        tf.constant(bias), lambda x: tf.constant(x, tf.int32), lambda x: tf.constant(x, tf.float32)
-    )
-    assert search(bias, convert, convert) == expected
+    expected = search(tf.constant(bias), lambda x: tf.constant(x, tf.int32))
+    assert search(bias, convert) == expected
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
@@ -448,7 +412,6 @@ def test_logits_of_any_float_are_taken_as_float32(dtype, options):
         ({"max_length": 5}, r"max_length must be integers of rank 1.*shape \(\)"),
         ({"max_length": [5.5, 6.5]}, "max_length must be integers of rank 1.*float32"),
         ({"prefix": [4, 4]}, "prefix must be integers of rank 2"),
-        ({"row_options": {"beam_size": [1.5, 2]}}, "beam_size.* must be integers of rank 1"),
         ({"forbidden_ids": [0, 3]}, "forbidden_ids must not have eos_id=3"),
     ],
 )
@@ -595,35 +558,6 @@ def test_samples_depend_on_the_seed_and_not_on_the_batch():
     assert_same(RandomModel(5, 9, batch=1).search([6], seed=1, **options)[0], together)
     other = RandomModel(5, 9, batch=1).search([6], seed=2, **options)[0]
     assert [tokens for _, tokens in other] != [tokens for _, tokens in together]
-
-
-def sampled_in_rows(n_best, seed):
-    """The samples of rows with so many each, from one distribution over the tokens 3 to 7."""
-    logits = tf.constant([-9.0, -9, -9, -9, 3, 2, 1, 0])
-    found = beam_search(
-        lambda t, p, c, m: (tf.broadcast_to(logits, (*t.shape, 8)), c),
-        (),
-        np.full(len(n_best), 3),
-        row_options={
-            "beam_size": np.ones_like(n_best),
-            "n_best": np.array(n_best),
-            "length_penalty": np.ones(len(n_best), "float32"),
-        },
-        temperature=1.0,
-        n_best=4,
-        seed=seed,
-    )
-    return [found.tokens[i, :n].numpy().tolist() for i, n in enumerate(n_best)]
-
-
-def test_samples_of_a_row_do_not_depend_on_how_many_another_has():
-    n_best = [1] * 200 + [2] * 20
-    alone = sampled_in_rows(n_best, seed=5)
-    assert sampled_in_rows([*n_best, 4], seed=5)[:-1] == alone
-    likely = np.exp(3) / np.exp([3, 2, 1, 0]).sum()
-    share = np.mean([found[0][0] == 4 for found in alone[:200]])
-    assert share == pytest.approx(likely, abs=4 * np.sqrt(likely * (1 - likely) / 200))
-    assert len(sampled_in_rows([1, 4], seed=5)[1]) == 4  # The wider row has all of its own.
 
 
 def test_rows_that_are_done_leave_the_batch():

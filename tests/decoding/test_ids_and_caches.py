@@ -106,20 +106,6 @@ def test_a_cache_that_follows_its_hypotheses_finds_what_a_masked_one_does():
     assert any([t for _, t in a] != [t for _, t in b] for a, b in pairs)
 
 
-def test_there_are_as_many_beams_as_the_widest_row_asks_for():
-    seen = []
-
-    def step(tokens, position, cache, mask):
-        seen.append(tuple(tokens.shape))
-        return tf.random.stateless_normal((*tokens.shape, 9), (1, 2)), cache
-
-    for widths in ([1, 1], [1, 3]):
-        own = {"beam_size": widths, "n_best": [1, 1], "length_penalty": [1.0, 1.0]}
-        found = beam_search(step, (), [4, 4], row_options=own, beam_size=8, n_best=8)
-        assert {shape[1] for shape in seen} == {max(widths)} and found.scores.shape == (2, 8)
-        seen.clear()
-
-
 def first_tokens(row_seeds, vocab_size=200, **options):
     def step(tokens, position, cache, mask):
         return tf.zeros((*tokens.shape, vocab_size)), cache

@@ -126,7 +126,7 @@ def test_a_search_stops_where_its_peer_does(random_model, case):
 
     found = beam_search(
         step,
-        lambda beams: random_model.start_decoding(sources, beams),
+        random_model.start_decoding(sources, options["beam_size"]),
         tf.fill([count], 12),
         prefix=None if forced is None else [[forced]] * count,
         forced_length=None if forced is None else [1] * count,

@@ -67,7 +67,7 @@ def test_a_search_that_drops_finished_rows_goes_on_with_it(frozen):
         each = predictor.for_batch(source, [0, 2, 3], None, attention=attention)
         return beam_search(
             each.step,
-            lambda beams: each.start(source, beams),
+            each.start(source, 3),
             tf.constant([3, 7]),
             bos_id=2,
             eos_id=3,

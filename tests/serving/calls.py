@@ -20,19 +20,11 @@ def requests(sources, targets):
             "text": texts,
             "terms": terms,
         },
-        "tunable": {
-            "text": texts,
-            "beam_size": [1 + i % 8 for i in rows],
-            "n_best": [1 + i % 2 for i in rows],  # Of a beam of 1 as well: refused.
-            "length_penalty": [i / 4 for i in rows],
-            "max_length": [i % 5 * 3 for i in rows],
-        },
     }
 
 
 DTYPES = {
     "text": tf.string, "target": tf.string, "terms": tf.string,
-    "beam_size": tf.int32, "n_best": tf.int32, "length_penalty": tf.float32, "max_length": tf.int32,
     "source_language": tf.string, "target_language": tf.string,
 }  # fmt: skip
 

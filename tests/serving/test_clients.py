@@ -28,14 +28,12 @@ def client(python):
 
 @pytest.mark.parametrize(("name", "option", "door"), DOORS)
 def test_a_client_shows_translations_and_scores(
-    client, name, option, door, signatures, load, translator, sources
+    client, name, option, door, signatures, translator, sources
 ):
     # Turned away at first; both clients try again.
     with door(Servable(signatures, "pt_en", unavailable=2)) as address:
         result = client(name, option, address, "--model", "pt_en", *sources[:3])
     assert result.returncode == 0, result.stderr
-    if name == "grpc_client.py":  # The other has the export's own options.
-        translator = load()
     assert result.stdout.splitlines() == [
         f"{hypothesis.score:.3f}\t{hypothesis.text}"
         for found in translator.hypotheses(sources[:3])
@@ -46,21 +44,15 @@ def test_a_client_shows_translations_and_scores(
 @pytest.mark.parametrize(("name", "option", "door"), DOORS)
 def test_a_client_names_the_languages_where_it_is_given_them(client, name, option, door):
     strings = "text", "source_language", "target_language"
-    numbers = {
-        name: tf.TensorSpec([None], tf.int32) for name in ("beam_size", "n_best", "max_length")
-    }
-    numbers["length_penalty"] = tf.TensorSpec([None], tf.float32)
 
     class Named:
-        def __init__(self, **specs):
-            specs |= {name: tf.TensorSpec([None], tf.string) for name in strings}
-            self.structured_input_signature = (), specs
+        structured_input_signature = (), dict.fromkeys(strings, tf.TensorSpec([None], tf.string))
 
-        def __call__(self, text, source_language, target_language, **_):
+        def __call__(self, text, source_language, target_language):
             found = tf.strings.join([source_language, ">", target_language, " ", text])[:, None]
             return {"translations": found, "scores": tf.zeros_like(found, tf.float32)}
 
-    signatures = {"serving_default": Named(), "tunable": Named(**numbers)}
+    signatures = {"serving_default": Named()}
     given = "--source-language", "eng_Latn", "--target-language", ""
     with door(Servable(signatures, "many")) as address:
         result = client(name, option, address, "--model", "many", *given, "Hello!")
@@ -99,16 +91,11 @@ def test_all_attempts_of_the_rest_client_are_within_its_time():
     assert servable.calls > 1 and time.monotonic() - start < 2.5
 
 
-def test_places_without_a_hypothesis_are_not_shown(client, signatures):
-    servable = Servable(signatures, "pt_en")
-    with rest_door(servable) as address:
-        result = client("rest_client.py", "--url", address, "--model", "pt_en", "")
+@pytest.mark.parametrize(("name", "option", "door"), DOORS)
+def test_places_without_a_hypothesis_are_not_shown(client, name, option, door, signatures):
+    with door(Servable(signatures, "pt_en")) as address:
+        result = client(name, option, address, "--model", "pt_en", "")
     assert result.stdout == "0.000\t\n"  # The export's n-best is 2.
-    with grpc_door(servable) as address:
-        result = client(
-            "grpc_client.py", "--address", address, "--model", "pt_en", "--n-best", 9, "Olá!"
-        )
-    assert result.returncode == 1 and "'Olá!' is refused" in result.stderr
 
 
 def test_the_chapters_bodies_are_the_protocols():

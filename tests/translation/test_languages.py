@@ -21,7 +21,6 @@ from keras_mt.data import Batches
 from keras_mt.files import is_run
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.serving import ExportedTranslator
-from keras_mt.serving.demo import alignment, page, translations
 
 # Exports are traced all the same.
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("eager")]
@@ -179,7 +178,7 @@ def export(model, tmp_path_factory):
             "_signatures",
             lambda *args: {n: f for n, f in made(*args).items() if n != "greedy"},
         )
-        translator.export(directory, max_beam_size=2, freeze=True)
+        translator.export(directory, freeze=True)
     return directory
 
 
@@ -204,22 +203,17 @@ def test_an_export_is_the_eager_translator(exported, export, translator, pairs):
         exported("bad", None, "q", "xx")
     with pytest.raises(ValueError, match="source_language='q'; there are xx, yy, zz"):
         ExportedTranslator(export, source_language="q")
-    # The page's own.
-    assert translations(exported, "bad", ["yy", "xx"])[0].text == pairs[1]("bad")[0]
-    words, others, _ = alignment(exported, "bad", "cab", ["yy", "xx"])
-    assert words and others
 
 
 def inputs(signature, **columns):
     """What each signature takes, from lists."""
     rows = len(columns["text"])
-    columns = {"target": ["cab"] * rows, "beam_size": [2] * rows, "n_best": [1] * rows,
-               "length_penalty": [1.0] * rows, "max_length": [0] * rows, **columns}  # fmt: skip
+    columns = {"target": ["cab"] * rows, **columns}
     specs = signature.structured_input_signature[1]
     return {name: tf.constant(columns[name], spec.dtype) for name, spec in specs.items()}
 
 
-@pytest.mark.parametrize("name", ["serving_default", "tunable", "score", "align"])
+@pytest.mark.parametrize("name", ["serving_default", "score", "align"])
 def test_in_every_signature_a_row_with_an_unknown_code_is_refused_alone(exported, name):
     signature = exported.signatures[name]
     columns = {
@@ -275,19 +269,6 @@ def test_its_card_and_its_warm_up_know_the_languages(exported, export):
         assert len(codes[0]) == len(codes[1]) == len(tf.make_ndarray(request.inputs["text"]))
         seen |= set(zip(*(column.tolist() for column in codes), strict=True))
     assert len(seen) == 3 and set().union(*seen) == {b"xx", b"yy", b"zz"}
-
-
-def test_on_its_page_one_chooses_the_languages(export, pairs):
-    gradio = pytest.importorskip("gradio")
-    blocks = page(export)
-    chosen = [b for b in blocks.blocks.values() if isinstance(b, gradio.Dropdown)]
-    assert [b.value for b in chosen] == ["yy", "xx"]
-    assert [code for code, _ in chosen[0].choices] == ["xx", "yy", "zz"]
-    (translate,) = [
-        f for f in blocks.fns.values() if f.fn is not None and f.fn.__name__ == "translate"
-    ]
-    assert translate.inputs[0].elem_id == "text" and translate.inputs[3:] == chosen
-    assert translate.fn("bad", False, "", "xx", "yy").value == pairs[0]("bad")[0]
 
 
 def test_batches_name_the_languages():

@@ -142,7 +142,7 @@ def test_its_export_is_its_eager_search(translator, tmp_path, signatures_alone):
     signatures_alone("serving_default", "score", "align")
     options = {"beam_size": 3, "n_best": 2, "max_length": 8}
     small = Translator(translator.models, translator.tokenizer, **options)
-    small.export(tmp_path / "1", max_beam_size=3)
+    small.export(tmp_path / "1")
     exported = ExportedTranslator(tmp_path / "1")
     for found, expected in zip(exported.hypotheses(TEXTS), small.hypotheses(TEXTS), strict=True):
         assert [h.text for h in found] == [h.text for h in expected]
@@ -245,7 +245,7 @@ def test_a_model_without_attention_has_no_align(tmp_path, signatures_alone):
     translator = Translator(model, tokenizer, beam_size=2, max_length=8)
     with pytest.raises(ValueError, match="no attention to align by"):
         translator.align("bad")
-    translator.export(tmp_path / "1", max_beam_size=2)
+    translator.export(tmp_path / "1")
     exported = ExportedTranslator(tmp_path / "1")
     assert set(exported.signatures) == {"serving_default"}
     assert exported(TEXTS) == translator(TEXTS)

@@ -71,20 +71,6 @@ def test_with_an_ensemble_and_a_shortlist(small):
     assert_held(ensemble(TEXTS[:1], glossary=GLOSSARY), TARGETS[:1])
 
 
-def test_rows_have_terms_and_options_of_their_own(small):
-    options = {
-        "beam_size": tf.constant([1, 3]),
-        "n_best": tf.constant([1, 1]),
-        "length_penalty": tf.constant([1.0, 0.0]),
-        "max_length": tf.constant([0, 20]),
-    }
-    terms = tf.constant(["livro\tvolume\nmesa\tdesk", "livro\ttome"])
-    found = small._graph.translate(tf.constant(TEXTS[:1] * 2), row_options=options, terms=terms)
-    assert_held(
-        [text.decode() for text in found["translations"][:, 0].numpy()], [TARGETS[0], ["tome"]]
-    )
-
-
 def tiny(tokenizer, **options):
     keras.utils.set_random_seed(3)
     sizes = {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16, "max_length": 60}
