@@ -7,7 +7,6 @@ from keras_mt.cli.lines import check_standard_input, columns_of, one_line, row_b
 from keras_mt.cli.models import load_translator
 from keras_mt.cli.options import glossary_option, search_options
 from keras_mt.cli.output import Output, progress_bar, to_json
-from keras_mt.errors import InputError
 
 
 @click.command(cls=Command)
@@ -37,19 +36,12 @@ from keras_mt.errors import InputError
     "more.  [default: yes]",
 )
 @click.option(
-    "--retry-loops",
-    is_flag=True,
-    help="Where a translation loops, translate its line again with --no-repeat-ngram-size 3.",
-)
-@click.option(
     "--markup",
     type=click.Choice(["html"]),
     help="Each line is a fragment of HTML: translate its text, and put the elements around what "
     "their words became.  [default: plain text]",
 )
-def translate(
-    model, text, prefixes, as_json, token_scores, confidence, retry_loops, markup, **search
-):
+def translate(model, text, prefixes, as_json, token_scores, confidence, markup, **search):
     """Translate FILE, or standard input, line by line.
 
     Writes exactly one line for each line, in order and as soon as it is translated. A line that is
@@ -72,31 +64,19 @@ def translate(
     files = [text] if prefixes is None else [text, prefixes]
     check_standard_input(*files)
     translator = load_translator(model, search)
-    if retry_loops and not hasattr(translator, "with_options"):
-        raise InputError(
-            f"{model} was exported with fixed options: --retry-loops needs the run folder."
-        )
-    again = None
-    if retry_loops:
-        size = translator.options.no_repeat_ngram_size or 3
-        again = translator.with_options(no_repeat_ngram_size=min(size, 3))
-    confidence = retry_loops or (as_json and confidence and translator.gives_confidence)
+    confidence = as_json and confidence and translator.gives_confidence
     options = {"token_scores": token_scores, "confidence": confidence, "markup": markup}
     with Output() as output, progress_bar(None) as progress:
         for rows in row_blocks(*files):
-            texts = columns_of(rows)
-            results = translator.hypotheses(*texts, **options)
-            retried = _retry(again, texts, results, options) if again else {}
+            results = translator.hypotheses(*columns_of(rows), **options)
             for i, row in enumerate(rows):
                 if error := row.error or results.refusals.get(i):
                     output.refuse(row, error, _as_json(row, [], error=error) if as_json else "")
                     continue
-                hypotheses = retried.get(i, results[i])
-                more = {"retried": True} if i in retried else {}
                 if as_json:
-                    output.write(row, _as_json(row, hypotheses, **more))
+                    output.write(row, _as_json(row, results[i]))
                 else:
-                    output.write(row, _as_text(hypotheses, translator.n_best))
+                    output.write(row, _as_text(results[i], translator.n_best))
             progress.update(len(rows))
 
 
@@ -120,12 +100,3 @@ def _fields(hypothesis):
             fields["worst_token"] = piece, round(log_prob, 6)
         fields["warnings"] = hypothesis.warnings
     return fields | ({"tokens": hypothesis.tokens} if hypothesis.tokens else {})
-
-
-def _retry(again, texts, results, options):
-    """New translations of the texts whose translation loops, by index."""
-    chosen = [i for i, found in enumerate(results) if found and "loop" in found[0].warnings]
-    if not chosen:
-        return {}
-    better = again.hypotheses(*([column[i] for i in chosen] for column in texts), **options)
-    return {i: new for i, new in zip(chosen, better, strict=True) if new}

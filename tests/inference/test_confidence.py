@@ -15,8 +15,6 @@ from keras_mt.serving import ExportedTranslator
 
 pytestmark = pytest.mark.long
 
-RETRY = ("--retry-loops",)
-
 
 def repeats_by_hand(ids):
     """Whether some sequence stands often enough in a row."""
@@ -113,23 +111,19 @@ def test_a_forced_token_is_no_doubt(eager):
     assert found.worst_token[0] == "a"  # And not "b", which is unlikely after the start.
 
 
-def test_the_command_translates_loops_again(looping, monkeypatch):
+def test_the_command_writes_warnings_as_json(looping, monkeypatch):
     monkeypatch.setattr("keras_mt.cli.translate.load_translator", lambda *_: looping)
-    lines = b"abcdbadc\ncdcdcdcdcd\n\n"
+    arguments, lines = ["translate", str(ROOT), "--json"], b"abcdbadc\ncdcdcdcdcd\n\n"
+    result = CliRunner().invoke(cli.main, arguments, input=lines, catch_exceptions=False)
+    rows = [json.loads(line)["translations"][0] for line in result.stdout.splitlines()]
+    assert [row["warnings"] for row in rows] == [["loop", "length"], ["length"], []]
+    assert [*rows[0]] == ["text", "score", "mean_log_prob", "worst_token", "warnings"]
 
-    def translate(*options):
-        arguments = ["translate", str(ROOT), *options]
-        result = CliRunner().invoke(cli.main, arguments, input=lines, catch_exceptions=False)
-        return result.stdout.splitlines()
 
-    before, after = ([*map(json.loads, translate("--json", *more))] for more in ((), RETRY))
-    assert before[0]["translations"][0]["warnings"] == ["loop", "length"]
-    assert [row.get("retried") for row in before + after] == [None] * 3 + [True, None, None]
-    assert before[1:] == after[1:]
-    (again,) = after[0]["translations"]
-    assert again["text"] == "abab" and again["warnings"] == []
-    assert [*again] == ["text", "score", "mean_log_prob", "worst_token", "warnings"]
-    assert translate(*RETRY)[:2] == ["abab", before[1]["translations"][0]["text"]]
+def test_a_loop_goes_where_no_sequence_may_repeat(looping):
+    again = looping.with_options(no_repeat_ngram_size=3)
+    (found,) = again.hypotheses(["abcdbadc"], confidence=True)[0]
+    assert found.text == "abab" and found.warnings == ()
 
 
 def test_other_options_leave_the_rest_as_it_is(looping):
