@@ -207,9 +207,7 @@ class ConstrainedSearch:
         count = tf.shape(log_probs)[1]
         log_probs, order = tf.math.top_k(log_probs, count)
         missing = tf.gather(missing, order, batch_dims=1)
-        earlier = tf.range(count)[:, None] > tf.range(count)
-        same = (missing[..., None] == missing[:, None]) & earlier
-        place = tf.math.count_nonzero(same, axis=-1, dtype=tf.int32)
+        place = _places(missing)
         place = tf.where(log_probs > NO_HYPOTHESIS / 2, place, count)
         _, places = tf.math.top_k(-(place * (1 + tf.reduce_max(missing)) + missing), count)
         order = tf.gather(order, places, batch_dims=1)
@@ -271,10 +269,17 @@ def _breaks_off(before, tokens, terms, unbroken):
 def _without_duplicates(continuations):
     """The continuations, impossible where one before continues the same parent alike."""
     log_probs, parents, tokens = continuations
-    count = tf.shape(tokens)[1]
-    live = log_probs > NO_HYPOTHESIS / 2
-    same = (parents[..., None] == parents[:, None]) & (tokens[..., None] == tokens[:, None])
-    same &= live[:, None] & (tf.range(count)[:, None] > tf.range(count))
-    return continuations._replace(
-        log_probs=tf.where(tf.reduce_any(same, axis=-1), NO_HYPOTHESIS, log_probs)
-    )
+    number = tf.broadcast_to(tf.range(tf.shape(tokens)[1]), tf.shape(tokens))
+    # What is impossible is like no other.
+    pairs = parents * (1 + tf.reduce_max(tokens)) + tokens
+    pairs = tf.where(log_probs > NO_HYPOTHESIS / 2, pairs, -1 - number)
+    return continuations._replace(log_probs=tf.where(_places(pairs) > 0, NO_HYPOTHESIS, log_probs))
+
+
+def _places(values):
+    """How many before each are equal to it, int32 `[rows, n]`; in memory for n, not for n * n."""
+    order = tf.argsort(values, stable=True)
+    ordered = tf.gather(values, order, batch_dims=1)
+    first = tf.searchsorted(ordered, ordered)
+    place = tf.range(tf.shape(values)[1]) - first
+    return tf.gather(place, tf.argsort(order), batch_dims=1)

@@ -242,7 +242,8 @@ class TranslationGraph:
         translate = functools.partial(
             self._translate_batch, token_scores=token_scores, confidence=confidence
         )
-        return in_batches(translate, pieces, columns, empty, {"tokens": self.tokenizer.padding_id})
+        padding = {"tokens": self.tokenizer.padding_id}
+        return in_batches(translate, pieces, columns, empty, padding, self.options.beams)
 
     def _translate_batch(
         self,

@@ -13,8 +13,10 @@ from keras_mt.options import TranslationOptions
 from keras_mt.text import BaseTokenizer
 
 # The maximum number of rows of a batch, and of its tokens: its longest row's times their number.
+# With more beams than these, both are less in proportion: each beam has tokens of its own.
 _BATCH_ROWS = 256
 _BATCH_TOKENS = 64 * 256
+_BATCH_BEAMS = 4
 
 
 class Rows(NamedTuple):
@@ -126,6 +128,7 @@ def in_batches(
     columns: dict[str, Any],
     empty: dict[str, tf.Tensor],
     padding: dict[str, int],
+    beams: int,
 ) -> dict[str, tf.Tensor]:
     """Runs a function on batches of rows of similar length.
 
@@ -135,15 +138,18 @@ def in_batches(
         columns: Nests of tensors `[rows, ...]`.
         empty: The function's outputs for no rows, `[0, n]` or `[0, n, 0]`.
         padding: What pads the last axis of an output, by its name; 0 for others.
+        beams: The number of hypotheses that each row is searched with.
 
     Returns:
         The outputs for all rows, in their order; axes of size 0 in `empty` have grown.
     """
     lengths = tf.cast(rows.row_lengths(), tf.int32)
     order = tf.argsort(lengths, direction="DESCENDING")
+    beams = max(beams, _BATCH_BEAMS)
+    tokens, most = (x * _BATCH_BEAMS // beams for x in (_BATCH_TOKENS, _BATCH_ROWS))
 
     def run(start, outputs):
-        size = tf.clip_by_value(_BATCH_TOKENS // (lengths[order[start]] + 1), 1, _BATCH_ROWS)
+        size = tf.clip_by_value(tokens // (lengths[order[start]] + 1), 1, max(most, 1))
         chosen = order[start : start + size]
         more = function(tf.gather(rows, chosen), **gathered(columns, chosen))
         return start + size, {

@@ -36,25 +36,26 @@ def run_in_batches(
         For each text, a dict of its rows of the function's outputs, as NumPy arrays.
 
     Raises:
-        ValueError: If a column is not a list of str that UTF-8 can encode, or the columns differ in
-            length.
+        ValueError: If a column is not a list of str that UTF-8 can encode, the columns differ in
+            length, or memory does not suffice.
     """
-    columns = encoded(**columns)
+    names, columns = list(columns), encoded(**columns)
     lengths = [max(map(len, row)) for row in zip(*columns, strict=True)]
-    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     cores = _cores()
-    most = min(_BATCH_TEXTS, max(_LEAST_BATCH, -(-len(order) // cores)))  # One for each core.
-    batches = []
-    while order:
-        size = max(1, min(most, _BATCH_BYTES // max(1, lengths[order[0]])))
-        batches.append(order[:size])
-        order = order[size:]
+    most = min(_BATCH_TEXTS, max(_LEAST_BATCH, -(-len(lengths) // cores)))  # One for each core.
+    batches = _batches(lengths, most)
     traced = isinstance(function, tf.types.experimental.PolymorphicFunction)
     if batches and traced and not tf.config.functions_run_eagerly():
         function = function.get_concrete_function()  # In this thread: Keras's settings are local.
 
     def run(batch):
-        outputs = function(*(tf.constant([texts[i] for i in batch]) for texts in columns))
+        try:
+            outputs = function(*(tf.constant([texts[i] for i in batch]) for texts in columns))
+        except tf.errors.ResourceExhaustedError:
+            raise InputError(
+                f"{names[0]}[{batch[0]}] needs more memory than there is, with {len(batch) - 1:,} "
+                "others that are no longer: take a smaller beam_size or n_best, or split its lines."
+            ) from None
         return {name: np.asarray(tensor) for name, tensor in outputs.items()}
 
     rows = [None] * len(lengths)
@@ -69,6 +70,17 @@ def run_in_batches(
         pool.shutdown(wait=False, cancel_futures=True)
         progress.close()
     return rows
+
+
+def _batches(lengths, most):
+    """The places of texts of these lengths in batches, longest texts first."""
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    batches, start = [], 0
+    while start < len(order):
+        size = max(1, min(most, _BATCH_BYTES // max(1, lengths[order[start]])))
+        batches.append(order[start : start + size])
+        start += size
+    return batches
 
 
 def encoded(**columns: Iterable[str]) -> list[list[bytes]]:

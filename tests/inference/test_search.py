@@ -7,7 +7,7 @@ import keras_mt
 from keras_mt.alignment import Shortlist
 from keras_mt.decoding import NO_HYPOTHESIS, Constraints
 from keras_mt.inference.predictors import Predictor
-from keras_mt.inference.search import search
+from keras_mt.inference.search import in_batches, search
 from keras_mt.options import TranslationOptions
 
 
@@ -55,3 +55,21 @@ def test_terms_with_a_shortlist_an_ensemble_and_a_prefix(count, short, prefix):
     np.testing.assert_array_equal(found.tokens[2, 0, :length], plain.tokens[2, 0, :length])
     if prefix is not None:
         assert all(text.startswith("6 7") for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("beams", "sizes"), [(4, [1, 81, 81, 128]), (64, [1, *[5] * 20, *[16] * 11, 14])]
+)
+def test_batches_are_smaller_where_beams_are_many(beams, sizes):
+    seen = []
+
+    def function(rows):
+        seen.append(int(rows.nrows()))
+        return {"lengths": tf.cast(rows.row_lengths()[:, None], tf.int32)}
+
+    lengths = [3, 70_000, *[200] * 100, *[40] * 189]
+    rows = tf.ragged.range(lengths)
+    empty = {"lengths": tf.zeros((0, 1), tf.int32)}
+    found = in_batches(function, rows, {}, empty, {}, beams)
+    assert found["lengths"][:, 0].numpy().tolist() == lengths
+    assert seen == sizes

@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -17,7 +18,8 @@ from keras_mt.alignment import Shortlist
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.inference import Predictor, scores
 from keras_mt.inference.segments import Segments, joined
-from keras_mt.translation.batches import run_in_batches
+from keras_mt.models import ensure_built
+from keras_mt.translation.batches import _batches, run_in_batches
 
 START, END = Tokenizer.bos_id, Tokenizer.eos_id
 
@@ -381,6 +383,21 @@ def test_notebooks_show_a_bar_for_long_lists(monkeypatch, capsys):
     assert "/1023" not in capsys.readouterr().err
     run_in_batches(length, texts=["a"] * 1024)
     assert "1024/1024" in capsys.readouterr().err
+
+
+def test_many_long_texts_are_batched_in_no_time():
+    start = time.process_time()
+    found = _batches([10**6] * 200_000, most=256)
+    assert found == [[i] for i in range(200_000)]
+    assert time.process_time() - start < 5  # Copying the rest for each takes a minute.
+
+
+def test_what_memory_does_not_suffice_for_is_named():
+    def run(texts):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+
+    with pytest.raises(ValueError, match=r"texts\[1\] needs more memory .* a smaller beam_size"):
+        run_in_batches(run, texts=["a", "abc", "ab"])
 
 
 def test_what_cannot_be_text_is_refused_by_its_number(translator):
