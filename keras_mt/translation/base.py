@@ -12,7 +12,6 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.errors import InputError
-from keras_mt.layers.validation import check_one_of
 from keras_mt.options import check_language
 from keras_mt.text import Fragment
 from keras_mt.text.terms import has_kept
@@ -158,7 +157,9 @@ class BaseTranslator(abc.ABC):
 
         >>> translator.hypotheses(["O livro."], token_scores=True)[0][0].tokens  # doctest: +SKIP
         """
-        check_one_of((False, True), token_scores=token_scores, confidence=confidence)
+        for name, flag in (("token_scores", token_scores), ("confidence", confidence)):
+            if flag not in (False, True):
+                raise InputError(f"{name} must be True or False. Received: {name}={flag!r}")
         one, columns = self._lists(
             {"texts": texts, "prefixes": prefixes}, source_language, target_language
         )

@@ -442,7 +442,7 @@ def test_what_cannot_be_text_is_refused_by_its_number(translator):
         (lambda t: Translator.load(None), r"run_dir must be .* Received: None"),
         (
             lambda t: t.hypotheses(["a"], token_scores="no"),
-            "token_scores must be one of False, True",
+            "token_scores must be True or False. Received: token_scores='no'",
         ),
     ],
 )
