@@ -18,7 +18,14 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.errors import InputError
-from keras_mt.files import DISK_ERRORS, atomic_write, disk_errors, new_folder, owned
+from keras_mt.files import (
+    DISK_ERRORS,
+    atomic_write,
+    disk_errors,
+    find_saved_model,
+    new_folder,
+    owned,
+)
 from keras_mt.models import ARCHITECTURES, architecture_name, ensure_built, find_architecture
 from keras_mt.models.seq2seq import clone
 from keras_mt.options import TrainingOptions, TranslationOptions
@@ -179,7 +186,15 @@ class RunFolder:
         return self.model_file.is_file() and self.tokenizer_path.exists()
 
     def check_finished(self) -> None:
-        """Raises FileNotFoundError, which names the file, if the model or tokenizer is missing."""
+        """Raises FileNotFoundError, which names the file, if the model or tokenizer is missing.
+
+        ValueError if the folder is an export.
+        """
+        if not self.model_file.exists() and find_saved_model(self.path):
+            raise InputError(
+                f"{self.path} is an export, whose options are fixed: give the run folder that it "
+                "was made from."
+            )
         for path in (self.model_file, self.tokenizer_path):
             if not path.exists():
                 raise FileNotFoundError(

@@ -126,8 +126,8 @@ class BaseTranslator(abc.ABC):
     ) -> list[Hypothesis | AssessedHypothesis] | Results:
         """The `n_best` translations of each text with their scores.
 
-        An export takes no prefixes and gives no token scores, and a confidence only if it was
-        exported with `confidence=True`.
+        An export takes no prefixes and gives no token scores. It gives a confidence only if it was
+        exported with `confidence=True`, and then for texts without terms and kept spans alone.
 
         Args:
             texts: A str or a list of str.
@@ -135,7 +135,7 @@ class BaseTranslator(abc.ABC):
                 is translated in parts (lines, sentences) takes that of its first part.
             token_scores: Whether to fill in the hypotheses' `tokens`.
             source_language, target_language: As in a call.
-            confidence: Whether to return each as an `AssessedHypothesis`.
+            confidence: Whether to return each as an `AssessedHypothesis`, where there is one.
             glossary: As in a call.
             markup: "html" if the texts are fragments of HTML (see `keras_mt.text.Fragment`): their
                 plain texts are translated, and the elements put around what the words became.

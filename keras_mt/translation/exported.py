@@ -2,7 +2,6 @@
 
 import contextlib
 import ctypes
-import functools
 import hashlib
 import importlib.util
 import json
@@ -72,7 +71,7 @@ class ExportedTranslator(BaseTranslator):
             raise FileNotFoundError(f"There is no SavedModel at {directory}, nor a version in it.")
         _load_text_ops()
         self._version = version
-        self._sessions, self._lock = {}, threading.Lock()
+        self._model, self._sessions, self._lock = None, {}, threading.Lock()
         self._signatures = _signatures(version)
         card = version / "assets.extra" / "model_card.json"
         try:
@@ -118,12 +117,11 @@ class ExportedTranslator(BaseTranslator):
     @property
     def signatures(self) -> Mapping[str, Callable]:
         """The signatures by name: functions of tensors."""
+        with self._lock:
+            if self._model is None:
+                with _variables_read(self._version):
+                    self._model = tf.saved_model.load(str(self._version))
         return self._model.signatures
-
-    @functools.cached_property
-    def _model(self):
-        with _variables_read(self._version):
-            return tf.saved_model.load(str(self._version))
 
     def _session(self, name):
         """The session of a signature, which threads that ask at once share."""
@@ -141,7 +139,7 @@ class ExportedTranslator(BaseTranslator):
 
     @property
     def gives_confidence(self) -> bool:
-        return "confidence" in self._signatures and self.glossary is None
+        return "confidence" in self._signatures
 
     @property
     def aligns(self) -> bool:
@@ -201,17 +199,10 @@ class ExportedTranslator(BaseTranslator):
                 "This export gives no confidence: make it with `keras-mt export --confidence`, or "
                 "use the run folder."
             )
-        if confidence and terms is not None and any(terms):
-            raise InputError(
-                "An export gives no confidence with a glossary: leave one out, or use the run "
-                "folder."
-            )
-        name, columns = "serving_default", languages
-        if confidence:
-            name = "confidence"
-        elif terms is not None:
+        name, columns = "confidence" if confidence else "serving_default", languages
+        if terms is not None:  # No signature has both.
             name, columns = "constrained", {**languages, "terms": terms}
-        if confidence or "_model" in self.__dict__:  # Then no session is needed besides.
+        if self._model is not None:  # Then no session is needed besides.
             signature = self.signatures[name]
         elif texts:
             signature = self._session(name)
