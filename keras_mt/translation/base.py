@@ -17,7 +17,7 @@ from keras_mt.text import Fragment
 from keras_mt.text.terms import has_kept
 from keras_mt.translation.batches import as_list, check_string_tensors, encoded, utf8
 from keras_mt.translation.fragments import protected_lines, put_into
-from keras_mt.translation.glossary import Glossary, check_glossary
+from keras_mt.translation.glossary import EXPECTED, Glossary, check_glossary
 from keras_mt.translation.results import AssessedHypothesis, Hypothesis, Results, as_hypotheses
 
 LANGUAGES = "source_language", "target_language"
@@ -307,7 +307,8 @@ class BaseTranslator(abc.ABC):
         if isinstance(glossary, Glossary):
             several = [glossary] * len(texts)
         else:
-            several = [self.glossary if g is None else g for g in as_list("glossary", glossary)]
+            given = as_list("glossary", glossary, f"{EXPECTED}, or a list of such")
+            several = [self.glossary if g is None else g for g in given]
             if one or len(several) != len(texts):
                 raise InputError(
                     "glossary must be a Glossary, or a list with one for each text. "

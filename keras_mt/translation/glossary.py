@@ -20,6 +20,8 @@ _WITHOUT_SPACES = (
 )
 _WORD = re.compile(f"[{_WITHOUT_SPACES}]|[^\\W_{_WITHOUT_SPACES}]+")
 
+EXPECTED = "a keras_mt.Glossary, such as Glossary({'bank': 'Institut'})"
+
 
 class Term(NamedTuple):
     """A term of a glossary.
@@ -155,7 +157,7 @@ class Glossary:
 def check_glossary(glossary: Any) -> None:
     """Refuses what is neither a `Glossary` nor None."""
     if not isinstance(glossary, (Glossary, type(None))):
-        raise InputError(f"glossary must be a keras_mt.Glossary. Received: {glossary!r}")
+        raise InputError(f"glossary must be {EXPECTED}. Received: {type(glossary).__name__}")
 
 
 def _words(text):
@@ -200,15 +202,15 @@ def _checked(name, term):
 
 
 def _without_duplicates(terms, ignore_case):
-    """The terms, each source once; ValueError, which names both, if it has two targets."""
-    known = {}
+    """The terms, each source once; ValueError, which names all that have two targets."""
+    known, refused = {}, []
     for name, given in terms:
         term = given._replace(minds_case=given.minds_case or not ignore_case)
         source = " ".join(term.source.split())
         key = source if term.minds_case else source.lower(), term.minds_case
         first, other = known.setdefault(key, (name, term))
         if other.target != term.target:
-            raise InputError(
-                f"{name} has another target for {term.source!r} than {first}: leave one out."
-            )
+            refused.append(f"{name} has another target for {term.source!r} than {first}")
+    if refused:
+        raise InputError(f"{'; '.join(refused)}: leave one of each out.")
     return tuple(term for _, term in known.values())

@@ -66,7 +66,11 @@ def test_bad_files_are_refused_by_line(tmp_path, lines, message):
     [
         ("bank", "pairs must be pairs .* Received: str"),
         (3, "pairs must be pairs .* Received: int"),
-        ([("a", "b"), ("a", "c")], r"pairs\[1\] has another target for 'a' than pairs\[0\]"),
+        (
+            [("a", "b"), ("a", "c"), ("d", "e"), ("a", "b"), ("D", "f")],
+            r"pairs\[1\] has another target for 'a' than pairs\[0\]; "
+            r"pairs\[4\] has another target for 'D' than pairs\[2\]: leave one of each out",
+        ),
         ([("a", "")], r"pairs\[0\] has an empty target"),
         ([" "], r"pairs\[0\] has an empty source"),
         ([("a\tb", "c")], r"pairs\[0\] has a tab or a line end in its source"),

@@ -1,5 +1,6 @@
 """Translation with glossaries and kept spans, from strings to strings."""
 
+import functools
 import json
 import pickle
 
@@ -175,8 +176,10 @@ def test_what_cannot_be_is_refused_by_name(small):
         small.with_options(temperature=1.0, keep="url")
     with pytest.raises(ValueError, match=r"keep must be kinds .* 'urls'; did you mean 'url'"):
         small.with_options(keep="urls,email")
-    with pytest.raises(ValueError, match=r"glossary must be a keras_mt.Glossary"):
-        Translator(small.models, small.tokenizer, glossary={"a": "b"})
+    for call in (small.with_options, functools.partial(small, "gato")):
+        message = r"glossary must be a keras_mt.Glossary, such as Glossary\(.*Received: dict"
+        with pytest.raises(ValueError, match=message):
+            call(glossary={"gato": "tiger cat"})
     with pytest.raises(ValueError, match=r"glossary must be a Glossary, or a list .* 1 for 2"):
         small(["a", "b"], glossary=[GLOSSARY])
 
