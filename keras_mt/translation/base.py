@@ -436,4 +436,5 @@ class BaseTranslator(abc.ABC):
         valid = self._pair or dict.fromkeys(columns, *self.languages[:1])
         valid = {name: valid[name] for name in tensors if self.languages}
         codes = self._languages(1, **{**columns, **valid})
+        tensors = {n: tf.where(x == "", getattr(self, n) or "", x) for n, x in tensors.items()}
         return {n: tensors.get(n, tf.fill(tf.shape(texts), code)) for n, (code,) in codes.items()}

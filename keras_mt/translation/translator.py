@@ -171,7 +171,8 @@ class Translator(BaseTranslator):
         pair = None if shortlist is None else shortlist.languages
         languages = tokenizer.languages if pair is None else pair
         self._set_languages(languages, source_language, target_language, pair)
-        self._graph = self.graph(Predictor(self.models, shortlist))
+        # Each row's languages are given: the default ones may change.
+        self._graph = self.graph(Predictor(self.models, shortlist), **dict.fromkeys(LANGUAGES))
         self._functions = {}
         check_lengths(self._graph)
 
@@ -180,7 +181,7 @@ class Translator(BaseTranslator):
 
         Args:
             predictor: What they ask instead of the translator's own models.
-            **options: Fields of `SearchOptions` to change.
+            **options: Fields of `TranslationOptions` to change.
 
         Example:
 
@@ -188,7 +189,7 @@ class Translator(BaseTranslator):
         >>> translator.graph(Predictor(translator.models), beam_size=1)  # doctest: +SKIP
         """
         languages = {name: getattr(self, name) for name in LANGUAGES}
-        options = dataclasses.replace(self._options, **languages, **options)
+        options = dataclasses.replace(self._options, **{**languages, **options})
         pair = None if self.shortlist is None else self.shortlist.languages
         return TranslationGraph(predictor, self.tokenizer, options, pair)
 

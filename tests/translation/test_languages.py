@@ -122,8 +122,16 @@ def test_what_the_translator_was_given_holds_where_a_call_says_nothing(model, pa
     assert translator("bad") == pairs[2]("bad")
     expected = [pairs[1]("bad"), pairs[2]("bad")]
     assert translator(["bad"] * 2, target_language=["xx", ""]) == expected
-    found = translator(tf.constant(["bad"] * 2), target_language=tf.constant(["xx", ""])).numpy()
+    texts, codes = tf.constant(["bad"] * 2), tf.constant(["xx", ""])
+    found = translator(texts, target_language=codes).numpy()
     assert [[text.decode() for text in row] for row in found] == expected
+    translator.source_language = "xx"
+    translator.target_language = "yy"
+    found = translator(texts[:1], target_language=codes[1:]).numpy()
+    assert [text.decode() for text in found[0]] == pairs[0]("bad")
+    translator.target_language = None
+    found = translator(texts, target_language=codes).numpy()
+    assert not any(found[1])  # No default is left.
 
 
 @pytest.mark.parametrize(
