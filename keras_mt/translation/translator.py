@@ -29,6 +29,9 @@ from keras_mt.translation.checks import check_fits, check_lengths, check_shortli
 from keras_mt.translation.glossary import Glossary, check_glossary
 from keras_mt.translation.results import Results, Score, as_alignment
 
+# What a model's configuration has that its translations do not depend on.
+_NAMES = "name", "trainable", "frozen"
+
 
 class Translator(BaseTranslator):
     """Translates strings with beam search.
@@ -350,6 +353,9 @@ class Translator(BaseTranslator):
         digest = hashlib.blake2b(digest_size=16)
         digest.update(repr((self.tokenizer.fingerprint, sorted(arguments.items()))).encode())
         for model in self.models:
+            config = {**model.get_config(), "dtype": model.dtype_policy.name}
+            config = {n: x for n, x in config.items() if n not in _NAMES}
+            digest.update(repr((type(model).__qualname__, sorted(config.items()))).encode())
             for weight in model.get_weights():
                 digest.update(weight.tobytes())
         return digest.hexdigest()

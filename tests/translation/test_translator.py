@@ -521,7 +521,16 @@ def test_a_fingerprint_is_of_all_that_translations_depend_on(translator):
     weight.assign(weight + 1e-3)
     changed = [other, translator.with_options(beam_size=2), translator.with_options(max_length=9)]
     changed += [translator.with_options(shortlist=shortlist) for shortlist in shortlists]
-    assert len({each.fingerprint for each in [translator, *changed]}) == 6
+    for name, value in {
+        "activation": "gelu",
+        "alignment_head": (0, 1),
+        "dtype": "bfloat16",
+    }.items():
+        config = {**translator.models[0].get_config(), name: value}
+        model = ensure_built(Transformer.from_config(config))
+        model.set_weights(translator.models[0].get_weights())
+        changed.append(Translator(model, tokenizer, beam_size=3, n_best=2))
+    assert len({each.fingerprint for each in [translator, *changed]}) == 9
 
 
 def test_a_beam_search_becomes_sampling(eager, translator, sources):
