@@ -1,10 +1,5 @@
-import importlib.util
-import io
-import pathlib
-
 import pytest
 import srt
-import webvtt
 from stand_in_translator import texts, through, upper
 
 from keras_mt.errors import InputError
@@ -126,29 +121,6 @@ def test_vtt_keeps_its_blocks_voices_and_times(tmp_path):
     for text in ("Salt", "pepper", "for the", "soup", "One", "two"):
         expected = expected.replace(text, text.upper())
     assert written == expected
-
-
-def _real_files():
-    gradio = importlib.util.find_spec("gradio")
-    folder = pathlib.Path(gradio.origin).parent / "media_assets" / "data" if gradio else None
-    return [p for p in folder.glob("*.*") if p.suffix in (".srt", ".vtt")] if folder else []
-
-
-@pytest.mark.parametrize("path", _real_files(), ids=lambda path: path.name)
-def test_real_subtitles_keep_their_cues(tmp_path, path):
-    def cues(data):
-        if name == "vtt":
-            found = webvtt.from_buffer(io.StringIO(data.decode("utf-8-sig")))
-            return [(c.start, c.end, c.identifier) for c in found], [c.text for c in found]
-        found = list(srt.parse(data.decode("utf-8-sig")))
-        return [(c.start, c.end, c.index) for c in found], [c.content for c in found]
-
-    name, data = path.suffix[1:], path.read_bytes()
-    assert through(tmp_path, name, data, lambda unit: unit.text)[0] == data
-    times, read = cues(data)
-    new_times, new = cues(through(tmp_path, name, data, upper)[0])
-    assert times == new_times
-    assert " ".join(new).split() == " ".join(read).upper().split()
 
 
 @pytest.mark.parametrize(
