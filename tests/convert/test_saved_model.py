@@ -208,7 +208,7 @@ def test_unknown_signatures_are_refused(translator, tmp_path, names):
 
 def test_a_signature_that_is_asked_for_twice_over_is_written(translator):
     predictor = Predictor(translator.models)
-    arguments = translator, predictor, False, 8, True, ["serving_default"]
+    arguments = translator, predictor, False, True, ["serving_default"]
     assert {*export_module._signatures(*arguments)} == {"serving_default", "confidence"}
 
 
