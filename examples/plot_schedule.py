@@ -5,17 +5,14 @@ usage: python examples/plot_schedule.py PICTURE
 
 import sys
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
 from keras_mt import WarmupInverseSquareRoot
-from keras_mt.plots import STYLE, save_figure
 
 
 def main(path):
-    matplotlib.rcParams.update(STYLE)
-    figure = Figure(figsize=(8, 3))
+    figure = Figure(figsize=(8, 3), layout="constrained")
     axes = figure.subplots()
     steps = np.arange(0, 20_000, 20)
     for preset, d_model, warmup_steps in (
@@ -31,7 +28,7 @@ def main(path):
     axes.set_xlim(0, 20_000)
     axes.set_ylim(bottom=0)
     axes.legend()
-    save_figure(figure, path)
+    figure.savefig(path)
 
 
 if __name__ == "__main__":

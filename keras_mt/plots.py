@@ -4,46 +4,16 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
-from PIL import Image
 
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write
 from keras_mt.run_folder import read_log
 
-__all__ = ["STYLE", "alignment_figure", "plot_alignment", "plot_run", "save_figure"]
-
-BLUE, RED, GREEN, ORANGE = "#1f5fa8", "#c0392b", "#2e8b57", "#c77700"
-INK, GREY, PALE, PAPER = "#222222", "#6b6b6b", "#b8b8b8", "#faf9f5"
-
-#: The style of this project's pictures, for `matplotlib.rc_context`: dark on a light ground of its
-#: own, so that a picture can stand on a light page and on a dark one.
-STYLE = {
-    "font.size": 10,
-    "figure.constrained_layout.use": True,
-    "figure.facecolor": PAPER,
-    "axes.facecolor": PAPER,
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": INK,
-    "axes.prop_cycle": matplotlib.cycler(color=[BLUE, RED, GREEN, ORANGE]),
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlesize": 10.5,
-    "image.cmap": "Blues",
-    "image.interpolation": "nearest",
-    "legend.frameon": False,
-    "svg.hashsalt": "keras_mt",
-    "text.color": INK,
-    "xtick.color": GREY,
-    "xtick.labelcolor": INK,
-    "ytick.color": GREY,
-    "ytick.labelcolor": INK,
-}
+__all__ = ["alignment_figure", "plot_alignment", "plot_run"]
 
 
-@matplotlib.rc_context(STYLE)
 def plot_run(log: str | os.PathLike, path: str | os.PathLike) -> None:
     """Draws the loss, BLEU where it was measured, and the learning rate of a run over its steps.
 
@@ -68,28 +38,28 @@ def plot_run(log: str | os.PathLike, path: str | os.PathLike) -> None:
 
     bleu_steps, bleu_values = column("val_bleu")
     panels = 3 if bleu_steps else 2
-    figure = Figure(figsize=(8, 2 + 1.75 * panels))
+    figure = Figure(figsize=(8, 2 + 1.75 * panels), layout="constrained")
     loss, *middle, rate = figure.subplots(
         panels, 1, sharex=True, height_ratios=(2, *[1] * (panels - 1))
     )
-    loss.plot(*column("loss"), color=BLUE, label="training")
+    loss.plot(*column("loss"), label="training")
     steps, values = column("val_loss")
     if steps:
-        loss.plot(steps, values, color=RED, marker="o", markersize=3, label="validation")
+        loss.plot(steps, values, marker="o", markersize=3, label="validation")
     loss.set_ylabel("loss (nats a token)")
     loss.set_ylim(bottom=0)
     loss.legend()
     for bleu in middle:
-        bleu.plot(bleu_steps, bleu_values, color=RED, marker="o", markersize=3)
+        bleu.plot(bleu_steps, bleu_values, marker="o", markersize=3)
         bleu.set_ylabel("BLEU (validation)")
-    rate.plot(*column("learning_rate"), color=GREY)
+    rate.plot(*column("learning_rate"))
     rate.set_ylabel("learning rate")
     rate.set_xlabel("step")
     rate.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
     rate.set_ylim(bottom=0)
     for axes in (loss, *middle, rate):
         axes.grid(axis="y", alpha=0.3)
-    save_figure(figure, path)
+    _save(figure, path)
 
 
 def plot_alignment(
@@ -110,10 +80,9 @@ def plot_alignment(
 
     >>> plot_alignment(["O", "livro"], ["The", "book"], np.eye(2), "alignment.png")
     """
-    save_figure(alignment_figure(source_pieces, target_pieces, scores), path)
+    _save(alignment_figure(source_pieces, target_pieces, scores), path)
 
 
-@matplotlib.rc_context(STYLE)
 def alignment_figure(
     source_pieces: Sequence[str], target_pieces: Sequence[str], scores: np.ndarray
 ) -> Figure:
@@ -129,9 +98,9 @@ def alignment_figure(
     longest = [max(map(len, pieces), default=0) for pieces in (source_pieces, target_pieces)]
     width = 1.6 + 0.45 * len(source_pieces) + 0.09 * longest[1]
     height = 1.2 + 0.36 * len(target_pieces) + 0.08 * longest[0]
-    figure = Figure(figsize=(width, height))
+    figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots()
-    image = axes.imshow(scores, vmin=0, vmax=1, aspect="auto")
+    image = axes.imshow(scores, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     text = {"parse_math": False}  # Pieces may have dollar signs.
     axes.set_xticks(range(len(source_pieces)), source_pieces, rotation=60, ha="left", **text)
     axes.set_yticks(range(len(target_pieces)), target_pieces, **text)
@@ -145,21 +114,7 @@ def alignment_figure(
     return figure
 
 
-def save_figure(figure: Figure, path: str | os.PathLike) -> None:
-    """Writes a figure whole or not at all; a PNG with 256 colours, which makes it much smaller.
-
-    Args:
-        figure: The figure.
-        path: The picture to write, in the format of its suffix.
-
-    Example:
-
-    >>> with matplotlib.rc_context(STYLE):
-    ...     save_figure(Figure(figsize=(2, 1)), "empty.png")
-    """
-    with matplotlib.rc_context(STYLE), atomic_write(path) as temporary:
-        figure.savefig(temporary, dpi=150, format=temporary.suffix[1:])
-        if temporary.suffix == ".png":
-            with Image.open(temporary) as picture:
-                few = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
-            few.save(temporary, optimize=True)
+def _save(figure, path):
+    """Writes a figure, whole or not at all."""
+    with atomic_write(path) as temporary:
+        figure.savefig(temporary)

@@ -214,7 +214,7 @@ def test_compare_stores_the_intervals_of_resampled_sentences(compared):
 def test_the_picture_has_bars_where_there_are_intervals(compared, distil, monkeypatch):
     (line, other, _), figures = compared[0], []
     del other["bleu_interval"]
-    monkeypatch.setattr(distil, "save_figure", lambda figure, path: figures.append(figure))
+    monkeypatch.setattr(distil.Figure, "savefig", lambda figure, path: figures.append(figure))
     distil.draw([line, other], "x")
     distil.draw([other], "x")
     bars = []

@@ -25,7 +25,6 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
-import matplotlib
 import numpy as np
 import sacrebleu
 import tensorflow as tf
@@ -37,7 +36,6 @@ from keras_mt import ExportedTranslator, Tokenizer, Translator
 from keras_mt.data import Batches, load_corpus
 from keras_mt.files import atomic_write
 from keras_mt.models import find_architecture
-from keras_mt.plots import BLUE, GREEN, GREY, ORANGE, PALE, RED, STYLE, save_figure
 from keras_mt.run_folder import RunFolder
 from keras_mt.training import compile_for_translation, train
 
@@ -160,9 +158,7 @@ def main():
     for corpus, rows in measured.items():
         for row, line in rows.items():
             if "expert_load" in line:
-                with matplotlib.rc_context(STYLE):
-                    figure = load_figure(line["expert_load"])
-                save_figure(figure, results / f"{corpus}_{row}_load.png")
+                load_figure(line["expert_load"]).savefig(results / f"{corpus}_{row}_load.png")
     for corpus, rows in measured.items():
         print(f"\n{corpus}\n\n{table_of(rows)}")
         if not arguments.steps:
@@ -352,12 +348,12 @@ def load_figure(loads):
         loads: A dict from the name of each mixture, as `encoder_1_experts`, to the shares, floats
             `[num_experts]`. They sum to the number of experts that a token goes through.
     """
-    figure = Figure(figsize=(8, 2.7))
+    figure = Figure(figsize=(8, 2.7), layout="constrained")
     panels = figure.subplots(1, len(loads), sharey=True, squeeze=False)[0]
     for axes, (name, load) in zip(panels, loads.items(), strict=True):
         side, block = name.split("_")[:2]
-        axes.bar(range(1, len(load) + 1), load, color=BLUE, width=0.7)
-        axes.axhline(np.mean(load), color=RED, linewidth=1.2)
+        axes.bar(range(1, len(load) + 1), load, width=0.7)
+        axes.axhline(np.mean(load), color="C3", linewidth=1.2)
         axes.set_title(f"{side}, block {int(block) + 1}")
         axes.set_xticks(range(1, len(load) + 1))
         axes.set_xlabel("expert")
@@ -418,22 +414,22 @@ def table_of(rows):
 
 # The rows in colour, one of each kind of model; the others are grey.
 COLOURS = {
-    "fixed_vector": RED,
-    "additive": ORANGE,
-    "transformer": BLUE,
-    "modern": GREEN,
+    "fixed_vector": "C3",
+    "additive": "C1",
+    "transformer": "C0",
+    "modern": "C2",
 }
+GREY, PALE = "gray", "lightgray"
 LABEL_GAP = 0.058  # Between the labels of two curves, as a share of a panel's height.
 
 
 def draw(measured, path):
     """BLEU against the length of a line: a panel for each corpus, a curve for each row."""
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(8, 0.4 + 3.6 * len(measured)))
-        panels = figure.subplots(len(measured), 1, squeeze=False)[:, 0]
-        for axes, (corpus, rows) in zip(panels, measured.items(), strict=True):
-            draw_corpus(axes, corpus, rows)
-        save_figure(figure, path)
+    figure = Figure(figsize=(8, 0.4 + 3.6 * len(measured)), layout="constrained")
+    panels = figure.subplots(len(measured), 1, squeeze=False)[:, 0]
+    for axes, (corpus, rows) in zip(panels, measured.items(), strict=True):
+        draw_corpus(axes, corpus, rows)
+    figure.savefig(path)
 
 
 def draw_corpus(axes, corpus, rows):

@@ -10,7 +10,6 @@ from pathlib import Path
 from statistics import median
 
 import keras
-import matplotlib
 import numpy as np
 import sacrebleu
 import tensorflow as tf
@@ -19,7 +18,6 @@ from matplotlib.figure import Figure
 from keras_mt import Translator
 from keras_mt.data import load_corpus
 from keras_mt.layers import MultiHeadAttention
-from keras_mt.plots import STYLE, save_figure
 
 sys.path.append(str(Path(__file__).parents[1]))
 
@@ -163,10 +161,9 @@ def forward_and_backward(layer, x):
     return tape.gradient(loss, [x, *tape.watched_variables()])
 
 
-@matplotlib.rc_context(STYLE)
 def draw_lengths(lines, path):
     """Milliseconds against the length, a line for each layer."""
-    figure = Figure(figsize=(8, 3.6))
+    figure = Figure(figsize=(8, 3.6), layout="constrained")
     axes = figure.subplots()
     for number, layer in enumerate(layers()):
         for threads, style in zip(THREADS, ("-", ":"), strict=True):
@@ -183,4 +180,4 @@ def draw_lengths(lines, path):
     axes.set_xlabel("tokens of a sequence")
     axes.set_ylabel("forward and backward, milliseconds")
     axes.grid(alpha=0.3)
-    save_figure(figure, path)
+    figure.savefig(path)

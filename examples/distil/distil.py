@@ -40,7 +40,6 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import matplotlib
 import numpy as np
 import sacrebleu
 import tensorflow as tf
@@ -52,7 +51,6 @@ from keras_mt.convert import to_ctranslate2
 from keras_mt.data import has_split, load_corpus
 from keras_mt.documents import translate_files
 from keras_mt.files import atomic_write
-from keras_mt.plots import BLUE, GREEN, GREY, INK, ORANGE, PAPER, RED, STYLE, save_figure
 from keras_mt.run_folder import RunFolder
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
@@ -469,7 +467,7 @@ def table(lines):
     return "".join(f"| {' | '.join(line)} |\n" for line in found)
 
 
-COLORS = (RED, BLUE, GREEN, ORANGE, GREY, INK)
+COLORS = [f"C{i}" for i in range(10)]
 MARKERS = dict(zip(SYSTEMS, "osDv", strict=True))
 
 
@@ -478,36 +476,35 @@ def draw(lines, path):
 
     A bar is BLEU's 95% interval by resampling the sentences, of those lines that have it.
     """
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(8, 5.6))
-        axes = figure.subplots()
-        runs = list(dict.fromkeys(line["run"] for line in lines))
-        for line in lines:
-            style = {"fmt": MARKERS[line["system"]], "markeredgecolor": PAPER, "markersize": 7}
-            style |= {"color": COLORS[runs.index(line["run"]) % len(COLORS)], "capsize": 3}
-            point = line["sentences_per_second"], line["bleu"]
-            axes.errorbar(*point, line.get("bleu_interval"), elinewidth=1, **style)
-        for place, run in enumerate(runs):
-            found = [line for line in lines if line["run"] == run]
-            rate = statistics.geometric_mean(line["sentences_per_second"] for line in found)
-            axes.annotate(
-                run, (rate, min(line["bleu"] for line in found)), (0, -16), ha="center",
-                textcoords="offset points", color=COLORS[place % len(COLORS)], parse_math=False,
-            )  # fmt: skip
-        for system in dict.fromkeys(line["system"] for line in lines):
-            axes.plot([], [], MARKERS[system], color=GREY, label=system)
-        if any("bleu_interval" in line for line in lines):
-            axes.errorbar([], [], [], color=GREY, capsize=3, label="95% interval", linestyle="")
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
-        axes.xaxis.set_major_formatter("{x:.0f}")
-        axes.xaxis.set_minor_formatter("")
-        axes.set_xlabel("sentences per second, one thread (logarithmic scale)")
-        axes.set_ylabel("BLEU on the test split")
-        axes.margins(x=0.1, y=0.1)
-        axes.grid(alpha=0.3)
-        figure.legend(loc="outside lower center", ncols=3)
-        save_figure(figure, path)
+    figure = Figure(figsize=(8, 5.6), layout="constrained")
+    axes = figure.subplots()
+    runs = list(dict.fromkeys(line["run"] for line in lines))
+    for line in lines:
+        style = {"fmt": MARKERS[line["system"]], "markeredgecolor": "white", "markersize": 7}
+        style |= {"color": COLORS[runs.index(line["run"]) % len(COLORS)], "capsize": 3}
+        point = line["sentences_per_second"], line["bleu"]
+        axes.errorbar(*point, line.get("bleu_interval"), elinewidth=1, **style)
+    for place, run in enumerate(runs):
+        found = [line for line in lines if line["run"] == run]
+        rate = statistics.geometric_mean(line["sentences_per_second"] for line in found)
+        axes.annotate(
+            run, (rate, min(line["bleu"] for line in found)), (0, -16), ha="center",
+            textcoords="offset points", color=COLORS[place % len(COLORS)], parse_math=False,
+        )  # fmt: skip
+    for system in dict.fromkeys(line["system"] for line in lines):
+        axes.plot([], [], MARKERS[system], color="gray", label=system)
+    if any("bleu_interval" in line for line in lines):
+        axes.errorbar([], [], [], color="gray", capsize=3, label="95% interval", linestyle="")
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
+    axes.xaxis.set_major_formatter("{x:.0f}")
+    axes.xaxis.set_minor_formatter("")
+    axes.set_xlabel("sentences per second, one thread (logarithmic scale)")
+    axes.set_ylabel("BLEU on the test split")
+    axes.margins(x=0.1, y=0.1)
+    axes.grid(alpha=0.3)
+    figure.legend(loc="outside lower center", ncols=3)
+    figure.savefig(path)
 
 
 if __name__ == "__main__":

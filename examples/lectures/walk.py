@@ -12,12 +12,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from keras_mt.plots import BLUE, GREEN, GREY, INK, ORANGE, PALE, PAPER, RED, STYLE, save_figure  # noqa: F401
-
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "examples"))  # For `phrasebook`.
 WIDTH = 8  # Of a picture as wide as a page, in inches.
-matplotlib.rcParams.update(STYLE)
+BLUE, ORANGE, GREEN, RED = "C0", "C1", "C2", "C3"  # matplotlib's own.
+INK, GREY, PALE, PAPER = "black", "gray", "lightgray", "white"
+matplotlib.rcParams.update({"figure.constrained_layout.use": True, "image.cmap": "Blues"})
 
 
 def options(doc, **more):
@@ -136,5 +136,6 @@ def words(pieces):
 
 
 def save(figure, folder, name):
-    save_figure(figure, folder / name)
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(folder / name, dpi=150)
     print(f"\npicture: {folder / name}")

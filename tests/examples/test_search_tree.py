@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
+import walk
 from search_tree import SearchNode, search_figure, search_tree, translation_tree
 
-from keras_mt import plots
 from keras_mt.decoding import beam_search
 
 START, END, VOCABULARY = 2, 3, 7
@@ -118,8 +118,8 @@ def test_a_search_is_drawn_as_its_tree():
     assert "e" not in texts  # Less probable than 5%.
     colours = [texts[label].get_color() for label in ("a", *shown)]
     assert colours[0] == colours[1] and len(set(colours)) == 3
-    assert texts["b c </s>"].get_color() == plots.RED  # The way to the best score.
-    assert texts["d </s>"].get_color() == plots.ORANGE  # Greedy's, where the beam left it.
+    assert texts["b c </s>"].get_color() == walk.RED  # The way to the best score.
+    assert texts["d </s>"].get_color() == walk.ORANGE  # Greedy's, where the beam left it.
     assert sum(patch.get_alpha() is not None for patch in axes.patches) == 2  # Its marks.
     for label, probability in {
         "a": f"{np.exp(-0.1):.2f}",
