@@ -56,7 +56,8 @@ def read_card(folder: Path) -> Card:
     licenses = _values(header, "license")
     if licenses == ["other"]:
         licenses = _values(header, "license_name") or licenses
-    return Card(", ".join(licenses) or None, tuple(_values(header, "language")))
+    languages = re.findall(r"[\w-]+", " ".join(_values(header, "language")))
+    return Card(", ".join(licenses) or None, tuple(languages))
 
 
 def _values(header, field):

@@ -14,6 +14,7 @@ from keras_mt.convert.imports import read_card
     [
         ("language: en\nlicense: mit", "license: mit; languages: en", False),
         ("license: cc-by-nc-4.0\nlanguage:\n- en\n- de", "cc-by-nc-4.0; languages: en, de", True),
+        ("language: en, de  # and others", "languages: en, de", False),
         ("language: [en, zh-Hant]\nlicense: 'cc-by-4.0'", "by-4.0; languages: en, zh-Hant", False),
         ("license: other\nlicense_name: my-non-commercial", "license: my-non-commercial;", True),
         ("license: other\ntags:\n- a", "license: other; languages: not stated", False),
