@@ -293,8 +293,7 @@ class RunFolder:
             known = f"; given: {', '.join(map(architecture_name, given))}" if given else ""
             raise InputError(
                 f"{self.model_file} holds a model of the class {name!r}, which is "
-                "not one of keras_mt's: give its class as --architecture MODULE:CLASS "
-                f"(`architecture=` in Python){known}."
+                f"not one of keras_mt's: give its class, MODULE:CLASS, as `architecture`{known}."
             )
         saved["compile_config"] = None
         if dtype is not None and "dtype" in saved["config"]:

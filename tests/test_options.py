@@ -72,10 +72,10 @@ def test_an_unknown_option_gets_the_nearest_name():
         ({"learning_rate": float("nan")}, "learning_rate must be finite"),
         ({"clean": "yes"}, "clean must be True or False"),
         ({"dtype": "int7"}, "dtype must be one of float32, mixed_bfloat16, mixed_float16"),
-        ({"init": "a", "tokenizer": "b"}, "init or tokenizer"),
-        ({"lora_rank": 4}, "lora_rank needs init, .* Received: lora_rank=4"),
+        ({"init": "a", "tokenizer": "b"}, "`init` or `tokenizer`"),
+        ({"lora_rank": 4}, "lora_rank needs `init`, .* Received: lora_rank=4"),
         ({"init": "a", "lora_rank": 0}, "lora_rank must be at least 1. Received: lora_rank=0"),
-        ({"init": "a", "model": {"d_model": 2}}, r"init or model \(--set\)"),
+        ({"init": "a", "model": {"d_model": 2}}, "`init` or `model`"),
         ({"dropout": 0.1, "model": {"dropout": 0.2}}, "dropout was given twice: 0.1, and 0.2"),
     ],
 )

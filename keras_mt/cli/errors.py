@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from keras_mt.cli.models import is_export
+from keras_mt.cli.options import as_typed
 from keras_mt.errors import InputError
 
 _BUG = 70  # The exit status of an internal error, as in sysexits.h.
@@ -44,7 +45,7 @@ def _clear_errors(architectures, interrupted):
         if os.environ.get("KERAS_MT_DEBUG"):
             raise
         if isinstance(error, (InputError, OSError, FloatingPointError)):
-            raise Failure(str(error)) from error
+            raise Failure(as_typed(str(error))) from error
         if isinstance(error, MemoryError):
             raise Failure("there is not enough memory.") from error
         cause = _cause(str(error))

@@ -8,7 +8,7 @@ from keras_mt import convert
 from keras_mt.cli.errors import Command
 from keras_mt.cli.lines import check_standard_input, read_lines
 from keras_mt.cli.models import load_run
-from keras_mt.cli.options import given, options_of, search_options
+from keras_mt.cli.options import as_typed, given, options_of, search_options
 from keras_mt.convert.formats import FORMATS, ExportOptions, check_options
 from keras_mt.errors import InputError
 from keras_mt.files import check_new
@@ -47,7 +47,7 @@ def export(run_dir, directory, name, **options):
     try:
         check_options(name, options)
     except InputError as error:
-        raise click.UsageError(str(error)) from None
+        raise click.UsageError(as_typed(str(error))) from None
     check_new(directory)  # Before anything is loaded.
     of_format = {n: options.pop(n) for n in FORMATS[name].options if n in options}
     card, texts = of_format.get("card"), of_format.get("warmup_texts")

@@ -3,11 +3,15 @@
 import contextlib
 import dataclasses
 import json
+import re
 
 import click
 
 from keras_mt.options import TranslationOptions
 from keras_mt.options.fields import field_type
+
+# The words of a message that may be names of options, and what tells that they are.
+_NAMES = re.compile(r"`(\w+)`|(?<![\w./`'-])(\w+)(?![\w/]|\.\w)(?=(=| (?:must|needs|goes|does) )?)")
 
 
 def _setting(text):
@@ -48,6 +52,25 @@ def option(field, name=None):
 
 def flag_of(name):
     return "--" + name.replace("_", "-")
+
+
+def as_typed(message):
+    """A message in which options of the running command stand as users type them.
+
+    A name counts where it cannot be a word: with an underscore, a value (`seed=1`) or backticks, or
+    before the first verb ("seed must be ...").
+    """
+    context = click.get_current_context(silent=True)
+    params = context.command.params if context else ()
+    options = {param.name: param for param in params if isinstance(param, click.Option)}
+
+    def typed(match):
+        marked, name, after = match.groups()
+        is_name = marked or "_" in name or after == "=" or (after and match.start() == 0)
+        option = options.get(marked or name)
+        return option.opts[-1] if option and is_name else match[0]
+
+    return _NAMES.sub(typed, message)
 
 
 def options_of(cls):

@@ -10,6 +10,8 @@ import sys
 
 import click
 
+from keras_mt.cli.options import as_typed
+
 
 class StandardOutput(io.FileIO):
     """File descriptor 1. An error of writing ends the command, and is named."""
@@ -48,7 +50,7 @@ class Output:
 
     def refuse(self, row, error, line=""):
         """Says why a row is refused; `line` stands for it on standard output."""
-        click.echo(f"line {row.number} refused: {error}", err=True)
+        click.echo(f"line {row.number} refused: {as_typed(error)}", err=True)
         self._refused += 1
         self._write(line)
 

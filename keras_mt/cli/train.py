@@ -9,7 +9,6 @@ from keras_mt.cli.errors import Command
 from keras_mt.cli.options import DATA_HELP, SOURCE_HELP, TARGET_HELP, given, options_of
 from keras_mt.options import TrainingOptions
 
-
 # The NVIDIA driver's folder of GPUs.
 _GPUS = Path("/proc/driver/nvidia/gpus")
 

@@ -65,7 +65,7 @@ class Format:
             )
         if translator.options.samples and not self.whole:
             raise InputError(
-                f"An export to {self.title} does not sample: leave temperature out. "
+                f"An export to {self.title} does not sample: leave `temperature` out. "
                 f"Received: temperature={translator.options.temperature}"
             )
         lengths = {n: getattr(translator, n) for n in ("max_length", "max_length_factor")}

@@ -195,7 +195,8 @@ def _remember(path, output, identity, hints):
     if "model" in other:
         # An option may be what makes the model another.
         changed = _differing(before["hints"], found["hints"])
-        other = [name for name in other if name != "model"] + (changed or ["model"])
+        other.remove("model")
+        other += [f"`{name}`" for name in changed] or ["model"]
     if other:
         raise InputError(
             f"{output} was begun with another {' and '.join(other)}: give the command that it was "

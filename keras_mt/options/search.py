@@ -126,7 +126,7 @@ class SearchOptions:
         validate_all(self)
         if self.samples and self.beam_size is not None:
             raise InputError(
-                "beam_size does not go with a temperature, which samples n_best translations: "
+                "beam_size does not go with `temperature`, which samples n_best translations: "
                 f"leave beam_size out. Received: beam_size={self.beam_size}"
             )
         if not self.samples:
@@ -143,7 +143,7 @@ class SearchOptions:
                 f"Received: patience={self.patience}, early_stopping={self.early_stopping!r}"
             )
         if not self.samples and (self.top_k or self.top_p < 1):
-            raise InputError("top_k and top_p narrow what is sampled: give a temperature too.")
+            raise InputError("top_k and top_p narrow what is sampled: give `temperature` too.")
 
     @property
     def beams(self) -> int:
@@ -235,7 +235,7 @@ class TranslationOptions(LanguageOptions, SearchOptions):
             )
         if self.samples and self._named_kinds():
             raise InputError(
-                "keep does not go with sampling: leave temperature out. "
+                "keep does not go with sampling: leave `temperature` out. "
                 f"Received: temperature={self.temperature}"
             )
 
@@ -263,8 +263,8 @@ def check_language(name: str, code: str | None, languages: Sequence[str]) -> Non
             )
     elif code is None:
         raise InputError(
-            f"{name} must be given (--{name.replace('_', '-')} on the command line), since the "
-            f"model has several languages: give one of its codes, such as {languages[0]}."
+            f"{name} must be given, since the model has several languages: give one of its codes, "
+            f"such as {languages[0]}."
         )
     elif code not in languages:
         raise InputError(

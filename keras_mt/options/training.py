@@ -250,11 +250,11 @@ class TrainingOptions(LanguageOptions):
 
     def __post_init__(self) -> None:
         if self.init is not None and self.model:
-            raise InputError("Give init or model (--set), not both: init brings its own model.")
+            raise InputError("Give `init` or `model`, not both: init brings its own model.")
         self._take_from_model()
         validate_all(self)
         if sum(x is not None for x in (self.epochs, self.steps, self.minutes)) > 1:
-            raise InputError("Give epochs, steps or minutes, only one of them.")
+            raise InputError("Give `epochs`, `steps` or `minutes`, only one of them.")
         if any(as_integer("corpus_weights", weight) < 1 for weight in self.corpus_weights or ()):
             raise InputError(
                 f"corpus_weights must be at least 1. Received: {list(self.corpus_weights)}"
@@ -269,10 +269,10 @@ class TrainingOptions(LanguageOptions):
                 "epoch: leave one of them out."
             )
         if self.init is not None and self.tokenizer is not None:
-            raise InputError("Give init or tokenizer, not both: init brings its own tokenizer.")
+            raise InputError("Give `init` or `tokenizer`, not both: init brings its own tokenizer.")
         if self.lora_rank is not None and self.init is None:
             raise InputError(
-                "lora_rank needs init, the run whose model gets the adapters. "
+                "lora_rank needs `init`, the run whose model gets the adapters. "
                 f"Received: lora_rank={self.lora_rank}"
             )
 

@@ -130,11 +130,10 @@ def check_architecture(options: TrainingOptions) -> None:
     given = [name for name in ("dropout", "dtype") if getattr(options, name) is not None]
     for name in [*given, *(options.model or {})]:
         if name in ("vocab_size", "padding_id"):
-            raise InputError(f"{name} is the tokenizer's: give vocab_size, or another tokenizer.")
+            raise InputError(f"{name!r} is the tokenizer's: give vocab_size, or another tokenizer.")
         if name not in takes:
-            raise InputError(
-                f"{architecture.__name__} has no argument {name!r}: it has {', '.join(takes)}."
-            )
+            known = ", ".join(map(repr, takes))
+            raise InputError(f"{architecture.__name__} has no argument {name!r}: it has {known}.")
 
 
 def preset_of(architecture: type, name: str | None) -> tuple[str | None, dict[str, Any]]:
@@ -162,7 +161,7 @@ def model_builder(run: Run) -> Callable[[BaseTokenizer], keras.Model]:
         if options.architecture is None and ":" in name:  # Files alone never cause an import.
             raise InputError(
                 f"The run's model is a {name!r}, which is none of keras_mt's own: give this class "
-                "as --architecture (`architecture=` in Python)."
+                "as `architecture`."
             )
         architecture = find_architecture(options.architecture or name)
         return lambda tokenizer: _model_of(begun, architecture)

@@ -79,7 +79,8 @@ def _filled_in(options, begun, base):
         )
     if given["rdrop_weight"] and given["dropout"] == 0:
         raise InputError(
-            f"rdrop_weight needs dropout. Received: rdrop_weight={given['rdrop_weight']}, dropout=0"
+            "rdrop_weight needs `dropout`. "
+            f"Received: rdrop_weight={given['rdrop_weight']}, dropout=0"
         )
     return json.loads(json.dumps(given))  # As the file gives it back.
 

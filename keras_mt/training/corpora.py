@@ -46,12 +46,13 @@ class Validation(dict[str, Batches]):
 
 def run_corpora(data: Any, source: Any, target: Any, pairs: Any) -> dict[str, Any]:
     """The corpora and languages that a run was given, as arguments of `Run`."""
-    given = {"data": data, "source": source, "target": target}
-    if any((value is None) != (pairs is not None) for value in given.values()):
+    three = {"data": data, "source": source, "target": target}
+    if any((value is None) != (pairs is not None) for value in three.values()):
+        given = {name: x for name, x in {**three, "pairs": pairs}.items() if x is not None}
         received = ", ".join(f"{name}={value!r}" for name, value in given.items())
         raise InputError(
-            "Give data, source and target, or pairs (--pair) in place of all three. "
-            f"Received: {received}, pairs={pairs!r}"
+            "Give `data`, `source` and `target`, or `pairs` in place of all three. "
+            f"Received: {received or 'none of them'}"
         )
     if pairs is None:
         names = data if isinstance(data, (list, tuple)) else [data]

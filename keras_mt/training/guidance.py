@@ -37,8 +37,7 @@ def check_guidance(run: Run) -> None:
     if run.pairs is not None or len(run.corpora) > 1 or run.options.clean:
         raise InputError(
             f"A file of guided_alignment ({path}) goes with one corpus, all of whose pairs are "
-            "trained on: give `--guided-alignment` without a file, or leave out --pair, the other "
-            "--data and --clean."
+            f"trained on: give {LEARNED!r}, or leave out `pairs`, the other `data` and `clean`."
         )
 
 

@@ -56,7 +56,7 @@ def check_shortlist(
     shortlist.check_fits(tokenizer, source_language, target_language)
     if options.samples:
         raise InputError(
-            "A shortlist does not go with sampling: leave temperature out. "
+            "A shortlist does not go with sampling: leave `temperature` out. "
             f"Received: temperature={options.temperature}"
         )
 

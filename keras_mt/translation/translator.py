@@ -272,7 +272,7 @@ class Translator(BaseTranslator):
     def _check_takes_terms(self):
         if self.options.samples:
             raise InputError(
-                "A glossary does not go with sampling: leave temperature out. "
+                "A glossary does not go with sampling: leave `temperature` out. "
                 f"Received: temperature={self.options.temperature}"
             )
 

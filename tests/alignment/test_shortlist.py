@@ -195,7 +195,7 @@ def test_a_file_of_another_tokenizer_or_kind_is_refused(learned, load, run_dir, 
     for arguments in (([A], []), ([[A]], [-1]), ([[0.5]], [])):
         with pytest.raises(ValueError, match="must"):
             Shortlist(*arguments, fits)
-    with pytest.raises(ValueError, match="leave temperature out"):
+    with pytest.raises(ValueError, match="leave `temperature` out"):
         load().with_options(shortlist=again, temperature=1.0)
     path.write_bytes(path.read_bytes()[:-100])
     arguments = ["translate", str(run_dir), "--shortlist", str(path)]

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from keras_mt.cli import main
 from keras_mt.cli.errors import Command
+from keras_mt.cli.options import as_typed
 from keras_mt.errors import InputError
 
 WHERE = "Graph execution error:\n\nDetected at node Gather defined at (most recent call last):\n"
@@ -86,6 +87,22 @@ def test_all_else_is_a_bug_that_says_how_to_see_its_trace(error, monkeypatch):
     assert ends_with(error).exception is error
 
 
+def test_options_in_a_message_stand_as_users_type_them():
+    message = "seed must be 1. Received: seed=2. See `seed`, n_best; a seed, n_best.txt, /a/n_best"
+
+    @click.command(cls=Command)
+    @click.option("--seed")
+    @click.option("--n-best")
+    def command(**options):
+        raise InputError(message)
+
+    assert CliRunner().invoke(command).stderr == (
+        "Error: --seed must be 1. Received: --seed=2. See --seed, --n-best; a seed, n_best.txt, "
+        "/a/n_best\n"
+    )
+    assert as_typed(message) == message  # No command is running.
+
+
 def test_a_class_of_ones_own_may_be_at_fault_too():
     line = ends_with(ValueError("x"), architecture="my_model:Model").stderr
     assert "a bug in keras_mt or my_model:Model: ValueError: x;" in line
@@ -124,6 +141,11 @@ def test_a_damaged_model_is_named(run_dir, tmp_path):
          "d_model must be divisible by num_heads"),
         ("train --data phrasebook --source pt --target en --architecture lstm",
          "Unknown architecture 'lstm'"),
+        ("train --data x --pair de-en=y",
+         "Give --data, --source and --target, or --pair in place of all three. Received: --data="),
+        ("train --data phrasebook --source pt --target en --lora-rank 4",
+         "Error: --lora-rank needs --init, the run whose model gets the adapters. Received: "
+         "--lora-rank=4"),
         ("translate .", "neither a run folder nor a SavedModel"),
         ("export . new", "not a finished run folder"),
         ("import . new", "is not a folder to import: it has no config.json"),

@@ -68,11 +68,11 @@ def test_what_was_begun_with_other_options_is_refused(run_dir, tmp_path):
     assert result.exit_code == 1 and "b.gz is damaged" in result.stderr
     assert result.stderr.startswith("a.txt: 1 line\n") and "wrote 1 file to " in result.stderr
     for options, name in (
-        (("--length-penalty", 0.5), "length_penalty"),
-        (("--part-lines", 5), "part_lines"),
+        (("--length-penalty", 0.5), "--length-penalty"),
+        (("--part-lines", 5), "--part-lines"),
         (("--markup", "html"), "markup"),
-        (("--min-length", 3, "--keep", "none"), "keep and min_length"),
-        ((), "glossary"),
+        (("--min-length", 3, "--keep", "none"), "--keep and --min-length"),
+        ((), "--glossary"),
     ):
         if not options:
             terms.write_text("livro\tbook\nmesa\n")

@@ -199,8 +199,8 @@ def test_other_options_are_refused_by_name(place):
         ({"markup": "html"}, "markup"),
         ({"max_line_bytes": 5}, "max_line_bytes"),
         ({"model": "n", "hints": {"beam_size": 4}}, "model"),
-        ({"model": "n", "hints": {"beam_size": 5}}, "beam_size"),
-        ({"model": "n", "markup": "html", "hints": {}}, "markup and beam_size"),
+        ({"model": "n", "hints": {"beam_size": 5}}, "`beam_size`"),
+        ({"model": "n", "markup": "html", "hints": {}}, "markup and `beam_size`"),
     ):
         with pytest.raises(InputError, match=f"out was begun with another {name}: give the comm"):
             run("a.txt", **options)

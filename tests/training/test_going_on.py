@@ -203,10 +203,10 @@ def test_arguments_of_the_model_are_set_and_kept(corpus, tmp_path):
     with pytest.raises(ValueError, match=r"model was {'d_ff': 32, .* now {'d_ff': 48"):
         train(corpus, "pt", "en", output, **options)
     for model, message in (
-        ({"num_head": 2}, "Transformer has no argument 'num_head': it has vocab_size, num_"),
+        ({"num_head": 2}, "Transformer has no argument 'num_head': it has 'vocab_size', 'num_"),
         ({"num_heads": 3}, "cannot be made with {'num_heads': 3}: d_model must be divisible"),
         ({"activation": "no_such"}, r"cannot be made with .*Its arguments are vocab_size"),
-        ({"vocab_size": 9}, "vocab_size is the tokenizer's"),
+        ({"vocab_size": 9}, "'vocab_size' is the tokenizer's"),
     ):
         with pytest.raises(ValueError, match=message):
             train(corpus, "pt", "en", tmp_path / "new", **{**SMALL, "model": model})

@@ -134,7 +134,7 @@ def test_a_bare_run_ends_when_its_bleu_no_longer_rises(corpus, tmp_path):
 def test_too_few_minutes_say_how_many_are_enough(eager, corpus, tmp_path):
     with pytest.raises(ValueError, match=r"minutes=0\.01 is too short .* Give at least \d+\."):
         train(corpus, "pt", "en", tmp_path / "run", **SMALL, minutes=0.01)
-    with pytest.raises(ValueError, match="epochs, steps or minutes, only one"):
+    with pytest.raises(ValueError, match="`epochs`, `steps` or `minutes`, only one"):
         train(corpus, "pt", "en", tmp_path / "run", **SMALL, minutes=1, epochs=1)
 
 

@@ -137,7 +137,7 @@ def test_what_the_translator_was_given_holds_where_a_call_says_nothing(model, pa
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda t: t("a"), "source_language must be given (--source-language on the command line)"),
+        (lambda t: t("a"), "source_language must be given, since"),
         (lambda t: t([]), "source_language must be given"),
         (lambda t: t("a", source_language="xx"), "target_language must be given"),
         (lambda t: t(tf.constant(["a"]), source_language="xx"), "target_language must be given"),
@@ -330,10 +330,10 @@ def test_the_command_end_to_end(run_dir, model, export, tmp_path, signatures_alo
     expected = Translator(model, Tongue("yy", "xx"), **OPTIONS)("bad")
     assert found.stdout == "\t".join(expected) + "\n"
     refused = keras_mt("translate", run_dir, *languages[:2], stdin="bad", exit_code=1)
-    assert "target_language must be given (--target-language" in refused.stderr
+    assert "--target-language must be given" in refused.stderr
     assert not refused.stdout
     refused = keras_mt("translate", export, *languages[:3], "xy", stdin="bad", exit_code=1)
-    assert "target_language must be a code of the model's languages" in refused.stderr
+    assert "--target-language must be a code of the model's languages" in refused.stderr
     (tmp_path / "a").write_text("bad\n")
     (tmp_path / "b").write_text("cab\n")
     files = tmp_path / "a", tmp_path / "b"
@@ -344,7 +344,7 @@ def test_the_command_end_to_end(run_dir, model, export, tmp_path, signatures_alo
     np.testing.assert_allclose(found["attention"], alone.align("bad", "cab")[2], atol=1e-4)
     for command in ("score", "align"):
         refused = keras_mt(command, run_dir, *files, *languages[:2], exit_code=1)
-        assert "target_language must be given" in refused.stderr
+        assert "--target-language must be given" in refused.stderr
     (tmp_path / "corpus.tsv").write_text("a\tb\nbad\tabc\n")
     data = "--data", tmp_path / "corpus.tsv", "--source", "a", "--target", "b", "--split", "train"
     scores = json.loads(keras_mt("evaluate", run_dir, *data, *languages).stdout.splitlines()[-1])
@@ -369,11 +369,11 @@ def test_fine_tuning_keeps_its_languages_and_how_to_decode(run_dir, tmp_path):
     )  # fmt: skip
     languages = "--source-language", "yy", "--target-language", "xx"
     refused = keras_mt(*arguments, *languages[:2], "--steps", 2, exit_code=1)
-    assert "target_language must be given" in refused.stderr and not is_run(output)
+    assert "--target-language must be given" in refused.stderr and not is_run(output)
     keras_mt(*arguments, *languages, "--steps", 2)
     keras_mt(*arguments, *languages, "--steps", 3)  # Goes on, too.
     refused = keras_mt(*arguments, *languages[:3], "zz", "--steps", 4, exit_code=1)
-    assert "target_language was 'xx', now 'zz'" in refused.stderr
+    assert "--target-language was 'xx', now 'zz'" in refused.stderr
     config = json.loads((output / "config.json").read_text())
     assert (config["source_language"], config["target_language"]) == ("yy", "xx")
     assert config["generation"] == {"beam_size": 3, "max_length": 5}
