@@ -147,16 +147,19 @@ class DecoderOnly(RecordedModel, Seq2Seq, keras.Model):
 
     def _checked(self, positions):
         """The positions `[batch, length]`, refused where there are not as many."""
-        count = 2 * self.max_length
+        count, length = 2 * self.max_length, positions.shape[1]
         if self.embedding.encoding is None:
             return positions
-        if (positions.shape[1] or 0) > count:
+        if length is None:  # In TensorFlow's graphs, where XLA would clamp positions.
+            # None is greater than these, whose shape does not fit where there are too few.
+            places = ops.arange(count, dtype="int32")[: ops.shape(positions)[1]]
+            return ops.minimum(positions, places)
+        if isinstance(length, int) and length > count:  # In JAX it may be a symbol.
             raise ValueError(
                 f"{self.name} takes at most {count} tokens, those of source and target together: "
-                f"twice max_length={self.max_length}. Received: {positions.shape[1]} tokens"
+                f"twice max_length={self.max_length}. Received: {length} tokens"
             )
-        # None is greater, and where there are too many the shapes do not fit: XLA clamps indices.
-        return ops.minimum(positions, ops.arange(count, dtype="int32")[: ops.shape(positions)[1]])
+        return positions
 
     def _at_the_end(self, source):
         """The source with all padding on its left, so that the target follows the real tokens.

@@ -181,6 +181,7 @@ def test_sequences_beyond_its_positions_are_refused(name):
     model = small(name, max_length=4)  # Of source and target: 8 positions.
     tokens = np.full((2, 9), 5)
     assert model({"target": tokens[:, :8]}).shape == (2, 8, 20)
+    assert model({"target": keras.Input((None,), dtype="int32")}).shape == (None, None, 20)
     message = "at most 8 tokens.*twice max_length=4.*Received: 9 tokens"
     for inputs in ({"target": tokens}, {"source": tokens[:, :4], "target": tokens[:, 4:]}):
         with pytest.raises(ValueError, match=message):
