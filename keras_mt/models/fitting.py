@@ -25,7 +25,8 @@ class Fitting:
 
     def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         """As `keras.Model.fit`, but refuses `keras_mt.data.Batches` longer than `max_length`."""
-        self._check_length(x)
+        if self._check_length(x):  # The batches are shuffled already; else Keras warns.
+            kwargs.setdefault("shuffle", False)
         self._check_length(kwargs.get("validation_data"))
         return super().fit(x, *args, **kwargs)
 
@@ -90,6 +91,7 @@ class Fitting:
                 f"The batches hold sentences of up to max_length={longest} tokens, and the model "
                 f"takes max_length={self.max_length}: give both the same max_length."
             )
+        return longest
 
 
 def _longest(batches):

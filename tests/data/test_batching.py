@@ -1,4 +1,5 @@
 import os
+import warnings
 from collections import Counter
 
 import keras
@@ -329,6 +330,15 @@ def test_a_model_that_takes_shorter_sentences_refuses_them_by_name(texts, tokeni
     for call in calls:
         with pytest.raises(ValueError, match=r"max_length=24.*max_length=16"):
             call()
+
+
+def test_fit_does_not_warn_that_it_cannot_shuffle_them(texts, tokenizer, eager):
+    model = keras_mt.Transformer(tokenizer.vocab_size, 1, 8, 2, 8, max_length=24)
+    model.compile("adam", keras_mt.losses.CrossEntropy())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*shuffle")
+        data = batches(texts, tokenizer).stream().prefetch(1)
+        model.fit(data, steps_per_epoch=1, verbose=0)
 
 
 def test_each_corpus_has_its_languages():
