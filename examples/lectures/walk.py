@@ -17,7 +17,9 @@ sys.path.append(str(ROOT / "examples"))  # For `phrasebook`.
 WIDTH = 8  # Of a picture as wide as a page, in inches.
 BLUE, ORANGE, GREEN, RED = "C0", "C1", "C2", "C3"  # matplotlib's own.
 INK, GREY, PALE, PAPER = "black", "gray", "lightgray", "white"
-matplotlib.rcParams.update({"figure.constrained_layout.use": True, "image.cmap": "Blues"})
+matplotlib.rcParams.update(
+    {"axes.titlesize": 10, "figure.constrained_layout.use": True, "image.cmap": "Blues"}
+)
 
 
 def options(doc, **more):
