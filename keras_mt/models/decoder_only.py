@@ -9,6 +9,7 @@ from keras import ops
 from keras_mt.layers import DecoderBlock, PositionalEmbedding, target_mask
 from keras_mt.layers.base import config_of
 from keras_mt.layers.normalization import norm_layer
+from keras_mt.layers.positional_embedding import SINUSOIDS
 from keras_mt.layers.rotary import split_positions
 from keras_mt.layers.types import Activation, DType, Shape, Tensor
 from keras_mt.layers.validation import check_divisible, check_positive
@@ -43,6 +44,7 @@ class DecoderOnly(RecordedModel, Seq2Seq, keras.Model):
         norm: `"layer"` or `"rms"`, before each sublayer and at the end.
         positions: `"learned"`, `"sinusoidal"`, `"rotary"`, or None for none. The target's follow
             the source's; of the first two there are `2 * max_length`.
+            With sinusoids, embeddings are multiplied by `sqrt(d_model)`.
         use_bias: Whether attention and feed-forward networks add biases.
         rotary_base: Base of the rotary positions, where there are such.
         gated, num_key_value_heads, tie_output, max_length, padding_id: As in `Transformer`.
@@ -112,7 +114,7 @@ class DecoderOnly(RecordedModel, Seq2Seq, keras.Model):
             dropout=dropout,
             tie_weights=tie_output,
             encoding=encoding,
-            scale=False,
+            scale=encoding in SINUSOIDS,  # They do not shrink with the width.
             name="embedding",
         )
         options = {**block_options(arguments), "pre_norm": True, "rotary_base": base}

@@ -176,6 +176,14 @@ def test_it_survives_a_file(name, tmp_path):
     np.testing.assert_array_equal(array(loaded(batch(model))), logits)
 
 
+@pytest.mark.parametrize(("positions", "scale"), [("learned", 1), ("sinusoidal", 4)])
+def test_embeddings_are_as_large_as_their_sinusoids(positions, scale):
+    embedding = small("gpt2", positions=positions).embedding
+    found = array(embedding(np.array([[7], [9]])))[:, 0]
+    rows = array(embedding.embedding.embeddings)
+    np.testing.assert_allclose(found[0] - found[1], scale * (rows[7] - rows[9]), atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["gpt2", "sinusoidal"])
 def test_sequences_beyond_its_positions_are_refused(name):
     model = small(name, max_length=4)  # Of source and target: 8 positions.
