@@ -166,8 +166,6 @@ class RunFolder:
         self.checkpoints = self.path / "checkpoints"
         self.best_weights = self.checkpoints / "best.weights.h5"
         self.tensorboard = self.path / "tensorboard"
-        # Why the chief worker stopped while the others waited.
-        self.failure_file = self.path / ".failure"
         self._config_file = self.path / "config.json"
         self._lock_file = self.path / ".lock"
 
@@ -184,6 +182,10 @@ class RunFolder:
     def is_finished(self) -> bool:
         """Whether there are a model and a tokenizer to translate with."""
         return self.model_file.is_file() and self.tokenizer_path.exists()
+
+    def chief_file(self, job: str) -> Path:
+        """What the first worker of a job tells the others: why it stopped, or nothing."""
+        return self.path / f".chief.{job}"
 
     def check_finished(self) -> None:
         """Raises FileNotFoundError, which names the file, if the model or tokenizer is missing.

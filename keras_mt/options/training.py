@@ -63,7 +63,8 @@ class TrainingOptions(LanguageOptions):
     preset: str | None = option(
         "The model's size and how it is trained: tiny (4 layers, 128 wide), small (4, 256), base "
         "(6, 512) or big (6, 1024), as in the paper; other architectures have other presets. The "
-        "options whose default is the preset's are then the same for every corpus.",
+        "options whose default is the preset's are then the same for every corpus; with minutes, "
+        "they are fitted to the corpus and the time.",
         shown="a transformer is fitted to the corpus; another architecture's first, or init's",
         fixed=True,
     )

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
@@ -32,6 +33,7 @@ class Run:
             are those of a preset or of another run.
         config: The configuration, once it is known.
         chief: Whether this process writes and reports: of several workers only the first one.
+        in_cluster: Whether other processes, maybe on other machines, share the folder.
     """
 
     folder: RunFolder
@@ -47,6 +49,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.chief = is_chief(self.strategy)
+        self.in_cluster = self.strategy.cluster_resolver is not None
         self.report = self.report if self.chief else lambda message: None
 
     def keep(self, **values: Any) -> None:
@@ -54,6 +57,16 @@ class Run:
         self.config = dataclasses.replace(self.config, **values)
         if self.chief and self.config != self.folder.config:
             self.folder.write_config(self.config)
+
+    def keep_tokenizer(self, tokenizer: BaseTokenizer) -> None:
+        """Writes the tokenizer, unless the folder has it."""
+        if self.chief and not self.folder.tokenizer_path.exists():
+            self.folder.save_tokenizer(tokenizer)
+
+    @property
+    def temporary(self) -> Path | None:
+        """The folder for large temporary files; None for the system's, which no machine shares."""
+        return None if self.in_cluster else self.folder.path
 
     @property
     def directions(self) -> list[tuple[str, str, str]]:

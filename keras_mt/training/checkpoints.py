@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.errors import InputError
-from keras_mt.files import check_new, new_folder
+from keras_mt.files import DISK_ERRORS, check_new, disk_errors, new_folder
 from keras_mt.options import TrainingOptions
 from keras_mt.run_folder import RunFolder
 from keras_mt.training.architecture import Run, model_builder
@@ -126,12 +127,20 @@ class Checkpoints(keras.callbacks.Callback):
         for weight in self._weights:
             if not tf.reduce_all(tf.math.is_finite(weight.value)):
                 raise self._not_finite(f"The weight {weight.path} is not finite")
+        path = self._directory / f"step-{self.step}"
         try:
-            self._manager.save(checkpoint_number=self.step)
+            with disk_errors(path):
+                self._manager.save(checkpoint_number=self.step)
         except (tf.errors.OpError, OSError) as error:
+            full = getattr(error, "errno", None) in DISK_ERRORS
+            last, then = "There is no earlier checkpoint", "begins anew"
+            if self._saved:
+                last, then = f"The last good checkpoint is step {self._saved}", "goes on from it"
             raise OSError(
-                f"The checkpoint of step {self.step} could not be written to {self._directory}: "
-                f"{_first_line(error)}. That of step {self._saved or 0} is untouched."
+                f"The checkpoint {path} could not be written: "
+                f"{error.strerror if full else _first_line(error)}. {last}. "
+                f"{'Free space on that disk' if full else 'Mend this'} and give the same command "
+                f"again: it {then}."
             ) from error
         self._saved = self.step
         self._run.report(f"checkpoint at step {self.step}")
@@ -248,4 +257,5 @@ def _key(i):
 
 
 def _first_line(error):
-    return (str(error) or type(error).__name__).splitlines()[0][:200]
+    line = (str(error) or type(error).__name__).splitlines()[0]
+    return re.sub(r"\{\{.*?\}\} *| *\[Op:\w+\]", "", line)[:200]  # TensorFlow's own.

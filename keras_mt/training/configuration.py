@@ -1,6 +1,7 @@
 """What defines a run, all filled in, and whether a folder's run is the same."""
 
 import dataclasses
+import hashlib
 import json
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from keras_mt.models import architecture_name, find_architecture
 from keras_mt.run_folder import CONFIG_FIELDS, RunConfig, all_fingerprints
 from keras_mt.training.architecture import Run, check_that_of_init, preset_of
 from keras_mt.training.corpora import Validation
+from keras_mt.training.guidance import LEARNED
 from keras_mt.training.lora import digest
 
 # What neither the user nor the preset nor the run to begin from says.
@@ -102,9 +104,14 @@ def with_fingerprints(run: Run, batches: Batches, validation: Validation) -> Run
     Refuses other pairs than those, and other weights than the adapters began with.
     """
     config, begun, base = run.config, run.begun, run.base
+    if begun is not None and begun.fingerprints is None:  # It was stopped before it had any.
+        begun = None
     prints = [part.fingerprints[0] for part in validation.values()]
     validated = prints if run.pairs is not None else next(iter(prints), None)
     fingerprints = {"train": batches.fingerprints, "validation": validated}
+    if (alignments := config.options["guided_alignment"]) not in (None, LEARNED):
+        with open(alignments, "rb") as file:
+            fingerprints["alignments"] = hashlib.file_digest(file, "sha256").hexdigest()
     if config.options["lora_rank"] is not None:
         fingerprints["init"] = digest(base.model)
         if begun is not None:
@@ -131,4 +138,9 @@ def with_fingerprints(run: Run, batches: Batches, validation: Validation) -> Run
                 f"{name} has changed since the run began: {what}. Give it the same data, or "
                 "another output folder."
             )
+    if begun.fingerprints.get("alignments") != fingerprints.get("alignments"):
+        raise InputError(
+            f"{alignments} has changed since the run began: put it back, or give another output "
+            "folder."
+        )
     return config

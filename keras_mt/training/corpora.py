@@ -178,7 +178,7 @@ def training_batches(
         augment=options.augment,
         weights=options.corpus_weights,
         temperature=temperature,
-        directory=run.folder.path,
+        directory=run.temporary,
     )
     if not batches.counts.batches:
         raise _no_pair(run.config)

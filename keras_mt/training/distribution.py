@@ -7,11 +7,13 @@ What a loss and an optimizer have to know of replicas is in replicas.py, and wha
 import atexit
 import contextlib
 import functools
+import hashlib
 import json
 import os
 import socket
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import keras
 import tensorflow as tf
@@ -118,26 +120,44 @@ def leaving_together(strategy: tf.distribute.Strategy) -> Iterator[None]:
         atexit.register(_wait_until_closed, addresses)
 
 
+def chief_file(folder: RunFolder) -> Path:
+    """The file in which the first worker of this cluster, and of no other, tells of itself."""
+    cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
+    text = json.dumps(cluster, sort_keys=True)
+    return folder.chief_file(hashlib.sha256(text.encode()).hexdigest()[:16])
+
+
 @contextlib.contextmanager
-def failure_marked(folder: RunFolder, others_wait: bool) -> Iterator[None]:
+def failure_told(folder: RunFolder, others_wait: bool) -> Iterator[None]:
     """Writes down an exception within the block for `wait_for_chief`, if other workers wait."""
     try:
         yield
     except BaseException as error:
         if others_wait:
-            with contextlib.suppress(OSError), atomic_write(folder.failure_file) as temporary:
-                temporary.write_text(str(error) or type(error).__name__, encoding="utf-8")
+            with contextlib.suppress(OSError):
+                _tell(folder, str(error) or type(error).__name__)
         raise
+    if others_wait:
+        chief_file(folder).unlink(missing_ok=True)
+
+
+def let_others_begin(folder: RunFolder) -> None:
+    """Ends `wait_for_chief` of the other workers: config.json and the tokenizer are there."""
+    _tell(folder, "")
+
+
+def _tell(folder, text):
+    with atomic_write(chief_file(folder)) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def wait_for_chief(folder: RunFolder) -> None:
-    """Waits until the first worker has written the tokenizer, in a folder that all share."""
+    """Waits until the first worker has made the tokenizer, in a folder that all share."""
     for _ in range(2 * 3600):
-        if folder.tokenizer_path.exists():
+        if chief_file(folder).exists():
+            if why := chief_file(folder).read_text(encoding="utf-8"):
+                raise InputError(f"The first worker has stopped: {why}")
             return
-        if folder.failure_file.exists():
-            why = folder.failure_file.read_text(encoding="utf-8")
-            raise InputError(f"The first worker has stopped: {why}")
         time.sleep(0.5)
     raise TimeoutError(
         f"The first worker has not written {folder.tokenizer_path} within an hour: see what it "

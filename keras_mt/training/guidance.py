@@ -69,11 +69,11 @@ def guide(run: Run, batches: Batches, tokenizer: BaseTokenizer) -> None:
     batches.guided = path is not None
     if path in (None, LEARNED):
         aligner = _learned(batches, _LEARN_PAIRS)
-        batches.links = Links(_aligned(aligner, batches), run.folder.path)
+        batches.links = Links(_aligned(aligner, batches), run.temporary)
         count = f"learned from {min(len(batches.kept), _LEARN_PAIRS):,} pairs"
     else:
         found = list(_expanded(path, run, batches, tokenizer))
-        batches.links = Links(found, run.folder.path)
+        batches.links = Links(found, run.temporary)
         count = f"from {path}, {sum(map(bool, map(len, found))):,} pairs with links"
     run.report(f"word alignments {count}")
 

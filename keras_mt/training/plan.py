@@ -20,7 +20,7 @@ _CHECKPOINTS, _MOST_STEPS = 40, 1000
 _FEWEST_STEPS = 20
 # Steps that are not timed, since TensorFlow traces the model in them, and a timing's seconds.
 _UNTIMED, _TIMED_SECONDS = 5, 20.0
-_TIMED_STEPS = 20  # In a cluster.
+TIMED_STEPS = 20  # In a cluster, and at most where an epoch has fewer.
 # A validation batch takes no backward pass; writing takes a share of the time too.
 _FORWARD, _WRITING = 0.4, 0.03
 
@@ -136,7 +136,7 @@ class Stopwatch(keras.callbacks.Callback):
     def __init__(self, run: Run):
         super().__init__()
         self._limit, self._times = min(_TIMED_SECONDS, 1.2 * run.options.minutes), []
-        self._steps = None if run.strategy.cluster_resolver is None else _TIMED_STEPS
+        self._steps = TIMED_STEPS if run.in_cluster else None
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         self._times.append(time.monotonic())

@@ -66,13 +66,18 @@ class Recommendation(NamedTuple):
 
 
 def recommend(
-    pairs: int, characters: float, longest: int, alphabet: int = 0, operations: float = math.inf
+    pairs: int,
+    characters: float,
+    longest: int,
+    alphabet: int = 0,
+    operations: float = math.inf,
+    preset: str | None = None,
 ) -> Recommendation:
     """The options of training a Transformer that fit a corpus.
 
-    `train` takes them where neither a preset, nor `init`, nor another architecture says how to
-    train, unless others are given. `examples/recipes` measures recipes by BLEU on validation text
-    for an equal time of training.
+    `train` takes them where neither a preset without `minutes`, nor `init`, nor another
+    architecture says how to train, unless others are given. `examples/recipes` measures recipes by
+    BLEU on validation text for an equal time of training.
 
     Args:
         pairs: Number of sentence pairs.
@@ -80,6 +85,7 @@ def recommend(
         longest: The length, in characters, that one pair in a thousand exceeds.
         alphabet: Number of different characters, each of which is a piece.
         operations: Number of floating-point operations that the training may take.
+        preset: A preset of `Transformer`, whose model is trained; None for a model that fits too.
 
     Example:
 
@@ -87,10 +93,14 @@ def recommend(
     'so few sentences are soon learned by heart'
     """
     size = pairs * characters
-    recipe = next(recipe for limit, recipe in _RECIPES if size <= limit)
+    recipe, fixed = next(recipe for limit, recipe in _RECIPES if size <= limit), {}
+    if preset is not None:
+        fixed = {"size": preset, "d_ff": Transformer.presets[preset]["model"]["d_ff"]}
+    recipe = recipe | fixed
     dropout = Transformer.presets[recipe["size"]]["model"]["dropout"]
     for changes in _SHORTER:
-        shorter = recipe | changes | {"pieces": min(recipe["pieces"], changes["pieces"])}
+        pieces = min(recipe["pieces"], changes["pieces"])
+        shorter = recipe | changes | fixed | {"pieces": pieces}
         epochs = operations / (size * _operations(recipe))
         if epochs < _ENOUGH_EPOCHS and _operations(shorter) < _operations(recipe):
             recipe = shorter
@@ -123,6 +133,8 @@ def recommend(
         "weights": ("best", "by BLEU: translations improve when the loss no longer does"),
         "early_stopping_patience": (6, "training ends after as many BLEUs without a better one"),
     }
+    if preset is not None:
+        del choices["model"]
     return Recommendation(*({n: x[i] for n, x in choices.items()} for i in (0, 1)))
 
 
@@ -133,13 +145,13 @@ def _operations(recipe):
 
 
 def recommend_for(
-    corpora: Sequence[tf.data.Dataset], operations: float = math.inf
+    corpora: Sequence[tf.data.Dataset], operations: float = math.inf, preset: str | None = None
 ) -> Recommendation | None:
     """What is recommended for corpora, as `load_corpus` returns them; None if they are empty.
 
     Args:
         corpora: Datasets of pairs of strings.
-        operations: As of `recommend`.
+        operations, preset: As of `recommend`.
 
     Example:
 
@@ -159,7 +171,8 @@ def recommend_for(
     if not total:
         return None
     longest = int(np.searchsorted(np.cumsum(counts), 0.999 * total))
-    return recommend(total, characters / 2 / total, longest, int(alphabet.sum()), operations)
+    mean, different = characters / 2 / total, int(alphabet.sum())
+    return recommend(total, mean, longest, different, operations, preset)
 
 
 def recommended_options(run: Run, pairs: Sequence[tf.data.Dataset]) -> dict[str, Any] | None:
@@ -171,13 +184,14 @@ def recommended_options(run: Run, pairs: Sequence[tf.data.Dataset]) -> dict[str,
     if run.begun is not None:
         return run.begun.recommended
     architecture = find_architecture(options.architecture or "transformer")
-    if options.init is not None or options.preset is not None or architecture is not Transformer:
+    as_preset = options.preset is not None and options.minutes is None
+    if options.init is not None or as_preset or architecture is not Transformer:
         return None
     # Text in several directions counts once.
     names = [(data, *sorted(codes)) for data, *codes in run.directions]
     corpora = list(dict(zip(names, pairs, strict=True)).values())
     seconds = 60 * (math.inf if options.minutes is None else options.minutes)
-    recommendation = recommend_for(corpora, seconds * _speed(run.strategy))
+    recommendation = recommend_for(corpora, seconds * _speed(run.strategy), options.preset)
     if recommendation is None:
         return None  # Refused later, by name.
     recommended = recommendation.options

@@ -33,7 +33,7 @@ from keras_mt.training.compiling import compile_for_translation
 from keras_mt.training.configuration import run_config, with_fingerprints
 from keras_mt.training.guidance import check_guidance, choose_head, guide, set_up_model
 from keras_mt.training.lora import Adapters
-from keras_mt.training.plan import Plan, Stopwatch
+from keras_mt.training.plan import TIMED_STEPS, Plan, Stopwatch
 from keras_mt.training.recommend import completed, recommended_options
 from keras_mt.translation import Translator
 
@@ -51,8 +51,8 @@ def train(
     """Trains a translator with `model.fit` and writes a run folder.
 
     Without a preset, `init` or another architecture, what is not given is fitted to the corpus, as
-    `recommend` says. The learning rate of such a run, and of one with `minutes`, falls to 0 at its
-    last step, where it ends for good.
+    `recommend` says; with `minutes` and a preset, all but the model's shape is. The learning rate
+    of such a run, and of one with `minutes`, falls to 0 at its last step, where it ends for good.
 
     The folder holds `model.keras`, `tokenizer.model`, `config.json`, `log.csv`, `training.png` and
     `checkpoints/`. Called again on the same folder with the same arguments, it resumes from the
@@ -120,14 +120,15 @@ def train(
     if options.augment is not None:
         augmentations(options.augment)  # Refuses an unknown one before anything is read.
     check_architecture(options)
-    # Before the workers meet, so that a mark that one of them finds later is from this start.
-    folder.failure_file.unlink(missing_ok=True)
+    # Before the workers meet, so that what one of them finds later is of this start.
+    distribution.chief_file(folder).unlink(missing_ok=True)
     strategy = distribution.choose_strategy(options.devices)
     # The others of a cluster wait for the chief, which alone writes.
     run = Run(folder, options, strategy, report=report, **given)
     check_guidance(run)
+    told = distribution.failure_told(folder, run.chief and run.in_cluster)
     locked = folder.locked() if run.chief else contextlib.nullcontext()
-    with locked, distribution.draws_apart(strategy), distribution.leaving_together(strategy):
+    with told, locked, distribution.draws_apart(strategy), distribution.leaving_together(strategy):
         _train(run, started)
     return folder.path
 
@@ -139,12 +140,10 @@ train.__signature__ = signature(train, TrainingOptions)
 def _train(run, started):
     folder, strategy = run.folder, run.strategy
     run.report(f"training on {distribution.device_names(strategy)}")
-    with distribution.failure_marked(folder, run.chief and strategy.cluster_resolver is not None):
-        build, tokenizer, batches, validation = _prepared(run)
-        plan = Plan(run, batches.counts.batches, started)
-        run.keep(total_steps=plan.total_steps)  # Not before the run is known to be possible.
-        if run.chief and not folder.tokenizer_path.exists():
-            folder.save_tokenizer(tokenizer)
+    build, tokenizer, batches, validation = _prepared(run)
+    plan = Plan(run, batches.counts.batches, started)
+    run.keep(total_steps=plan.total_steps)  # Not before the run is known to be possible.
+    run.keep_tokenizer(tokenizer)
     options = run.options
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
@@ -164,7 +163,7 @@ def _train(run, started):
     fit = functools.partial(_fit, run, model, batches)
     if plan.last_step is None:
         watch = Stopwatch(run)
-        fit(None, 0, batches.counts.batches, [checkpoints, log, watch])
+        fit(None, 0, max(batches.counts.batches, TIMED_STEPS), [checkpoints, log, watch])
         start = watch.count
         plan.fix(watch, sum(validation.steps.values()))
         checkpoints.every = plan.checkpoint_steps
@@ -187,7 +186,10 @@ def _train(run, started):
 
 
 def _prepared(run):
-    """What a run begins with, before anything is written; what is impossible is refused."""
+    """What a run begins with; what is impossible is refused.
+
+    But for a cluster, nothing is written before.
+    """
     pairs = [corpora.training_pairs(run, *direction) for direction in run.directions]
     if not run.chief:
         distribution.wait_for_chief(run.folder)
@@ -197,6 +199,11 @@ def _prepared(run):
     run.config = run_config(run)
     build = model_builder(run)
     tokenizer = corpora.run_tokenizer(run, pairs)
+    if run.chief and run.in_cluster:  # The others need not wait until all is encoded.
+        if run.begun is None:
+            run.keep()
+        run.keep_tokenizer(tokenizer)
+        distribution.let_others_begin(run.folder)
     batches = corpora.training_batches(run, pairs, tokenizer)
     guide(run, batches, tokenizer)
     validation = corpora.validation_batches(run, tokenizer)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ import tensorflow as tf
 from conftest import ROOT
 
 from keras_mt import Translator
-from keras_mt.training import distribution, train
+from keras_mt.run_folder import RunFolder
+from keras_mt.training import corpora, distribution, train
 
 PROCESS = Path(__file__).with_name("process.py")
 
@@ -172,7 +174,7 @@ def test_two_workers_train_as_one_and_only_the_chief_writes(
     rows = list(csv.DictReader((tmp_path / "run" / "log.csv").read_text().splitlines()))
     assert [row["event"] for row in rows].count("started") == 1
     assert any(row["val_bleu"] for row in rows)
-    assert not (tmp_path / "run" / ".failure").exists()
+    assert not list((tmp_path / "run").glob(".chief*"))
 
 
 @pytest.mark.long
@@ -227,6 +229,44 @@ def test_workers_leave_together_in_silence():
         for output in outputs
     ]
     assert min(each["left"] for each in found) > found[0]["worked until"]
+
+
+@pytest.fixture
+def chief(monkeypatch):
+    """This process is the first worker of a cluster."""
+    spec = tf.train.ClusterSpec({"worker": ["a:1", "b:1"]})
+    resolver = SimpleNamespace(cluster_spec=lambda: spec, task_type="worker", task_id=0)
+    strategy = SimpleNamespace(num_replicas_in_sync=1, cluster_resolver=resolver)
+    monkeypatch.setattr(distribution, "choose_strategy", lambda devices: strategy)
+
+
+@pytest.mark.usefixtures("chief", "micro")
+def test_other_workers_begin_before_the_first_one_has_encoded_all(corpus, tmp_path, monkeypatch):
+    folder = RunFolder(tmp_path / "run")
+
+    def encode(*arguments, directory, **options):
+        assert directory is None  # The run folder is on other machines too.
+        distribution.wait_for_chief(folder)
+        assert folder.tokenizer_path.exists() and folder.config.fingerprints is None
+        raise InterruptedError("while it encodes")
+
+    monkeypatch.setattr(corpora, "Batches", encode)
+    with pytest.raises(InterruptedError):
+        train(corpus, "pt", "en", folder.path, preset="micro", vocab_size=400)
+    with pytest.raises(ValueError, match="The first worker has stopped: while it encodes"):
+        distribution.wait_for_chief(folder)
+
+
+@pytest.mark.usefixtures("chief")
+def test_other_workers_are_told_that_the_folder_is_taken(corpus, tmp_path, monkeypatch):
+    folder = RunFolder(tmp_path / "run")
+    with folder.locked():
+        with pytest.raises(ValueError, match="is being trained into by process"):
+            train(corpus, "pt", "en", folder.path)
+        with pytest.raises(ValueError, match=r"first worker has stopped: .* trained into by proc"):
+            distribution.wait_for_chief(folder)
+        monkeypatch.setenv("TF_CONFIG", '{"cluster": {"worker": ["c:1", "d:1"]}}')
+        assert not distribution.chief_file(folder).exists()  # That of the other job.
 
 
 def test_waits_at_the_exit_end():

@@ -1,6 +1,7 @@
 """Guided alignment, and the head that is chosen where none is guided."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ from keras_mt import Tokenizer, Transformer
 from keras_mt.alignment import write_pharaoh
 from keras_mt.data import Batches, load_corpus
 from keras_mt.data.encoded import Links
-from keras_mt.run_folder import RunFolder
+from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.training import average_run, compile_for_translation, train
+from keras_mt.training.configuration import with_fingerprints
+from keras_mt.training.corpora import Validation
 
 pytestmark = pytest.mark.usefixtures("micro")
 SMALL = {
@@ -22,6 +25,19 @@ SMALL = {
     "max_length": 64,
     "learning_rate": 0.01,
 }
+
+
+def test_another_file_of_alignments_is_refused_when_a_run_goes_on(tmp_path):
+    path = tmp_path / "links.txt"
+    path.write_text("0-0\n")
+    config = RunConfig(["x"], "en", "de", {"guided_alignment": str(path), "lora_rank": None})
+    run = SimpleNamespace(config=config, begun=None, base=None, pairs=None, corpora=["x"])
+    batches = SimpleNamespace(fingerprints=[{"pairs": 1, "sha256": "00"}])
+    run.begun = with_fingerprints(run, batches, Validation())
+    assert with_fingerprints(run, batches, Validation()) == run.begun
+    path.write_text("0-1\n")
+    with pytest.raises(ValueError, match=r"links\.txt has changed since the run began"):
+        with_fingerprints(run, batches, Validation())
 
 
 @pytest.mark.long

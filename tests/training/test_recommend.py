@@ -1,4 +1,5 @@
 import csv
+import dataclasses
 import json
 
 import hypothesis
@@ -8,11 +9,13 @@ import tensorflow as tf
 from hypothesis import strategies
 
 from keras_mt import Translator
+from keras_mt.data import load_corpus
 from keras_mt.options import TrainingOptions
-from keras_mt.run_folder import RunFolder
-from keras_mt.training import plan, recommend, run, train
+from keras_mt.run_folder import RunConfig, RunFolder
+from keras_mt.training import plan, recommend, train
+from keras_mt.training import run as run_module
 from keras_mt.training.architecture import Run
-from keras_mt.training.recommend import completed, recommend_for
+from keras_mt.training.recommend import completed, recommend_for, recommended_options
 
 # What makes a test of the rest quick.
 SMALL = {
@@ -53,6 +56,27 @@ def test_ten_minutes_of_a_small_machine_are_for_a_tiny_model():
     assert recommend(29_000, 62, 160, 0, 600 * 2e11).options["model"]["d_model"] == 128
     assert recommend(29_000, 62, 160, 0, 7200 * 2e11) == recommend(29_000, 62, 160)
     assert recommend(3_000, 62, 160, 0, 600 * 2e11) == recommend(3_000, 62, 160)
+
+
+def test_minutes_fit_the_training_of_a_preset_too(corpus, tmp_path):
+    def resolved(**given):
+        options = TrainingOptions(**given)
+        data = {"corpora": [str(corpus)], "source": "pt", "target": "en"}
+        run = Run(RunFolder(tmp_path), options, report=lambda _: None, **data)
+        run.recommended = recommended_options(run, [load_corpus(corpus, "pt", "en", "train")])
+        return dataclasses.asdict(completed(run))
+
+    fitted, preset = resolved(minutes=12), resolved(minutes=12, preset="tiny")
+    assert fitted.pop("model")["d_model"] == 256 and preset.pop("model") is None
+    assert (fitted["learning_rate"], preset["learning_rate"]) == (0.001, 0.002)
+    changed = {name for name in fitted if fitted[name] != preset[name]}
+    assert changed == {"preset", "learning_rate"} and preset["warmup_steps"] == 400
+    given = {"learning_rate": 0.5, "dropout": 0.25, "vocab_size": 999}
+    assert given.items() <= resolved(minutes=12, preset="tiny", **given).items()
+    assert resolved(preset="tiny")["learning_rate"] is None
+    # Of two cores with bfloat16, 12 minutes are few epochs of 116,000 captions in tiny.
+    options = recommend(116_000, 62, 160, 0, 720 * 2e11, "tiny").options
+    assert (options["dropout"], options["vocab_size"], options["batch_tokens"]) == (0.1, 4000, 2048)
 
 
 def test_a_corpus_is_measured_in_characters():
@@ -119,6 +143,28 @@ def test_an_option_that_is_given_changes_no_other_that_goes_with_it(tmp_path, gi
     assert {name: getattr(completed(run), name) for name in expected} == expected
 
 
+@pytest.mark.parametrize("weights", [None, "best", "average", "last"])
+@pytest.mark.parametrize(
+    ("given", "monitor"),
+    [
+        ({}, "val_bleu"),
+        ({"steps": 2}, "val_loss"),
+        ({"bleu_freq": 41}, "val_loss"),
+        ({"preset": "tiny"}, "val_loss"),
+        ({"preset": "tiny", "minutes": 1}, None),
+        ({"preset": "tiny", "epochs": 1, "bleu_freq": 1}, "val_bleu"),
+        ({"preset": "tiny", "epochs": 1, "bleu_freq": 2, "checkpoint_steps": 9}, "val_loss"),
+    ],
+)
+def test_no_choice_of_weights_contradicts_another_option(tmp_path, given, monitor, weights):
+    recommended = None if "preset" in given else recommend(3_000, 62, 160).options
+    options, config = TrainingOptions(**given, weights=weights), RunConfig(["x"], "en", "de", {})
+    run = Run(RunFolder(tmp_path), options, recommended=recommended, config=config)
+    run.options = completed(run)
+    made = plan.Plan(run, 3, 0.0)
+    assert made.last_step is monitor is None or made.monitor == monitor
+
+
 @pytest.mark.long
 def test_a_bare_run_ends_when_its_bleu_no_longer_rises(corpus, tmp_path):
     messages, run = [], tmp_path / "run"
@@ -151,7 +197,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    for module in (plan, run):
+    for module in (plan, run_module):
         monkeypatch.setattr(module, "time", clock)
 
 
@@ -170,6 +216,20 @@ def test_minutes_set_the_number_of_steps_once(corpus, tmp_path):
     assert config_of(output)["total_steps"] == steps and "finished at step" in again[-1]
     with pytest.raises(ValueError, match=r"minutes was 1.*, now 5"):
         train(corpus, "pt", "en", output, **{**given, "minutes": 5})
+
+
+@pytest.mark.usefixtures("clock", "eager")
+def test_minutes_go_with_an_epoch_of_one_batch(tmp_path, monkeypatch):
+    def only_timed(run, model, batches, validation, start, last_step, callbacks):
+        for step in range(0 if validation is not None else last_step):
+            callbacks[-1].set_model(model)
+            callbacks[-1].on_train_batch_end(step)
+
+    monkeypatch.setattr(run_module, "_fit", only_timed)
+    rows = "".join(f"the {i} books\tdie {i} Bücher\n" for i in range(10))
+    (tmp_path / "pairs.tsv").write_text(rows)
+    output = train(tmp_path / "pairs.tsv", "en", "de", tmp_path / "run", **SMALL, minutes=1)
+    assert 20 <= config_of(output)["total_steps"] < 60
 
 
 @pytest.mark.long

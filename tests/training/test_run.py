@@ -252,7 +252,11 @@ def test_a_full_disk_gives_a_message(eager, corpus, run_dir, tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert result.exit_code == 1
-    assert "checkpoint of step 2 could not be written to" in result.stderr.splitlines()[-1]
+    path = tmp_path / "run" / "checkpoints" / "step-2"
+    assert result.stderr.splitlines()[-1] == (
+        f"Error: The checkpoint {path} could not be written: File too large. There is no earlier "
+        "checkpoint. Free space on that disk and give the same command again: it begins anew."
+    )
 
 
 def test_a_folder_that_cannot_be_written_gives_a_message(corpus):
