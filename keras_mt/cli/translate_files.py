@@ -61,7 +61,7 @@ def translate_files(model, output, files, format, part_lines, overwrite, lang, m
     and the files, and takes no others. One process writes into a folder; a second one is refused.
 
     A text that is refused is left empty or as it was, and OUTPUT_DIR/errors.jsonl names it; the
-    exit status is then 1.
+    exit status is then 1. A text of a document whose translation lacks marks is named there, too.
 
     \b
     keras-mt translate-files runs/en_de translated de.txt
@@ -127,10 +127,13 @@ def _say(report, output, seconds):
     for name, done in report.items():
         counts = [_count(done[units], units) for units in ("lines", "texts") if units in done]
         counts += [f"{done['refused']:,} refused"] if done["refused"] else []
+        counts += [_count(done["warned"], "warnings")] if done["warned"] else []
         click.echo(f"{name}: {', '.join(counts)}", err=True)
     for reason in report.failures.values():
         click.echo(f"refused: {reason}", err=True)
     click.echo(f"wrote {_count(len(report), 'files')} to {output} in {seconds:,.0f} s", err=True)
-    if report.refused or report.failures:
-        click.echo(f"{output}/errors.jsonl names what was refused.", err=True)
+    refused = bool(report.refused or report.failures)
+    if refused or any(done["warned"] for done in report.values()):
+        click.echo(f"{output}/errors.jsonl names what was refused or warned of.", err=True)
+    if refused:
         raise click.exceptions.Exit(1)

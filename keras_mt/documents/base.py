@@ -4,6 +4,8 @@ import bisect
 import codecs
 import html
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from keras_mt.documents.formats import DocumentOptions, Refusal, Unit
 from keras_mt.errors import InputError
 
 MAX_BYTES = 64 << 20
+_MARKS = frozenset("[]{}<>|\\^~=_*@")
 _PART = re.compile(
     r'<(?P<end>/?)(?P<name>span|br|x)(?: id="(?P<id>\d+)")?(?P<kept> translate="no")?/?>'
 )
@@ -251,6 +254,24 @@ def byte_order_mark(data: bytes) -> tuple[str, bytes] | None:
         if data.startswith(bom):
             return encoding, bom
     return None
+
+
+def lost_marks(unit: Unit, translation: str) -> str:
+    """The marks and symbols of a unit that its translation lacks, with spaces between them.
+
+    Letters, digits and punctuation, which translations may change, do not count.
+
+    >>> lost_marks(Unit("[a] *b*"), "[a b]")
+    '* *'
+    """
+    texts = unit.text, translation
+    if unit.markup:
+        texts = (html.unescape(re.sub("<[^<>]*>", "", text)) for text in texts)
+    marks = [
+        Counter(mark for mark in text if mark in _MARKS or unicodedata.category(mark) == "So")
+        for text in texts
+    ]
+    return " ".join((marks[0] - marks[1]).elements())
 
 
 def has_words(text: str) -> bool:

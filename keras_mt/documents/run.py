@@ -6,10 +6,12 @@ import itertools
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from keras_mt.documents.base import lost_marks
 from keras_mt.documents.formats import DocumentOptions, Refusal, format_name
 from keras_mt.documents.sources import CHANGED, Document, Lines
 from keras_mt.errors import InputError
@@ -47,14 +49,17 @@ def translating(translator: Callable, **options: Any) -> Translate:
 
 
 class Report(dict):
-    """What became of each file, by its name: its `lines`, and how many were `refused`.
+    """What became of each file, by its name.
+
+    Its `lines`, or the `texts` of a document; how many of them were `refused`; and of how many
+    `warned`, since their translations lack marks or symbols.
 
     Attributes:
         failures: Why files as a whole were refused, by their names.
 
     Example:
 
-    >>> report = Report({"a.txt": {"lines": 3, "refused": 1}})
+    >>> report = Report({"a.txt": {"lines": 3, "refused": 1, "warned": 0}})
     >>> report.refused
     1
     """
@@ -106,7 +111,8 @@ def translate_files(
         progress: Called with the lines that are done, and all.
 
     Returns:
-        A `Report`; `output/errors.jsonl` names each text, and each file, that was refused.
+        A `Report`; `output/errors.jsonl` names each text, and each file, that was refused, and each
+        text that was warned of.
 
     Raises:
         InputError: If the folder was begun with another identity, two files have one name, a file
@@ -119,7 +125,7 @@ def translate_files(
     ...     return [text.upper() for text in texts], {}
     >>> _ = Path("a.txt").write_text("one\\ntwo\\n")
     >>> translate_files(upper, ["a.txt"], "translated", {"model": "upper"})
-    {'a.txt': {'lines': 2, 'refused': 0}}
+    {'a.txt': {'lines': 2, 'refused': 0, 'warned': 0}}
     >>> Path("translated/a.txt").read_text()
     'ONE\\nTWO\\n'
     """
@@ -343,6 +349,11 @@ class _Work:
         for i in refusals:
             translations[i] = None
         entries = [_entry(self.path.name, refusals[i]).decode() for i in sorted(refusals)]
+        if self.kind != "lines":
+            for unit, translation in zip(units, translations, strict=True):
+                if translation and (lost := lost_marks(unit, translation)):
+                    warning = Refusal(unit.where, f"its translation lacks {lost}", unit.text)
+                    entries.append(_entry(self.path.name, warning, "warning").decode())
         return {"translations": translations, "entries": entries}
 
     def _write(self):
@@ -367,8 +378,11 @@ class _Work:
 
     def totals(self):
         with open(self.done, "rb") as file:
-            refused = sum(1 for _ in file) - 1
-        return {self.source.units_are: self.index["units"], "refused": refused}
+            entries = Counter(
+                "error" in json.loads(line) for line in itertools.islice(file, 1, None)
+            )
+        counts = {"refused": entries[True], "warned": entries[False]}
+        return {self.source.units_are: self.index["units"], **counts}
 
 
 def _append(path, record):
@@ -393,8 +407,8 @@ def _records(path) -> Iterator[tuple[dict[str, Any], int]]:
                 yield record, end
 
 
-def _entry(name, refusal):
-    fields = {"file": name, "where": refusal.where, "error": refusal.reason}
+def _entry(name, refusal, kind="error"):
+    fields = {"file": name, "where": refusal.where, kind: refusal.reason}
     fields["text"] = refusal.text[:_SHOWN]
     found = {key: value for key, value in fields.items() if value}
     return json.dumps(found, ensure_ascii=False).encode("utf-8", "replace") + b"\n"

@@ -64,7 +64,7 @@ def test_each_line_gives_a_line(number, end, last, place):
     expected = [translated(line).replace("\r", " ") for line in lines]
     assert (place / "out/a.txt").read_text(encoding="utf-8") == "".join(f"{x}\n" for x in expected)
     refused = [f"line {i}" for i, line in enumerate(lines, 1) if "!" in line]
-    assert report == {"a.txt": {"lines": number, "refused": len(refused)}}
+    assert report == {"a.txt": {"lines": number, "refused": len(refused), "warned": 0}}
     if refused:
         assert [entry["where"] for entry in entries()] == refused
     else:
@@ -126,7 +126,7 @@ def test_a_file_that_is_damaged_is_refused_by_name_and_others_are_not(place):
     (place / "a.gz").write_bytes(gzip.compress(b"a\n" * 10_000)[:-9])
     (place / "b.txt").write_bytes(b"b\n")
     report = run("a.gz", "b.txt")
-    assert report == {"b.txt": {"lines": 1, "refused": 0}}
+    assert report == {"b.txt": {"lines": 1, "refused": 0, "warned": 0}}
     assert report.failures["a.gz"].startswith("a.gz is damaged: ")
     assert entries() == [{"file": "a.gz", "error": report.failures["a.gz"]}]
     assert not (place / "out/a.gz").exists()
@@ -183,6 +183,27 @@ def test_what_was_done_stays_as_it_is(place):
     assert run("a.txt") == report
     assert tree(place / "out").keys() == tree(place / "unbroken").keys()
     assert sorted(map(str, entries())) == sorted(map(str, entries("unbroken")))
+
+
+def test_a_document_whose_translation_lacks_marks_says_so(place):
+    (place / "a.md").write_text("A [small] _cat_\n\nA [dog]\n\nshout!\n\na > b & c #1\n")
+    (place / "a.txt").write_text("A [small] cat\n")
+
+    def bare(texts, markup):
+        texts, reasons = upper(texts, markup)
+        return [text and text.replace("[", "").replace(">", "") for text in texts], reasons
+
+    report = run("a.md", "a.txt", translate=bare)
+    assert report == {
+        "a.md": {"texts": 4, "refused": 1, "warned": 3},
+        "a.txt": {"lines": 1, "refused": 0, "warned": 0},
+    }
+    assert [(entry.get("error"), entry.get("warning"), entry["text"]) for entry in entries()] == [
+        ("it shouts", None, "shout!"),
+        (None, "its translation lacks [", 'A [small] <span id="0">cat</span>'),
+        (None, "its translation lacks [", "A [dog]"),
+        (None, "its translation lacks >", "a > b & c #1"),
+    ]
 
 
 def test_other_options_are_refused_by_name(place):
