@@ -24,6 +24,8 @@ _TEXT = re.compile(
     r"|word\.(document|template)\.macroEnabled\.main\+xml$",
     re.IGNORECASE,
 )
+# Of names in an archive: a folder above, or from the root, for any system.
+_LEADS_OUT = re.compile(r"^[/\\]|^\w:|(?:^|[/\\])\.\.(?:[/\\]|$)")
 # Elements of a paragraph whose runs are text of it.
 _AROUND = frozenset(
     _W + name for name in ("bdo", "dir", "hyperlink", "ins", "moveTo", "sdt", "smartTag")
@@ -145,6 +147,12 @@ def _unpacked(data):
                 )
             if len({info.filename for info in infos}) < len(infos):
                 raise DocumentError("it holds two files of one name.")
+            for info in infos:
+                if _LEADS_OUT.search(info.filename):
+                    raise DocumentError(
+                        f"its file {info.filename!r} leads out of the folder that it is unpacked "
+                        "into: save the document anew."
+                    )
             if any(info.flag_bits & 1 for info in infos):
                 raise DocumentError("it has a password: save it without.")
             return [(info, archive.read(info)) for info in infos]

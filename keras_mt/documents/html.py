@@ -7,19 +7,8 @@ import itertools
 import re
 
 from keras_mt.documents.base import Inline, TextDocument, byte_order_mark, functions_of, has_words
+from keras_mt.text.elements import INLINE, KEPT, RAW, SINGLE, VOID
 
-_INLINE = frozenset(
-    """a abbr acronym b bdi bdo big br cite code data del dfn em font i img ins kbd label mark math
-    q rb rp rt ruby s samp small span strike strong sub sup svg time tt u var wbr""".split()  # noqa: SIM905
-)
-_VOID = frozenset(
-    """area base basefont bgsound br col embed frame hr img input keygen link meta param source
-    track wbr""".split()  # noqa: SIM905
-)
-# What is in them is no markup; of these, only a title is text.
-_RAW = frozenset(["iframe", "noembed", "noframes", "script", "style", "textarea", "title", "xmp"])
-_KEPT = frozenset(["code", "kbd", "math", "pre", "samp", "svg", "template", "var"])
-_SINGLE = frozenset(["dd", "dt", "li", "option", "p", "td", "th", "tr"])
 _ATTRIBUTES = frozenset(
     """alt aria-description aria-label aria-placeholder aria-roledescription aria-valuetext label
     placeholder summary title""".split()  # noqa: SIM905
@@ -123,14 +112,14 @@ class HtmlDocument(TextDocument):
             token.stays = opened[-1].stays
             if token.kind == "start":
                 values = {n: self._value(token, n).lower() for n in token.attributes}
-                if token.name in _SINGLE and opened[-1].name == token.name:
+                if token.name in SINGLE and opened[-1].name == token.name:
                     close()
                     token.stays = opened[-1].stays
                 if values.get("translate") in ("no", "yes"):
                     token.stays = values["translate"] == "no"
                 classes = values.get("class", "").split()
-                token.stays |= token.name in _KEPT or "notranslate" in classes
-                if token.name not in _VOID:
+                token.stays |= token.name in KEPT or "notranslate" in classes
+                if token.name not in VOID:
                     token.index = i
                     opened.append(token)
                     names[token.name] += 1
@@ -188,8 +177,8 @@ class HtmlDocument(TextDocument):
         tokens, inside = self._tokens, -1
         for i, token in enumerate(tokens):
             if i > inside and token.kind in ("start", "end"):
-                alone = token.name not in _VOID and token.partner is None
-                token.boundary = token.name not in _INLINE or alone
+                alone = token.name not in VOID and token.partner is None
+                token.boundary = token.name not in INLINE or alone
                 if _is_kept(token) and not token.boundary and token.partner is not None:
                     inside = token.partner
         counts = list(itertools.accumulate((token.boundary for token in tokens), initial=0))
@@ -235,7 +224,7 @@ class HtmlDocument(TextDocument):
         token = self._tokens[i]
         if token.kind == "text":
             return not self.source[token.start : token.end].strip()
-        return token.kind == "other" or token.name in _VOID
+        return token.kind == "other" or token.name in VOID
 
     def _inline(self, begin, end):
         inline, i = Inline(), begin
@@ -287,7 +276,7 @@ def _tokens(source):
         if match := _TAG.match(source, start):
             name = match["name"].lower()
             add("end" if match["end"] else "start", start, match.end(), name, _attributes(match))
-            if name in _RAW and not match["end"]:
+            if name in RAW and not match["end"]:
                 closing = re.compile(rf"</{name}(?=[\s/>])|\Z", re.IGNORECASE).search(source, place)
                 add("other" if name != "title" else "text", place, closing.start())
             continue

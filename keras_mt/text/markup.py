@@ -8,6 +8,7 @@ from typing import Self
 
 import numpy as np
 
+from keras_mt.text.elements import BLOCKS, HIDDEN, KEPT, SINGLE, VOID
 from keras_mt.text.placing import Placing
 from keras_mt.text.words import Words, word_alignment
 
@@ -22,20 +23,6 @@ _ENTITY = re.compile(r"&(?:#?\w+;?)?")
 _ATTRIBUTE = re.compile(r"""([^\s"'=/]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"']*))?""")
 # A value without quotes takes the slash before the end of its tag.
 _BARE_VALUE = re.compile(r"""=\s*[^\s"'=]+/$""")
-_VOID = frozenset(
-    "area base br col embed hr img input link meta param source track wbr".split()  # noqa: SIM905
-)
-# Their text is never translated.
-_KEPT = frozenset(["code", "kbd", "math", "pre", "samp", "svg", "var"])
-_HIDDEN = frozenset(["script", "style"])  # They have no text at all.
-_BLOCKS = frozenset(
-    """address article aside blockquote caption dd details dialog div dl dt fieldset figcaption
-    figure footer form h1 h2 h3 h4 h5 h6 header hr li main nav ol option p pre section summary
-    table tbody td tfoot th thead tr ul""".split()  # noqa: SIM905
-)
-# Where one of these begins, one of the same name ends.
-_SINGLE = frozenset(["dd", "dt", "li", "option", "p", "td", "th", "tr"])
-
 _CLOSING = frozenset(",.;:!?…)]}'’”»%")  # What no space comes before.
 _DEPTH = 200  # No element stands in more than that; one that would ends the one around it.
 
@@ -62,8 +49,8 @@ class Fragment:
     ends where the one around it does. An end tag that closes nothing is left out. What is no whole
     tag, such as a single `<`, is text.
 
-    Between words that nothing else separates a `<br>` is a space in the text, and the bounds of
-    blocks, such as `<p>`, are line ends.
+    Between words that nothing else separates a `<br>` is a space in the text. At the bounds of
+    blocks, such as `<p>`, lines end: each is translated by itself, and stays in its block.
 
     Args:
         fragment: The HTML, str.
@@ -108,7 +95,7 @@ class Fragment:
                 place = end
                 continue
             name = (match["name"] or "").lower()
-            if name in _HIDDEN and not match["end"]:
+            if name in HIDDEN and not match["end"]:
                 end = re.compile(rf"</{name}\s*>|\Z", re.IGNORECASE).search(fragment, place)
                 closing = end[0] or f"</{match['name']}>"
                 self._add_node(match[0] + fragment[place : end.start()] + closing, name)
@@ -120,13 +107,13 @@ class Fragment:
         self._add_text(fragment[place:])
 
     def _start_tag(self, match, name):
-        if name in _BLOCKS:
+        if name in BLOCKS:
             self._pending = "\n", None
-            if name in _SINGLE and self._open[-1].name == name:
+            if name in SINGLE and self._open[-1].name == name:
                 self._close()
         rest = match["rest"] or ""
         closed = rest.endswith("/") and not _BARE_VALUE.search(rest)
-        if not name or name in _VOID or closed:
+        if not name or name in VOID or closed:
             self._add_node(match[0], name)
             return
         if len(self._open) > _DEPTH:
@@ -139,7 +126,7 @@ class Fragment:
             node.kept = []
 
     def _end_tag(self, name):
-        if name in _BLOCKS:
+        if name in BLOCKS:
             self._pending = "\n", None
         if name in [node.name for node in self._open[1:]]:
             while self._open[-1].name != name:
@@ -165,17 +152,29 @@ class Fragment:
         text = html.unescape(encoded)
         if not text:
             return
+        if text.strip() or self._pending[0] != "\n":
+            text = self._after_bound(text)
+        self.text += text
+        written = _ENTITY.sub(_entity, encoded)
+        self._kept_within(written.replace("<", "&lt;").replace(">", "&gt;"))
+
+    def _after_bound(self, text):
+        """The next text, after the white space that is to come before it."""
         (space, node), self._pending = self._pending, ("", None)
-        beside = self.text[-1:].isspace() or text[0].isspace() or text[0] in _CLOSING
-        if space and self.text and not beside:
+        beside = self.text[len(self.text.rstrip()) :] + text[: len(text) - len(text.lstrip())]
+        if not space or not self.text.strip() or "\n" in beside:
+            return text
+        if space == "\n" and beside:  # A space there becomes the line's end.
+            if not self.text[-1].isspace():
+                return "\n" + text[1:]
+            self.text = self.text[:-1] + "\n"
+        elif not beside and (space == "\n" or text[0] not in _CLOSING):
             for opened in self._open[1:]:
                 opened.start += len(space) * (opened.start == len(self.text))
             if node:
                 node.start, node.end = len(self.text), len(self.text) + 1
             self.text += space
-        self.text += text
-        written = _ENTITY.sub(_entity, encoded)
-        self._kept_within(written.replace("<", "&lt;").replace(">", "&gt;"))
+        return text
 
     def _kept_within(self, written):
         for node in self._open:
@@ -228,4 +227,4 @@ def _stays(name, rest):
     """Whether an element stays as it is, by its name and what follows that in its start tag."""
     values = {n.lower(): v.strip("\"'").lower() for n, v in _ATTRIBUTE.findall(rest)[::-1]}
     classes = html.unescape(values.get("class", "")).split()
-    return name in _KEPT or values.get("translate") == "no" or "notranslate" in classes
+    return name in KEPT or values.get("translate") == "no" or "notranslate" in classes

@@ -22,10 +22,18 @@ class Placing:
     """Puts the nodes of a `Fragment` into the translation of its text.
 
     `shares` says how much of each target word belongs to each source word: see `word_alignment`.
+    Where both texts have as many lines, words of one line belong to those of the same.
     """
 
     def __init__(self, source: Words, target: Words, shares: np.ndarray):
         self._source, self._target, self._shares = source, target, shares
+        # The line of each word; all are of one line where the texts have not as many.
+        apart = source.text.count("\n") == target.text.count("\n")
+        self._lines, self._target_lines = (
+            np.array([words.text.count("\n", 0, i) * apart for i in words.starts], int)
+            for words in (source, target)
+        )
+        self._shares = shares * (self._target_lines[:, None] == self._lines)
 
     def written(self, root: Any) -> str:
         """The translation with the children of a root node in it."""
@@ -68,16 +76,25 @@ class Placing:
         free[low:high] = True
         windows = {}
         for i in sorted(words, key=lambda i: -max(shares[i][low:high], default=0)):
-            node = parent.children[i]
-            if words[i] == self._words_of(parent) and high > low:
+            node, (first, last) = parent.children[i], words[i]
+            lines = self._lines[first], self._lines[last - 1]
+            here = free & (self._target_lines >= lines[0]) & (self._target_lines <= lines[1])
+            if words[i] == self._words_of(parent) and high > low and free[low:high].all():
                 window = low, high
+            elif self._are_lines(first, last):
+                window = _run(here)
             else:
-                window = self._literal(node, shares[i], free) if node.kept is not None else None
-                window = window or self._window(node, words[i], shares[i], free)
+                window = self._literal(node, shares[i], here) if node.kept is not None else None
+                window = window or self._window(node, words[i], shares[i], here)
             if window:
                 windows[i] = node, window
                 free[slice(*window)] = False
         return windows
+
+    def _are_lines(self, first, last):
+        """Whether source words, the first and that after the last, are whole lines."""
+        before, after = self._lines[:first], self._lines[last:]
+        return not (self._lines[first] in before[-1:] or self._lines[last - 1] in after[:1])
 
     def _literal(self, node, shares, free):
         """The words that are a node's own text, of several those with the greatest share."""
@@ -181,6 +198,14 @@ class Placing:
             return place, place, text + " " * (before and after)
         has_space = gap.end > gap.start
         return left, right if has_space else left, gap.written
+
+
+def _run(here: np.ndarray) -> tuple[int, int] | None:
+    """The first index that is true, and that after the last; None if others lie between."""
+    found = np.flatnonzero(here)
+    if not len(found) or found[-1] - found[0] >= len(found):
+        return None
+    return int(found[0]), int(found[-1]) + 1
 
 
 def _kept(node):

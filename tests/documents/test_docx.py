@@ -1,4 +1,5 @@
 import io
+import re
 import zipfile
 
 import docx
@@ -129,3 +130,11 @@ def test_bombs_and_what_is_no_document_are_refused(tmp_path, letter):
         texts(tmp_path, "docx", letter[:-200])
     with pytest.raises(InputError, match="no DOCX"):
         texts(tmp_path, "docx", letter[: len(letter) // 2] + bytes(99) + letter[-300:])
+
+
+@pytest.mark.parametrize("name", ["../../x", "word/../../x", "/x", "..\\x", "C:\\x"])
+def test_a_name_that_leads_out_of_the_archive_is_refused_by_name(tmp_path, letter, name):
+    with zipfile.ZipFile(io.BytesIO(letter)) as archive:
+        files = {info.filename: archive.read(info) for info in archive.infolist()}
+    with pytest.raises(InputError, match=re.escape(f"its file {name!r} leads out of")):
+        texts(tmp_path, "docx", packed(files | {name: b""}))

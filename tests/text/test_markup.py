@@ -110,6 +110,10 @@ def test_text_without_elements_comes_back_as_entities(text):
         ("<!-- a --> <!-- b", " <!-- b", "<!-- a --> &lt;!-- b"),
         ("<p>a<p>b", "a\nb", "<p>a</p>\n<p>b</p>"),
         ("<ul><li>a<ul><li>b</ul><li>c</ul>", "a\nb\nc", None),
+        ("<b>dog</b><i>&eacute;,</i>", "dogé,", "<b>dogé</b><i>,</i>"),
+        ("<p>a</p> and <p>b</p>, c", "a\nand\nb\n, c", "<p>a</p>\nand\n<p>b</p>\n, c"),
+        ("<li>a</li> <li> <b>b</b></li>", "a \nb", "<li>a</li> \n<li><b>b</b></li>"),
+        ("<p>a</p>\n <p>b</p>", "a\n b", "<p>a</p>\n <p>b</p>"),
         ("x<SCRIPT>if (a<b) {}</Script>y", "xy", None),
         ("<style>b{}", "", "<style>b{}</style>"),
         ("AT&T &copy; &amp;lt; &unknown;", "AT&T © &lt; &unknown;", None),
@@ -129,6 +133,42 @@ def test_what_is_a_tag_and_what_is_text(text, plain, written):
         "<code>a &copy; <b>b</b>&amp;c & d": "<code>a &copy; <b>b</b>&amp;c &amp; d</code>",
     }.get(text, html.escape(plain, quote=False))
     assert fragment.translated(plain) == (written or expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "translation", "written"),
+    [
+        (
+            "<ul><li>A man<li>A dog</ul>",
+            "Ein Mann.\nEin Hund rennt.",
+            "<ul><li>Ein Mann.</li>\n<li>Ein Hund rennt.</li></ul>",
+        ),
+        (
+            "<p>A man</p> and <p>a <b>dog</b></p>",
+            "Ein Mann!\nund\n: ein Hund.",
+            "<p>Ein Mann!</p>\nund\n<p>: ein <b>Hund</b>.</p>",
+        ),
+        (
+            "<table><tr><td>A <b>man</b></td><td>dog</td></tr><tr><td>cat</td></tr></table>",
+            "Mann\nDas ist ein Hund\nkatze",
+            "<table><tr><td><b>Mann</b></td>\n<td>Das ist ein Hund</td></tr>\n"
+            "<tr><td>katze</td></tr></table>",
+        ),
+        (
+            "<div>A <i>man</i><div>A <i>dog</i><hr></div>z</div>",
+            "Mann Mann\nHund\nz",
+            "<div>Mann <i>Mann</i>\n<div><i>Hund</i><hr></div>\nz</div>",
+        ),
+    ],
+)
+@pytest.mark.parametrize("attention", [None, "reverse"])
+def test_what_stands_in_a_block_stays_in_it(text, translation, written, attention):
+    """Even where the attention says that all belongs elsewhere."""
+    fragment, alignment = Fragment(text), ()
+    if attention:
+        sides = pieces(fragment.text), pieces(translation)
+        alignment = *sides, np.eye(len(sides[1]), len(sides[0]))[::-1]
+    assert fragment.translated(translation, *alignment) == written
 
 
 SWAPPED = [[0, 0, 1, 0], [0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1]]  # a b c. becomes C B A.
