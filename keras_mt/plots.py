@@ -11,7 +11,7 @@ from keras_mt.errors import InputError
 from keras_mt.files import atomic_write
 from keras_mt.run_folder import read_log
 
-__all__ = ["alignment_figure", "plot_alignment", "plot_run"]
+__all__ = ["plot_alignment", "plot_run"]
 
 
 def plot_run(log: str | os.PathLike, path: str | os.PathLike) -> None:
@@ -80,20 +80,6 @@ def plot_alignment(
 
     >>> plot_alignment(["O", "livro"], ["The", "book"], np.eye(2), "alignment.png")
     """
-    _save(alignment_figure(source_pieces, target_pieces, scores), path)
-
-
-def alignment_figure(
-    source_pieces: Sequence[str], target_pieces: Sequence[str], scores: np.ndarray
-) -> Figure:
-    """The heat map of `plot_alignment` as a matplotlib figure; see there for the arguments.
-
-    Example:
-
-    >>> figure = alignment_figure(["O", "livro"], ["The", "book"], np.eye(2))
-    >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    ['The', 'book']
-    """
     scores = np.asarray(scores)
     longest = [max(map(len, pieces), default=0) for pieces in (source_pieces, target_pieces)]
     width = 1.6 + 0.45 * len(source_pieces) + 0.09 * longest[1]
@@ -111,7 +97,7 @@ def alignment_figure(
     axes.set_ylabel("target")
     axes.spines[:].set_visible(False)
     figure.colorbar(image, ax=axes, label="attention", fraction=0.04, pad=0.02)
-    return figure
+    _save(figure, path)
 
 
 def _save(figure, path):
