@@ -35,12 +35,16 @@ def main():
             # Its weights never change: they are packed for matrix products once.
             os.environ.setdefault("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", "1")
         gc.disable()  # What is imported stays: to look for garbage in it takes a second.
+        # TensorFlow would import it where it is installed, for conversions that nothing here does.
+        sys.modules.setdefault("jax", None)
         with _hushed():
             import tensorflow as tf
 
             tf.config.list_physical_devices()
             if not of_export:
                 import tensorflow_text  # noqa: F401 - prints messages too
+        if sys.modules["jax"] is None:
+            del sys.modules["jax"]
         if not of_export:
             spec.loader.exec_module(package)
         gc.freeze()
