@@ -22,6 +22,7 @@ def blocks(
     `size` is the lines of a block; `limit` the maximum bytes of a text; `first_line` the number of
     the line that the file stands at. The digest is that of all bytes up to the block's end.
 
+    >>> import io
     >>> [texts for texts, _, _ in blocks(io.BytesIO(b"a\\nb\\nc"), 2, 100)]
     [['a', 'b'], ['c']]
     """
