@@ -167,9 +167,9 @@ class PoDocument(TextDocument):
         return self._bom + self.encode(text)
 
     def _put(self, lines, entry, written):
-        """Puts an entry's translations in the place of its msgstr, and its flag."""
+        """Puts an entry's translations in the place of its msgstr; it is no longer fuzzy."""
         end = "\r\n" if lines[0].endswith("\r\n") else "\n"
-        start = entry.linenum - 1
+        start = max(0, entry.linenum - 1)  # Of a first entry polib has 0.
         first = next(i for i in range(start, len(lines)) if re.match(r"\s*msgstr", lines[i]))
         last = first + 1
         while last < len(lines) and re.match(r'\s*(?:msgstr|")', lines[last]):
@@ -179,13 +179,11 @@ class PoDocument(TextDocument):
             new += _field("msgstr" if form is None else f"msgstr[{form}]", text)
         at_end = "" if lines[last - 1] == lines[last - 1].rstrip("\r\n") else end
         lines[first:last] = [line + end for line in new[:-1]] + [new[-1] + at_end]
-        flagged = [i for i in range(start, first) if lines[i].startswith("#,")]
         flags = [flag for flag in entry.flags if flag != "fuzzy"]
         if flags != entry.flags:
-            ids = [i for i in range(start, first) if re.match(r"\s*(#\||msg)", lines[i])]
-            begin = ids[0] if ids else first
-            place = slice(flagged[0], flagged[-1] + 1) if flagged else slice(begin, begin)
-            lines[place] = ["#, " + ", ".join(flags) + end] if flags else []
+            flagged = [i for i in range(start, first) if lines[i].lstrip().startswith("#,")]
+            new = ["#, " + ", ".join(flags) + end] if flags else []
+            lines[flagged[0] : flagged[-1] + 1] = new
 
     def _written(self, entry, form, translations):
         if isinstance(form, str):
