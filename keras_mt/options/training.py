@@ -32,7 +32,7 @@ class TrainingOptions(LanguageOptions):
 
     corpus_weights: Sequence[int] | None = option(
         "How many times an epoch goes through each corpus, in the order of data.",
-        shown="once",
+        shown="once; with pairs, smaller corpora more often",
         fixed=True,
         flag="--corpus-weight",
     )
