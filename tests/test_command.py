@@ -75,20 +75,11 @@ def test_the_command_runs_whatever_backend_scripts_are_on(run_dir):
     assert result.stdout == "The book is new.\n"
 
 
-def test_standard_input_and_output_may_be_closed(tmp_path):
-    command = shlex.join([sys.executable, str(ROOT / "keras_mt_command.py"), "translate", "."])
-    result = subprocess.run(
-        ["bash", "-c", f"exec {command} <&- >&-"],
-        cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False,
-    )  # fmt: skip
-    assert result.stderr == "Error: . is neither a run folder nor a SavedModel.\n"
-
-
 @pytest.mark.parametrize(
     ("output", "status", "message"),
     [
         ("> /dev/full", 1, "Error: cannot write to standard output: No space left on device.\n"),
-        (">&-", 1, "Error: cannot write to standard output: it is closed.\n"),
+        ("<&- >&-", 1, "Error: cannot write to standard output: it is closed.\n"),
         (">&3", 141, ""),  # As what SIGPIPE ends.
     ],
 )

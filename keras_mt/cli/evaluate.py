@@ -3,13 +3,7 @@
 import click
 
 from keras_mt.cli.errors import Command
-from keras_mt.cli.options import (
-    data_options,
-    given,
-    glossary_option,
-    search_options,
-    split_option,
-)
+from keras_mt.cli.options import data_options, given, glossary_option, search_options
 from keras_mt.cli.output import to_json
 from keras_mt.cli.systems import aligned_file, corpus_split, timed_translations
 
@@ -27,7 +21,7 @@ _TOKENIZERS = (
     "models", type=click.Path(exists=True), nargs=-1, metavar="[RUN_DIR_OR_SAVED_MODEL]..."
 )
 @data_options
-@split_option
+@click.option("--split", default="test", show_default=True, help="The corpus split.")
 @click.option(
     "--references",
     multiple=True,

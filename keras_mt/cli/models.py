@@ -2,7 +2,7 @@
 
 import os
 
-from keras_mt.cli.options import flag_of, given
+from keras_mt.cli.options import given
 from keras_mt.errors import InputError
 from keras_mt.files import find_saved_model, is_run
 
@@ -40,9 +40,9 @@ def load_translator(path, search, corpus=()):
     if search.get("glossary"):
         own["glossary"] = Glossary.load(search["glossary"])
     if fixed := given(search).keys() - own.keys():
-        flags = ", ".join(flag_of(name) for name in search if name in fixed)
+        names = ", ".join(f"`{name}`" for name in search if name in fixed)
         raise InputError(
-            f"{find_saved_model(path)} was exported with fixed options: give {flags} to "
+            f"{find_saved_model(path)} was exported with fixed options: give {names} to "
             "`keras-mt export`, or use the run folder."
         )
     return ready(ExportedTranslator(path, **own), search, corpus)

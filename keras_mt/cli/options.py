@@ -24,10 +24,10 @@ def _setting(text):
     return key, value
 
 
-def option(field, name=None):
+def option(field):
     """The click option for a field of a dataclass of options; its value is None unless given."""
-    metadata, name = field.metadata, name or field.name
-    flag = metadata["flag"] or flag_of(name)
+    metadata = field.metadata
+    flag = metadata["flag"] or "--" + field.name.replace("_", "-")
     shown = metadata["shown"] if field.default is None else field.default
     shown = "" if isinstance(shown, bool) else f"  [default: {shown}]"
     settings = {"default": None, "help": metadata["help"] + shown, "metavar": metadata["metavar"]}
@@ -47,11 +47,7 @@ def option(field, name=None):
         settings.update(type=_setting, multiple=True)
     elif not isinstance(field_type(field), type):  # A sequence of integers.
         settings.update(type=int, multiple=True)
-    return click.option(flag, name, **settings)
-
-
-def flag_of(name):
-    return "--" + name.replace("_", "-")
+    return click.option(flag, field.name, **settings)
 
 
 def as_typed(message):
@@ -98,14 +94,6 @@ def data_options(function):
     return function
 
 
-split_option = click.option("--split", default="test", show_default=True, help="The corpus split.")
-files_argument = click.argument(
-    "files",
-    type=click.Path(exists=True, dir_okay=False),
-    nargs=-1,
-    required=True,
-    metavar="FILE...",
-)
 ensemble_option = click.option(
     "--ensemble",
     multiple=True,

@@ -8,7 +8,7 @@ import click
 
 from keras_mt.cli.errors import Command
 from keras_mt.cli.models import load_translator
-from keras_mt.cli.options import files_argument, given, glossary_option, search_options
+from keras_mt.cli.options import given, glossary_option, search_options
 from keras_mt.cli.output import progress_bar
 
 # The formats that an option means something for.
@@ -22,7 +22,13 @@ _FORMATS_OF = {
 @click.command(cls=Command, interrupted="interrupted: give the same command again to go on.")
 @click.argument("model", type=click.Path(exists=True), metavar="RUN_DIR_OR_SAVED_MODEL")
 @click.argument("output", type=click.Path(file_okay=False), metavar="OUTPUT_DIR")
-@files_argument
+@click.argument(
+    "files",
+    type=click.Path(exists=True, dir_okay=False),
+    nargs=-1,
+    required=True,
+    metavar="FILE...",
+)
 @click.option(
     "--format",
     metavar="NAME",
