@@ -5,7 +5,6 @@ This room imports neither keras nor tensorflow, so that the command's help appea
 
 from keras_mt.options.search import (
     KINDS,
-    MAX_LENGTH_PENALTY,
     MAX_LINE_BYTES,
     LanguageOptions,
     SearchOptions,
@@ -16,7 +15,6 @@ from keras_mt.options.training import TrainingOptions
 
 __all__ = [
     "KINDS",
-    "MAX_LENGTH_PENALTY",
     "MAX_LINE_BYTES",
     "LanguageOptions",
     "SearchOptions",

@@ -31,53 +31,26 @@ def put_into(
     source_language: Sequence[str] | None = None,
     target_language: Sequence[str] | None = None,
 ) -> None:
-    """Puts the fragments' elements into the hypotheses of their texts, in place: see `put_back`.
-
-    `results` has for each fragment a list of hypotheses, or None.
-    """
-    found = [(i, j) for i, row in enumerate(results) for j in range(len(row or ()))]
-    owners = [i for i, _ in found]
-    codes = (_chosen(given, owners) for given in (source_language, target_language))
-    texts = [results[i][j].text for i, j in found]
-    written = put_back(translator, _chosen(fragments, owners), texts, *codes)
-    for (i, j), text in zip(found, written, strict=True):
-        results[i][j] = results[i][j]._replace(text=text)
-
-
-def put_back(
-    translator: Any,
-    fragments: Sequence[Fragment],
-    translations: Sequence[str],
-    source_language: Sequence[str] | str | None = None,
-    target_language: Sequence[str] | str | None = None,
-) -> list[str]:
-    """Translations of the fragments' texts with the fragments' elements put in.
+    """Puts the fragments' elements into the hypotheses of their texts, in place.
 
     Args:
+        results: For each fragment a list of hypotheses, or None.
         translator: What can `align` them.
         fragments: The fragments.
-        translations: A translation of the text of each.
-        source_language, target_language: As of `align`.
+        source_language, target_language: A code for each, or None.
     """
-    marked = [
-        i for i, fragment in enumerate(fragments) if fragment.has_markup and translations[i].strip()
-    ]
-    texts = [fragment.text for fragment in fragments]
-    sources, targets = _apart(_chosen(texts, marked), _chosen(translations, marked))
-    codes = (_chosen(given, marked) for given in (source_language, target_language))
+    places = [(i, j) for i, row in enumerate(results) for j in range(len(row or ()))]
+    texts = {(i, j): results[i][j].text for i, j in places}
+    marked = [(i, j) for i, j in places if fragments[i].has_markup and texts[i, j].strip()]
+    sides = _apart([fragments[i].text for i, _ in marked], [texts[place] for place in marked])
+    codes = (
+        codes and [codes[i] for i, _ in marked] for codes in (source_language, target_language)
+    )
     # None for a line that is too long to be aligned.
-    alignments = dict(zip(marked, translator.align(sources, targets, *codes), strict=True))
-    return [
-        fragment.translated(translation, *(alignments.get(i) or ()))
-        for i, (fragment, translation) in enumerate(zip(fragments, translations, strict=True))
-    ]
-
-
-def _chosen(values, places):
-    """Those at some places; a code for all, or None, as it is."""
-    if values is None or isinstance(values, str):
-        return values
-    return [values[i] for i in places]
+    alignments = dict(zip(marked, translator.align(*sides, *codes), strict=True))
+    for i, j in places:
+        text = fragments[i].translated(texts[i, j], *(alignments.get((i, j)) or ()))
+        results[i][j] = results[i][j]._replace(text=text)
 
 
 def _apart(sources, targets):

@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from keras_mt import ExportedTranslator
 from keras_mt.text import Fragment
-from keras_mt.translation.fragments import _apart, put_back
+from keras_mt.translation.fragments import _apart, put_into
+from keras_mt.translation.results import Hypothesis
 
 MARKED = [
     "O <b>livro</b> está em cima da <i class='x'>mesa</i>.",
@@ -99,13 +100,16 @@ def test_sentences_are_aligned_one_by_one_where_both_sides_have_as_many():
 def test_only_what_has_elements_is_aligned():
     class Aligner:
         def align(self, sources, targets, source_language, target_language):
-            assert (sources, targets) == (["c"], ["C"])
-            assert (source_language, target_language) == (["z"], "en")
-            return [None]
+            assert (sources, targets) == (["c", "c"], ["C", "D"])
+            assert (source_language, target_language) == (["z", "z"], None)
+            return [None, None]
 
-    fragments = [Fragment(text) for text in ("a &amp; b", "<b>c</b>", "<b>d</b>")]
-    written = put_back(Aligner(), fragments, ["A & B", "C", ""], ["x", "z", "x"], "en")
-    assert written == ["A &amp; B", "<b>C</b>", "<b></b>"]
+    fragments = [Fragment(text) for text in ("a &amp; b", "<b>c</b>", "<b>d</b>", "e")]
+    texts = [["A & B"], ["C", "D"], [""], None]
+    results = [row and [Hypothesis(text, 0.0) for text in row] for row in texts]
+    put_into(results, Aligner(), fragments, ["x", "z", "x", "x"])
+    written = [row and [hypothesis.text for hypothesis in row] for row in results]
+    assert written == [["A &amp; B"], ["<b>C</b>", "<b>D</b>"], ["<b></b>"], None]
 
 
 @pytest.mark.parametrize(
