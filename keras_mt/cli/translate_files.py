@@ -74,11 +74,12 @@ def translate_files(model, output, files, format, part_lines, overwrite, lang, m
     """
     from keras_mt.documents import DocumentOptions
     from keras_mt.documents import translate_files as translate
-    from keras_mt.documents.run import translating
+    from keras_mt.documents.run import formats_of, translating
 
     if search["n_best"] not in (None, 1):
         raise click.UsageError("--n-best must be 1: each text gets one translation.")
-    _check_meant({"overwrite": overwrite, "lang": lang, "markup": markup}, files, format)
+    formats = {*formats_of(files, output, format).values()}
+    _check_meant({"overwrite": overwrite, "lang": lang, "markup": markup}, formats)
     start = time.monotonic()
     with contextlib.closing(progress_bar(None)) as bar:
         translator = load_translator(model, search)
@@ -103,11 +104,8 @@ def translate_files(model, output, files, format, part_lines, overwrite, lang, m
     _say(report, output, time.monotonic() - start)
 
 
-def _check_meant(options, files, format):
+def _check_meant(options, formats):
     """Refuses an option that means nothing for any of the files."""
-    from keras_mt.documents.formats import format_name
-
-    formats = {format_name(path, format) for path in files}
     for name in filter(options.get, options):
         if not formats & {*_FORMATS_OF[name]}:
             raise click.UsageError(

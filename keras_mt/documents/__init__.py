@@ -1,4 +1,4 @@
-"""Files to files: documents with their form kept, and corpora of any size by several processes."""
+"""Files to files: documents with their form kept, and lines of any number; both resumable."""
 
 from keras_mt.documents.formats import DocumentOptions, Format, Refusal, Unit
 from keras_mt.documents.run import Report, translate_files

@@ -133,7 +133,7 @@ def translate_files(
     if part_lines < 1:
         raise InputError(f"part_lines must be at least 1. Received: {part_lines}")
     parts, works = output / _PARTS, []
-    for path, kind in _formats(files, output, format).items():
+    for path, kind in formats_of(files, output, format).items():
         source = (
             Lines(path, part_lines, max_line_bytes, markup)
             if kind == "lines"
@@ -168,8 +168,14 @@ def translate_files(
     return report
 
 
-def _formats(files, output, format):
-    """The format of each file; InputError if one is no file, or two would be written to one."""
+def formats_of(
+    files: Sequence[str | os.PathLike], output: str | os.PathLike, format: str | None = None
+) -> dict[Path, str]:
+    """The format of each file; InputError if one is no file, or two would be written to one.
+
+    >>> formats_of(["news/a.txt", "b.html"], "translated")
+    {PosixPath('news/a.txt'): 'lines', PosixPath('b.html'): 'html'}
+    """
     formats, names = {}, {}
     for path in map(Path, files):
         if path.exists() and not path.is_file():
