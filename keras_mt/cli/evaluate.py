@@ -1,12 +1,18 @@
 """`keras-mt evaluate`."""
 
+import time
+
 import click
 
 from keras_mt.cli.errors import Command
+from keras_mt.cli.lines import one_line, read_lines
+from keras_mt.cli.models import load_translator, splits_sentences
 from keras_mt.cli.options import data_options, given, glossary_option, search_options
-from keras_mt.cli.output import to_json
-from keras_mt.cli.systems import aligned_file, corpus_split, timed_translations
+from keras_mt.cli.output import progress_bar, to_json
+from keras_mt.errors import InputError
 
+# Lines translated together, so that lines of similar length share a batch.
+_BLOCK_LINES = 2048
 # The maximum number of sentences resampled by default: sacreBLEU holds all resamples, 1 GB then.
 _MAX_RESAMPLED = 10_000
 # Those of sacreBLEU, which is not imported for a list.
@@ -96,9 +102,9 @@ def evaluate(
     _check_usage(names, models, paired, search)
     if output:
         check_new(output)  # Before anything is translated, as all that can be refused.
-    sources, reference = corpus_split(data, source, target, split)
-    references = [reference, *(aligned_file(path, len(sources)) for path in references)]
-    files = {path: aligned_file(path, len(sources)) for path in hypotheses}
+    sources, reference = _corpus_split(data, source, target, split)
+    references = [reference, *(_aligned_file(path, len(sources)) for path in references)]
+    files = {path: _aligned_file(path, len(sources)) for path in hypotheses}
     if resamples is None and len(sources) > _MAX_RESAMPLED:
         resamples = 0
     scorer = Scorer(references, **given({"tokenize": tokenize, "resamples": resamples}))
@@ -138,11 +144,61 @@ def _scored(names, files, scorer, sources, corpus, search):
             texts[name], origin = files[name], {"split_sentences": None}
         else:
             several = len(names) > 1
-            texts[name], origin = timed_translations(name, search, sources, corpus, several)
+            texts[name], origin = _timed_translations(name, search, sources, corpus, several)
         scores = scorer(texts[name])
         first = {n: scores.pop(n) for n in ("bleu", "chrf")} | {"sentences": len(sources)}
         systems.append(first | origin | scores | {"system": name})
     return systems, texts
+
+
+def _corpus_split(data, source, target, split):
+    """The sources and the references of a corpus, each text on one line."""
+    from keras_mt.data import load_corpus
+
+    pairs = list(load_corpus(data, source, target, split).as_numpy_iterator())
+    return [[one_line(pair[side].decode("utf-8")) for pair in pairs] for side in (0, 1)]
+
+
+def _aligned_file(path, size):
+    """The lines of a file, which must have `size` of them; lines may be blank."""
+    with open(path, "rb") as file:
+        lines = read_lines(file)
+    if len(lines) != size:
+        raise InputError(
+            f"{path} has {len(lines):,} lines, and the split {size:,} sentences: they must agree."
+        )
+    return [one_line(line) for line in lines]
+
+
+def _timed_translations(path, search, sources, corpus, one_of_several):
+    """A model's best translations, each on one line, and a dict of how they were made.
+
+    `corpus` names the languages of the corpus that the sources are from.
+    """
+    name, translations = f"{path}: " if one_of_several else "", []
+    try:
+        translator = load_translator(path, search, corpus)
+    except InputError as error:
+        raise InputError(f"{name}{error}") from error
+
+    with progress_bar(len(sources)) as progress:
+        translator.hypotheses(sources[:1])  # Traces the graph, which is not timed.
+        start = time.perf_counter()
+        for i in range(0, len(sources), _BLOCK_LINES):
+            block = translator.hypotheses(sources[i : i + _BLOCK_LINES])
+            translations += [one_line(found[0].text) if found else "" for found in block]
+            progress.update(len(block))
+    seconds = time.perf_counter() - start
+    for i, translation in enumerate(translations):
+        if not translation:
+            message = f"{name}sentence {i + 1} has no translation: {sources[i][:80]!r}"
+            click.echo(message, err=True)
+    return translations, {
+        "split_sentences": splits_sentences(translator),
+        "shortlist": search["shortlist"],
+        "seconds": round(seconds, 2),
+        "sentences_per_second": round(len(sources) / seconds, 1),
+    }
 
 
 def _add_terms(path, sources, systems, texts):

@@ -25,7 +25,7 @@ def workplace(load, translator, corpus, tmp_path, monkeypatch, signatures_alone)
     models = {"runs/en_de": load(), "runs/en_de_base": translator}
     for name in models:
         (tmp_path / name).mkdir(parents=True)
-    for name in ("systems.load_translator", "translate.load_translator"):
+    for name in ("evaluate.load_translator", "translate.load_translator"):
         monkeypatch.setattr(f"keras_mt.cli.{name}", lambda path, *_: models[path])
     for name in ("score.load_run", "align.load_run", "export.load_run"):
         monkeypatch.setattr(f"keras_mt.cli.{name}", lambda path, **search: models[path])

@@ -43,7 +43,7 @@ def evaluated(run_dir, load, translator, corpus, tmp_path_factory):
     (folder / "second.txt").write_text("\n".join(second) + "\n", encoding="utf-8")
     models = {str(run_dir): load(), str(folder): translator}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("keras_mt.cli.systems.load_translator", lambda path, *_: models[path])
+        patch.setattr("keras_mt.cli.evaluate.load_translator", lambda path, *_: models[path])
         result = keras_mt(
             "evaluate", *models, "--data", corpus, "--source", "pt", "--target", "en",
             "--hypotheses", folder / "theirs.txt", "--references", folder / "second.txt",
