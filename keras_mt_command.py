@@ -3,6 +3,7 @@
 It lies outside the package because importing the package imports Keras.
 """
 
+import atexit
 import contextlib
 import gc
 import importlib.util
@@ -64,6 +65,7 @@ def main():
     except SystemExit as end:
         if end.code == 128 + signal.SIGINT:
             # By the signal, as shells expect, and without waiting for threads in TensorFlow.
+            atexit._run_exitfuncs()  # Temporary files are removed.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.raise_signal(signal.SIGINT)
         raise

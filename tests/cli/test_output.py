@@ -13,7 +13,7 @@ from keras_mt.run_folder import RunFolder
 
 # The command, with a translator that is busy in native code, where Python cannot heed a signal.
 BUSY = """
-import hashlib, importlib.util, sys
+import hashlib, importlib.util, sys, tempfile
 from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
@@ -42,15 +42,18 @@ errors.is_export = lambda _: True
 lines._CHARACTERS = 15
 translate.load_translator = lambda *_: Busy()
 sys.argv = ["keras-mt", "translate", "."]
+temporary = tempfile.TemporaryDirectory(dir=TEMPORARY)
 keras_mt_command.main()
 """
 
 
 def test_an_interrupt_ends_it_at_once_and_leaves_what_was_done(tmp_path):
+    (tmp_path / "temporary").mkdir()
+    script = BUSY.replace("TEMPORARY", repr(str(tmp_path / "temporary")))
     with (
         open(tmp_path / "out", "wb") as out,
         subprocess.Popen(
-            [sys.executable, "-c", BUSY],
+            [sys.executable, "-c", script],
             cwd=ROOT, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.PIPE,
         ) as process,
     ):  # fmt: skip
@@ -61,6 +64,7 @@ def test_an_interrupt_ends_it_at_once_and_leaves_what_was_done(tmp_path):
         assert process.wait(20) == -signal.SIGINT
         assert process.stderr.read() == b"3 lines written\nError: interrupted.\n"
     assert (tmp_path / "out").read_bytes() == b"SHORT\n" * 3
+    assert not list((tmp_path / "temporary").iterdir())
 
 
 def test_refused_lines_are_counted_and_none_left_is_an_error(eager, load_once, run_dir, tmp_path):
