@@ -262,14 +262,14 @@ def test_an_architecture_of_ones_own_is_trained_averaged_and_tuned(corpus, tmp_p
         lambda: train(corpus, "pt", "en", "no", **tuned),
         lambda: Translator.load(output),
     ):
-        with pytest.raises(ValueError, match="--architecture"):
+        with pytest.raises(ValueError, match="`architecture`"):
             refused()
     other = {**options, "architecture": None, "preset": "micro", "model": None}
     with pytest.raises(ValueError, match=r"architecture was 'going_on:Own', now 'transformer'"):
         train(corpus, "pt", "en", output, steps=3, **other)
     train(corpus, "pt", "en", "tuned", **tuned, architecture=name)
     assert config(tmp_path / "tuned")["model"]["width"] == 32
-    with pytest.raises(ValueError, match="--architecture"):  # The folder's word is not enough.
+    with pytest.raises(ValueError, match="`architecture`"):  # The folder's word is not enough.
         train(corpus, "pt", "en", "tuned", **{**tuned, "steps": 2})
     sys.modules.pop("going_on", None)
 
