@@ -63,10 +63,13 @@ def test_what_was_begun_with_other_options_is_refused(run_dir, tmp_path):
     path.write_text("O livro.\n")
     damaged.write_bytes(b"no")
     terms.write_text("livro\tvolume\n")
-    command = ("translate-files", run_dir, out, path, damaged, "--glossary", terms)
+    page = tmp_path / "c.md"
+    page.write_text("O livro.\n")
+    command = ("translate-files", run_dir, out, path, damaged, page, "--glossary", terms)
     result = keras_mt(*command, check=False)
     assert result.exit_code == 1 and "b.gz is damaged" in result.stderr
-    assert result.stderr.startswith("a.txt: 1 line\n") and "wrote 1 file to " in result.stderr
+    assert result.stderr.startswith("a.txt: 1 line\nc.md: 1 text\nrefused: ")
+    assert "wrote 2 files to " in result.stderr
     for options, name in (
         (("--length-penalty", 0.5), "--length-penalty"),
         (("--part-lines", 5), "--part-lines"),
