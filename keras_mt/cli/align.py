@@ -3,7 +3,7 @@
 import click
 
 from keras_mt.cli.errors import Command
-from keras_mt.cli.lines import check_standard_input, columns_of, row_blocks
+from keras_mt.cli.lines import answers, check_standard_input
 from keras_mt.cli.models import load_run, ready
 from keras_mt.cli.options import architecture_option, ensemble_option, options_of
 from keras_mt.cli.output import Output, to_json
@@ -46,15 +46,14 @@ def align(run_dir, source, target, pharaoh, **search):
     from keras_mt.alignment import pharaoh_line
 
     with Output() as output:
-        for rows in row_blocks(*files):
-            results = (translator.align_words if pharaoh else translator.align)(*columns_of(rows))
-            for i, (row, alignment) in enumerate(zip(rows, results, strict=True)):
-                if error := row.error or results.refusals.get(i):
-                    output.refuse(row, error, "" if pharaoh else to_json({"error": error}))
-                elif pharaoh:
-                    output.write(row, pharaoh_line(alignment))
-                else:
-                    pieces, target_pieces, attention = alignment
-                    weights = [[round(float(x), 4) for x in weights] for weights in attention]
-                    fields = {"source": pieces, "target": target_pieces, "attention": weights}
-                    output.write(row, to_json(fields))
+        aligned = translator.align_words if pharaoh else translator.align
+        for row, alignment, error in answers(aligned, *files):
+            if error:
+                output.refuse(row, error, "" if pharaoh else to_json({"error": error}))
+            elif pharaoh:
+                output.write(row, pharaoh_line(alignment))
+            else:
+                pieces, target_pieces, attention = alignment
+                weights = [[round(float(x), 4) for x in weights] for weights in attention]
+                fields = {"source": pieces, "target": target_pieces, "attention": weights}
+                output.write(row, to_json(fields))

@@ -129,10 +129,16 @@ def _arrived_rows(first, *others):
         number += size
 
 
-def columns_of(rows):
-    """The texts of the rows, a list for each file; those of a row with an error are empty."""
-    texts = [[""] * len(row.texts) if row.error else row.texts for row in rows]
-    return list(map(list, zip(*texts, strict=True)))
+def answers(function, *files):
+    """For each row of parallel files: the row, what a function gives for it, and why it is refused.
+
+    The function takes a list of texts for each file, and returns `Results`.
+    """
+    for rows in row_blocks(*files):
+        texts = [[""] * len(row.texts) if row.error else row.texts for row in rows]
+        results = function(*map(list, zip(*texts, strict=True)))
+        for i, (row, result) in enumerate(zip(rows, results, strict=True)):
+            yield row, result, row.error or results.refusals.get(i)
 
 
 def read_lines(file):

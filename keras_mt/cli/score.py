@@ -5,7 +5,7 @@ import math
 import click
 
 from keras_mt.cli.errors import Command
-from keras_mt.cli.lines import check_standard_input, columns_of, row_blocks
+from keras_mt.cli.lines import answers, check_standard_input
 from keras_mt.cli.models import load_run, ready
 from keras_mt.cli.options import architecture_option, ensemble_option, options_of
 from keras_mt.cli.output import Output, to_json
@@ -36,18 +36,16 @@ def score(run_dir, source, target, as_json, **search):
     translator = ready(load_run(run_dir, **search))
     total = tokens = 0
     with Output() as output:
-        for rows in row_blocks(source, target):
-            results = translator.score(*columns_of(rows))
-            for i, (row, result) in enumerate(zip(rows, results, strict=True)):
-                if error := row.error or results.refusals.get(i):
-                    output.refuse(row, error, to_json({"error": error}) if as_json else "")
-                    continue
-                total += result.log_prob
-                tokens += len(result.tokens)
-                fields = {"log_prob": result.log_prob, "perplexity": result.perplexity}
-                plain = "\t".join(f"{value:.4f}" for value in fields.values())
-                line = to_json({**fields, "tokens": result.tokens}) if as_json else plain
-                output.write(row, line)
+        for row, result, error in answers(translator.score, source, target):
+            if error:
+                output.refuse(row, error, to_json({"error": error}) if as_json else "")
+                continue
+            total += result.log_prob
+            tokens += len(result.tokens)
+            fields = {"log_prob": result.log_prob, "perplexity": result.perplexity}
+            plain = "\t".join(f"{value:.4f}" for value in fields.values())
+            line = to_json({**fields, "tokens": result.tokens}) if as_json else plain
+            output.write(row, line)
     if tokens:
         perplexity = math.exp(-total / tokens)
         click.echo(f"log-probability {total:.2f}, perplexity {perplexity:.4f}", err=True)

@@ -1,9 +1,11 @@
 """`keras-mt translate`."""
 
+import functools
+
 import click
 
 from keras_mt.cli.errors import Command
-from keras_mt.cli.lines import check_standard_input, columns_of, one_line, row_blocks
+from keras_mt.cli.lines import answers, check_standard_input, one_line
 from keras_mt.cli.models import load_translator
 from keras_mt.cli.options import glossary_option, search_options
 from keras_mt.cli.output import Output, progress_bar, to_json
@@ -67,17 +69,15 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, markup, 
     confidence = as_json and confidence and translator.gives_confidence
     options = {"token_scores": token_scores, "confidence": confidence, "markup": markup}
     with Output() as output, progress_bar(None) as progress:
-        for rows in row_blocks(*files):
-            results = translator.hypotheses(*columns_of(rows), **options)
-            for i, row in enumerate(rows):
-                if error := row.error or results.refusals.get(i):
-                    output.refuse(row, error, _as_json(row, [], error=error) if as_json else "")
-                    continue
-                if as_json:
-                    output.write(row, _as_json(row, results[i]))
-                else:
-                    output.write(row, _as_text(results[i], translator.n_best))
-            progress.update(len(rows))
+        hypotheses = functools.partial(translator.hypotheses, **options)
+        for row, result, error in answers(hypotheses, *files):
+            if error:
+                output.refuse(row, error, _as_json(row, [], error=error) if as_json else "")
+            elif as_json:
+                output.write(row, _as_json(row, result))
+            else:
+                output.write(row, _as_text(result, translator.n_best))
+            progress.update()
 
 
 def _as_text(hypotheses, n_best):
