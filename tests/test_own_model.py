@@ -49,7 +49,7 @@ def test_its_run_says_what_it_is_and_learns(own_run):
 def test_it_is_loaded_only_where_its_class_is_given(eager, own_run, monkeypatch):
     monkeypatch.chdir(ROOT / "examples")
     result = keras_mt("translate", own_run, stdin=b"x", check=False)
-    assert result.exit_code == 1 and "--architecture MODULE:CLASS" in result.stderr
+    assert result.exit_code == 1 and "MODULE:CLASS, as --architecture" in result.stderr
     out = keras_mt("translate", own_run, "--architecture", ARCHITECTURE, stdin="Olá!\n".encode())
     assert out.stdout.splitlines() == [Translator.load(own_run, ARCHITECTURE)("Olá!")]
 

@@ -251,7 +251,7 @@ def test_a_model_of_ones_own_class_is_loaded_only_where_it_is_given(tmp_path):
     own = Own(9, num_layers=1, d_model=8, num_heads=2, d_ff=8)
     folder.save_model(own, own.get_weights())
     (tmp_path / "tokenizer.model").touch()
-    with pytest.raises(ValueError, match=r"the class 'Own'.* --architecture MODULE:CLASS"):
+    with pytest.raises(ValueError, match=r"the class 'Own'.*MODULE:CLASS, as `architecture`"):
         folder.load_model()
     with pytest.raises(ValueError, match=r"'Own'.*given: transformer"):
         folder.load_model("transformer")
