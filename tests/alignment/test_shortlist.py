@@ -261,7 +261,7 @@ def test_the_command_learns_one_and_the_others_take_it(run_dir, load, tmp_path):
     measured = ["evaluate", str(run_dir), *pairs, "--target", "en", "--shortlist", path]
     with pytest.MonkeyPatch.context() as patch:  # Of a few sentences.
         few = ["O livro está aqui."], ["The book is here."]
-        patch.setattr("keras_mt.cli.evaluate.corpus_split", lambda *_: few)
+        patch.setattr("keras_mt.cli.evaluate._corpus_split", lambda *_: few)
         result = CliRunner().invoke(main, measured, catch_exceptions=False)
     scores = json.loads(result.stdout.splitlines()[-1])
     assert (scores["system"], scores["shortlist"]) == (str(run_dir), path)
