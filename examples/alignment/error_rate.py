@@ -25,7 +25,7 @@ import tensorflow as tf
 
 import keras_mt
 from keras_mt.alignment import Aligner
-from keras_mt.alignment.words import attention_links, word_links
+from keras_mt.alignment.words import attention_links
 from keras_mt.data import load_corpus
 from keras_mt.text.words import words_of_pieces
 
@@ -82,6 +82,16 @@ def main(run_dir):
     for (layer, head), rate in rates.items():
         mark = ", the best" if (layer, head) == best else ""
         print(f"{100 * rate:5.1f}  layer {layer}, head {head}{mark}")
+
+
+def word_links(links, source_words, target_words):
+    """The links of words `[links, 2]`, from those of their pieces.
+
+    `source_words` and `target_words` have the word of each piece; -1 for none.
+    """
+    links = np.asarray(links, np.int32).reshape(-1, 2)
+    found = np.stack([source_words[links[:, 0]], target_words[links[:, 1]]], axis=1)
+    return np.unique(found[(found >= 0).all(axis=1)], axis=0)
 
 
 def alignment_error_rate(links, sure, possible):

@@ -1,21 +1,8 @@
-"""Alignments of pieces as alignments of words."""
+"""Alignments of words from attention over pieces."""
 
 import numpy as np
 
 _LEAST = 0.25  # Of the phrasebook's pairs by hand, the error rate rises from 0.35 on.
-
-
-def word_links(links: np.ndarray, source_words: np.ndarray, target_words: np.ndarray) -> np.ndarray:
-    """The links of words, int32 `[links, 2]`, in ascending order, from those of their pieces.
-
-    `source_words` and `target_words` have the word of each piece; -1 for none.
-
-    >>> word_links([[0, 0], [1, 0], [2, 1]], np.array([0, 0, -1]), np.array([0, 1])).tolist()
-    [[0, 0]]
-    """
-    links = np.asarray(links, np.int32).reshape(-1, 2)
-    found = np.stack([source_words[links[:, 0]], target_words[links[:, 1]]], axis=1)
-    return np.unique(found[(found >= 0).all(axis=1)], axis=0).astype(np.int32)
 
 
 def attention_links(

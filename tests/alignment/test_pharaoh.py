@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_mt.alignment import read_pharaoh, write_pharaoh
-from keras_mt.alignment.words import attention_links, word_links
+from keras_mt.alignment.words import attention_links
 
 LINKS = st.lists(st.lists(st.tuples(st.integers(0, 999), st.integers(0, 999))))
 
@@ -47,10 +47,8 @@ def test_what_is_wrong_is_named_by_file_and_line(tmp_path, text, message):
         read_pharaoh(path, [(1, 1), (3, 2)])
 
 
-def test_links_of_words():
+def test_links_of_words_by_attention():
     words = np.array([0, 0, -1, 1, -1]), np.array([0, 1, 1, -1])
-    links = [(0, 0), (1, 0), (1, 1), (2, 3), (3, 3), (3, 2), (4, 2)]
-    assert word_links(links, *words).tolist() == [[0, 0], [0, 1], [1, 1]]
     attention = np.array(
         [
             [0.3, 0.3, 0.0, 0.4, 0.0],  # Of both pieces of a word, more than of the other word.

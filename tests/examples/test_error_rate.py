@@ -36,3 +36,9 @@ def test_the_links_by_hand_fit_their_sentences(error_rate):
         assert [{link[side] for link in possible} for side in (0, 1)] == [
             {*range(len(text.split()))} for text in pair
         ]
+
+
+def test_links_of_pieces_become_links_of_words(error_rate):
+    words = np.array([0, 0, -1, 1, -1]), np.array([0, 1, 1, -1])
+    links = [(0, 0), (1, 0), (1, 1), (2, 3), (3, 3), (3, 2), (4, 2)]
+    assert error_rate.word_links(links, *words).tolist() == [[0, 0], [0, 1], [1, 1]]
