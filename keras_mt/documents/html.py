@@ -7,7 +7,7 @@ import itertools
 import re
 
 from keras_mt.documents.base import Inline, TextDocument, byte_order_mark, functions_of, has_words
-from keras_mt.text.elements import INLINE, KEPT, RAW, SINGLE, VOID
+from keras_mt.text.elements import HIDDEN, INLINE, KEPT, RAW, SINGLE, VOID
 
 _ATTRIBUTES = frozenset(
     """alt aria-description aria-label aria-placeholder aria-roledescription aria-valuetext label
@@ -244,7 +244,7 @@ class HtmlDocument(TextDocument):
                     inline.kept(place, _SPACE.sub(" ", html.unescape(inner)))
             elif token.kind == "start" and token.partner is not None:
                 inline.open(place)
-            elif token.kind == "end":
+            elif token.kind == "end" and token.partner is not None:
                 inline.close(place)
             else:
                 inline.single(place, space=token.name == "br")
@@ -278,7 +278,7 @@ def _tokens(source):
             add("end" if match["end"] else "start", start, match.end(), name, _attributes(match))
             if name in RAW and not match["end"]:
                 closing = re.compile(rf"</{name}(?=[\s/>])|\Z", re.IGNORECASE).search(source, place)
-                add("other" if name != "title" else "text", place, closing.start())
+                add("other" if name in HIDDEN else "text", place, closing.start())
             continue
         # What ends nowhere goes on to the end, as in a browser.
         for head, tail in (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<", ">")):

@@ -43,11 +43,11 @@ class _Node:
 class Fragment:
     """A fragment of HTML: its text, and its elements to put into the text's translation.
 
-    Comments, void elements such as `<br>`, and `script` and `style` have no text. An element stays
-    as it is, with all within it, if its attribute `translate` is `no`, its class has `notranslate`,
-    or it is `code`, `kbd`, `samp`, `var`, `pre`, `svg` or `math`. An element that is not closed
-    ends where the one around it does. An end tag that closes nothing is left out. What is no whole
-    tag, such as a single `<`, is text.
+    Comments, void elements such as `<br>`, and `script`, `style` and the like have no text. An
+    element stays as it is, with all within it, if its attribute `translate` is `no`, its class has
+    `notranslate`, or it is `code`, `kbd`, `samp`, `var`, `pre`, `svg`, `math` or `template`. An
+    element that is not closed ends where the one around it does. An end tag that closes nothing is
+    left out. What is no whole tag, such as a single `<`, is text.
 
     Between words that nothing else separates a `<br>` is a space in the text. At the bounds of
     blocks, such as `<p>`, lines end: each is translated by itself, and stays in its block.
