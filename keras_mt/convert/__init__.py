@@ -1,7 +1,4 @@
-"""Other formats: folders of transformers and of Marian; SavedModels, CTranslate2, LiteRT and ONNX.
-
-What it has is imported when it is used: the command's help needs `formats` alone.
-"""
+"""Other formats, each imported when it is used: the command's help needs `formats` alone."""
 
 import importlib
 from typing import Any

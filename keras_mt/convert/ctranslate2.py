@@ -178,7 +178,7 @@ def _norm(spec, layer):
 
 
 def _matrix(weight):
-    """In its own dtype: CTranslate2 converts one after the other, so half precision stays small."""
+    """A weight in its own dtype: CTranslate2 converts one by one, so half precision stays small."""
     return keras.ops.convert_to_numpy(weight)
 
 

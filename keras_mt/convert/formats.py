@@ -24,7 +24,7 @@ _LANGUAGES = "source_language", "target_language"
 
 @dataclasses.dataclass(frozen=True)
 class Format:
-    """What an export format takes."""
+    """An export format: what messages call it, what it takes and what it can hold."""
 
     title: str  # What messages call it.
     help: str  # What it writes, as the command's help says.
@@ -41,16 +41,13 @@ class Format:
     one_pair: bool = False  # Whether it is for one pair of languages, which has to be given.
 
     def holds(self, name: str, value: Any) -> bool:
-        """Whether it holds a value of an option of the search."""
+        """True for a value of an option of the search that the format can hold."""
         # Without an option of its own, it does what the default says.
         values = (self.search or {}).get(name, (_SEARCH[name],))
         return values is None or value in values
 
     def check(self, translator: Any, quantization: str | None = None) -> None:
-        """Raises ValueError if a package is missing, or the format cannot hold what it is given.
-
-        The message says what to leave out.
-        """
+        """Refuses a translator or a quantization that the format cannot hold."""
         if quantization not in (None, *self.quantizations):
             expected = " or ".join(self.quantizations) or "left out"
             raise InputError(
@@ -157,10 +154,7 @@ _PLAIN = {
 def check_model(
     title: str, config: Mapping[str, Any], known: Mapping[str, tuple[Any, ...] | None]
 ) -> None:
-    """Raises ValueError for a model that a format does not know; it says how to train one.
-
-    `known` are the values of arguments that it knows; None for all.
-    """
+    """Refuses a model whose arguments are not among those `known` (None for all values)."""
     known = {name: (value,) for name, value in _PLAIN.items()} | known
     foreign = [n for n, values in known.items() if values and config.get(n) not in values]
     if not foreign:
@@ -223,10 +217,7 @@ class ExportOptions:
 
 
 def check_options(name: str, given: Mapping[str, Any]) -> None:
-    """Raises ValueError, which says where it goes, for an option that a format does not take.
-
-    `given` are those of `ExportOptions` and of the translator.
-    """
+    """Refuses options of the export and of the translator that a format does not take."""
     reasons = {option: _reason_against(option, given[option], FORMATS[name]) for option in given}
     wrong = []
     for why in dict.fromkeys(filter(None, reasons.values())):

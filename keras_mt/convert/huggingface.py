@@ -1,7 +1,6 @@
 """transformers' folders: MarianMT, Pegasus, M2M-100, NLLB and T5 read, the first two written.
 
-A folder that is read is not trusted: no code in it is run, and what is not understood is refused
-with an error that names the file or the field.
+No code of a folder is run, and an error names the file or the field that is not understood.
 """
 
 import json
@@ -14,14 +13,13 @@ from safetensors.numpy import save_file
 from keras_mt.convert import m2m_100, marian_mt, pegasus, t5, tensors
 from keras_mt.convert.formats import FORMATS, check_model
 from keras_mt.convert.hub import local_folder
-from keras_mt.convert.imports import as_run, as_translator, read_card
+from keras_mt.convert.imports import as_run, as_translator, imported_config
 from keras_mt.convert.pretrained import Folder
 from keras_mt.convert.weights import read_weights
 from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
 from keras_mt.models import Transformer
 from keras_mt.options import TranslationOptions
-from keras_mt.run_folder import RunConfig
 from keras_mt.text import PretrainedTokenizer, Tokenizer
 from keras_mt.translation import Translator
 
@@ -146,19 +144,11 @@ def _read(directory, dtype=None):
     tokenizer, languages = family.read_tokenizer(folder, arguments)
     generation = _generation(folder, arguments)
     model = reader.read_model(folder, arguments, weights, dtype)
-    source, target = (
+    pair = (
         folder.tokenizer.get(long) or folder.tokenizer.get(short) or ""
         for long, short in (("source_lang", "src_lang"), ("target_lang", "tgt_lang"))
     )
-    config = RunConfig(
-        [],
-        source,
-        target,
-        languages,
-        license=read_card(folder.path).license,
-        model=model.get_config(),
-        generation=generation,
-    )
+    config = imported_config(folder.path, model, pair, options=languages, generation=generation)
     return model, tokenizer, config
 
 

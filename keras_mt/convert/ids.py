@@ -11,13 +11,9 @@ from keras_mt.translation import Translator
 
 
 def special_ids(translator: Translator) -> dict[str, Any]:
-    """The special ids; for a model of several languages, those of the translator's pair.
+    """The special ids as `ids.json` has them; of several languages those of the translator's pair.
 
-    Returns:
-        A dict of ints and of lists of int: `padding`; `start`, which a target begins with; `end`;
-        `forbidden`, which a translation never holds; `before_source` and `after_source`, which go
-        around the pieces of a source; `forced`, which a translation begins with at no cost; and
-        `max_length`, the length of the longest source or target, special ids included.
+    `forced` is what a translation begins with at no cost; `max_length` counts special ids too.
     """
     tokenizer = translator.tokenizer
     codes = [translator.source_language, translator.target_language]

@@ -1,9 +1,11 @@
-"""What all imports share: a folder's model card, and what becomes of what was read of a folder."""
+"""The parts that all imports share: a folder's model card, and the run made of what was read."""
 
 import dataclasses
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 
@@ -25,20 +27,14 @@ _NON_COMMERCIAL = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Card:
-    """What the header of a folder's README.md says.
-
-    >>> print(Card("cc-by-nc-4.0", ("en", "de")))
-    license: cc-by-nc-4.0; languages: en, de
-    >>> Card("cc-by-nc-4.0", ()).non_commercial
-    True
-    """
+    """The license and the languages in the header of a folder's README.md."""
 
     license: str | None
     languages: tuple[str, ...]  # Their codes; empty if it names none.
 
     @property
     def non_commercial(self) -> bool:
-        """Whether the license allows non-commercial use alone."""
+        """True if the license allows non-commercial use alone."""
         return bool(_NON_COMMERCIAL.search(self.license or ""))
 
     def __str__(self) -> str:
@@ -76,6 +72,14 @@ def _values(header, field):
         for match, value in zip(quoted, values, strict=True)
     ]
     return ["".join(filter(str.isprintable, value)) for value in values if value]
+
+
+def imported_config(
+    folder: Path, model: keras.Model, pair: Sequence[str], **fields: dict[str, Any]
+) -> RunConfig:
+    """The configuration of the run that a folder becomes; a language is "" if it is not known."""
+    license = read_card(folder).license
+    return RunConfig([], *pair, license=license, model=model.get_config(), **fields)
 
 
 def as_translator(model: keras.Model, tokenizer: BaseTokenizer, config: RunConfig) -> Translator:

@@ -68,10 +68,7 @@ def to_litert(
 
 
 def _search(translator, model, ids):
-    """The search as a `tf.function` of a source of ids, with the weights as constants.
-
-    The converter cannot handle variables in the body of a loop.
-    """
+    """The search as a function of a source's ids; the converter takes no variables in its loop."""
     predictor = Predictor([model]).frozen("LiteRT's converter", "it is too large for LiteRT")
     graph = translator.graph(predictor)
     added = len(ids["before_source"]) + len(ids["after_source"])

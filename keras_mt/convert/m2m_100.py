@@ -78,7 +78,7 @@ def read_tokenizer(
 
 
 def _is_small100(folder):
-    """Whether a folder is SMaLL-100, by its names or, where nothing says otherwise, its layers."""
+    """True for SMaLL-100, by names or, where nothing says otherwise, by the number of layers."""
     tokenizer = folder.tokenizer.get("tokenizer_class")
     names = folder.config.get("_name_or_path"), folder.tokenizer.get("name_or_path"), tokenizer
     if (folder.path / "tokenization_small100.py").is_file():

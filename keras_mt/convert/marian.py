@@ -14,7 +14,7 @@ import numpy as np
 
 from keras_mt.compressed import opened
 from keras_mt.convert.formats import FORMATS, check_model
-from keras_mt.convert.imports import as_run, as_translator, read_card
+from keras_mt.convert.imports import as_run, as_translator, imported_config
 from keras_mt.convert.marian_files import STARTS, read_marian, write_bin
 from keras_mt.convert.marian_folder import (
     find_files,
@@ -27,7 +27,6 @@ from keras_mt.errors import CorpusError, InputError
 from keras_mt.files import check_new, new_folder
 from keras_mt.layers.feed_forward import gelu_sigmoid
 from keras_mt.models import Transformer, ensure_built
-from keras_mt.run_folder import RunConfig
 from keras_mt.translation import Translator
 
 _MAX_LENGTH = 1024  # Of the table of positions, which the files do not have.
@@ -152,17 +151,9 @@ def _read(directory, dtype=None):
         tokenizer = read_tokenizer(directory, sizes, arguments["padding_id"], search)
         model = _model(weights, arguments, sizes, dtype)
     pair = re.search(r"\.([a-z]{2})([a-z]{2})\.", models[0].name)
-    source, target = pair.groups() if pair else ("", "")
-    options = search["options"] | {"early_stopping": "shrink", "split_sentences": False}
-    config = RunConfig(
-        [],
-        source,
-        target,
-        {},
-        license=read_card(directory).license,
-        model=model.get_config(),
-        generation=options,
-    )
+    pair = pair.groups() if pair else ("", "")
+    generation = search["options"] | {"early_stopping": "shrink", "split_sentences": False}
+    config = imported_config(directory, model, pair, options={}, generation=generation)
     return model, tokenizer, config
 
 
@@ -304,11 +295,7 @@ def _model(weights, arguments, sizes, dtype):
 
 
 def _name_of(path):
-    """Marian's name of one of our weights in a block.
-
-    >>> _name_of("decoder_0/recurrent/forget/bias")
-    'decoder_l1_rnn_bf'
-    """
+    """Marian's name of one of our weights in a block."""
     side, layer, place = re.fullmatch(r"(encoder|decoder)_(\d+)/(.+)", path).groups()
     return f"{side}_l{int(layer) + 1}_{_WEIGHTS[place]}"
 
@@ -432,7 +419,7 @@ def _written_config(model, tokenizer, quantization):
 
 
 def _written_model(model, config, orders):
-    """The tensors of a model by Marian's names, and the configuration in the file.
+    """The model's tensors by Marian's names, and its configuration.
 
     `orders` has for each side the ids of the vocabulary's pieces, -1 where there is none.
     """

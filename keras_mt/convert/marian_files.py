@@ -30,14 +30,9 @@ _ALIGNMENT = 256
 
 
 def read_marian(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The tensors of a `.npz` or `.bin` file by their names, and the fields of its configuration.
+    """The tensors of a `.npz` or `.bin` file by name, and its configuration; sizes are checked.
 
-    The tensors have `shape` and `dtype`, and `np.asarray` reads them; those of intgemm8 are float32
-    then. Sizes are checked against the size of the file before anything is allocated.
-
-    Raises:
-        ValueError: If the file is damaged, or there is something in it that is not understood; the
-            message names the file and the tensor.
+    Tensors have `shape` and `dtype`, and `np.asarray` reads them, those of intgemm8 as float32.
     """
     try:
         tensors = _read_npz(path) if zipfile.is_zipfile(path) else _read_bin(path)
@@ -191,11 +186,7 @@ def _events(text, where):
 
 
 def parse_yaml(text: bytes, where: str) -> dict[str, Any]:
-    """The fields of a configuration in YAML; ValueError, which begins with `where`, if it is none.
-
-    >>> parse_yaml(b"beam-size: 6", "decoder.yml")
-    {'beam-size': 6}
-    """
+    """The fields of a configuration in YAML; `where` begins the messages."""
     if len(text) > _MAX_CONFIG:
         raise InputError(f"{where} is too large.")
     depth = 0
@@ -216,7 +207,7 @@ def parse_yaml(text: bytes, where: str) -> dict[str, Any]:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """As `parse_yaml`, of a file."""
+    """The fields of a YAML file."""
     return parse_yaml(_bytes(path, _MAX_CONFIG), str(path))
 
 

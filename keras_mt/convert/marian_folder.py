@@ -1,4 +1,4 @@
-"""What lies beside Marian's weights: the files of a folder, its vocabularies, and its search."""
+"""The files beside Marian's weights: a folder's vocabularies, and its options of the search."""
 
 import contextlib
 import re
@@ -53,7 +53,7 @@ def plain(path: Path) -> Iterator[Path]:
 
 
 def _unpacked(path):
-    """What a file holds, block by block."""
+    """A file, unpacked, block by block."""
     most, size = _MAX_RATIO * path.stat().st_size + 2**20, 0
     with opened(path) as file:
         while block := file.read(2**20):
@@ -184,7 +184,7 @@ def written_vocabularies(
 ) -> tuple[list[bytes], list[np.ndarray]]:
     """The SentencePiece models for Marian, and for each side our ids of its pieces.
 
-    Pieces that no text has are added until their number is a multiple; their ids are -1.
+    Unused pieces, with the id -1, fill up their number to a multiple.
     """
     if isinstance(tokenizer, Tokenizer) and not tokenizer.languages:
         model, order = _for_marian(tokenizer, multiple)

@@ -38,10 +38,9 @@ _TYPE_NAMES = {
 
 
 class Folder:
-    """A folder's files by name, and its configuration.
+    """A folder's files by name, and the fields of its configuration files.
 
-    `config` and `tokenizer` are the fields of config.json and tokenizer_config.json; `generation`
-    those of generation_config.json, or of config.json in older folders.
+    Of older folders `generation` has the fields of config.json.
     """
 
     def __init__(self, path: Path) -> None:
@@ -97,7 +96,7 @@ class Folder:
         return "generation_config.json" if field in self._generation_fields else "config.json"
 
     def refuse_generation(self, field: str, value: Any, expected: str) -> InputError:
-        """As `refuse`, of a field of the generation config."""
+        """The error that names a field of the generation config and its file."""
         return self.refuse(field, value, expected, self.generation_file(field))
 
     def id(self, field: str, size: int) -> int:
@@ -154,5 +153,5 @@ class Folder:
 
 
 def is_id(value: Any, size: int) -> bool:
-    """Whether a value is a token id of a vocabulary of so many tokens."""
+    """True for a token id of a vocabulary of so many tokens."""
     return type(value) is int and 0 <= value < size

@@ -179,7 +179,7 @@ def _signatures(translator, predictor, freeze, with_confidence, names):
 
 
 def _chosen(functions, names):
-    """Those of the functions that have these names; all for None."""
+    """The functions of these names; all for None."""
     if names is None:
         return functions
     if "serving_default" not in names or not functions.keys() >= {*names}:

@@ -112,7 +112,7 @@ def check_sizes(folder: Folder, arguments: dict[str, Any], weights: Mapping[str,
 def read_model(
     folder: Folder, arguments: dict[str, Any], weights: Mapping[str, Any], dtype: str | None
 ) -> Transformer:
-    """As `tensors.read_model`, for T5; weights in float16 are refused."""
+    """The model with the weights of a T5; weights in float16 are refused."""
     stored = tensors.dtype_of(weights, _SPARE)
     if stored == "float16":
         raise InputError(
@@ -130,7 +130,7 @@ def read_model(
 
 
 def _scales_output(folder):
-    """Whether what is projected to logits is scaled: in the first T5, whose weights are tied."""
+    """True if the input of the logits is scaled: in the first T5, whose weights are tied."""
     if folder.config["model_type"] != "t5":
         return False
     tied = folder.config.get("tie_word_embeddings", True) is not False
@@ -138,11 +138,7 @@ def _scales_output(folder):
 
 
 def _names_of(path):
-    """As `tensors.names_of`, for T5.
-
-    >>> _names_of("decoder_1/feed_forward/gate/kernel")
-    (['decoder.block.1.layer.2.DenseReluDense.wi_0.weight'], True)
-    """
+    """T5's names of one of our weights, and whether it is transposed."""
     place, _, last = path.rpartition("/")
     if last == "embeddings":
         return tensors.names_of(path)
@@ -172,7 +168,7 @@ def read_tokenizer(
 ) -> tuple[PretrainedTokenizer, dict[str, str]]:
     """The tokenizer of a folder, and the default languages.
 
-    MADLAD-400 has languages: a source begins with that of its target. T5 and mT5 have none.
+    Of MADLAD-400 alone: a source begins with its target's language.
     """
     size, model = arguments["vocab_size"], folder.read(_MODEL)
     processor = sentencepiece_processor(model, folder.path / _MODEL)

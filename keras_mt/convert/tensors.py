@@ -40,11 +40,7 @@ _SPARE = re.compile(
 
 
 def names_of(path: str) -> tuple[list[str], bool]:
-    """The names that one of our weights may have in transformers, and whether it is transposed.
-
-    >>> names_of("encoder_0/self_attention/query/kernel")
-    (['encoder.layers.0.self_attn.q_proj.weight'], True)
-    """
+    """The names that a weight of ours may have in transformers, and whether it is transposed."""
     place, _, last = path.rpartition("/")
     if last == "logits_bias":
         return [_BIAS], False
@@ -81,8 +77,7 @@ def read_model(
 def tying(folder: Folder, arguments: dict[str, Any], weights: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments, with what is tied.
 
-    What is tied by config.json, and is in the file twice with different values, is not tied, as
-    transformers 5 does (its issue 45005).
+    Tensors that differ in the file are not, whatever config.json says: transformers issue 45005.
     """
     arguments = {"share_embeddings": True, "tie_output": True, **arguments}
     source, target, head = (
@@ -102,11 +97,7 @@ def fill(
     names_of: Callable[[str], tuple[list[str], bool]],
     spare: re.Pattern,
 ) -> None:
-    """Gives a model the weights of a folder: all are used but those of `spare` names.
-
-    Raises:
-        ValueError: If a tensor is missing, unknown, or of another shape than config.json says.
-    """
+    """Gives a model the weights of a folder; all must be used but those of `spare` names."""
     used = set()
     for variable in model.variables:
         if "seed_generator" in variable.path:
@@ -167,10 +158,9 @@ def dtype_of(weights: Mapping[str, Any], spare: re.Pattern) -> str:
 
 
 def tensors_of(model: Transformer) -> dict[str, np.ndarray]:
-    """The weights by transformers' names: float16 if they are that in the model, else float32.
+    """The weights by transformers' names; float16 stays float16.
 
-    Those of a model with the paper's sinusoids are permuted: in transformers' the sines come before
-    the cosines.
+    For the paper's sinusoids the channels are permuted: transformers' sines come first.
     """
     config, order = model.get_config(), np.arange(model.d_model)
     if config["positions"] == "sinusoidal":

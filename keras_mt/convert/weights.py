@@ -1,7 +1,4 @@
-"""Reads weights from safetensors and PyTorch files, without running any code in them.
-
-Tensors are read lazily. The sizes that a file declares are checked against the size of the file.
-"""
+"""Weights in safetensors and PyTorch files: no code in them is run, and tensors are read lazily."""
 
 import collections
 import functools
@@ -31,15 +28,9 @@ _STORAGES = {
 
 
 def read_weights(directory: Path) -> dict[str, Any]:
-    """The tensors of a folder, from the first file found.
+    """The tensors of a folder's first known file of weights, by PyTorch's names without prefixes.
 
-    The files are `model.safetensors`, sharded or not, and `pytorch_model.bin`. The names are
-    PyTorch's, and begin at `encoder`, `decoder`, `shared`, `lm_head` or `final_logits_bias`. The
-    tensors have `shape` and `dtype`, and `np.asarray` reads them.
-
-    Raises:
-        FileNotFoundError: If there is none of these files.
-        ValueError: If a file is damaged, or holds anything but tensors.
+    They have `shape` and `dtype`, and `np.asarray` reads them.
     """
     for name, read in _READERS.items():
         path = directory / name
