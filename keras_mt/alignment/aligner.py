@@ -206,7 +206,7 @@ def _cells(sources, targets):
 
 
 def _expected(cells, x, table, null):
-    """How probable it is that each cell's tokens are linked, and that each token has none."""
+    """The probability that each cell's tokens are linked, and that each token has no link."""
     ids, owner = cells.ids[1 - x], cells.token[1 - x]
     shares = table * cells.prior[x]
     nulls = _NULL * null[ids]

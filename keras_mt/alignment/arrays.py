@@ -1,4 +1,4 @@
-"""What is made of arrays alone, and saved as them."""
+"""Objects that consist of arrays alone, and are saved as them."""
 
 import os
 from typing import ClassVar, Self
@@ -11,10 +11,9 @@ from keras_mt.files import atomic_write
 
 
 class SavedArrays:
-    """An object whose constructor takes arrays, which are also its attributes.
+    """An object whose constructor takes the arrays `_fields`, which are also its attributes.
 
-    A class that derives from it sets `_fields`, the names of the arguments in their order, and
-    `_kind`, what a message calls the class.
+    `_kind` is what a message calls the class.
     """
 
     _fields: ClassVar[tuple[str, ...]]

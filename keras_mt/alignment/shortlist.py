@@ -230,7 +230,7 @@ def _fill(table, source, target, probabilities):
 
 
 def _copies(tokenizer):
-    """For each source id the id of the same piece in the target, or -1."""
+    """The id in the target of the piece of each source id, or -1."""
     targets = np.arange(tokenizer.target_vocab_size, dtype=np.int32)
     sources = np.arange(tokenizer.source_vocab_size, dtype=np.int32)
     pieces = tokenizer.id_to_string(tf.constant(targets)).numpy()

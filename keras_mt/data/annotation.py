@@ -18,10 +18,7 @@ _COPIES = 4000
 
 
 class Phrase(NamedTuple):
-    """Words of a source and of its target that are linked with one another alone.
-
-    All are indices of tokens: each side's first one, and the one after its last.
-    """
+    """Words of both sides that are linked with one another alone, as indices of tokens."""
 
     source_start: int
     source_stop: int
@@ -35,14 +32,6 @@ class Annotator:
     A model that is trained on such sources uses the words that it is given, at their place: those
     of its own target half of the time, else made-up ones, which then stand in the target too. Of
     the made-up ones half also replace the source's words, as what is to be copied does.
-
-    Args:
-        tokenizer: A tokenizer with `term_markers`.
-        share: The share of sources with terms, above 0 and at most 1.
-        seed: Seed of the choices.
-
-    Raises:
-        ValueError: If the tokenizer has no markers or the share is out of range.
 
     Reference:
         Dinu et al. 2019, Training Neural Machine Translation to Apply Terminology Constraints
@@ -69,10 +58,7 @@ class Annotator:
     def __call__(
         self, source: np.ndarray, target: np.ndarray, links: np.ndarray, epoch: int, index: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A pair as it is read in an epoch, and its links, both as in `phrases_of`; often as it is.
-
-        The choices depend on `index`, the pair's number in the corpus, too.
-        """
+        """A pair and its links as they are read in an epoch; `index` is its place in the corpus."""
         random = Random(f"terms {self._seed} {epoch} {index}")
         if random.random() >= self._share:
             return source, target, links
@@ -120,17 +106,9 @@ class Annotator:
 def phrases_of(
     source: Sequence[int], target: Sequence[int], links: np.ndarray, begins_word: np.ndarray
 ) -> list[Phrase]:
-    """The phrases of up to three whole words of the source that a pair's links agree with.
+    """The phrases of up to three whole words that links agree with; each side's end is in none.
 
-    No link leads from a word of either side out of the phrase, and there is one within.
-
-    Args:
-        source, target: Ids `[tokens]`, each with its end, which is in no phrase.
-        links: Integers `[links, 2]`: indices of the source and of the target.
-        begins_word: Boolean `[vocab_size]`: the pieces that begin a word.
-
-    Reference:
-        Koehn et al. 2003, Statistical Phrase-Based Translation (https://aclanthology.org/N03-1017).
+    Koehn et al. 2003, Statistical Phrase-Based Translation (https://aclanthology.org/N03-1017).
     """
     sides = [_word_starts(side, begins_word) for side in (source, target)]
     words = [np.searchsorted(side, links[:, i], side="right") - 1 for i, side in enumerate(sides)]
@@ -150,7 +128,7 @@ def phrases_of(
 
 
 def _word_starts(ids, begins_word):
-    """Where each word begins, and at last the end."""
+    """The index of the first token of each word, and at last that of the end."""
     starts = [i for i in range(len(ids) - 1) if i == 0 or begins_word[ids[i]]]
     return np.array([*starts, len(ids) - 1])
 

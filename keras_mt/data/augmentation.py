@@ -31,42 +31,21 @@ def augmentations(names: str) -> tuple[str, ...]:
 
 
 def augmented(source: str, kind: str, seed: int = 0, index: int = 0) -> str:
-    """A source as a user may type it; its target, the translation one wants, stays as it is.
+    """A source as a user may type it; never blank, unless `source` is.
 
-    Args:
-        source: The text, a line.
-        kind: `"caps"`: all in capitals. `"title"`: each word with a capital. `"punctuation"`:
-            straight quotes and apostrophes become typographic, or typographic ones straight; the
-            final point is dropped, and some spaces are doubled, each with probability 1/2.
-        seed, index: What random choices depend on: a seed, and the pair's number in the corpus.
-
-    Returns:
-        The changed text; never blank, unless `source` is.
-
-    Example:
-
-    >>> augmented("A man's dog runs.", "caps")
-    "A MAN'S DOG RUNS."
-    >>> augmented("A man-made lake.", "title")
-    'A Man-Made Lake.'
+    Random choices depend on `seed` and `index`, the pair's number in the corpus.
     """
     changed = _CHANGES[kind](source, Random(f"{kind} {seed} {index}"))
     return changed if changed.strip() else source
 
 
 def phase(seed: int, index: int) -> int:
-    """A pair's place in the cycle in epoch 0.
-
-    In each epoch `KINDS[(phase + epoch) % CYCLE]`, if there is one, changes the pair.
-    """
+    """A pair's place in the cycle: in an epoch `KINDS[(phase + epoch) % CYCLE]` changes it."""
     return Random(f"{seed} {index}").randrange(CYCLE)
 
 
 def augment(source: str, kinds: Iterable[str], seed: int, epoch: int, index: int) -> str:
-    """A source as it is read in an epoch; it depends on seed, epoch and the pair's index alone.
-
-    Each of the kinds changes a pair once in `CYCLE` epochs, whatever the other kinds are.
-    """
+    """A source as it is read in an epoch: each kind changes a pair once in `CYCLE` epochs."""
     place = (phase(seed, index) + epoch) % CYCLE
     kind = KINDS[place] if place < len(KINDS) else None
     return augmented(source, kind, seed, index) if kind in kinds else source
@@ -81,6 +60,7 @@ def _title(source, random):
 
 
 def _punctuation(source, random):
+    """Straight quotes as typographic ones, or back; some lose the final point or double spaces."""
     without_point, doubled = random.random() < 0.5, random.random() < 0.5
     straight = source.translate(_TYPOGRAPHIC)
     source = straight if straight != source else _typographic(source, random.choice(_QUOTES))

@@ -275,7 +275,7 @@ class Batches:
 
     @functools.cached_property
     def _tenths(self):
-        """How often ten epochs go through each corpus."""
+        """The number of times that ten epochs go through each corpus."""
         times = np.array(self.weights, float)
         if self.temperature is not None:
             corpus = self.encoded.corpus[self.kept]
@@ -311,7 +311,7 @@ class Batches:
         return self.encoded.lengths[index[:, None], sides]
 
     def _cut(self, lengths, batches=0):
-        """The order of the pairs in batches, and where to cut it; the cuts depend on lengths only.
+        """The order of the pairs in batches, and where to cut it: by lengths only.
 
         The largest batches are halved until there are at least `batches`.
         """

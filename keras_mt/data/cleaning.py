@@ -148,7 +148,7 @@ def clean(
 
 
 def _results(cleaning, examples):
-    """What is written of a cleaning: counts, and examples of what each rule drops."""
+    """The content of `cleaning.json`: counts, and examples of what each rule drops."""
     pairs = len(cleaning.verdicts)
     rules = {
         name: {

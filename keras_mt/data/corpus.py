@@ -82,7 +82,7 @@ def raw_pairs(
 
 
 def is_whole(pair: tuple[bytes, bytes]) -> bool:
-    """Whether no side of a pair is blank or not UTF-8: `load_corpus` does not refuse it."""
+    """True if no side of a pair is blank or not UTF-8: `load_corpus` takes it."""
     try:
         return all(text.decode("utf-8").strip() for text in pair)
     except UnicodeDecodeError:
@@ -117,10 +117,9 @@ def _own_name(split, names):
 
 
 def _reader(data, source, target):
-    """Functions for a corpus: that iterates over a split of its kind, and that lists its splits.
+    """Two functions for a corpus: one yields a split's pairs, the other lists the splits.
 
-    The first takes corpus, languages, split, and whether to refuse lines that are blank or not
-    UTF-8. That of TensorFlow Datasets, which has no lines, returns a dataset.
+    That for TensorFlow Datasets, which checks no lines, returns a dataset of the pairs.
     """
     if source == target:
         raise CorpusError(f"source and target must differ. Received: {source!r} for both")
@@ -256,7 +255,7 @@ def _tmx(data, source, target, split, checked):
 def _rows(data, source, target, checked=None):
     """The rows of a `.tsv` file: source, target, and the split (None without such a column).
 
-    Those of the split `checked` are refused if a side is missing, blank or not UTF-8.
+    A side that is missing, blank or not UTF-8 is refused in the split `checked`.
     """
     header = next(lines(data, checked=False), b"").decode("utf-8", "replace").split("\t")
     if (source in header) != (target in header):
@@ -293,9 +292,8 @@ def _rows(data, source, target, checked=None):
 
 
 def lines(path: str | os.PathLike, checked: bool = True) -> Iterator[bytes]:
-    """The lines of a file, without line ends; split at newline bytes only.
+    """The lines of a file, split at newline bytes only.
 
-    If they are `checked`, lines that are blank or not UTF-8 are refused.
     `tf.data.TextLineDataset` would also drop each carriage return inside a line.
     """
     with opened(path) as file:
@@ -339,11 +337,7 @@ def dataset_of(pairs: Callable[[], Iterable[tuple[bytes, bytes]]]) -> tf.data.Da
 
 
 def untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """The dataset without tf.data's autotuning.
-
-    With it, an iterator ends only when the tuner wakes up again: up to 10 s late after 10 s of
-    work.
-    """
+    """The dataset without tf.data's autotuning, whose iterators end up to 10 s late."""
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.with_options(options)

@@ -18,17 +18,10 @@ _CHUNK = 1024  # Pairs tokenized by one call.
 
 
 class EncodedPairs:
-    """Sentence pairs, tokenized once into temporary files, for random access.
+    """Sentence pairs, tokenized once into temporary files: memory has some 30 bytes per pair.
 
-    Memory holds only some 30 bytes per pair, however long it is, and 12 more for each kind of
-    change.
-
-    Args:
-        datasets, tokenizer, directory: As for `Batches`.
-        languages: For a tokenizer with languages, the codes of the source's and the target's, for
-            each dataset.
-        kinds: Kinds of changes, as in `augmented`; a changed source of each kind is stored too.
-        seed: Seed of these changes.
+    `kinds` are those of `augmented`: a changed source of each is stored too. `languages` are the
+    codes of both sides, for each dataset.
 
     Attributes:
         lengths: int32 `[pairs, 2 + kinds]`: the numbers of tokens of source, target and each
@@ -102,17 +95,16 @@ class EncodedPairs:
 
     @property
     def fingerprints(self) -> list[dict]:
-        """For each dataset a dict of its number of `pairs` and the `sha256` of them in order."""
+        """The number of `pairs` of each dataset, and the `sha256` of them in order."""
         return [
             {"pairs": len(keys), "sha256": hashlib.sha256(keys.astype("<i8").tobytes()).hexdigest()}
             for keys in (self.keys[self.corpus == i] for i in range(self._count))
         ]
 
     def side(self, side: int | np.ndarray, index: np.ndarray) -> list[np.ndarray]:
-        """The ids of one side of the pairs at `index`, a list of int32 arrays.
+        """The ids of the pairs at `index`, on a side: 0 source, 1 target, from 2 changed sources.
 
-        A side is 0 for the source, 1 for the target, from 2 on for the changed sources, or an array
-        with one such number for each of the pairs.
+        An array of sides has one for each pair.
         """
         side = np.broadcast_to(side, index.shape)
         return [
@@ -124,10 +116,7 @@ class EncodedPairs:
 
 
 class Links:
-    """The word alignments of sentence pairs, in a temporary file, for random access.
-
-    Each has integers `[links, 2]`: a source's and a target's index, of the ids in `EncodedPairs`.
-    """
+    """The word alignments of sentence pairs, `[links, 2]` each, in a temporary file."""
 
     def __init__(
         self, alignments: Iterable[np.ndarray], directory: str | os.PathLike | None = None

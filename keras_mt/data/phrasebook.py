@@ -1,9 +1,7 @@
-"""The embedded corpus, Brazilian Portuguese and English, written for keras_mt.
+"""The embedded corpus, Brazilian Portuguese and English, which `examples/phrasebook` makes.
 
-The package holds the pairs; the grammar that makes them is `examples/phrasebook`. The test set
-consists of held-out combinations of a word and a construction: each test sentence has one, no
-sentence of training or validation has any, and both the word and the construction occur often in
-training, in other combinations.
+Each test sentence has a held-out combination of a word and a construction, both of which occur
+often in training in other combinations.
 """
 
 import functools
@@ -29,12 +27,6 @@ def pairs(split: str) -> Iterator[tuple[str, str]]:
 
     >>> next(pairs("test"))
     ('Em Dezembro, Lucas irá viajar ao Rio.', 'Lucas is travelling to Rio in December.')
-
-    Args:
-        split: One of `SPLITS`.
-
-    Raises:
-        InputError: If there is no such split.
     """
     if split not in SPLITS:
         raise InputError(f"phrasebook has the splits {', '.join(SPLITS)}, not {split!r}")

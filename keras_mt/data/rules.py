@@ -1,4 +1,4 @@
-"""What a sentence pair must not be: the rules of cleaning."""
+"""The rules of cleaning: each drops sentence pairs that are unlikely to be translations."""
 
 import collections
 import functools
@@ -60,13 +60,7 @@ _PUNCTUATION = re.compile(r"[\s!-/:-@\[-`{-~\u00a0-\u00bf\u2000-\u206f\u3000-\u3
 
 
 class Rule:
-    """What all pairs of two languages are held to.
-
-    A rule overrides `drops`, or `is_bad` for each side by itself; `what` says what it drops.
-
-    >>> Copy("en", "de").drops("A dog runs home.", "A dog runs home!")
-    True
-    """
+    """A rule for the pairs of two languages: it overrides `drops`, or `is_bad` for each side."""
 
     what = ""
 
@@ -74,11 +68,11 @@ class Rule:
         self.languages = source, target
 
     def drops(self, source: str, target: str) -> bool:
-        """Whether the pair is dropped."""
+        """True to drop the pair."""
         return any(map(self.is_bad, (source, target), self.languages))
 
     def is_bad(self, text: str, language: str) -> bool:
-        """Whether a side is a reason to drop its pair."""
+        """True if a side is a reason to drop its pair."""
         raise NotImplementedError
 
 
@@ -188,11 +182,7 @@ RULES = {rule.__name__.lower(): rule for rule in _ORDER}
 
 
 def rule_names(identify: bool = False, without: Sequence[str] = ()) -> tuple[str, ...]:
-    """The names of all rules but those in `without`, and but `language` unless it is to `identify`.
-
-    >>> rule_names(without=["numbers", "markup"])
-    ('empty', 'long', 'ratio', 'copy', 'script', 'duplicate')
-    """
+    """All rules but those in `without`; `language` only to `identify`."""
     if unknown := [name for name in without if name not in RULES]:
         raise InputError(f"There is no rule {unknown[0]!r}; there are {', '.join(RULES)}.")
     return tuple(n for n in RULES if n not in without and (identify or n != "language"))

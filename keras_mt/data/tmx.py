@@ -68,12 +68,9 @@ class _Reader:
 def tmx_pairs(path: str | os.PathLike, source: str, target: str) -> Iterator[tuple[bytes, bytes]]:
     """The pairs of a translation memory; units without both languages are left out.
 
-    White space, line breaks included, is folded; the markup of a document's own format (`bpt`, `ph`
-    and so on) is left out. Of several variants in one language, the first of a unit is taken; `en`
-    also stands for `en-US` and `EN_gb`, unless that is the other language. The file may be
-    compressed.
-
-    Raises CorpusError if it is no TMX, or declares entities, or no unit has both languages.
+    White space is folded, and the markup of a document's own format (`bpt`, `ph` and so on) left
+    out. `en` also stands for `en-US` and `EN_gb`, unless that is the other language; the first
+    variant of a unit is taken.
     """
     reader = _Reader(path, (source, target))
     parser = expat.ParserCreate()
@@ -107,6 +104,6 @@ def tmx_pairs(path: str | os.PathLike, source: str, target: str) -> Iterator[tup
 
 
 def _matches(code, language):
-    """Whether a unit's code is the language, or one of its regional variants."""
+    """True if a unit's code is the language, or one of its regional variants."""
     code, language = (text.replace("_", "-").lower() for text in (code, language))
     return code == language or code.startswith(f"{language}-")
