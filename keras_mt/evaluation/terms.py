@@ -1,4 +1,4 @@
-"""Which of a glossary's terms stand in translations."""
+"""The terms of a glossary that stand in translations."""
 
 import collections
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ def _cut(texts):
 
 
 def _count(target, text):
-    """How often one sequence of tokens stands in another, apart."""
+    """The number of times that one sequence of tokens stands in another, apart."""
     number = i = 0
     while i + len(target) <= len(text):
         found = text[i : i + len(target)] == target

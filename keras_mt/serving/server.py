@@ -79,11 +79,7 @@ def write_assets(
     languages: Sequence[str],
     card: dict[str, Any],
 ) -> None:
-    """Writes the version folder's `assets.extra`: the card, and requests to all signatures.
-
-    `texts` are the sentences of the requests; `languages` the codes that the signatures take, empty
-    if they take none.
-    """
+    """Writes `assets.extra`: the card, and requests to all signatures, made of `texts`."""
     from tensorflow_serving.apis import prediction_log_pb2
 
     assets = folder / "assets.extra"

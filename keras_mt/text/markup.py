@@ -224,7 +224,7 @@ def _entity(match):
 
 
 def _stays(name, rest):
-    """Whether an element stays as it is, by its name and what follows that in its start tag."""
+    """True for an element that stays as it is, by its name and the rest of its start tag."""
     values = {n.lower(): v.strip("\"'").lower() for n, v in _ATTRIBUTE.findall(rest)[::-1]}
     classes = html.unescape(values.get("class", "")).split()
     return name in KEPT or values.get("translate") == "no" or "notranslate" in classes

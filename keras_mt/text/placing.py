@@ -1,4 +1,4 @@
-"""Where the elements of a text go in its translation."""
+"""The place of a text's elements in its translation."""
 
 import html
 from collections.abc import Sequence
@@ -19,9 +19,8 @@ class _Gap(NamedTuple):
 
 
 class Placing:
-    """Puts the nodes of a `Fragment` into the translation of its text.
+    """Puts the nodes of a `Fragment` into its translation, by the `shares` of `word_alignment`.
 
-    `shares` says how much of each target word belongs to each source word: see `word_alignment`.
     Where both texts have as many lines, words of one line belong to those of the same.
     """
 
@@ -92,7 +91,7 @@ class Placing:
         return windows
 
     def _are_lines(self, first, last):
-        """Whether source words, the first and that after the last, are whole lines."""
+        """True if source words, the first and that after the last, are whole lines."""
         before, after = self._lines[:first], self._lines[last:]
         return not (self._lines[first] in before[-1:] or self._lines[last - 1] in after[:1])
 
@@ -181,7 +180,7 @@ class Placing:
         return g
 
     def _spaces(self, gap):
-        """Whether white space stands before a gap, and after it."""
+        """Two booleans: white space stands before a gap, and after it."""
         sides = self._source.text[: gap.start][-1:], self._source.text[gap.end :][:1]
         return [side.isspace() for side in sides]
 

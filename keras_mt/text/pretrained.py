@@ -205,8 +205,7 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
 class _Side(tf.Module):
     """One side's SentencePiece model and table of ids, as constants of the graph.
 
-    Strings are looked up by binary search of their hashes: a hash table would be one more resource
-    for a server to initialize.
+    The search is binary, by hashes: a hash table would be one more resource to initialize.
     """
 
     def __init__(

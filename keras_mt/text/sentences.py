@@ -15,12 +15,10 @@ _ABBREVIATION = r"Mrs?|Ms|Mme|Drs?|Profs?|Sra?|St|Hr|Fr|Nr|No|vs|\pN{1,2}|(?:\pL
 
 
 def split_lines(text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
-    """Cuts texts at line ends.
+    """Cuts texts at line ends; a blank text has one empty line.
 
-    Returns two ragged string tensors `[batch, (lines)]`, the lines without the white space around
-    them and the glue before each, and string `[batch]`, what follows a text's last line. Glue and
-    end are white space: that of the text. Other control characters and bytes that are not UTF-8
-    become spaces. A blank text has one empty line.
+    Returns ragged strings `[batch, (lines)]`, the lines, and the glue before each: the white space
+    between them; and the end of each text, `[batch]`, the white space after its last line.
     """
     text = without_control_characters(text)
     end = tf.strings.regex_replace(text, rf"(?s)^.*?({SPACE}*)$", r"\1")
@@ -34,20 +32,11 @@ def split_lines(text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.T
 def split_sentences(
     lines: tf.Tensor, where: bool | tf.Tensor = True
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Cuts lines after sentences.
+    """Cuts lines after sentences, where `where` is true.
 
-    A sentence ends at `.`, `!`, `?` or `…` if white space follows, and then an upper-case letter or
-    a letter of a script without case; but not at the period of single letters, a number of up to
-    two digits or a common abbreviation, such as `U.S.`, `3.` or `Dr.`. It also ends at `。`, `！`
-    or `？`, unless a closing quotation mark or bracket follows. No sentence ends before a `GUARD`.
-
-    Args:
-        lines: String `[lines]`, as `split_lines` gives them.
-        where: Boolean `[lines]`, or one for all: the lines to cut.
-
-    Returns:
-        Two ragged string tensors `[lines, (sentences)]`: the sentences, and the glue before each, a
-        space but for a line's first.
+    A sentence ends at `.`, `!`, `?` or `…` before white space and a letter that is no lower-case
+    one, but not after an abbreviation (`U.S.`, `3.`, `Dr.`), and at `。`, `！` or `？`; never
+    before a `GUARD`. Returns ragged strings `[lines, (sentences)]`, and the glue before each.
     """
     marked = _replaced(
         lines,
@@ -72,11 +61,9 @@ def _replaced(text, *rewrites):
 
 
 def cut(ids: tf.RaggedTensor, begins: tf.Tensor, limit: int) -> tuple[tf.RaggedTensor, tf.Tensor]:
-    """Cuts rows of ids that are longer than the limit, between words where possible.
+    """Cuts rows of ids longer than the limit, if possible before a piece that `begins` a word.
 
-    `begins`, boolean `[vocab_size]`, says which pieces begin a word; `limit` is at least 1. Returns
-    the parts, ragged int32 `[parts, (tokens)]`, and int32 `[parts]`, the row that each belongs to.
-    Every row has at least one part, which may be empty.
+    Returns the parts, of which every row has at least one, and the row of each part.
     """
     # An end mark is appended to each row, so that no row is empty.
     end = tf.fill((ids.nrows(), 1), _END)

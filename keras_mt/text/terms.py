@@ -52,7 +52,7 @@ class Terms(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """Where terms and kept spans stand in lines, in their order.
+    """The terms and the kept spans of lines, in order.
 
     Places are numbers of bytes that are not white space, counted through all lines.
     """
@@ -69,21 +69,14 @@ class Matches(NamedTuple):
 
 
 def has_kept(texts: tf.Tensor, kinds: Sequence[str]) -> tf.Tensor:
-    """Which texts have a span of one of the kinds, boolean `[batch]`.
-
-    >>> has_kept(tf.constant(["See example.com.", "See there."]), ["url"]).numpy()
-    array([ True, False])
-    """
+    """True for texts that have a span of one of the kinds, boolean `[batch]`."""
     return tf.strings.regex_full_match(texts, f"(?s).*(?:{_of(kinds)}).*")
 
 
 def parsed(lines: tf.Tensor) -> Terms:
     """Terms from lines `source<TAB>target`, `source<TAB>target<TAB>case`, or a source alone.
 
-    Each of the strings `[batch]` has the lines for a text; blank ones are left out.
-
-    >>> parsed(tf.constant(["bank\\tInstitut\\nIT\\tEDV\\tcase", ""])).target.numpy()
-    array([b'Institut', b'EDV'], dtype=object)
+    Each string has the lines for a text; blank ones are left out.
     """
     lines = tf.strings.split(without_control_characters(lines), "\n")
     row = tf.cast(lines.value_rowids(), tf.int32)
@@ -104,16 +97,10 @@ def parsed(lines: tf.Tensor) -> Terms:
 
 
 def tokens(texts: tf.Tensor, kinds: Sequence[str] = ()) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Cuts texts into tokens, which together are the text.
+    """Tokens of texts `[batch, (tokens)]`, which together are the text, and the kept spans of them.
 
-    A token is a run of letters, marks and digits, a run of white space, a character of a script
-    that is written without spaces, any other character, or a whole kept span.
-
-    The texts, `[batch]`, are without control characters; `kinds` are the `KINDS` of kept spans.
-    Returns ragged strings `[batch, (tokens)]`, and which of them are kept spans.
-
-    >>> tokens(tf.constant(["It's 3.5."]), ["number"])[0].to_list()
-    [[b'It', b"'", b's', b' ', b'3.5', b'.']]
+    A token is a run of letters, marks and digits, a run of white space, a kept span, a character of
+    a script that is written without spaces, or any other character.
     """
     if kinds:
         mark = rf"{_SPAN}\1{_SPAN_END}"
@@ -134,18 +121,10 @@ def tokens(texts: tf.Tensor, kinds: Sequence[str] = ()) -> tuple[tf.RaggedTensor
 
 
 def find(lines: tf.Tensor, row: tf.Tensor, terms: Terms, kinds: Sequence[str] = ()) -> Matches:
-    """Finds terms and kept spans in lines.
+    """Finds terms and kept spans in lines; `row` is the text that each line belongs to.
 
-    A match is a sequence of whole tokens. The one with most tokens is taken first, of several the
-    leftmost; what overlaps one that is taken is dropped. Where all that is equal, a term that minds
-    case goes before one that does not, the earlier before the later, and a term before a span.
-
-    Lines are as `split_lines` gives them; `row`, int32 `[lines]`, is the text that each belongs to;
-    `kinds` are as in `tokens`.
-
-    >>> terms = parsed(tf.constant(["bank\\tInstitut"]))
-    >>> find(tf.constant(["Banks, a bank, ein (Bank)"]), tf.constant([0]), terms).target.numpy()
-    array([b'Institut', b'Institut'], dtype=object)
+    The match with most tokens is taken first, of several the leftmost, and drops what overlaps it;
+    then a term that minds case goes first, the earlier before the later, terms before spans.
     """
     # The space makes each line begin with white space, which no match does.
     words, kept = tokens(tf.strings.join([" ", lines]), kinds)
@@ -234,7 +213,7 @@ def _candidates(text, line, row, terms, kinds):
 
 
 def _greedy(first, length, size):
-    """Which matches are taken, boolean `[matches]`: each that is the best of all that it overlaps.
+    """Boolean `[matches]`: each that is the best of all that it overlaps is taken.
 
     In rounds: all that nothing better overlaps are taken at once.
     """
@@ -260,10 +239,10 @@ def _greedy(first, length, size):
 
 
 def _around(text, first, end, taken):
-    """Where what a match is written in begins and ends: `("Bank")`, but not the period of `Bank.`.
+    """The first token and the end of what a match is written in: `("Bank")`, without the period.
 
-    If nothing but punctuation stands before it in its word, that belongs to it, or it would be
-    followed by a space; and then as many brackets and quotation marks behind it.
+    Punctuation alone before it in its word belongs to it, or it would be followed by a space; and
+    as many brackets and quotation marks behind it.
     """
     is_space = tf.strings.regex_full_match(text, f"{SPACE}+")
     mark = ~tf.strings.regex_full_match(text, r"(?s)(?:.*[\pL\pM\pN].*)") & ~taken & ~is_space
@@ -282,7 +261,7 @@ def _of(kinds):
 
 
 def marked(places: tf.Tensor, size: int | tf.Tensor) -> tf.Tensor:
-    """Boolean `[size]`: whether each number is among the places `[n]`."""
+    """Boolean `[size]`: true for the numbers among the places `[n]`."""
     return tf.math.unsorted_segment_sum(tf.ones_like(places), places, size) > 0
 
 

@@ -28,8 +28,7 @@ _LANGUAGE = re.compile(r"<2(\w+)>")  # The piece of a language, as in Johnson et
 class SentencePiece(sentencepiece_tokenizer.SentencepieceTokenizer):
     """tensorflow_text's, with a resource that is shared by name.
 
-    tensorflow_text's own resource belongs to a cached kernel, and is deleted when TensorFlow clears
-    its kernel cache, as `keras.utils.set_random_seed` causes it to do.
+    Its own is deleted with TensorFlow's kernel cache, as `keras.utils.set_random_seed` does.
     """
 
     def __init__(self, model: bytes, out_type: tf.DType = tf.int32):

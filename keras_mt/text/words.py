@@ -16,15 +16,7 @@ _AHEAD = 16  # How many letters may differ between a text and its pieces.
 
 
 class Words:
-    """The words and punctuation marks of a text, in order.
-
-    `starts` and `ends`, int arrays `[words]`, are where each begins and ends; `real`, boolean, says
-    which are words, not marks.
-
-    >>> words = Words("It's a T-shirt!")
-    >>> [words.text[a:b] for a, b in zip(words.starts, words.ends)]
-    ["It's", 'a', 'T-shirt', '!']
-    """
+    """The words and punctuation marks of a text, in order; `real` is false for marks."""
 
     def __init__(self, text: str):
         self.text = text
@@ -58,24 +50,12 @@ def word_alignment(
     target_pieces: Sequence[str],
     attention: np.ndarray,
 ) -> np.ndarray:
-    """How much of each target word belongs to each source word.
+    """The share of each target word that belongs to each source word, `[target, source]`.
 
-    The attention of words is that of their pieces: summed over the source's, averaged over the
-    target's, without the end token. What a source word gets of every target word says nothing, so
-    its mean over them is taken off. The rest is multiplied by `exp(-3 |i/m - j/n|)` for the places
-    of both words in their texts, and by (1 + d)^4 for words that are written alike, names
-    and numbers above all: d is the Dice coefficient of their pairs of letters. Then columns and
-    rows are normalised in turn, as by Sinkhorn and Knopp 1967, so that no word attracts all. Words
-    go with words, and marks with marks.
-
-    Args:
-        source, target: The words of both texts.
-        pieces, target_pieces, attention: As from `Translator.align`; or all None, if there is no
-            alignment: then places and letters alone count.
-
-    Returns:
-        Float NumPy array `[target_words, source_words]`, whose rows sum to 1, or to 0 for a word
-        that belongs to none.
+    The attention of words is that of their pieces, less what a source word gets of every target
+    word. Words at like places and of like letters count for more; words go with words, marks with
+    marks. Columns and rows are normalised in turn, as by Sinkhorn and Knopp 1967, so that no word
+    attracts all. Without an alignment (all None) places and letters alone count.
     """
     if attention is None:
         shares = np.ones((len(target), len(source)))
@@ -96,14 +76,9 @@ def word_alignment(
 
 
 def words_of_pieces(words: Sequence[str], pieces: Sequence[str]) -> np.ndarray:
-    """The word of a text that each of its pieces belongs to, by their letters.
+    """The index of the word that each piece belongs to, by their letters; -1 for none.
 
-    `words` are such as of `text.split()`; `pieces` are strings, with the end as the last one.
-    Returns int32 `[pieces]`: the word's index; -1 for special pieces, and for pieces of a word that
-    have none of its letters and digits, such as a full stop.
-
-    >>> words_of_pieces(["A", "book."], ["▁A", "▁boo", "k", ".", "</s>"]).tolist()
-    [0, 1, 1, -1, -1]
+    The last piece is the end. A piece without a letter or digit has none if its word has others.
     """
     coverage = _coverage(words, pieces)
     if not coverage.size:
@@ -121,10 +96,7 @@ def _normalised(shares, axis):
 
 
 def _likeness(target, source):
-    """The Dice coefficients of the pairs of letters of words, `[target_words, source_words]`.
-
-    Of marks, whether they are the same.
-    """
+    """The Dice coefficients of the pairs of letters of words; of marks, 1 for the same."""
     sides = [[_pairs(words[i]) for i in range(len(words))] for words in (target, source)]
     numbers = {
         pair: i for i, pair in enumerate({pair for side in sides for w in side for pair in w})
@@ -186,7 +158,7 @@ def _matched(one, other):
 
 
 def _resumed(one, other, i, j):
-    """Where two lists of letters agree again; one letter further if they do not soon."""
+    """The places where two lists of letters agree again; one letter further if not soon."""
     for skipped in range(1, _AHEAD):
         for k in range(skipped + 1):
             pair = [x[0] for x in one[i + k : i + k + 2]]
