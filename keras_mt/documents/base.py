@@ -1,4 +1,4 @@
-"""What a format of documents is, and what all of them share."""
+"""The parts that the formats of documents share."""
 
 import bisect
 import codecs
@@ -25,15 +25,9 @@ class DocumentError(InputError):
 
 
 class Document:
-    """A document that was read: its texts, and how it is written with their translations.
+    """A document that was read: its `units`, and how it is written with their translations.
 
-    Args:
-        data: The file, bytes.
-        options: What else is known of it, and how it is to be written.
-
-    Attributes:
-        units: Its texts, a list of `Unit`, in order.
-        refusals: What could not be read or written, a list of `Refusal`; complete after `write`.
+    `refusals` name what could not be read or written; they are complete after `write`.
     """
 
     def __init__(self, data: bytes, options: DocumentOptions | None = None):
@@ -88,7 +82,7 @@ def _bytes_of(path):
 
 
 class TextDocument(Document):
-    """A document that is a text, of which parts are replaced and all else stays to the letter.
+    """A text of which parts are replaced, while all else stays to the letter.
 
     `parse` calls `replace` for each part.
     """
@@ -157,20 +151,7 @@ class TextDocument(Document):
 
 
 class Inline:
-    """A fragment whose elements stand for markup of the document's own.
-
-    Example:
-
-    >>> inline = Inline()
-    >>> inline.text("A ")
-    >>> inline.open("**")
-    >>> inline.text("red")
-    >>> inline.close("**")
-    >>> inline.fragment
-    'A <span id="0">red</span>'
-    >>> list(inline.parts('Ein <span id="0">roter</span>'))
-    [('text', 'Ein '), ('start', '**'), ('text', 'roter'), ('end', '**')]
-    """
+    """A fragment of HTML whose elements stand for markup of the document's own, of any type."""
 
     def __init__(self) -> None:
         self._written, self._markup, self._open = [], [], []
@@ -214,10 +195,9 @@ class Inline:
         self._markup.append((markup, None))
 
     def parts(self, translation: str) -> Iterator[tuple[str, Any]]:
-        """The parts of a translation of `content`.
+        """The parts of a translation: `("text", HTML)`, and the markup with start, end or single.
 
-        Yields `("text", str)`, as HTML, `("start", markup)`, `("end", markup)`, and
-        `("single", markup)`, also for what stays.
+        What stays is single too.
         """
         if not self._markup:
             translation = html.escape(translation, quote=False)
@@ -260,9 +240,6 @@ def lost_marks(unit: Unit, translation: str) -> str:
     """The marks and symbols of a unit that its translation lacks, with spaces between them.
 
     Letters, digits and punctuation, which translations may change, do not count.
-
-    >>> lost_marks(Unit("[a] *b*"), "[a b]")
-    '* *'
     """
     texts = unit.text, translation
     if unit.markup:
@@ -275,5 +252,5 @@ def lost_marks(unit: Unit, translation: str) -> str:
 
 
 def has_words(text: str) -> bool:
-    """Whether there is a letter in a text: without one it stays as it is."""
+    """True if a text has a letter: without one it stays as it is."""
     return any(character.isalpha() for character in text)

@@ -22,11 +22,7 @@ class _Word:
 
 
 def words(parts: Iterable[tuple[str, object]]) -> list[_Word]:
-    """The words of a translation's parts, in which no markup is by itself.
-
-    Args:
-        parts: As of `Inline.parts`; text is plain, and markup is a tuple of a start and an end.
-    """
+    """The words of `Inline.parts`, with the markup around them: tuples of a start and an end."""
     found, before, space = [], [], False
     for kind, what in parts:
         if kind != "text":
@@ -46,14 +42,7 @@ def words(parts: Iterable[tuple[str, object]]) -> list[_Word]:
 
 
 def divided(found: Sequence[_Word], weights: Sequence[float]) -> list[list[_Word]]:
-    """The words in as many parts as there are weights, and in about their proportion.
-
-    None of them is empty if there are words enough.
-
-    >>> parts = divided(words([("text", "one two three four")]), [1, 1])
-    >>> [[word.text for word in part] for part in parts]
-    [['one', 'two'], ['three', 'four']]
-    """
+    """The words in as many parts as weights, in about their proportion; none empty, if possible."""
     sizes = [len(word.text) + word.space for word in found]
     middles = [end - size / 2 for end, size in zip(itertools.accumulate(sizes), sizes, strict=True)]
     total = sum(weights) or 1
@@ -69,10 +58,7 @@ def divided(found: Sequence[_Word], weights: Sequence[float]) -> list[list[_Word
 
 
 def lines(found: Sequence[_Word], source_lines: Sequence[int]) -> list[list[_Word]]:
-    """The words in as many lines as the source has, or more where they would be too long.
-
-    `source_lines` are the lengths of the source's lines.
-    """
+    """The words in as many lines as the source has, or more where they would be too long."""
     size = sum(len(word.text) + word.space for word in found)
     count = math.ceil(size / max(_WIDTH, *source_lines))
     weights = source_lines if count <= len(source_lines) else [1] * count

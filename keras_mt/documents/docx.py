@@ -38,22 +38,10 @@ _UNSEEN = frozenset(_W + name for name in ("lang", "noProof"))
 
 
 class DocxDocument(Document):
-    """A Word document. A paragraph is one text, whatever runs it is split into.
+    """A Word document: a paragraph is one text, whatever runs it is split into.
 
-    What most of a paragraph's text looks like is its plain text; what looks different, links and
-    insertions are elements. Pictures, fields, notes' marks, bookmarks and deletions keep their
-    place. Every part of the file without a change stays to the byte.
-
-    Args:
-        data, options: As in `Document`.
-
-    Example:
-
-    >>> try:
-    ...     DocxDocument(b"PK")
-    ... except ValueError as error:
-    ...     print(error)
-    it is no DOCX, or it has a password: File is not a zip file
+    Text that looks different from most of its paragraph, links and insertions are elements.
+    Pictures, fields, notes' marks, bookmarks and deletions keep their place.
     """
 
     def read(self, data: bytes) -> None:
@@ -163,7 +151,7 @@ def _unpacked(data):
 
 
 def _pieces(paragraph, fields):
-    """What a paragraph is made of: a list of tuples.
+    """The pieces of a paragraph, tuples of three.
 
     ("text", str, the run's properties or None), ("single", pairs of a run or None and an element,
     whether between words they are a space), ("open", element, None), ("close", element, None).
@@ -230,7 +218,7 @@ def _is_text(field):
 
 
 def _key(looks):
-    """What a run looks like, to compare."""
+    """Bytes that are the same for runs that look the same."""
     from lxml import etree
 
     if looks is None:

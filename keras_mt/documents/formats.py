@@ -58,7 +58,7 @@ class Refusal(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class DocumentOptions:
-    """What formats may need to know besides the document.
+    """The options of documents that a format may need.
 
     Args:
         target_language: The code of the translations' language, or None where it is unknown.
@@ -75,7 +75,7 @@ class DocumentOptions:
 
 
 class Format(Protocol):
-    """What the module of a format has; `lines`, which is streamed, has more and is apart.
+    """The functions of a format's module; that of `lines`, which is streamed, is another.
 
     Both functions get the path of a file that is not compressed, whatever its name ends in.
 
@@ -111,20 +111,6 @@ def format_name(path: str | os.PathLike, given: str | None = None) -> str:
     """The name of a file's format: the given one, or that of its suffix.
 
     A compressed file whose inner suffix is unknown, such as `corpus.de.gz`, has lines.
-
-    Raises:
-        InputError: If there is no such format, or none has the suffix.
-
-    Example:
-
-    >>> format_name("news.txt"), format_name("corpus.de.gz")
-    ('lines', 'lines')
-    >>> format_name("news.pdf")
-    Traceback (most recent call last):
-    ...
-    keras_mt.errors.InputError: news.pdf has no suffix of a known format: lines (.txt), html \
-(.html .htm .xhtml), docx (.docx), po (.po .pot), srt (.srt), vtt (.vtt), markdown (.md \
-.markdown), xliff (.xlf .xliff). Give --format if it is one of these.
     """
     if given is not None:
         if given not in FORMATS:

@@ -51,20 +51,8 @@ class _Token:
 class HtmlDocument(TextDocument):
     """A page. Its encoding is by its byte order mark, its declaration, or UTF-8.
 
-    Scripts, styles, comments, `code`, `kbd`, `samp`, `var`, `pre`, `svg`, `math`, and what has
-    `translate="no"` or the class `notranslate` stay. `title`, `alt`, `placeholder` and the like,
-    and the descriptions in `meta`, are translated; `lang` becomes the target's code.
-
-    Args:
-        data, options: As in `Document`.
-
-    Example:
-
-    >>> page = HtmlDocument(b'<p>A <b>red</b> ball <img alt="Ball"></p>')
-    >>> [unit.text for unit in page.units]
-    ['Ball', 'A <span id="0">red</span> ball']
-    >>> page.write(["Kugel", 'Ein <span id="0">roter</span> Ball'])
-    b'<p>Ein <b>roter</b> Ball <img alt="Kugel"></p>'
+    `title`, `alt`, `placeholder` and the like, and the descriptions in `meta`, are texts too;
+    `lang` becomes the target's code.
     """
 
     def encoding_of(self, data: bytes) -> tuple[str, bytes]:
@@ -220,7 +208,7 @@ class HtmlDocument(TextDocument):
         self.replace(tokens[begin].start, tokens[end - 1].end, write)
 
     def _is_bare(self, i):
-        """Whether a token at the end of a run need not be part of it."""
+        """True for a token at the end of a run that need not be part of it."""
         token = self._tokens[i]
         if token.kind == "text":
             return not self.source[token.start : token.end].strip()
@@ -292,7 +280,7 @@ def _tokens(source):
 
 
 def _attributes(match):
-    """Where the value of each attribute stands; the first counts if one is there twice."""
+    """The places of the attributes' values; the first counts if one is there twice."""
     found = {}
     for attribute in _ATTRIBUTE.finditer(match.string, match.start("rest"), match.end("rest")):
         start, end = attribute.span(2)

@@ -17,14 +17,9 @@ _MORE = 5
 def blocks(
     file: BinaryIO, size: int, limit: int, first_line: int = 1
 ) -> Iterator[tuple[list[str], dict[int, Refusal], str]]:
-    """The texts of each block, why some are refused, by their index, and a digest; these are empty.
+    """Blocks of `size` lines: the texts, the refusals by index, and a digest of all up to the end.
 
-    `size` is the lines of a block; `limit` the maximum bytes of a text; `first_line` the number of
-    the line that the file stands at. The digest is that of all bytes up to the block's end.
-
-    >>> import io
-    >>> [texts for texts, _, _ in blocks(io.BytesIO(b"a\\nb\\nc"), 2, 100)]
-    [['a', 'b'], ['c']]
+    A refused line has an empty text. The file stands at line `first_line`.
     """
     digest = hashlib.blake2b(digest_size=_DIGEST)
     lines = _raw_lines(file, limit + _MORE, digest)

@@ -25,21 +25,8 @@ class _UnknownError(Exception):
 class MarkdownDocument(TextDocument):
     """CommonMark with tables and strikethrough.
 
-    Front matter, code, HTML blocks, addresses of links and definitions of references stay, and so
-    do check boxes, names of footnotes and references to them, and formulas between `$`. A
-    paragraph of several lines becomes one line, in its list or quotation. Emphasis, links, code
-    and HTML in a text keep their markup; what a picture shows (`alt`) is a text.
-
-    Args:
-        data, options: As in `Document`.
-
-    Example:
-
-    >>> document = MarkdownDocument(b"# A *red* ball\\n\\n    code\\n")
-    >>> [unit.text for unit in document.units]
-    ['A <span id="0">red</span> ball']
-    >>> document.write(['Ein <span id="0">roter</span> Ball'])
-    b'# Ein *roter* Ball\\n\\n    code\\n'
+    A paragraph of several lines becomes one line. Emphasis, links, code, formulas and HTML keep
+    their markup; what a picture shows (`alt`) is a text.
     """
 
     def parse(self, source: str) -> None:
@@ -236,7 +223,7 @@ class _Cursor:
         return "][" + label.replace("\n", " ") + "]"
 
     def _address_end(self):
-        """Where `(address "title")` ends, or None."""
+        """The place where `(address "title")` ends, or None."""
         content, end = self._content, len(self._content)
         helpers, space = self._parser.helpers, re.compile(r"\s*")
         place = space.match(content, self._place + 1).end()

@@ -45,26 +45,11 @@ _ACCESS_KEY = re.compile(r"(?<!\S)[^\W\d_]*(&|(?<!\w)_)(?=[^\W_])(?!\w+;)")
 
 
 class PoDocument(TextDocument):
-    """A catalogue. Ids, contexts, comments, flags and what is filled stay.
+    """A catalogue: entries without a translation get one.
 
-    An entry's placeholders, by its flag `python-format`, `python-brace-format` or `c-format`, are
-    kept from the translator, and so are keys such as `Ctrl+O`; an entry that would have other
-    placeholders than its source stays empty, and is among `refusals`. The mark of an access key,
-    `&File` or `_File`, goes to the same letter, or else to the first one. Of plural forms, that for
-    one alone is from `msgid`, the rest from `msgid_plural`.
-
-    Args:
-        data, options: As in `Document`.
-
-    Example:
-
-    >>> catalogue = PoDocument(b'msgid "Save"\\nmsgstr ""\\n')
-    >>> [unit.text for unit in catalogue.units]
-    ['Save']
-    >>> print(catalogue.write(["Speichern"]).decode())
-    msgid "Save"
-    msgstr "Speichern"
-    <BLANKLINE>
+    Placeholders, by an entry's flags, and keys such as `Ctrl+O` are kept from the translator; an
+    entry that would get other placeholders stays empty. Of plural forms, that for one alone is from
+    `msgid`, the rest from `msgid_plural`.
     """
 
     encoding_from = " of its header, which may be wrong"
@@ -106,7 +91,7 @@ class PoDocument(TextDocument):
         return self.options.overwrite or not filled
 
     def _sources(self, entry):
-        """For each form of the entry, the number of its unit."""
+        """The number of the unit of each form of an entry."""
         place = f"line {entry.linenum}, msgid {entry.msgid[:60]!r}"
         if not entry.msgid_plural:
             return {None: self._add(entry, entry.msgid, place)}

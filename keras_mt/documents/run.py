@@ -32,13 +32,9 @@ Translate = Callable[[list[str], str | None], tuple[Sequence[str | None], Mappin
 
 
 def translating(translator: Callable, **options: Any) -> Translate:
-    """What `translate_files` asks, of a `Translator` or an `ExportedTranslator`.
+    """The `translate` for `translate_files`, of a `Translator` or an `ExportedTranslator`.
 
     `options` are arguments of its `hypotheses`, such as `glossary`.
-
-    >>> translate = translating(translator, target_language="fr")  # doctest: +SKIP
-    >>> translate(["A ball."], None)  # doctest: +SKIP
-    (['Un ballon.'], {})
     """
 
     def translate(texts, markup):
@@ -49,7 +45,7 @@ def translating(translator: Callable, **options: Any) -> Translate:
 
 
 class Report(dict):
-    """What became of each file, by its name.
+    """The outcome of each file, by its name.
 
     Its `lines`, or the `texts` of a document; how many of them were `refused`; and of how many
     `warned`, since their translations lack marks or symbols.

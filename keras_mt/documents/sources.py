@@ -1,4 +1,4 @@
-"""Where units come from and translations go: files of lines, and documents."""
+"""The two kinds of sources: files of lines, and documents."""
 
 import contextlib
 import hashlib
@@ -53,7 +53,7 @@ class Lines:
 
 
 class Document:
-    """As `Lines`, of a document, which has at least one block."""
+    """A document as `Lines` is a file; it has at least one block."""
 
     units_are = "texts"
 

@@ -25,30 +25,9 @@ _MAX_GAP = 3.0  # Seconds between two cues of a sentence.
 class SrtDocument(TextDocument):
     """Subtitles. Numbers and times stay, to the letter.
 
-    Cues that no mark ends a sentence in are one text with the next, if it comes within 3 seconds.
-    The translation is divided between them in the proportion of the source's letters, and within
-    a cue between as many lines, at spaces. What begins with a dash, or a speaker's name, is a text
-    by itself; a dash, and a name in capitals, stay.
-
-    Args:
-        data, options: As in `Document`; UTF-8, or UTF-16 with a byte order mark.
-
-    Example:
-
-    >>> cues = b"1\\n00:00:01,000 --> 00:00:02,000\\nThe <i>red</i>\\n\\n"
-    >>> cues += b"2\\n00:00:02,100 --> 00:00:03,000\\nball rolls.\\n"
-    >>> subtitles = SrtDocument(cues)
-    >>> [unit.text for unit in subtitles.units]
-    ['The <span id="0">red</span> ball rolls.']
-    >>> print(subtitles.write(['Der <span id="0">rote</span> Ball rollt.']).decode())
-    1
-    00:00:01,000 --> 00:00:02,000
-    Der <i>rote</i>
-    <BLANKLINE>
-    2
-    00:00:02,100 --> 00:00:03,000
-    Ball rollt.
-    <BLANKLINE>
+    Cues of one sentence, within 3 seconds, are one text. Its translation is divided between them in
+    the proportion of the source's letters, and within a cue between as many lines. What each
+    speaker says, by a dash or a name, is a text by itself.
     """
 
     is_html = False  # Whether text has entities.
@@ -87,7 +66,7 @@ class SrtDocument(TextDocument):
         return found
 
     def _is_end(self, cue, following):
-        """Whether a cue's sentence does not go on in the next one."""
+        """True if a cue's sentence does not go on in the next one."""
         texts = [self.source[start:end] for _, _, start, end in (cue, following)]
         return bool(
             _ENDED.search(_MARKUP.sub("", texts[0]))
@@ -132,7 +111,7 @@ class SrtDocument(TextDocument):
             self.replace(start, end, lambda translations, i=i: write(translations, i))
 
     def _inline(self, text):
-        """What stands before a text, and the text."""
+        """The markup and marks before a text, and the text."""
         marks = list(_MARKUP.finditer(text))
         partners, inline, place, first = _partners(marks), Inline(), 0, 0
         for i, mark in enumerate(marks):
@@ -197,7 +176,7 @@ units, write = functions_of(SrtDocument)
 
 
 def _turns(text):
-    """Where the words of each speaker are, who has a dash or a name; none if there is none."""
+    """The places of the words of each speaker, by a dash or a name; none if there is none."""
     lines = [line for line in _LINE.finditer(text) if _MARKUP.sub("", line[1]).strip()]
     begins = [_MARKUP.sub("", line[1]) for line in lines]
     if all(map(_SPEAKER.match, begins)):
@@ -210,7 +189,7 @@ def _turns(text):
 
 
 def _partners(marks):
-    """Of the tags that belong together the indices, each by the other's."""
+    """The partner of each tag, by their indices."""
     opened, partners = [], {}
     for i, mark in enumerate(marks):
         name = re.match(r"</?([a-zA-Z]+)", mark[0])
