@@ -258,7 +258,7 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
     if "final_logits_bias" not in weights:
         weights["final_logits_bias"] = np.zeros((1, arguments["target_vocab_size"]), "float32")
     config = _config(name, arguments, tokenizer)
-    files = family.tokenizer_files(translator) | {
+    files = marian_mt.tokenizer_files(translator) | {
         "config.json": config,
         "generation_config.json": _generation_config(translator),
         "README.md": _readme(translator.card, config).encode(),

@@ -83,7 +83,7 @@ for _ours, _theirs in _NORMS.items():
 
 
 def has_marian(directory: str | os.PathLike) -> bool:
-    """Whether a folder holds a model in Marian's own format, and none of transformers'.
+    """True if a folder holds a model in Marian's own format, and none of transformers'.
 
     Example:
 

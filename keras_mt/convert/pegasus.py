@@ -1,9 +1,8 @@
 """Pegasus, as transformers calls a Transformer that normalises first: a Marian but for that."""
 
-from keras_mt.convert.marian_mt import read_tokenizer, tokenizer_files
+from keras_mt.convert.marian_mt import read_tokenizer
 
 __all__ = ["ARGUMENTS", "CLASS", "DEFAULTS", "NAME", "SWITCHES", "read_tokenizer"]
-__all__ += ["tokenizer_files"]
 
 NAME = "Pegasus"
 CLASS = "PegasusForConditionalGeneration"

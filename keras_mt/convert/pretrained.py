@@ -1,12 +1,11 @@
-"""What the families of transformers' models share: their folders.
+"""The folders of transformers, which the families of models share.
 
 A family is a file, with
 
 - `DEFAULTS`, transformers' defaults for fields that config.json does not have; `SWITCHES`, fields
   of config.json that have no other value; `ARGUMENTS`, arguments of `Transformer` that have none;
 - `read_tokenizer(folder, arguments)`, which returns the tokenizer and the default languages;
-- for a family that is written, `NAME`, what messages call it, `CLASS`, its model in transformers,
-  and `tokenizer_files(translator)`, which returns the contents of the tokenizer's files by name.
+- for a family that is written, `NAME`, what messages call it, and `CLASS`, its model there.
 """
 
 import json
