@@ -227,7 +227,7 @@ class Batches:
 
     @property
     def times(self) -> list[float]:
-        """How many times an epoch goes through each corpus: the weights, or from the temperature.
+        """The number of times that an epoch goes through each corpus, a list of floats.
 
         A number is rounded to tenths: for 2.3, three of ten epochs hold a pair three times.
         """

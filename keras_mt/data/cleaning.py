@@ -1,4 +1,4 @@
-"""Cleaning of parallel text: which pairs of a corpus break which rule."""
+"""Cleaning of parallel text by rules."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ _EXAMPLES = 2  # Of what each rule drops, in the table.
 
 
 class Cleaning:
-    """Which pairs of a corpus's training split break which rule.
+    """The verdicts of rules on the pairs of a corpus's training split.
 
     The split is read as a stream, as often as it is needed; a pair takes 9 bytes of memory.
 

@@ -96,7 +96,7 @@ def splits_of(data: str | os.PathLike, source: str, target: str) -> list[str]:
 
 
 def has_split(data: str | os.PathLike, source: str, target: str, split: str) -> bool:
-    """Whether the corpus has a split, by the names that `load_corpus` takes.
+    """True if the corpus has a split, by the names that `load_corpus` takes.
 
     A `.tmx` file, and a `.tsv` file without a column `split`, count as `train` only.
 

@@ -13,7 +13,7 @@ from keras_mt.translation import Glossary
 def terms_kept(
     glossary: Glossary, sources: Sequence[str], translations: Sequence[str]
 ) -> tuple[int, float | None]:
-    """How often sources have terms of a glossary, and the share that the translations have too.
+    """Counts the terms of a glossary in sources, and the share that their translations have.
 
     The terms of the sources are found as a translator finds them. A translation has one if its
     target stands in it, as whole words and whatever their case; for a term that occurs several
