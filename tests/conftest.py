@@ -11,7 +11,14 @@ import tarfile
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import settings
+
+# Wild inputs: the same few in each run, many others with --hypothesis-profile=exhaustive.
+settings.register_profile("quick", max_examples=8, deadline=None, derandomize=True)
+settings.register_profile("exhaustive", max_examples=100, deadline=None)
+settings.load_profile("quick")
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 for pool in (
@@ -47,12 +54,16 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup():
-    """Weights and dropout are the same in every run: Keras draws its seeds from `random`.
+def pytest_runtest_setup(item):
+    """What a test draws does not depend on the tests before it.
 
-    keras.utils.set_random_seed would take TensorFlow's resources, such as exports that are loaded.
+    A module's generator `random` begins anew. Keras draws the seeds of weights and dropout from
+    Python's: keras.utils.set_random_seed would take TensorFlow's resources, such as exports that
+    are loaded.
     """
     random.seed(0)
+    if isinstance(getattr(item.module, "random", None), np.random.Generator):
+        item.module.random = np.random.default_rng(0)
 
 
 @pytest.fixture(scope="session", autouse=True)

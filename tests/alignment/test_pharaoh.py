@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_mt.alignment import read_pharaoh, write_pharaoh
@@ -16,7 +16,6 @@ def file(tmp_path_factory):
     return tmp_path_factory.mktemp("pharaoh") / "links.txt"
 
 
-@settings(deadline=None)
 @given(LINKS)
 def test_what_is_written_is_read(file, alignments):
     write_pharaoh(file, alignments)

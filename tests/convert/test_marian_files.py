@@ -6,7 +6,7 @@ import zipfile
 import numpy as np
 import pytest
 import yaml  # noqa: F401 - its memory is not the files'
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from marian_models import write_npz
 
@@ -64,7 +64,6 @@ def outcome(path, data):
     return found
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     name=st.sampled_from(sorted(FORMATS)),
     cut=st.none() | st.integers(0, 2000),
@@ -188,7 +187,6 @@ def test_every_piece_of_a_vocabulary_is_a_string(tmp_path):
     assert read_vocabulary(path) == {"</s>": 0, "<unk>": 1, "1.5": 2, "yes": 3, '▁"': 4}
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=60) | st.text("{}[]:-&*!?|>'\"% \n\tab0~<=.", max_size=60))
 def test_any_text_is_fields_or_is_refused(text):
     text = text.encode() if isinstance(text, str) else text

@@ -24,8 +24,9 @@ def tokenizer():
 @pytest.fixture(scope="module")
 def texts(tokenizer):
     """Pairs of random lengths, some blank, some too long for 24 tokens."""
-    lengths = random.integers(0, 16, (400, 2))
-    return [tuple(" ".join(random.choice(WORDS, n)) for n in row) for row in lengths]
+    generator = np.random.default_rng(0)
+    lengths = generator.integers(0, 16, (400, 2))
+    return [tuple(" ".join(generator.choice(WORDS, n)) for n in row) for row in lengths]
 
 
 def dataset(texts):
@@ -214,8 +215,9 @@ ALL = "caps,title,punctuation"
 @pytest.fixture(scope="module")
 def sentences():
     """Sentences of a few words; in capitals, spelled in bytes, some have more than 40 tokens."""
-    lengths = random.integers(1, 10, (300, 2))
-    return [tuple(" ".join(random.choice(WORDS, n)) + "'s ." for n in row) for row in lengths]
+    generator = np.random.default_rng(0)
+    lengths = generator.integers(1, 10, (300, 2))
+    return [tuple(" ".join(generator.choice(WORDS, n)) + "'s ." for n in row) for row in lengths]
 
 
 def augmented_batches(sentences, tokenizer, **options):

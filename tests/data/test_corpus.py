@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_mt.data import CorpusError, has_split, load_corpus, phrasebook
@@ -60,7 +60,6 @@ lines_of_text = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None)
 @given(lines_of_text)
 def test_any_unicode_comes_back_as_written(lines):
     with tempfile.TemporaryDirectory() as folder:

@@ -2,7 +2,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_mt.data import Cleaning, load_corpus
@@ -27,7 +27,6 @@ def dropped_by(source, target, languages=LANGUAGES):
     ]
 
 
-@settings(deadline=None)
 @given(WILD, WILD)
 def test_rules_take_any_text_and_do_not_mind_the_direction(source, target):
     found = dropped_by(source, target)

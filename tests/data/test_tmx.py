@@ -52,9 +52,7 @@ def test_a_language_and_a_variant_of_it_are_two_sides_in_any_order(tmp_path, ord
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"))
 
 
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     pairs=st.lists(st.tuples(texts, texts), min_size=1),
     encoding=st.sampled_from(["utf-8", "utf-16"]),

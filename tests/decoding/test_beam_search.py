@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_mt.decoding import NO_HYPOTHESIS, Rule, SearchOptions, beam_search
@@ -179,7 +179,6 @@ RULES += [{**rule, "word_penalty": p} for rule, p in zip(RULES, (0.7, -0.4, 0.3,
 RULES += [{"early_stopping": True, "patience": patience} for patience in (0.3, 1.5, 4.0)]
 
 
-@settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     vocab_size=st.integers(4, 6),
@@ -231,7 +230,6 @@ def test_a_rule_of_the_callers_own_holds_for_each_row():
         assert_same(found[row], expected[:4])
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     vocab_size=st.integers(5, 12),
@@ -273,7 +271,6 @@ def test_a_narrow_beam_equals_the_plain_reference(
         assert_same(found[row], expected)
 
 
-@settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     vocab_size=st.sampled_from([6, 9, 2003]),
@@ -300,7 +297,6 @@ def test_tokens_of_minus_infinity_are_impossible(
         assert_same(found[row], expected)
 
 
-@settings(max_examples=20, deadline=None)
 @given(
     st.integers(0, 10**6),
     st.sampled_from([{}, {"top_k": 2}, {"top_p": 0.7}]),
@@ -432,7 +428,6 @@ def test_padding_and_start_are_forbidden_and_the_end_is_not():
     assert found.tokens.numpy().tolist() == [[[1, 1, 1]]]
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 9), st.integers(1, 4))
 def test_what_would_repeat_tokens_in_a_row_is_struck_out_and_nothing_else(seed, length, size):
     generator = np.random.default_rng(seed)
@@ -573,7 +568,6 @@ def test_rows_that_are_done_leave_the_batch():
     assert lengths.tolist() == [1, 2, 2, 3, 5, 5, 5, 5]
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     size=st.integers(1, 3000),
@@ -590,7 +584,6 @@ def test_the_best_of_many_are_those_of_a_sort(seed, size, count, distinct):
     assert all(len(set(row)) == count for row in places.numpy().reshape(-1, count).tolist())
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     size=st.integers(1, 3000),

@@ -34,7 +34,6 @@ def by_hand(words, terms, limit):
     return row
 
 
-@hypothesis.settings(max_examples=25, deadline=None)
 @hypothesis.given(segments, strategies.integers(0, 25))
 def test_terms_stand_behind_their_words(cases, limit):
     cases = [

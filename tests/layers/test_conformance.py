@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from backends import check_quantized
 from keras.src import testing  # Private, and touched here alone.
-from test_layers import CASES, Composed, every_layer, functional, make, tokens
+from test_layers import CASES, Composed, every_family, functional, make, tokens
 
 from keras_mt.layers import EncoderBlock, FeedForward, PositionalEmbedding
 
@@ -28,7 +28,7 @@ def conforms(layer_class, arguments, inputs):
     testing.TestCase().run_layer_test(layer_class, arguments, **checks)
 
 
-@every_layer
+@every_family
 @pytest.mark.parametrize(
     "dropout", [0.3, pytest.param(0.0, marks=[pytest.mark.long, pytest.mark.exhaustive])]
 )
@@ -48,7 +48,7 @@ def test_keras_finds_what_does_not_conform():
 
 
 @pytest.mark.usefixtures("quantizing")
-@every_layer
+@every_family
 def test_int8_computes_the_same_to_its_rounding(name, tmp_path):
     layer, inputs = make(name)
     check_quantized(functional(layer, inputs), inputs, tmp_path / "model.keras")

@@ -69,6 +69,14 @@ CASES = {
     "SSRU": ({}, [states()]),
 }
 every_layer = pytest.mark.parametrize("name", CASES)
+# For what takes long: one layer of each family, and the others in the long tests.
+FAMILIES = {
+    "PositionalEmbedding", "MultiHeadAttention", "FeedForward", "MixtureOfExperts", "DecoderBlock",
+    "SSRU",
+}  # fmt: skip
+every_family = pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in FAMILIES else pytest.mark.long) for n in CASES]
+)
 
 
 def make(name, **kwargs):
@@ -220,7 +228,7 @@ def test_an_explicit_mask_of_the_first_of_two_inputs_is_not_carried_on(name, arg
         np.testing.assert_array_equal(found, carried)
 
 
-@every_layer
+@every_family
 @pytest.mark.parametrize(
     "policy",
     ["float32", "mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.long)],

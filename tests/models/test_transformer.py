@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from backends import numpy
 from elsewhere import INPUTS, decoded, step_attention
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_mt import Transformer, WarmupInverseSquareRoot
@@ -201,7 +201,6 @@ OPTIONS = {
 }
 
 
-@settings(max_examples=8, deadline=None, derandomize=True)
 @given(st.fixed_dictionaries(OPTIONS))
 def test_step_by_step_equals_the_whole_sequence_whatever_the_options(options):
     sizes = {**SMALL, "num_heads": 4, "d_ff": 8, "num_layers": 1}

@@ -2,7 +2,7 @@ import unicodedata
 
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_mt.text.sentences import GUARD, split_lines, split_sentences
@@ -75,7 +75,6 @@ SOURCES = st.builds(str.strip, LETTERS).filter(bool)
 TERMS = st.lists(st.tuples(SOURCES, st.sampled_from(["x", "Y z"]), st.booleans()), max_size=6)
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     st.lists(st.tuples(st.text("aAbBéÉßяЯ漢かタ\u0301 \u00a0'-.", max_size=30), TERMS), max_size=4)
 )
@@ -98,7 +97,6 @@ def test_matches_are_those_of_a_matcher_in_python(rows):
     assert guarded == texts
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.lists(st.text(max_size=20), max_size=5))
 def test_tokens_are_the_text(texts):
     lines = split_lines(tf.constant(texts, tf.string))[0].flat_values

@@ -4,7 +4,7 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_mt.text.sentences import cut, split_lines, split_sentences
@@ -77,7 +77,6 @@ def test_lines_not_to_be_cut_are_one_segment_each():
     assert glue.to_list() == [[b""], [b"", b" "]]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.text() | st.text("aB.!? \u00a0\u3000\u2028\n\x1e\x1f。\"'é"), max_size=4))
 def test_nothing_is_dropped(texts):
     rows = (segments(*texts), ends(*texts)) if texts else ([], [])
@@ -91,7 +90,6 @@ def test_nothing_is_dropped(texts):
         assert "".join(joined.split()) == "".join(re.sub("[\x00-\x1f\x7f-\x9f]", "", text).split())
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.lists(st.integers(4, 7), max_size=40), max_size=4),
     st.integers(1, 12),

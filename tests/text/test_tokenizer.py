@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensorflow.python.saved_model import loader_impl
 
@@ -56,7 +56,6 @@ def test_shapes(tokenizer):
     assert tokenizer.tokenize("the book").shape.rank == 1
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text())
 def test_any_text_is_cut_and_joined_as_sentencepiece_does(tokenizer, reference, text):
     ids = tokenizer.tokenize([text])
@@ -86,7 +85,6 @@ def test_what_is_typed_is_text(tokenizer):
     assert back(b"a\xffb\xed\xa0\x80c\xf4\x90\x80\x80d\xc3") == "a b c d"
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(4, 259), max_size=30))
 def test_whatever_the_bytes_are_text_is_utf_8(tokenizer, ids):
     assert strings(tokenizer, [4, 259]) == ["<0x00>", "<0xFF>"]

@@ -3,7 +3,7 @@ import time
 
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import keras_mt
@@ -91,7 +91,6 @@ def matches(texts, terms):
     return found.source, found.target
 
 
-@settings(deadline=None, max_examples=200)
 @given(
     st.lists(st.text(ALPHABET, min_size=1, max_size=4).map(str.strip).filter(bool), max_size=8),
     st.text(ALPHABET, max_size=30),
