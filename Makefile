@@ -18,8 +18,8 @@ EXPORT := saved_models/pt_en/1
 NEUTRAL := tests/layers tests/models tests/test_losses.py tests/test_metrics.py \
 	tests/test_schedules.py
 
-.PHONY: demo test test-long test-backends test-beam test-serving test-versions lint docs lectures \
-	notebooks clean
+.PHONY: demo test test-long test-exhaustive test-backends test-beam test-serving test-versions \
+	lint docs lectures notebooks clean
 
 demo: $(VENV)/installed
 	$(BIN)/keras-mt train $(PHRASEBOOK) --output $(RUN) --epochs 3 --bleu-freq 0 \
@@ -32,14 +32,17 @@ demo: $(VENV)/installed
 		"O livro está em cima da mesa." \
 		"Olá, como vai você?"
 
-# With ALL=1 those of test-long too, but the exhaustive ones, in one run that shares what they make.
-test: $(VENV)/installed-test
+# Each behaviour once. With ALL=1 those of test-long too, in one run that shares what they make.
+test: $(VENV)/installed-test$(if $(ALL),-all)
 	$(BIN)/python -m pytest -m "not $(if $(ALL),exhaustive,long)"
 
-# Kills, clusters, the documentation's blocks and notebooks, other backends and formats, languages,
-# adapters, clients.
-test-long: $(VENV)/installed-test
-	$(BIN)/python -m pytest -m long
+# Trainings, kills, clusters, other formats' engines, browsers, the documentation's blocks.
+test-long: $(VENV)/installed-test-all
+	$(BIN)/python -m pytest -m "long and not exhaustive"
+
+# Wild inputs at length, all combinations.
+test-exhaustive: $(VENV)/installed-test-all
+	$(BIN)/python -m pytest -m "exhaustive or hypothesis" --hypothesis-profile=exhaustive
 
 # Layers, models, losses, metrics and schedules on JAX and on torch, where there is no TensorFlow.
 test-backends: .venv-jax/installed .venv-torch/installed
@@ -61,10 +64,12 @@ test-backends: .venv-jax/installed .venv-torch/installed
 test-beam: .venv-beam/installed
 	.venv-beam/bin/python -m pytest --numprocesses=0 tests/test_beam.py
 
-.venv-beam/installed: pyproject.toml constraints-beam.txt
+.venv-beam/installed: pyproject.toml constraints.txt constraints-beam.txt
 	$(PYTHON) -m venv --clear .venv-beam
-	.venv-beam/bin/pip install --quiet --constraint constraints-beam.txt --editable '.[beam]' \
-		pytest pytest-xdist
+	grep --invert-match --ignore-case --fixed-strings \
+		"$$(sed 's/==.*/==/' constraints-beam.txt)" constraints.txt > .venv-beam/constraints.txt
+	.venv-beam/bin/pip install --quiet --constraint constraints-beam.txt \
+		--constraint .venv-beam/constraints.txt --editable '.[beam]' hypothesis pytest pytest-xdist
 	touch $@
 
 # An export answers the same in the versions that stock TensorFlow Serving is built on.
@@ -88,7 +93,9 @@ test-versions: .venv-oldest/tested .venv-newest/tested
 
 .venv-oldest/versions: pyproject.toml
 	$(OLDEST_PYTHON) -m venv --clear .venv-oldest
-	sed -n '/^dependencies/,/^]/s/^    "\([a-z-]*\)>=\([0-9.]*\).*/\1==\2/p' pyproject.toml \
+	.venv-oldest/bin/python -c "import re, tomllib; \
+		project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+		print(*(re.sub('>=([0-9.]+).*', r'==\1', x) for x in project['dependencies']), sep='\n')" \
 		> .venv-oldest/constraints.txt
 	.venv-oldest/bin/pip install --quiet --constraint .venv-oldest/constraints.txt \
 		--editable '.[test]'
