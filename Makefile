@@ -42,6 +42,7 @@ test-long: $(VENV)/installed-test-all
 
 # Wild inputs at length, all combinations.
 test-exhaustive: $(VENV)/installed-test-all
+	$(BIN)/pip install --quiet --constraint constraints.txt jax torch
 	$(BIN)/python -m pytest -m "exhaustive or hypothesis" --hypothesis-profile=exhaustive
 
 # Layers, models, losses, metrics and schedules on JAX and on torch, where there is no TensorFlow.

@@ -1,6 +1,7 @@
 import fcntl
 import functools
 import gc
+import importlib
 import os
 import random
 import signal
@@ -30,6 +31,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # As a shell sets it in t
     signal.signal(signal.SIGINT, signal.default_int_handler)  # Tests send it to processes.
 
 ROOT = Path(__file__).parents[1]
+tier = {"quick": False}  # Whether this is `make test`.
 FORKS = ROOT / "tests" / "forks.py"
 BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
 
@@ -45,6 +47,15 @@ if BACKEND == "torch":
         return array if dtype is None else array.astype(dtype)
 
     torch.Tensor.__array__ = as_array
+
+
+def pytest_configure(config):
+    tier["quick"] = config.option.markexpr == "not long"
+
+
+def needed(package):
+    """An optional package that long tests need; `make test` collects their files without it."""
+    return pytest.importorskip(package) if tier["quick"] else importlib.import_module(package)
 
 
 def pytest_collection_modifyitems(items):

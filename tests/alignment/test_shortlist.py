@@ -2,7 +2,6 @@
 
 import json
 
-import ctranslate2
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -154,7 +153,10 @@ def test_most_translations_stay_and_the_export_gives_the_same(
     assert bool(exported.signatures["serving_default"].variables) is not freeze
 
 
+@pytest.mark.long
 def test_ctranslate2_finds_the_same_with_it(load, learned, tmp_path):
+    import ctranslate2
+
     texts = list(dict.fromkeys(pair[0] for pair in phrasebook.pairs("test")))[:20]
     short = load(beam_size=4, early_stopping=True).with_options(shortlist=learned)
     to_ctranslate2(short, tmp_path / "ct2")

@@ -2,17 +2,20 @@
 
 import json
 
-import ctranslate2
 import numpy as np
 import pytest
 import tensorflow as tf
 from click.testing import CliRunner
+from conftest import needed
 
 from keras_mt import Transformer, Translator
 from keras_mt.cli import main
 from keras_mt.convert import to_ctranslate2
 from keras_mt.data import phrasebook
 
+pytestmark = pytest.mark.long
+
+ctranslate2 = needed("ctranslate2")
 SMALL = {"num_layers": 2, "d_model": 32, "num_heads": 4, "d_ff": 48, "max_length": 64}
 
 

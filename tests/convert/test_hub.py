@@ -6,10 +6,15 @@ import threading
 
 import numpy as np
 import pytest
+from conftest import needed
 from stand_in_hub import StandInHub
 
 from keras_mt import Translator
 from keras_mt.convert import from_huggingface, import_huggingface
+
+pytestmark = pytest.mark.long
+
+needed("huggingface_hub")
 
 IMPORT = """
 import sys
@@ -59,7 +64,6 @@ def imports(hub, python, tmp_path, monkeypatch):
     return run
 
 
-@pytest.mark.long
 def test_what_is_needed_is_fetched_once_and_no_more(golden, hub, imports, tmp_path):
     names = ("marian", "marian_apart", "m2m_100")
     asked = [f"someone/{name}" for name in names]

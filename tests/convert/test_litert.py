@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import sacrebleu
 import tensorflow as tf
-from ai_edge_litert.interpreter import Interpreter
 from click.testing import CliRunner
+from conftest import needed
 from small import small
 
 from keras_mt import Translator
@@ -17,6 +17,8 @@ from keras_mt.data import phrasebook
 from keras_mt.models import ARCHITECTURES
 
 pytestmark = pytest.mark.long
+
+Interpreter = needed("ai_edge_litert.interpreter").Interpreter
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ import json
 
 import keras
 import numpy as np
-import onnxruntime
 import pytest
 import tensorflow as tf
 from click.testing import CliRunner
+from conftest import needed
 from small import small
 
 from keras_mt import Translator
@@ -20,6 +20,8 @@ from keras_mt.data import phrasebook
 from keras_mt.models import ARCHITECTURES
 
 pytestmark = pytest.mark.long
+
+onnxruntime = needed("onnxruntime")
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
-import tensorflow_datasets as tfds
+from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -123,7 +123,7 @@ def compress(path, suffix):
     """Replaces a file by a compressed one of two members, as several programs write them."""
     pack = gzip.compress
     if suffix == ".zst":
-        pack = pytest.importorskip("backports.zstd").compress
+        pack = zstd.compress
     data = path.read_bytes()
     path.unlink()
     path = path.with_name(path.name + suffix)
@@ -279,11 +279,14 @@ def test_the_phrasebook_goes_both_ways():
         load_corpus("phrasebook", "pt", "en", "dev")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "source", "target"),
     [("ted_hrlr_translate/pt_to_en", "pt", "en"), ("wmt14_translate/de-en", "en", "de")],
 )
 def test_tfds_translation_sets(name, source, target):
+    import tensorflow_datasets as tfds
+
     with tfds.testing.mock_data(num_examples=5):
         direct = [
             (row[source].decode(), row[target].decode())
@@ -297,7 +300,10 @@ def test_tfds_translation_sets(name, source, target):
             load_corpus(f"tfds:{name}", "fr", target, "train")
 
 
+@pytest.mark.long
 def test_a_tfds_set_that_cannot_be_downloaded_says_so(monkeypatch):
+    import tensorflow_datasets as tfds
+
     def fail(*args, **kwargs):
         raise ConnectionError("no network")
 
@@ -306,6 +312,7 @@ def test_a_tfds_set_that_cannot_be_downloaded_says_so(monkeypatch):
         load_corpus("tfds:ted_hrlr_translate/pt_to_en", "pt", "en", "train")
 
 
+@pytest.mark.long
 def test_an_unknown_tfds_set_is_refused():
     with pytest.raises(CorpusError, match="TFDS has no dataset 'no_such_set'"):
         load_corpus("tfds:no_such_set", "en", "de", "train")

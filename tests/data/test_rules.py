@@ -98,7 +98,6 @@ def test_rules_are_chosen_by_name():
 
 
 def test_other_languages_are_told():
-    pytest.importorskip("py3langid")
     rule = RULES["language"]("en", "de")
     english, german = "A dog runs over the wide meadow.", "Ein Hund läuft über die weite Wiese."
     assert not rule.drops(english, german) and rule.drops(german, english)
