@@ -27,12 +27,14 @@ def token_log_probs(
         return start + size, tf.concat([log_probs, more], axis=0)
 
     _, log_probs = tf.while_loop(
-        lambda start, log_probs: start < rows,
+        # Recurrent layers take no sequence without a token.
+        lambda start, log_probs: (start < rows) & (length > 0),
         score,
         (0, tf.zeros((0, length))),
         shape_invariants=(tf.TensorShape([]), tf.TensorShape([None, None])),
         parallel_iterations=1,
     )
+    log_probs = tf.reshape(log_probs, (rows, length))
     return tf.where(tf.sequence_mask(target.lengths, length), log_probs, 0.0)
 
 
