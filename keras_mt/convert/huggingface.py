@@ -253,7 +253,11 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
     arguments = _arguments_of(model)
     name = "pegasus" if arguments["pre_norm"] else "marian"
     family = FAMILIES[name]
-    _check_family(family, arguments)
+    # Sinusoids are the same, permuted.
+    known = {"positions": ("marian", "sinusoidal"), "final_norm": (arguments["pre_norm"],)}
+    if family is pegasus:
+        known["share_embeddings"] = (True,)
+    check_model(family.NAME, arguments, known)
     weights = tensors.tensors_of(model)
     if "final_logits_bias" not in weights:
         weights["final_logits_bias"] = np.zeros((1, arguments["target_vocab_size"]), "float32")
@@ -282,18 +286,6 @@ def _arguments_of(model):
         common[f"num_{side}_heads"] = config["num_heads"]
         common[f"{side}_d_ff"] = config["d_ff"]
     return config | {n: x for n, x in common.items() if config[n] is None}
-
-
-def _check_family(family, arguments):
-    """Refuses a model that a family has no switch for."""
-    fixed = {**family.ARGUMENTS, "final_norm": family.ARGUMENTS["pre_norm"]}
-    if arguments["positions"] == "sinusoidal":  # The same, permuted.
-        fixed["positions"] = "sinusoidal"
-    if not arguments["logits_bias"]:  # A bias of 0 for MarianMT.
-        del fixed["logits_bias"]
-    if family is not marian_mt:
-        fixed["share_embeddings"] = True
-    check_model(family.NAME, arguments, {name: (value,) for name, value in fixed.items()})
 
 
 def _config(name, arguments, tokenizer):

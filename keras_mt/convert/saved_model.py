@@ -163,31 +163,24 @@ def _signatures(translator, predictor, freeze, with_confidence, names):
     }
     if not translator.options.samples:
         functions["constrained"] = constrained, {"terms": tf.string}
-    if with_confidence and names is not None:
-        names = [*names, "confidence"]
-    if with_confidence or "confidence" in (names or ()):
-        functions["confidence"] = translate(plain, *_CONFIDENCE, confidence=True), {}
+    functions["confidence"] = translate(plain, *_CONFIDENCE, confidence=True), {}
     if plain.aligns:
         functions["align"] = align, {"target": tf.string}
-    functions = _chosen(functions, names)
+    chosen = {*functions} - {"confidence"} if names is None else {*names}
+    if "serving_default" not in chosen or not chosen <= functions.keys():
+        raise InputError(
+            f"signatures must be serving_default and others of {', '.join(functions)}. "
+            f"Received: signatures={list(names)}"
+        )
+    if with_confidence:
+        chosen.add("confidence")
     languages = {"source_language": tf.string, "target_language": tf.string}
     languages = languages if translator.languages else {}
     return {
         name: _signature(function, {"text": tf.string, **dtypes, **languages})
         for name, (function, dtypes) in functions.items()
+        if name in chosen
     }
-
-
-def _chosen(functions, names):
-    """The functions of these names; all for None."""
-    if names is None:
-        return functions
-    if "serving_default" not in names or not functions.keys() >= {*names}:
-        raise InputError(
-            f"signatures must be serving_default and others of {', '.join(functions)}. "
-            f"Received: signatures={list(names)}"
-        )
-    return {name: function for name, function in functions.items() if name in names}
 
 
 def _signature(function, dtypes):

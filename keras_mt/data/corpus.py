@@ -130,9 +130,10 @@ def _reader(data, source, target):
     if data == "phrasebook":
         return _phrasebook, lambda: phrasebook.SPLITS
     if path.is_dir():
-        return _folder, functools.partial(_folder_splits, data, source, target)
+        files = functools.partial(_folder_files, data)
+        return _folder, lambda: files(source).keys() & files(target).keys()
     if bare_name(data).endswith(".tsv") and path.is_file():
-        return _tsv, functools.partial(_tsv_splits, data, source, target)
+        return _tsv, lambda: {split or "train" for *_, split in _rows(data, source, target)}
     if bare_name(data).endswith(".tmx") and path.is_file():
         return _tmx, lambda: ["train"]
     raise CorpusError(
@@ -215,10 +216,6 @@ def _folder(data, source, target, split, checked):
         yield pair
 
 
-def _folder_splits(data, source, target):
-    return set(_folder_files(data, source)) & set(_folder_files(data, target))
-
-
 def _folder_files(data, language):
     """The files of a language, by split; LANG.SPLIT.txt and uncompressed ones come first."""
     files, others = {}, {}
@@ -239,10 +236,6 @@ def _tsv(data, source, target, split, checked):
             yield tuple(pair)
     if splits:
         _check_split(data, sorted(splits), split)
-
-
-def _tsv_splits(data, source, target):
-    return {found or "train" for *_, found in _rows(data, source, target)}
 
 
 def _tmx(data, source, target, split, checked):
