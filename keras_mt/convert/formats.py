@@ -229,7 +229,7 @@ def check_options(name: str, given: Mapping[str, Any]) -> None:
 
 
 def _reason_against(option, value, takes):
-    """Why a format does not take a value of an option; None if it does."""
+    """The reason why a format does not take a value of an option; None if it does."""
     if option in ExportOptions.__dataclass_fields__ and option not in takes.options:
         return "does not take {}"
     if option in _SEARCH and not takes.holds(option, value):

@@ -222,7 +222,7 @@ class Batches:
 
     @property
     def fingerprints(self) -> list[dict]:
-        """For each corpus a dict of its number of `pairs` and the `sha256` of them in order."""
+        """The number of `pairs` of each corpus, and the `sha256` of them in order."""
         return self.encoded.fingerprints
 
     @property

@@ -167,11 +167,7 @@ def translate_files(
 def formats_of(
     files: Sequence[str | os.PathLike], output: str | os.PathLike, format: str | None = None
 ) -> dict[Path, str]:
-    """The format of each file; InputError if one is no file, or two would be written to one.
-
-    >>> formats_of(["news/a.txt", "b.html"], "translated")
-    {PosixPath('news/a.txt'): 'lines', PosixPath('b.html'): 'html'}
-    """
+    """The format of each file; InputError if one is no file, or two would be written to one."""
     formats, names = {}, {}
     for path in map(Path, files):
         if path.exists() and not path.is_file():

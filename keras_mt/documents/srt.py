@@ -46,7 +46,7 @@ class SrtDocument(TextDocument):
                 group = []
 
     def cues(self, source: str) -> list[tuple[float, float, int, int]]:
-        """When each cue begins and ends, and where its text does."""
+        """The times at which each cue begins and ends, and the places where its text does."""
         lines = [match for match in _LINE.finditer(source) if match[0]]
         timings = [i for i, line in enumerate(lines) if _TIMING.fullmatch(line[1])]
         found = []
