@@ -26,14 +26,9 @@ _SHARED_ARGUMENTS = ("max_length", "dropout", "dtype")
 class Run:
     """What the parts of a training share.
 
-    Attributes:
-        options: The options, those that were not given filled in once they are known.
-        source, target, pairs: As in `RunConfig`, whose `data` are the `corpora`.
-        recommended: The options fitted to the corpus, by name, once they are known; None if they
-            are those of a preset or of another run.
-        config: The configuration, once it is known.
-        chief: Whether this process writes and reports: of several workers only the first one.
-        in_cluster: Whether other processes, maybe on other machines, share the folder.
+    `options` are filled in once they are known; `recommended` are those fitted to the corpus, or
+    None. `chief` says whether this process writes and reports, `in_cluster` whether other
+    processes, maybe on other machines, share the folder.
     """
 
     folder: RunFolder
@@ -160,10 +155,7 @@ def preset_of(architecture: type, name: str | None) -> tuple[str | None, dict[st
 
 
 def model_builder(run: Run) -> Callable[[BaseTokenizer], keras.Model]:
-    """A function from a tokenizer to the model that a run begins with, or is resumed with.
-
-    Refuses a model that cannot be made, before anything is written.
-    """
+    """A function from a tokenizer to the run's model; refuses one that cannot be made."""
     options, config, begun = run.options, run.config, run.resumed
     if run.base is not None:
         if config.options["max_length"] != getattr(run.base.model, "max_length", None):

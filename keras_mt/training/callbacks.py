@@ -25,8 +25,7 @@ _WITHOUT_SPACES = re.compile("(zh|zho|cmn|ja|jpn|th|tha|lo|lao|km|khm|my|mya)([-
 class PairLosses(keras.callbacks.Callback):
     """Adds the validation loss of each pair of languages to an epoch's logs: `val_loss_en-de`.
 
-    Put it before the callbacks that use it. `steps` has the numbers of validation batches by the
-    names of the pairs, in their order.
+    `steps` has the numbers of validation batches by pair. Callbacks that use the losses come after.
     """
 
     def __init__(self, steps: Mapping[str, int]):
@@ -113,10 +112,9 @@ class TranslationScores(keras.callbacks.Callback):
 
 
 class KeepBest(keras.callbacks.Callback):
-    """Keeps the best weights, and stops when nothing better has come for a while.
+    """Keeps the best weights by `val_loss` or `val_bleu`, and stops when nothing better comes.
 
-    Unlike `keras.callbacks.EarlyStopping` it resumes where it stopped, from the log's rows. It goes
-    by `monitor`: `"val_loss"`, whose lowest is best, or `"val_bleu"`.
+    Unlike `keras.callbacks.EarlyStopping` it resumes where it stopped, from the log's rows.
     """
 
     def __init__(self, run: Run, monitor: str, log: Iterable[Mapping[str, str]]):
@@ -153,16 +151,8 @@ class KeepBest(keras.callbacks.Callback):
 class RunLog(keras.callbacks.Callback):
     """Writes `log.csv`: a row every 50 steps, one at the end of each epoch, and events.
 
-    Losses and metrics of training are means since the row before: metrics over the tokens, losses
-    as in Keras over the batches, weighted by their rows. It also adds `tokens/s`, the real target
-    tokens trained per second, to Keras's progress bar.
-
-    Of several workers only the chief writes, but all have to read the metrics, which they share.
-    When a run resumes, rows after its step are removed first.
-
-    Args:
-        checkpoints: A callback before this one, which counts the steps.
-        pairs: The names of the pairs of languages whose losses and scores have columns.
+    A row has means since the row before: metrics over the tokens, losses as in Keras over the
+    batches. Of several workers the chief writes, but all read the metrics, which they share.
     """
 
     def __init__(self, run: Run, checkpoints: Checkpoints, pairs: Iterable[str] = ()):

@@ -23,20 +23,10 @@ Logs = dict[str, Any] | None
 
 
 class Checkpoints(keras.callbacks.Callback):
-    """Saves all that training resumes from, every so many steps.
+    """Saves every so many steps all that training resumes from; stops at what is not finite.
 
-    Weights, optimizer, dropout's random state and the step are kept, in TensorFlow's checkpoint
-    format: a checkpoint that was being written when the process died is not listed, so the one
-    before it is used. A loss or a weight that is not finite stops training before it is saved.
-
-    A checkpoint due at the end of an epoch is saved by `end_epoch`, which must be called after that
-    epoch was validated and logged: a process that dies in between validates and logs it again.
-
-    Args:
-        run: The run; of several workers only the chief writes.
-        model: Its model, which is compiled.
-        every: Number of steps from one checkpoint to the next; it may be set later.
-        adapters: The adapters, if they alone are trained and saved.
+    TensorFlow lists a checkpoint once it is whole. One that is due at the end of an epoch is saved
+    by `end_epoch`, after validation and log: a process that dies before then does both again.
     """
 
     def __init__(self, run: Run, model: keras.Model, every: int, adapters: Adapters | None = None):
@@ -72,10 +62,7 @@ class Checkpoints(keras.callbacks.Callback):
         return len(self._manager.checkpoints)
 
     def restore(self) -> int:
-        """Restores the last checkpoint that is whole, if there is one; returns its step, or 0.
-
-        If all are damaged, or one holds other variables than the run has now, that is an error.
-        """
+        """Restores the last checkpoint that is whole, if there is one; returns its step, or 0."""
         for path in reversed(self._manager.checkpoints):
             try:
                 self._check_fits(path)
@@ -162,10 +149,7 @@ class Checkpoints(keras.callbacks.Callback):
 def averaged(
     model: keras.Model, directory: str | Path, count: int, adapters: Adapters | None = None
 ) -> list[np.ndarray]:
-    """The means of a model's weights over the last checkpoints of a folder, as NumPy arrays.
-
-    Adapters are merged into them. Fewer checkpoints, or one that cannot be read, are an error.
-    """
+    """The means of a model's weights over a folder's last checkpoints, with adapters merged."""
     state = tf.train.get_checkpoint_state(str(directory))
     paths = list(state.all_model_checkpoint_paths) if state else []
     if not paths:

@@ -99,10 +99,7 @@ def _options_of(base, options):
 
 
 def with_fingerprints(run: Run, batches: Batches, validation: Validation) -> RunConfig:
-    """A run's configuration with the corpora's fingerprints and what the run had when it began.
-
-    Refuses other pairs than those, and other weights than the adapters began with.
-    """
+    """A run's configuration with the corpora's fingerprints; refuses a corpus that has changed."""
     config, begun, base = run.config, run.begun, run.base
     if begun is not None and begun.fingerprints is None:  # It was stopped before it had any.
         begun = None

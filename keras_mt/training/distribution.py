@@ -101,11 +101,10 @@ def device_names(strategy: tf.distribute.Strategy) -> str:
 
 @contextlib.contextmanager
 def leaving_together(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """At the end of a `with` block every worker waits until all have reached it.
+    """Makes every worker wait at the end of a `with` block until all have reached it.
 
     The first worker's process holds the cluster's coordination service, which the others call
     every few seconds: it also waits at its exit, half a minute at most, until theirs have ended.
-    An exception within the block is raised at once.
     """
     yield
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
@@ -228,10 +227,7 @@ def _wait_until_closed(addresses, seconds=30):
 
 @contextlib.contextmanager
 def draws_apart(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Within a `with` block each replica draws its own random numbers, for example for dropout.
-
-    Keras gives all replicas the same seeds. Nothing else is replaced in it.
-    """
+    """Makes each replica draw its own random numbers; Keras gives all replicas the same seeds."""
     seeds = keras.random.SeedGenerator
     draw = seeds.next
 

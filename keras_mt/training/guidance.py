@@ -85,10 +85,7 @@ def choose_head(
     batches: Batches,
     validation: Validation,
 ) -> tuple[int, int] | None:
-    """The head that aligns best with these weights.
-
-    None if the model has one, it is unknown, or the mean of the last layer's heads aligns better.
-    """
+    """The head that aligns best; None if the model has one, or the last layer's mean is better."""
     if getattr(model, "guided_head", None) is None or model.alignment_head is not None:
         return None
     measured = next(iter(validation.values()), batches)

@@ -12,22 +12,10 @@ from keras_mt.layers.validation import check_positive
 
 
 class Adapters:
-    """Keras's LoRA on each dense layer of a model; all its other weights are frozen.
+    """Keras's LoRA (https://arxiv.org/abs/2106.09685) on each trainable dense layer of a model.
 
-    A kernel `W` becomes `W + A B`, of which only the thin `A` `[inputs, rank]` and `B`
-    `[rank, units]` are trained. `B` starts at zero, so that the model starts unchanged. Layers that
-    are frozen get none.
-
-    Attributes:
-        weights: The variables that are trained: `A` and `B` of one layer after the other.
-
-    Raises:
-        ValueError: If the rank is not a positive integer, or the model has no dense layer that is
-            trainable.
-
-    Reference:
-        Hu et al. 2021, LoRA: Low-Rank Adaptation of Large Language Models
-        (https://arxiv.org/abs/2106.09685).
+    All its other weights are frozen. `weights` are what is trained: `A` `[inputs, rank]` and `B`
+    `[rank, units]` of one layer after the other; a kernel `W` becomes `W + A B`.
     """
 
     def __init__(self, model: keras.Model, rank: int):
@@ -49,10 +37,7 @@ class Adapters:
         self.weights = [weight for pair in pairs for weight in pair]
 
     def merged(self, values: Sequence[Sequence[np.ndarray]] | None = None) -> list[np.ndarray]:
-        """The weights of an equivalent model without adapters.
-
-        They are the means over several sets of values of `weights`; None for the current ones.
-        """
+        """The weights of an equivalent model without adapters, the mean over sets of values."""
         values = [[weight.numpy() for weight in self.weights]] if values is None else values
         changes = {}
         for i, (kernel, layer) in enumerate(self._layers.items()):

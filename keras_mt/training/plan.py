@@ -43,18 +43,8 @@ class _Decay(WarmupLinearDecay):
 class Plan:
     """The steps of a run and its learning rate.
 
-    With a preset, or from another run, it is the paper's schedule, and a run may be made longer.
-    Otherwise the rate falls to 0 at the last step. Where a run has `minutes`, the speed of its
-    first steps says which one that is: the configuration keeps it, so that a resumed run goes to
-    the same step.
-
-    Attributes:
-        last_step: The last step; None as long as it depends on the speed.
-        total_steps: The same where the learning rate depends on it, else None.
-        checkpoint_steps: Number of steps from one checkpoint to the next.
-
-    Raises:
-        ValueError: If a run that is resumed has another end than it had.
+    Where the rate falls to 0 at the last step, that is `total_steps`. With `minutes`, the speed of
+    the first steps sets it: until then `last_step` is None.
     """
 
     def __init__(self, run: Run, epoch_steps: int, started: float):
@@ -128,10 +118,7 @@ class Plan:
 
 
 class Stopwatch(keras.callbacks.Callback):
-    """Times the first steps of a run with `minutes`, and stops it after a small part of these.
-
-    Workers of a cluster must stop after the same step, whatever the time.
-    """
+    """Times the first steps of a run with `minutes`; workers stop after the same step."""
 
     def __init__(self, run: Run):
         super().__init__()

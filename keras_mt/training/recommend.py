@@ -176,10 +176,7 @@ def recommend_for(
 
 
 def recommended_options(run: Run, pairs: Sequence[tf.data.Dataset]) -> dict[str, Any] | None:
-    """What is recommended for a run, which reports it; None where something else says how to train.
-
-    A run that was begun keeps what it began with.
-    """
+    """The options recommended for a run, which it reports; those of a run that was begun stay."""
     options = run.options
     if run.begun is not None:
         return run.begun.recommended

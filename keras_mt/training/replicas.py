@@ -15,10 +15,7 @@ from keras_mt.losses import CrossEntropy, SymmetricKLDivergence
 
 @keras.saving.register_keras_serializable(package="keras_mt")
 class ReplicatedAdam(keras.optimizers.Adam):
-    """Adam whose `global_clipnorm` is for the gradients' sum over the replicas.
-
-    Keras clips each replica's part.
-    """
+    """Adam that clips the gradients' sum over the replicas; Keras clips each replica's part."""
 
     def apply(
         self, grads: Sequence[Tensor], trainable_variables: Sequence[keras.Variable] | None = None
@@ -37,30 +34,11 @@ class ReplicatedAdam(keras.optimizers.Adam):
 
 @keras.saving.register_keras_serializable(package="keras_mt")
 class AccumulatedAdam(ReplicatedAdam):
-    """Adam that makes one update of several batches, as if they were one.
+    """Adam that makes one update of `accumulate` batches, as if they were one.
 
-    A batch's loss is the mean over its real tokens. With `n[i]` of them and the gradient `g[i]` in
-    batch i, the update takes `sum(n[i] * g[i]) / sum(n[i])`: the gradient of the mean over all
-    tokens. Keras's `gradient_accumulation_steps` takes the mean of the `g[i]`, in which a batch of
-    few tokens counts as much as one of many.
-
-    The loss says how many tokens a batch has: compile with `CountedCrossEntropy(optimizer)`. All
-    that a run needs to resume between two updates is in `variables`. On several replicas the
-    gradients of each batch are summed over them, so that all replicas hold the same.
-
-    Args:
-        learning_rate: A rate, or a schedule, which is given the number of updates.
-        accumulate: Number of batches that make one update.
-        **kwargs: As for `keras.optimizers.Adam`.
-
-    Raises:
-        ValueError: If `accumulate` is not a positive int, or the loss of the model is not a
-            `CountedCrossEntropy` of this optimizer.
-
-    Example:
-
-    >>> optimizer = AccumulatedAdam(1e-3, accumulate=4)
-    >>> loss = CountedCrossEntropy(optimizer, label_smoothing=0.1)
+    With `n[i]` real tokens in batch i and the gradient `g[i]`, the update takes
+    `sum(n[i] * g[i]) / sum(n[i])`; Keras's `gradient_accumulation_steps` takes the mean of the
+    `g[i]`. A `CountedCrossEntropy` of this optimizer tells it the numbers of tokens.
     """
 
     def __init__(
@@ -144,13 +122,7 @@ class AccumulatedAdam(ReplicatedAdam):
 
 @keras.saving.register_keras_serializable(package="keras_mt")
 class CountedCrossEntropy(CrossEntropy):
-    """`CrossEntropy` whose mean is over the tokens of all replicas.
-
-    Args:
-        optimizer: An `AccumulatedAdam`, which is told what each mean was divided by; None for none,
-            as when a saved model is loaded.
-        **kwargs: As for `CrossEntropy`.
-    """
+    """`CrossEntropy` whose mean is over all replicas' tokens, which it counts for the optimizer."""
 
     def __init__(self, optimizer: AccumulatedAdam | None = None, **kwargs: Any):
         super().__init__(**kwargs)
@@ -183,10 +155,7 @@ def _without_none(grads, variables):
 
 
 def _share(count):
-    """A replica's share of the tokens of all, as a multiple of an equal one; 1 for one device.
-
-    Keras takes the mean of the replicas' means, in which few tokens count as much as many.
-    """
+    """A replica's share of all tokens times the number of replicas, whose means Keras averages."""
     context = _one_of_several()
     if context is None:
         return 1.0

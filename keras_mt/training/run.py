@@ -186,7 +186,7 @@ def _train(run, started):
 
 
 def _prepared(run):
-    """What a run begins with; what is impossible is refused.
+    """Prepares all that a run begins with, and refuses what is impossible.
 
     But for a cluster, nothing is written before.
     """
@@ -272,10 +272,9 @@ def _fit(run, model, batches, validation, start, last_step, callbacks):
 
 
 def _parts(start, last_step, epoch_steps):
-    """The calls of `fit` from one step to another: first step, epoch, last epoch, steps an epoch.
+    """The calls of `fit` between two steps: first step, epoch, last epoch, steps an epoch.
 
-    Keras counts whole epochs, so the rest of a partial first one, and a partial last one, get a
-    call each.
+    Keras counts whole epochs, so a partial first one and a partial last one get a call each.
     """
     while start < last_step:
         epoch, offset = divmod(start, epoch_steps)
