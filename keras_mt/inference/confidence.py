@@ -21,13 +21,10 @@ _LONGEST = 16
 
 
 def repeats(ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """Which rows of ids `[rows, length]` have a sequence that repeats right after itself.
+    """Boolean `[rows]`, true where a sequence of ids repeats right after itself.
 
     A single token must occur four times in a row, a sequence of two or three tokens three times, a
-    longer one of up to 16 tokens twice. What is beyond a row's length, int32 `[rows]`, is padding.
-
-    >>> repeats(tf.constant([[5, 6, 5, 6, 5, 6], [5, 6, 5, 6, 7, 8]]), tf.constant([6, 6])).numpy()
-    array([ True, False])
+    longer one of up to 16 tokens twice.
     """
     found = tf.zeros_like(lengths, tf.bool)
     for period in range(1, _LONGEST + 1):
@@ -52,14 +49,9 @@ def out_of_proportion(source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
 def confidence_parts(
     source: Rows, target: Rows, log_probs: tf.Tensor, forced: int, eos_id: int
 ) -> dict[str, tf.Tensor]:
-    """What `CONFIDENCE_PARTS` names, `[targets]`, for an equal number of targets of each source.
+    """The `CONFIDENCE_PARTS` of each target, `[targets]`, as many targets for each source.
 
-    Args:
-        source: The pieces of the sources.
-        target: The ids of the targets.
-        log_probs: float32 `[targets, length]`, those of their tokens.
-        forced: How many of the first tokens are forced, and left out.
-        eos_id: The token that ends a target.
+    `log_probs` `[targets, length]` are those of its tokens; the first `forced` are left out.
     """
     one_more = ((0, 0), (0, 1))  # argmin needs at least one column.
     ids = tf.pad(target.ids[:, forced:], one_more)
@@ -86,10 +78,7 @@ def confidence_parts(
 def joined_confidence_parts(
     parts: dict[str, tf.Tensor], row: tf.Tensor, batch: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """The parts of texts `[batch, n_best]`, from those of their segments `[segments, n_best]`.
-
-    `row`, int32 `[segments]`, is the text that each segment belongs to.
-    """
+    """The parts of texts `[batch, n_best]`, from those of their segments `[segments, n_best]`."""
     worst = tf.math.unsorted_segment_min(parts["worst_log_probs"], row, batch)
     is_worst = parts["worst_log_probs"] == tf.gather(worst, row)
     parts = parts | {"worst_ids": tf.where(is_worst, parts["worst_ids"], -1)}

@@ -17,14 +17,7 @@ class ConstantScope(keras.StatelessScope):
     """A scope in which some Keras variables read as constants of the graph that is being traced.
 
     Each graph gets its own constants: a constant of an outer graph would become an argument of a
-    loop's body, and oneDNN would not pack it.
-
-    Args:
-        variables: These Keras variables; others read as elsewhere.
-        what, instead: As in `check_size`.
-
-    Raises:
-        ValueError: If they are too large, or become so because several graphs hold copies.
+    loop's body, and oneDNN would not pack it. They must not exceed a graph's size together.
     """
 
     operations = fused  # For the layers: see keras_mt.layers.base.
@@ -60,10 +53,9 @@ class ConstantScope(keras.StatelessScope):
 
 
 def check_size(variables: Sequence[keras.Variable], what: str, instead: str) -> None:
-    """Raises ValueError, before minutes are spent on it, for more than a graph's file can hold.
+    """Raises InputError for more than a graph's file can hold, before minutes are spent on it.
 
-    The message says `what` writes the variables into a graph, such as "freeze", and what to do
-    `instead`.
+    It says `what` writes them there, such as "freeze", and what to do `instead`.
     """
     _check(sum(v.value.dtype.size * v.value.shape.num_elements() for v in variables), what, instead)
 

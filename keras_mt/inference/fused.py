@@ -16,18 +16,9 @@ _FUSED_EPSILON = 1e-3
 def normalize(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
     """Layer normalisation over the last axis, computed in float32, fused into one kernel.
 
-    TensorFlow's graph optimizer replaces these ten operations by one kernel of oneDNN if they come
-    in this order, the axis is counted from the front, and scale and offset are constants. Its
-    epsilon is always 0.001, so the inputs are scaled to get any other: `x / sqrt(var(x) + epsilon)`
-    is `cx / sqrt(var(cx) + c^2 epsilon)`.
-
-    Args:
-        x: Float `[..., width]`.
-        gamma, beta: Scale and offset, `[width]`, constants.
-        epsilon: Added to the variance, above 0.
-
-    Reference:
-        FindMklLayerNorm in tensorflow/core/grappler/optimizers/remapper.cc
+    TensorFlow (remapper.cc, FindMklLayerNorm) replaces these ten operations if they come in this
+    order, the axis is counted from the front, and scale and offset are constants. Its epsilon is
+    0.001, so `x / sqrt(var(x) + epsilon)` is computed as `cx / sqrt(var(cx) + c^2 epsilon)`.
     """
     dtype, axis = x.dtype, x.shape.rank - 1
     # The kernel takes bfloat16 too, but without oneDNN each of these operations would round.
@@ -42,8 +33,7 @@ def normalize(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
 def multiply(x: Tensor, kernel: Tensor, transposed: bool = False) -> Tensor:
     """`[rows, width]` times `[width, count]`, or its transpose; a constant one is packed once.
 
-    oneDNN's products with a bias keep a constant kernel in their own packed layout; products
-    without a bias read it as it is each time. So there is a negligible one.
+    oneDNN packs a constant kernel only in products with a bias. So there is a negligible one.
     """
     kernel = tf.convert_to_tensor(kernel)
     product = tf.matmul(x, kernel, transpose_b=transposed)

@@ -20,15 +20,8 @@ from keras_mt.text.terms import parsed
 class TranslationGraph:
     """Functions of string tensors, to be traced by `tf.function`: `translate`, `score`, `align`.
 
-    Args:
-        predictor: The `Predictor`.
-        tokenizer: Its `BaseTokenizer`.
-        options: `TranslationOptions`.
-        pair: The codes of the only languages that it may translate between; None for all.
-
-    If the tokenizer has languages, each function takes the rows' `languages`: a tuple of two string
-    tensors `[batch]`, the codes of the source's and of the target's language, "" for the default. A
-    row whose code is missing or unknown is refused.
+    If the tokenizer has languages, each takes `languages`: two string tensors `[batch]`, the codes
+    of source and target, "" for the default. `pair` has the only codes that are allowed.
     """
 
     def __init__(
@@ -60,27 +53,24 @@ class TranslationGraph:
         languages: tuple[tf.Tensor, ...] = (),
         terms: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
-        """Translates texts.
+        """Translates texts, strings `[batch]`.
 
         Args:
-            text: String `[batch]`.
-            prefix: String `[batch]`, what each translation begins with, or None. A row is refused
-                whose text and prefix both have several segments: which belong together is unknown.
-            token_scores: Whether to return `tokens` and `log_probs`.
-            confidence: Whether to return a confidence.
+            text, prefix: The texts, and what each translation begins with. A row is refused whose
+                text and prefix both have several segments: which belong together is unknown.
+            token_scores, confidence: Whether to return the outputs below.
             languages: The rows' languages: see the class.
-            terms: String `[batch]`, for each text lines as `keras_mt.text.terms.parsed` takes them:
-                each translation holds these terms, and the spans that the options keep. None for
-                neither. A row with a line that is no term, or a term that cannot be, is refused.
+            terms: For each text lines as `keras_mt.text.terms.parsed` takes them: each translation
+                holds these terms, and the spans that the options keep. None for neither. A row with
+                a line that is no term, or a term that cannot be, is refused.
 
         Returns:
-            A dict of `translations` and `scores`, `[batch, n_best]`, and `refused`, boolean
-            `[batch]`. With `token_scores` also `tokens` and `log_probs` `[batch, n_best, length]`,
-            padded, and `lengths` `[batch, n_best]`. With `confidence` also, `[batch, n_best]` each:
-            `mean_log_probs` of the tokens with the end; `worst_log_probs`, their minimum, and
-            `worst_tokens`, its token; and the booleans `loops` (a sequence of tokens repeats over
+            `translations` and `scores` `[batch, n_best]`, and `refused` `[batch]`. With
+            `token_scores` also `tokens` and `log_probs` `[batch, n_best, length]`, padded, and
+            `lengths`. With `confidence` also `mean_log_probs` with the end; `worst_log_probs`,
+            their minimum, and `worst_tokens`, its token; `loops` (a sequence of tokens repeats over
             and over, and none in the source does) and `disproportionate` (source and translation
-            differ too much in length).
+            differ much in length).
         """
         text, languages, refused = self._admitted(text, languages)
         has_prefix = False if prefix is None else tf.strings.length(tf.strings.strip(prefix)) > 0
@@ -118,14 +108,10 @@ class TranslationGraph:
     def score(
         self, text: tf.Tensor, target: tf.Tensor, languages: tuple[tf.Tensor, ...] = ()
     ) -> dict[str, tf.Tensor]:
-        """Scores given translations: the log-probabilities of their tokens.
+        """The log-probabilities of given translations' tokens, `[batch, length]`, padded.
 
-        If both sides have the same number of lines, each line is scored separately.
-
-        Returns:
-            A dict of the targets' `tokens` and their `log_probs`, `[batch, length]`, padded; their
-            `lengths` `[batch]`; and `refused`, boolean `[batch]`, for rows with a side over the
-            limit or a missing or unknown language. A refused row has no tokens.
+        If both sides have the same number of lines, each line is scored separately. A refused row
+        has no tokens.
         """
         text, languages, refused = self._admitted(text, languages)
         source, target, row, too_long = self.segmenter.pairs(text, target, ~refused)
@@ -147,18 +133,12 @@ class TranslationGraph:
     def align(
         self, text: tf.Tensor, target: tf.Tensor, languages: tuple[tf.Tensor, ...] = ()
     ) -> dict[str, tf.Tensor]:
-        """Aligns targets with their sources: the attention of each row's target over its source.
+        """The attention of each row's target over its source.
 
         Where the target is empty, the text's own translation is aligned, and the text is cut into
-        segments as by `translate`. Each segment attends only to its own source. The outputs are
-        padded with empty strings and zeros to the longest row's lengths; the lengths of a refused
-        row are 0.
-
-        Returns:
-            A dict of `translations` and `refused`, `[batch]`; `attention`, float32
-            `[batch, target_tokens, source_tokens]`; and, for each side, `source_tokens` and
-            `target_tokens`, strings `[batch, tokens]`, and `source_lengths` and `target_lengths`,
-            int32 `[batch]`.
+        segments as by `translate`. Each segment attends only to its own source. Returns the
+        `attention` `[batch, target_tokens, source_tokens]`, padded, and the tokens and lengths of
+        both sides; those of a refused row are 0.
         """
         tokenizer, batch = self.tokenizer, tf.shape(text)[0]
         text, languages, refused = self._admitted(text, languages)
@@ -204,8 +184,7 @@ class TranslationGraph:
     def _admitted(self, text, languages):
         """The texts and their languages, and which rows are refused, boolean `[batch]`.
 
-        A line may be too long, or a language unknown. Then the text is empty, and its languages
-        are known ones.
+        The text of a refused row is empty, and its languages are known ones.
         """
         lengths = tf.ragged.map_flat_values(tf.strings.length, tf.strings.split(text, "\n"))
         refused = tf.reduce_max(lengths, axis=1) > self.options.max_line_bytes
@@ -224,12 +203,9 @@ class TranslationGraph:
         return tf.where(refused, "", text), languages, refused
 
     def _translate_segments(self, pieces, columns, token_scores=False, confidence=False):
-        """Translates pieces, ragged `[segments, (tokens)]`, in batches.
+        """Translates pieces, ragged `[segments, (tokens)]`, with columns `[segments, ...]`.
 
-        The columns are what belongs to each segment: whether it is `refused`, its `languages`, its
-        `prefix`, its `terms`. Returns a dict of `translations`, `scores` and
-        `lengths`, `[segments, n_best]`; with `token_scores` also `tokens` and `log_probs`,
-        `[segments, n_best, length]`; with `confidence` also what `CONFIDENCE_PARTS` names.
+        The outputs are those of `_translate_batch`, for all segments.
         """
         dtypes = {"translations": tf.string, "scores": tf.float32, "lengths": tf.int32}
         if confidence:

@@ -53,10 +53,8 @@ def attention_of_texts(
 ) -> tf.Tensor:
     """The attention of texts `[batch, target_tokens, source_tokens]`, from that of their segments.
 
-    Args:
-        attention: Float `[segments, target_length, source_length]`.
-        target, source: Ragged ids `[segments, (tokens)]`.
-        row: int32 `[segments]`: which of the `batch` texts each belongs to, in ascending order.
+    That is `[segments, target_length, source_length]`, `target` and `source` ragged ids, and `row`
+    the text that each segment belongs to, in ascending order.
     """
     lengths = [tf.cast(side.row_lengths(), tf.int32) for side in (target, source)]
     totals = [tf.math.unsorted_segment_sum(length, row, batch) for length in lengths]

@@ -42,18 +42,11 @@ def search(
     constraints: Constraints | None = None,
     **arguments: Any,
 ) -> Hypotheses:
-    """Searches for the translations of sources given as ids.
+    """Searches for the translations of sources, padded ids `[rows, length]` that a model reads.
 
-    Args:
-        predictor, tokenizer: What predicts, and its tokenizer.
-        options: Of these it takes those of the search and of the maximum length.
-        source: int32 `[rows, length]`, padded, special ids included, as the model reads them.
-        lengths: int32 `[rows]`: their numbers of pieces, without special ids.
-        skipped: Boolean `[rows]`: which rows not to search for.
-        prefix: As in `beam_search`.
-        constraints: `Constraints`, for which the default maximum length makes room; their source
-            positions count where the model has an attention.
-        **arguments: `forced_length` and `row_seeds` of `beam_search`.
+    `lengths` `[rows]` are their numbers of pieces, without special ids. The default maximum length
+    makes room for the constraints, whose source positions count where the model has an attention.
+    `arguments` are `forced_length` and `row_seeds` of `beam_search`.
     """
     limit = predictor.max_length
     if options.max_length is None:
@@ -130,18 +123,11 @@ def in_batches(
     padding: dict[str, int],
     beams: int,
 ) -> dict[str, tf.Tensor]:
-    """Runs a function on batches of rows of similar length.
+    """Runs a function on batches of rows of similar length; outputs are in the order of the rows.
 
-    Args:
-        function: Takes some of the rows, and of the columns as keywords.
-        rows: Ragged `[rows, (tokens)]`.
-        columns: Nests of tensors `[rows, ...]`.
-        empty: The function's outputs for no rows, `[0, n]` or `[0, n, 0]`.
-        padding: What pads the last axis of an output, by its name; 0 for others.
-        beams: The number of hypotheses that each row is searched with.
-
-    Returns:
-        The outputs for all rows, in their order; axes of size 0 in `empty` have grown.
+    It takes some of the rows, and of the columns `[rows, ...]` as keywords. `empty` has its outputs
+    for no rows, `[0, n]` or `[0, n, 0]`; axes of size 0 grow, and `padding` says by the output's
+    name what pads the last one. `beams` are the hypotheses that each row is searched with.
     """
     lengths = tf.cast(rows.row_lengths(), tf.int32)
     order = tf.argsort(lengths, direction="DESCENDING")

@@ -42,18 +42,7 @@ class Segments(NamedTuple):
 
 
 class Segmenter:
-    """Cuts texts into segments that a model can read.
-
-    Args:
-        tokenizer: The `BaseTokenizer`.
-        max_length: The maximum length of a source or a target, special ids included.
-        split_sentences: Whether each sentence of a line is a segment.
-
-    Attributes:
-        source_limit, target_limit: The maximum number of pieces of a source and of a target.
-        forced: Number of ids that each target begins with, whatever the source.
-        before_pieces: Number of ids that each source begins with, before its pieces.
-    """
+    """Cuts texts into segments that a model can read."""
 
     def __init__(self, tokenizer: BaseTokenizer, max_length: int, split_sentences: bool):
         self._tokenizer, self._split_sentences = tokenizer, split_sentences
@@ -73,18 +62,12 @@ class Segmenter:
         kinds: Sequence[str] = (),
         limit: int | None = None,
     ) -> Segments:
-        """The segments of texts: lines, cut into sentences if asked for or too long.
+        """The segments of texts `[batch]`: lines, cut into sentences if asked for or too long.
 
         A line without a letter or digit goes into the glue, and leaves an empty segment; but not
-        the first of a text whose translation begins with a prefix, which has no glue.
-
-        Args:
-            text: String `[batch]`.
-            has_prefix: Boolean `[batch]`, or one for all.
-            terms: The texts' `Terms`, which belong to the segments that hold their first words.
-                None for none, and then the rest is not read.
-            kinds: The kinds of spans that stay as they are, of `keras_mt.text.terms.KINDS`.
-            limit: The maximum number of pieces of a translation.
+        the first of a text whose translation begins with a prefix, which has no glue. Terms belong
+        to the segments that hold their first words; `kinds` and `limit`, the maximum number of
+        pieces of a translation, are read only with terms.
         """
         lines, line_glue, ends = split_lines(text)
         row = tf.cast(lines.value_rowids(), tf.int32)
@@ -129,8 +112,7 @@ class Segmenter:
     def prefixes(self, prefix: tf.Tensor, segments: Segments) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Pieces of each segment's prefix; and boolean `[batch]`, which texts cannot have theirs.
 
-        These have a prefix over the limit; or both it and the text have several segments, and which
-        belong together is unknown. Only the first segment of a text gets its prefix.
+        Where both it and the text have several segments, which belong together is unknown.
         """
         lines = split_lines(prefix)[0]
         parts = lines.row_lengths()
@@ -146,16 +128,10 @@ class Segmenter:
     def pairs(
         self, text: tf.Tensor, target: tf.Tensor, wanted: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor, tf.Tensor]:
-        """Pieces of both sides of given pairs, line by line if both sides have as many lines.
+        """Pieces of both sides of `wanted` pairs, line by line if both sides have as many lines.
 
-        Args:
-            text, target: Strings `[batch]`.
-            wanted: Boolean `[batch]`: the rows whose pairs are wanted.
-
-        Returns:
-            Ragged pieces of the source and of the target, `[pairs, (tokens)]`; int32 `[pairs]`, the
-            row that each pair belongs to; and boolean `[batch]`, the wanted rows with a side over
-            the limit, which have no pairs.
+        Returns them ragged, `[pairs, (tokens)]`; the row of each, int32 `[pairs]`; and boolean
+        `[batch]`, the wanted rows with a side over the limit, which have no pairs.
         """
         sides = [split_lines(side)[0] for side in (text, target)]
         apart = sides[0].row_lengths() == sides[1].row_lengths()
@@ -176,10 +152,7 @@ class Segmenter:
         return source, target, row[wanted], refused
 
     def _marks(self, lines, row):
-        """The mark of each line, ragged: its own, else its text's; and which have their own.
-
-        That of a text is its first line's.
-        """
+        """The mark of each line, ragged: its own, else its text's first; and which have one."""
         marks = self._tokenizer.marks(lines)
         if marks is None:
             return None, None
@@ -201,9 +174,7 @@ def joined(
 ) -> dict[str, tf.Tensor]:
     """Joins the translations of segments into those of texts: all first ones, all second ones, ...
 
-    `outputs` has tensors `[segments, n_best, ...]`. Returns a dict of `translations`, `scores`,
-    whatever else there is in `outputs`, and `place`, int32 `[batch, n_best]`: the rank of the
-    translations that each is joined from.
+    `place`, int32 `[batch, n_best]`, is the rank of the translations that each is joined from.
     """
     n_best, row, batch = outputs["scores"].shape[1], segments.row, tf.size(segments.ends)
     places = tf.range(n_best)[None]

@@ -39,11 +39,10 @@ class SegmentTerms(NamedTuple):
 def annotated(
     pieces: tf.RaggedTensor, terms: SegmentTerms, markers: tuple[int, int], limit: int
 ) -> tuple[tf.RaggedTensor, SegmentTerms]:
-    """Segments whose words carry their terms behind them, between two markers.
+    """Segments whose words carry their terms behind them, between two markers, but for kept spans.
 
-    So a model that `reads_terms` was trained: see `keras_mt.data.annotation.Annotator`. Kept
-    spans are not repeated. A segment, int32 `[segments, (tokens)]`, that would have more than
-    `limit` pieces stays as it is. Returns the pieces, and the terms with the words of these.
+    A model that `reads_terms` was trained so: see `keras_mt.data.annotation.Annotator`. A segment
+    that would have more than `limit` pieces stays as it is.
     """
     begin, end = (tf.fill(tf.shape(terms.tokens)[:2], marker)[..., None] for marker in markers)
     ids = tf.concat([begin, terms.tokens, end], axis=2)
@@ -71,20 +70,12 @@ def placed(
     tokenizer: BaseTokenizer,
     limit: int,
 ) -> tuple[SegmentTerms, tf.Tensor]:
-    """Places matches in the segments that sentences are cut into.
+    """Places the matches of lines in the segments that their sentences are cut into.
 
-    Args:
-        matches: The `Matches` of the lines.
-        sentences: String `[sentences]`: the lines, cut.
-        pieces: Ragged `[sentences, (tokens)]`: their pieces.
-        parts: Ragged `[segments, (tokens)]`: the same pieces, cut.
-        tokenizer: The `BaseTokenizer`.
-        limit: The maximum number of pieces of a translation.
-
-    Returns:
-        The `SegmentTerms` without those that are refused; and boolean `[matches]`, which these are:
-        over the limit, alone or with others of their segment, come to nothing, or not to be written
-        by the tokenizer. A kept span is left out instead.
+    `pieces` are those of the sentences, ragged `[sentences, (tokens)]`, and `parts` the same, cut:
+    `[segments, (tokens)]`. Returns also boolean `[matches]`, the refused ones: over the limit,
+    alone or with others of their segment, without tokens, or not to be written by the tokenizer. A
+    kept span is left out instead.
     """
     words = tf.strings.split(tf.strings.regex_replace(sentences, f"{SPACE}+", " "), " ")
     words = tf.ragged.boolean_mask(words, words.with_values(words.flat_values != ""))
