@@ -308,11 +308,7 @@ class _Search:
         return continuations, ()
 
     def _choose(self, rows, continuations, progress, length):
-        """Sets aside the continuations that end; the best of the others live on.
-
-        Returns:
-            The rows, and the parent beam of each of their hypotheses, int32 `[rows, beams]`.
-        """
+        """Sets aside the continuations that end; returns rows of the best others, and parents."""
         beams = self.options.beams
         log_probs, parents, last = continuations
         log_probs = self._shrunk(log_probs, rows, length)

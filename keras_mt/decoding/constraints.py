@@ -49,26 +49,13 @@ class Progress(NamedTuple):
 
 
 class ConstrainedSearch:
-    """What a beam search does for its terms: offers their tokens, and keeps places for them.
+    """A beam search's work for its terms: offers their tokens, and keeps places for them.
 
-    The hypotheses of a row fall into banks by the number of tokens of terms that they hold. The
-    beams go to the best hypothesis of each bank, then to the second of each, and so on, so that
-    those that have begun a term, which is seldom what the model likes best, live on.
-
-    A term that a hypothesis has begun goes on at any time. The first token of another is offered
-    where the source words that it translates have the model's attention, where the hypothesis
-    would rather end, and where too little room is left to wait.
-
-    Args:
-        constraints: `Constraints`.
-        attention: Function from the cache to the attention of the step before, floats
-            `[rows, beams, source_length]`. None to offer terms at every step.
-        eos_id: The token that ends a hypothesis: not before all terms are met.
-        force_end: Whether the last token of the maximum length is the end.
-
-    Reference:
-        Post and Vilar 2018 (https://arxiv.org/abs/1804.06609), batched as by Hu et al. 2019
-        (https://aclanthology.org/N19-1090).
+    As in Post and Vilar 2018 (https://arxiv.org/abs/1804.06609), hypotheses fall into banks by the
+    number of tokens of terms that they hold, and the banks take turns at the beams. A term that is
+    begun goes on. Another is offered where its source words have the model's `attention`, floats
+    `[rows, beams, source_length]` from the cache, where the hypothesis would rather end, and where
+    too little room is left to wait.
     """
 
     # The attention that the source words of a term must have together for it to be offered.
@@ -131,13 +118,9 @@ class ConstrainedSearch:
     ) -> Continuations:
         """The continuations that break off no term, and those with the next token of terms.
 
-        Args:
-            continuations: The best ones, whatever the terms.
-            values: `[rows, beams, vocab_size]`, those of all tokens after all rules.
-            model: The same by the model alone, which counts where a rule bans a term's token.
-            normalizer: What is subtracted from them to get log-probabilities.
-            rows: The search's rows; their cache is that after this step.
-            length: Scalar, the number of tokens before.
+        `values` `[rows, beams, vocab_size]` are those of all tokens after all rules; `model`,
+        before them, counts where a rule bans a term's token. Both less `normalizer` are
+        log-probabilities; `length` is the number of tokens before.
         """
         progress = rows.progress
         pattern = rows.columns["terms"]
@@ -188,7 +171,6 @@ class ConstrainedSearch:
         """The continuations in the order in which they get places, and the progress of each.
 
         Those that end too early, and those that can no longer meet their terms, are impossible.
-        `length` is their number of tokens.
         """
         log_probs, parents, tokens = continuations
         terms = rows.columns["terms"]

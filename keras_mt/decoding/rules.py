@@ -122,11 +122,7 @@ class MinLength(Rule):
 
 @dataclasses.dataclass
 class RepetitionPenalty(Rule):
-    """Multiplies the log-probabilities of tokens that a hypothesis already has.
-
-    Reference:
-        Keskar et al. 2019, CTRL (https://arxiv.org/abs/1909.05858), on log-probabilities.
-    """
+    """Multiplies the log-probabilities of tokens that a hypothesis already has."""
 
     penalty: float
     adjusts = True
@@ -183,13 +179,7 @@ class ForcedEnd(Rule):
 
 @dataclasses.dataclass
 class ForcedPrefix(Rule):
-    """Each hypothesis begins with the tokens given for its row.
-
-    Args:
-        prefix: int32 `[batch, length]`, padded.
-        lengths: int32 `[batch]`.
-        free_lengths: int32 `[batch]`: how many of these tokens cost nothing.
-    """
+    """Begins each hypothesis with its row's prefix, of which `free_lengths` tokens cost nothing."""
 
     prefix: tf.Tensor
     lengths: tf.Tensor
@@ -209,14 +199,7 @@ class ForcedPrefix(Rule):
 
 
 def rules_of(options: SearchOptions, eos_id: int, forbidden_ids: tuple[int, ...]) -> list[Rule]:
-    """The rules that options turn on, in the order in which they apply.
-
-    Example:
-
-    >>> rules = rules_of(SearchOptions(no_repeat_ngram_size=3), eos_id=3, forbidden_ids=(0, 2))
-    >>> [type(rule).__name__ for rule in rules]
-    ['BannedTokens', 'NoRepeatNgrams']
-    """
+    """The rules that options turn on, in the order in which they apply."""
     rules = [BannedTokens(forbidden_ids)] if forbidden_ids else []
     if options.min_length > 1:
         rules.append(MinLength(options.min_length, eos_id))

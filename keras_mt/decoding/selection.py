@@ -31,13 +31,10 @@ def best_continuations(
 ) -> tuple[Continuations, tf.Tensor | float]:
     """The best continuations of all beams of a row, twice as many as there are beams.
 
-    Twice the beams are enough, since at most one continuation of each beam ends. The best of each
-    beam are taken first, since the vocabulary is large and the beams are few. Banned tokens are
-    struck out afterwards, so as many more are taken.
-
-    `logits` are those of all tokens if the values are not normalized yet, else None. With `each`
-    there are as many of each beam, in no order. Returns also what is subtracted from the values to
-    get log-probabilities: `[rows, beams, 1]`, or 0.
+    At most one continuation of each beam ends. The best of each beam are taken first, and banned
+    tokens struck out afterwards, so as many more are taken. `logits` are those of all tokens if the
+    values are not normalized yet. With `each` there are as many of each beam, in no order. Returns
+    also what is subtracted from the values to get log-probabilities.
     """
     rows, count = tf.shape(values)[0], 2 * beams
     width = count + (0 if banned is None else banned.shape[0])
@@ -72,10 +69,7 @@ def sampled_continuations(
     length: tf.Tensor,
     options: SearchOptions,
 ) -> Continuations:
-    """One continuation of each beam, sampled by the Gumbel-max trick.
-
-    The values are log-probabilities; each row has a seed, int32 `[rows]`.
-    """
+    """One continuation of each beam, sampled by the Gumbel-max trick from log-probabilities."""
     size = values.shape[-1]
     # Below any log-probability, whatever the temperature.
     lowest = values.dtype.min
@@ -107,10 +101,7 @@ def forced_continuations(
     normalizer: tf.Tensor | float,
     log_probs: tf.Tensor,
 ) -> Continuations:
-    """The continuations, but in the rows of `forced` each beam only with the forced token.
-
-    `normalizer` is subtracted from the model's logits to get log-probabilities.
-    """
+    """The continuations, but in the rows of `forced` each beam only with the forced token."""
     tokens = tf.broadcast_to(forced.tokens[:, None], tf.shape(log_probs))
     costs = (tf.gather(logits, tokens[..., None], batch_dims=2) - normalizer)[..., 0]
     costs = tf.where(forced.free[:, None], 0.0, costs)
@@ -134,9 +125,8 @@ def possible(log_probs: tf.Tensor) -> tf.Tensor:
 def top_k(values: tf.Tensor, count: int, longest: int = 64) -> tuple[tf.Tensor, tf.Tensor]:
     """`tf.math.top_k`, computed only in the chunks of the last axis with the greatest maxima.
 
-    No other chunk can hold one of the best values, so most of the vocabulary costs no more than a
-    maximum. Within those chunks the same is done with shorter ones. For values of -inf, and if
-    there are fewer than `count`, another index and the dtype's least value may be returned.
+    Within those chunks the same is done with shorter ones. For values of -inf, and if there are
+    fewer than `count`, another index and the dtype's least value may be returned.
     """
     size, uneven = vocab_size(values), True
     if isinstance(size, int):
@@ -165,10 +155,7 @@ def top_k(values: tf.Tensor, count: int, longest: int = 64) -> tuple[tf.Tensor, 
 
 
 def _log_normalizer(logits, best, tokens):
-    """`logsumexp(logits)`, `[rows, beams, 1]`, from the probability of the best token.
-
-    oneDNN computes softmax as one vectorized operation, which is faster than logsumexp.
-    """
+    """`logsumexp(logits)`, `[rows, beams, 1]`, by softmax, which oneDNN computes faster."""
     probability = tf.gather(tf.nn.softmax(logits), tokens[..., :1], batch_dims=2)
     return best[..., :1] - tf.math.log(probability)
 
@@ -177,8 +164,7 @@ def _uniform(seed, row_seeds, length, beams, vocab_size):
     """Random numbers in (0, 1), `[rows, beams, vocab_size]`, from each row's own seed.
 
     TensorFlow's stateless generators take one seed for a whole tensor, so that a row's numbers
-    would depend on its place in the batch. These are a hash of both seeds, the position, the beam
-    and the token.
+    would depend on its place in the batch.
     """
     state = _hash(tf.constant(seed), row_seeds)  # [rows]
     state = _hash(_hash(state, length)[:, None], tf.range(beams))
