@@ -18,11 +18,9 @@ _SERIALIZERS = {
 
 
 def config_of(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The config of a layer or model: its constructor's arguments, as `get_config` returns them.
+    """The config of a layer or model, from the `locals()` of its constructor's first line.
 
-    Args:
-        arguments: The `locals()` of the constructor, before it has other variables. Its `dtype`,
-            `**kwargs`, private arguments and layers are left out.
+    `dtype`, `**kwargs`, private arguments and layers are left out.
     """
     given = {
         name: value
@@ -128,8 +126,7 @@ def _place(inner, layer):
 def fused_operations(*values: Tensor) -> Any:
     """The `operations` of an export's scope, if all the values are constants there; else None.
 
-    They are faster than Keras's. Layers do not import TensorFlow:
-    `keras_mt.inference.constants.ConstantScope` brings the operations with the constants.
+    Layers do not import TensorFlow: `keras_mt.inference.constants.ConstantScope` brings them.
     """
     types = {getattr(getattr(x, "op", None), "type", None) for x in values}
     return getattr(get_stateless_scope(), "operations", None) if types <= {"Const"} else None

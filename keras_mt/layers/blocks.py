@@ -110,8 +110,8 @@ class _Block(SequenceLayer):
     def _run(self, hidden, attend, mask=None, training=None, scores=None):
         """Applies the sublayers in their order, each with its norm, dropout and residual.
 
-        `attend` has a function for each attention, by its letter; `mask` is the feed-forward
-        network's; `scores` is a dict for the attention weights, None if nobody wants them.
+        `attend` has a function for each attention, by its letter; `scores` is a dict for the
+        attention weights, None if nobody wants them.
         """
         for letter in self.sublayers:
             if letter == "c" and self.cross_attention is None:
@@ -133,15 +133,9 @@ class _Block(SequenceLayer):
     def call_with_attention_scores(
         self, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The block's outputs and its attention weights.
+        """The block's outputs, and a dict of its attention weights by the sublayers' letters.
 
-        Args:
-            *args, **kwargs: As in a call.
-
-        Returns:
-            The outputs `[batch, length, width]`, and a dict of the weights
-            `[batch, num_heads, length, key_length]` of the attentions that the block has: `"s"`
-            over the sequence itself, `"c"` over the memory.
+        The weights are `[batch, num_heads, length, key_length]`.
         """
         scores = {}
         return self._attend(*args, **kwargs, scores=scores), scores

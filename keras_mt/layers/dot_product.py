@@ -113,11 +113,5 @@ def swap_without_gradient(x: Tensor) -> Tensor:
 
 
 def causal_mask(query_length: int | Tensor, key_length: int | Tensor) -> Tensor:
-    """Boolean `[query_length, key_length]`: position i sees the positions up to and including i.
-
-    Example:
-
-    >>> ops.convert_to_numpy(causal_mask(2, 3)).tolist()
-    [[True, False, False], [True, True, False]]
-    """
+    """Boolean `[query_length, key_length]`: position i sees the positions up to and including i."""
     return ops.expand_dims(ops.arange(query_length), 1) >= ops.arange(key_length)

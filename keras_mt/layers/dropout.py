@@ -8,37 +8,10 @@ from keras_mt.layers.types import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_mt")
 class Dropout(keras.layers.Dropout):
-    """`keras.layers.Dropout` that draws a byte for each element instead of a float.
+    """`keras.layers.Dropout` that on TensorFlow draws a byte for each element instead of a float.
 
-    With dropout on, `y = x * m / (1 - p)`, where each `m` is 0 with probability `p` and else 1.
-    On the TensorFlow backend `p` is the multiple of 1/256 nearest to `rate` (from 1/256 to 255/256,
-    unless `rate` is 0 or 1), and four elements share one draw of 32 bits, which takes a third of
-    the time on a CPU. On other backends it is Keras's own.
-
-    Args:
-        rate: The share of the elements that is set to 0, from 0 to 1.
-        **kwargs: `seed`, `noise_shape` (with which Keras's own is used), `name`, `dtype` and the
-            other arguments of `keras.layers.Layer`.
-
-    Call arguments:
-        inputs: Float tensor of any shape.
-        training: Whether dropout is on.
-
-    Returns:
-        Float tensor of the shape of the inputs.
-
-    Raises:
-        ValueError: If `rate` is out of range.
-
-    Reference:
-        Srivastava et al. 2014, Dropout: A Simple Way to Prevent Neural Networks from Overfitting
-        (https://jmlr.org/papers/v15/srivastava14a.html).
-
-    Example:
-
-    >>> outputs = Dropout(0.25)(np.ones((100, 100)), training=True)
-    >>> sorted({round(float(y), 4) for y in np.ravel(outputs)})
-    [0.0, 1.3333]
+    There the rate is the nearest multiple of 1/256, and four elements share one draw of 32 bits,
+    which takes a third of the time on a CPU.
     """
 
     def call(self, inputs: Tensor, training: bool = False) -> Tensor:

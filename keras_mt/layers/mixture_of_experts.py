@@ -158,8 +158,9 @@ class MixtureOfExperts(BaseLayer):
         return ops.sum(chosen, axis=(0, 1)) / _count(chosen, mask)
 
     def _route(self, tokens, mask):
-        """The router's probabilities [tokens, num_experts], the weights of the choices
-        [tokens, top_k], and the choices [tokens, top_k, num_experts], ones and zeros.
+        """The router's probabilities, the weights of the choices, and the choices, ones and zeros.
+
+        They are [tokens, num_experts], [tokens, top_k] and [tokens, top_k, num_experts].
         """
         logits = ops.matmul(ops.cast(tokens, "float32"), self.router_kernel)
         probabilities = ops.exp(ops.log_softmax(logits))  # Keras warns about a softmax over one.

@@ -12,10 +12,7 @@ from keras_mt.layers.validation import check_one_of
 def split_positions(
     positions: str | None, rotary_base: float = 10000.0, relative: bool = False
 ) -> tuple[str | None, float | None]:
-    """A model's `positions` as its embedding's `encoding` and its blocks' `rotary_base`.
-
-    `relative` is whether the model has `RelativePositions`, which are neither.
-    """
+    """A model's `positions` as its embedding's `encoding` and its blocks' `rotary_base`."""
     others = ("rotary", "relative") if relative else ("rotary",)
     check_one_of((*others, *ENCODINGS), positions=positions)
     if positions == "relative":

@@ -107,10 +107,7 @@ class SSRU(SequenceLayer):
 
 
 def _recurrence(forget, added):
-    """`c_t = forget_t * c_{t-1} + added_t` at all positions of axis 1, from 0.
-
-    After k rounds each position has what the 2^k positions up to it make of a state.
-    """
+    """`c_t = forget_t * c_{t-1} + added_t` at all positions of axis 1, in a logarithm of rounds."""
     length = ops.shape(added)[1]
 
     def double(shift, forget, added):

@@ -40,10 +40,7 @@ def check_one_of(allowed: tuple, **arguments: Any) -> None:
 
 
 def check_sequences(layer: str, *inputs: Tensor | Shape | None, ranks: tuple = (3,)) -> None:
-    """Raises ValueError unless all inputs are floats `[batch, length, width]` of one batch size.
-
-    Each is a tensor, a shape, or None for one that is not given.
-    """
+    """Raises ValueError unless all inputs are floats `[batch, length, width]` of one batch size."""
     given = [x for x in inputs if x is not None]
     shapes = [tuple(getattr(x, "shape", x)) for x in given]
     for x, shape in zip(given, shapes, strict=True):

@@ -10,9 +10,7 @@ from keras_mt.layers.base import quantization, quantize_again
 class ModelMixin:
     """A mixin for Keras models: presets, and configs that keep what is frozen or quantized.
 
-    Attributes:
-        presets: Known sizes by name, of which training takes the first by default: each
-            `{"model": arguments of the constructor, "training": options of the training}`.
+    Training takes the first of the `presets` by default.
     """
 
     presets: ClassVar[dict[str, dict[str, dict[str, Any]]]] = {}

@@ -164,10 +164,7 @@ class DecoderOnly(RecordedModel, Seq2Seq, keras.Model):
         return positions
 
     def _at_the_end(self, source):
-        """The source with all padding on its left, so that the target follows the real tokens.
-
-        Returns it, its mask, and the number of real tokens of each row.
-        """
+        """The source with its padding on the left, its mask, and each row's number of tokens."""
         real = ops.cast(ops.not_equal(source, self.padding_id), "int32")
         length = ops.shape(source)[1]
         # Unlike keys: padding first, and otherwise in the order that there was.

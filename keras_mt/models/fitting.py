@@ -12,12 +12,7 @@ class Fitting:
     """A mixin for Keras models from source and target to logits, of which `fit` asks more.
 
     Only here are names touched that Keras calls private: `_aggregate_additional_loss`,
-    `_compile_loss` and `_maybe_symbolic_build`.
-
-    Attributes:
-        rdrop_weight: Weight of the R-Drop loss in training; 0 for none. See
-            `keras_mt.training.compile_for_translation`, which sets it.
-        divergence: The loss between the two passes of R-Drop.
+    `_compile_loss` and `_maybe_symbolic_build`. `compile_for_translation` sets the attributes.
     """
 
     rdrop_weight: float = 0.0
