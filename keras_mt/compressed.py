@@ -19,10 +19,7 @@ def bare_name(path: str | os.PathLike) -> str:
 
 @contextlib.contextmanager
 def opened(path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Opens a file to read bytes; one whose name ends in `.gz` or `.zst` is unpacked meanwhile.
-
-    Raises CorpusError if it is damaged or cut short; ValueError if backports.zstd is missing.
-    """
+    """Opens a file to read bytes, and unpacks `.gz` and `.zst`; CorpusError if it is damaged."""
     path, open_ = Path(path), open
     if path.suffix == ".gz":
         open_ = gzip.open
@@ -48,10 +45,7 @@ def damage_named(path: str | os.PathLike) -> Iterator[None]:
 
 @contextlib.contextmanager
 def packed(path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Opens a file to write bytes, which are compressed as `opened` unpacks them.
-
-    The same bytes make the same file: a `.gz` holds neither name nor time.
-    """
+    """Opens a file to write bytes, compressed by its suffix; a `.gz` holds no name and no time."""
     with open(path, "wb") as file, contextlib.ExitStack() as stack:
         if Path(path).suffix == ".gz":
             packing = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)

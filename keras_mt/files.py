@@ -29,11 +29,10 @@ def check_new(path: str | os.PathLike) -> None:
 
 @contextlib.contextmanager
 def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
-    """A context manager for an atomic write: yields a temporary path, moved to `path` at the end.
+    """Yields a temporary path, which is synced and moved to `path` at the end of a `with` block.
 
-    The file or folder is synced to disk before it gets its name. Missing parent folders are made,
-    and removed again if the write fails. What a killed process left of a write to the same path is
-    removed first. Where the disk is full, the OSError names the path, whatever writes to it.
+    Parent folders that are missing are made, and removed again if the write fails. A full disk
+    is an OSError that names the path, whatever writes to it.
     """
     path = Path(path).resolve()  # What a link leads to is written, not the link.
     with disk_errors(path), parents_of(path):
@@ -66,16 +65,7 @@ def new_folder(path: str | os.PathLike) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def disk_errors(path: str | os.PathLike) -> Iterator[None]:
-    """Raises OSError, which names the path, where a library says that the disk is full.
-
-    Libraries have exceptions of their own for it, and name a temporary file or none.
-
-    >>> with disk_errors("model.h5"):
-    ...     raise RuntimeError("write failed: No space left on device")
-    Traceback (most recent call last):
-    ...
-    OSError: [Errno 28] No space left on device: 'model.h5'
-    """
+    """Raises OSError with the path where a library has its own exception for a full disk."""
     try:
         yield
     except Exception as error:
@@ -87,10 +77,9 @@ def disk_errors(path: str | os.PathLike) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[bool]:
-    """Locks a file, which is made if it does not exist, within a `with` block.
+    """Locks a file, which is made if missing; BlockingIOError if another process has locked it.
 
-    The system unlocks it when the process ends, however it ends. Yields False, and locks nothing,
-    where the file system has no locks. Raises BlockingIOError if another process has locked it.
+    The lock ends with the process. Yields False, unlocked, where the file system has no locks.
     """
     while True:
         with open(path, "a") as file:
@@ -112,10 +101,9 @@ def locked(path: Path) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def owned(path: Path, use: str) -> Iterator[None]:
-    """As `locked`, for a folder of output: `path`, a file in it, names the process that has it.
+    """Makes the folder of a lock file; InputError, beginning with `use`, if another has locked it.
 
-    The folder is made; one that stays empty on an error is removed. InputError, which begins with
-    `use`, such as "runs/en_de is being trained into", if another process has it.
+    The file names the process; a folder that stays empty on an error is removed.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(parents_of(path))

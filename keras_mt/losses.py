@@ -230,10 +230,7 @@ def check_holds_labels(dtype: DType) -> DType:
 def real_tokens(
     y_true: Tensor, padding_id: int, sample_weight: Tensor | None = None, dtype: DType = "float32"
 ) -> Tensor:
-    """The weight of each label `[batch, length]`: 0 at padding, else its sample's weight or 1.
-
-    The samples' weights are `[batch]` or `[batch, length]`, or None.
-    """
+    """The weight of each label `[batch, length]`: 0 at padding, else its sample's weight or 1."""
     weight = ops.cast(ops.not_equal(y_true, padding_id), dtype)
     if sample_weight is not None:
         sample_weight = ops.cast(sample_weight, dtype)

@@ -146,17 +146,7 @@ _TYPES = {
 
 
 class RunFolder:
-    """The folder of a run; only this class knows the names of its files.
-
-    A finished run holds `model.keras` and a tokenizer: `tokenizer.model` or, for a tokenizer of
-    several files, `tokenizer/`. A run that was trained by keras_mt also holds `config.json`,
-    `log.csv`, `training.png`, `checkpoints/` and, on request, `tensorboard/`.
-
-    Example:
-
-    >>> RunFolder("runs/pt_en").is_finished
-    False
-    """
+    """The folder of a run; only this class knows the names of its files."""
 
     def __init__(self, path: str | os.PathLike):
         self.path = Path(path)
@@ -188,10 +178,7 @@ class RunFolder:
         return self.path / f".chief.{job}"
 
     def check_finished(self) -> None:
-        """Raises FileNotFoundError, which names the file, if the model or tokenizer is missing.
-
-        ValueError if the folder is an export.
-        """
+        """Raises FileNotFoundError if a file is missing, InputError if the folder is an export."""
         if not self.model_file.exists() and find_saved_model(self.path):
             raise InputError(
                 f"{self.path} is an export, whose options are fixed: give the run folder that it "
@@ -206,10 +193,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Makes the folder, and refuses all others that would train into it within a `with` block.
-
-        A process that dies loses the lock. A folder that stays empty on an error is removed.
-        """
+        """Makes the folder, and refuses others that would train into it within a `with` block."""
         with owned(self._lock_file, f"{self} is being trained into"):
             yield
 
@@ -265,14 +249,8 @@ class RunFolder:
     ) -> keras.Model:
         """The Keras model, built, with its weights, and not compiled.
 
-        Args:
-            architecture: Its class, or `MODULE:CLASS`, if it is not one of keras_mt's own: a run's
-                files never cause an import. A list may name several.
-            dtype: Dtype of the computation and of the weights; None for that of the file. Ignored
-                for a model whose `get_config` has no dtype.
-
-        Raises:
-            ValueError: If its class is neither keras_mt's own nor given, or the file is damaged.
+        `architecture` is its class, or `MODULE:CLASS`, if it is not one of keras_mt's own, or
+        several: a run's files never cause an import. `dtype` is ignored for a model without one.
         """
         self.check_finished()
         several = isinstance(architecture, (list, tuple))
@@ -385,11 +363,7 @@ class RunFolder:
             csv.DictWriter(file, columns).writerow(row)
 
     def card(self) -> dict[str, Any]:
-        """The fields of the model card: languages, data by name, license, BLEU of these weights.
-
-        Those of `source`, `target`, `data` (a str, or a list of them), `pairs` (a list, such as
-        `["en-de", "de-en"]`), `license` and `validation` (`bleu` and `chrf`) that are known.
-        """
+        """The known fields of the model card: languages, data, license, BLEU of the weights."""
         config, card = self.config, {}
         if config is not None:
             names = [n if n.startswith("tfds:") else Path(n).resolve().name for n in config.data]
@@ -414,11 +388,7 @@ class RunFolder:
 
 
 def read_log(path: Path) -> list[dict[str, str]]:
-    """The rows of a `log.csv`, dicts of strings; none if there is no file.
-
-    An incomplete row, as of a process that was killed, is left out. ValueError says where it is no
-    log.
-    """
+    """The complete rows of a `log.csv`, as dicts of strings; none if there is no file."""
     if not path.exists():
         return []
     rows = []

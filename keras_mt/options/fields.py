@@ -38,23 +38,11 @@ def option(
     flag: str | None = None,
     metavar: str | None = None,
 ) -> Any:
-    """A field of a dataclass of options.
+    """A field of a dataclass of options; its metadata has all arguments but the default.
 
-    Args:
-        help: What it is, a sentence or two.
-        minimum, maximum: Inclusive bounds.
-        above, below: Exclusive bounds.
-        choices: The values allowed.
-        shown: How the help describes the default, where that is None.
-        fixed: Whether it defines a run, whose config.json keeps it, and must stay the same when the
-            run is resumed.
-        config_name: The name in config.json, if it is another.
-        inherited: Whether it is fixed, and a run takes it over from its `init`.
-        flag: The command's flag, where it is not made from the name.
-        metavar: The command's placeholder for its value.
-
-    Returns:
-        A `dataclasses.Field` with these arguments, but for `default`, as its `metadata`.
+    `shown` is how the help describes a default of None. A `fixed` option defines a run, whose
+    config.json keeps it, by its `config_name` if that differs; an `inherited` one is fixed, and
+    taken over from `init`. The command makes `flag` from the name unless it is given.
     """
     metadata = {name: value for name, value in locals().items() if name != "default"}
     return dataclasses.field(default=default, metadata=metadata)
