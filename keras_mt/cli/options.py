@@ -11,7 +11,9 @@ from keras_mt.options import TranslationOptions
 from keras_mt.options.fields import field_type
 
 # The words of a message that may be names of options, and what tells that they are.
-_NAMES = re.compile(r"`(\w+)`|(?<![\w./`'-])(\w+)(?![\w/]|\.\w)(?=(=| (?:must|needs|goes|does) )?)")
+_NAMES = re.compile(
+    r"`(\w+)`|(?<![\w./`'-])(\w+)(?![\w/]|\.\w)(?=(=| (?:must|needs|goes|does|was) )?)"
+)
 
 
 def _setting(text):

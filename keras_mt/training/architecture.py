@@ -184,7 +184,7 @@ def model_builder(run: Run) -> Callable[[BaseTokenizer], keras.Model]:
             raise InputError(
                 f"{architecture.__name__} cannot be made with {options.model or {}}: "
                 f"{str(error).rstrip('.')}. "
-                f"Its arguments are {', '.join(_constructor_arguments(architecture))}."
+                f"Its arguments are {', '.join(map(repr, _constructor_arguments(architecture)))}."
             ) from error
     return lambda tokenizer: ensure_built(build(tokenizer.vocab_size, tokenizer.padding_id))
 

@@ -146,6 +146,8 @@ def test_a_damaged_model_is_named(run_dir, tmp_path):
         ("train --data phrasebook --source pt --target en --lora-rank 4",
          "Error: --lora-rank needs --init, the run whose model gets the adapters. Received: "
          "--lora-rank=4"),
+        ("train --data phrasebook --source pt --target en --dropout 0.1 --set dropout=0.2",
+         "Error: --dropout was given twice: 0.1, and 0.2 for the model."),
         ("translate .", "neither a run folder nor a SavedModel"),
         ("export . new", "not a finished run folder"),
         ("import . new", "is not a folder to import: it has no config.json"),
