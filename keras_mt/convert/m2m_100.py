@@ -65,10 +65,7 @@ def read_tokenizer(
         [model],
         [folder.by_id(vocabulary | {token.format(c): id for c, id in codes.items()}, size)],
         special=["<unk>", "<s>", "<pad>", "</s>"],
-        padding_id=arguments["padding_id"],
-        bos_id=folder.id("decoder_start_token_id", size),
-        eos_id=folder.id("eos_token_id", size),
-        forbidden_ids=folder.forbidden(size),
+        **folder.special_ids(arguments["padding_id"], size),
         languages=codes,
         language_first=not folder.tokenizer.get("legacy_behaviour", False),
         target_on_source=small,
@@ -81,13 +78,11 @@ def _is_small100(folder):
     """True for SMaLL-100, by names or, where nothing says otherwise, by the number of layers."""
     tokenizer = folder.tokenizer.get("tokenizer_class")
     names = folder.config.get("_name_or_path"), folder.tokenizer.get("name_or_path"), tokenizer
-    if (folder.path / "tokenization_small100.py").is_file():
-        return True
-    if any("small100" in str(name).lower() for name in names):
-        return True
+    named = any("small100" in str(name).lower() for name in names)
     layers = folder.config.get("encoder_layers"), folder.config.get("decoder_layers")
     others = str(tokenizer).startswith("Nllb") or "forced_bos_token_id" in folder.generation
-    return layers == (12, 3) and not others
+    code = folder.path / "tokenization_small100.py"
+    return code.is_file() or named or (layers == (12, 3) and not others)
 
 
 def _m2m100_vocabulary(folder):

@@ -107,8 +107,17 @@ class Folder:
             raise self.refuse_generation(field, value, f"a token id, below {size}")
         return value
 
-    def forbidden(self, size: int) -> list[int]:
-        """The token ids that a translation never holds, of a vocabulary of so many tokens."""
+    def special_ids(self, padding_id: int, size: int) -> dict[str, Any]:
+        """The arguments of a `PretrainedTokenizer` that are special ids of the target."""
+        return {
+            "padding_id": padding_id,
+            "bos_id": self.id("decoder_start_token_id", size),
+            "eos_id": self.id("eos_token_id", size),
+            "forbidden_ids": self._forbidden(size),
+        }
+
+    def _forbidden(self, size):
+        """The token ids that a translation never holds."""
         words = self.generation.get("bad_words_ids", [])
         suppressed = self.generation.get("suppress_tokens", [])
         if not all(isinstance(w, list) and len(w) == 1 and is_id(w[0], size) for w in words):

@@ -184,10 +184,7 @@ def read_tokenizer(
         [model],
         [pieces + [""] * (size - count)],
         special=[pieces[processor.unk_id()], *control],
-        padding_id=arguments["padding_id"],
-        bos_id=folder.id("decoder_start_token_id", size),
-        eos_id=folder.id("eos_token_id", size),
-        forbidden_ids=folder.forbidden(size),
+        **folder.special_ids(arguments["padding_id"], size),
         languages=languages,
         target_on_source=bool(languages),
         # The space that SentencePiece puts in front of a text, and so in front of `<2de> How`.

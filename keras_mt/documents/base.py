@@ -157,13 +157,10 @@ class Inline:
         self._written, self._markup, self._open = [], [], []
 
     @property
-    def fragment(self) -> str:
-        return "".join(self._written)
-
-    @property
     def content(self) -> tuple[str, str | None]:
         """The text of a `Unit` and its `markup`: it is plain where nothing is marked up."""
-        return (self.fragment, "html") if self._markup else (html.unescape(self.fragment), None)
+        fragment = "".join(self._written)
+        return (fragment, "html") if self._markup else (html.unescape(fragment), None)
 
     def text(self, text: str, escaped: bool = False) -> None:
         """Adds text, which may be HTML already."""

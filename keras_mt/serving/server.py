@@ -134,8 +134,7 @@ def sample_texts(tokenizer: BaseTokenizer, number: int = _BATCH_SIZES[-1]) -> li
     begins = np.flatnonzero(tokenizer.begins_word)
     found = tokenizer.text(tf.RaggedTensor.from_tensor(tf.constant(begins, tf.int32)[:, None]))
     words = [word.decode("utf-8", "replace") for word in found.numpy()]
-    words = [word for word in words if word.isalpha()] or ["a"]
-    words = itertools.cycle(words)
+    words = itertools.cycle([word for word in words if word.isalpha()] or ["a"])
     return [" ".join(itertools.islice(words, 3 + 7 * i % 18)) for i in range(number)]
 
 

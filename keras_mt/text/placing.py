@@ -44,7 +44,8 @@ class Placing:
         items = []
         for node, (a, b) in windows.values():
             start, stop = self._target.starts[a], self._target.ends[b - 1]
-            inner = self._inside(node, a, b, start, stop) if node.kept is None else _kept(node)
+            is_kept = node.kept is not None
+            inner = "".join(node.kept) if is_kept else self._inside(node, a, b, start, stop)
             items.append((start, stop, node.head + inner + node.tail))
         inner_gaps = {g for _, (a, b) in windows.values() for g in range(a + 1, b)}
         allowed = [g for g in range(low, high + 1) if g not in inner_gaps]
@@ -150,7 +151,7 @@ class Placing:
     def _alone(self, node):
         """A node without words of the target."""
         if node.kept is not None:
-            return node.head + _kept(node) + node.tail
+            return "".join([node.head, *node.kept, node.tail])
         own = self._source.text[node.start : node.end]
         inner = "".join(map(self._alone, node.children))
         if node.tail and not inner and not own.strip():
@@ -205,10 +206,6 @@ def _run(here: np.ndarray) -> tuple[int, int] | None:
     if not len(found) or found[-1] - found[0] >= len(found):
         return None
     return int(found[0]), int(found[-1]) + 1
-
-
-def _kept(node):
-    return "".join(node.kept)
 
 
 def _encoded(text):
