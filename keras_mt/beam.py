@@ -129,8 +129,7 @@ class Translate(RunInference):
         **batching: Any,
     ):
         batching.setdefault("batch_length_fn", _length)
-        languages = source_language, target_language
-        handler = Translation(saved_model, *languages, glossary, **batching)
+        handler = Translation(saved_model, source_language, target_language, glossary, **batching)
         super().__init__(KeyedModelHandler(handler).with_preprocess_fn(_checked))
 
 

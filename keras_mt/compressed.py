@@ -48,8 +48,7 @@ def packed(path: str | os.PathLike) -> Iterator[BinaryIO]:
     """Opens a file to write bytes, compressed by its suffix; a `.gz` holds no name and no time."""
     with open(path, "wb") as file, contextlib.ExitStack() as stack:
         if Path(path).suffix == ".gz":
-            packing = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
-            yield stack.enter_context(packing)
+            yield stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0))
         elif Path(path).suffix == ".zst":
             yield stack.enter_context(_zstd(path).ZstdFile(file, "wb"))
         else:

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import typing
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -168,11 +168,6 @@ class RunFolder:
         folder = self.path / "tokenizer"
         return folder if folder.is_dir() else self.path / "tokenizer.model"
 
-    @property
-    def is_finished(self) -> bool:
-        """Whether there are a model and a tokenizer to translate with."""
-        return self.model_file.is_file() and self.tokenizer_path.exists()
-
     def chief_file(self, job: str) -> Path:
         """What the first worker of a job tells the others: why it stopped, or nothing."""
         return self.path / f".chief.{job}"
@@ -191,11 +186,9 @@ class RunFolder:
                     "`keras-mt train --output RUN_DIR` makes one."
                 )
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> contextlib.AbstractContextManager[None]:
         """Makes the folder, and refuses others that would train into it within a `with` block."""
-        with owned(self._lock_file, f"{self} is being trained into"):
-            yield
+        return owned(self._lock_file, f"{self} is being trained into")
 
     def check_usable(self) -> None:
         """Makes the folder; refuses one with something else, or a model to be overwritten."""

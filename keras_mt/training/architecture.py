@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from keras_mt.errors import InputError
-from keras_mt.models import architecture_name, copy_of, ensure_built, find_architecture
+from keras_mt.models import copy_of, ensure_built, find_architecture
 from keras_mt.options import TrainingOptions
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import BaseTokenizer
@@ -97,11 +97,7 @@ class Run:
         if options.init is None or (self.resumed and options.lora_rank is None):
             return None
         folder = RunFolder(options.init)
-        model = folder.load_model(options.architecture)
-        if options.architecture is not None:
-            given = architecture_name(options.architecture)
-            check_that_of_init("architecture", given, architecture_name(type(model)))
-        return Base(folder, model)
+        return Base(folder, folder.load_model(options.architecture))
 
 
 class Base(NamedTuple):
@@ -118,14 +114,6 @@ class Base(NamedTuple):
                 "checkpoints hold only what is added to them: put them back, or give another "
                 "output folder."
             )
-
-
-def check_that_of_init(name: str, given: str, of_init: str) -> None:
-    """Refuses an architecture or a preset beside `init` that is not its own."""
-    if given != of_init:
-        raise InputError(
-            f"{name} is that of init, {of_init!r}: leave it out. Received: {name}={given!r}"
-        )
 
 
 def check_architecture(options: TrainingOptions) -> None:

@@ -9,7 +9,7 @@ from keras_mt.data import Batches
 from keras_mt.errors import InputError
 from keras_mt.models import architecture_name, find_architecture
 from keras_mt.run_folder import CONFIG_FIELDS, RunConfig, all_fingerprints
-from keras_mt.training.architecture import Run, check_that_of_init, preset_of
+from keras_mt.training.architecture import Run, preset_of
 from keras_mt.training.corpora import Validation
 from keras_mt.training.guidance import LEARNED
 from keras_mt.training.lora import digest
@@ -67,8 +67,11 @@ def _filled_in(options, begun, base):
     else:
         others = _options_of(base, options)
         for name in ("architecture", "preset"):
-            if given[name] is not None and others.get(name) is not None:
-                check_that_of_init(name, given[name], others[name])
+            if None not in (given[name], others.get(name)) and given[name] != others[name]:
+                raise InputError(
+                    f"{name} is that of init, {others[name]!r}: leave it out. "
+                    f"Received: {name}={given[name]!r}"
+                )
     for name, field in CONFIG_FIELDS.items():
         inherited = field.metadata["inherited"] or name in ("architecture", "preset")
         if given[name] is None and inherited:

@@ -134,20 +134,16 @@ def failure_told(folder: RunFolder, others_wait: bool) -> Iterator[None]:
     except BaseException as error:
         if others_wait:
             with contextlib.suppress(OSError):
-                _tell(folder, str(error) or type(error).__name__)
+                tell_others(folder, str(error) or type(error).__name__)
         raise
     if others_wait:
         chief_file(folder).unlink(missing_ok=True)
 
 
-def let_others_begin(folder: RunFolder) -> None:
-    """Ends `wait_for_chief` of the other workers: config.json and the tokenizer are there."""
-    _tell(folder, "")
-
-
-def _tell(folder, text):
+def tell_others(folder: RunFolder, failure: str = "") -> None:
+    """Ends `wait_for_chief` of the other workers, which begin, or end with this failure."""
     with atomic_write(chief_file(folder)) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(failure, encoding="utf-8")
 
 
 def wait_for_chief(folder: RunFolder) -> None:

@@ -68,8 +68,7 @@ def guide(run: Run, batches: Batches, tokenizer: BaseTokenizer) -> None:
         batches.annotator = Annotator(tokenizer, share, run.options.seed)
     batches.guided = path is not None
     if path in (None, LEARNED):
-        aligner = _learned(batches, _LEARN_PAIRS)
-        batches.links = Links(_aligned(aligner, batches), run.temporary)
+        batches.links = Links(_aligned(_learned(batches, _LEARN_PAIRS), batches), run.temporary)
         count = f"learned from {min(len(batches.kept), _LEARN_PAIRS):,} pairs"
     else:
         found = list(_expanded(path, run, batches, tokenizer))

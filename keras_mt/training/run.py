@@ -203,7 +203,7 @@ def _prepared(run):
         if run.begun is None:
             run.keep()
         run.keep_tokenizer(tokenizer)
-        distribution.let_others_begin(run.folder)
+        distribution.tell_others(run.folder)
     batches = corpora.training_batches(run, pairs, tokenizer)
     guide(run, batches, tokenizer)
     validation = corpora.validation_batches(run, tokenizer)
