@@ -36,16 +36,6 @@ def repeats(ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     return found
 
 
-def out_of_proportion(source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-    """Whether the longer of two numbers of tokens is more than twice the shorter plus five.
-
-    >>> out_of_proportion(tf.constant([4, 4, 30]), tf.constant([13, 14, 12])).numpy()
-    array([False,  True,  True])
-    """
-    shorter, longer = tf.minimum(source, target), tf.maximum(source, target)
-    return longer > 2 * shorter + 5
-
-
 def confidence_parts(
     source: Rows, target: Rows, log_probs: tf.Tensor, forced: int, eos_id: int
 ) -> dict[str, tf.Tensor]:
@@ -64,14 +54,15 @@ def confidence_parts(
     # Each source stands for as many targets.
     count = tf.size(lengths) // tf.maximum(tf.size(source.lengths), 1)
     loops = repeats(ids, words) & ~tf.repeat(repeats(*source), count)
-    unlike = out_of_proportion(tf.repeat(source.lengths, count), words) & (lengths > 0)
+    read = tf.repeat(source.lengths, count)
+    unlike = tf.maximum(read, words) > 2 * tf.minimum(read, words) + 5
     return {
         "log_prob_sums": tf.reduce_sum(log_probs, axis=1),
         "counts": lengths,
         "worst_log_probs": tf.reduce_min(log_probs, axis=1),
         "worst_ids": tf.where(lengths > 0, worst_ids, -1),
         "loops": tf.cast(loops, tf.int32),
-        "disproportionate": tf.cast(unlike, tf.int32),
+        "disproportionate": tf.cast(unlike & (lengths > 0), tf.int32),
     }
 
 

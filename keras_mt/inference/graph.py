@@ -96,8 +96,7 @@ class TranslationGraph:
         limit = self.segmenter.target_limit
         if self.options.max_length is not None:
             limit = min(limit, self.options.max_length - self._forced - 1)
-        kinds = self.options.kept_kinds
-        return self.segmenter.segments(text, has_prefix, terms, kinds, limit)
+        return self.segmenter.segments(text, has_prefix, terms, self.options.kept_kinds, limit)
 
     def refused_terms(self, text: str, terms: str) -> list[tuple[str, str]]:
         """The terms of a text that cannot be in its translation: their sources and targets."""

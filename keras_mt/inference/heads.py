@@ -23,23 +23,11 @@ def best_head(
     aligner: Aligner,
     languages: Sequence[str] = (),
 ) -> tuple[tuple[int, int], float]:
-    """The cross-attention head that agrees best with a word aligner.
+    """The cross-attention head, a layer and a number from 0, that agrees best with a word aligner.
 
-    A head's agreement is the share of the target tokens with a link whose greatest attention is on
-    a source token that they are linked to; that on the source's end does not count.
-
-    Args:
-        model: A model with `attention_scores`, such as `Transformer`.
-        tokenizer: Its tokenizer.
-        pairs: `tf.data.Dataset` of pairs of strings; some hundred are enough.
-        aligner: An `Aligner` of this tokenizer's ids.
-        languages: For a tokenizer with languages, the codes of the source's and the target's.
-
-    Returns:
-        The layer's and the head's index, a pair of ints from 0, and its agreement, a float.
-
-    Raises:
-        ValueError: If the model has no `attention_scores`, or the pairs have no links.
+    A head's agreement, returned too, is the share of the target tokens with a link whose greatest
+    attention is on a source token that they are linked to; the source's end does not count. Some
+    hundred pairs are enough.
     """
     if not hasattr(model, "attention_scores"):
         raise InputError(

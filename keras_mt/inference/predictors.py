@@ -18,20 +18,8 @@ class Predictor:
     """Predicts the next token, by one model or by the mean log-probability of several.
 
     What uses it does not know whether there are several, whether they have a shortlist, and whether
-    their weights are constants. See `Seq2Seq` for the tensors.
-
-    Args:
-        models: `Seq2Seq` models with one vocabulary.
-        shortlist: A `Shortlist`, for a search that looks only at the tokens that the sources of a
-            batch may need; None for all. Scores and attention are those without it.
-
-    Attributes:
-        variables: The Keras variables that it reads.
-        max_length: The maximum length of a source or a target, special ids included.
-        target_vocab_size: Number of target tokens.
-        gives_logits: Whether `step` gives logits; False for log-probabilities.
-        step_attention: Whether `step` can give its attention, since a model can.
-        reads_terms: Whether all models were trained on sources with terms.
+    their weights are constants. A shortlist is for a search alone: scores and attention are without
+    it. `gives_logits` says whether `step` gives logits, or log-probabilities.
     """
 
     _scope: contextlib.AbstractContextManager = contextlib.nullcontext()
@@ -79,16 +67,10 @@ class Predictor:
     ) -> Self:
         """The predictor to search the sources of one batch with: with a shortlist, of few tokens.
 
-        Each row's probabilities are over its own tokens, so that they do not depend on the other
-        rows.
-
-        Args:
-            source: int32 `[rows, length]`.
-            special_ids: Ids that it must have, whatever the source.
-            prefix: int32 `[rows, length]`, ids that it must have for each row; or None.
-            attention: Whether the cache has an entry `"attention"`, float32 `[rows, beams,
-                source_length]`: that of the last step, zeros before the first; the mean of the
-                models that have one. Without one, as `step_attention` says, there is no entry.
+        Each row's probabilities are over its own tokens, `special_ids` and those of the prefix
+        `[rows, length]` among them. With `attention`, where a model has one, the cache has
+        `"attention"`, float32 `[rows, beams, source_length]`: that of the last step, zeros before
+        the first.
         """
         few = copy.copy(self)
         few._attends = attention and self.step_attention
