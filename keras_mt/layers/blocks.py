@@ -387,11 +387,9 @@ class DecoderBlock(_Block):
             ValueError: If the block attends to a memory, which a prefix has not, or has a
                 recurrence.
         """
-        if self.recurrent is not None:
-            raise ValueError("prefill is for blocks without a recurrence.")
-        if self.cross_attention is not None:
+        if self.recurrent is not None or self.cross_attention is not None:
             raise ValueError(
-                "prefill is for blocks without cross-attention, as of a decoder-only model."
+                "prefill is for blocks without cross-attention and recurrence: a decoder-only model's."
             )
         prefix = None
 

@@ -257,8 +257,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         memory = keras.Input((None, self.d_model), dtype=self.compute_dtype, name="memory")
         inputs = {"target": target, "memory": memory}
         hidden = self._decode(target, lambda block, x, **bias: block(x, memory, **bias))
-        logits = self.target_embedding(hidden, reverse=True)
-        decoder = keras.Model(inputs, logits, name="decoder")
+        decoder = keras.Model(inputs, self.target_embedding(hidden, reverse=True), name="decoder")
         decoder.supports_masking = True  # Else Keras warns about the memory's mask.
         return decoder
 
