@@ -30,15 +30,8 @@ Glossaries = Glossary | Iterable[Glossary | None] | None
 class BaseTranslator(abc.ABC):
     """A translator: callable on a str, a list of str or a string tensor.
 
-    Attributes:
-        languages: The codes of the languages that it translates between; empty if there is no
-            choice.
-        source_language, target_language: The default languages, or None.
-        max_line_bytes: The maximum number of bytes of a line, or None.
-        glossary: The default `Glossary`, or None.
-        n_best: The number of translations of each text.
-        kept_kinds: The kinds of spans that translations repeat as they are.
-        gives_confidence: Whether `hypotheses` accepts `confidence=True`.
+    `languages` are empty if there is no choice. `kept_kinds` are the kinds of spans that
+    translations repeat as they are.
     """
 
     n_best: int
@@ -261,7 +254,7 @@ class BaseTranslator(abc.ABC):
     def _lists(self, columns, source_language, target_language):
         """Whether columns of texts are of one text, a str; and lists of them and their languages.
 
-        All are a str, or all lists of str; others than the first may be None, and are left out.
+        Columns but the first may be None, and are left out.
         """
         first, *_ = columns
         one, lists = isinstance(columns[first], str), {}
@@ -284,9 +277,8 @@ class BaseTranslator(abc.ABC):
     def _results(self, run, as_result, one, lists) -> Any:
         """`Results` for what `_lists` returned, or the result of the one text.
 
-        `run` takes the lists by their names, and returns the outputs for each text, as
-        `run_in_batches` does. `as_result` takes the outputs and the inputs of a text; it returns
-        its result, or a str that says why it is refused: of one text a ValueError.
+        `run` takes the lists by their names, and returns each text's outputs. `as_result` makes of
+        these and the inputs a result, or a str that says why the text is refused.
         """
         results, refusals = [], {}
         for i, row in enumerate(run(**lists)):
@@ -409,11 +401,7 @@ class BaseTranslator(abc.ABC):
         check_language(name, code, self.languages)
 
     def _languages(self, number, source_language, target_language) -> dict[str, list[str]]:
-        """The codes of `number` texts, by their names in the graph; {} if there is no choice.
-
-        Raises:
-            ValueError: If a code is missing or unknown, or there are too many or too few.
-        """
+        """The codes of `number` texts, by their names in the graph; {} if there is no choice."""
         columns = {}
         for name, given in zip(LANGUAGES, (source_language, target_language), strict=True):
             one, default = given is None or isinstance(given, str), getattr(self, name)

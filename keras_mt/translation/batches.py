@@ -21,23 +21,11 @@ _LONG_LIST = 1024  # Texts for which a notebook shows a progress bar.
 def run_in_batches(
     function: Callable[..., dict[str, tf.Tensor]], **columns: Iterable[str]
 ) -> list[dict[str, Any]]:
-    """Runs a function of string tensors `[batch]` over lists of str of any length.
+    """Runs a function of string tensors `[batch]` over lists of str; gives each text's outputs.
 
-    Texts of similar length are batched together, and outputs come back in the order of the texts.
-    As many batches run side by side as there are cores: the matrix products of a decoding step are
-    too small to gain much from several threads.
-
-    Args:
-        function: Function from string tensors `[batch]`, one for each column, to a dict of tensors
-            or arrays `[batch, ...]`.
-        **columns: Lists of str of the same length, under the names that messages use.
-
-    Returns:
-        For each text, a dict of its rows of the function's outputs, as NumPy arrays.
-
-    Raises:
-        ValueError: If a column is not a list of str that UTF-8 can encode, the columns differ in
-            length, or memory does not suffice.
+    Texts of similar length are batched together. As many batches run side by side as there are
+    cores: the matrix products of a decoding step are too small to gain much from several threads.
+    Errors name the columns.
     """
     names, columns = list(columns), encoded(**columns)
     lengths = [max(map(len, row)) for row in zip(*columns, strict=True)]

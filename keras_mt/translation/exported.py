@@ -161,8 +161,7 @@ class ExportedTranslator(BaseTranslator):
 
     @property
     def n_best(self) -> int:
-        outputs = self._signatures["serving_default"].outputs
-        return outputs["translations"].tensor_shape.dim[1].size
+        return self._signatures["serving_default"].outputs["translations"].tensor_shape.dim[1].size
 
     def _translations(self, texts, prefixes=None, terms=None, **languages):
         _check_plain(prefixes)
@@ -238,10 +237,7 @@ def _meta_graph(version):
 
 
 def _signatures(version):
-    """The signatures' inputs and outputs by name, without the graph, which a session reads again.
-
-    A frozen one is too large to be kept.
-    """
+    """The signatures' inputs and outputs by name, without the graph, which may be large."""
     signatures = meta_graph_pb2.MetaGraphDef()
     signatures.signature_def.MergeFrom(_meta_graph(version).signature_def)
     return signatures.signature_def

@@ -11,7 +11,7 @@ from keras_mt.text.sentences import split_lines, split_sentences
 
 
 def protected_lines(fragment: Fragment) -> str:
-    """Lines of terms that stay: what the fragment protects, where it stands but once in the text.
+    """Lines of terms that stay: what the fragment protects, where its text has it but once.
 
     A term is found wherever it stands; elsewhere it may be translated.
     """
@@ -33,11 +33,7 @@ def put_into(
 ) -> None:
     """Puts the fragments' elements into the hypotheses of their texts, in place.
 
-    Args:
-        results: For each fragment a list of hypotheses, or None.
-        translator: What can `align` them.
-        fragments: The fragments.
-        source_language, target_language: A code for each, or None.
+    The `translator` aligns them; of the languages there is a code for each fragment, or None.
     """
     places = [(i, j) for i, row in enumerate(results) for j in range(len(row or ()))]
     texts = {(i, j): results[i][j].text for i, j in places}

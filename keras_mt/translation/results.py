@@ -106,10 +106,7 @@ class Score(NamedTuple):
 
 
 def as_hypotheses(row: Mapping[str, Any]) -> list[Hypothesis | AssessedHypothesis] | None:
-    """A list of `Hypothesis` from the outputs of a search for one text; None if it found none.
-
-    If the outputs include a confidence, a list of `AssessedHypothesis`.
-    """
+    """The hypotheses from the outputs of a search for one text; None if it found none."""
     if row["scores"][0] <= NO_HYPOTHESIS:
         return None
     hypotheses = [

@@ -199,8 +199,7 @@ class Translator(BaseTranslator):
     def _function(self, name, columns, with_terms=False, **flags):
         """`translate`, `score` or `align` of the graph as a `tf.function` of columns of strings.
 
-        To their number those of the languages, if there are any, are added; with terms a last one
-        has the lines of the texts' terms. The flags are further arguments of the graph's function.
+        The languages' columns follow, if there are any, and with terms one of their lines.
         """
         key = name, columns, with_terms, *flags.items()
         if key not in self._functions:
@@ -434,8 +433,7 @@ class Translator(BaseTranslator):
         )
 
     def _align(self, source, target, **languages):
-        function = self._function("align", 2)
-        return run_in_batches(function, source=source, target=target, **languages)
+        return run_in_batches(self._function("align", 2), source=source, target=target, **languages)
 
     def _as_alignment(self, row, source, **_):
         if row["refused"]:
@@ -473,8 +471,7 @@ class Translator(BaseTranslator):
         """
         if not self.aligns:
             raise InputError("The model has no attention to align by.")
-        columns = {"source": source, "target": target}
-        lists = self._lists(columns, source_language, target_language)
+        lists = self._lists({"source": source, "target": target}, source_language, target_language)
         return self._results(self._align, self._as_links, *lists)
 
     def _as_links(self, row, source, target, **_):
