@@ -30,10 +30,7 @@ class Failure(click.ClickException):
 
 @contextlib.contextmanager
 def _clear_errors(architectures, interrupted):
-    """Turns errors into one message and an exit status: 1 for the user's, 70 for our own.
-
-    The code of `architectures`, the user's own classes, may be at fault too.
-    """
+    """Turns errors into one message and an exit status: 1 for the user's, 70 for our own."""
     try:
         with _noting_interrupts() as interrupts:
             yield
@@ -95,11 +92,7 @@ def _cause(message):
 
 
 class Command(click.Command):
-    """A command that shows errors in one line.
-
-    Args:
-        interrupted: What it says where Ctrl-C ends it.
-    """
+    """A command that shows errors in one line, and says `interrupted` where Ctrl-C ends it."""
 
     def __init__(self, *args: Any, interrupted: str = "interrupted.", **kwargs: Any):
         # Also where it is invoked by itself: click keeps its first help option.

@@ -171,10 +171,7 @@ def _aligned_file(path, size):
 
 
 def _timed_translations(path, search, sources, corpus, one_of_several):
-    """A model's best translations, each on one line, and a dict of how they were made.
-
-    `corpus` names the languages of the corpus that the sources are from.
-    """
+    """A model's best translations, each on one line, and a dict of how they were made."""
     name, translations = f"{path}: " if one_of_several else "", []
     try:
         translator = load_translator(path, search, corpus)
@@ -191,8 +188,7 @@ def _timed_translations(path, search, sources, corpus, one_of_several):
     seconds = time.perf_counter() - start
     for i, translation in enumerate(translations):
         if not translation:
-            message = f"{name}sentence {i + 1} has no translation: {sources[i][:80]!r}"
-            click.echo(message, err=True)
+            click.echo(f"{name}sentence {i + 1} has no translation: {sources[i][:80]!r}", err=True)
     return translations, {
         "split_sentences": splits_sentences(translator),
         "shortlist": search["shortlist"],

@@ -30,8 +30,7 @@ class Row(NamedTuple):
 class Lines:
     """The lines of a binary file as they arrive, split at newlines only.
 
-    A byte order mark at the start of the file and a carriage return at the end of a line are no
-    part of the text.
+    They are without a byte order mark at the start, and a carriage return at their end.
     """
 
     def __init__(self, file):
@@ -45,7 +44,7 @@ class Lines:
     def next(self, number, wait=True):
         """The next `number` lines, fewer at the end of the file: for each its text, and an error.
 
-        Unless it is to wait, it gives those that have arrived, at least one.
+        Without `wait` it gives those that have arrived, at least one.
         """
         while len(self._lines) < number and not self._ended:
             if self._lines and not wait and not self._is_ready():
@@ -86,13 +85,10 @@ def _decoded(line):
 
 
 def row_blocks(*files):
-    """Reads parallel files: yields lists of `Row` to work on together.
+    """Yields lists of a `Row` for each line of parallel files that has arrived.
 
-    A list holds lines that have arrived, so that a program that writes one line and waits for the
-    answer gets it; and no more than a few batches, which is what an interrupt loses.
-
-    Raises:
-        InputError: If a file ends before the others.
+    So a program that writes one line and waits for the answer gets it. A list is no more than a few
+    batches, which is what an interrupt loses.
     """
     for rows in _arrived_rows(*map(Lines, files)):
         block, characters = [], 0
@@ -130,10 +126,7 @@ def _arrived_rows(first, *others):
 
 
 def answers(function, *files):
-    """For each row of parallel files: the row, what a function gives for it, and why it is refused.
-
-    The function takes a list of texts for each file, and returns `Results`.
-    """
+    """Yields for each row of parallel files the row, a function's result, and why it is refused."""
     for rows in row_blocks(*files):
         texts = [[""] * len(row.texts) if row.error else row.texts for row in rows]
         results = function(*map(list, zip(*texts, strict=True)))

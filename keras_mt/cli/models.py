@@ -24,7 +24,7 @@ def load_run(
 def load_translator(path, search, corpus=()):
     """A translator from a run folder or an export, with the command's options.
 
-    Where these say nothing, it translates between the two languages of `corpus`, if it has both.
+    Where these say nothing, it translates between the languages of `corpus`, if it has both.
     """
     # Batches run side by side, one per core, so one thread each is best; also for a single line,
     # whose matrix products are small. The environment variable overrides this.

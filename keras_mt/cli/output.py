@@ -36,8 +36,7 @@ class StandardOutput(io.FileIO):
 class Output:
     """Writes a line for each row of the input, and counts those that are refused.
 
-    At the end of its `with` block it says how many lines were refused, and exits with 1 if that
-    leaves none; where something else ends it, how many lines were written.
+    At the end of its `with` block it says how many were, and exits with 1 if that leaves none.
     """
 
     def __init__(self):
