@@ -389,7 +389,7 @@ class DecoderBlock(_Block):
         """
         if self.recurrent is not None or self.cross_attention is not None:
             raise ValueError(
-                "prefill is for blocks without cross-attention and recurrence: a decoder-only model's."
+                "prefill is for blocks without cross-attention and recurrence, as of DecoderOnly."
             )
         prefix = None
 
