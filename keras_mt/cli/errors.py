@@ -96,8 +96,7 @@ class Command(click.Command):
 
     def __init__(self, *args: Any, interrupted: str = "interrupted.", **kwargs: Any):
         # Also where it is invoked by itself: click keeps its first help option.
-        settings = {"help_option_names": ["-h", "--help"]}
-        super().__init__(*args, context_settings=settings, **kwargs)
+        super().__init__(*args, context_settings={"help_option_names": ["-h", "--help"]}, **kwargs)
         self.interrupted = interrupted
 
     def invoke(self, context):

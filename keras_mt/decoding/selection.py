@@ -139,8 +139,7 @@ def top_k(values: tf.Tensor, count: int, longest: int = 64) -> tuple[tf.Tensor, 
         chunk, chunks = longest, tf.maximum(-(-size // longest), count)
     if uneven:
         missing = chunks * chunk - size
-        lowest = values.dtype.min
-        values = tf.pad(values, ((0, 0), (0, 0), (0, missing)), constant_values=lowest)
+        values = tf.pad(values, ((0, 0), (0, 0), (0, missing)), constant_values=values.dtype.min)
     rows, beams = tf.unstack(tf.shape(values)[:2])
     values = tf.reshape(values, (rows, beams, chunks, chunk))
     _, chosen = tf.math.top_k(tf.reduce_max(values, axis=-1), count)  # [rows, beams, count]
