@@ -1,3 +1,4 @@
+import contextlib
 import fcntl
 import functools
 import gc
@@ -145,6 +146,22 @@ def eager():
     tf.config.run_functions_eagerly(True)
     yield
     tf.config.run_functions_eagerly(False)
+
+
+@contextlib.contextmanager
+def bare_ends():
+    """Runs end without the choice of a head and without a picture, which are not the subject."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("keras_mt.training.run.choose_head", lambda *_: None)
+        patch.setattr("keras_mt.training.run.plot_run", lambda *_: None)
+        yield
+
+
+@pytest.fixture
+def bare_end():
+    """`bare_ends` for a test."""
+    with bare_ends():
+        yield
 
 
 @pytest.fixture(scope="module")

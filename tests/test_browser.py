@@ -96,6 +96,8 @@ def served(folder):
         server.shutdown()
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("eager")
 def test_the_model_of_the_page_is_one_that_is_read():
     translator = from_marian(EXAMPLE / "model")
     assert translator(list(SENTENCES)) == list(SENTENCES.values())

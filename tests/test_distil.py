@@ -7,6 +7,7 @@ import random
 import re
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib.image
 import numpy as np
@@ -36,32 +37,41 @@ def small(corpus, tmp_path_factory):
     return folder
 
 
-def test_translation_goes_on_where_it_was(distil, small, load, run_dir, tmp_path, monkeypatch):
-    # So it is traced once.
-    monkeypatch.setattr(distil.Translator, "load", lambda _, **options: load(**options))
+class Teacher:
+    """Translates into capitals, and keeps what it was asked for."""
+
+    asked = ()
+
+    def __init__(self, path, **options):
+        self.fingerprint = f"{path} {options}"
+
+    def hypotheses(self, texts):
+        self.asked.append(texts)
+        if len(self.asked) == 2:
+            raise KeyboardInterrupt
+        return [[SimpleNamespace(text=text.upper(), score=-len(text))] for text in texts]
+
+
+def test_translation_goes_on_where_it_was(distil, small, tmp_path, monkeypatch):
+    monkeypatch.setattr(distil.Translator, "load", Teacher)
 
     def translate(folder, part_lines=10, data=small, **options):
         corpus = (data, "pt", "en")
-        distil.translate(run_dir, tmp_path / folder, *corpus, part_lines, options.items())
+        distil.translate("teacher", tmp_path / folder, *corpus, part_lines, options.items())
         return (tmp_path / folder / "translated" / "pairs.jsonl").read_text(encoding="utf-8")
 
+    monkeypatch.setattr(Teacher, "asked", calls := [[]] * 2)  # It is not broken off.
     unbroken = translate("unbroken", beam_size=2)
+    assert len(calls) == 2 + 4
     rows = [json.loads(line) for line in unbroken.splitlines()]
     pairs = load_corpus(small, "pt", "en", "train").as_numpy_iterator()
     assert [(row["source"], row["reference"]) for row in rows] == [
         tuple(side.decode() for side in pair) for pair in pairs
     ]
-    assert all(row["translation"] and row["score"] < 0 for row in rows)
+    assert all(row["translation"] == row["source"].upper() for row in rows)
+    assert all(row["score"] == -len(row["source"]) for row in rows)
 
-    calls, hypotheses = [], distil.Translator.hypotheses
-
-    def broken_off(self, texts):
-        calls.append(texts)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return hypotheses(self, texts)
-
-    monkeypatch.setattr(distil.Translator, "hypotheses", broken_off)
+    calls.clear()
     with pytest.raises(KeyboardInterrupt):
         translate("parts", beam_size=2)
     with pytest.raises(ValueError, match=r"parts is not all translated: give the command that"):

@@ -362,7 +362,9 @@ def test_each_corpus_has_its_languages():
         Batches(found.pairs, words, source_language=["xx"], target_language="yy")
 
 
-@pytest.mark.parametrize("temperature", [1, 1.5, 5, 1e9])
+@pytest.mark.parametrize(
+    "temperature", [1, 5, *(pytest.param(x, marks=pytest.mark.long) for x in (1.5, 1e9))]
+)
 def test_a_temperature_samples_corpora_as_the_formula_says(tokenizer, temperature):
     sizes = np.array([90, 21, 3])
     # Each pair has a text of its own, of a length that tells where it is from.

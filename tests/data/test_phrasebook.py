@@ -16,9 +16,7 @@ from phrasebook import baselines, constructions, grammar
 from keras_mt.data import phrasebook
 
 FOLDER = ROOT / "examples" / "phrasebook"
-TRAIN, VALIDATION, TEST = (generator.examples()[split] for split in phrasebook.SPLITS)
-ALL = [*TRAIN, *VALIDATION, *TEST]
-TEST_PAIRS = list(phrasebook.pairs("test"))
+TRAIN, VALIDATION, TEST, ALL, TEST_PAIRS = [], [], [], [], []  # As `made` fills them.
 # An independent list: nouns of the corpus that are certainly of one gender.
 MASCULINE = re.findall(r"\S+", """
 livro jornal poema romance relatório mapa carro barco trem avião gato cachorro pássaro cavalo coelho
@@ -31,6 +29,15 @@ bola boneca faca xícara garrafa mesa cadeira cama caixa gaveta mochila geladeir
 bicicleta casa cozinha sala garagem mãe irmã filha tia amiga vizinha médica professora praia
 biblioteca padaria farmácia estação praça reunião festa aula canção
 """)  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def made():
+    """The corpus, which is made when its first test begins, and not when tests are collected."""
+    for split, examples in zip(phrasebook.SPLITS, (TRAIN, VALIDATION, TEST), strict=True):
+        examples += generator.examples()[split]
+    ALL.extend([*TRAIN, *VALIDATION, *TEST])
+    TEST_PAIRS.extend(phrasebook.pairs("test"))
 
 
 def forms(text):

@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -31,18 +32,34 @@ def sacrebleu(folder, hypotheses, *options, references=("reference.txt",)):
     return found if isinstance(found, list) else [found]
 
 
+class Quoting:
+    """A model whose translations are known."""
+
+    split_sentences = True
+
+    def __init__(self, translations):
+        self.translations = translations
+
+    def hypotheses(self, texts):
+        return [[SimpleNamespace(text=text)] for text in self.translations[: len(texts)]]
+
+
 @pytest.fixture(scope="module")
-def evaluated(run_dir, load, translator, corpus, tmp_path_factory):
+def evaluated(corpus, tmp_path_factory):
     """Two models and another's translations, with a second reference: the JSON and the folder."""
     folder = tmp_path_factory.mktemp("evaluated")
     lines = (corpus / "en.test.txt").read_text(encoding="utf-8").splitlines()
+    first = [line.replace("is", "was") if i % 5 == 0 else line for i, line in enumerate(lines)]
+    models = {"first": Quoting(first), "second": Quoting([lines[0], *first[1:]])}
     others = [line.replace("the", "a").replace("is", "was") for line in lines]
     others[3] = ""
     (folder / "theirs.txt").write_text("\n".join(others), encoding="utf-8")
     second = [line.lower() for line in lines]
     (folder / "second.txt").write_text("\n".join(second) + "\n", encoding="utf-8")
-    models = {str(run_dir): load(), str(folder): translator}
+    for name in models:
+        (folder / name).mkdir()
     with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
         patch.setattr("keras_mt.cli.evaluate.load_translator", lambda path, *_: models[path])
         result = keras_mt(
             "evaluate", *models, "--data", corpus, "--source", "pt", "--target", "en",

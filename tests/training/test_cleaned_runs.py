@@ -1,11 +1,10 @@
 import json
 
-import numpy as np
 import pytest
 
-from keras_mt import Translator
 from keras_mt.data import clean
-from keras_mt.training import train
+from keras_mt.run_folder import RunFolder
+from keras_mt.training import run, train
 
 SMALL = {
     "preset": "micro",
@@ -34,10 +33,6 @@ def dirty(corpus, tmp_path):
     return folder
 
 
-def weights(run_dir):
-    return Translator.load(run_dir).models[0].get_weights()
-
-
 def test_a_corpus_of_which_nothing_is_left_is_refused(tmp_path):
     (tmp_path / "pairs.tsv").write_text("猫です\tein Kater\n犬です\tein Hund\n")
     with pytest.raises(ValueError, match=r"Nothing of .*pairs\.tsv is left: 0 of 2 pairs kept"):
@@ -46,21 +41,20 @@ def test_a_corpus_of_which_nothing_is_left_is_refused(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("micro", "eager")
-def test_a_run_cleans_as_clean_does_and_resumes(dirty, tmp_path):
+@pytest.mark.usefixtures("micro", "bare_end")
+def test_a_run_cleans_as_clean_does_and_goes_on(dirty, tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "_fit", lambda *arguments: None)  # What it trains on is the subject.
     messages = []
 
     def trained(data, name, **options):
-        return train(data, "pt", "en", tmp_path / name, report=messages.append, **SMALL, **options)
+        train(data, "pt", "en", tmp_path / name, report=messages.append, **SMALL, **options)
+        return RunFolder(tmp_path / name).config.fingerprints
 
     clean(dirty, "pt", "en", tmp_path / "folder", report=messages.append)
-    expected = weights(trained(tmp_path / "folder", "of_folder", steps=2))
-    run = trained(dirty, "run", steps=1, clean=True)
+    expected = trained(tmp_path / "folder", "of_folder", steps=2)
+    assert trained(dirty, "run", steps=1, clean=True) == expected
     assert any("cleaned" in m and "1 empty, 1 copy, 2 duplicate" in m for m in messages)
-    trained(dirty, "run", steps=2, clean=True)
-    assert any("resumed at step 1" in message for message in messages)
-    for ours, theirs in zip(weights(run), expected, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    assert trained(dirty, "run", steps=2, clean=True) == expected
     with pytest.raises(ValueError, match="clean was True, now False"):
         trained(tmp_path / "folder", "run", steps=3)
     # A run from before there was the option goes on without it.
@@ -68,5 +62,4 @@ def test_a_run_cleans_as_clean_does_and_resumes(dirty, tmp_path):
     config = json.loads(path.read_text())
     del config["clean"]
     path.write_text(json.dumps(config))
-    trained(tmp_path / "folder", "of_folder", steps=2)
-    assert any("resumed at step 2" in message for message in messages)
+    assert trained(tmp_path / "folder", "of_folder", steps=2) == expected

@@ -8,12 +8,16 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from conftest import bare_ends
 
 from keras_mt import Tokenizer, Translator
+from keras_mt.options import TrainingOptions
 from keras_mt.run_folder import RunFolder
 from keras_mt.training import architecture, average_run, compiling, run, train
+from keras_mt.training.architecture import Run
+from keras_mt.training.corpora import run_tokenizer
 
-pytestmark = pytest.mark.usefixtures("micro")
+pytestmark = pytest.mark.usefixtures("micro", "bare_end")
 
 SMALL = {"preset": "micro", "vocab_size": 500, "batch_tokens": 512, "max_length": 64}
 
@@ -27,7 +31,8 @@ def begun(corpus, micro, tmp_path_factory):
         "learning_rate": 1e-3, "rdrop_weight": 0.5,
     }  # fmt: skip
     tf.config.run_functions_eagerly(True)  # As the fixture `eager`, which is of one test.
-    train(corpus, "pt", "en", output, steps=2, checkpoint_steps=1, **SMALL, **recipe)
+    with bare_ends():
+        train(corpus, "pt", "en", output, steps=2, checkpoint_steps=1, **SMALL, **recipe)
     tf.config.run_functions_eagerly(False)
     return output
 
@@ -95,8 +100,10 @@ def test_a_checkpoint_of_other_variables_is_not_called_damaged(corpus, copy, tmp
         go_on(corpus, copy, steps=3, report=messages.append)
     assert "remove" not in str(info.value) and not any("damaged" in m for m in messages)
     # What the message advises works, with the other variables too.
-    averaged = average_run(copy, tmp_path / "averaged", last=1)
-    train(corpus, "pt", "en", tmp_path / "on", steps=1, init=averaged)
+    averaged = RunFolder(average_run(copy, tmp_path / "averaged", last=1))
+    pairs = averaged.load_model().weights, RunFolder(copy).load_model().weights
+    for a, b in zip(*pairs, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_damaged_checkpoints_are_said_to_be(corpus, copy):
@@ -151,8 +158,7 @@ def test_the_same_corpus_may_lie_elsewhere_and_another_is_refused(corpus, copy, 
     assert config(copy)["data"] == str(corpus)
     for language, split, change, message in (
         ("pt", "train", swap, r"a0 has changed .* 300 pairs as before, but others"),
-        ("en", "validation", swap, r"the validation split of \S*a1 has changed"),
-        ("en", "train", lambda lines: lines.__setitem__(7, "x"), r"a2 has changed since"),
+        ("en", "validation", lambda x: x.__setitem__(7, "x"), r"validation split of \S*a1 has ch"),
     ):
         number = message.split(" has")[0][-1]
         other = changed(corpus, tmp_path / f"a{number}", language, split, change)
@@ -169,25 +175,20 @@ def test_the_same_corpus_may_lie_elsewhere_and_another_is_refused(corpus, copy, 
         go_on([corpus, elsewhere], copy)
 
 
-@pytest.mark.usefixtures("untrained")
-def test_a_run_takes_a_tokenizer_that_is_there(corpus, begun, tmp_path):
+def test_a_run_takes_a_tokenizer_that_is_there(begun, tmp_path):
     tokenizer = Tokenizer.load(begun / "tokenizer.model")
-    for i, given in enumerate((begun, begun / "tokenizer.model", tokenizer)):
-        messages = []
-        output = train(
-            corpus, "pt", "en", tmp_path / str(i), steps=1, preset="micro", batch_tokens=512,
-            max_length=64, tokenizer=given, report=messages.append,
-        )  # fmt: skip
-        assert (output / "tokenizer.model").read_bytes() == tokenizer.model
-        assert not any("training the tokenizer" in message for message in messages)
+
+    def taken(given, folder=tmp_path):
+        options = TrainingOptions(tokenizer=given, vocab_size=500)
+        return run_tokenizer(Run(RunFolder(folder), options, report=pytest.fail), pairs=None)
+
+    for given in (begun, begun / "tokenizer.model", tokenizer):
+        assert taken(given).model == taken(given, begun).model == tokenizer.model
     other = Tokenizer.train(["other text altogether"] * 9, 300)
     with pytest.raises(ValueError, match="a run with another tokenizer"):
-        train(
-            corpus, "pt", "en", output, steps=1, preset="micro", batch_tokens=512,
-            max_length=64, tokenizer=other,
-        )  # fmt: skip
+        taken(other, begun)
     with pytest.raises(FileNotFoundError, match="There is no tokenizer at"):
-        train(corpus, "pt", "en", tmp_path / "x", tokenizer=tmp_path / "nowhere")
+        taken(tmp_path / "nowhere")
 
 
 @pytest.mark.usefixtures("untrained")

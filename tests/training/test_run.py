@@ -27,7 +27,7 @@ from keras_mt.training.callbacks import KeepBest, TranslationScores
 
 PROCESS = Path(__file__).with_name("process.py")
 
-pytestmark = pytest.mark.usefixtures("micro")
+pytestmark = pytest.mark.usefixtures("micro", "bare_end")
 
 SMALL = {
     "preset": "micro",
