@@ -34,8 +34,8 @@ biblioteca padaria farmácia estação praça reunião festa aula canção
 @pytest.fixture(scope="module", autouse=True)
 def made():
     """The corpus, which is made when its first test begins, and not when tests are collected."""
-    for split, examples in zip(phrasebook.SPLITS, (TRAIN, VALIDATION, TEST), strict=True):
-        examples += generator.examples()[split]
+    for split, part in zip(phrasebook.SPLITS, (TRAIN, VALIDATION, TEST), strict=True):
+        part.extend(generator.examples()[split])
     ALL.extend([*TRAIN, *VALIDATION, *TEST])
     TEST_PAIRS.extend(phrasebook.pairs("test"))
 
