@@ -164,6 +164,12 @@ def bare_end():
         yield
 
 
+@pytest.fixture
+def untrained(monkeypatch):
+    """`train` without the training itself, most of whose time TensorFlow traces; it ends at 0."""
+    monkeypatch.setattr("keras_mt.training.run._fit", lambda *_: None)
+
+
 @pytest.fixture(scope="module")
 def thawed():
     """At a file's end nothing is frozen but what was before it; looking through all takes long."""

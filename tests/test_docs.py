@@ -10,6 +10,7 @@ import pytest
 from command import run_line
 from conftest import ROOT
 
+from keras_mt import Translator
 from keras_mt.data import phrasebook
 from keras_mt.models import PRESETS
 
@@ -73,6 +74,11 @@ def test_shell_and_python_run_in_the_readers_order(workplace, eager, monkeypatch
         return fit(self, *args, **{**kwargs, "epochs": 1, "steps_per_epoch": 3, "verbose": 0})
 
     monkeypatch.setattr(keras.Model, "fit", short_fit)
+    init = Translator.__init__
+    short = {"max_length_factor": 0.5}  # What is hardly trained does not find an end.
+    monkeypatch.setattr(
+        Translator, "__init__", lambda *args, **options: init(*args, **{**short, **options})
+    )
     for block in blocks("bash"):
         subprocess.run(["bash", "-nc", block], check=True)
         for line in block.replace("\\\n", "").splitlines():
@@ -96,8 +102,27 @@ def test_shell_and_python_run_in_the_readers_order(workplace, eager, monkeypatch
     assert set(outputs) == {"translations", "scores"}
 
 
+def scripts():
+    """Those that blocks name, each with the options that they give it."""
+    found = {}
+    for block in blocks("sh"):
+        for line in block.replace("\\\n", "").splitlines():
+            words = shlex.split(line.split(" | ")[-1].split(" < ")[0].split(" > ")[0])
+            if words[0] == "python":
+                options = {word for word in words if word.startswith("--")}
+                found.setdefault(words[1], set()).update(options)
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("script", scripts())
+def test_scripts_have_the_options_that_they_are_given(python, script):
+    text = python(ROOT / script, "--help").stdout
+    assert text and all(option in text for option in scripts()[script])
+
+
 @pytest.mark.parametrize("block", dict.fromkeys(blocks("sh")))
-def test_other_shell_is_parsed(python, block):
+def test_other_shell_is_parsed(block):
     """make, docker and long runs: the shell's grammar, and that each command exists as written."""
     from keras_mt.cli import main
 
@@ -108,8 +133,6 @@ def test_other_shell_is_parsed(python, block):
         assert words[0] in (*ours, *others, "msgattrib")
         if words[0] == "python":
             assert (ROOT / words[1]).is_file()
-            options = python(ROOT / words[1], "--help").stdout
-            assert all(word in options for word in words if word.startswith("--"))
         if words[0] == "make":
             subprocess.run(["make", "--dry-run", *words[1:]], cwd=ROOT, check=True)
         if words[0] == "keras-mt":

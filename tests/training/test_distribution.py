@@ -104,6 +104,7 @@ def one(start, tmp_path_factory):
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 def test_two_devices_train_as_one(start, one, tmp_path):
     finish(start(tmp_path / "run", devices=2, dropout=0.0))
     assert_same_to_rounding(tmp_path / "run", one)

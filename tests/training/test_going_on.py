@@ -38,12 +38,6 @@ def begun(corpus, micro, tmp_path_factory):
 
 
 @pytest.fixture
-def untrained(monkeypatch):
-    """What `train` does but for the training itself, most of whose time TensorFlow traces."""
-    monkeypatch.setattr(run, "_fit", lambda *arguments: None)
-
-
-@pytest.fixture
 def copy(begun, tmp_path):
     return shutil.copytree(begun, tmp_path / "run")
 

@@ -58,7 +58,7 @@ def test_a_guided_head_learns_to_align_where_another_does_not():
     assert found[0] > 0.5 and found[0] > 2 * found[1], found
 
 
-@pytest.mark.usefixtures("eager")
+@pytest.mark.usefixtures("untrained")
 @pytest.mark.parametrize("guided", ["learned", None])
 def test_the_config_of_a_run_and_of_its_model_has_the_head(corpus, tmp_path, guided):
     messages, run = [], tmp_path / "run"
@@ -112,7 +112,7 @@ def test_batches_have_the_links_of_what_is_not_changed(tmp_path):
     assert seen == set(itertools.product((0, 1), (True, False)))
 
 
-@pytest.mark.usefixtures("eager")
+@pytest.mark.usefixtures("eager", "bare_end")
 def test_a_file_of_links_of_words_teaches_those_of_their_pieces(corpus, tmp_path):
     pairs = list(load_corpus(corpus, "pt", "en", "train").as_numpy_iterator())
     path, messages = tmp_path / "links.txt", []

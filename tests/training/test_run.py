@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -335,37 +336,44 @@ def test_a_validation_split_of_long_sentences_alone_is_not_measured(eager, corpu
     assert not any(row["val_loss"] for row in log_rows(tmp_path / "run"))
 
 
-def test_bleu_is_that_of_the_translations(eager, brief_corpus, run_dir, tmp_path):
-    options = {"init": run_dir, "learning_rate": 1e-4, "epochs": 2, "bleu_freq": 2}
-    train(brief_corpus, "pt", "en", tmp_path / "run", **options, **TUNED)
-    rows = [row for row in log_rows(tmp_path / "run") if row["val_loss"]]
-    assert [bool(row["val_bleu"]) for row in rows] == [False, True]
-    pairs = load_corpus(brief_corpus, "pt", "en", "validation").as_numpy_iterator()
-    sources, references = zip(*([t.decode() for t in pair] for pair in pairs), strict=True)
-    translations = Translator.load(tmp_path / "run")(list(sources))
-    expected = sacrebleu.corpus_chrf(translations, [references]).score
-    assert float(rows[1]["val_chrf"]) == pytest.approx(expected, abs=0.01) and expected > 80
+def test_bleu_is_that_of_the_translations(corpus):
+    pairs = load_corpus(corpus, "pt", "en", "validation")
+    texts = [[text.decode() for text in pair] for pair in pairs.as_numpy_iterator()]
+    sources, references = zip(*texts, strict=True)
+    known = {s: t.replace("the", "a") for s, t in zip(sources, references, strict=True)}
+    known[sources[3]] = None
+    translator = SimpleNamespace(
+        hypotheses=lambda texts: [
+            [SimpleNamespace(text=t)] if t else [] for t in map(known.get, texts)
+        ]
+    )
+    scores, logs = TranslationScores(translator, pairs, every=2), {}
+    scores.on_epoch_end(0, logs)
+    assert logs == {}
+    scores.on_epoch_end(1, logs)
+    translations = [text or "" for text in known.values()]
+    for name, score in (("val_bleu", sacrebleu.corpus_bleu), ("val_chrf", sacrebleu.corpus_chrf)):
+        expected = score(translations, [references]).score
+        assert logs[name] == pytest.approx(expected) and 50 < expected < 99
 
 
 def test_fine_tuning_begins_with_another_runs_model_and_tokenizer(
-    eager, brief_corpus, run_dir, tmp_path
+    untrained, brief_corpus, run_dir, tmp_path
 ):
     base, tuned, messages = tmp_path / "base", tmp_path / "run", []
     shutil.copytree(run_dir, base)
-    options = {**TUNED, "init": base, "learning_rate": 1e-9, "vocab_size": 700}
+    options = {**TUNED, "init": base, "vocab_size": 700}
     train(brief_corpus, "pt", "en", tuned, steps=1, report=messages.append, **options)
     assert any(f"model: that of {base}, " in message for message in messages)
     assert any("vocab_size=700 is ignored" in message for message in messages)
     assert (tuned / "tokenizer.model").read_bytes() == (run_dir / "tokenizer.model").read_bytes()
-    for a, b in zip(weights(tuned), weights(run_dir), strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-6)
     base.rename(tmp_path / "elsewhere")  # From now on the run does without.
     average_run(tuned, tmp_path / "averaged", last=1)
-    for a, b in zip(weights(tuned), weights(tmp_path / "averaged"), strict=True):
-        np.testing.assert_array_equal(a, b)
     options["init"] = f"{base}/"
     train(brief_corpus, "pt", "en", tuned, steps=2, report=messages.append, **options)
-    assert any("resumed at step 1" in message for message in messages)
+    for each in zip(*map(weights, (run_dir, tuned, tmp_path / "averaged")), strict=True):
+        np.testing.assert_array_equal(each[0], each[1])
+        np.testing.assert_array_equal(each[0], each[2])
 
 
 @pytest.mark.long
@@ -420,7 +428,7 @@ def test_a_tsv_file_without_validation_is_enough(eager, corpus, tmp_path):
     sides = [(corpus / f"{lang}.train.txt").read_text().splitlines() for lang in ("pt", "en")]
     rows = "".join(f"{pt}\t{en}\n" for pt, en in zip(*sides, strict=True))
     (tmp_path / "corpus.tsv").write_text(rows)
-    train(tmp_path / "corpus.tsv", "pt", "en", tmp_path / "run", steps=2, **SMALL)
+    train(tmp_path / "corpus.tsv", "pt", "en", tmp_path / "run", steps=1, **SMALL)
     assert (tmp_path / "run" / "model.keras").is_file()
     assert not any(row["val_loss"] for row in log_rows(tmp_path / "run"))
 
@@ -498,7 +506,7 @@ def test_an_imported_model_gets_better_from_the_first_steps_on(corpus, golden, t
     assert config["model"]["dropout"] == 0.0
 
 
-def test_a_model_with_learned_positions_keeps_its_limit(eager, corpus, tmp_path):
+def test_a_model_with_learned_positions_keeps_its_limit(untrained, corpus, tmp_path):
     learned = {"num_layers": 1, "d_model": 8, "num_heads": 2, "d_ff": 8, "positions": "learned"}
     base, tuned = tmp_path / "base", tmp_path / "tuned"
     options = {**SMALL, "preset": "tiny", "steps": 1, "model": learned}

@@ -70,12 +70,6 @@ def trained(pairs, micro, messages, tmp_path_factory):
         return train(pairs=pairs, output=output, report=messages.append, **options)
 
 
-@pytest.fixture
-def untrained(monkeypatch):
-    """What `train` does but for the training itself."""
-    monkeypatch.setattr("keras_mt.training.run._fit", lambda *arguments: None)
-
-
 def keras_mt(*arguments, stdin="", exit_code=0):
     result = CliRunner().invoke(main, [*map(str, arguments)], input=stdin)
     assert result.exit_code == exit_code, result.output
