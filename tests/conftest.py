@@ -262,24 +262,52 @@ def sources(corpus):
 
 
 @pytest.fixture(scope="session")
-def exported(request, tmp_path_factory):
-    """The version folder of an export with the options of `translator`, one for all workers."""
+def export_once(request, tmp_path_factory):
+    """A function that gives the version folder of an export of `translator`, one for all workers.
+
+    Called as `export_once(name, **options)`.
+    """
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
-    directory = shared / "saved_models" / "pt_en" / "1"
-    with open(shared / "saved_models.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not directory.exists():
-            request.getfixturevalue("translator").export(directory, card={"license": "Apache-2.0"})
-    return directory
+
+    def export(name, **options):
+        directory = shared / name / "pt_en" / "1"
+        with open(shared / f"{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not directory.exists():
+                translator = request.getfixturevalue("translator")
+                translator.export(directory, card={"license": "Apache-2.0"}, **options)
+        return directory
+
+    return export
 
 
 @pytest.fixture(scope="session")
-def signatures(exported):
+def exported(export_once):
+    """An export with the signature `serving_default` alone: the others take long to trace."""
+    return export_once("saved_models", signatures=["serving_default"])
+
+
+@pytest.fixture(scope="session")
+def served(exported):
+    """The signatures of `exported`."""
     import tensorflow as tf
 
     return tf.saved_model.load(str(exported)).signatures
+
+
+@pytest.fixture(scope="session")
+def exported_whole(export_once):
+    """An export with all signatures, for long tests."""
+    return export_once("whole")
+
+
+@pytest.fixture(scope="session")
+def signatures(exported_whole):
+    import tensorflow as tf
+
+    return tf.saved_model.load(str(exported_whole)).signatures
 
 
 @pytest.fixture

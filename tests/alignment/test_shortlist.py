@@ -22,7 +22,7 @@ EXHAUSTIVE = [pytest.mark.long, pytest.mark.exhaustive]
 
 @pytest.fixture(scope="module")
 def learned(load):
-    pairs = load_corpus("phrasebook", "pt", "en", "train")
+    pairs = load_corpus("phrasebook", "pt", "en", "train").take(2000)
     return Shortlist.learn(pairs, load().tokenizer, size=30, frequent=50)
 
 
@@ -58,7 +58,7 @@ def test_it_is_brute_force_over_the_tokens_that_are_allowed(name, tokenizer, eag
         struck = np.array([i not in {*targets, *special} for i in range(tokenizer.vocab_size)])
         return lambda inputs: tf.where(struck, -np.inf, model(inputs))
 
-    for text, targets in (("a", [A, C]), ("bad", [A, B, C, D]), ("cc", [A])):
+    for text, targets in (("bc", [A, B]), ("cc", [A])):
         (found,) = translator.hypotheses([text])
         expected = by_brute_force(possible(targets), tokenizer, text)[: len(found)]
         np.testing.assert_allclose([h.score for h in found], [s for s, _ in expected], atol=1e-4)
@@ -70,14 +70,11 @@ def test_a_shortlist_of_everything_changes_nothing(eager):
     tokenizer = Letters()
     everything = Shortlist([[A, B, C, D]] * 6, [], tokenizer.fingerprint)
     models = [sharpened(MAKERS[name](tokenizer), tokenizer) for name in ("variants", "recurrent")]
-    texts = ["a", "bad", "", "cab"]
+    texts = ["bad", "", "cab"]
     rules = {"repetition_penalty": 1.5, "no_repeat_ngram_size": 2, "min_length": 3}
-    for options, given in (
-        ({"n_best": 2}, None),
-        (rules, ["b", "", "", "cc"]),
-        ({"renormalize": True, "force_end": True}, None),
-    ):
-        plain = Translator(models, tokenizer, beam_size=3, **options, max_length=6)
+    rules |= {"renormalize": True, "force_end": True}
+    for options, given in (({"n_best": 2}, None), (rules, ["b", "", "cc"])):
+        plain = Translator(models, tokenizer, beam_size=3, **options, max_length=5)
         short = plain.with_options(shortlist=everything)
         for own, expected in zip(
             short.hypotheses(texts, given), plain.hypotheses(texts, given), strict=True
@@ -91,14 +88,13 @@ def test_a_row_does_not_depend_on_the_others(eager):
     """Not even where these have tokens that would be better."""
     tokenizer = Letters()
     models = [sharpened(MAKERS[name](tokenizer), tokenizer) for name in ("variants", "recurrent")]
-    for each in (models[:1], models):
-        translator = Translator(each, tokenizer, beam_size=3, max_length=6, shortlist=ONLY)
-        texts = ["b", "abcd", "cc", "da"]
-        together = [found[0] for found in translator.hypotheses(texts)]
-        alone = [translator.hypotheses([text])[0][0] for text in texts]
-        assert [h.text for h in together] == [h.text for h in alone]
-        np.testing.assert_allclose([h.score for h in together], [h.score for h in alone], atol=1e-5)
-        assert set(alone[0].text) <= {"b"} and set(alone[2].text) <= {"a"}
+    translator = Translator(models, tokenizer, beam_size=3, max_length=5, shortlist=ONLY)
+    texts = ["b", "abcd", "cc"]
+    together = [found[0] for found in translator.hypotheses(texts)]
+    alone = [translator.hypotheses([text])[0][0] for text in texts]
+    assert [h.text for h in together] == [h.text for h in alone]
+    np.testing.assert_allclose([h.score for h in together], [h.score for h in alone], atol=1e-5)
+    assert set(alone[0].text) <= {"b"} and set(alone[2].text) <= {"a"}
 
 
 def test_a_prefix_is_there_whatever_the_shortlist_says(eager):
@@ -244,8 +240,8 @@ def test_a_model_with_a_step_of_its_own_keeps_it(eager):
     assert plain.with_options(shortlist=everything)(["ab", "d"]) == plain(["ab", "d"])
 
 
-def test_the_command_learns_one_and_the_others_take_it(run_dir, load, tmp_path):
-    path, pairs = str(tmp_path / "short"), ["--data", "phrasebook", "--source", "pt"]
+def test_the_command_learns_one_and_the_others_take_it(eager, run_dir, load, corpus, tmp_path):
+    path, pairs = str(tmp_path / "short"), ["--data", str(corpus), "--source", "pt"]
     arguments = ["shortlist", str(run_dir), path, *pairs, "--target", "en", "--size", "30"]
     result = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -254,15 +250,15 @@ def test_the_command_learns_one_and_the_others_take_it(run_dir, load, tmp_path):
     result = CliRunner().invoke(main, arguments)
     assert "exists and is not overwritten" in result.output
     failing = ["shortlist", str(run_dir), str(tmp_path / "new/short"), *pairs, "--target", "de"]
-    assert "no language 'de'" in CliRunner().invoke(main, failing).output
+    assert "de.train.txt" in CliRunner().invoke(main, failing).output
     assert [file.name for file in tmp_path.iterdir()] == ["short"]
     arguments = ["translate", str(run_dir), "--shortlist", path]
-    result = CliRunner().invoke(main, arguments, input="O livro está aqui.\n")
-    expected = load().with_options(shortlist=found)("O livro está aqui.")
+    result = CliRunner().invoke(main, arguments, input="O livro.\n")
+    expected = load().with_options(shortlist=found)("O livro.")
     assert result.output.splitlines()[-1] == expected
     measured = ["evaluate", str(run_dir), *pairs, "--target", "en", "--shortlist", path]
     with pytest.MonkeyPatch.context() as patch:  # Of a few sentences.
-        few = ["O livro está aqui."], ["The book is here."]
+        few = ["O livro."], ["The book."]
         patch.setattr("keras_mt.cli.evaluate._corpus_split", lambda *_: few)
         result = CliRunner().invoke(main, measured, catch_exceptions=False)
     scores = json.loads(result.stdout.splitlines()[-1])

@@ -140,7 +140,9 @@ def _line_before(watch, stream):
     return stream.readline()
 
 
-@pytest.mark.parametrize("model", ["run_dir", "exported"])
+@pytest.mark.parametrize(
+    "model", ["run_dir", pytest.param("exported_whole", marks=pytest.mark.long)]
+)
 def test_translate_puts_markup_around_its_words(eager, model, request):
     lines = [
         "O <b>livro</b> está em cima da <i>mesa</i>.",

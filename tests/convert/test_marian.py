@@ -17,8 +17,9 @@ from keras_mt.convert import from_marian, has_marian, import_marian, to_marian
 from keras_mt.convert.marian_files import read_marian
 from keras_mt.models import ensure_built
 
-QUICK = ["ssru, npz, beam 4", "self-attention, bin int8, greedy", "nothing tied, no bias"]
-SLOW = [name for name in marian.KINDS if name not in QUICK]
+QUICK = "ssru, npz, beam 4"
+LONG = ["self-attention, bin int8, greedy", "nothing tied, no bias"]
+EXHAUSTIVE = [name for name in marian.KINDS if name not in (QUICK, *LONG)]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,11 @@ def models():
 
 @pytest.mark.parametrize(
     "name",
-    [*QUICK, *(pytest.param(n, marks=[pytest.mark.long, pytest.mark.exhaustive]) for n in SLOW)],
+    [
+        QUICK,
+        *(pytest.param(name, marks=pytest.mark.long) for name in LONG),
+        *(pytest.param(n, marks=[pytest.mark.long, pytest.mark.exhaustive]) for n in EXHAUSTIVE),
+    ],
 )
 def test_it_translates_as_marian_did(name, golden, models, tmp_path):
     marian.write_kind(name, tmp_path / "folder", models)

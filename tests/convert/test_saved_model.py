@@ -16,8 +16,31 @@ from keras_mt.serving import ExportedTranslator
 EXHAUSTIVE = [pytest.mark.long, pytest.mark.exhaustive]
 TEXT, INT, FLOAT = ("string", [None]), ("int32", [None]), ("float32", [None])
 TRANSLATIONS = {"translations": ("string", [None, 2]), "scores": ("float32", [None, 2])}
+LONGEST = 12  # Tokens of a translation where that is not the subject.
 
 
+@pytest.fixture
+def small(eager, load):
+    return load(beam_size=3, n_best=2, max_length=LONGEST)
+
+
+@pytest.fixture
+def functions(small):
+    """The functions that an export writes as its signatures, run op by op."""
+    predictor = Predictor([model.for_inference("float32") for model in small.models])
+    return export_module._signatures(small, predictor, False, False, None)
+
+
+def run(function, **columns):
+    outputs = function(*(tf.constant(columns[spec.name]) for spec in function.input_signature))
+    return {name: tensor.numpy() for name, tensor in outputs.items()}
+
+
+def specs(tensors):
+    return {name: (tensor.dtype.name, tensor.shape.as_list()) for name, tensor in tensors.items()}
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "inputs", "outputs"),
     [
@@ -44,42 +67,40 @@ TRANSLATIONS = {"translations": ("string", [None, 2]), "scores": ("float32", [No
     ],
 )
 def test_names_shapes_and_dtypes_stay(signatures, name, inputs, outputs):
-    def specs(tensors):
-        return {n: (t.dtype.name, t.shape.as_list()) for n, t in tensors.items()}
-
     assert set(signatures) == {"serving_default", "greedy", "constrained", "score", "align"}
     assert specs(signatures[name].structured_input_signature[1]) == inputs
     assert specs(signatures[name].structured_outputs) == outputs
 
 
-def test_greedy_is_a_beam_of_one(signatures, load, sources):
-    outputs = signatures["greedy"](text=tf.constant(sources))
-    found = load(beam_size=1).hypotheses(sources)
-    assert [row[0].decode() for row in outputs["translations"].numpy()] == [
-        h[0].text for h in found
-    ]
+def test_names_shapes_and_dtypes_of_the_default_stay(served):
+    assert specs(served["serving_default"].structured_input_signature[1]) == {"text": TEXT}
+    assert specs(served["serving_default"].structured_outputs) == TRANSLATIONS
+
+
+def test_greedy_is_a_beam_of_one(functions, load, sources):
+    outputs = run(functions["greedy"], text=sources)
+    found = load(beam_size=1, max_length=LONGEST).hypotheses(sources)
+    assert [row[0].decode() for row in outputs["translations"]] == [h[0].text for h in found]
     np.testing.assert_allclose(outputs["scores"][:, 0], [h[0].score for h in found], atol=1e-4)
 
 
-def test_score_is_the_translators(signatures, translator, sources, corpus):
+def test_score_is_the_translators(functions, small, sources, corpus):
     targets = (corpus / "en.test.txt").read_text(encoding="utf-8").splitlines()[:12]
-    scores = translator.score(sources, targets)
-    outputs = signatures["score"](
-        text=tf.constant([*sources, "palavra " * 500]), target=tf.constant([*targets, "word"])
-    )
-    assert outputs["lengths"].numpy().tolist() == [*(len(s.tokens) for s in scores), 0]
+    scores = small.score(sources, targets)
+    texts, targets = [*sources, "palavra " * 500], [*targets, "word"]
+    outputs = run(functions["score"], text=texts, target=targets)
+    assert outputs["lengths"].tolist() == [*(len(s.tokens) for s in scores), 0]
     expected = [*(s.log_prob for s in scores), -1e9]
     np.testing.assert_allclose(outputs["log_probs"], expected, atol=1e-3)
 
 
-def test_align_is_the_translators_row_by_row(signatures, translator, sources):
+def test_align_is_the_translators_row_by_row(functions, small, sources):
     given = ["", "the book is on the table", "", "one\ntwo", "a word"]
     lines, long = f"{sources[2]}\n\n{sources[3]}", "palavra " * 500
     texts = [f"{sources[0]} {sources[4]}\n{sources[5]}", sources[1], "", lines, long]
-    outputs = signatures["align"](text=tf.constant(texts), target=tf.constant(given))
-    outputs = {name: tensor.numpy() for name, tensor in outputs.items()}
+    outputs = run(functions["align"], text=texts, target=given)
     for row, (text, target) in enumerate(zip(texts[:4], given, strict=False)):
-        pieces, target_pieces, attention = translator.align(text, target or None)
+        pieces, target_pieces, attention = small.align(text, target or None)
         rows, columns = attention.shape
         assert outputs["source_lengths"][row] == columns
         assert outputs["target_lengths"][row] == rows
@@ -88,15 +109,16 @@ def test_align_is_the_translators_row_by_row(signatures, translator, sources):
         assert not any(outputs["source_tokens"][row][columns:])
         np.testing.assert_allclose(outputs["attention"][row][:rows, :columns], attention, atol=1e-5)
         assert outputs["attention"][row].sum() == pytest.approx(rows, abs=1e-4)
-    assert outputs["translations"][0].decode() == translator(texts[0])[0]
+    assert outputs["translations"][0].decode() == small(texts[0])[0]
     assert outputs["translations"][1].decode() == given[1]
     assert outputs["target_lengths"][2] == outputs["source_lengths"][2] == 1  # The end alone.
     assert outputs["target_lengths"][4] == outputs["source_lengths"][4] == 0  # Refused.
     assert not outputs["attention"][4].any() and not any(outputs["translations"][[2, 4]])
 
 
-def test_every_signature_takes_an_empty_batch(signatures):
-    for signature in signatures.values():
+@pytest.mark.parametrize("which", ["served", pytest.param("signatures", marks=pytest.mark.long)])
+def test_every_signature_takes_an_empty_batch(which, request):
+    for signature in request.getfixturevalue(which).values():
         columns = {
             name: tf.zeros((0,), spec.dtype)
             for name, spec in signature.structured_input_signature[1].items()
@@ -105,14 +127,11 @@ def test_every_signature_takes_an_empty_batch(signatures):
             assert tensor.shape[0] == 0, name
 
 
-def test_an_op_that_the_server_lacks_is_refused(
-    translator, tmp_path, monkeypatch, signatures_alone
-):
-    signatures_alone("greedy")
+def test_an_op_that_the_server_lacks_is_refused(exported, monkeypatch):
+    export_module._check_ops(exported)
     monkeypatch.setattr(export_module, "_TEXT_OPS", {"SentencepieceOp"})
     with pytest.raises(ValueError, match=r"SentencepieceDetokenizeOp.*TensorFlow Serving"):
-        translator.export(tmp_path / "1")
-    assert not list(tmp_path.iterdir())
+        export_module._check_ops(exported)
 
 
 PLAIN_TENSORFLOW = """
@@ -168,35 +187,47 @@ def test_an_export_in_half_precision_is_half_as_large_and_near(
     assert variables.stat().st_size < 2.2 * weights + 50_000
 
 
-def test_a_frozen_export_has_constants_and_gives_the_same(
-    translator, sources, tmp_path, signatures_alone
-):
-    signatures_alone("serving_default", "greedy")
-    translator.export(tmp_path / "1", freeze=True)
-    frozen = ExportedTranslator(tmp_path / "1")
-    for a, b in zip(translator.hypotheses(sources), frozen.hypotheses(sources), strict=True):
+@pytest.fixture(scope="module")
+def frozen(export_once):
+    return export_once("frozen", freeze=True, signatures=["serving_default"])
+
+
+def test_a_frozen_export_has_constants_and_gives_the_same(frozen, translator, sources):
+    exported = ExportedTranslator(frozen)
+    for a, b in zip(translator.hypotheses(sources), exported.hypotheses(sources), strict=True):
         assert [h.text for h in a] == [h.text for h in b]
         np.testing.assert_allclose([h.score for h in a], [h.score for h in b], atol=1e-4)
     # The session runs on without Python's copies.
-    graph = frozen._session("serving_default")._session.graph
+    graph = exported._session("serving_default")._session.graph
     assert not graph.as_graph_def().library.function
-    assert not frozen.signatures["serving_default"].variables
-    assert frozen.signatures["greedy"].variables
-    assert frozen.card["options"]["freeze"]
+    assert not exported.signatures["serving_default"].variables
+    assert exported.card["options"]["freeze"]
 
 
-def test_only_the_signatures_asked_for_are_written(translator, sources, tmp_path):
-    translator.export(tmp_path / "1", freeze=True, signatures=["serving_default"])
-    export = ExportedTranslator(tmp_path / "1")
+@pytest.mark.long
+def test_other_signatures_of_a_frozen_export_have_variables(
+    translator, sources, tmp_path, signatures_alone
+):
+    signatures_alone("serving_default", "score")
+    translator.export(tmp_path / "1", freeze=True)
+    exported = ExportedTranslator(tmp_path / "1")
+    score = exported.signatures["score"]
+    assert score.variables and not exported.signatures["serving_default"].variables
+    outputs = score(text=tf.constant(sources), target=tf.constant(sources))
+    expected = [score.log_prob for score in translator.score(sources, sources)]
+    np.testing.assert_allclose(outputs["log_probs"], expected, atol=1e-3)
+
+
+def test_only_the_signatures_asked_for_are_written(frozen):
+    export = ExportedTranslator(frozen)
     assert {*export._signatures} == {"serving_default", "__saved_model_init_op"}
-    assert export(sources) == translator(sources)
-    weights = tmp_path / "1" / "variables" / "variables.data-00000-of-00001"
+    weights = frozen / "variables" / "variables.data-00000-of-00001"
     assert weights.stat().st_size < 50_000  # They are constants, and stored once.
-    warmed = (tmp_path / "1" / "assets.extra" / "tf_serving_warmup_requests").read_bytes()
+    warmed = (frozen / "assets.extra" / "tf_serving_warmup_requests").read_bytes()
     assert b"serving_default" in warmed and b"greedy" not in warmed
-    assert export("https://a.example")  # Not kept, without the signature that would.
+    assert not export.kept_kinds  # Without the signature that would keep them.
     with pytest.raises(ValueError, match="without the signature constrained"):
-        ExportedTranslator(tmp_path, glossary=Glossary({"livro": "book"}))
+        ExportedTranslator(frozen.parent, glossary=Glossary({"livro": "book"}))
 
 
 @pytest.mark.parametrize("names", [["greedy"], ["serving_default", "scores"], []])
@@ -290,10 +321,9 @@ def test_its_fingerprint_is_that_of_its_files(exported, tmp_path):
     assert ExportedTranslator(folder).fingerprint != fingerprint
 
 
-def test_columns_of_unlike_length_are_refused(signatures):
-    one, two = tf.constant(["O livro."]), tf.constant(["The book.", "A book."])
+def test_columns_of_unlike_length_are_refused(functions):
     with pytest.raises(tf.errors.InvalidArgumentError, match="text, target must have the same"):
-        signatures["score"](text=one, target=two)
+        run(functions["score"], text=["O livro."], target=["The book.", "A book."])
 
 
 @pytest.mark.long
@@ -327,13 +357,13 @@ def test_what_is_too_large_to_be_frozen_is_refused(
     assert not list(tmp_path.iterdir())
 
 
-def test_it_passes_and_refuses_what_the_translator_does(exported, signatures, translator, sources):
+def test_it_passes_and_refuses_what_the_translator_does(exported, served, translator, sources):
     texts = ["---", " \t ", f"\t{sources[0]} \r\n?\n", "a" * 20_000]
     expected = translator.hypotheses(texts)
     found = ExportedTranslator(exported).hypotheses(texts)
     assert [h and h[0].text for h in found] == [h and h[0].text for h in expected]
     assert found[:2] == expected[:2] == [[("---", 0.0, None)], [(" \t ", 0.0, None)]]
     assert found.refusals == expected.refusals and [*found.refusals] == [3]
-    outputs = signatures["serving_default"](text=tf.constant(texts))
+    outputs = served["serving_default"](text=tf.constant(texts))
     assert outputs["translations"].numpy()[3].tolist() == [b"", b""]
     assert outputs["scores"].numpy()[3].tolist() == [NO_HYPOTHESIS] * 2

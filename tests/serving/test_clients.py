@@ -3,7 +3,7 @@
 import json
 import re
 import runpy
-import time
+import types
 
 import numpy as np
 import pytest
@@ -28,10 +28,10 @@ def client(python):
 
 @pytest.mark.parametrize(("name", "option", "door"), DOORS)
 def test_a_client_shows_translations_and_scores(
-    client, name, option, door, signatures, translator, sources
+    client, name, option, door, served, translator, sources
 ):
     # Turned away at first; both clients try again.
-    with door(Servable(signatures, "pt_en", unavailable=2)) as address:
+    with door(Servable(served, "pt_en", unavailable=2)) as address:
         result = client(name, option, address, "--model", "pt_en", *sources[:3])
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines() == [
@@ -61,8 +61,8 @@ def test_a_client_names_the_languages_where_it_is_given_them(client, name, optio
 
 
 @pytest.mark.parametrize(("name", "option", "door"), DOORS)
-def test_a_client_says_what_went_wrong(client, name, option, door, signatures):
-    with door(Servable(signatures, "pt_en")) as address:
+def test_a_client_says_what_went_wrong(client, name, option, door, served):
+    with door(Servable(served, "pt_en")) as address:
         result = client(name, option, address, "--model", "other", "Olá!")
     assert result.returncode == 1 and "Servable not found" in result.stderr
     assert "Traceback" not in result.stderr
@@ -73,27 +73,40 @@ def test_a_client_says_what_went_wrong(client, name, option, door, signatures):
 
 
 @pytest.mark.parametrize(("name", "option", "door"), DOORS)
-def test_a_client_asks_a_slow_server_once(client, name, option, door, signatures):
-    servable = Servable(signatures, "pt_en", delay=4)
+def test_a_client_asks_a_slow_server_once(client, name, option, door, served):
+    servable = Servable(served, "pt_en", delay=4)
     with door(servable) as address:
         result = client(name, option, address, "--model", "pt_en", "--timeout", 2, "Olá!")
     assert result.returncode == 1 and "no translation from" in result.stderr
     assert servable.calls == 1
 
 
-def test_all_attempts_of_the_rest_client_are_within_its_time():
+def test_all_attempts_of_the_rest_client_are_within_its_time(monkeypatch):
+    """By a clock that goes on by its pauses, and half a second for each attempt."""
     translate = runpy.run_path(str(SERVING / "rest_client.py"))["translate"]
-    servable = Servable(None, "pt_en", unavailable=9, delay=0.6)
-    with rest_door(servable) as address:
-        start = time.monotonic()
-        with pytest.raises(requests.HTTPError, match=r"503 .*the batch queue is full"):
-            translate(["Olá!"], address, "pt_en", timeout=2)
-    assert servable.calls > 1 and time.monotonic() - start < 2.5
+    now, ends, post = [0.0], [], requests.post
+
+    def sleep(seconds):
+        now[0] += seconds
+
+    def slow(*arguments, timeout, **fields):
+        ends.append(now[0] + timeout)
+        sleep(0.5)
+        return post(*arguments, **fields)
+
+    clock = types.SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
+    monkeypatch.setitem(translate.__globals__, "time", clock)
+    monkeypatch.setattr(requests, "post", slow)
+    refused = pytest.raises(requests.HTTPError, match=r"503 .*the batch queue is full")
+    with rest_door(Servable(None, "pt_en", unavailable=9)) as address, refused:
+        translate(["Olá!"], address, "pt_en", timeout=4)
+    # At 0, 1 and 2.5; a fourth would begin at 5.
+    assert ends == [4, 4, 4] and now[0] == 3
 
 
 @pytest.mark.parametrize(("name", "option", "door"), DOORS)
-def test_places_without_a_hypothesis_are_not_shown(client, name, option, door, signatures):
-    with door(Servable(signatures, "pt_en")) as address:
+def test_places_without_a_hypothesis_are_not_shown(client, name, option, door, served):
+    with door(Servable(served, "pt_en")) as address:
         result = client(name, option, address, "--model", "pt_en", "")
     assert result.stdout == "0.000\t\n"  # The export's n-best is 2.
 

@@ -39,9 +39,9 @@ def test_the_command_runs_an_export_without_keras():
 
 
 @pytest.fixture
-def confident(exported, monkeypatch):
+def confident(exported_whole, monkeypatch):
     """An export's translator, with a signature `confidence` made of `serving_default`."""
-    reader = ExportedTranslator(exported)
+    reader = ExportedTranslator(exported_whole)
     session = reader._session
 
     def with_confidence(name):
@@ -62,6 +62,7 @@ def confident(exported, monkeypatch):
     return reader
 
 
+@pytest.mark.long
 def test_a_confidence_loses_no_kept_span_and_no_markup(confident):
     texts = ["O livro.", "O livro https://a.example/b."]
     plain, kept = confident.hypotheses(texts, confidence=True)

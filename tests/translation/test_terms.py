@@ -141,8 +141,8 @@ def test_spans_stay_as_they_are(small):
 
 
 @pytest.mark.long
-def test_exports_answer_as_the_translator(translator, exported, signatures):
-    exported = ExportedTranslator(exported)
+def test_exports_answer_as_the_translator(translator, exported_whole, signatures):
+    exported = ExportedTranslator(exported_whole)
     texts = [*TEXTS, "O livro em {casa}."]
     held = translator(texts, glossary=GLOSSARY)
     assert exported(texts, glossary=GLOSSARY) == held
