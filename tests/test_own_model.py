@@ -5,27 +5,20 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
-from click.testing import CliRunner
-from conftest import ROOT
+from command import keras_mt
+from conftest import ROOT, bare_ends
 
 from keras_mt import Translator
-from keras_mt.cli import main
 from keras_mt.serving import ExportedTranslator
 
 ARCHITECTURE = "own_model:GRUTranslator"
-
-
-def keras_mt(*arguments, stdin=b"", check=True):
-    result = CliRunner().invoke(main, [*map(str, arguments)], input=stdin, catch_exceptions=False)
-    assert not check or result.exit_code == 0, result.stderr
-    return result
 
 
 @pytest.fixture(scope="module")
 def own_run(corpus, tmp_path_factory):
     """The run folder of a command given in the folder of the file."""
     output = tmp_path_factory.mktemp("own") / "run"
-    with pytest.MonkeyPatch.context() as patch:
+    with bare_ends(), pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT / "examples")
         keras_mt(
             "train", "--architecture", ARCHITECTURE, "--set", "d_model=24", "--data", corpus,
@@ -54,6 +47,7 @@ def test_it_is_loaded_only_where_its_class_is_given(eager, own_run, monkeypatch)
     assert out.stdout.splitlines() == [Translator.load(own_run, ARCHITECTURE)("Olá!")]
 
 
+@pytest.mark.long
 def test_it_is_exported_and_served(
     eager, own_run, sources, tmp_path, monkeypatch, signatures_alone
 ):

@@ -11,11 +11,11 @@ from click.testing import CliRunner
 from keras_mt.cli import main
 
 
-def keras_mt(*arguments, stdin=b"", check=True):
-    """Runs the command in this process, which spares TensorFlow's start."""
+def keras_mt(*arguments, stdin=b"", check=True, exit_code=0):
+    """Runs the command in this process, which spares TensorFlow's start; checks how it ends."""
     result = CliRunner().invoke(main, [*map(str, arguments)], input=stdin, catch_exceptions=False)
     if check:
-        assert result.exit_code == 0, result.stderr
+        assert result.exit_code == exit_code, result.stderr
     return result
 
 

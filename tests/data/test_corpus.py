@@ -24,16 +24,21 @@ def write(path, lines, end="\n"):
     path.write_bytes("".join(line + end for line in lines).encode())
 
 
-@pytest.fixture(params=["{language}.{split}.txt", "{split}.{language}"])
+LAYOUTS = ["{language}.{split}.txt", "{split}.{language}"]
+
+
+@pytest.fixture
 def folder(tmp_path, request):
+    layout = getattr(request, "param", LAYOUTS[0])
     for split, size in (("train", 4), ("test", 2)):
         for language, lines in (("en", ENGLISH), ("de", GERMAN)):
-            write(tmp_path / request.param.format(language=language, split=split), lines[:size])
+            write(tmp_path / layout.format(language=language, split=split), lines[:size])
     (tmp_path / "README.md").write_text("other files do not matter")
     (tmp_path / "en.notes.txt").write_text("one language alone is no split\n")
     return tmp_path
 
 
+@pytest.mark.parametrize("folder", LAYOUTS, indirect=True)
 def test_a_folder_is_split_on_newline_bytes_alone(folder):
     assert read(folder, "en", "de", "train") == list(zip(ENGLISH, GERMAN, strict=True))
     assert read(str(folder), "de", "en", "test") == list(zip(GERMAN, ENGLISH, strict=True))[:2]
@@ -131,7 +136,9 @@ def compress(path, suffix):
     return path
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+@pytest.mark.parametrize(
+    ("folder", "suffix"), [(LAYOUTS[0], ".gz"), (LAYOUTS[1], ".zst")], indirect=["folder"]
+)
 def test_compressed_files_are_read_as_what_they_hold(folder, suffix, tmp_path):
     expected = read(folder, "en", "de", "train")
     path = compress(train_file(folder, "en"), suffix)

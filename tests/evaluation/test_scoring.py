@@ -4,18 +4,11 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from click.testing import CliRunner
+from command import keras_mt
 
-from keras_mt.cli import main
 from keras_mt.evaluation import Scorer, write_files
 
 WIDE = ("--width", "2", "--format", "json")
-
-
-def keras_mt(*arguments, exit_code=0):
-    result = CliRunner().invoke(main, [*map(str, arguments)], catch_exceptions=False)
-    assert result.exit_code == exit_code, result.stderr
-    return result
 
 
 def last_line(result):
@@ -171,5 +164,5 @@ def test_what_cannot_be_scored_is_refused_before_the_work(
     names["BYTES"].write_bytes(b"a\n" * 2 + b"b\xff\n" + b"c\n" * 17)
     arguments = [names.get(argument, argument) for argument in arguments]
     data = "--data", corpus, "--source", "pt", "--target", "en"
-    result = CliRunner().invoke(main, ["evaluate", *map(str, arguments), *map(str, data)])
+    result = keras_mt("evaluate", *arguments, *data, check=False)
     assert result.exit_code in (1, 2) and message in result.stderr, result.stderr

@@ -34,6 +34,8 @@ def test_adapters_alone_are_trained_and_merging_them_changes_nothing(eager, name
     sizes = {"num_layers": 1, "d_model": 16}
     if name != "recurrent":
         sizes |= {"num_heads": 2, "d_ff": 16}
+    if name == "mixture_of_experts":
+        sizes |= {"sparse_step": 1}
     model = ensure_built(ARCHITECTURES[name](30, dropout=0.1, max_length=8, **sizes))
     tokens = np.random.default_rng(1).integers(4, 30, (8, 6))
     inputs = {"source": tokens, "target": tokens}

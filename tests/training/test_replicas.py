@@ -118,7 +118,7 @@ def test_a_run_goes_on_in_the_middle_of_an_accumulation(tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("rdrop", [0, 5])
+@pytest.mark.parametrize("rdrop", [0, pytest.param(5, marks=pytest.mark.long)])
 def test_a_translator_is_compiled_with_it(rdrop):
     def compiled(accumulate):
         keras.utils.set_random_seed(1)

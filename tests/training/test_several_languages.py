@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import sacrebleu
 import tensorflow as tf
-from click.testing import CliRunner
+from command import keras_mt
 from conftest import bare_ends
 
 from keras_mt import ExportedTranslator, Tokenizer, Translator
-from keras_mt.cli import main
 from keras_mt.convert import import_huggingface
 from keras_mt.convert.ids import special_ids
 from keras_mt.data import Batches, load_corpus
@@ -68,12 +67,6 @@ def trained(pairs, micro, messages, tmp_path_factory):
     options = {**SMALL, "steps": 60, "bleu_freq": 5}  # An epoch has 14 steps.
     with bare_ends():
         return train(pairs=pairs, output=output, report=messages.append, **options)
-
-
-def keras_mt(*arguments, stdin="", exit_code=0):
-    result = CliRunner().invoke(main, [*map(str, arguments)], input=stdin)
-    assert result.exit_code == exit_code, result.output
-    return result
 
 
 def log_rows(run_dir):
