@@ -82,7 +82,7 @@ def test_the_golden_outputs_are_of_many_lengths_and_tokens(golden):
     assert np.mean(np.any(tokens == 3, axis=1)) > 0.99
 
 
-@pytest.mark.parametrize("penalty", [0, 1])
+@pytest.mark.parametrize("penalty", [1, pytest.param(0, marks=pytest.mark.long)])
 def test_the_same_sequences_and_scores_as_transformers(golden, model, penalty):
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
     def search(source):
@@ -108,6 +108,8 @@ def test_the_same_sequences_and_scores_as_transformers(golden, model, penalty):
 
 STOPPING = load("stopping.npz")
 CASES = json.loads(str(STOPPING["cases"]))
+# Each rule, the forced tokens and the patience once; the others are left to the long tests.
+QUICK = {0, 4, 5, 8, 12, 13, 14, 17}
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +117,10 @@ def random_model():
     return transformer(STOPPING)
 
 
-@pytest.mark.parametrize("case", range(len(CASES)))
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(i, marks=[] if i in QUICK else pytest.mark.long) for i in range(len(CASES))],
+)
 def test_a_search_stops_where_its_peer_does(random_model, case):
     options, sources = dict(CASES[case]), STOPPING["sources"].astype("int32")
     forced, count = options.pop("forced", None), len(sources)

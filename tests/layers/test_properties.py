@@ -1,5 +1,7 @@
 """What holds of every layer, whatever its weights and what it is given."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ from backends import gradients, numpy
 from conftest import BACKEND
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from test_layers import BATCH, CASES, LENGTH, every_layer, make
+from test_layers import BATCH, CASES, FAMILIES, LENGTH, every_family, make
 
 # Layers whose positions see those after them, and layers to which the order of positions matters.
 LOOK_AHEAD = {"EncoderBlock"}
@@ -15,7 +17,11 @@ IN_ORDER = {"PositionalEmbedding", "CausalSelfAttention", "DecoderBlock", "SSRU"
 
 
 def rows(condition):
-    return pytest.mark.parametrize("name", list(filter(condition, CASES)))
+    """Of each family one layer, and the others in the long tests."""
+    names = filter(condition, CASES)
+    return pytest.mark.parametrize(
+        "name", [pytest.param(n, marks=[] if n in FAMILIES else pytest.mark.long) for n in names]
+    )
 
 
 def looks_ahead(name):
@@ -26,13 +32,20 @@ def in_order(name):
     return name.split(",")[0] in IN_ORDER or CASES[name][0].get("rotary_base") is not None
 
 
+@functools.cache
+def built(name, dtype):
+    """A layer, which each example gives weights of its own, and what it is called with."""
+    layer, inputs = make(name, dtype=dtype)
+    layer(*inputs)
+    return layer, inputs
+
+
 class Example:
     """A layer with random weights, biases and all, and inputs with random masks."""
 
     def __init__(self, name, seed=0, dtype="float32"):
         self.random = np.random.default_rng(seed)
-        self.layer, inputs = make(name, dtype=dtype)
-        self.layer(*inputs)
+        self.layer, inputs = built(name, dtype)
         self.layer.set_weights([self.normal(w.shape) / 2 for w in self.layer.get_weights()])
         scale = self.random.choice([0.1, 1, 10])
         self.inputs = [x if is_tokens(x) else scale * self.normal(x.shape) for x in inputs]
@@ -53,7 +66,9 @@ class Example:
 
     def __call__(self, inputs=None, masks=None):
         inputs, masks = (inputs or self.inputs), (masks or self.masks)
-        return self.layer(*(Masked(m)(x) for x, m in zip(inputs, masks, strict=True)))
+        for masked, mask in zip(MASKED, masks, strict=False):
+            masked.mask = mask
+        return self.layer(*(masked(x) for masked, x in zip(MASKED, inputs, strict=False)))
 
 
 def is_tokens(x):
@@ -63,15 +78,18 @@ def is_tokens(x):
 class Masked(keras.layers.Layer):
     """Gives its input a mask."""
 
-    def __init__(self, mask):
+    def __init__(self):
         super().__init__(autocast=False)
-        self.mask, self.supports_masking = mask, True
+        self.supports_masking = True
 
     def call(self, inputs):
         return inputs
 
     def compute_mask(self, inputs, previous=None):
         return keras.ops.convert_to_tensor(self.mask)
+
+
+MASKED = Masked(), Masked()  # For the inputs of a layer.
 
 
 def near(found, expected):
@@ -95,14 +113,14 @@ def test_the_future_does_not_matter(name, seed):
     assert near(example(changed)[:, :now], example()[:, :now])
 
 
-@rows(looks_ahead)
+@pytest.mark.parametrize("name", [*filter(looks_ahead, CASES)])
 def test_the_future_matters(name):
     example, everything = Example(name), [np.ones((BATCH, LENGTH), bool)]
     changed = example.changed(0, np.arange(LENGTH)[None] >= 3)
     assert not near(example(changed, everything)[:, :3], example(masks=everything)[:, :3])
 
 
-@every_layer
+@every_family
 @whatever
 def test_what_is_masked_does_not_matter(name, seed):
     example = Example(name, seed)
@@ -130,7 +148,7 @@ def test_without_positions_the_output_stands_in_the_order_of_the_input(name, see
     assert near(example(inputs, masks), expected)
 
 
-@rows(in_order)
+@pytest.mark.parametrize("name", [*filter(in_order, CASES)])
 def test_with_positions_it_does_not(name):
     example = Example(name)
     example.masks = [np.ones_like(mask) for mask in example.masks]
@@ -147,7 +165,7 @@ def test_the_order_of_the_memory_does_not_matter(name, seed):
 
 
 @pytest.mark.skipif(BACKEND != "tensorflow", reason="elsewhere Keras multiplies in float32")
-@every_layer
+@every_family
 @whatever
 def test_gradients_are_the_finite_differences(name, seed):
     example = Example(name, seed, dtype="float64")

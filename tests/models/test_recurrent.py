@@ -14,16 +14,25 @@ GOLDEN = Path(__file__).parent / "golden" / "recurrent.npz"
 SMALL = {"vocab_size": 20, "num_layers": 2, "d_model": 16, "padding_id": 19}
 random = np.random.default_rng(0)
 EXHAUSTIVE = [pytest.mark.long, pytest.mark.exhaustive]
-every_kind = pytest.mark.parametrize(("cell", "attention"), [*itertools.product(CELLS, ATTENTIONS)])
+# The attentions do not depend on the cell: one of the cells has them all here.
+every_kind = pytest.mark.parametrize(
+    ("cell", "attention"),
+    [
+        pytest.param(
+            cell, attention, marks=[] if cell == "gru" or attention == "none" else EXHAUSTIVE
+        )
+        for cell, attention in itertools.product(CELLS, ATTENTIONS)
+    ],
+)
 two_kinds = pytest.mark.parametrize(("cell", "attention"), [("gru", "additive"), ("lstm", "none")])
 
 
-def batch(source_length=6, target_length=5, rows=3):
+def batch():
     """Their padding, which is the start, is the last id."""
-    source = random.integers(0, 19, (rows, source_length))
-    target = random.integers(0, 19, (rows, target_length))
+    source = random.integers(0, 19, (3, 4))
+    target = random.integers(0, 19, (3, 4))
     target[:, 0] = 19
-    source[1, 4:], target[1, 3:] = 19, 19
+    source[1, 2:], target[1, 2:] = 19, 19
     return {"source": source, "target": target}
 
 
@@ -77,11 +86,13 @@ def test_it_computes_what_pytorch_does(cell, attention):
 
 
 @every_kind
-@pytest.mark.parametrize("num_layers", [3, pytest.param(1, marks=EXHAUSTIVE)])
+@pytest.mark.parametrize(
+    "num_layers", [2, pytest.param(1, marks=EXHAUSTIVE), pytest.param(3, marks=EXHAUSTIVE)]
+)
 def test_steps_of_reordered_hypotheses_equal_the_whole_sequence(cell, attention, num_layers):
     model = Recurrent(20, num_layers, 16, cell=cell, attention=attention, padding_id=19)
-    rows, beams, length = 3, 2, 4
-    source = batch(rows=rows)["source"]
+    rows, beams, length = 3, 2, 3
+    source = batch()["source"]
     history = random.integers(0, 19, (rows, beams, length))
     history[:, :, 0] = 19
     cache = model.start_decoding(source, beams)
@@ -102,21 +113,22 @@ def test_steps_of_reordered_hypotheses_equal_the_whole_sequence(cell, attention,
 def test_neither_padding_nor_the_future_matters(cell, attention):
     model, inputs = Recurrent(**SMALL, cell=cell, attention=attention), batch()
     logits = np.array(model(inputs))
-    padded = {n: np.pad(x, ((0, 0), (0, 4)), constant_values=19) for n, x in inputs.items()}
-    np.testing.assert_allclose(np.array(model(padded))[:, :5], logits, atol=1e-5)
+    padded = {n: np.pad(x, ((0, 0), (0, 2)), constant_values=19) for n, x in inputs.items()}
+    np.testing.assert_allclose(np.array(model(padded))[:, :4], logits, atol=1e-5)
     changed = {**inputs, "target": inputs["target"].copy()}
-    changed["target"][:, 3:] = 7
-    np.testing.assert_allclose(np.array(model(changed))[:, :3], logits[:, :3], atol=1e-5)
+    changed["target"][:, 2:] = 7
+    np.testing.assert_allclose(np.array(model(changed))[:, :2], logits[:, :2], atol=1e-5)
     # A shorter source on its own: the states are those of its last real token.
-    alone = model({"source": inputs["source"][1:2, :4], "target": inputs["target"][1:2]})
+    alone = model({"source": inputs["source"][1:2, :2], "target": inputs["target"][1:2]})
     np.testing.assert_allclose(alone, logits[1:2], atol=1e-5)
     changed = {**inputs, "source": inputs["source"].copy()}
     changed["source"][:, 0] = (changed["source"][:, 0] + 1) % 19
     assert np.abs(np.array(model(changed)) - logits).min(axis=-1).max() > 1e-5
 
 
-@two_kinds
-@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize(
+    ("cell", "attention", "tied"), [("gru", "additive", True), ("lstm", "none", False)]
+)
 def test_it_survives_a_file_and_is_copied_for_inference(cell, attention, tied, tmp_path):
     model, inputs = (
         Recurrent(**SMALL, cell=cell, attention=attention, share_embeddings=tied, tie_output=tied),
@@ -154,6 +166,7 @@ def test_a_step_of_training_in_a_mixed_policy(cell, attention, policy):
         assert np.isfinite(new).all() and (old != new).any(), weight.path
 
 
+@pytest.mark.long
 def test_it_learns_to_reverse():
     keras.utils.set_random_seed(1)
     model = Recurrent(8, 1, 32, 0.0)
