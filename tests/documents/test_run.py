@@ -86,9 +86,9 @@ def test_what_is_refused_is_an_empty_line_and_an_entry(place):
     lines = [b"\xef\xbb\xbffirst", b"caf\xe9", b"x" * 100, b"x" * 101, b"x" * 100 + b"\r", b"no!"]
     lines += [b"y" * 5_000_000, "é".encode() * 60, b"", b"last"]
     (place / "a.txt").write_bytes(b"\n".join(lines))
-    start = time.perf_counter()
+    start = time.process_time()
     run("a.txt", max_line_bytes=100)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5  # The long line is looked through once.
     long = "x" * 100
     assert (place / "out/a.txt").read_text().split("\n") == [
         "FIRST", "", long.upper(), "", long.upper(), "", "", "", "", "LAST", "",

@@ -233,7 +233,7 @@ def test_what_is_dropped_is_in_the_logs_of_fit():
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="of TensorFlow's graphs")
-@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_graphs_of_unknown_shapes_compute_the_same(jit):
     import tensorflow as tf
 

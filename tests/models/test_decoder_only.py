@@ -22,7 +22,10 @@ VARIANTS = {
     "sinusoidal": {"positions": "sinusoidal", "padding_id": 19},
     "no positions": {"positions": None, "num_key_value_heads": 1},
 }
-variants = pytest.mark.parametrize("name", VARIANTS)
+variants = pytest.mark.parametrize(
+    "name",
+    ["gpt2", "llama", "sinusoidal", pytest.param("no positions", marks=pytest.mark.long)],
+)
 
 
 def small(name, **options):
@@ -197,7 +200,7 @@ def test_sequences_beyond_its_positions_are_refused(name):
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="lengths are static elsewhere")
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_sequences_of_unknown_length_do_not_get_positions_that_are_not_there(compiled):
     import tensorflow as tf
 
@@ -218,6 +221,7 @@ def test_sequences_of_unknown_length_do_not_get_positions_that_are_not_there(com
         logits(tokens)
 
 
+@pytest.mark.long
 def test_presets_have_the_sizes_of_the_papers():
     # GPT-2 small: 124 million parameters with 1,024 positions; the table goes on to the target.
     model = DecoderOnly.from_preset("gpt2", vocab_size=50257, max_length=512)

@@ -151,6 +151,7 @@ def test_a_classifier_on_the_encoder_trains_its_weights():
     assert np.abs(np.array(model(tokens)) - before).max() > 1e-3
 
 
+@pytest.mark.long
 def test_it_learns_to_fill_in_what_is_masked():
     keras.utils.set_random_seed(1)
     first = random.integers(4, 20, (512, 1))

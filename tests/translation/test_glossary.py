@@ -108,7 +108,7 @@ def test_a_large_glossary_costs_little():
     glossary = Glossary((f"term{i} of trade{i % 100}", f"x{i}") for i in range(100_000))
     glossary.lines("")
     text = " ".join(f"term{i} of trade{i % 100}" for i in range(0, 2000, 100))
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(100):
         assert glossary.lines(text).count("\n") == 19
-    assert time.perf_counter() - start < 1  # 10 ms each; it takes less than one.
+    assert time.process_time() - start < 1  # 10 ms each; it takes less than one.
