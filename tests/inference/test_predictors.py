@@ -9,7 +9,7 @@ from keras_mt.decoding import beam_search
 from keras_mt.inference.predictors import Predictor
 from keras_mt.models import DecoderOnly, Recurrent, Transformer, ensure_built
 
-SIZES = {"vocab_size": 20, "num_layers": 2, "d_model": 16, "num_heads": 2, "d_ff": 32}
+SIZES = {"vocab_size": 20, "num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 32}
 SOURCE = tf.constant([[5, 3, 7, 3], [3, 4, 3, 0]])
 TARGET = tf.constant([[2, 5, 11, 6], [2, 9, 3, 4]])
 SHORTLIST = Shortlist(np.tile(np.arange(4, 12)[None], (20, 1)), np.arange(4), "")
@@ -55,7 +55,7 @@ def test_a_cache_has_none_unless_it_is_asked_for_and_there_is_one():
         assert "attention" not in predictor.step(TARGET[:, :1], 0, cache, None)[1]
 
 
-@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("frozen", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_search_that_drops_finished_rows_goes_on_with_it(frozen):
     model = Transformer(**SIZES)
     predictor = Predictor([model, model])

@@ -23,7 +23,13 @@ def models(count):
     return [keras_mt.Transformer(40, **sizes) for _ in range(count)]
 
 
-@pytest.mark.parametrize(("count", "short", "prefix"), [(1, False, None), (2, True, [[6, 7]] * 3)])
+@pytest.mark.parametrize(
+    ("count", "short", "prefix"),
+    [
+        (2, True, [[6, 7]] * 3),
+        pytest.param(1, False, None, marks=[pytest.mark.long, pytest.mark.exhaustive]),
+    ],
+)
 def test_terms_with_a_shortlist_an_ensemble_and_a_prefix(count, short, prefix):
     table = np.repeat(np.arange(4, 12)[None], 40, axis=0)
     shortlist = Shortlist(table, np.array([3]), "") if short else None

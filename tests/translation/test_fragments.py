@@ -23,11 +23,15 @@ MARKED = [
 LONG = pytest.mark.long
 
 
+@pytest.fixture(scope="module")
+def export(exported_whole):
+    """Its signatures are loaded once for all tests."""
+    return ExportedTranslator(exported_whole)
+
+
 @pytest.fixture(scope="module", params=["translator", pytest.param("export", marks=LONG)])
-def any_translator(request, load):
-    if request.param == "translator":
-        return load(beam_size=3, n_best=2)
-    return ExportedTranslator(request.getfixturevalue("exported_whole"))
+def any_translator(request):
+    return request.getfixturevalue(request.param)
 
 
 def test_the_text_is_that_without_markup(any_translator):
@@ -54,8 +58,7 @@ def test_the_text_is_that_without_markup(any_translator):
 
 
 @LONG
-def test_an_export_aligns_as_its_translator(load, exported_whole, sources):
-    translator, export = load(beam_size=3, n_best=2), ExportedTranslator(exported_whole)
+def test_an_export_aligns_as_its_translator(translator, export, sources):
     targets = [best for best, _ in translator(sources)]
     for target in (targets, None):
         for one, other in zip(
@@ -69,8 +72,7 @@ def test_an_export_aligns_as_its_translator(load, exported_whole, sources):
 
 
 @LONG
-def test_an_export_that_aligned_answers_without_another_copy(exported_whole):
-    export = ExportedTranslator(exported_whole)
+def test_an_export_that_aligned_answers_without_another_copy(export):
     assert "<b>book</b>" in export(MARKED[0], markup="html")[0]
     assert not export._sessions
 
@@ -129,8 +131,8 @@ def test_what_cannot_be_is_refused_by_name(translator, call, message):
         call(translator)
 
 
-def test_a_model_without_attention_takes_no_markup(load, exported, monkeypatch):
-    for translator in (load(beam_size=3, n_best=2), ExportedTranslator(exported)):
-        monkeypatch.setattr(type(translator), "aligns", False)
+def test_a_model_without_attention_takes_no_markup(translator, exported, monkeypatch):
+    for each in (translator, ExportedTranslator(exported)):
+        monkeypatch.setattr(type(each), "aligns", False)
         with pytest.raises(ValueError, match="markup='html' needs a model with attention"):
-            translator("<b>a</b>", markup="html")
+            each("<b>a</b>", markup="html")

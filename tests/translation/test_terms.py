@@ -3,6 +3,7 @@
 import functools
 import json
 import pickle
+import re
 
 import keras
 import numpy as np
@@ -185,9 +186,9 @@ def test_what_cannot_be_is_refused_by_name(small):
 
 
 @pytest.mark.long
-def test_the_command(run_dir, tmp_path, corpus):
-    path = tmp_path / "terms.tsv"
-    path.write_text("# animals\ngato\ttiger cat\n", encoding="utf-8")
+def test_the_command(load_once, run_dir, tmp_path, corpus):
+    path, test = tmp_path / "terms.tsv", corpus / "pt.test.txt"
+    path.write_text("# animals\ngato\ttiger cat\nlivro\tvolume\n", encoding="utf-8")
     run = CliRunner().invoke
     arguments = ["--glossary", str(path), "--beam-size", "2", "--keep", "url,number"]
     result = run(main, ["translate", str(run_dir), *arguments], input="O gato 3.5 dorme.\n")
@@ -195,4 +196,6 @@ def test_the_command(run_dir, tmp_path, corpus):
     arguments += ["--data", str(corpus), "--source", "pt", "--target", "en"]
     result = run(main, ["evaluate", str(run_dir), *arguments])
     terms = json.loads(result.stdout.splitlines()[-1])["terms"]
-    assert terms["share"] in (None, 1.0) and terms["occurrences"] >= 0
+    words = re.findall(r"\w+", test.read_text(encoding="utf-8"))
+    occurrences = words.count("gato") + words.count("livro")
+    assert terms == {"share": 1.0, "occurrences": occurrences} and occurrences > 0
