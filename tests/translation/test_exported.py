@@ -73,8 +73,8 @@ def test_a_confidence_loses_no_kept_span_and_no_markup(confident):
     assert "<code>x1</code>" in found[0].text
 
 
-def test_threads_that_ask_at_once_load_an_export_once(exported, monkeypatch):
-    made, reader = [], ExportedTranslator(exported)
+def test_threads_that_ask_at_once_load_an_export_once(monkeypatch):
+    made, reader = [], ExportedTranslator(EXPORT)
 
     def slow(path):
         made.append(path)

@@ -79,12 +79,12 @@ def test_an_export_that_aligned_answers_without_another_copy(export):
 
 def test_a_line_too_long_to_be_aligned_has_its_elements_all_the_same(eager, load):
     text = f"{'palavra ' * 99}<b>livro</b>"
-    written = load(beam_size=1)(text, markup="html")
+    written = load(beam_size=1, max_length=6)(text, markup="html")
     assert re.fullmatch(r"[^<>]*<b>[^<>]+</b>[^<>]*", written)
 
 
 def test_a_refused_text_leaves_the_others(eager, load):
-    translator = load(max_line_bytes=60)
+    translator = load(max_line_bytes=60, max_length=12)
     found = translator.hypotheses([f"<b>{'a' * 61}</b>", MARKED[0]], markup="html")
     assert found[0] is None and "61 bytes" in found.refusals[0]
     assert found[1][0].text.count("<b>") == 1
