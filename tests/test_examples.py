@@ -308,17 +308,28 @@ def test_the_load_of_experts_counts_real_tokens(compare):
         assert set(axes.lines[0].get_ydata()) == {load.mean()}
 
 
+# With a corpus of a few hundred pairs.
+COMPARE = """
+import sys
+sys.path.insert(0, "examples/architectures")
+import compare
+compare.CORPORA["phrasebook"]["data"] = sys.argv.pop(1)
+compare.main()
+"""
+
+
 @pytest.mark.long
-def test_architectures(run, tmp_path):
-    arguments = ["architectures/compare.py", "phrasebook", "fixed_vector", "--steps", 2]
-    out = run(*arguments, "--output", tmp_path)
+def test_architectures(python, corpus, tmp_path):
+    arguments = corpus, "phrasebook", "fixed_vector", "--steps", 2, "--output", tmp_path
+    result = python("-c", COMPARE, *arguments, cwd=ROOT)
+    assert result.returncode == 0, result.stderr
     results = tmp_path / "trial" / "phrasebook.jsonl"
     row = json.loads(results.read_bytes())
-    assert row["steps"] == 2 and 1.1e6 < row["parameters"] < 1.6e6
+    assert row["steps"] == 2 and 0.8e6 < row["parameters"] < 1.6e6
     assert row["export_bytes"] > 4 * row["parameters"]
     lengths = [tokens for _, tokens, _ in row["bleu_by_length"]]
     assert lengths[0] > 5 and lengths[-1] > 5 * lengths[0]
-    assert f"| GRU, no attention | {row['parameters']:,} |" in out
+    assert f"| GRU, no attention | {row['parameters']:,} |" in result.stdout
     picture = matplotlib.image.imread(tmp_path / "trial" / "bleu_by_length.png")
     red = np.array(matplotlib.colors.to_rgba("C3"), np.float32)
     assert np.isclose(picture, red, atol=1e-3).all(-1).any()

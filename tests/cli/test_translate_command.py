@@ -53,8 +53,7 @@ def test_translate_is_the_translator_in_order(run_dir, load, corpus):
 
 def test_translate_gives_scores_as_json(eager, run_dir, corpus):
     options = ("--beam-size", 3, "--n-best", 2, "--length-penalty", 0.6)
-    lines = (corpus / "pt.test.txt").read_text(encoding="utf-8").splitlines()[:2]
-    lines.append("palavra " * 60)  # Over the limit.
+    lines = (corpus / "pt.test.txt").read_text(encoding="utf-8").splitlines()[:3]
     stdin = "\n".join(lines).encode()
     out = keras_mt("translate", run_dir, *options, "--json", stdin=stdin).stdout
     rows = [json.loads(line) for line in out.splitlines()]
@@ -113,13 +112,15 @@ def test_a_program_that_waits_for_its_answer_gets_it(python_command, run_dir):
         [*python_command, "keras_mt_command.py", "translate", run_dir, "--beam-size", "1"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT,
     )  # fmt: skip
-    translator = Translator.load(run_dir, beam_size=1)
     watch = subprocess.Popen(["sleep", "120"])  # Before the mend nothing ever came.
     try:
-        for text in ("O livro está em cima da mesa.", "O gato."):
-            process.stdin.write(text.encode() + b"\n")
+        for text, translation in (
+            ("O livro está em cima da mesa.\n", b"The book is on the table.\n"),
+            ("O livro é novo.\n", b"The book is new.\n"),
+        ):
+            process.stdin.write(text.encode())
             process.stdin.flush()
-            assert _line_before(watch, process.stdout) == translator(text).encode() + b"\n"
+            assert _line_before(watch, process.stdout) == translation
         process.stdout.close()
         process.stdin.write(b"O livro.\n")
         process.stdin.close()
