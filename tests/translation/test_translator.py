@@ -181,9 +181,10 @@ def test_token_scores_sum_to_the_score(translator, sources):
             assert text == hypothesis.text
 
 
-def test_an_ensemble_averages_log_probabilities(eager, run_dir, translator, sources):
+def test_an_ensemble_averages_log_probabilities(eager, run_dir, load, sources):
+    translator = load(beam_size=3, n_best=2, max_length=6)
     other = Transformer.from_config(translator.models[0].get_config())
-    options = {"beam_size": 2, "length_penalty": 0.0}
+    options = {"beam_size": 2, "length_penalty": 0.0, "max_length": 6}
     ensemble = Translator([translator.models[0], other], translator.tokenizer, **options)
     single = [translator, Translator(other, translator.tokenizer)]
     some = [min(sources, key=len)]
@@ -192,7 +193,7 @@ def test_an_ensemble_averages_log_probabilities(eager, run_dir, translator, sour
         assert sum(p for _, p in found.tokens) == pytest.approx(found.score, abs=1e-3)
         scores = [t.score([text], ["The book."])[0].log_prob for t in (ensemble, *single)]
         assert scores[0] == pytest.approx((scores[1] + scores[2]) / 2, abs=1e-3)
-    twice = Translator.load([run_dir, run_dir], beam_size=3, n_best=2)
+    twice = Translator.load([run_dir, run_dir], beam_size=3, n_best=2, max_length=6)
     for a, b in zip(translator.hypotheses(some), twice.hypotheses(some), strict=True):
         assert a[0].text == b[0].text and a[0].score == pytest.approx(b[0].score, abs=1e-4)
 
@@ -517,7 +518,8 @@ def test_a_str_gives_one_result_and_a_list_a_list(translator, sources):
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
-def test_a_copy_translates_alike(eager, translator, sources, copied):
+def test_a_copy_translates_alike(eager, load, sources, copied):
+    translator = load(beam_size=3, n_best=2, max_length=6)
     found = copied(translator)
     assert found.options == translator.options and found.card == translator.card
     assert found.models[0] is not translator.models[0]
