@@ -24,7 +24,7 @@ arguments = walk.options(
     sentence="The ballerinas are dancing in the show.",
 )
 folder = RunFolder(arguments.run)
-if not folder.is_finished:
+if not folder.model_file.exists():
     raise SystemExit(f"{folder} is not a trained run: train one with `make demo`, or give --run.")
 model, tokenizer = folder.load_model(), folder.load_tokenizer()
 ids = tokenizer.source_ids(tokenizer.pieces(tf.constant([arguments.sentence]))).numpy()[0]

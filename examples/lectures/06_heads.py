@@ -83,7 +83,7 @@ axes.set(xlim=(0, walk.WIDTH), ylim=(0, 3.4))
 walk.save(figure, arguments.output, "06_concatenation.png")
 
 folder = RunFolder(arguments.run)
-if not folder.is_finished:
+if not folder.model_file.exists():
     raise SystemExit(f"{folder} is not a trained run: train one with `make demo`, or give --run.")
 model, tokenizer = folder.load_model(), folder.load_tokenizer()
 source = tokenizer.source_ids(tokenizer.pieces(tf.constant([arguments.sentence]))).to_tensor()

@@ -26,7 +26,7 @@ arguments = walk.options(
     sentence="There is a concert going on.",
     beam_size=2,
 )
-if not RunFolder(arguments.run).is_finished:
+if not RunFolder(arguments.run).model_file.exists():
     raise SystemExit(f"{arguments.run} is not a trained run: run `make demo`, or give --run.")
 
 

@@ -22,11 +22,11 @@ arguments = walk.options(
     sentence="Em Dezembro, Lucas irá viajar ao Rio.",
     epochs=6,
 )
-if not RunFolder(arguments.run).is_finished:
+if not RunFolder(arguments.run).model_file.exists():
     raise SystemExit(
         f"{arguments.run} is not a trained run: train it with `make demo`, or give --run."
     )
-if not RunFolder(arguments.recurrent_run).is_finished:
+if not RunFolder(arguments.recurrent_run).model_file.exists():
     print(f"{arguments.recurrent_run} is not there yet: training a recurrent model takes minutes.")
     keras_mt.training.train(
         "phrasebook", "pt", "en", arguments.recurrent_run, architecture="recurrent",
