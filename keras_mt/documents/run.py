@@ -31,14 +31,11 @@ _SHOWN = 200  # Characters of a refused text that its entry repeats.
 Translate = Callable[[list[str], str | None], tuple[Sequence[str | None], Mapping[int, str]]]
 
 
-def translating(translator: Callable, **options: Any) -> Translate:
-    """The `translate` for `translate_files`, of a `Translator` or an `ExportedTranslator`.
-
-    `options` are arguments of its `hypotheses`, such as `glossary`.
-    """
+def translating(translator: Callable) -> Translate:
+    """The `translate` for `translate_files`, of a `Translator` or an `ExportedTranslator`."""
 
     def translate(texts, markup):
-        results = translator.hypotheses(texts, markup=markup, **options)
+        results = translator.hypotheses(texts, markup=markup)
         return [found[0].text if found else None for found in results], results.refusals
 
     return translate
