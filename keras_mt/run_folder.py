@@ -373,10 +373,11 @@ class RunFolder:
 
     def _measured(self, weights):
         """The row of the log with the BLEU of the weights in model.keras; None if there is none."""
-        rows = [row for row in self.read_log() if row["val_bleu"]]
+        log = self.read_log()
+        rows = [row for row in log if row["val_bleu"]]
         if weights == "best":
             return max(rows, key=lambda row: float(row["val_bleu"]), default=None)
-        last = rows and rows[-1]["step"] == self.read_log()[-1]["step"]
+        last = rows and rows[-1]["step"] == log[-1]["step"]
         return rows[-1] if last and weights == "last" else None
 
 
