@@ -84,9 +84,11 @@ def raw_pairs(
 def is_whole(pair: tuple[bytes, bytes]) -> bool:
     """True if no side of a pair is blank or not UTF-8: `load_corpus` takes it."""
     try:
-        return all(text.decode("utf-8").strip() for text in pair)
-    except UnicodeDecodeError:
+        for text in pair:
+            _check_text(text, "", 0)
+    except CorpusError:
         return False
+    return True
 
 
 def splits_of(data: str | os.PathLike, source: str, target: str) -> list[str]:
