@@ -240,6 +240,7 @@ def test_a_model_with_a_step_of_its_own_keeps_it(eager):
     assert plain.with_options(shortlist=everything)(["ab", "d"]) == plain(["ab", "d"])
 
 
+@pytest.mark.long  # It needs tf2onnx.
 def test_the_command_learns_one_and_the_others_take_it(eager, run_dir, load, corpus, tmp_path):
     path, pairs = str(tmp_path / "short"), ["--data", str(corpus), "--source", "pt"]
     arguments = ["shortlist", str(run_dir), path, *pairs, "--target", "en", "--size", "30"]

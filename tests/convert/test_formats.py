@@ -37,7 +37,13 @@ def test_each_format_is_written_by_the_function_of_its_name(name):
     assert bool(FORMATS[name].quantizations) == ("quantization" in FORMATS[name].options)
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(  # Those that need a package of their own are long.
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long if kind.package else [])
+        for name, kind in FORMATS.items()
+    ],
+)
 def test_each_format_refuses_what_it_cannot_hold(name, load):
     declared, translator = FORMATS[name], load()
     declared.check(translator)

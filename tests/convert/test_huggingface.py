@@ -514,6 +514,7 @@ def test_t5_in_float16_is_refused(copied, imported, tmp_path):
         imported("t5").export(tmp_path / "1", dtype="float16")
 
 
+@pytest.mark.long  # It needs CTranslate2.
 def test_what_t5_has_no_other_format_has(imported, tmp_path):
     for write, message in ((to_huggingface, "--set norm=layer"), (to_ctranslate2, "norm='rms'")):
         with pytest.raises(ValueError, match=message):
