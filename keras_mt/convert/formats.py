@@ -200,7 +200,7 @@ class ExportOptions:
     )
     signatures: str | None = option(
         "Write only these signatures, with commas between: serving_default, and others of greedy, "
-        "constrained, score, align and confidence.",
+        "score, align and confidence.",
         shown="all but confidence",
         metavar="NAMES",
     )

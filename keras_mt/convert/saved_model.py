@@ -84,6 +84,8 @@ def to_saved_model(
         "confidence": confidence,
         "shortlist": translator.shortlist is not None,
         "keep": list(translator.kept_kinds),
+        "trusted_attention": all(getattr(m, "alignment_head", None) for m in translator.models),
+        "reads_terms": all(model.reads_terms for model in translator.models),
     }
     if translator.languages:
         options |= {n: getattr(translator, n) for n in ("source_language", "target_language")}
@@ -139,14 +141,13 @@ def _signatures(translator, predictor, freeze, with_confidence, names):
 
         return run
 
-    def constrained(text, terms, *languages):
-        return translate(plain, terms=terms)(text, *languages)
-
     def score(text, target, *languages):
         outputs = plain.score(text, target, languages)
         log_probs = tf.reduce_sum(outputs["log_probs"], axis=1)
         return {
             "log_probs": tf.where(outputs["refused"], NO_HYPOTHESIS, log_probs),
+            "tokens": outputs["tokens"],
+            "token_log_probs": outputs["log_probs"],
             "lengths": outputs["lengths"],
         }
 
@@ -161,8 +162,6 @@ def _signatures(translator, predictor, freeze, with_confidence, names):
         "greedy": (translate(greedy), {}),
         "score": (score, {"target": tf.string}),
     }
-    if not translator.options.samples:
-        functions["constrained"] = constrained, {"terms": tf.string}
     functions["confidence"] = translate(plain, *_CONFIDENCE, confidence=True), {}
     if plain.aligns:
         functions["align"] = align, {"target": tf.string}

@@ -5,20 +5,21 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from keras_mt.decoding import Constraints
+from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.inference.confidence import CONFIDENCE_PARTS, confidence_of, confidence_parts
 from keras_mt.inference.predictors import Predictor
 from keras_mt.inference.scores import attention_of_texts, shifted, token_log_probs
 from keras_mt.inference.search import Rows, gathered, in_batches, padded, search
 from keras_mt.inference.segments import Segmenter, joined
-from keras_mt.inference.terms import annotated, continues_word
 from keras_mt.options import TranslationOptions
 from keras_mt.text import BaseTokenizer
-from keras_mt.text.terms import parsed
 
 
 class TranslationGraph:
     """Functions of string tensors, to be traced by `tf.function`: `translate`, `score`, `align`.
+
+    In texts, no sentence ends at U+0003 before white space; and for models that read terms, one may
+    stand behind its word, between U+0001 and U+0002.
 
     If the tokenizer has languages, each takes `languages`: two string tensors `[batch]`, the codes
     of source and target, "" for the default. `pair` has the only codes that are allowed.
@@ -33,7 +34,8 @@ class TranslationGraph:
     ):
         self.predictor, self.tokenizer, self.options = predictor, tokenizer, options
         split_sentences = options.split_sentences is not False
-        self.segmenter = Segmenter(tokenizer, predictor.max_length, split_sentences)
+        reads_terms, limit = predictor.reads_terms, predictor.max_length
+        self.segmenter = Segmenter(tokenizer, limit, split_sentences, reads_terms)
         self._forced = self.segmenter.forced
         # The codes that a row may have on each side.
         self._codes = [list(tokenizer.languages)] * 2 if pair is None else [[c] for c in pair]
@@ -51,79 +53,68 @@ class TranslationGraph:
         token_scores: bool = False,
         confidence: bool = False,
         languages: tuple[tf.Tensor, ...] = (),
-        terms: tf.Tensor | None = None,
+        attention: bool = False,
     ) -> dict[str, tf.Tensor]:
         """Translates texts, strings `[batch]`.
 
         Args:
             text, prefix: The texts, and what each translation begins with. A row is refused whose
                 text and prefix both have several segments: which belong together is unknown.
-            token_scores, confidence: Whether to return the outputs below.
+            token_scores, confidence, attention: Whether to return the outputs below.
             languages: The rows' languages: see the class.
-            terms: For each text lines as `keras_mt.text.terms.parsed` takes them: each translation
-                holds these terms, and the spans that the options keep. None for neither. A row with
-                a line that is no term, or a term that cannot be, is refused.
 
         Returns:
             `translations` and `scores` `[batch, n_best]`, and `refused` `[batch]`. With
-            `token_scores` also `tokens` and `log_probs` `[batch, n_best, length]`, padded, and
-            `lengths`. With `confidence` also `mean_log_probs` with the end; `worst_log_probs`,
-            their minimum, and `worst_tokens`, its token; `loops` (a sequence of tokens repeats over
-            and over, and none in the source does) and `disproportionate` (source and translation
-            differ much in length).
+            `token_scores` also `tokens` (strings) and `log_probs` `[batch, n_best, length]`,
+            padded, and `lengths`. With `confidence` also `mean_log_probs` with the end;
+            `worst_log_probs`, their minimum, and `worst_tokens`, its token; `loops` (a sequence of
+            tokens repeats over and over, and none in the source does) and `disproportionate`
+            (source and translation differ much in length). With `attention` also the outputs of
+            `align`, those of the target for each hypothesis: `attention` `[batch, n_best,
+            target_tokens, source_tokens]`, if the model has any.
         """
         text, languages, refused = self._admitted(text, languages)
         has_prefix = False if prefix is None else tf.strings.length(tf.strings.strip(prefix)) > 0
-        terms = None if terms is None else parsed(terms)
-        segments = self._segments(text, has_prefix, terms)
+        segments = self.segmenter.segments(text, has_prefix)
         columns = {"languages": gathered(languages, segments.row)}
-        if terms is not None:
-            columns["terms"], row = segments.terms, segments.refused.row
-            counts = tf.math.unsorted_segment_sum(tf.ones_like(row), row, tf.shape(text)[0])
-            refused |= terms.malformed | (counts > 0)
         if prefix is not None:
             columns["prefix"], impossible = self.segmenter.prefixes(prefix, segments)
             refused |= impossible
         columns["refused"] = tf.gather(refused, segments.row)
         outputs = self._translate_segments(segments.pieces, columns, token_scores, confidence)
         outputs = joined(outputs, segments, self.options.length_penalty)
+        parts = outputs.pop("parts")
+        if token_scores:
+            outputs["tokens"] = _strings(outputs["tokens"], self.tokenizer.id_to_string)
         if confidence:
-            parts = {name: outputs.pop(name) for name in CONFIDENCE_PARTS}
-            outputs |= confidence_of(parts, outputs["scores"], self.tokenizer)
+            measured = {name: outputs.pop(name) for name in CONFIDENCE_PARTS}
+            outputs |= confidence_of(measured, outputs["scores"], self.tokenizer)
+        if attention:
+            pairs = self._pairs(segments, parts, outputs["scores"])
+            outputs |= self._aligned(*pairs, languages, *tf.unstack(tf.shape(outputs["scores"])))
+            outputs |= {name: outputs[name][:, 0] for name in ("source_tokens", "source_lengths")}
         return {**outputs, "refused": refused}
-
-    def _segments(self, text, has_prefix, terms):
-        limit = self.segmenter.target_limit
-        if self.options.max_length is not None:
-            limit = min(limit, self.options.max_length - self._forced - 1)
-        return self.segmenter.segments(text, has_prefix, terms, self.options.kept_kinds, limit)
-
-    def refused_terms(self, text: str, terms: str) -> list[tuple[str, str]]:
-        """The terms of a text that cannot be in its translation: their sources and targets."""
-        refused = self._segments(tf.constant([text]), False, parsed(tf.constant([terms]))).refused
-        columns = ([x.decode() for x in column.numpy()] for column in refused[1:])
-        return list(zip(*columns, strict=True))
 
     def score(
         self, text: tf.Tensor, target: tf.Tensor, languages: tuple[tf.Tensor, ...] = ()
     ) -> dict[str, tf.Tensor]:
         """The log-probabilities of given translations' tokens, `[batch, length]`, padded.
 
-        If both sides have the same number of lines, each line is scored separately. A refused row
-        has no tokens.
+        If both sides have the same number of lines, each line is scored separately, and likewise
+        the sentences of a line. A refused row has no tokens.
         """
         text, languages, refused = self._admitted(text, languages)
+        batch = tf.shape(text)[0]
         source, target, row, too_long = self.segmenter.pairs(text, target, ~refused)
-        languages = gathered(languages, row)
-        ids = self.tokenizer.target_ids(target, *languages[1:])
-        source = self._padded(self.tokenizer.source_ids(source, *languages)).ids
-        target = self._padded(ids)
-        log_probs = token_log_probs(self.predictor, source, target, self.tokenizer.bos_id)
+        source, ids = self._ids(source, target, row, languages)
+        rows = self._padded(source).ids, self._padded(ids)
+        log_probs = token_log_probs(self.predictor, *rows, self.tokenizer.bos_id)
         ids = ids[:, self._forced :]
         log_probs = tf.RaggedTensor.from_tensor(log_probs[:, self._forced :], ids.row_lengths())
-        ids, log_probs = (_of_texts(x, row, tf.shape(text)[0]) for x in (ids, log_probs))
+        ids, log_probs = (_of_texts(x, row, batch) for x in (ids, log_probs))
+        tokens = ids.with_values(self.tokenizer.id_to_string(ids.flat_values))
         return {
-            "tokens": ids.to_tensor(self.tokenizer.padding_id),
+            "tokens": tokens.to_tensor(""),
             "log_probs": log_probs.to_tensor(),
             "lengths": tf.cast(ids.row_lengths(), tf.int32),
             "refused": refused | too_long,
@@ -134,51 +125,83 @@ class TranslationGraph:
     ) -> dict[str, tf.Tensor]:
         """The attention of each row's target over its source.
 
-        Where the target is empty, the text's own translation is aligned, and the text is cut into
-        segments as by `translate`. Each segment attends only to its own source. Returns the
-        `attention` `[batch, target_tokens, source_tokens]`, padded, and the tokens and lengths of
-        both sides; those of a refused row are 0.
+        Where the target is empty, the text's own translation is aligned, segment by segment; a
+        given one as by `score`. Each segment attends only to its own source, and has its own end.
+        Returns the `attention` `[batch, target_tokens, source_tokens]`, padded, and the tokens and
+        lengths of both sides; those of a refused row are 0. `scores` are those of own translations,
+        0 for given ones.
         """
-        tokenizer, batch = self.tokenizer, tf.shape(text)[0]
+        batch = tf.shape(text)[0]
         text, languages, refused = self._admitted(text, languages)
-        to_translate = (tf.strings.length(target) == 0) & ~refused
+        own = (tf.strings.length(target) == 0) & ~refused
         target = tf.strings.unicode_transcode(target, "UTF-8", "UTF-8", errors="replace")
         # Rows whose target is given need no translation.
-        segments = self.segmenter.segments(text).of_texts(to_translate)
+        segments = self.segmenter.segments(text).of_texts(own)
         columns = {"refused": tf.zeros_like(segments.row, tf.bool)}
         columns["languages"] = gathered(languages, segments.row)
         outputs = self._translate_segments(segments.pieces, columns)
-        whole = joined(outputs, segments, self.options.length_penalty)
-        place = tf.gather(whole["place"][:, :1], segments.row)
-        written = tf.gather(outputs["translations"], place, batch_dims=1)[:, 0]
-        translated = tokenizer.target_pieces(written)[:, : self.segmenter.target_limit]
-        source, given, row, too_long = self.segmenter.pairs(text, target, ~refused & ~to_translate)
-        row = tf.concat([segments.row, row], axis=0)
-        order = tf.argsort(row, stable=True)
-        row = tf.gather(row, order)
-        source = tf.gather(tf.concat([segments.pieces, source], axis=0), order)
-        pieces = tf.gather(tf.concat([translated, given], axis=0), order)
-        languages = gathered(languages, row)
-        source = tokenizer.source_ids(source, *languages)
-        ids = tokenizer.target_ids(pieces, *languages[1:])
-        inputs = shifted(self._padded(ids).ids, tokenizer.bos_id)
-        attention = self.predictor.attention(self._padded(source).ids, inputs)[:, self._forced :]
-        ids = ids[:, self._forced :]
+        outputs = joined(outputs, segments, self.options.length_penalty)
+        best = {name: tensor[:, :1] for name, tensor in outputs.items()}
+        *given, too_long = self.segmenter.pairs(text, target, ~refused & ~own)
+        pairs = zip(self._pairs(segments, best["parts"], best["scores"]), given, strict=True)
+        aligned = self._aligned(*(tf.concat(x, axis=0) for x in pairs), languages, batch, 1)
         refused |= too_long
-        translations = tf.where(to_translate, whole["translations"][:, 0], target)
-        outputs = {
+        translations = tf.where(own, best["translations"][:, 0], target)
+        scores = tf.where(own, best["scores"][:, 0], 0.0)
+        return {
             "translations": tf.where(refused, "", translations),
-            "attention": attention_of_texts(attention, ids, source, row, batch),
+            "scores": tf.where(refused, NO_HYPOTHESIS, scores),
+            **{name: tensor[:, 0] for name, tensor in aligned.items()},
             "refused": refused,
         }
-        for side, tokens, id_to_string in (
-            ("source", source, tokenizer.source_id_to_string),
-            ("target", ids, tokenizer.id_to_string),
+
+    def _pairs(self, segments, parts, scores):
+        """The pieces of segments and of their translations in hypotheses, and the rows of these.
+
+        `parts` and `scores` are those of `joined`; hypotheses have the rows `[batch * n_best]`.
+        """
+        n_best = tf.shape(scores)[1]
+        exists = tf.gather(scores > NO_HYPOTHESIS, segments.row)
+        row = (segments.row[:, None] * n_best + tf.range(n_best))[exists]
+        source = tf.gather(segments.pieces, tf.where(exists)[:, 0])
+        target = self.tokenizer.target_pieces(parts[exists])
+        return source, target[:, : self.segmenter.target_limit], row
+
+    def _aligned(self, source, target, row, languages, batch, n_best):
+        """What `align` says of pairs of pieces, `[batch, n_best, ...]`; `row` as of `_pairs`."""
+        order = tf.argsort(row, stable=True)
+        source, target, row = gathered((source, target, row), order)
+        source, target = self._ids(source, target, row // n_best, languages)
+        attention = self._attention(source, target) if self.aligns else None
+        target, rows, outputs = target[:, self._forced :], batch * n_best, {}
+        if attention is not None:
+            outputs["attention"] = attention_of_texts(attention, target, source, row, rows)
+        for side, ids, id_to_string in (
+            ("source", source, self.tokenizer.source_id_to_string),
+            ("target", target, self.tokenizer.id_to_string),
         ):
-            pieces = _of_texts(tokens.with_values(id_to_string(tokens.flat_values)), row, batch)
+            pieces = _of_texts(ids.with_values(id_to_string(ids.flat_values)), row, rows)
             outputs[f"{side}_tokens"] = pieces.to_tensor("")
             outputs[f"{side}_lengths"] = tf.cast(pieces.row_lengths(), tf.int32)
-        return outputs
+        shapes = {name: tf.unstack(tf.shape(x))[1:] for name, x in outputs.items()}
+        return {n: tf.reshape(x, (batch, n_best, *shapes[n])) for n, x in outputs.items()}
+
+    def _attention(self, source, target):
+        """The attention of targets over sources, `[rows, target_length, source_length]`, padded."""
+
+        def attend(source, target):
+            inputs = shifted(self._padded(target).ids, self.tokenizer.bos_id)
+            attention = self.predictor.attention(self._padded(source).ids, inputs)
+            return {"attention": attention[:, self._forced :]}
+
+        empty = {"attention": tf.zeros((0, 0, 0))}
+        return in_batches(attend, source, {"target": target}, empty, {}, beams=1)["attention"]
+
+    def _ids(self, source, target, row, languages):
+        """The ids of both sides, from their pieces, with the languages of their rows."""
+        languages = gathered(languages, row)
+        source = self.tokenizer.source_ids(source, *languages)
+        return source, self.tokenizer.target_ids(target, *languages[1:])
 
     def _admitted(self, text, languages):
         """The texts and their languages, and which rows are refused, boolean `[batch]`.
@@ -228,7 +251,6 @@ class TranslationGraph:
         token_scores,
         confidence,
         prefix=None,
-        terms=None,
     ):
         tokenizer, empty = self.tokenizer, pieces.row_lengths() == 0
         if prefix is not None:  # A decoder-only model may have nothing but the prefix.
@@ -239,13 +261,10 @@ class TranslationGraph:
             arguments["prefix"] = tokenizer.target_ids(begun, *languages[1:])[:, :-1]
         if self._forced:
             arguments["forced_length"] = tf.fill((pieces.nrows(),), self._forced)
-        read, terms = self._annotated(pieces, terms)
-        source = tokenizer.source_ids(read, *languages)
+        source = tokenizer.source_ids(pieces, *languages)
         if self.options.samples:
             arguments["row_seeds"] = _hashes(source)
         source, pieces = self._padded(source).ids, self._padded(pieces)
-        if terms is not None:
-            arguments["constraints"] = self._constraints(terms, tf.shape(source)[1])
         hypotheses = search(
             self.predictor,
             tokenizer,
@@ -278,27 +297,12 @@ class TranslationGraph:
             outputs |= {name: tf.reshape(x, (rows, n_best)) for name, x in parts.items()}
         return outputs
 
-    def _annotated(self, pieces, terms):
-        """What the model reads: the pieces, with terms behind their words if it has learned so."""
-        markers = self.tokenizer.term_markers
-        if terms is None or not self.predictor.reads_terms or not markers:
-            return pieces, terms
-        return annotated(pieces, terms, markers, self.segmenter.source_limit)
-
-    def _constraints(self, terms, source_length):
-        # The batch may have fewer terms than others.
-        count = tf.math.count_nonzero(tf.reduce_any(terms.tokens >= 0, axis=(0, 2)))
-        tokens, words, kept = (x[:, :count] for x in (terms.tokens, terms.words, terms.kept))
-        source = terms._replace(words=words).source(self.segmenter.before_pieces, source_length)
-        return Constraints(tokens, source, self._continues_word, kept)
-
-    @functools.cached_property
-    def _continues_word(self):
-        with tf.init_scope():
-            return continues_word(self.tokenizer)
-
     def _padded(self, ids):
         return padded(ids, self.tokenizer.padding_id)
+
+
+def _strings(ids, id_to_string):
+    return tf.reshape(id_to_string(tf.reshape(ids, (-1,))), tf.shape(ids))
 
 
 def _of_texts(tokens, row, batch):

@@ -126,8 +126,8 @@ def in_batches(
     """Runs a function on batches of rows of similar length; outputs are in the order of the rows.
 
     It takes some of the rows, and of the columns `[rows, ...]` as keywords. `empty` has its outputs
-    for no rows, `[0, n]` or `[0, n, 0]`; axes of size 0 grow, and `padding` says by the output's
-    name what pads the last one. `beams` are the hypotheses that each row is searched with.
+    for no rows, such as `[0, n, 0]`; axes of size 0 grow, and `padding` says by the output's
+    name what pads them. `beams` are the hypotheses that each row is searched with.
     """
     lengths = tf.cast(rows.row_lengths(), tf.int32)
     order = tf.argsort(lengths, direction="DESCENDING")
@@ -156,11 +156,13 @@ def in_batches(
 
 
 def _stacked(before, more, padding):
-    """Concatenates `[rows, n]`, or padded `[rows, n, length]`, along the rows."""
-    if before.shape.rank == 3:
-        length = tf.maximum(tf.shape(before)[2], tf.shape(more)[2])
-        before, more = (
-            tf.pad(x, ((0, 0), (0, 0), (0, length - tf.shape(x)[2])), constant_values=padding)
-            for x in (before, more)
-        )
-    return tf.concat([before, more], axis=0)
+    """Concatenates along the rows; axes that grow are padded to the longer of the two."""
+    sizes = tf.unstack(tf.maximum(tf.shape(before), tf.shape(more)))
+    grows = [size is None for size in before.shape]
+
+    def grown(x):
+        missing = zip(sizes, tf.unstack(tf.shape(x)), grows, strict=True)
+        sides = [(0, size - own if g else 0) for size, own, g in missing]
+        return tf.pad(x, [(0, 0), *sides[1:]], constant_values=padding)
+
+    return tf.concat([grown(before), grown(more)], axis=0)

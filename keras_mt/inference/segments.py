@@ -1,27 +1,16 @@
 """Texts to rows of pieces that a model can read, and the translations of rows back to texts."""
 
-from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import tensorflow as tf
 
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.inference.confidence import CONFIDENCE_PARTS, joined_confidence_parts
-from keras_mt.inference.terms import SegmentTerms, placed
 from keras_mt.text import BaseTokenizer
-from keras_mt.text.sentences import GUARD, cut, split_lines, split_sentences
-from keras_mt.text.terms import Terms, find
+from keras_mt.text.sentences import GUARD, TERM, cut, split_lines, split_sentences
 
 # What passes through untranslated: a line without a letter or digit.
-_NO_WORD = r"[^\pL\pN]*"
-
-
-class RefusedTerms(NamedTuple):
-    """Terms that are in texts and cannot be in their translations."""
-
-    row: tf.Tensor  # int32 [terms]: the text of each.
-    source: tf.Tensor  # String [terms].
-    target: tf.Tensor  # String [terms].
+_NO_WORD = rf"[^\pL\pN{GUARD}{TERM}]*"
 
 
 class Segments(NamedTuple):
@@ -31,8 +20,6 @@ class Segments(NamedTuple):
     row: tf.Tensor  # int32 [segments]: the index of the text that each belongs to.
     glue: tf.Tensor  # String [segments]: what stands before it and is not translated.
     ends: tf.Tensor  # String [texts]: the white space after a text's last segment.
-    terms: SegmentTerms | None = None  # These two if terms were given.
-    refused: RefusedTerms | None = None
 
     def of_texts(self, wanted: tf.Tensor) -> Self:
         """The segments of some texts, boolean `[texts]`."""
@@ -42,72 +29,89 @@ class Segments(NamedTuple):
 
 
 class Segmenter:
-    """Cuts texts into segments that a model can read."""
+    """Cuts texts into segments that a model can read; one that `reads_terms`, with these in them.
 
-    def __init__(self, tokenizer: BaseTokenizer, max_length: int, split_sentences: bool):
+    In the text such a term stands behind its word, between U+0001 and U+0002.
+    """
+
+    def __init__(
+        self,
+        tokenizer: BaseTokenizer,
+        max_length: int,
+        split_sentences: bool,
+        reads_terms: bool = False,
+    ):
         self._tokenizer, self._split_sentences = tokenizer, split_sentences
+        self._markers = tokenizer.term_markers if reads_terms else None
         nothing = tokenizer.pieces(tf.constant([""]))
         codes = [tf.constant([code]) for code in tokenizer.languages[:1]] * 2
         added = (tokenizer.source_ids(nothing, *codes), tokenizer.target_ids(nothing, *codes[1:]))
-        self.before_pieces = _ids_before_pieces(tokenizer, codes)
         added = [int(ids.row_lengths()[0]) for ids in added]
         self.source_limit, self.target_limit = (max_length - count for count in added)
         self.forced = added[1] - 1  # All but the end.
 
-    def segments(
-        self,
-        text: tf.Tensor,
-        has_prefix: bool | tf.Tensor = False,
-        terms: Terms | None = None,
-        kinds: Sequence[str] = (),
-        limit: int | None = None,
-    ) -> Segments:
+    def segments(self, text: tf.Tensor, has_prefix: bool | tf.Tensor = False) -> Segments:
         """The segments of texts `[batch]`: lines, cut into sentences if asked for or too long.
 
         A line without a letter or digit goes into the glue, and leaves an empty segment; but not
-        the first of a text whose translation begins with a prefix, which has no glue. Terms belong
-        to the segments that hold their first words; `kinds` and `limit`, the maximum number of
-        pieces of a translation, are read only with terms.
+        the first of a text whose translation begins with a prefix, which has no glue.
         """
-        lines, line_glue, ends = split_lines(text)
+        lines, line_glue, ends = split_lines(text, self._markers is not None)
         row = tf.cast(lines.value_rowids(), tf.int32)
         lines, line_glue = lines.flat_values, line_glue.flat_values
         has_prefix = tf.gather(tf.broadcast_to(has_prefix, tf.shape(text)), row) & _is_first(row)
         passed = tf.strings.regex_full_match(lines, _NO_WORD) & ~has_prefix
         line_glue = tf.where(has_prefix, "", line_glue) + tf.where(passed, lines, "")
-        lines = tf.where(passed, "", lines)
-        where = True
-        if not self._split_sentences:
-            where = self._tokenizer.pieces(lines).row_lengths() > self.source_limit
-        matches = None if terms is None else find(lines, row, terms, kinds)
-        refused = None
-        sentences, glue = split_sentences(lines if matches is None else matches.guarded, where)
-        if matches is not None:
-            bare = tf.strings.regex_replace(sentences.flat_values, GUARD, "")
-            sentences = sentences.with_values(bare)
+        lines, terms = self._without_terms(tf.where(passed, "", lines))
+        sentences, glue = split_sentences(lines, self._where_to_split(lines))
         line = tf.cast(sentences.value_rowids(), tf.int32)
         glue = tf.where(_is_first(line), tf.gather(line_glue, line), glue.flat_values)
         marks, marked = self._marks(lines, row)
-        whole = self._tokenizer.pieces(sentences.flat_values)
-        pieces, sentence = cut(
-            whole, tf.constant(self._tokenizer.begins_word), self.source_limit - (marks is not None)
-        )
-        if matches is not None:
-            terms, refused = placed(
-                matches, sentences.flat_values, whole, pieces, self._tokenizer, limit
-            )
-            of_term = tf.gather(row, matches.line), matches.source, matches.target
-            refused = RefusedTerms(*(tf.boolean_mask(x, refused) for x in of_term))
+        limit = self.source_limit - (marks is not None)
+        pieces = self._pieces(sentences.flat_values, terms, limit)
+        pieces, sentence = cut(pieces, tf.constant(self._tokenizer.begins_word), limit)
         glue = tf.where(_is_first(sentence), tf.gather(glue, sentence), " ")
         line = tf.gather(line, sentence)
         if marks is not None:  # The first segment of a line may already have its mark.
             missing = ~(_is_first(line) & tf.gather(marked, line)) & ~tf.gather(passed, line)
-            marks = _where(missing, tf.gather(marks, line))
-            pieces = tf.concat([marks, pieces], axis=1)
-            if terms is not None:
-                no_word = marks.with_values(tf.fill(tf.shape(marks.flat_values), -1))
-                terms = terms._replace(word=tf.concat([no_word, terms.word], axis=1))
-        return Segments(pieces, tf.gather(row, line), glue, ends, terms, refused)
+            pieces = tf.concat([_where(missing, tf.gather(marks, line)), pieces], axis=1)
+        return Segments(pieces, tf.gather(row, line), glue, ends)
+
+    def _where_to_split(self, lines):
+        if self._split_sentences:
+            return True
+        return self._tokenizer.pieces(lines).row_lengths() > self.source_limit
+
+    def _without_terms(self, lines):
+        """Lines `[n]` with a `TERM` in the place of each term, and all terms in order."""
+        if self._markers is None:
+            return lines, None
+        parts = tf.strings.split(lines, TERM)  # Every second one is a term.
+        is_term = tf.ragged.range(parts.row_lengths()).flat_values % 2 == 1
+        others = parts.with_values(tf.where(is_term, TERM, parts.flat_values))
+        return tf.strings.reduce_join(others, axis=1), parts.flat_values[is_term]
+
+    def _pieces(self, sentences, terms, limit):
+        """The pieces of sentences, with their terms between two markers behind their words.
+
+        A model that `reads_terms` was trained so: see `keras_mt.data.annotation.Annotator`. A
+        sentence that would have more than `limit` pieces is without its terms.
+        """
+        tokenizer = self._tokenizer
+        if terms is None:
+            return tokenizer.pieces(sentences)
+        parts = tf.strings.split(sentences, TERM)  # A term comes before each but the first.
+        sentence = parts.value_rowids()
+        follows = ~_is_first(sentence)
+        begin, end = (tf.fill((tf.size(terms) + 1, 1), marker) for marker in self._markers)
+        written = tf.concat([begin, tokenizer.target_pieces(tf.concat([[""], terms], 0)), end], 1)
+        written = _where(follows, tf.gather(written, tf.cumsum(tf.cast(follows, tf.int32))))
+        pieces = tokenizer.pieces(parts.flat_values)
+        lengths = written.row_lengths() + pieces.row_lengths()
+        fits = tf.math.unsorted_segment_sum(lengths, sentence, parts.nrows()) <= limit
+        pieces = tf.concat([_where(tf.gather(fits, sentence), written), pieces], axis=1)
+        owner = tf.gather(sentence, pieces.value_rowids())
+        return tf.RaggedTensor.from_value_rowids(pieces.flat_values, owner, parts.nrows())
 
     def prefixes(self, prefix: tf.Tensor, segments: Segments) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Pieces of each segment's prefix; and boolean `[batch]`, which texts cannot have theirs.
@@ -128,21 +132,30 @@ class Segmenter:
     def pairs(
         self, text: tf.Tensor, target: tf.Tensor, wanted: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor, tf.Tensor]:
-        """Pieces of both sides of `wanted` pairs, line by line if both sides have as many lines.
+        """Pieces of both sides of `wanted` pairs: by lines, if both sides have as many of them.
 
-        Returns them ragged, `[pairs, (tokens)]`; the row of each, int32 `[pairs]`; and boolean
-        `[batch]`, the wanted rows with a side over the limit, which have no pairs.
+        Likewise the sentences of a line, where these would be translated one by one. Returns the
+        pieces ragged, `[pairs, (tokens)]`; the row of each, int32 `[pairs]`; and boolean `[batch]`,
+        the wanted rows with a side over the limit, which have no pairs.
         """
-        sides = [split_lines(side)[0] for side in (text, target)]
+        sides = split_lines(text, self._markers is not None)[0], split_lines(target)[0]
         apart = sides[0].row_lengths() == sides[1].row_lengths()
         source, target = (_lines_or_whole(lines, apart) for lines in sides)
         row = tf.cast(source.value_rowids(), tf.int32)
-        lines = source.flat_values
-        source = self._tokenizer.pieces(lines)
+        lines, terms = self._without_terms(source.flat_values)
+        target, where = target.flat_values, self._where_to_split(lines)
+        counts = [split_sentences(side, where)[0].row_lengths() for side in (lines, target)]
+        where &= counts[0] == counts[1]
+        source, target = (split_sentences(side, where)[0] for side in (lines, target))
+        line = tf.cast(source.value_rowids(), tf.int32)
         marks, marked = self._marks(lines, row)
+        limit = self.source_limit - (marks is not None)
+        source = self._pieces(source.flat_values, terms, limit)
         if marks is not None:
-            source = tf.concat([_where(~marked, marks), source], axis=1)
+            missing = ~(_is_first(line) & tf.gather(marked, line))
+            source = tf.concat([_where(missing, tf.gather(marks, line)), source], axis=1)
         target = self._tokenizer.target_pieces(target.flat_values)
+        row = tf.gather(row, line)
         too_long = source.row_lengths() > self.source_limit
         too_long |= target.row_lengths() > self.target_limit
         refused = tf.math.unsorted_segment_max(tf.cast(too_long, tf.int32), row, tf.shape(text)[0])
@@ -161,20 +174,12 @@ class Segmenter:
         return tf.concat([marks, _where(~marked, tf.gather(marks, first))], axis=1), marked
 
 
-def _ids_before_pieces(tokenizer, codes):
-    """Number of ids that sources begin with, before their pieces."""
-    pieces = tokenizer.pieces(tf.constant(["a"]))
-    both = pieces, tokenizer.source_ids(pieces, *codes)
-    pieces, ids = (x[0].numpy().tolist() for x in both)
-    return next((i for i in range(len(ids)) if ids[i : i + len(pieces)] == pieces), 0)
-
-
 def joined(
     outputs: dict[str, tf.Tensor], segments: Segments, length_penalty: float
 ) -> dict[str, tf.Tensor]:
     """Joins the translations of segments into those of texts: all first ones, all second ones, ...
 
-    `place`, int32 `[batch, n_best]`, is the rank of the translations that each is joined from.
+    `parts`, string `[segments, n_best]`, are the translations that each is joined from.
     """
     n_best, row, batch = outputs["scores"].shape[1], segments.row, tf.size(segments.ends)
     places = tf.range(n_best)[None]
@@ -198,7 +203,6 @@ def joined(
     outputs = {
         "translations": tf.where(exists, translations, ""),
         "scores": tf.where(exists, scores, NO_HYPOTHESIS),
-        "place": tf.tile(places, (batch, 1)),
     }
     if "tokens" in parts:
         outputs["lengths"] = summed(parts["lengths"])
@@ -208,7 +212,9 @@ def joined(
         outputs |= joined_confidence_parts(parts, row, batch)
     # Second-best translations may sum to the better score, since long segments weigh more.
     order = tf.argsort(outputs["scores"], direction="DESCENDING", stable=True)
-    return {name: tf.gather(tensor, order, batch_dims=1) for name, tensor in outputs.items()}
+    outputs = {name: tf.gather(tensor, order, batch_dims=1) for name, tensor in outputs.items()}
+    outputs["parts"] = tf.gather(parts["translations"], tf.gather(order, row), batch_dims=1)
+    return outputs
 
 
 def _concatenated(values, lengths, row, batch):

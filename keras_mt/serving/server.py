@@ -107,8 +107,6 @@ def _inputs(texts, languages):
         "text": texts,
         # For an empty target, `align` translates the text first.
         "target": ["" if i % 2 == 0 else text for i, text in enumerate(texts)],
-        # Of every second text, a word stays as it is.
-        "terms": ["".join(text.split()[:1]) if i % 2 == 0 else "" for i, text in enumerate(texts)],
     }
     if languages:
         codes = [languages[i % len(languages)] for i in range(len(texts) + 1)]

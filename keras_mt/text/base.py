@@ -210,10 +210,15 @@ class Codes:
         return tf.gather(self._ids, place), place < len(self.codes)
 
 
-def without_control_characters(strings: tf.Tensor) -> tf.Tensor:
-    """Valid UTF-8: control characters but tab and line ends, and other bytes, become spaces."""
+def without_control_characters(strings: tf.Tensor, first: str = r"\x00") -> tf.Tensor:
+    """Valid UTF-8: control characters but tab and line ends, and other bytes, become spaces.
+
+    Those before the `first` stay.
+    """
     strings = tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8", replacement_char=ord(" "))
-    return tf.strings.regex_replace(strings, r"[\x00-\x08\x0b\x0c\x0e-\x1f\x{7f}-\x{9f}]", " ")
+    return tf.strings.regex_replace(
+        strings, rf"[{first}-\x08\x0b\x0c\x0e-\x1f\x{{7f}}-\x{{9f}}]", " "
+    )
 
 
 def with_end(ids: tf.RaggedTensor, eos_id: int) -> tf.RaggedTensor:

@@ -4,9 +4,9 @@ import tensorflow as tf
 
 from keras_mt.text.base import without_control_characters
 
-# Control characters that no text contains: a cut, a period within a sentence, and a place where no
-# sentence ends.
-_CUT, _POINT, GUARD = "\x1f", "\x1d", "\x03"
+# Control characters that no cleaned text contains: a cut, a period within a sentence, a place where
+# no sentence ends, and around a term or in its place.
+_CUT, _POINT, GUARD, TERM = "\x1f", "\x1d", "\x04", "\x05"
 SPACE = r"[\s\p{Z}]"  # RE2's \s is ASCII's alone.
 _CLOSERS = r""""'”’»)\]」』）"""
 _OPENING = r"""["'“‘„«(\[¿¡]*[\p{Lu}\p{Lt}\p{Lo}]"""
@@ -14,13 +14,20 @@ _END = -1  # Not the id of any token.
 _ABBREVIATION = r"Mrs?|Ms|Mme|Drs?|Profs?|Sra?|St|Hr|Fr|Nr|No|vs|\pN{1,2}|(?:\pL\.)*\pL"
 
 
-def split_lines(text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
+def split_lines(
+    text: tf.Tensor, with_terms: bool = False
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
     """Cuts texts at line ends; a blank text has one empty line.
 
-    Returns ragged strings `[batch, (lines)]`, the lines, and the glue before each: the white space
-    between them; and the end of each text, `[batch]`, the white space after its last line.
+    U+0003 before white space becomes a `GUARD`; if the lines are `with_terms`, U+0001 and U+0002
+    around one become `TERM`; all other control characters become spaces. Returns ragged strings
+    `[batch, (lines)]`, the lines, and the glue before each: the white space between them; and the
+    end of each text, `[batch]`, the white space after its last line.
     """
-    text = without_control_characters(text)
+    text = without_control_characters(text, first=r"\x04")
+    if with_terms:
+        text = _replaced(text, (r"\x01([^\x01\x02\n]+)\x02", rf"{TERM}\1{TERM}"))
+    text = _replaced(text, (rf"\x03({SPACE})", rf"{GUARD}\1"), (r"[\x00-\x03]", " "))
     end = tf.strings.regex_replace(text, rf"(?s)^.*?({SPACE}*)$", r"\1")
     text = _replaced(
         text, (rf"(?s)^(.*?){SPACE}*$", r"\1"), (rf"({SPACE}*\n{SPACE}*)", rf"{_CUT}\1")
@@ -36,16 +43,19 @@ def split_sentences(
 
     A sentence ends at `.`, `!`, `?` or `…` before white space and a letter that is no lower-case
     one, but not after an abbreviation (`U.S.`, `3.`, `Dr.`), and at `。`, `！` or `？`; never
-    before a `GUARD`. Returns ragged strings `[lines, (sentences)]`, and the glue before each.
+    before a `GUARD`, which goes. One `TERM` may follow what ends a sentence. Returns ragged strings
+    `[lines, (sentences)]`, and the glue before each.
     """
+    others = rf"[^。！？\s\p{{Z}}{_CLOSERS}{_CUT}{GUARD}{TERM}]"
     marked = _replaced(
         lines,
         (rf"(^|[^\pL\pN])({_ABBREVIATION})\.", rf"\1\2{_POINT}"),
-        (rf"([.!?…][{_CLOSERS}]*){SPACE}+({_OPENING})", rf"\1{_CUT} \2"),
-        (rf"([。！？]){SPACE}*([^。！？\s\p{{Z}}{_CLOSERS}{_CUT}{GUARD}])", rf"\1{_CUT} \2"),
+        (rf"([.!?…][{_CLOSERS}]*{TERM}?){SPACE}+({_OPENING})", rf"\1{_CUT} \2"),
+        (rf"([。！？]{TERM}?){SPACE}*({others})", rf"\1{_CUT} \2"),
         (_POINT, "."),
     )
-    return _unglued(tf.strings.split(tf.where(where, marked, lines), _CUT))
+    marked = _replaced(tf.where(where, marked, lines), (GUARD, ""))
+    return _unglued(tf.strings.split(marked, _CUT))
 
 
 def _unglued(segments):

@@ -484,10 +484,9 @@ class Translator(BaseTranslator):
             attention, source_words, words_of_pieces(target.split(), target_pieces)
         )
 
-    def _pieces(self, ids, log_probs, length):
-        """The pieces of the first `length` ids, each with its log-probability."""
-        pieces = self.tokenizer.id_to_string(tf.constant(ids[:length], tf.int32)).numpy()
-        pieces = [piece.decode("utf-8") for piece in pieces]
+    def _pieces(self, tokens, log_probs, length):
+        """The first `length` pieces, each with its log-probability."""
+        pieces = [piece.decode("utf-8") for piece in tokens[:length]]
         return list(zip(pieces, map(float, log_probs[:length]), strict=True))
 
     def export(self, directory: str | os.PathLike, dtype: str = "float32", **options: Any) -> None:
