@@ -23,7 +23,7 @@ from keras_mt.version import __version__
 # These need TensorFlow; the layers and models above run on every Keras backend without it.
 _LAZY = {
     "ExportedTranslator": "keras_mt.translation.exported",
-    "Glossary": "keras_mt.translation.glossary",
+    "Glossary": "keras_mt.text.glossary",
     "Tokenizer": "keras_mt.text",
     "Translator": "keras_mt.translation",
 }

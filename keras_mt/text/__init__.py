@@ -1,14 +1,20 @@
-"""Tokenizers and sentence splitting, which run inside the graph; and markup, which does not."""
+"""Tokenizers and sentences, inside the graph; terms, kept spans and markup, without TensorFlow."""
 
 import importlib
 from typing import Any
 
-from keras_mt.text.base import BaseTokenizer
-from keras_mt.text.markup import Fragment
+from keras_mt.text.glossary import Glossary, Term
+from keras_mt.text.replacing import Placed
+from keras_mt.text.source import Alignment, Source, Translated
 
-# These import tensorflow_text, and Keras with it, which running an export does not need.
-_LAZY = {"PretrainedTokenizer": "pretrained", "Tokenizer": "tokenizer"}
-__all__ = ["BaseTokenizer", "Fragment", "PretrainedTokenizer", "Tokenizer"]
+# These import TensorFlow.
+_LAZY = {
+    "BaseTokenizer": "base",
+    "PretrainedTokenizer": "pretrained",
+    "Tokenizer": "tokenizer",
+}
+__all__ = ["Alignment", "Glossary", "Placed", "Source", "Term", "Translated"]
+__all__ += list(_LAZY)
 
 
 def __getattr__(name: str) -> Any:

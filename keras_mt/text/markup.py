@@ -3,14 +3,13 @@
 import dataclasses
 import html
 import re
-from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
 
 from keras_mt.text.elements import BLOCKS, HIDDEN, KEPT, SINGLE, VOID
 from keras_mt.text.placing import Placing
-from keras_mt.text.words import Words, word_alignment
+from keras_mt.text.words import Words
 
 # The start of a comment; another declaration or an instruction; an end tag or a start tag.
 _TAG = re.compile(
@@ -57,7 +56,7 @@ class Fragment:
 
     Attributes:
         text: Its text, with entities decoded.
-        kept: The texts of the elements that stay as they are, a list of str.
+        protected: The places of `text` that stay as they are, pairs of characters.
         has_markup: Whether there is more than text.
 
     Example:
@@ -65,13 +64,14 @@ class Fragment:
     >>> fragment = Fragment("A <b>red</b> ball &amp; a <i>dog</i>")
     >>> fragment.text
     'A red ball & a dog'
-    >>> fragment.translated("Ein roter Ball & ein Hund")
+    >>> words, others = Words(fragment.text), Words("Ein roter Ball & ein Hund")
+    >>> fragment.written(words, others, np.eye(6))
     'Ein <b>roter</b> Ball &amp; ein <i>Hund</i>'
     """
 
     def __init__(self, fragment: str):
         self.text = ""
-        self.kept: list[str] = []
+        self.protected: list[tuple[int, int]] = []
         self._is_plain = not re.search("[&<]", fragment)
         self._root = _Node("", 0, 0)
         self._open = [self._root]  # The elements that are not closed yet.
@@ -139,7 +139,8 @@ class Fragment:
         if node.kept is None:
             self._kept_within(node.tail)
         elif text := self.text[node.start : node.end].strip():
-            self.kept.append(text)
+            start = self.text.index(text, node.start)
+            self.protected.append((start, start + len(text)))
 
     def _add_node(self, head, name=""):
         node = _Node(head, len(self.text), len(self.text))
@@ -181,14 +182,8 @@ class Fragment:
             if node.kept is not None:
                 node.kept.append(written)
 
-    def translated(
-        self,
-        translation: str,
-        pieces: Sequence[str] | None = None,
-        target_pieces: Sequence[str] | None = None,
-        attention: np.ndarray | None = None,
-    ) -> str:
-        """The translation of the text with the elements put in.
+    def written(self, source: Words, target: Words, shares: np.ndarray) -> str:
+        """A translation of the text with the elements put in.
 
         Each element stands around the words that its words became: of the runs of words that hold
         the one most of whose share is the element's, the run with the greatest sum of shares over
@@ -198,20 +193,19 @@ class Fragment:
         which no word is left.
 
         Args:
-            translation: The translation of `text`.
-            pieces, target_pieces, attention: An alignment of both, as from `Translator.align`; None
-                for none, and then places and letters count.
+            source, target: The words of `text`, and of its translation, which holds all that is
+                `protected`.
+            shares: The share of each target word that belongs to each source word: see
+                `word_alignment`.
 
         Returns:
             Well-formed HTML: text with `&`, `<` and `>` as entities, and all elements and comments
             of the fragment, with their attributes, each once.
         """
         if self._is_plain:  # Well-formed HTML may have a single `>`.
-            return translation.replace("&", "&amp;").replace("<", "&lt;")
+            return target.text.replace("&", "&amp;").replace("<", "&lt;")
         if not self.has_markup:
-            return html.escape(translation, quote=False)
-        source, target = Words(self.text), Words(translation)
-        shares = word_alignment(source, target, pieces, target_pieces, attention)
+            return html.escape(target.text, quote=False)
         return Placing(source, target, shares).written(self._root)
 
 

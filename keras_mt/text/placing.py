@@ -81,11 +81,12 @@ class Placing:
             here = free & (self._target_lines >= lines[0]) & (self._target_lines <= lines[1])
             if words[i] == self._words_of(parent) and high > low and free[low:high].all():
                 window = low, high
+            elif node.kept is not None:  # It was placed; no other word has a share of it.
+                window = _run(here & (shares[i] > 0))
             elif self._are_lines(first, last):
                 window = _run(here)
             else:
-                window = self._literal(node, shares[i], here) if node.kept is not None else None
-                window = window or self._window(node, words[i], shares[i], here)
+                window = self._window(words[i], shares[i], here)
             if window:
                 windows[i] = node, window
                 free[slice(*window)] = False
@@ -96,20 +97,8 @@ class Placing:
         before, after = self._lines[:first], self._lines[last:]
         return not (self._lines[first] in before[-1:] or self._lines[last - 1] in after[:1])
 
-    def _literal(self, node, shares, free):
-        """The words that are a node's own text, of several those with the greatest share."""
-        text = self._source.text[node.start : node.end].strip()
-        found = []
-        for a in np.flatnonzero(free):
-            start = self._target.starts[a]
-            b = int(np.searchsorted(self._target.ends, start + len(text), "right"))
-            whole = self._target.text[start : self._target.ends[b - 1]] == text
-            if b > a and whole and free[a:b].all():
-                found.append((shares[a:b].sum(), int(a), b))
-        return max(found)[1:] if found else None
-
-    def _window(self, node, words, shares, free):
-        """The free words that belong to those of a node, a pair; None if there is none."""
+    def _window(self, words, shares, free):
+        """The free target words that belong to source words, a pair; None if there is none."""
         real = self._source.real[slice(*words)]
         mine = free & (self._target.real == real.any())
         if not real.any():  # A mark stays the same mark, or is gone.
@@ -122,9 +111,6 @@ class Placing:
         gains[~free] = -np.inf
         a = anchor - _longest(gains[:anchor][::-1])
         b = anchor + 1 + _longest(gains[anchor + 1 :])
-        if node.kept is not None:  # It replaces no more words than it has.
-            a = max(a, min(anchor, b - len(real)))
-            b = min(b, a + len(real))
         for _ in range(_longest_run(~real)):
             if a > 0 and free[a - 1] and not self._target.real[a - 1]:
                 a -= 1

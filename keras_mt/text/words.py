@@ -1,27 +1,39 @@
 """The words of a text and of its translation, and which of them belong together."""
 
+import functools
 import itertools
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-# Kinds of characters: white space, marks within a word, other marks, ideographs and kana (each a
-# word, since nothing separates words), and all others, which words are made of.
+# Characters of scripts that are written without spaces: Chinese and Japanese, Thai, Lao, Khmer and
+# Burmese. Each is a word there, since nothing separates words.
+WITHOUT_SPACES = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\u2e80-\u30ff\u3100-\u312f\u31a0-\u31bf"
+    "\u31f0-\u31ff\u3400-\u9fff\ua9e0-\ua9ff\uaa60-\uaa7f\uf900-\ufaff\uff66-\uff9f"
+    "\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+_ALONE = re.compile(f"[{WITHOUT_SPACES}]")
+# Kinds of characters: white space, joiners within a word, other marks, those that are words alone,
+# combining ones, and all others, which words are made of.
 _JOINERS = frozenset("-'’.,:·@\u2010\u2011")
-_WORD = re.compile(r"w+(?:jw+)*|[mji]")
+_WORD = re.compile(r"[wc]+(?:j[wc]+)*|ic*|[mj]")
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _AHEAD = 16  # How many letters may differ between a text and its pieces.
 
 
 class Words:
-    """The words and punctuation marks of a text, in order; `real` is false for marks."""
+    """The words and punctuation marks of a text, in order; `real` is false for marks.
 
-    def __init__(self, text: str):
+    A word also ends at each of the `bounds`, places in the text.
+    """
+
+    def __init__(self, text: str, bounds: Iterable[int] = ()):
         self.text = text
-        kinds = "".join(map(_kind, text))
-        found = list(_WORD.finditer(kinds))
+        kinds, cuts = kinds_of(text), sorted({0, *bounds, len(text)})
+        found = [match for cut in itertools.pairwise(cuts) for match in _WORD.finditer(kinds, *cut)]
         self.starts = np.array([match.start() for match in found], int)
         self.ends = np.array([match.end() for match in found], int)
         self.real = np.array([match[0][0] not in "mj" for match in found], bool)
@@ -33,14 +45,24 @@ class Words:
         return self.text[self.starts[i] : self.ends[i]]
 
 
+def kinds_of(text: str) -> str:
+    """The kinds of a text's characters, a letter each.
+
+    `w` in words, `i` a word alone, `c` combining, `j` and `m` marks, and white space.
+    """
+    return "".join(map(_kind, text))
+
+
+@functools.cache
 def _kind(character):
     category = unicodedata.category(character)
     if character.isspace() or category[0] == "Z" or category == "Cc":
         return " "
+    if category[0] == "M":
+        return "c"
     if category[0] in "PS" and character != "_":
         return "j" if character in _JOINERS else "m"
-    is_ideograph = "\u3040" <= character <= "\u9fff" or "\uf900" <= character <= "\ufaff"
-    return "i" if is_ideograph else "w"
+    return "i" if _ALONE.match(character) else "w"
 
 
 def word_alignment(

@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-from keras_mt.translation.glossary import Glossary, Term
+from keras_mt.text.glossary import Glossary, Term
 from keras_mt.translation.results import AssessedHypothesis, Hypothesis, Results, Score
 
 __all__ = ["AssessedHypothesis", "Glossary", "Hypothesis", "Results", "Score", "Term", "Translator"]

@@ -13,11 +13,11 @@ import tensorflow as tf
 
 from keras_mt.errors import InputError
 from keras_mt.options import check_language
-from keras_mt.text import Fragment
+from keras_mt.text.glossary import EXPECTED, Glossary, check_glossary
+from keras_mt.text.markup import Fragment
 from keras_mt.text.terms import has_kept
 from keras_mt.translation.batches import as_list, check_string_tensors, encoded, utf8
 from keras_mt.translation.fragments import protected_lines, put_into
-from keras_mt.translation.glossary import EXPECTED, Glossary, check_glossary
 from keras_mt.translation.results import AssessedHypothesis, Hypothesis, Results, as_hypotheses
 
 LANGUAGES = "source_language", "target_language"

@@ -19,9 +19,9 @@ from tensorflow.core.protobuf import meta_graph_pb2, rewriter_config_pb2, saved_
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.errors import InputError
 from keras_mt.files import find_saved_model
+from keras_mt.text.glossary import Glossary, check_glossary
 from keras_mt.translation.base import LANGUAGES, BaseTranslator
 from keras_mt.translation.batches import run_in_batches
-from keras_mt.translation.glossary import Glossary, check_glossary
 from keras_mt.translation.results import as_alignment
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_mt.text import Fragment
+from keras_mt.text.markup import Fragment
 from keras_mt.text.sentences import split_lines, split_sentences
 
 

@@ -22,11 +22,11 @@ from keras_mt.options import MAX_LINE_BYTES, TranslationOptions
 from keras_mt.options.fields import as_integer
 from keras_mt.run_folder import RunFolder
 from keras_mt.text import BaseTokenizer
+from keras_mt.text.glossary import Glossary, check_glossary
 from keras_mt.text.words import words_of_pieces
 from keras_mt.translation.base import LANGUAGES, BaseTranslator, Codes
 from keras_mt.translation.batches import run_in_batches
 from keras_mt.translation.checks import check_fits, check_lengths, check_shortlist, check_types
-from keras_mt.translation.glossary import Glossary, check_glossary
 from keras_mt.translation.results import Results, Score, as_alignment
 
 # What a model's configuration has that its translations do not depend on.

@@ -2,23 +2,26 @@
 
 import functools
 import hashlib
+import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from keras_mt.errors import InputError
-from keras_mt.text.terms import CASE
-from keras_mt.translation.batches import utf8
+import numpy as np
 
-# Words, or less: one character where words are written without spaces. What the graph takes for a
-# token is made of some of these.
-_WITHOUT_SPACES = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\u2e80-\u30ff\u31f0-\u31ff\u3400-\u9fff"
-    "\ua9e0-\ua9ff\uaa60-\uaa7f\uf900-\ufaff\uff66-\uff9f\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+from keras_mt.errors import InputError
+from keras_mt.text.words import kinds_of
+
+CASE = "case"  # The third column of a term that minds case.
+# A run of letters, marks and digits; a character of a script without spaces; white space; another.
+_TOKEN = re.compile(r"[wc]+|ic*| +|.")
+# What Korean appends to a word; the rest of it is the word that a glossary has.
+PARTICLES = tuple(
+    """은 는 이 가 을 를 의 에 도 만 과 와 로 으로 에서 에게 에는 에도 까지 부터 처럼 보다 마다 들
+    들은 들이 들을 들의 이나 이라 라는""".split()  # noqa: SIM905
 )
-_WORD = re.compile(f"[{_WITHOUT_SPACES}]|[^\\W_{_WITHOUT_SPACES}]+")
 
 EXPECTED = "a keras_mt.Glossary, such as Glossary({'bank': 'Institut'})"
 
@@ -54,8 +57,9 @@ class Glossary:
     """Terms whose translations are given.
 
     A term is found in a text as a sequence of whole words, which end where letters and digits end;
-    in scripts without spaces, as a sequence of characters. Of two that overlap, the one of more
-    words counts, and then the one further left. A term without a target stays as it is.
+    in scripts without spaces, as a sequence of characters. A Korean word may have a particle behind
+    it. Of two that overlap, the one of more words counts, and then the one further left. A term
+    without a target stays as it is.
 
     Args:
         pairs: Pairs `(source, target)`, a dict of them, or a list of `Term`; a target of None, or
@@ -129,29 +133,54 @@ class Glossary:
 
     @functools.cached_property
     def _index(self):
-        """Terms by their longest word, each with its number and all its words; "" for no word."""
+        """The terms by their tokens and whether they mind case; and their numbers of tokens."""
         index = {}
-        for number, term in enumerate(self._terms):
-            words = _words(term.source)
-            index.setdefault(max(words, key=len, default=""), []).append((number, words))
-        return index
+        for term in self._terms:
+            index.setdefault((*_tokens(term.source, term.minds_case)[0], term.minds_case), term)
+        return index, sorted({len(key) - 1 for key in index}, reverse=True)
 
-    def lines(self, text: str) -> str:
-        """The lines of the terms whose words all occur in a text: what the graph looks for.
+    def find(self, text: str, whole: Sequence[tuple[int, int]] = ()) -> list[tuple[int, int, Term]]:
+        """The terms in a text, in its order.
+
+        Args:
+            text: The text.
+            whole: Places of the text, pairs, that no term may have a part of.
+
+        Returns:
+            Triples `(start, end, term)`: the characters of each, and the `Term`.
 
         Example:
 
-        >>> Glossary({"the bank": "Institut", "river": "Fluss"}).lines("At the bank.")
-        'the bank\\tInstitut'
+        >>> glossary = Glossary({"bank": "Institut", "river bank": "Ufer"})
+        >>> [(start, end, term.target) for start, end, term in glossary.find("A river bank.")]
+        [(2, 12, 'Ufer')]
         """
-        words = _words(text)
-        found = sorted(
-            number
-            for word in (*words, "")
-            for number, needed in self._index.get(word, ())
-            if needed <= words
-        )
-        return "\n".join(self._terms[number].line for number in found)
+        # Most tokens first, then the leftmost, one that minds case, and one without a particle.
+        candidates = sorted(self._candidates(text), key=lambda found: found[:4])
+        taken, found = np.zeros(len(text), bool), []
+        for *_, start, end, term in candidates:
+            apart = all(b <= start or end <= a or start <= a < b <= end for a, b in whole)
+            if apart and not taken[start:end].any():
+                taken[start:end] = True
+                found.append((start, end, term))
+        return sorted(found, key=lambda each: each[0])
+
+    def _candidates(self, text):
+        index, sizes = self._index
+        for minds_case in (True, False):
+            tokens, places = _tokens(text, minds_case)
+            for i, size in itertools.product(range(len(tokens)), sizes):
+                *first, last = tokens[i : i + size] if i + size <= len(tokens) else [""]
+                for particle in _particles(last):
+                    key = (*first, last.removesuffix(particle), minds_case)
+                    if term := index.get(key):
+                        end = places[i + size - 1][1] - len(particle)
+                        start = places[i][0]
+                        yield -size, start, not minds_case, len(particle), start, end, term
+
+    def lines(self, text: str) -> str:
+        """The lines of the terms of a text."""
+        return "\n".join(dict.fromkeys(term.line for *_, term in self.find(text)))
 
 
 def check_glossary(glossary: Any) -> None:
@@ -160,8 +189,16 @@ def check_glossary(glossary: Any) -> None:
         raise InputError(f"glossary must be {EXPECTED}. Received: {type(glossary).__name__}")
 
 
-def _words(text):
-    return {*_WORD.findall(text.casefold())}
+def _tokens(text, minds_case=True):
+    """The tokens of a text, of which white space is all alike, and their places."""
+    places = [match.span() for match in _TOKEN.finditer(kinds_of(text))]
+    tokens = [" " if text[a].isspace() else text[a:b] for a, b in places]
+    return [token if minds_case else token.lower() for token in tokens], places
+
+
+def _particles(word):
+    """The Korean particles that a word may end with; the first is none."""
+    return ["", *(p for p in PARTICLES if word.endswith(p) and len(word) > len(p))]
 
 
 def _term(name, pair):
@@ -196,7 +233,8 @@ def _checked(name, term):
             raise InputError(f"{name} has an empty {side}: give it, or leave the line out.")
         if set(text.strip()) & {*"\t\n\r"}:
             raise InputError(f"{name} has a tab or a line end in its {side}: {text!r}")
-        utf8(name, text)
+        if re.search("[\ud800-\udfff]", text):
+            raise InputError(f"{name} cannot be encoded as UTF-8: {text!r}")
     target = None if term.target is None else term.target.strip()
     return Term(term.source.strip(), target, bool(term.minds_case))
 

@@ -1,0 +1,111 @@
+"""Spans of a text: terms of a glossary, and what stays as it is."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from keras_mt.text.glossary import Glossary
+from keras_mt.text.words import WITHOUT_SPACES
+
+_EDGE = r"(?a:\b)"  # Scripts without spaces go on behind it.
+_LETTER = rf"[^\W{WITHOUT_SPACES}]"
+# Characters of an address, and its last one: no punctuation of the sentence around it.
+_IN_URL = rf"""[^\s<>"(){WITHOUT_SPACES}，）]"""  # noqa: RUF001
+_URL_END = rf"""[^\s<>"'().,;:!?…*}}\]»”’{WITHOUT_SPACES}，）]"""  # noqa: RUF001
+_BRACKETS = rf"\({_IN_URL}*\)"
+_PATH = rf"(?:{_IN_URL}|{_BRACKETS})*(?:{_URL_END}|{_BRACKETS})"
+_PICTURE = "[\U0001f300-\U0001faff\u2600-\u27bf\u231a-\u231b\u23e9-\u23f3\u2b50]"
+_PICTURE += "[\ufe0f\U0001f3fb-\U0001f3ff]*"
+# What `keep` may name; at a place the first that fits counts.
+KINDS = {
+    "email": rf"(?<!{_LETTER})(?<![.%+-])(?:{_LETTER}|[.%+-])*{_LETTER}"
+    rf"@(?:{_LETTER}|-)+(?:\.(?:{_LETTER}|-)+)*\.[^\W\d_{WITHOUT_SPACES}]{{2,}}",
+    "url": rf"(?:(?:https?|ftp)://|www\.){_PATH}|"
+    r"(?<![a-zA-Z0-9-])(?:[a-zA-Z0-9-]+\.)+(?:com|org|net|edu|gov|info|io)"
+    rf"{_EDGE}(?:/(?:{_PATH})?)?",
+    "placeholder": r"\{\{[^{}]*\}\}|\$?\{[^{}\s]*\}|\$[A-Za-z_][A-Za-z0-9_]*|"
+    r"%\([A-Za-z0-9_]+\)[-+#0-9.]*[sdifouxXeEgGcr]|%[A-Z_][A-Z0-9_]*%|"
+    rf"%(?:[0-9]+\$)?[-+#0]*[0-9]*(?:\.[0-9]+)?l{{0,2}}[sdifuxXeEgGc@]{_EDGE}",
+    # +49 30 1234567, 030/1234567, (555) 123-4567.
+    "phone": rf"\+[0-9](?:[ ()./-]{{0,2}}[0-9]){{6,14}}{_EDGE}|"
+    rf"\(?{_EDGE}0[0-9]{{1,5}}\)?[ /-]{{1,3}}[0-9](?:[ -]?[0-9]){{3,9}}{_EDGE}|"
+    rf"\(?{_EDGE}[0-9]{{3}}\)?[ .-][0-9]{{3}}[.-][0-9]{{4}}{_EDGE}",
+    "number": rf"\+[0-9][0-9 ()/-]*[0-9]{_EDGE}|"
+    rf"{_EDGE}[0-9]+(?:[.,:/'’-][0-9]+)+{_EDGE}|{_EDGE}[0-9]{{2,}}{_EDGE}",
+    "emoji": rf"[\U0001f1e6-\U0001f1ff]{{2}}|{_PICTURE}(?:\u200d{_PICTURE})*",
+}
+
+
+class Span(NamedTuple):
+    """A part of a text whose translation is given.
+
+    Attributes:
+        start: Its first character.
+        end: The one after its last.
+        target: What stands for it in the translation.
+        kind: "term"; "kept" for what a glossary or markup says to keep; or the name in `KINDS`.
+
+    Example:
+
+    >>> find_spans("Mail jane@example.org!", keep=["email"])
+    (Span(start=5, end=21, target='jane@example.org', kind='email'),)
+    """
+
+    start: int
+    end: int
+    target: str
+    kind: str
+
+
+def find_spans(
+    text: str,
+    glossary: Glossary | None = None,
+    keep: Iterable[str] = (),
+    protected: Sequence[tuple[int, int]] = (),
+) -> tuple[Span, ...]:
+    """The spans of a text, in order; none has a part of another.
+
+    Args:
+        text: The text.
+        glossary: Its terms go before the kinds that they overlap, but none is a part of a span.
+        keep: Names in `KINDS`.
+        protected: Places of the text that stay as they are, whatever is in them.
+    """
+    kept = [(a, b, "kept") for a, b in protected if text[a:b].strip()]
+    kept = _merged(kept + _of_kinds(text, keep))
+    terms = [] if glossary is None else glossary.find(text, [place[:2] for place in kept])
+    spans = [
+        Span(a, b, term.target or text[a:b], "term" if term.target else "kept")
+        for a, b, term in terms
+    ]
+    spans += [
+        Span(a, b, text[a:b], kind)
+        for a, b, kind in kept
+        if not any(span.start < b and a < span.end for span in spans)
+    ]
+    return tuple(sorted(spans))
+
+
+def _of_kinds(text, keep):
+    """The places of the kinds; neighbours without a letter between them are one: `{a}-{b}`."""
+    keep = {*keep}
+    expression = "|".join(f"(?P<{kind}>{KINDS[kind]})" for kind in KINDS if kind in keep)
+    found = []
+    for match in re.finditer(expression, text) if expression else ():
+        start, end = match.span()
+        if found and not re.search(r"[^\W\d_]|\s", text[found[-1][1] : start]):
+            start = found.pop()[0]
+        found.append((start, end, match.lastgroup))
+    return found
+
+
+def _merged(places):
+    """Places that overlap made one, which is protected if one of them is."""
+    merged = []
+    for place in sorted(places):
+        if merged and place[0] < merged[-1][1]:
+            start, end, _ = merged.pop()
+            merged.append((start, max(end, place[1]), "kept"))
+        else:
+            merged.append(place)
+    return merged
