@@ -215,7 +215,7 @@ class TranslationOptions(LanguageOptions, SearchOptions):
     keep: str | Sequence[str] | None = option(
         f"Kinds of spans that translations repeat as they are, with commas between: "
         f"{', '.join(KINDS)}; or none.",
-        shown=f"{','.join(KEPT_KINDS)}; none with a temperature",
+        shown=",".join(KEPT_KINDS),
         metavar="KINDS",
     )
 
@@ -233,11 +233,6 @@ class TranslationOptions(LanguageOptions, SearchOptions):
                 f"keep must be kinds with commas between, or none. Received: {unknown[0]!r}"
                 f"{suggestion(unknown[0], KINDS)}"
             )
-        if self.samples and self._named_kinds():
-            raise InputError(
-                "keep does not go with sampling: leave `temperature` out. "
-                f"Received: temperature={self.temperature}"
-            )
 
     def _named_kinds(self):
         kinds = [kind.strip() for kind in (self.keep or "").split(",")]
@@ -247,7 +242,7 @@ class TranslationOptions(LanguageOptions, SearchOptions):
     def kept_kinds(self) -> tuple[str, ...]:
         """The kinds of spans that stay as they are, in a fixed order."""
         kinds = self._named_kinds() if self.keep is not None else KEPT_KINDS
-        return () if self.samples else tuple(kind for kind in KINDS if kind in kinds)
+        return tuple(kind for kind in KINDS if kind in kinds)
 
 
 def check_language(name: str, code: str | None, languages: Sequence[str]) -> None:

@@ -74,7 +74,8 @@ class Source:
         text: What the model is to read.
         plain: The text without markup.
         spans: The terms and kept spans of `plain`, a tuple of `Span`.
-        is_plain: Whether nothing is to be placed, so that no alignment is needed.
+        is_plain: Whether a translation stays as it is.
+        needs_alignment: Whether something is to be placed by an alignment.
         passes: Whether there are no words but those of kept spans: no model is needed then, and
             whatever the translation, `translated` returns the text as it is.
 
@@ -101,8 +102,7 @@ class Source:
         self.plain = plain.translate(_CONTROL)
         protected = self._fragment.protected if self._fragment else ()
         self.spans: tuple[Span, ...] = find_spans(self.plain, glossary, keep, protected)
-        has_markup = self._fragment is not None and self._fragment.has_markup
-        self.is_plain = not self.spans and not has_markup
+        self.is_plain = not self.spans and self._fragment is None
         # What is read, without control characters, and the place of each span in it.
         self._read, self._places = "", []
         self.text, terms, end = "", [], 0
@@ -116,6 +116,8 @@ class Source:
         rest = "".join(self.plain[a:b] for a, b in self._between())
         kept = self.spans and all(span.kind != "term" for span in self.spans)
         self.passes = bool(kept) and not any(map(str.isalnum, rest))
+        has_markup = self._fragment is not None and self._fragment.has_markup
+        self.needs_alignment = bool(self.spans or has_markup) and not self.passes
         if annotate:
             self._annotate(terms)
 

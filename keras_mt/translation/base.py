@@ -4,7 +4,8 @@ It does not import Keras, which takes seconds: the command that runs an export n
 """
 
 import abc
-import functools
+import collections
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
@@ -14,11 +15,15 @@ import tensorflow as tf
 from keras_mt.errors import InputError
 from keras_mt.options import check_language
 from keras_mt.text.glossary import EXPECTED, Glossary, check_glossary
-from keras_mt.text.markup import Fragment
-from keras_mt.text.terms import has_kept
-from keras_mt.translation.batches import as_list, check_string_tensors, encoded, utf8
-from keras_mt.translation.fragments import protected_lines, put_into
-from keras_mt.translation.results import AssessedHypothesis, Hypothesis, Results, as_hypotheses
+from keras_mt.text.source import Source
+from keras_mt.translation.batches import as_list, check_string_tensors, chosen, encoded, utf8
+from keras_mt.translation.results import (
+    AssessedHypothesis,
+    Hypothesis,
+    Results,
+    as_falls,
+    as_hypotheses,
+)
 
 LANGUAGES = "source_language", "target_language"
 # A language code for all texts, or one code per text; None for the default.
@@ -31,11 +36,15 @@ class BaseTranslator(abc.ABC):
     """A translator: callable on a str, a list of str or a string tensor.
 
     `languages` are empty if there is no choice. `kept_kinds` are the kinds of spans that
-    translations repeat as they are.
+    translations repeat as they are. `trusted_attention` says whether the attention is that of a
+    head that was trained or chosen to align words, and `reads_terms` whether the model was trained
+    on sources with terms.
     """
 
     n_best: int
     kept_kinds: Sequence[str] = ()
+    trusted_attention: bool = False
+    reads_terms: bool = False
     gives_confidence: bool = True
     glossary: Glossary | None = None
     languages: Sequence[str] = ()
@@ -119,8 +128,12 @@ class BaseTranslator(abc.ABC):
     ) -> list[Hypothesis | AssessedHypothesis] | Results:
         """The `n_best` translations of each text with their scores.
 
+        Terms and kept spans are put in the places of what became of them; a prefix stays as it is.
+        Scores, tokens and confidence are those before that. Hypotheses that are equal then are
+        listed once.
+
         An export takes no prefixes and gives no token scores. It gives a confidence only if it was
-        exported with `confidence=True`, and then for texts without terms and kept spans alone.
+        exported with `confidence=True`.
 
         Args:
             texts: A str or a list of str.
@@ -132,14 +145,13 @@ class BaseTranslator(abc.ABC):
             glossary: As in a call.
             markup: "html" if the texts are fragments of HTML (see `keras_mt.text.Fragment`): their
                 plain texts are translated, and the elements put around what the words became.
-                Scores and tokens are those of the plain texts. None for plain texts.
+                None for plain texts.
 
         Returns:
             For a str a list of `Hypothesis`, best first (fewer than `n_best` if the search finds no
             more); for a list `Results` of such lists. A text is refused if a line is too long, if
             its prefix is longer than the model's limit, if both it and its prefix have several
-            lines or sentences, if a term of the glossary cannot be in its translation, or if the
-            model's probabilities are not finite.
+            lines or sentences, or if the model's probabilities are not finite.
 
         Raises:
             ValueError: If a str is refused, an argument has the wrong type, lists differ in length,
@@ -156,49 +168,91 @@ class BaseTranslator(abc.ABC):
         one, columns = self._lists(
             {"texts": texts, "prefixes": prefixes}, source_language, target_language
         )
-        fragments = []
-        if markup is not None:
-            fragments = self._fragments(columns["texts"], markup)
-            columns["texts"] = [fragment.text for fragment in fragments]
-        terms = self._with_protected(self._terms(columns["texts"], glossary, one), fragments)
-        if terms is not None:
-            columns["terms"] = terms
-        search = functools.partial(self._search_by_terms, token_scores, confidence)
+        encoded(**columns)
+        sources = self._sources(columns["texts"], glossary, markup, one)
 
-        def as_result(row, **inputs):
-            return self._as_hypotheses(row) or self._why_refused(**inputs)
+        def run(**columns):
+            return self._hypotheses(sources, token_scores, confidence, **columns)
 
-        results = self._results(search, as_result, one, columns)
-        if fragments:
-            languages = (columns.get(name) for name in LANGUAGES)
-            put_into([results] if one else results, self, fragments, *languages)
-        return results
+        def as_result(found, **inputs):
+            return found or self._why_refused(**inputs)
 
-    def _fragments(self, texts, markup):
-        if not self.aligns:
+        columns["texts"] = [source.text for source in sources]
+        return self._results(run, as_result, one, columns)
+
+    def _sources(self, texts, glossary, markup=None, one=False):
+        """The `Source` of each text; `one` glossary for `one` text."""
+        if markup is not None and not self.aligns:
             raise InputError(
                 f"markup={markup!r} needs a model with attention, to place the elements by: leave "
                 "markup out."
             )
-        if markup != "html":
+        if markup not in ("html", None):
             raise InputError(f"markup must be 'html', or None for plain text. Received: {markup!r}")
-        encoded(texts=texts)
-        fragments = [Fragment(text) for text in texts]
-        if any(fragment.has_markup for fragment in fragments):
-            self.align([], [], [], [])  # An export then needs nothing besides, to translate.
-        return fragments
+        glossary = self.glossary if glossary is None else glossary
+        if glossary is None or isinstance(glossary, Glossary):
+            several = [glossary] * len(texts)
+        else:
+            given = as_list("glossary", glossary, f"{EXPECTED}, or a list of such")
+            several = [self.glossary if g is None else g for g in given]
+            if one or len(several) != len(texts):
+                raise InputError(
+                    "glossary must be a Glossary, or a list with one for each text. "
+                    f"Received: {len(several)} for {len(texts)} texts"
+                )
+        for each in {id(each): each for each in several}.values():
+            self._check_glossary(each)
+        return [
+            Source(text, each, self.kept_kinds, markup, self.reads_terms)
+            for text, each in zip(texts, several, strict=True)
+        ]
 
-    def _with_protected(self, terms, fragments):
-        """The lines of terms, with what each fragment protects as a term that stays."""
-        lines = [protected_lines(fragment) for fragment in fragments]
-        if not any(lines):
-            return terms
-        try:
-            self._check_takes_terms()
-        except InputError:  # What its words become is replaced by it.
-            return terms
-        terms = terms or [""] * len(lines)
-        return ["\n".join(filter(None, pair)) for pair in zip(terms, lines, strict=True)]
+    def _check_glossary(self, glossary):
+        """Refuses what is no glossary, and one that could not be heeded."""
+        check_glossary(glossary)
+
+    def _hypotheses(self, sources, token_scores=False, confidence=False, **columns):
+        """The hypotheses of each source; None for one that is refused."""
+        prefixes = columns.get("prefixes") or [""] * len(sources)
+        languages = {name: columns[name] for name in LANGUAGES if name in columns}
+        columns["texts"] = [
+            "" if source.passes and not prefix else source.text
+            for source, prefix in zip(sources, prefixes, strict=True)
+        ]
+        rows = self._rows(sources, token_scores, confidence, columns)
+        found = [self._as_hypotheses(row) for row in rows]
+        drafts, asked = [], []
+        for i, source in enumerate(sources):
+            if source.is_plain or not found[i]:
+                continue
+            alignments = rows[i].get("alignments", [None] * len(found[i]))
+            for hypothesis, alignment in zip(found[i], alignments, strict=True):
+                probes = source.probes(hypothesis.text, alignment, self.trusted_attention)
+                texts = [source.text, *probes] if probes else []
+                asked += [(i, text, hypothesis.text) for text in texts]
+                drafts.append((i, hypothesis, alignment, len(texts)))
+        scored, placed = iter(()), collections.defaultdict(dict)
+        if asked:
+            places, texts, targets = zip(*asked, strict=True)
+            scored = iter(self._scored(texts, targets, **chosen(languages, places)))
+        for i, hypothesis, alignment, number in drafts:
+            falls = as_falls(alignment, list(itertools.islice(scored, number)))
+            text, spans = sources[i].translated(hypothesis.text, *falls, prefixes[i])
+            # Of those that are equal now the first counts.
+            placed[i].setdefault(text, hypothesis._replace(text=text, placed=spans))
+        return [[*placed[i].values()] or hypotheses for i, hypotheses in enumerate(found)]
+
+    def _rows(self, sources, token_scores, confidence, columns):
+        """The outputs of a search for each source, with alignments where these are needed."""
+        rows = [None] * len(sources)
+        for attention in (False, True):
+            places = [i for i, source in enumerate(sources) if source.needs_alignment == attention]
+            if places or not (attention or sources):
+                given = chosen(columns, places)
+                found = self._search(token_scores, confidence, attention, **given)
+                for i, row in zip(places, found, strict=True):
+                    rows[i] = row
+        return rows
 
     @property
     @abc.abstractmethod
@@ -290,81 +344,43 @@ class BaseTranslator(abc.ABC):
             raise InputError(f"The text is refused: {refusals[0]}")
         return results[0] if one else Results(results, refusals)
 
-    def _terms(self, texts, glossary, one):
-        """The lines of the terms of each text; None for none. `one` glossary for `one` text."""
-        glossary = self.glossary if glossary is None else glossary
-        if glossary is None:
-            return None
-        self._check_takes_terms()
-        if isinstance(glossary, Glossary):
-            several = [glossary] * len(texts)
-        else:
-            given = as_list("glossary", glossary, f"{EXPECTED}, or a list of such")
-            several = [self.glossary if g is None else g for g in given]
-            if one or len(several) != len(texts):
-                raise InputError(
-                    "glossary must be a Glossary, or a list with one for each text. "
-                    f"Received: {len(several)} for {len(texts)} texts"
-                )
-        for each in several:
-            check_glossary(each)
-        return [  # What is no str is refused with the other texts.
-            each.lines(text) if each is not None and isinstance(text, str) else ""
-            for each, text in zip(several, texts, strict=True)
-        ]
-
-    def _search_by_terms(self, token_scores, confidence, texts, terms=None, **columns):
-        """As `_search`: only texts with a term or a kept span are searched with such."""
-        in_bytes = encoded(texts=texts, **columns)[0]
-        terms = [""] * len(texts) if terms is None else terms
-        constrained = [bool(lines) for lines in terms]
-        if self.kept_kinds and texts:
-            found = has_kept(tf.constant(in_bytes), self.kept_kinds).numpy()
-            constrained = [a or bool(b) for a, b in zip(constrained, found, strict=True)]
-        rows = [None] * len(texts)
-        for wanted in (False, True):
-            chosen = [i for i, is_so in enumerate(constrained) if is_so == wanted]
-            if not chosen and (wanted or texts):
-                continue
-            given = {"texts": texts, **columns, **({"terms": terms} if wanted else {})}
-            given = {name: [column[i] for i in chosen] for name, column in given.items()}
-            for i, row in zip(chosen, self._search(token_scores, confidence, **given), strict=True):
-                rows[i] = row
-        return rows
-
     def _tensor_translations(self, texts, prefixes, glossary, languages):
-        """The translations of a tensor of texts."""
-        glossary = self.glossary if glossary is None else glossary
-        if glossary is not None:
-            if not isinstance(glossary, Glossary):
-                raise InputError("For a tensor of texts, glossary must be one Glossary for all.")
-            self._check_takes_terms()
-            if tf.executing_eagerly():
-                lines = [glossary.lines(text.decode("utf-8", "replace")) for text in texts.numpy()]
-                terms = tf.constant(lines, tf.string)
-            else:
-                terms = tf.fill(tf.shape(texts), "\n".join(term.line for term in glossary))
-            return self._translations(texts, prefixes, terms, **languages)
-        if not self.kept_kinds:
+        """The translations of a tensor of texts, `[batch, n_best]`."""
+        if not isinstance(glossary, Glossary | None):
+            raise InputError("For a tensor of texts, glossary must be one Glossary for all.")
+        if not tf.executing_eagerly():
+            if glossary or self.glossary:
+                raise InputError(
+                    "A tf.function or a tf.data.Dataset takes no glossary, since terms are placed "
+                    "in Python: leave it out, or call the translator outside, with a list of str."
+                )
             return self._translations(texts, prefixes, **languages)
-        return tf.cond(
-            tf.reduce_any(has_kept(texts, self.kept_kinds)),
-            lambda: self._translations(texts, prefixes, tf.fill(tf.shape(texts), ""), **languages),
-            lambda: self._translations(texts, prefixes, **languages),
-        )
+        columns = {"texts": texts, "prefixes": prefixes, **languages}
+        columns = {
+            name: [text.decode("utf-8", "replace") for text in column.numpy()]
+            for name, column in columns.items()
+            if column is not None
+        }
+        found = self._hypotheses(self._sources(columns["texts"], glossary), **columns)
+        texts = [[h.text for h in hypotheses or ()] for hypotheses in found]
+        texts = [[*row, *[""] * (self.n_best - len(row))] for row in texts]
+        return tf.reshape(tf.constant(texts, tf.string), (-1, self.n_best))
 
     @abc.abstractmethod
-    def _check_takes_terms(self) -> None:
-        """Raises ValueError if the translator cannot translate with terms."""
+    def _search(self, token_scores, confidence, attention, **columns) -> list[dict[str, Any]]:
+        """The outputs of a search for each text, as of `run_in_batches`.
+
+        With `attention` each has `alignments`: for each hypothesis an `Alignment`, or None.
+        """
 
     @abc.abstractmethod
-    def _search(self, token_scores, confidence, **columns) -> list[dict[str, Any]]:
-        """The outputs of a search for each text, as of `run_in_batches`."""
+    def _scored(self, texts, targets, **languages) -> list[list[tuple[str, float]] | None]:
+        """The pieces of each target with their log-probabilities; None where it is refused."""
 
     def _as_hypotheses(self, row):
         return as_hypotheses(row)
 
-    def _why_refused(self, texts, prefixes=None, terms=None, **languages) -> str:
+    def _why_refused(self, texts, prefixes=None, **languages) -> str:
         """Why a text has no translation."""
         return self._line_too_long(texts) or (
             "the model gives no finite probabilities. Has its training diverged?"
@@ -380,7 +396,7 @@ class BaseTranslator(abc.ABC):
         )
 
     @abc.abstractmethod
-    def _translations(self, texts, prefixes=None, terms=None, **languages): ...
+    def _translations(self, texts, prefixes=None, **languages): ...
 
     def _set_languages(self, languages, source_language, target_language, pair=None):
         """Sets the known languages, the default ones, and a shortlist's, the only possible ones."""

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -82,6 +82,11 @@ def encoded(**columns: Iterable[str]) -> list[list[bytes]]:
         numbers = " and ".join(str(len(texts)) for texts in columns)
         raise InputError(f"{names} must have the same length. Received: {numbers} texts")
     return columns
+
+
+def chosen(columns: Mapping[str, Sequence[Any]], places: Iterable[int]) -> dict[str, list[Any]]:
+    """The columns with the rows at some places."""
+    return {name: [column[i] for i in places] for name, column in columns.items()}
 
 
 def _cores():

@@ -2,13 +2,14 @@
 
 import contextlib
 import ctypes
+import functools
 import hashlib
 import importlib.util
 import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +20,12 @@ from tensorflow.core.protobuf import meta_graph_pb2, rewriter_config_pb2, saved_
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.errors import InputError
 from keras_mt.files import find_saved_model
-from keras_mt.text.glossary import Glossary, check_glossary
+from keras_mt.text.glossary import Glossary
 from keras_mt.translation.base import LANGUAGES, BaseTranslator
-from keras_mt.translation.batches import run_in_batches
-from keras_mt.translation.results import as_alignment
+from keras_mt.translation.batches import chosen, run_in_batches
+from keras_mt.translation.results import as_alignments, as_pieces, of_search
+
+_PLACING = "align", "score"  # The signatures by which terms and kept spans are placed.
 
 
 class ExportedTranslator(BaseTranslator):
@@ -49,8 +52,8 @@ class ExportedTranslator(BaseTranslator):
     Raises:
         FileNotFoundError: If there is no SavedModel.
         ValueError: If a language is unknown or missing, or the card that lists them is missing; or
-            if prefixes are given, which an export does not take, or a glossary to one without a
-            signature `constrained`.
+            if prefixes are given, which an export does not take, or a glossary to one that has
+            neither of the signatures `align` and `score`, by which terms are placed.
 
     Example:
 
@@ -73,6 +76,7 @@ class ExportedTranslator(BaseTranslator):
         self._version = version
         self._model, self._sessions, self._lock = None, {}, threading.Lock()
         self._signatures = _signatures(version)
+        self._scores = "token_log_probs" in self._outputs("score")
         card = version / "assets.extra" / "model_card.json"
         try:
             self.card = json.loads(card.read_text(encoding="utf-8")) if card.exists() else {}
@@ -80,7 +84,9 @@ class ExportedTranslator(BaseTranslator):
             raise InputError(f"{card} is not JSON, as the export wrote it: {error}") from None
         options = self.card.get("options", {})
         self.max_line_bytes = options.get("max_line_bytes")  # None without a card.
-        self.kept_kinds = options.get("keep", ()) if "constrained" in self._signatures else ()
+        self.kept_kinds = options.get("keep", ()) if self.aligns or self._scores else ()
+        self.trusted_attention = options.get("trusted_attention", False)
+        self.reads_terms = options.get("reads_terms", False)
         languages, defaults, pair = [], (None, None), None
         if any({*LANGUAGES} <= function.inputs.keys() for function in self._signatures.values()):
             try:
@@ -94,10 +100,8 @@ class ExportedTranslator(BaseTranslator):
             pair = defaults if options.get("shortlist") else None
         codes = source_language or defaults[0], target_language or defaults[1]
         self._set_languages(languages, *codes, pair)
-        check_glossary(glossary)
+        self._check_glossary(glossary)
         self.glossary = glossary
-        if glossary is not None:
-            self._check_takes_terms()
 
     def __reduce__(self) -> tuple:
         arguments = self._version, self.source_language, self.target_language, self.glossary
@@ -125,16 +129,35 @@ class ExportedTranslator(BaseTranslator):
 
     def _session(self, name):
         """The session of a signature, which threads that ask at once share."""
+        names = [name]
+        if name in _PLACING:  # Then with one copy of the weights.
+            names = [other for other in _PLACING if other in self._signatures]
         with self._lock:
             if name not in self._sessions:
-                self._sessions[name] = _Session(self._version, name)
+                self._sessions |= dict.fromkeys(names, _Session(self._version, names))
             return self._sessions[name]
 
-    def _check_takes_terms(self):
-        if "constrained" not in self._signatures:
+    def _run(self, name, **columns):
+        """The outputs of a signature for each text, the first of the columns."""
+        if self._model is not None:  # Then no session is needed besides.
+            signature = self.signatures[name]
+        elif any(columns.values()):
+            signature = functools.partial(self._session(name), name)
+
+        def run(text, *others):
+            return signature(text=text, **dict(zip([*columns][1:], others, strict=True)))
+
+        return run_in_batches(run, **columns)
+
+    def _outputs(self, name):
+        return self._signatures[name].outputs if name in self._signatures else ()
+
+    def _check_glossary(self, glossary):
+        super()._check_glossary(glossary)
+        if glossary is not None and not (self.aligns or self._scores):
             raise InputError(
-                "This export takes no glossary: it samples, or was made without the signature "
-                "constrained. Export the run again, or use the run folder."
+                "This export takes no glossary: it has neither of the signatures align and score, "
+                "by which terms are placed. Export the run again, or use the run folder."
             )
 
     @property
@@ -147,69 +170,59 @@ class ExportedTranslator(BaseTranslator):
         return "align" in self._signatures
 
     def _align(self, source, target, **languages):
-        signature = self.signatures["align"]
+        return self._run("align", source=source, target=target, **languages)
 
-        def align(text, target, *codes):
-            return signature(text=text, target=target, **dict(zip(languages, codes, strict=True)))
-
-        return run_in_batches(align, source=source, target=target, **languages)
+    def _scored(self, texts, target, **languages):
+        if not self._scores:
+            return [None] * len(texts)
+        rows = self._run("score", texts=texts, target=target, **languages)
+        columns = "tokens", "token_log_probs", "lengths"
+        return [as_pieces(*map(row.get, columns)) or None for row in rows]
 
     def _as_alignment(self, row, source, **_):
         if not row["target_lengths"]:
             return "a line is longer than max_line_bytes, or than the model's limit of tokens."
-        return as_alignment(row)
+        return as_alignments(of_search(row))[0]
 
     @property
     def n_best(self) -> int:
         return self._signatures["serving_default"].outputs["translations"].tensor_shape.dim[1].size
 
-    def _translations(self, texts, prefixes=None, terms=None, **languages):
+    def _translations(self, texts, prefixes=None, **languages):
         _check_plain(prefixes)
-        if terms is not None:
-            signature, languages = self.signatures["constrained"], {**languages, "terms": terms}
-        else:
-            signature = self.signatures["serving_default"]
-        return signature(text=texts, **languages)["translations"]
+        return self.signatures["serving_default"](text=texts, **languages)["translations"]
 
-    def _why_refused(self, texts, prefixes=None, terms=None, **languages):
-        if not terms or self._line_too_long(texts):
-            return super()._why_refused(texts)
-        lines = terms.split("\n")
-        alone = {name: [code] * (len(lines) + 1) for name, code in languages.items()}
-        rows = [texts] * (len(lines) + 1)
-        scores = [
-            row["scores"][0]
-            for row in self._search(False, False, rows, terms=[*lines, ""], **alone)
-        ]
-        if scores[-1] <= NO_HYPOTHESIS:
-            return super()._why_refused(texts)
-        refused = [x for x, score in zip(lines, scores, strict=False) if score <= NO_HYPOTHESIS]
-        named = ", ".join(repr(line.split("\t")[0]) for line in refused or lines)
-        return (
-            f"{named} cannot be in its translation as the glossary has it: it comes to nothing, "
-            "has a character that the tokenizer cannot write, or has more tokens, by itself or "
-            "with other terms, than a translation may have."
-        )
-
-    def _search(self, token_scores, confidence, texts, prefixes=None, terms=None, **languages):
+    def _search(self, token_scores, confidence, attention, texts, prefixes=None, **languages):
         _check_plain(prefixes, token_scores)
-        if confidence and "confidence" not in self._signatures:
+        if confidence and not self.gives_confidence:
             raise InputError(
                 "This export gives no confidence: make it with `keras-mt export --confidence`, or "
                 "use the run folder."
             )
-        name, columns = "confidence" if confidence else "serving_default", languages
-        if terms is not None:  # No signature has both.
-            name, columns = "constrained", {**languages, "terms": terms}
-        if self._model is not None:  # Then no session is needed besides.
-            signature = self.signatures[name]
-        elif texts:
-            signature = self._session(name)
+        attention = attention and self.aligns
+        if attention and not confidence and self.n_best == 1 and "scores" in self._outputs("align"):
+            rows = map(of_search, self._align(texts, [""] * len(texts), **languages))
+            return [{**row, "alignments": as_alignments(row)} for row in rows]
+        name = "confidence" if confidence else "serving_default"
+        rows = self._run(name, texts=texts, **languages)
+        if attention:
+            self._add_alignments(rows, texts, languages)
+        return rows
 
-        def translate(text, *others):
-            return signature(text=text, **dict(zip(columns, others, strict=True)))
-
-        return run_in_batches(translate, texts=texts, **columns)
+    def _add_alignments(self, rows, texts, languages):
+        """Aligns the hypotheses of each text, in its row of the outputs of a search."""
+        targets = [
+            (i, translation.decode("utf-8", "replace") or " ")  # Of "" it would be another's.
+            for i, row in enumerate(rows)
+            for translation, score in zip(row["translations"], row["scores"], strict=True)
+            if score > NO_HYPOTHESIS
+        ]
+        places = [i for i, _ in targets]
+        columns = chosen({"source": texts, **languages}, places)
+        aligned = self._align(target=[target for _, target in targets], **columns)
+        for i, row in zip(places, aligned, strict=True):
+            alignments = as_alignments(of_search(row)) if row["target_lengths"] else [None]
+            rows[i].setdefault("alignments", []).extend(alignments)
 
 
 def _check_plain(prefixes, token_scores=False):
@@ -244,18 +257,19 @@ def _signatures(version):
 
 
 class _Session:
-    """Runs a signature of a version in a session, without loading any function into Python."""
+    """Runs signatures of a version in a session, without loading any function into Python."""
 
-    def __init__(self, version: Path, name: str) -> None:
-        self._session, self._inputs, self._outputs = _import(version, name)
+    def __init__(self, version: Path, names: Sequence[str]) -> None:
+        self._session, self._signatures = _import(version, names)
         # Otherwise concurrent first batches would each optimize the graph, in as much memory again.
-        self(**{name: tf.constant([], tf.string) for name in self._inputs})
+        for name, (inputs, _) in self._signatures.items():
+            self(name, **{key: tf.constant([], tf.string) for key in inputs})
         with contextlib.suppress(OSError, AttributeError):  # Where the C library is not glibc.
             ctypes.CDLL(None).malloc_trim(0)  # It keeps what loading has freed, a gigabyte.
 
-    def __call__(self, **inputs: tf.Tensor) -> dict[str, np.ndarray]:
-        inputs = {self._inputs[name]: value.numpy() for name, value in inputs.items()}
-        return self._session.run(self._outputs, inputs)
+    def __call__(self, name: str, **inputs: tf.Tensor) -> dict[str, np.ndarray]:
+        tensors, outputs = self._signatures[name]
+        return self._session.run(outputs, {tensors[key]: x.numpy() for key, x in inputs.items()})
 
 
 def _configuration(has_variables):
@@ -271,24 +285,26 @@ def _configuration(has_variables):
     return config
 
 
-def _import(version, name):
-    """A session that is ready for a signature, and the names of its inputs and outputs."""
-    meta_graph = _meta_graph(version)
-    signature = meta_graph.signature_def[name]
-    inputs, outputs = (
-        {name: info.name for name, info in infos.items()}
-        for infos in (signature.inputs, signature.outputs)
-    )
+def _import(version, names):
+    """A session that is ready for signatures; the tensors of each one's inputs and outputs."""
+    meta_graph, signatures = _meta_graph(version), {}
+    for name in names:
+        signature = meta_graph.signature_def[name]
+        signatures[name] = tuple(
+            {key: info.name for key, info in infos.items()}
+            for infos in (signature.inputs, signature.outputs)
+        )
+    outputs = [tensor for _, tensors in signatures.values() for tensor in tensors.values()]
     prepared = meta_graph.signature_def["__saved_model_init_op"].outputs.values()
     begin, files = [info.name.partition(":")[0] for info in prepared], {}
-    nodes = _needed(meta_graph.graph_def, outputs.values())
+    nodes = _needed(meta_graph.graph_def, outputs)
     has_variables = any(node.op == "VarHandleOp" for node in nodes)  # A frozen function has none.
     if has_variables:
         begin.append(meta_graph.saver_def.restore_op_name)
         variables = str(version / "variables" / "variables")
         files[meta_graph.saver_def.filename_tensor_name] = variables
     graph_def = tf.compat.v1.GraphDef(versions=meta_graph.graph_def.versions)
-    graph_def.node.extend(_needed(meta_graph.graph_def, [*outputs.values(), *begin]))
+    graph_def.node.extend(_needed(meta_graph.graph_def, [*outputs, *begin]))
     graph_def.library.function.extend(_functions(graph_def.node, meta_graph.graph_def.library))
     config = _configuration(has_variables)
     session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
@@ -300,7 +316,7 @@ def _import(version, name):
         session.run([session.graph.get_operation_by_name(name) for name in begin], files)
     for name in functions:  # The session has its own by now; Python's are copies of the weights.
         session.graph._remove_function(name)
-    return session, inputs, outputs
+    return session, signatures
 
 
 @contextlib.contextmanager

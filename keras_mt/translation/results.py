@@ -1,12 +1,13 @@
 """What translators return, made from the outputs of the graph."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_mt.decoding import NO_HYPOTHESIS
+from keras_mt.text.source import Alignment, Placed
 
 
 class Hypothesis(NamedTuple):
@@ -19,6 +20,9 @@ class Hypothesis(NamedTuple):
         tokens: Its pieces with the end, each with its log-probability, if asked for; else None.
             Tokens that were forced (a language, the end by `force_end`) have theirs too, which the
             score leaves out.
+        placed: A `keras_mt.text.Placed` for each term and kept span that was put into the text: its
+            source, what stands for it, and a warning where its place is doubtful, or None. Scores,
+            tokens and confidence are those before that.
 
     Example:
 
@@ -29,6 +33,7 @@ class Hypothesis(NamedTuple):
     text: str
     score: float
     tokens: list[tuple[str, float]] | None = None
+    placed: tuple[Placed, ...] = ()
 
 
 class AssessedHypothesis(NamedTuple):
@@ -48,6 +53,7 @@ class AssessedHypothesis(NamedTuple):
             none in the source does; and "length", if the longer of source and translation has more
             than twice the tokens of the shorter plus five. Each line, and each sentence that is
             translated by itself, is checked by itself.
+        placed: As in `Hypothesis`.
 
     Example:
 
@@ -61,6 +67,7 @@ class AssessedHypothesis(NamedTuple):
     mean_log_prob: float
     worst_token: tuple[str, float] | None
     warnings: tuple[str, ...]
+    placed: tuple[Placed, ...] = ()
 
 
 class Results(list):
@@ -123,17 +130,60 @@ def _assessed(hypothesis, row, i):
     token = row["worst_tokens"][i].decode("utf-8", "replace")
     warnings = {"loop": row["loops"][i], "length": row["disproportionate"][i]}
     return AssessedHypothesis(
-        *hypothesis,
+        *hypothesis[:3],
         mean_log_prob=float(row["mean_log_probs"][i]),
         worst_token=(token, float(row["worst_log_probs"][i])) if token else None,
         warnings=tuple(name for name, is_so in warnings.items() if is_so),
     )
 
 
-def as_alignment(row: Mapping[str, Any]) -> tuple[list[str], list[str], np.ndarray]:
-    """The pieces of both sides and their attention, from the outputs of `align` for one text."""
-    pieces = [
-        [piece.decode("utf-8") for piece in row[f"{side}_tokens"][: row[f"{side}_lengths"]]]
-        for side in ("source", "target")
+def as_pieces(
+    pieces: Sequence[bytes], log_probs: Sequence[float], length: int
+) -> list[tuple[str, float]]:
+    """The first `length` pieces, each with its log-probability."""
+    pieces = [piece.decode("utf-8", "replace") for piece in pieces[:length]]
+    return list(zip(pieces, map(float, log_probs[:length]), strict=True))
+
+
+def as_alignments(row: Mapping[str, Any]) -> list[Alignment]:
+    """The alignment of each hypothesis, from the outputs of a search for one text."""
+
+    def strings(pieces, length):
+        return [piece.decode("utf-8", "replace") for piece in pieces[:length]]
+
+    source = strings(row["source_tokens"], row["source_lengths"])
+    targets = list(map(strings, row["target_tokens"], row["target_lengths"]))
+    weights = row.get("attention", [None] * len(targets))
+    return [
+        Alignment(source, pieces, None if x is None else x[: len(pieces), : len(source)])
+        for pieces, x in zip(targets, weights, strict=True)
     ]
-    return *pieces, row["attention"][: len(pieces[1]), : len(pieces[0])]
+
+
+def of_search(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The outputs of `align` for one text as those of a search that has one hypothesis."""
+    return {name: x if name.startswith("source") else [x] for name, x in row.items()}
+
+
+def as_falls(
+    alignment: Alignment | None, scored: Sequence[Sequence[tuple[str, float]] | None]
+) -> tuple[Alignment | None, list[np.ndarray]]:
+    """By how much a translation's pieces are less probable by each probe, and its alignment.
+
+    `scored` has its pieces with their log-probabilities by the text itself, and then by each probe.
+    Without an alignment the pieces are those. Without scores, or with scores of other pieces, which
+    a text has that was cut, no fall is known.
+    """
+    if not scored or None in scored:
+        return alignment, []
+    if alignment is None:
+        alignment = Alignment([], [piece for piece, _ in scored[0]], None)
+    # Each part ends with the end, and a probe may have other parts than the text.
+    pieces = np.array(alignment.target_pieces)
+    real = pieces != pieces[-1]
+    values = [[x for piece, x in each if piece != pieces[-1]] for each in scored]
+    if {len(each) for each in values} != {real.sum()}:
+        return alignment, []
+    falls = np.zeros((len(scored) - 1, len(pieces)))
+    falls[:, real] = np.array(values[:1]) - values[1:]
+    return alignment, list(falls)

@@ -27,7 +27,7 @@ from keras_mt.text.words import words_of_pieces
 from keras_mt.translation.base import LANGUAGES, BaseTranslator, Codes
 from keras_mt.translation.batches import run_in_batches
 from keras_mt.translation.checks import check_fits, check_lengths, check_shortlist, check_types
-from keras_mt.translation.results import Results, Score, as_alignment
+from keras_mt.translation.results import Results, Score, as_alignments, as_pieces, of_search
 
 # What a model's configuration has that its translations do not depend on.
 _NAMES = "name", "trainable", "frozen"
@@ -69,10 +69,10 @@ class Translator(BaseTranslator):
         max_line_bytes: The maximum number of bytes of a line; a text with a longer one is refused,
             since it would block all others for as long as it takes.
         glossary: A `keras_mt.Glossary`, whose terms translations hold for those of their sources,
-            for calls that give none; also an attribute. It does not go with a `temperature`.
+            for calls that give none; also an attribute.
         keep: The kinds of spans that translations repeat as they are, a list of `"email"`,
             `"url"`, `"placeholder"`, `"phone"`, `"number"` and `"emoji"`; None for all but
-            numbers, or none with a `temperature`.
+            numbers.
         max_length_factor: The maximum number of tokens to generate as a multiple of the source's,
             both with their end, unless `max_length` is given; None for the default of `max_length`.
         **options: The other fields of `keras_mt.decoding.SearchOptions`: `word_penalty`;
@@ -166,10 +166,11 @@ class Translator(BaseTranslator):
             check_shortlist(shortlist, tokenizer, self.options, source_language, target_language)
         check_glossary(glossary)
         self.glossary = glossary
-        if glossary is not None:
-            self._check_takes_terms()
         for model in self.models:
             check_fits(ensure_built(model), tokenizer)
+        heads = [getattr(model, "alignment_head", None) for model in self.models]
+        self.trusted_attention = None not in heads
+        self.reads_terms = bool(tokenizer.term_markers and all(m.reads_terms for m in self.models))
         self.card: dict[str, Any] = {}
         pair = None if shortlist is None else shortlist.languages
         languages = tokenizer.languages if pair is None else pair
@@ -196,20 +197,18 @@ class Translator(BaseTranslator):
         pair = None if self.shortlist is None else self.shortlist.languages
         return TranslationGraph(predictor, self.tokenizer, options, pair)
 
-    def _function(self, name, columns, with_terms=False, **flags):
+    def _function(self, name, columns, **flags):
         """`translate`, `score` or `align` of the graph as a `tf.function` of columns of strings.
 
-        The languages' columns follow, if there are any, and with terms one of their lines.
+        The languages' columns follow, if there are any.
         """
-        key = name, columns, with_terms, *flags.items()
+        key = name, columns, *flags.items()
         if key not in self._functions:
             method = getattr(self._graph, name)
-            last = columns + 2 * bool(self.languages)
-            specs = [tf.TensorSpec([None], tf.string)] * (last + with_terms)
+            specs = [tf.TensorSpec([None], tf.string)] * (columns + 2 * bool(self.languages))
 
             def run(*inputs):
-                terms = {"terms": inputs[last]} if with_terms else {}
-                return method(*inputs[:columns], languages=inputs[columns:last], **terms, **flags)
+                return method(*inputs[:columns], languages=inputs[columns:], **flags)
 
             # Nothing in it needs AutoGraph, which would take most of the tracing time.
             self._functions[key] = tf.function(run, autograph=False, input_signature=specs)
@@ -268,46 +267,30 @@ class Translator(BaseTranslator):
         """Whether the model has attention weights for `align`."""
         return self._graph.aligns
 
-    def _check_takes_terms(self):
-        if self.options.samples:
-            raise InputError(
-                "A glossary does not go with sampling: leave `temperature` out. "
-                f"Received: temperature={self.options.temperature}"
-            )
-
-    def _translations(self, texts, prefixes=None, terms=None, **languages):
+    def _translations(self, texts, prefixes=None, **languages):
         columns = [texts] if prefixes is None else [texts, prefixes]
-        last = [] if terms is None else [terms]
-        function = self._function("translate", len(columns), bool(last))
-        return function(*columns, *languages.values(), *last)["translations"]
+        function = self._function("translate", len(columns))
+        return function(*columns, *languages.values())["translations"]
 
-    def _search(self, token_scores, confidence, terms=None, **columns):
-        flags = {"token_scores": token_scores, "confidence": confidence}
-        last = {} if terms is None else {"terms": terms}
-        function = self._function("translate", 1 + ("prefixes" in columns), bool(last), **flags)
-        return run_in_batches(function, **columns, **last)
+    def _search(self, token_scores, confidence, attention, **columns):
+        flags = {"token_scores": token_scores, "confidence": confidence, "attention": attention}
+        function = self._function("translate", 1 + ("prefixes" in columns), **flags)
+        rows = run_in_batches(function, **columns)
+        return [{**row, "alignments": as_alignments(row)} for row in rows] if attention else rows
 
     def _as_hypotheses(self, row):
         hypotheses = super()._as_hypotheses(row)
         if hypotheses is None or "log_probs" not in row:
             return hypotheses
-        tokens = map(self._pieces, row["tokens"], row["log_probs"], row["lengths"])
+        tokens = map(as_pieces, row["tokens"], row["log_probs"], row["lengths"])
         return [
             hypothesis._replace(tokens=pieces)
             for hypothesis, pieces in zip(hypotheses, tokens, strict=False)
         ]
 
-    def _why_refused(self, texts, prefixes=None, terms=None, **languages):
+    def _why_refused(self, texts, prefixes=None, **languages):
         if reason := self._line_too_long(texts):
             return reason
-        if terms and (refused := self._graph.refused_terms(texts, terms)):
-            source, target = refused[0]
-            target = target if len(target) <= 80 else target[:80] + "..."
-            return (
-                f"the term {source!r} cannot be in its translation as {target!r}: it comes to "
-                "nothing, has a character that the tokenizer cannot write, or has more tokens, by "
-                "itself or with the terms before it, than a translation may have."
-            )
         if prefixes is not None:
             segmenter = self._graph.segmenter
             limit = segmenter.target_limit
@@ -411,17 +394,25 @@ class Translator(BaseTranslator):
 
         >>> translator.score("O livro.", "The book.").perplexity  # doctest: +SKIP
         """
-        run = functools.partial(run_in_batches, self._function("score", 2))
         columns = {"sources": sources, "targets": targets}
         lists = self._lists(columns, source_language, target_language)
-        return self._results(run, self._as_score, *lists)
+        return self._results(self._score, self._as_score, *lists)
+
+    def _score(self, sources, targets, **languages):
+        function = self._function("score", 2)
+        return run_in_batches(function, sources=sources, targets=targets, **languages)
+
+    def _scored(self, texts, targets, **languages):
+        rows = self._score(texts, targets, **languages)
+        scores = [self._as_score(row, text) for row, text in zip(rows, texts, strict=True)]
+        return [score.tokens if isinstance(score, Score) else None for score in scores]
 
     def _as_score(self, row, sources, **_):
         if row["refused"]:
             return self._too_long(sources)
         if not np.isfinite(row["log_probs"]).all():
             return super()._why_refused(sources)
-        pieces = self._pieces(row["tokens"], row["log_probs"], row["lengths"])
+        pieces = as_pieces(row["tokens"], row["log_probs"], row["lengths"])
         return Score(float(row["log_probs"].sum()), pieces)
 
     def _too_long(self, source):
@@ -438,7 +429,7 @@ class Translator(BaseTranslator):
     def _as_alignment(self, row, source, **_):
         if row["refused"]:
             return self._too_long(source)
-        return as_alignment(row)
+        return as_alignments(of_search(row))[0]
 
     def align_words(
         self,
@@ -484,21 +475,15 @@ class Translator(BaseTranslator):
             attention, source_words, words_of_pieces(target.split(), target_pieces)
         )
 
-    def _pieces(self, tokens, log_probs, length):
-        """The first `length` pieces, each with its log-probability."""
-        pieces = [piece.decode("utf-8") for piece in tokens[:length]]
-        return list(zip(pieces, map(float, log_probs[:length]), strict=True))
-
     def export(self, directory: str | os.PathLike, dtype: str = "float32", **options: Any) -> None:
         """Exports a SavedModel that TensorFlow Serving loads: strings in, translations out.
 
         Its signature `serving_default` takes `text`, string `[batch]`, and returns `translations`,
         string `[batch, n_best]`, best first, and `scores`, float32 `[batch, n_best]`. There are
-        also `greedy`, greedy search; `constrained`, which takes `terms`, string `[batch]`, for each
-        text lines as of a glossary's file, keeps the spans of `keep`, and is left out with a
-        `temperature`; `score`, log-probabilities of given translations; and `align`, soft
-        alignments, if the model has attention. To run, it needs tensorflow and tensorflow_text, but
-        not keras_mt. The write is atomic.
+        also `greedy`, greedy search; `score`, log-probabilities of given translations; and `align`,
+        soft alignments, if the model has attention. With these two, glossaries are heeded and spans
+        kept (see `keras_mt.text.Source`). To run, it needs tensorflow and tensorflow_text, but not
+        keras_mt. The write is atomic.
 
         For a model of several languages, each signature also takes `source_language` and
         `target_language`, string `[batch]`: codes, or "" for the translator's default. A row whose
