@@ -18,7 +18,7 @@ CASE = "case"  # The third column of a term that minds case.
 # A run of letters, marks and digits; a character of a script without spaces; white space; another.
 _TOKEN = re.compile(r"[wc]+|ic*| +|.")
 # What Korean appends to a word; the rest of it is the word that a glossary has.
-PARTICLES = tuple(
+_PARTICLES = tuple(
     """은 는 이 가 을 를 의 에 도 만 과 와 로 으로 에서 에게 에는 에도 까지 부터 처럼 보다 마다 들
     들은 들이 들을 들의 이나 이라 라는""".split()  # noqa: SIM905
 )
@@ -171,7 +171,7 @@ class Glossary:
             tokens, places = _tokens(text, minds_case)
             for i, size in itertools.product(range(len(tokens)), sizes):
                 *first, last = tokens[i : i + size] if i + size <= len(tokens) else [""]
-                for particle in _particles(last):
+                for particle in particles(last):
                     key = (*first, last.removesuffix(particle), minds_case)
                     if term := index.get(key):
                         end = places[i + size - 1][1] - len(particle)
@@ -196,9 +196,10 @@ def _tokens(text, minds_case=True):
     return [token if minds_case else token.lower() for token in tokens], places
 
 
-def _particles(word):
-    """The Korean particles that a word may end with; the first is none."""
-    return ["", *(p for p in PARTICLES if word.endswith(p) and len(word) > len(p))]
+def particles(word: str) -> list[str]:
+    """The Korean particles that a word may end with, from none to the longest."""
+    found = [p for p in _PARTICLES if word.endswith(p) and len(word) > len(p)]
+    return ["", *sorted(found, key=len)]
 
 
 def _term(name, pair):

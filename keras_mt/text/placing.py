@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_mt.text.words import Words
+from keras_mt.text.words import Words, gap_scores, line_numbers
 
 
 class _Gap(NamedTuple):
@@ -26,13 +26,7 @@ class Placing:
 
     def __init__(self, source: Words, target: Words, shares: np.ndarray):
         self._source, self._target, self._shares = source, target, shares
-        # The line of each word; all are of one line where the texts have not as many.
-        apart = source.text.count("\n") == target.text.count("\n")
-        self._lines, self._target_lines = (
-            np.array([words.text.count("\n", 0, i) * apart for i in words.starts], int)
-            for words in (source, target)
-        )
-        self._shares = shares * (self._target_lines[:, None] == self._lines)
+        self._lines, self._target_lines = line_numbers(source, target)
 
     def written(self, root: Any) -> str:
         """The translation with the children of a root node in it."""
@@ -153,12 +147,7 @@ class Placing:
         if last >= bounds[1]:
             return allowed[-1]
         before, after = self._spaces(gap)
-        # How much the words on the left of each place stood on the left, and on the right likewise.
-        # The nearer they stood the better, above all without white space between.
-        left = self._shares[:, :first] @ 0.5 ** np.arange(first)[::-1]
-        right = self._shares[:, last:] @ 0.5 ** np.arange(len(source) - last)
-        scores = np.append(right * (1 if after else 2), 0)
-        scores[1:] += left * (1 if before else 2)
+        scores = gap_scores(self._shares, first, last, before, after)
         g = max(allowed, key=lambda g: scores[g])
         while before and 0 < g < len(target) and not target.real[g] and g + 1 in allowed:
             if target.starts[g] > target.ends[g - 1]:

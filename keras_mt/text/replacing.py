@@ -1,11 +1,16 @@
 """The words of a translation that spans of its source became, replaced by what stands for them."""
 
+import re
 from typing import NamedTuple
 
 import numpy as np
 
-from keras_mt.text.spans import Span
-from keras_mt.text.words import Words
+from keras_mt.text.claims import Claims
+from keras_mt.text.glossary import particles
+from keras_mt.text.words import Words, gap_scores
+
+_ELIDED = re.compile(r"(\w{1,2}['’])?.*?(['’]\w{1,2})?")
+_SENTENCE_START = re.compile(r"(?:^|\n|[.!?…]\W*\s)\W*\Z")
 
 
 class Placed(NamedTuple):
@@ -13,7 +18,7 @@ class Placed(NamedTuple):
 
     Attributes:
         source: What it is in the source.
-        target: What was put into the translation for it.
+        target: What stands for it in the translation.
         warning: None; "inserted" if no word of the translation was its own; "compound" if the
             translation was left with a longer word for it and others; "weak" if its place is
             uncertain.
@@ -30,71 +35,107 @@ class Placed(NamedTuple):
 
 
 class _Edit(NamedTuple):
-    """A part of the translation, characters from start to end, that a text replaces."""
+    """A part of the translation, characters from start to end, that a text of a span replaces."""
 
     start: int
     end: int
+    span: int
     text: str
-    span: int  # The number of the span that the text is of.
 
 
 class Replacing:
-    """Puts spans into a translation, by the `shares` of `word_alignment`.
+    """Puts spans in the places of the words that they claim of a translation.
 
-    Args:
-        source, target: The words of what was read, and of the translation.
-        shares: The share of each target word that belongs to each source word.
-        spans: The spans.
-        places: The place of each in what was read.
-        locked: The number of the translation's first characters that do not change.
+    Attributes:
+        text: The translation with the spans.
+        warnings: For each span a str or None, as of `Placed`.
     """
 
-    def __init__(
-        self,
-        source: Words,
-        target: Words,
-        shares: np.ndarray,
-        spans: tuple[Span, ...],
-        places: list[tuple[int, int]],
-        locked: int = 0,
-    ):
-        self._source, self._target, self._shares = source, target, shares
-        self._spans, self._places = spans, places
+    def __init__(self, claims: Claims):
+        self._spans, self._places, self._locked = claims.spans, claims.places, claims.locked
+        self._source, self._target, self._shares = claims.source, claims.target, claims.shares
         self._edits: list[_Edit] = []
-        self._warnings: list[str | None] = [None] * len(spans)
-        free = target.real & (target.starts >= locked)
-        for k, span in enumerate(spans):
-            mine = (shares[:, self._words_of(k)].sum(axis=1) + 1e-9) * free
-            if mine.any():
-                t = int(mine.argmax())
-                free[t] = False
-                start, end = target.starts[t], target.ends[t]
-                self._edits.append(_Edit(start, end, span.target, k))
+        found = claims.claimed()
+        for k, claim in enumerate(found):
+            if not claim.words:
+                self._insert(k)
+            elif claim.stands:
+                self._keep(k, claim.words, is_placed=claim.warning is None)
             else:
-                self._warnings[k] = "inserted"
-                end = len(target.text)
-                space = " " * bool(target.text.strip())
-                self._edits.append(_Edit(end, end, space + span.target, k))
+                self._replace(k, claim.words)
         self.text, self._origins = self._edited()
+        self.warnings = [claim.warning for claim in found]
 
-    @property
-    def placed(self) -> tuple[Placed, ...]:
-        """What was placed."""
-        sides = zip(self._spans, self._places, self._warnings, strict=True)
-        return tuple(Placed(self._source.text[a:b], s.target, w) for s, (a, b), w in sides)
+    def _keep(self, k, words, is_placed):
+        """Marks what stands in the translation already."""
+        if is_placed:
+            start, end = self._target.starts[words[0]], self._target.ends[words[-1]]
+            self._edits.append(_Edit(start, end, k, self._target.text[start:end]))
 
-    def _words_of(self, k):
-        """The source words of a span, boolean."""
+    def _replace(self, k, words):
+        """Puts a span where the first of the words stands, and leaves the others out."""
+        ordered = np.sort(words)
+        for run in np.split(ordered, np.flatnonzero(np.diff(ordered) > 1) + 1):
+            start, end = self._target.starts[run[0]], self._target.ends[run[-1]]
+            if words[0] in run:
+                self._edits.append(_Edit(start, end, k, self._written(k, start, end)))
+            else:
+                self._remove(k, start, end)
+
+    def _written(self, k, start, end):
+        """The target of a span as it is to stand in the place of some characters."""
+        text, word = self._spans[k].target, self._target.text[start:end]
+        if self._spans[k].kind != "term":
+            return text
+        if word[0].isupper() and _SENTENCE_START.search(self._target.text[:start]):
+            text = text[0].upper() + text[1:]
+        before, after = _ELIDED.fullmatch(word).groups(default="")
+        return before + text + after + particles(word)[-1]
+
+    def _remove(self, k, start, end):
+        """Leaves characters of the translation out, with the white space on one side."""
+        text = self._target.text
+        if text[:start][-1:].isspace():
+            start -= 1
+        elif text[end:][:1].isspace():
+            end += 1
+        self._edits.append(_Edit(start, end, k, ""))
+
+    def _insert(self, k):
+        """Puts a span between the words that its neighbours became, spaced as in the source."""
+        source, text = self._source, self._target.text
         start, end = self._places[k]
-        return (self._source.starts >= start) & (self._source.ends <= end)
+        before, after = (
+            not side or side.isspace() for side in (source.text[:start][-1:], source.text[end:][:1])
+        )
+        place = self._place(start, end, before, after)
+        written = self._spans[k].target
+        if before and text[:place][-1:].strip():
+            written = " " + written
+        if after and text[place:][:1].strip():
+            written += " "
+        self._edits.append(_Edit(place, place, k, written))
+
+    def _place(self, start, end, before, after):
+        """The character of the translation that a part of the source goes before."""
+        source, target = self._source, self._target
+        low, high = _line(source.text.count("\n", 0, start), source.text, target.text)
+        lowest, highest = np.searchsorted(target.starts, (low, high))
+        first, last = np.searchsorted(source.starts, (start, end))
+        scores = gap_scores(self._shares, first, last, before, after)
+        g = max(range(lowest, highest + 1), key=lambda g: scores[g])
+        place = low if g == 0 else target.ends[g - 1]
+        if before and not after and g < len(target):
+            place = target.starts[g]
+        return int(min(max(place, low, self._locked), high))
 
     def _edited(self):
-        """The translation with the edits, and for each character the one that it was before.
+        """The translation with the edits; for each character its place in the translation.
 
-        -1 - k for those of span k.
+        In place of these the numbers of spans, counted down from -1.
         """
         text, origins, place = "", [], 0
-        for start, end, new, k in sorted(self._edits):
+        for start, end, k, new in sorted(self._edits):
             text += self._target.text[place:start] + new
             origins += [*range(place, start), *[-1 - k] * len(new)]
             place = max(place, end)
@@ -109,7 +150,7 @@ class Replacing:
         rows = np.searchsorted(self._target.starts, origins, "right") - 1
         columns, owners = self._columns(plain)
         shares = self._shares[rows][:, columns] * (origins >= 0)[:, None]
-        for _, _, _, k in self._edits:
+        for _, _, k, _ in self._edits:
             mine, ours = np.flatnonzero(origins == -1 - k), np.flatnonzero(owners == k)
             shares[:, ours] = 0
             if len(mine) == len(ours):
@@ -128,3 +169,11 @@ class Replacing:
             shifts[plain.starts >= span.end] = end - span.end
         columns = np.searchsorted(self._source.starts, plain.starts + shifts, "right") - 1
         return columns, owners
+
+
+def _line(number, source, target):
+    """The characters of a line of the target; all if the texts have not as many lines."""
+    ends = [i for i, character in enumerate(target) if character == "\n"]
+    if source.count("\n") != len(ends):
+        return 0, len(target)
+    return [-1, *ends][number] + 1, [*ends, len(target)][number]

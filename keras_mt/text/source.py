@@ -6,17 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_mt.text.claims import Claims
 from keras_mt.text.glossary import Glossary
 from keras_mt.text.markup import Fragment
 from keras_mt.text.replacing import Placed, Replacing
 from keras_mt.text.spans import Span, find_spans
-from keras_mt.text.words import Words, word_alignment
+from keras_mt.text.words import Words, coverage, word_alignment
 
 # Control characters of a source that no text contains. Before white space: no sentence ends there;
 # around a term behind its word, for a model that `reads_terms`.
 GUARD, TERM, TERM_END = "\x03", "\x01", "\x02"
 _CONTROL = {i: " " for i in (*range(32), *range(127, 160)) if chr(i) not in "\t\n\r"}
-_PLACES_OF_ENDS = re.compile(r"(?=\s)|(?<=[。！？])(?=.)", re.DOTALL)
+_NEUTRAL = "X"  # In no language.
 
 
 class Alignment(NamedTuple):
@@ -103,44 +104,36 @@ class Source:
         protected = self._fragment.protected if self._fragment else ()
         self.spans: tuple[Span, ...] = find_spans(self.plain, glossary, keep, protected)
         self.is_plain = not self.spans and self._fragment is None
-        # What is read, without control characters, and the place of each span in it.
-        self._read, self._places = "", []
-        self.text, terms, end = "", [], 0
-        for span in self.spans:
-            self._add(self.plain[end : span.start])
-            start, end = len(self._read), span.end
-            self._add(self.plain[span.start : span.end], _PLACES_OF_ENDS)
-            self._places.append((start, len(self._read)))
-            terms.append((len(self.text), span.target))
-        self._add(self.plain[end:])
-        rest = "".join(self.plain[a:b] for a, b in self._between())
+        self._annotate = annotate
+        self._read, self.text, self._places = self._composed()
+        ends = [0, *(place for span in self.spans for place in span[:2]), len(self.plain)]
+        rest = "".join(self.plain[a:b] for a, b in zip(ends[::2], ends[1::2], strict=True))
         kept = self.spans and all(span.kind != "term" for span in self.spans)
         self.passes = bool(kept) and not any(map(str.isalnum, rest))
         has_markup = self._fragment is not None and self._fragment.has_markup
         self.needs_alignment = bool(self.spans or has_markup) and not self.passes
-        if annotate:
-            self._annotate(terms)
 
-    def _add(self, text, guarded=None):
-        self._read += text
-        self.text += guarded.sub(GUARD, text) if guarded else text
+    def _composed(self, hidden=None):
+        """What is read, without and with control characters; and the place of each span in it.
 
-    def _between(self):
-        """The places of the plain text that no span has."""
-        ends = [0, *(place for span in self.spans for place in span[:2]), len(self.plain)]
-        return zip(ends[::2], ends[1::2], strict=True)
+        A neutral word stands in the place of the `hidden` span, a number.
+        """
+        read, text, places, terms, end = "", "", [], [], 0
+        for k, span in enumerate(self.spans):
+            before, own = self.plain[end : span.start], self.plain[span.start : span.end]
+            own = _NEUTRAL if k == hidden else own
+            places.append((len(read + before), len(read + before + own)))
+            read, text = read + before + own, text + before + _guarded(own)
+            terms += [(len(text), span.target)] * (self._annotate and k != hidden)
+            end = span.end
+        read, text = read + self.plain[end:], text + self.plain[end:]
+        for start, target in reversed(terms):  # Behind the word, as white space ends it.
+            place = re.compile(rf"{GUARD}?\s|\Z").search(text, start).start()
+            text = f"{text[:place]}{TERM}{_guarded(target)}{TERM_END}{text[place:]}"
+        return read, text, places
 
-    def _annotate(self, terms):
-        """Writes each term behind the word, as white space ends it, that it ends in."""
-        for start, target in reversed(terms):
-            end = re.compile(rf"{GUARD}?\s|\Z").search(self.text, start).start()
-            term = f"{TERM}{_PLACES_OF_ENDS.sub(GUARD, target)}{TERM_END}"
-            self.text = self.text[:end] + term + self.text[end:]
-
-    def probes(
-        self, translation: str, alignment: Alignment | None = None, trusted: bool = False
-    ) -> list[str]:
-        """Texts like `text`, each without the words of a span whose place is unclear.
+    def probes(self, translation: str, alignment: Alignment | None = None) -> list[str]:
+        """Texts like `text`, each with another word in the place of a span that could be several.
 
         How much less probable each piece of the translation is, given one of these, says what the
         span became (Li et al. 2019, https://aclanthology.org/P19-1124).
@@ -148,12 +141,14 @@ class Source:
         Args:
             translation: A translation of `text`.
             alignment: An `Alignment` of both, or None.
-            trusted: Whether its attention is that of a head that was guided or chosen.
 
         Returns:
             The texts; none if all is clear.
         """
-        return []
+        if self.passes or not self.spans:
+            return []
+        unclear = self._claims(translation, alignment).unclear(_is_aligned(alignment))
+        return [self._composed(k)[1] for k in unclear]
 
     def translated(
         self,
@@ -174,24 +169,39 @@ class Source:
         Returns:
             A `Translated`.
         """
-        if self.passes:
-            placed = tuple(Placed(span.target, span.target) for span in self.spans)
-            return Translated(self._written, placed)
-        source = Words(self._read, [place for pair in self._places for place in pair])
-        target = Words(translation)
-        pieces, target_pieces, attention = _without_terms(alignment)
-        shares = word_alignment(source, target, pieces, target_pieces, attention)
-        replacing = Replacing(source, target, shares, self.spans, self._places, len(prefix))
-        text, placed = replacing.text, replacing.placed
+        if self.passes and not prefix:
+            return Translated(self._written, tuple(Placed(s.target, s.target) for s in self.spans))
+        claims = self._claims(translation, alignment, len(prefix))
+        if len(falls):
+            rows = coverage(claims.target, alignment.target_pieces)
+            unclear = claims.unclear(_is_aligned(alignment))
+            claims.heed({k: fall @ rows for k, fall in zip(unclear, falls, strict=True)})
+        replacing = Replacing(claims)
+        text = replacing.text
         if self._fragment:
             plain = Words(self.plain, [place for span in self.spans for place in span[:2]])
             text = self._fragment.written(plain, *replacing.aligned(plain))
-        return Translated(text, placed)
+        placed = zip(self.spans, replacing.warnings, strict=True)
+        return Translated(text, tuple(Placed(self.plain[a:b], t, w) for (a, b, t, _), w in placed))
+
+    def _claims(self, translation, alignment, locked=0):
+        source = Words(self._read, [place for pair in self._places for place in pair])
+        target = Words(translation)
+        shares = word_alignment(source, target, *_without_terms(alignment))
+        return Claims(source, target, shares, self.spans, self._places, locked)
+
+
+def _is_aligned(alignment):
+    return alignment is not None and alignment.attention is not None
+
+
+def _guarded(text):
+    return re.sub(r"(?=\s)", GUARD, text)
 
 
 def _without_terms(alignment):
     """The parts of an alignment; annotated terms belong to the word before them."""
-    if alignment is None or alignment.attention is None:
+    if not _is_aligned(alignment):
         return None, None, None
     pieces, columns, is_term = [], [], False
     for piece in alignment.source_pieces:

@@ -25,7 +25,9 @@ _AHEAD = 16  # How many letters may differ between a text and its pieces.
 
 
 class Words:
-    """The words and punctuation marks of a text, in order; `real` is false for marks.
+    """The words and punctuation marks of a text, in order.
+
+    `real` is false for marks, and `alone` true for characters that nothing separates from others.
 
     A word also ends at each of the `bounds`, places in the text.
     """
@@ -37,6 +39,7 @@ class Words:
         self.starts = np.array([match.start() for match in found], int)
         self.ends = np.array([match.end() for match in found], int)
         self.real = np.array([match[0][0] not in "mj" for match in found], bool)
+        self.alone = np.array([match[0][0] == "i" for match in found], bool)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -82,7 +85,7 @@ def word_alignment(
     if attention is None:
         shares = np.ones((len(target), len(source)))
     else:
-        columns, rows = _coverage(source, pieces), _coverage(target, target_pieces)
+        columns, rows = coverage(source, pieces), coverage(target, target_pieces)
         rows /= np.maximum(rows.sum(axis=0), 1e-9)
         shares = rows.T @ np.asarray(attention, float) @ columns
         shares = _normalised(shares * target.real[:, None] * source.real, axis=1)
@@ -92,9 +95,34 @@ def word_alignment(
     shares *= np.exp(-3 * np.abs(places[0][:, None] - places[1]))
     shares *= (1 + _likeness(target, source)) ** 4
     shares *= target.real[:, None] == source.real
+    lines, target_lines = line_numbers(source, target)
+    shares *= target_lines[:, None] == lines
     for _ in range(2):
         shares = _normalised(_normalised(shares, axis=0), axis=1)
     return shares
+
+
+def line_numbers(source: Words, target: Words) -> tuple[np.ndarray, np.ndarray]:
+    """The line of each word; all are of one line where the texts have not as many."""
+    apart = source.text.count("\n") == target.text.count("\n")
+    return tuple(
+        np.array([words.text.count("\n", 0, i) * apart for i in words.starts], int)
+        for words in (source, target)
+    )
+
+
+def gap_scores(shares: np.ndarray, first: int, last: int, before: bool, after: bool) -> np.ndarray:
+    """How well what stands between source words fits before each target word, and at the end.
+
+    How much the words on the left of each place stood on the left, which `first` is the number of,
+    and those on the right likewise, from `last` on. The nearer they stood the better, above all
+    without white space between: `before` and `after` say where there is some.
+    """
+    left = shares[:, :first] @ 0.5 ** np.arange(first)[::-1]
+    right = shares[:, last:] @ 0.5 ** np.arange(shares.shape[1] - last)
+    scores = np.append(right * (1 if after else 2), 0)
+    scores[1:] += left * (1 if before else 2)
+    return scores
 
 
 def words_of_pieces(words: Sequence[str], pieces: Sequence[str]) -> np.ndarray:
@@ -102,10 +130,10 @@ def words_of_pieces(words: Sequence[str], pieces: Sequence[str]) -> np.ndarray:
 
     The last piece is the end. A piece without a letter or digit has none if its word has others.
     """
-    coverage = _coverage(words, pieces)
-    if not coverage.size:
+    shares = coverage(words, pieces)
+    if not shares.size:
         return np.full(len(pieces), -1, np.int32)
-    found = np.where(coverage.any(axis=1), coverage.argmax(axis=1), -1)
+    found = np.where(shares.any(axis=1), shares.argmax(axis=1), -1)
     for i in range(len(pieces) - 2, -1, -1):  # The last byte of a character stands for all.
         if found[i] < 0 and _BYTE.fullmatch(pieces[i]):
             found[i] = found[i + 1]
@@ -132,21 +160,19 @@ def _likeness(target, source):
 
 
 def _pairs(word):
-    letters = ["", *_letters(word)]
-    return {*itertools.pairwise(letters)} or {word}
+    return {*itertools.pairwise(["", *letters(word)])} or {word}
 
 
-def _coverage(words, pieces):
+def coverage(words: Words | Sequence[str], pieces: Sequence[str]) -> np.ndarray:
     """The share of each piece that each word has, `[pieces, words]`; the end token has none."""
-    letters = [(letter, i) for i in range(len(words)) for letter in _letters(words[i])]
-    spelled = _spelled(pieces)
-    coverage = np.zeros((len(pieces), len(words)))
-    for piece, word in _matched(spelled, letters):
-        coverage[piece, word] += 1
-    return coverage / np.maximum(coverage.sum(axis=1, keepdims=True), 1)
+    spelled = [(letter, i) for i in range(len(words)) for letter in letters(words[i])]
+    shares = np.zeros((len(pieces), len(words)))
+    for piece, word in _matched(_spelled(pieces), spelled):
+        shares[piece, word] += 1
+    return shares / np.maximum(shares.sum(axis=1, keepdims=True), 1)
 
 
-def _letters(text):
+def letters(text: str) -> list[str]:
     """The letters of a text without accents, white space and case, as no tokenizer changes them."""
     text = unicodedata.normalize("NFKD", text).casefold()
     return [c for c in text if not (c.isspace() or unicodedata.combining(c))]
@@ -154,18 +180,18 @@ def _letters(text):
 
 def _spelled(pieces):
     """The letters of pieces, each with the number of its piece; of bytes, that of the last one."""
-    letters, spelled = [], b""
+    found, begun = [], b""
     for i, piece in enumerate(pieces):
         if byte := _BYTE.fullmatch(piece):
-            spelled += bytes.fromhex(byte[1])
+            begun += bytes.fromhex(byte[1])
             try:
-                text, spelled = spelled.decode(), b""
+                text, begun = begun.decode(), b""
             except UnicodeDecodeError:
                 continue
         else:
             text = "" if piece == pieces[-1] else piece.replace("▁", "")
-        letters += [(letter, i) for letter in _letters(text)]
-    return letters
+        found += [(letter, i) for letter in letters(text)]
+    return found
 
 
 def _matched(one, other):

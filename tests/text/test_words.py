@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_mt.text.words import Words, _coverage, word_alignment, words_of_pieces
+from keras_mt.text.words import Words, coverage, word_alignment, words_of_pieces
 
 
 @pytest.mark.parametrize(
@@ -18,15 +18,15 @@ from keras_mt.text.words import Words, _coverage, word_alignment, words_of_piece
     ],
 )
 def test_pieces_belong_to_words(text, pieces, words):
-    coverage = _coverage(Words(text), pieces)
-    found = [int(row.argmax()) if row.any() else None for row in coverage]
+    shares = coverage(Words(text), pieces)
+    found = [int(row.argmax()) if row.any() else None for row in shares]
     assert found == words
-    assert set(coverage.sum(axis=1).round(6)) <= {0, 1}
+    assert set(shares.sum(axis=1).round(6)) <= {0, 1}
 
 
 def test_a_piece_across_two_words_is_shared():
-    coverage = _coverage(Words('he said "no"'), ["▁he", "▁said", '▁"no', '"', "</s>"])
-    np.testing.assert_allclose(coverage[2], [0, 0, 1 / 3, 2 / 3, 0])
+    shares = coverage(Words('he said "no"'), ["▁he", "▁said", '▁"no', '"', "</s>"])
+    np.testing.assert_allclose(shares[2], [0, 0, 1 / 3, 2 / 3, 0])
 
 
 def test_pieces_of_a_tokenizer_belong_to_the_words_of_its_text(load):

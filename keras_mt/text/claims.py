@@ -1,0 +1,149 @@
+"""Which words of a translation belong to spans of its source."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_mt.text.glossary import particles
+from keras_mt.text.spans import Span
+from keras_mt.text.words import Words, letters
+
+# A word has two owners, and an owner two words, if the lesser share is this much of the greater.
+_SHARED = 0.3
+_WEAK = 0.3  # A share that is little evidence.
+_ENDING = 3  # The maximum letters that a form of a word has more than another.
+
+
+class Claim(NamedTuple):
+    """The target words of a span, the strongest first; none if it is to be inserted."""
+
+    words: tuple[int, ...] = ()
+    stands: bool = False  # What is to be there is there.
+    warning: str | None = "inserted"
+
+
+class Claims:
+    """The target words of the spans of a source; no two spans have one.
+
+    Args:
+        source, target: The words of what was read, and of its translation.
+        shares: The share of each target word that belongs to each source word.
+        spans: The spans.
+        places: The place of each in what was read, pairs of characters.
+        locked: The number of the translation's first characters that do not change.
+    """
+
+    def __init__(
+        self,
+        source: Words,
+        target: Words,
+        shares: np.ndarray,
+        spans: Sequence[Span],
+        places: Sequence[tuple[int, int]],
+        locked: int = 0,
+    ):
+        self.source, self.target, self.shares = source, target, shares
+        self.spans, self.places, self.locked = spans, places, locked
+        starts, ends = np.reshape(places, (-1, 2)).astype(int).T[:, :, None]
+        self._words = (source.starts >= starts) & (source.ends <= ends)
+        self._free = target.real & (target.starts >= locked)
+        self._mine = self._words @ shares.T  # [spans, target]
+
+    def unclear(self, is_aligned: bool) -> list[int]:
+        """The spans of which several target words have a great share; all if nothing is aligned."""
+        best = np.sort(np.pad(self._mine, ((0, 0), (2, 0))), axis=1)[:, -2:]
+        several = (best[:, 0] > _SHARED * best[:, 1]) | (not is_aligned)
+        return [k for k in np.flatnonzero(several) if not any(self._standing(k))]
+
+    def heed(self, falls: dict[int, np.ndarray]) -> None:
+        """Weighs the words of some spans by their falls in log-probability without the span."""
+        for k, fall in falls.items():
+            if fall.max(initial=0) > 0:
+                self._mine[k] *= np.maximum(fall, 0) / fall.max()
+
+    def claimed(self) -> list[Claim]:
+        """The claim of each span: best pairs first, and what stands there already before all."""
+        spans = range(len(self.spans))
+        claims: dict[int, Claim] = {}
+        taken = np.zeros(len(self.target), bool)
+
+        def claim(ways):
+            for _, k, found in sorted(ways, key=lambda way: -way[0]):
+                if k not in claims and not taken[[*found.words]].any():
+                    claims[k] = found
+                    taken[[*found.words]] = True
+
+        claim(way for k in spans for way in self._standing(k))
+        shared = {k: self._compound(k, taken) for k in spans if k not in claims}
+        for k, t in shared.items():  # Of several spans each may have it.
+            if t is not None:
+                claims[k], taken[t] = Claim((t,), True, "compound"), True
+        own = (self._mine > [self._others(k).max(axis=0, initial=0) for k in spans]) & self._free
+        claim(
+            (self._mine[k, t], int(k), Claim((int(t),), False, None))
+            for k, t in zip(*np.nonzero(own), strict=True)
+        )
+        for k, found in claims.items():
+            if not found.stands:
+                words = self._with_others(k, *found.words, own[k] & ~taken)
+                taken[[*words]] = True
+                is_weak = self._mine[k, words[0]] < _WEAK
+                claims[k] = Claim(words, False, "weak" if is_weak else None)
+        return [claims.get(k, Claim()) for k in spans]
+
+    def _others(self, k):
+        """The shares of what else may own target words: other spans, and source words of none."""
+        others = np.delete(self._mine, k, axis=0)
+        return np.concatenate([others, self.shares.T[~self._words.any(axis=0)]])
+
+    def _standing(self, k) -> Iterator[tuple[float, int, Claim]]:
+        """Where the target of a span stands already, and is no other's; a term's in any form."""
+        span, wanted = self.spans[k], [*Words(self.spans[k].target)]
+        is_form = _is_form if span.kind == "term" else str.__eq__
+        others = self._others(k).max(axis=0, initial=0)
+        is_others = others > np.maximum(0.5, self._mine[k])
+        for t in range(len(self.target) - len(wanted) + 1):
+            words = range(t, t + len(wanted))
+            is_there = all(map(is_form, map(self.target.__getitem__, words), wanted))
+            if is_there and not is_others[words].any():
+                yield self._mine[k, words].sum(), k, Claim((*words,), True, None)
+
+    def _compound(self, k, taken):
+        """The best word of a term, if it is also another's best one and longer than the term."""
+        mine = self._mine[k] * (self._free & ~taken)
+        if self.spans[k].kind != "term" or not mine.any():
+            return None
+        t = int(mine.argmax())
+        others = self._others(k)
+        others = others[others.argmax(axis=1) == t, t] / mine[t]
+        is_shared = np.any((others > _SHARED) & (others < 1 / _SHARED))
+        is_longer = len(letters(self.target[t])) > len(letters(self.spans[k].target))
+        return t if is_shared and is_longer else None
+
+    def _with_others(self, k, t, own):
+        """A target word of a span, and others of its own."""
+        own[t] = True
+        if self.target.alone[t]:  # Nothing says how many of these make a word.
+            own &= self.target.alone
+            run = range(t - _run(own[:t][::-1]), t + _run(own[t:]))
+            return t, *(i for i in run if i != t)
+        sides = Words(self.spans[k].target).real, self.source.real[self._words[k]]
+        limit = max(1, *(side.sum() for side in sides))
+        mine = np.where(own, self._mine[k], 0)
+        return (t, *(int(i) for i in np.argsort(-mine) if mine[i] > 0.5 and i != t))[:limit]
+
+
+def _run(values):
+    """The number of first values that are true."""
+    return int(np.argmin([*values, False]))
+
+
+def _is_form(word, wanted):
+    """Whether a word is another one but for a short ending, accents and case."""
+    one, other = sorted(("".join(letters(w)) for w in (word, wanted)), key=len)
+    rest = other.removeprefix(one)
+    if one == other or rest in particles(other):
+        return True
+    is_short = len(rest) <= min(_ENDING, len(one) - 1)
+    return other.startswith(one) and is_short and other.isalpha()
