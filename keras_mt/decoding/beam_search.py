@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_mt.decoding.constraints import ConstrainedSearch, Constraints
 from keras_mt.decoding.rules import NO_HYPOTHESIS, ForcedPrefix, Rule, Step, rules_of
 from keras_mt.decoding.selection import (
     Continuations,
@@ -31,8 +30,8 @@ class Hypotheses(NamedTuple):
         tokens: int32 `[batch, n_best, length]`: the generated tokens, with the end where there is
             one, then padding.
         scores: float32 `[batch, n_best]`: log_prob / length ** length_penalty, where the
-            log-probability includes the repetition penalty and counts a token of a term as -4 if it
-            is less; `NO_HYPOTHESIS` where there are fewer than `n_best` hypotheses.
+            log-probability includes the repetition penalty; `NO_HYPOTHESIS` where there are fewer
+            than `n_best` hypotheses.
         lengths: int32 `[batch, n_best]`: number of tokens, with the end where there is one.
 
     Example:
@@ -59,7 +58,6 @@ class _Rows(NamedTuple):
     finished: Hypotheses  # [rows, finished, length], [rows, finished], [rows, finished]
     done: tf.Tensor  # [rows]
     cache: Any  # [rows, ...]
-    progress: Any  # That of `ConstrainedSearch`, [rows, beams, ...]; () without constraints
 
 
 def beam_search(
@@ -77,8 +75,6 @@ def beam_search(
     padding_id: int = 0,
     forbidden_ids: Any = None,
     rules: Sequence[Rule] = (),
-    constraints: Constraints | None = None,
-    attention: Callable | None = None,
     observe: Callable | None = None,
     **options: Any,
 ) -> Hypotheses:
@@ -125,11 +121,6 @@ def beam_search(
         forbidden_ids: Tokens never to generate; None means the padding and the start, unless one of
             them is the end.
         rules: Further rules on what comes next, each a `Rule`; those of the options come first.
-        constraints: `Constraints`, the terms that each row's hypotheses must hold: a row without
-            the room for its terms has no hypothesis. Terms may hold tokens that a rule bans. None
-            for none. Not with a temperature.
-        attention: Function from the cache after a step to the attention of that step, floats
-            `[rows, beams, source_length]`, for `constraints`; None to offer terms at every step.
         observe: Function `(continuations, live) -> None` that is called after each step, only
             outside of a `tf.function`. Both arguments have `log_probs`, `parents` and `tokens`:
             `[rows, count]` for the continuations that were ranked, `[rows, beams]` for those that
@@ -171,16 +162,11 @@ def beam_search(
         free = tf.zeros_like(lengths) if forced_length is None else forced_length
         rules.append(ForcedPrefix(prefix, lengths, _integers("forced_length", free, rank=1)))
     columns = {name: tensor for rule in rules for name, tensor in rule.columns().items()}
-    if constraints is not None:
-        if options.samples:
-            raise InputError("constraints are for beam search: leave the temperature out.")
-        constraints = ConstrainedSearch(constraints, attention, eos_id, options.force_end)
-        columns.update(constraints.columns())
     if options.samples:
         seeds = tf.range(tf.size(max_length)) if row_seeds is None else row_seeds
         columns["seed"] = _integers("row_seeds", seeds, rank=1)
-    settings = step, reorder, normalize, observe, options, rules, constraints
-    return _Search(*settings, bos_id, eos_id, padding_id).run(max_length, columns, cache)
+    settings = step, reorder, normalize, observe, options, rules, bos_id, eos_id, padding_id
+    return _Search(*settings).run(max_length, columns, cache)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,7 +179,6 @@ class _Search:
     observe: Callable | None
     options: SearchOptions
     rules: Sequence[Rule]
-    constraints: ConstrainedSearch | None
     bos_id: int
     eos_id: int
     padding_id: int
@@ -212,7 +197,6 @@ class _Search:
             finished=_no_hypotheses(batch, options.finished),
             done=max_length <= 0,
             cache=tf.nest.map_structure(tf.convert_to_tensor, cache),
-            progress=() if self.constraints is None else self.constraints.start(beams),
         )
         _, _, hypotheses = _while(
             lambda length, rows, hypotheses: tf.reduce_any(~rows.done),
@@ -254,8 +238,8 @@ class _Search:
         rows = rows._replace(ancestors=ancestors, cache=cache)
         # Without ensure_shape, TensorFlow would move the cast behind each of the reshapes.
         logits = tf.ensure_shape(tf.cast(logits, tf.float32), (None, None, logits.shape[-1]))
-        continuations, progress = self._continuations(logits, length, rows)
-        rows, parents = self._choose(rows, continuations, progress, length + 1)
+        continuations = self._continuations(logits, length, rows)
+        rows, parents = self._choose(rows, continuations, length + 1)
         if self.observe is not None:
             live = Continuations(rows.log_probs, parents, rows.tokens[..., -1])
             self.observe(continuations, live)
@@ -264,9 +248,8 @@ class _Search:
         return length + 1, rows
 
     def _continuations(self, logits, length, rows):
-        """The continuations to choose from, `[rows, count]`, and the progress of each."""
+        """The continuations to choose from, `[rows, count]`."""
         options, rules, normalize = self.options, self.rules, self.normalize
-        constraints = self.constraints
         step = Step(length, rows.tokens, rows.max_length, rows.columns)
         banned = [ids for ids in (rule.banned(step) for rule in rules) if ids is not None]
         step = step._replace(banned=tf.concat(banned, axis=0) if banned else None)
@@ -274,7 +257,7 @@ class _Search:
         forcing = [rule for rule in rules if rule.forces]
         # Only the best tokens are normalized, unless a rule or the sampling needs them all.
         all_needed = options.samples or any(not rule.normalizes for rule in adjusting)
-        if normalize and (all_needed or (adjusting and (forcing or constraints))):
+        if normalize and (all_needed or (adjusting and forcing)):
             logits, normalize = tf.nn.log_softmax(logits), False
         values = logits
         for rule in adjusting:
@@ -285,29 +268,20 @@ class _Search:
                 values, rows.log_probs, step.banned, rows.columns["seed"], length, options
             )
         else:
-            if constraints:
-                values = constraints.allowed(values, rows.progress)
             continuations, normalizer = best_continuations(
                 values,
                 rows.log_probs,
                 step.banned,
                 options.beams,
                 logits if normalize else None,
-                each=constraints is not None,
-            )
-        if constraints:
-            continuations = constraints.offer(
-                continuations, values, logits, normalizer, rows, length
             )
         for rule in forcing:
             continuations = forced_continuations(
                 continuations, rule.force(step), logits, normalizer, rows.log_probs
             )
-        if constraints:
-            return constraints.rank(continuations, rows, length + 1)
-        return continuations, ()
+        return continuations
 
-    def _choose(self, rows, continuations, progress, length):
+    def _choose(self, rows, continuations, length):
         """Sets aside the continuations that end; returns rows of the best others, and parents."""
         beams = self.options.beams
         log_probs, parents, last = continuations
@@ -318,20 +292,16 @@ class _Search:
         full = length >= rows.max_length  # [rows]
         is_end = last == self.eos_id
         ends = is_end | full[:, None]
-        scored = log_probs if self.constraints is None else log_probs + progress.relief
         finished = _set_aside(
             rows.finished,
             self.padding_id,
             tokens[:, :beams],
-            self._score(scored[:, :beams], length),
+            self._score(log_probs[:, :beams], length),
             ends[:, :beams] & _alive(log_probs[:, :beams]) & ~rows.done[:, None],
         )
-        log_probs, chosen = self._first(tf.where(is_end, NO_HYPOTHESIS, log_probs))
+        log_probs, chosen = tf.math.top_k(tf.where(is_end, NO_HYPOTHESIS, log_probs), beams)
         log_probs = tf.where(_alive(log_probs), log_probs, NO_HYPOTHESIS)
-        progress = tf.nest.map_structure(lambda x: tf.gather(x, chosen, batch_dims=1), progress)
         best = log_probs[:, 0]
-        if self.constraints is not None:
-            best = tf.reduce_max(log_probs + progress.relief, axis=1)
         over = self._is_over(best, finished.scores[:, -1], length, rows.max_length)
         hopeless = over | (best <= NO_HYPOTHESIS / 2)
         parents = tf.gather(parents, chosen, batch_dims=1)
@@ -341,15 +311,12 @@ class _Search:
             log_probs=log_probs,
             finished=finished,
             done=rows.done | full | hopeless,
-            progress=progress,
         )
         return rows, parents
 
     @property
     def _shrinks(self):
-        # Terms have banks of their own, which share the beam.
-        shrink = self.options.early_stopping == "shrink" and not self.options.samples
-        return shrink and self.constraints is None
+        return self.options.early_stopping == "shrink" and not self.options.samples
 
     def _shrunk(self, log_probs, rows, length):
         """The continuations `[rows, count]` that a beam without those that ended ranks."""
@@ -366,15 +333,6 @@ class _Search:
         length = tf.cast(length, tf.float32)
         options = self.options
         return (log_probs - options.word_penalty * length) / length**options.length_penalty
-
-    def _first(self, log_probs):
-        """The first `beams` of the possible continuations, and their places, `[rows, beams]`."""
-        if self.constraints is None:
-            return tf.math.top_k(log_probs, self.options.beams)
-        # They are not in the order of their log-probabilities: banks take turns.
-        possible = tf.cast(_alive(log_probs), tf.int32)
-        _, chosen = tf.math.top_k(possible, self.options.beams)  # Of equal ones the first.
-        return tf.gather(log_probs, chosen, batch_dims=1), chosen
 
     def _is_over(self, best, worst, length, max_length):
         """Which rows are done, by the best live log-probability and the worst finished score."""

@@ -27,14 +27,13 @@ def best_continuations(
     banned: tf.Tensor | None,
     beams: int,
     logits: tf.Tensor | None,
-    each: bool = False,
 ) -> tuple[Continuations, tf.Tensor | float]:
     """The best continuations of all beams of a row, twice as many as there are beams.
 
     At most one continuation of each beam ends. The best of each beam are taken first, and banned
     tokens struck out afterwards, so as many more are taken. `logits` are those of all tokens if the
-    values are not normalized yet. With `each` there are as many of each beam, in no order. Returns
-    also what is subtracted from the values to get log-probabilities.
+    values are not normalized yet. Returns also what is subtracted from the values to get
+    log-probabilities.
     """
     rows, count = tf.shape(values)[0], 2 * beams
     width = count + (0 if banned is None else banned.shape[0])
@@ -48,10 +47,6 @@ def best_continuations(
         is_banned = tf.reduce_any(tf.expand_dims(tokens, -1) == banned, axis=-1)
         best = tf.where(is_banned, NO_HYPOTHESIS, best)
     best = tf.reshape(best, (rows, beams * width))
-    if each:
-        parents = tf.broadcast_to(tf.range(beams)[:, None], tf.shape(tokens))
-        parents, tokens = (tf.reshape(x, (rows, beams * width)) for x in (parents, tokens))
-        return Continuations(best, parents, tokens), normalizer
     # A small vocabulary may not have enough continuations.
     missing = max(0, count - beams * width)
     best = tf.pad(best, ((0, 0), (0, missing)), constant_values=NO_HYPOTHESIS)

@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, Self
@@ -24,7 +23,6 @@ class Predictor:
 
     _scope: contextlib.AbstractContextManager = contextlib.nullcontext()
     _vocabulary: Vocabulary | None = None  # The tokens that `step` is restricted to.
-    _attends = False  # Whether the cache has the step's attention.
 
     def __init__(self, models: Sequence[Seq2Seq], shortlist: Shortlist | None = None):
         self.models, self._shortlist = list(models), shortlist
@@ -33,7 +31,8 @@ class Predictor:
         self.max_length = min(model.max_length for model in models)
         self.target_vocab_size = models[0].target_vocab_size
         self.gives_logits = len(self.models) == 1
-        self.step_attention = any(model.step_attention for model in models)
+        # A head that aligns words was chosen or taught in all of them.
+        self.trusted_attention = all(getattr(m, "alignment_head", None) for m in models)
         self.reads_terms = all(model.reads_terms for model in models)
         self._steps = [model.decode_step for model in models]
 
@@ -59,23 +58,16 @@ class Predictor:
         return constant
 
     def for_batch(
-        self,
-        source: tf.Tensor,
-        special_ids: Sequence[int],
-        prefix: tf.Tensor | None,
-        attention: bool = False,
+        self, source: tf.Tensor, special_ids: Sequence[int], prefix: tf.Tensor | None
     ) -> Self:
         """The predictor to search the sources of one batch with: with a shortlist, of few tokens.
 
         Each row's probabilities are over its own tokens, `special_ids` and those of the prefix
-        `[rows, length]` among them. With `attention`, where a model has one, the cache has
-        `"attention"`, float32 `[rows, beams, source_length]`: that of the last step, zeros before
-        the first.
+        `[rows, length]` among them.
         """
-        few = copy.copy(self)
-        few._attends = attention and self.step_attention
         if self._shortlist is None:
-            return few
+            return self
+        few = copy.copy(self)
         with self._scope:
             few._vocabulary = self._shortlist.vocabulary(
                 source, special_ids, self.target_vocab_size, prefix
@@ -91,45 +83,24 @@ class Predictor:
         """The id at each index."""
         return indices if self._vocabulary is None else self._vocabulary.id(indices)
 
-    def of_ids(self, values: tf.Tensor) -> tf.Tensor:
-        """Those of the values of all ids, `[target_vocab_size]`, that the tokens of `step` have."""
-        return values if self._vocabulary is None else tf.gather(values, self._vocabulary.ids)
-
     def start(self, source: tf.Tensor, beams: int) -> dict[str, Any]:
         """The cache of the first `step`."""
         with self._scope:
             cache = {"models": [model.start_decoding(source, beams) for model in self.models]}
         if self._vocabulary is not None:
             cache["penalties"] = tf.where(self._vocabulary.allowed, 0.0, -math.inf)
-        if self._attends:
-            rows, length = tf.unstack(tf.shape(source))
-            cache["attention"] = tf.zeros((rows, beams, length))
         return cache
 
     def step(
         self, tokens: tf.Tensor, position: tf.Tensor, cache: dict[str, Any], mask: tf.Tensor | None
     ) -> tuple[tf.Tensor, dict[str, Any]]:
         """Logits or log-probabilities of the next token, and the next cache."""
-        parts = cache["models"]
-        if self._attends:
-            # The models' caches have the entry within a step alone: the mean is kept once.
-            before = {"attention": cache["attention"]}
-            parts = [
-                {**part, **before} if model.step_attention else part
-                for model, part in zip(self.models, parts, strict=True)
-            ]
         with self._scope:
             steps = [
                 step(self.id(tokens), position, part, mask)
-                for step, part in zip(self._steps, parts, strict=True)
+                for step, part in zip(self._steps, cache["models"], strict=True)
             ]
         logits, parts = zip(*steps, strict=True)
-        if self._attends:
-            attending = [model.step_attention for model in self.models]
-            weights = [part.pop("attention") for part in itertools.compress(parts, attending)]
-            attention = _mean(tf.cast(x, tf.float32) for x in weights)
-            attention.set_shape(cache["attention"].shape)  # Or a loop would see it change.
-            cache = {**cache, "attention": attention}
         if "penalties" in cache:
             logits = [x + tf.cast(cache["penalties"][:, None], x.dtype) for x in logits]
         logits = logits[0] if self.gives_logits else _mean(map(_log_probs, logits))

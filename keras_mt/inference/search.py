@@ -1,13 +1,12 @@
 """Rows of ids to hypotheses, by a search in batches of similar length."""
 
 import dataclasses
-import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_mt.decoding import Constraints, Hypotheses, SearchOptions, beam_search
+from keras_mt.decoding import Hypotheses, SearchOptions, beam_search
 from keras_mt.inference.predictors import Predictor
 from keras_mt.options import TranslationOptions
 from keras_mt.text import BaseTokenizer
@@ -39,14 +38,12 @@ def search(
     lengths: tf.Tensor,
     skipped: tf.Tensor,
     prefix: tf.Tensor | tf.RaggedTensor | None = None,
-    constraints: Constraints | None = None,
     **arguments: Any,
 ) -> Hypotheses:
     """Searches for the translations of sources, padded ids `[rows, length]` that a model reads.
 
-    `lengths` `[rows]` are their numbers of pieces, without special ids. The default maximum length
-    makes room for the constraints, whose source positions count where the model has an attention.
-    `arguments` are `forced_length` and `row_seeds` of `beam_search`.
+    `lengths` `[rows]` are their numbers of pieces, without special ids; `arguments` `forced_length`
+    and `row_seeds` of `beam_search`.
     """
     limit = predictor.max_length
     if options.max_length is None:
@@ -55,8 +52,6 @@ def search(
         else:
             most = tf.math.ceil(options.max_length_factor * tf.cast(lengths + 1, tf.float32))
             max_length = tf.cast(most, tf.int32)
-        if constraints is not None:
-            max_length += tf.math.count_nonzero(constraints.tokens >= 0, (1, 2), dtype=tf.int32)
         max_length = tf.maximum(max_length, options.min_length)
         max_length = tf.minimum(max_length, limit)
     else:
@@ -70,13 +65,7 @@ def search(
         max_length = tf.maximum(max_length, tf.minimum(prefix_lengths + 1, limit))
     special = {name: getattr(tokenizer, name) for name in ("bos_id", "eos_id", "padding_id")}
     forbidden = tokenizer.forbidden_ids
-    attends = False
-    if constraints is not None:
-        attends = predictor.step_attention and constraints.source is not None
-        given = _with_terms(given, constraints.tokens, tokenizer.padding_id)
-    predictor = predictor.for_batch(
-        source, sorted({*special.values(), *forbidden}), given, attention=attends
-    )
+    predictor = predictor.for_batch(source, sorted({*special.values(), *forbidden}), given)
     hypotheses = beam_search(
         predictor.step,
         predictor.start(source, options.beams),
@@ -84,30 +73,12 @@ def search(
         prefix=None if prefix is None else predictor.index(prefix),
         reorder=predictor.reorder,
         normalize=predictor.gives_logits,
-        constraints=None if constraints is None else _indexed(constraints, predictor),
-        attention=operator.itemgetter("attention") if attends else None,
         forbidden_ids=[predictor.index(i) for i in forbidden],
         **{name: predictor.index(i) for name, i in special.items()},
         **{field.name: getattr(options, field.name) for field in dataclasses.fields(SearchOptions)},
         **arguments,
     )
     return hypotheses._replace(tokens=predictor.id(hypotheses.tokens))
-
-
-def _with_terms(given, terms, padding_id):
-    """The tokens that a row must be able to have, `[rows, length]`, and those of its terms."""
-    terms = tf.reshape(terms, (tf.shape(terms)[0], tf.reduce_prod(tf.shape(terms)[1:])))
-    terms = tf.where(terms < 0, padding_id, terms)
-    return terms if given is None else tf.concat([given, terms], axis=1)
-
-
-def _indexed(constraints, predictor):
-    """The constraints, by the indices of the predictor's tokens."""
-    tokens, continues_word = constraints.tokens, constraints.continues_word
-    tokens = tf.where(tokens < 0, -1, predictor.index(tf.maximum(tokens, 0)))
-    if continues_word is not None:
-        continues_word = predictor.of_ids(continues_word)
-    return constraints._replace(tokens=tokens, continues_word=continues_word)
 
 
 def gathered(columns: Any, rows: tf.Tensor) -> Any:

@@ -409,7 +409,6 @@ class DecoderBlock(_Block):
         memory_mask: Tensor | None = None,
         positions: int | Tensor | None = None,
         prefix: tuple[Tensor, Tensor] | None = None,
-        scores: dict[str, Tensor] | None = None,
         attention_bias: Tensor | None = None,
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Runs the block on new positions of the target, with the cache of those before.
@@ -422,8 +421,6 @@ class DecoderBlock(_Block):
             memory_cache: What `initial_cache` returned; the same for each step.
             memory_mask: Boolean `[batch, memory_length]`, true at real tokens.
             positions, prefix: As in `CausalSelfAttention.step`.
-            scores: A dict that is given the weights of the cross-attention, if there is one, as
-                `"c"`: `[batch, num_heads, new, memory_length]`. None if nobody wants them.
             attention_bias: As `bias` in `CausalSelfAttention.step`.
 
         Returns:
@@ -446,10 +443,7 @@ class DecoderBlock(_Block):
         def attend_to_memory(x):
             seen = None if memory_mask is None else ops.expand_dims(memory_mask, 1)
             swap = swap_without_gradient
-            outputs, weights = self.cross_attention.attend(x, *memory_cache, seen, swap=swap)
-            if scores is not None:
-                scores["c"] = weights
-            return outputs
+            return self.cross_attention.attend(x, *memory_cache, seen, swap=swap)[0]
 
         attend = {"s": attend_to_self, "r": recur, "c": attend_to_memory}
         return self._run(target, attend), cache

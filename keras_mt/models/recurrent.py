@@ -156,7 +156,6 @@ class Recurrent(RecordedModel, Seq2Seq, keras.Model):
             layer = keras.layers.AdditiveAttention if additive else keras.layers.Attention
             self.attention_layer = layer(dtype=policy, name="attention")
             self.combination = dense(activation="tanh", name="combination")
-        self.step_attention = attention != "none"
         self.dropout_layer = Dropout(dropout, dtype=policy)
         self.build()  # Every width is known: the weights are there from the start.
 
@@ -238,11 +237,8 @@ class Recurrent(RecordedModel, Seq2Seq, keras.Model):
             hidden, after = layer.cell(hidden, flat)
             states.append([ops.reshape(state, (rows, beams, self.d_model)) for state in after])
         hidden = ops.reshape(hidden, (rows, beams, self.d_model))
-        logits, scores = self._attend(hidden, cache["memory"])
-        cache = {**cache, "states": states}
-        if "attention" in cache:
-            cache["attention"] = ops.cast(scores, "float32")
-        return logits, cache
+        logits, _ = self._attend(hidden, cache["memory"])
+        return logits, {**cache, "states": states}
 
     def reorder_cache(self, cache: Cache, parents: Tensor) -> Cache:
         """See `Seq2Seq.reorder_cache`."""

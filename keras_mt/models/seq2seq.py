@@ -36,9 +36,6 @@ class Seq2Seq(Fitting, ModelMixin):
         padding_id: The padding token of source and target.
         max_length: The longest source or target, in tokens.
         d_model: The width in the paper's learning rate; 512 unless the model sets it.
-        step_attention: Whether a cache may have an entry `"attention"`, in the place of which
-            `decode_step` puts the attention of its step, float32 `[batch, beams, source_length]`:
-            a row of `attention`. False unless the model sets it; its cache is a dict then.
         presets: See `from_preset`.
 
     Example:
@@ -58,7 +55,6 @@ class Seq2Seq(Fitting, ModelMixin):
     padding_id: int
     max_length: int
     d_model: int = 512
-    step_attention: bool = False
     reads_terms: bool = False
 
     def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> Cache:

@@ -115,7 +115,6 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
     """
 
     presets = PRESETS
-    step_attention = True
 
     def __init__(
         self,
@@ -300,7 +299,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
     ) -> tuple[Tensor, Cache]:
         """See `Seq2Seq.decode_states`."""
         caches = zip(cache["target"], cache["memory"], strict=True)
-        grown, cross, bias = [], [], None
+        grown, bias = [], None
         if self.decoder_positions is not None:  # Each position has an entry for each hypothesis.
             beams = ops.shape(tokens)[1]
             seen = ops.floor_divide(ops.arange((position + 1) * beams), beams)
@@ -308,20 +307,16 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
 
         def step(block, hidden):
             before, memory_cache = next(caches)
-            given, scores = (mask, memory_cache, cache["memory_mask"], position), {}
-            hidden, after = block.step(hidden, before, *given, scores=scores, attention_bias=bias)
+            given = mask, memory_cache, cache["memory_mask"], position
+            hidden, after = block.step(hidden, before, *given, attention_bias=bias)
             grown.append(after)
-            cross.extend(scores.values())
             return hidden
 
         hidden = self.target_embedding(tokens, positions=position)
         # [batch * beams, d_model]: matrix products are fused with their bias and ReLU.
         hidden = ops.reshape(hidden, (-1, self.d_model))
         states = _stack(hidden, self.decoder_blocks, self.decoder_norm, None, step)
-        cache = {**cache, "target": grown}
-        if "attention" in cache:
-            cache["attention"] = self._alignment(cross)
-        return states, cache
+        return states, {**cache, "target": grown}
 
     def reorder_cache(self, cache: Cache, parents: Tensor) -> Cache:
         """See `Seq2Seq.reorder_cache`: only a recurrence has what is reordered."""
