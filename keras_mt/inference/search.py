@@ -127,13 +127,13 @@ def in_batches(
 
 
 def _stacked(before, more, padding):
-    """Concatenates along the rows; axes that grow are padded to the longer of the two."""
-    sizes = tf.unstack(tf.maximum(tf.shape(before), tf.shape(more)))
-    grows = [size is None for size in before.shape]
+    """Concatenates along the rows; other axes are padded to the longer of the two."""
+    sizes = tf.maximum(tf.shape(before), tf.shape(more))
+    alike = [a is not None and a == b for a, b in zip(before.shape, more.shape, strict=True)]
 
     def grown(x):
-        missing = zip(sizes, tf.unstack(tf.shape(x)), grows, strict=True)
-        sides = [(0, size - own if g else 0) for size, own, g in missing]
+        missing = tf.unstack(sizes - tf.shape(x))
+        sides = [(0, 0 if same else n) for n, same in zip(missing, alike, strict=True)]
         return tf.pad(x, [(0, 0), *sides[1:]], constant_values=padding)
 
     return tf.concat([grown(before), grown(more)], axis=0)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_mt import Glossary, Translator
+from keras_mt import Translator
 from keras_mt.convert import saved_model as export_module
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.inference import Predictor
@@ -50,13 +50,22 @@ def specs(tensors):
             {"text": TEXT},
             {"translations": ("string", [None, 1]), "scores": ("float32", [None, 1])},
         ),
-        ("constrained", {"text": TEXT, "terms": TEXT}, TRANSLATIONS),
-        ("score", {"text": TEXT, "target": TEXT}, {"log_probs": FLOAT, "lengths": INT}),
+        (
+            "score",
+            {"text": TEXT, "target": TEXT},
+            {
+                "log_probs": FLOAT,
+                "lengths": INT,
+                "tokens": ("string", [None, None]),
+                "token_log_probs": ("float32", [None, None]),
+            },
+        ),
         (
             "align",
             {"text": TEXT, "target": TEXT},
             {
                 "translations": TEXT,
+                "scores": FLOAT,
                 "source_tokens": ("string", [None, None]),
                 "source_lengths": INT,
                 "target_tokens": ("string", [None, None]),
@@ -67,7 +76,7 @@ def specs(tensors):
     ],
 )
 def test_names_shapes_and_dtypes_stay(signatures, name, inputs, outputs):
-    assert set(signatures) == {"serving_default", "greedy", "constrained", "score", "align"}
+    assert set(signatures) == {"serving_default", "greedy", "score", "align"}
     assert specs(signatures[name].structured_input_signature[1]) == inputs
     assert specs(signatures[name].structured_outputs) == outputs
 
@@ -92,6 +101,12 @@ def test_score_is_the_translators(functions, small, sources, corpus):
     assert outputs["lengths"].tolist() == [*(len(s.tokens) for s in scores), 0]
     expected = [*(s.log_prob for s in scores), -1e9]
     np.testing.assert_allclose(outputs["log_probs"], expected, atol=1e-3)
+    for row, score in enumerate(scores):
+        tokens, log_probs = zip(*score.tokens, strict=True)
+        length = len(tokens)
+        assert [token.decode() for token in outputs["tokens"][row][:length]] == [*tokens]
+        np.testing.assert_allclose(outputs["token_log_probs"][row][:length], log_probs, atol=1e-4)
+        assert not outputs["token_log_probs"][row][length:].any()
 
 
 def test_align_is_the_translators_row_by_row(functions, small, sources):
@@ -109,7 +124,9 @@ def test_align_is_the_translators_row_by_row(functions, small, sources):
         assert not any(outputs["source_tokens"][row][columns:])
         np.testing.assert_allclose(outputs["attention"][row][:rows, :columns], attention, atol=1e-5)
         assert outputs["attention"][row].sum() == pytest.approx(rows, abs=1e-4)
-    assert outputs["translations"][0].decode() == small(texts[0])[0]
+    own = small.hypotheses(texts[0])[0]
+    assert outputs["translations"][0].decode() == own.text
+    np.testing.assert_allclose(outputs["scores"], [own.score, 0, 0, 0, -1e9], atol=1e-4)
     assert outputs["translations"][1].decode() == given[1]
     assert outputs["target_lengths"][2] == outputs["source_lengths"][2] == 1  # The end alone.
     assert outputs["target_lengths"][4] == outputs["source_lengths"][4] == 0  # Refused.
@@ -225,9 +242,6 @@ def test_only_the_signatures_asked_for_are_written(frozen):
     assert weights.stat().st_size < 50_000  # They are constants, and stored once.
     warmed = (frozen / "assets.extra" / "tf_serving_warmup_requests").read_bytes()
     assert b"serving_default" in warmed and b"greedy" not in warmed
-    assert not export.kept_kinds  # Without the signature that would keep them.
-    with pytest.raises(ValueError, match="without the signature constrained"):
-        ExportedTranslator(frozen.parent, glossary=Glossary({"livro": "book"}))
 
 
 @pytest.mark.parametrize("names", [["greedy"], ["serving_default", "scores"], []])

@@ -30,16 +30,6 @@ def decoded(model):
     return np.concatenate(steps, axis=1)
 
 
-def step_attention(model, source, target):
-    """The attention of the target, token by token."""
-    cache, steps = model.start_decoding(source), []
-    cache["attention"] = np.zeros((len(source), 1, source.shape[1]), "float32")
-    for i in range(target.shape[1]):
-        _, cache = model.decode_step(target[:, i : i + 1], i, cache)
-        steps.append(numpy(cache["attention"]))
-    return np.concatenate(steps, axis=1)
-
-
 def logits(model):
     """Those of the target at once, by a compiled function: JAX is slow op by op."""
     return model.predict(INPUTS, verbose=0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from backends import check_quantized, numpy
 from conftest import ROOT
-from elsewhere import INPUTS, SOURCE, TARGET, decoded, step_attention
+from elsewhere import INPUTS, SOURCE, TARGET, decoded
 
 from keras_mt.models import ARCHITECTURES, ensure_built
 
@@ -31,17 +31,6 @@ def small(name):
 def test_step_by_step_equals_the_whole_sequence(name):
     model = small(name)
     np.testing.assert_allclose(decoded(model), numpy(model(INPUTS)), atol=1e-5)
-
-
-@every_architecture
-def test_attention_step_by_step_equals_that_of_the_whole_sequence(name):
-    model = small(name)
-    attention = model.attention(SOURCE, TARGET)
-    assert model.step_attention == (attention is not None)
-    if model.step_attention:
-        np.testing.assert_allclose(
-            step_attention(model, SOURCE, TARGET), numpy(attention), atol=1e-5
-        )
 
 
 def check_shortlisted(model):

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 from backends import numpy
-from elsewhere import INPUTS, decoded, step_attention
+from elsewhere import INPUTS, decoded
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -157,7 +157,7 @@ def test_step_by_step_equals_the_whole_sequence(model):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_attention_step_by_step_equals_that_of_the_whole_sequence(variant):
+def test_attention_is_that_of_the_alignment_head_also_of_copies(variant):
     head = None if "norm" in variant else (0, 1)
     model, inputs = Transformer(**SMALL, **variant, alignment_head=head), batch()
     source, target = inputs["source"], inputs["target"]
@@ -167,9 +167,9 @@ def test_attention_step_by_step_equals_that_of_the_whole_sequence(variant):
     np.testing.assert_allclose(attention, expected, atol=1e-6)
     for each in (model, model.for_inference() if head else copy_of(model)):
         assert each.get_config()["alignment_head"] == (head and list(head))
-        steps = step_attention(each, source, target)
         real = target != 0
-        np.testing.assert_allclose(steps[real], attention[real], atol=1e-5)
+        own = numpy(each.attention(source, target))
+        np.testing.assert_allclose(own[real], attention[real], atol=1e-5)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -8,23 +8,16 @@ def requests(sources, targets):
     """By signature, its inputs as lists."""
     texts = [*sources, "", "palavra " * 80, "</s> ▁ <pad> 😀", "a\x00\x07b", "Um. Dois!\n\nTrês?"]
     rows = range(len(texts))
-    words = [text.replace("!", " ").replace(".", " ").split() for text in texts]
-    terms = [f"{row[0]}\tDo ba\n{row[-1]}" if row else "" for row in words]
-    terms[0], terms[1] = "", "\t\t"  # The second is no term: refused.
     return {
         "serving_default": {"text": texts},
         "greedy": {"text": texts},
         "score": {"text": texts, "target": [targets[i % len(targets)] for i in rows]},
         "align": {"text": texts, "target": ["" if i % 2 else "the book" for i in rows]},
-        "constrained": {
-            "text": texts,
-            "terms": terms,
-        },
     }
 
 
 DTYPES = {
-    "text": tf.string, "target": tf.string, "terms": tf.string,
+    "text": tf.string, "target": tf.string,
     "source_language": tf.string, "target_language": tf.string,
 }  # fmt: skip
 
