@@ -50,17 +50,18 @@ class Claims:
         self._free = target.real & (target.starts >= locked)
         self._mine = self._words @ shares.T  # [spans, target]
 
-    def unclear(self, is_aligned: bool) -> list[int]:
-        """The spans of which several target words have a great share; all if nothing is aligned."""
+    def unclear(self, trusted: bool) -> list[int]:
+        """The spans of which several target words have a great share; all if none is trusted."""
         best = np.sort(np.pad(self._mine, ((0, 0), (2, 0))), axis=1)[:, -2:]
-        several = (best[:, 0] > _SHARED * best[:, 1]) | (not is_aligned)
+        several = (best[:, 0] > _SHARED * best[:, 1]) | (not trusted)
         return [k for k in np.flatnonzero(several) if not any(self._standing(k))]
 
     def heed(self, falls: dict[int, np.ndarray]) -> None:
         """Weighs the words of some spans by their falls in log-probability without the span."""
         for k, fall in falls.items():
-            if fall.max(initial=0) > 0:
-                self._mine[k] *= np.maximum(fall, 0) / fall.max()
+            mine = (self._mine[k] + 0.5) * np.maximum(fall, 0) * self._free
+            if mine.any():
+                self._mine[k] = mine / mine.max()
 
     def claimed(self) -> list[Claim]:
         """The claim of each span: best pairs first, and what stands there already before all."""

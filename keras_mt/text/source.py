@@ -17,7 +17,7 @@ from keras_mt.text.words import Words, coverage, word_alignment
 # around a term behind its word, for a model that `reads_terms`.
 GUARD, TERM, TERM_END = "\x03", "\x01", "\x02"
 _CONTROL = {i: " " for i in (*range(32), *range(127, 160)) if chr(i) not in "\t\n\r"}
-_NEUTRAL = "X"  # In no language.
+_NEUTRAL = "xx"  # Of no language.
 
 
 class Alignment(NamedTuple):
@@ -132,7 +132,9 @@ class Source:
             text = f"{text[:place]}{TERM}{_guarded(target)}{TERM_END}{text[place:]}"
         return read, text, places
 
-    def probes(self, translation: str, alignment: Alignment | None = None) -> list[str]:
+    def probes(
+        self, translation: str, alignment: Alignment | None = None, trusted: bool = False
+    ) -> list[str]:
         """Texts like `text`, each with another word in the place of a span that could be several.
 
         How much less probable each piece of the translation is, given one of these, says what the
@@ -141,13 +143,15 @@ class Source:
         Args:
             translation: A translation of `text`.
             alignment: An `Alignment` of both, or None.
+            trusted: Whether its attention is that of a head that was trained or chosen to align
+                words. Without such all spans are probed.
 
         Returns:
             The texts; none if all is clear.
         """
         if self.passes or not self.spans:
             return []
-        unclear = self._claims(translation, alignment).unclear(_is_aligned(alignment))
+        unclear = self._claims(translation, alignment).unclear(trusted and _is_aligned(alignment))
         return [self._composed(k)[1] for k in unclear]
 
     def translated(
@@ -174,7 +178,9 @@ class Source:
         claims = self._claims(translation, alignment, len(prefix))
         if len(falls):
             rows = coverage(claims.target, alignment.target_pieces)
-            unclear = claims.unclear(_is_aligned(alignment))
+            unclear = claims.unclear(trusted=True)
+            if len(unclear) != len(falls):
+                unclear = claims.unclear(trusted=False)
             claims.heed({k: fall @ rows for k, fall in zip(unclear, falls, strict=True)})
         replacing = Replacing(claims)
         text = replacing.text

@@ -227,7 +227,7 @@ class BaseTranslator(abc.ABC):
                 continue
             alignments = rows[i].get("alignments", [None] * len(found[i]))
             for hypothesis, alignment in zip(found[i], alignments, strict=True):
-                probes = source.probes(hypothesis.text, alignment)
+                probes = source.probes(hypothesis.text, alignment, self.trusted_attention)
                 texts = [source.text, *probes] if probes else []
                 asked += [(i, text, hypothesis.text) for text in texts]
                 drafts.append((i, hypothesis, alignment, len(texts)))
