@@ -9,8 +9,8 @@ from keras_mt.text.glossary import particles
 from keras_mt.text.spans import Span
 from keras_mt.text.words import Words, letters
 
-# A word has two owners, and an owner two words, if the lesser share is this much of the greater.
-_SHARED = 0.3
+_UNCLEAR = 0.3  # A word with this much of the best one's share could be the span's, too.
+_SHARED = 0.5  # A word belongs to two, if the lesser share is this much of the greater.
 _WEAK = 0.3  # A share that is little evidence.
 _ENDING = 3  # The maximum letters that a form of a word has more than another.
 
@@ -49,11 +49,12 @@ class Claims:
         self._words = (source.starts >= starts) & (source.ends <= ends)
         self._free = target.real & (target.starts >= locked)
         self._mine = self._words @ shares.T  # [spans, target]
+        self._weighed: set[int] = set()
 
     def unclear(self, trusted: bool) -> list[int]:
         """The spans of which several target words have a great share; all if none is trusted."""
         best = np.sort(np.pad(self._mine, ((0, 0), (2, 0))), axis=1)[:, -2:]
-        several = (best[:, 0] > _SHARED * best[:, 1]) | (not trusted)
+        several = (best[:, 0] > _UNCLEAR * best[:, 1]) | (not trusted)
         return [k for k in np.flatnonzero(several) if not any(self._standing(k))]
 
     def heed(self, falls: dict[int, np.ndarray]) -> None:
@@ -62,6 +63,7 @@ class Claims:
             mine = (self._mine[k] + 0.5) * np.maximum(fall, 0) * self._free
             if mine.any():
                 self._mine[k] = mine / mine.max()
+                self._weighed.add(k)
 
     def claimed(self) -> list[Claim]:
         """The claim of each span: best pairs first, and what stands there already before all."""
@@ -111,9 +113,12 @@ class Claims:
                 yield self._mine[k, words].sum(), k, Claim((*words,), True, None)
 
     def _compound(self, k, taken):
-        """The best word of a term, if it is also another's best one and longer than the term."""
+        """The best word of a term, if it is also another's best one and longer than the term.
+
+        Shares that are not trusted, but weighed by falls, do not show it.
+        """
         mine = self._mine[k] * (self._free & ~taken)
-        if self.spans[k].kind != "term" or not mine.any():
+        if self.spans[k].kind != "term" or k in self._weighed or not mine.any():
             return None
         t = int(mine.argmax())
         others = self._others(k)
