@@ -85,7 +85,9 @@ class TranslationGraph:
         outputs = joined(outputs, segments, self.options.length_penalty)
         parts = outputs.pop("parts")
         if token_scores:
-            outputs["tokens"] = _strings(outputs["tokens"], self.tokenizer.id_to_string)
+            ids = outputs["tokens"]
+            pieces = self.tokenizer.id_to_string(tf.reshape(ids, (-1,)))
+            outputs["tokens"] = tf.reshape(pieces, tf.shape(ids))
         if confidence:
             measured = {name: outputs.pop(name) for name in CONFIDENCE_PARTS}
             outputs |= confidence_of(measured, outputs["scores"], self.tokenizer)
@@ -299,10 +301,6 @@ class TranslationGraph:
 
     def _padded(self, ids):
         return padded(ids, self.tokenizer.padding_id)
-
-
-def _strings(ids, id_to_string):
-    return tf.reshape(id_to_string(tf.reshape(ids, (-1,))), tf.shape(ids))
 
 
 def _of_texts(tokens, row, batch):

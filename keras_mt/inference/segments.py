@@ -7,10 +7,10 @@ import tensorflow as tf
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.inference.confidence import CONFIDENCE_PARTS, joined_confidence_parts
 from keras_mt.text import BaseTokenizer
-from keras_mt.text.sentences import GUARD, TERM, cut, split_lines, split_sentences
+from keras_mt.text.sentences import NO_END, SLOT, cut, split_lines, split_sentences
 
 # What passes through untranslated: a line without a letter or digit.
-_NO_WORD = rf"[^\pL\pN{GUARD}{TERM}]*"
+_NO_WORD = rf"[^\pL\pN{NO_END}{SLOT}]*"
 
 
 class Segments(NamedTuple):
@@ -48,6 +48,8 @@ class Segmenter:
         added = (tokenizer.source_ids(nothing, *codes), tokenizer.target_ids(nothing, *codes[1:]))
         added = [int(ids.row_lengths()[0]) for ids in added]
         self.source_limit, self.target_limit = (max_length - count for count in added)
+        has_marks = tokenizer.marks(tf.constant([""])) is not None
+        self._limit = self.source_limit - has_marks  # Of pieces without marks.
         self.forced = added[1] - 1  # All but the end.
 
     def segments(self, text: tf.Tensor, has_prefix: bool | tf.Tensor = False) -> Segments:
@@ -66,15 +68,11 @@ class Segmenter:
         sentences, glue = split_sentences(lines, self._where_to_split(lines))
         line = tf.cast(sentences.value_rowids(), tf.int32)
         glue = tf.where(_is_first(line), tf.gather(line_glue, line), glue.flat_values)
-        marks, marked = self._marks(lines, row)
-        limit = self.source_limit - (marks is not None)
-        pieces = self._pieces(sentences.flat_values, terms, limit)
-        pieces, sentence = cut(pieces, tf.constant(self._tokenizer.begins_word), limit)
+        pieces = self._pieces(sentences.flat_values, terms)
+        pieces, sentence = cut(pieces, tf.constant(self._tokenizer.begins_word), self._limit)
         glue = tf.where(_is_first(sentence), tf.gather(glue, sentence), " ")
         line = tf.gather(line, sentence)
-        if marks is not None:  # The first segment of a line may already have its mark.
-            missing = ~(_is_first(line) & tf.gather(marked, line)) & ~tf.gather(passed, line)
-            pieces = tf.concat([_where(missing, tf.gather(marks, line)), pieces], axis=1)
+        pieces = self._with_marks(pieces, line, lines, row)
         return Segments(pieces, tf.gather(row, line), glue, ends)
 
     def _where_to_split(self, lines):
@@ -83,24 +81,24 @@ class Segmenter:
         return self._tokenizer.pieces(lines).row_lengths() > self.source_limit
 
     def _without_terms(self, lines):
-        """Lines `[n]` with a `TERM` in the place of each term, and all terms in order."""
+        """Lines `[n]` with one `SLOT` in the place of each term, and all terms in order."""
         if self._markers is None:
             return lines, None
-        parts = tf.strings.split(lines, TERM)  # Every second one is a term.
+        parts = tf.strings.split(lines, SLOT)  # Every second one is a term.
         is_term = tf.ragged.range(parts.row_lengths()).flat_values % 2 == 1
-        others = parts.with_values(tf.where(is_term, TERM, parts.flat_values))
+        others = parts.with_values(tf.where(is_term, SLOT, parts.flat_values))
         return tf.strings.reduce_join(others, axis=1), parts.flat_values[is_term]
 
-    def _pieces(self, sentences, terms, limit):
+    def _pieces(self, sentences, terms):
         """The pieces of sentences, with their terms between two markers behind their words.
 
         A model that `reads_terms` was trained so: see `keras_mt.data.annotation.Annotator`. A
-        sentence that would have more than `limit` pieces is without its terms.
+        sentence that would be over the limit with its terms is without them.
         """
         tokenizer = self._tokenizer
         if terms is None:
             return tokenizer.pieces(sentences)
-        parts = tf.strings.split(sentences, TERM)  # A term comes before each but the first.
+        parts = tf.strings.split(sentences, SLOT)  # A term comes before each but the first.
         sentence = parts.value_rowids()
         follows = ~_is_first(sentence)
         begin, end = (tf.fill((tf.size(terms) + 1, 1), marker) for marker in self._markers)
@@ -108,7 +106,7 @@ class Segmenter:
         written = _where(follows, tf.gather(written, tf.cumsum(tf.cast(follows, tf.int32))))
         pieces = tokenizer.pieces(parts.flat_values)
         lengths = written.row_lengths() + pieces.row_lengths()
-        fits = tf.math.unsorted_segment_sum(lengths, sentence, parts.nrows()) <= limit
+        fits = tf.math.unsorted_segment_sum(lengths, sentence, parts.nrows()) <= self._limit
         pieces = tf.concat([_where(tf.gather(fits, sentence), written), pieces], axis=1)
         owner = tf.gather(sentence, pieces.value_rowids())
         return tf.RaggedTensor.from_value_rowids(pieces.flat_values, owner, parts.nrows())
@@ -148,12 +146,7 @@ class Segmenter:
         where &= counts[0] == counts[1]
         source, target = (split_sentences(side, where)[0] for side in (lines, target))
         line = tf.cast(source.value_rowids(), tf.int32)
-        marks, marked = self._marks(lines, row)
-        limit = self.source_limit - (marks is not None)
-        source = self._pieces(source.flat_values, terms, limit)
-        if marks is not None:
-            missing = ~(_is_first(line) & tf.gather(marked, line))
-            source = tf.concat([_where(missing, tf.gather(marks, line)), source], axis=1)
+        source = self._with_marks(self._pieces(source.flat_values, terms), line, lines, row)
         target = self._tokenizer.target_pieces(target.flat_values)
         row = tf.gather(row, line)
         too_long = source.row_lengths() > self.source_limit
@@ -164,14 +157,17 @@ class Segmenter:
         source, target = (tf.ragged.boolean_mask(side, wanted) for side in (source, target))
         return source, target, row[wanted], refused
 
-    def _marks(self, lines, row):
-        """The mark of each line, ragged: its own, else its text's first; and which have one."""
+    def _with_marks(self, pieces, line, lines, row):
+        """Segments of lines, each with its line's mark, else that of its text's first line."""
         marks = self._tokenizer.marks(lines)
         if marks is None:
-            return None, None
+            return pieces
         marked = marks.row_lengths() > 0
         first = tf.gather(tf.where(_is_first(row))[:, 0], row)
-        return tf.concat([marks, _where(~marked, tf.gather(marks, first))], axis=1), marked
+        marks = tf.concat([marks, _where(~marked, tf.gather(marks, first))], axis=1)
+        # The first segment of a line may already have its mark.
+        missing = ~(_is_first(line) & tf.gather(marked, line)) & (tf.gather(lines, line) != "")
+        return tf.concat([_where(missing, tf.gather(marks, line)), pieces], axis=1)
 
 
 def joined(

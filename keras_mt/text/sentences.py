@@ -3,10 +3,11 @@
 import tensorflow as tf
 
 from keras_mt.text.base import without_control_characters
+from keras_mt.text.source import GUARD, TERM, TERM_END
 
 # Control characters that no cleaned text contains: a cut, a period within a sentence, a place where
 # no sentence ends, and around a term or in its place.
-_CUT, _POINT, GUARD, TERM = "\x1f", "\x1d", "\x04", "\x05"
+_CUT, _POINT, NO_END, SLOT = "\x1f", "\x1d", "\x04", "\x05"
 SPACE = r"[\s\p{Z}]"  # RE2's \s is ASCII's alone.
 _CLOSERS = r""""'”’»)\]」』）"""
 _OPENING = r"""["'“‘„«(\[¿¡]*[\p{Lu}\p{Lt}\p{Lo}]"""
@@ -19,15 +20,16 @@ def split_lines(
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
     """Cuts texts at line ends; a blank text has one empty line.
 
-    U+0003 before white space becomes a `GUARD`; if the lines are `with_terms`, U+0001 and U+0002
-    around one become `TERM`; all other control characters become spaces. Returns ragged strings
-    `[batch, (lines)]`, the lines, and the glue before each: the white space between them; and the
-    end of each text, `[batch]`, the white space after its last line.
+    `GUARD` before white space becomes `NO_END`; if the lines are `with_terms`, `TERM` and
+    `TERM_END` around one become `SLOT`; all other control characters become spaces. Returns ragged
+    strings `[batch, (lines)]`, the lines, and the glue before each: the white space between them;
+    and the end of each text, `[batch]`, the white space after its last line.
     """
     text = without_control_characters(text, first=r"\x04")
     if with_terms:
-        text = _replaced(text, (r"\x01([^\x01\x02\n]+)\x02", rf"{TERM}\1{TERM}"))
-    text = _replaced(text, (rf"\x03({SPACE})", rf"{GUARD}\1"), (r"[\x00-\x03]", " "))
+        term = rf"{TERM}([^{TERM}{TERM_END}\n]+){TERM_END}"
+        text = _replaced(text, (term, rf"{SLOT}\1{SLOT}"))
+    text = _replaced(text, (rf"{GUARD}({SPACE})", rf"{NO_END}\1"), (r"[\x00-\x03]", " "))
     end = tf.strings.regex_replace(text, rf"(?s)^.*?({SPACE}*)$", r"\1")
     text = _replaced(
         text, (rf"(?s)^(.*?){SPACE}*$", r"\1"), (rf"({SPACE}*\n{SPACE}*)", rf"{_CUT}\1")
@@ -43,18 +45,18 @@ def split_sentences(
 
     A sentence ends at `.`, `!`, `?` or `…` before white space and a letter that is no lower-case
     one, but not after an abbreviation (`U.S.`, `3.`, `Dr.`), and at `。`, `！` or `？`; never
-    before a `GUARD`, which goes. One `TERM` may follow what ends a sentence. Returns ragged strings
+    before `NO_END`, which goes. A `SLOT` may follow what ends a sentence. Returns ragged strings
     `[lines, (sentences)]`, and the glue before each.
     """
-    others = rf"[^。！？\s\p{{Z}}{_CLOSERS}{_CUT}{GUARD}{TERM}]"
+    others = rf"[^。！？\s\p{{Z}}{_CLOSERS}{_CUT}{NO_END}{SLOT}]"
     marked = _replaced(
         lines,
         (rf"(^|[^\pL\pN])({_ABBREVIATION})\.", rf"\1\2{_POINT}"),
-        (rf"([.!?…][{_CLOSERS}]*{TERM}?){SPACE}+({_OPENING})", rf"\1{_CUT} \2"),
-        (rf"([。！？]{TERM}?){SPACE}*({others})", rf"\1{_CUT} \2"),
+        (rf"([.!?…][{_CLOSERS}]*{SLOT}?){SPACE}+({_OPENING})", rf"\1{_CUT} \2"),
+        (rf"([。！？]{SLOT}?){SPACE}*({others})", rf"\1{_CUT} \2"),
         (_POINT, "."),
     )
-    marked = _replaced(tf.where(where, marked, lines), (GUARD, ""))
+    marked = _replaced(tf.where(where, marked, lines), (NO_END, ""))
     return _unglued(tf.strings.split(marked, _CUT))
 
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_mt.text.base import without_control_characters
-from keras_mt.text.sentences import GUARD, SPACE
+from keras_mt.text.sentences import NO_END as GUARD
+from keras_mt.text.sentences import SPACE
 
 # Control characters, which no text contains: around a kept span, and between tokens.
 _SPAN, _SPAN_END, _BREAK = "\x05", "\x06", "\x04"

@@ -376,7 +376,7 @@ def test_it_passes_and_refuses_what_the_translator_does(exported, served, transl
     expected = translator.hypotheses(texts)
     found = ExportedTranslator(exported).hypotheses(texts)
     assert [h and h[0].text for h in found] == [h and h[0].text for h in expected]
-    assert found[:2] == expected[:2] == [[("---", 0.0, None)], [(" \t ", 0.0, None)]]
+    assert found[:2] == expected[:2] == [[("---", 0.0, None, ())], [(" \t ", 0.0, None, ())]]
     assert found.refusals == expected.refusals and [*found.refusals] == [3]
     outputs = served["serving_default"](text=tf.constant(texts))
     assert outputs["translations"].numpy()[3].tolist() == [b"", b""]
