@@ -14,7 +14,6 @@ from keras_mt.errors import InputError
 from keras_mt.layers.validation import check_positive
 from keras_mt.options import check_language
 from keras_mt.text import BaseTokenizer
-from keras_mt.text.terms import marked
 
 _MAX_PAIRS = 200_000  # A table is learned from no more sentence pairs.
 _CHUNK = 64  # Of `keras_mt.decoding.selection.top_k`.
@@ -193,7 +192,7 @@ class Shortlist(SavedArrays):
         chosen = chosen if more is None else tf.concat([chosen, more], axis=1)
         chosen = tf.where(chosen < 0, special[0], chosen)
         common = tf.concat([special, always], axis=0)
-        is_chosen = marked(tf.concat([tf.reshape(chosen, (-1,)), common], axis=0), size)
+        is_chosen = _marked(tf.concat([tf.reshape(chosen, (-1,)), common], axis=0), size)
         is_chosen = tf.tensor_scatter_nd_update(
             is_chosen, [[i] for i in special], tf.zeros(len(special), tf.bool)
         )
@@ -204,8 +203,8 @@ class Shortlist(SavedArrays):
         ids = tf.pad(ids, ((0, -count % _CHUNK),))
         count = tf.size(ids)
         places = tf.range(rows)[:, None] * count + tf.gather(indices, chosen)
-        by_row = tf.reshape(marked(tf.reshape(places, (-1,)), rows * count), (rows, count))
-        allowed = by_row | marked(tf.gather(indices, common), count)
+        by_row = tf.reshape(_marked(tf.reshape(places, (-1,)), rows * count), (rows, count))
+        allowed = by_row | _marked(tf.gather(indices, common), count)
         return Vocabulary(ids, indices, allowed, tuple(special))
 
 
@@ -237,3 +236,8 @@ def _copies(tokenizer):
     by_piece = dict(zip(pieces[::-1], targets[::-1], strict=True))
     pieces = tokenizer.source_id_to_string(tf.constant(sources)).numpy()
     return np.array([by_piece.get(piece, -1) for piece in pieces], np.int32)
+
+
+def _marked(places, size):
+    """Boolean `[size]`: true for the numbers among the places `[n]`."""
+    return tf.math.unsorted_segment_sum(tf.ones_like(places), places, size) > 0

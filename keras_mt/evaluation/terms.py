@@ -3,11 +3,7 @@
 import collections
 from collections.abc import Sequence
 
-import tensorflow as tf
-
-from keras_mt.text.sentences import split_lines
-from keras_mt.text.terms import find, parsed, tokens
-from keras_mt.translation import Glossary
+from keras_mt.text import Glossary
 
 
 def terms_kept(
@@ -21,7 +17,7 @@ def terms_kept(
 
     Args:
         glossary: The `Glossary`.
-        sources: The sources, each of which is one line.
+        sources: The sources.
         translations: A translation of each.
 
     Returns:
@@ -32,29 +28,14 @@ def terms_kept(
     >>> terms_kept(Glossary({"bank": "Institut"}), ["A bank, a bank."], ["Ein Institut."])
     (2, 0.5)
     """
-    lines = tf.strings.regex_replace(tf.constant(list(sources), tf.string), "\n", " ")
-    lines = split_lines(lines)[0].flat_values
-    terms = parsed(tf.constant([glossary.lines(text) for text in sources], tf.string))
-    matches = find(lines, tf.range(tf.size(lines)), terms)
-    wanted = collections.Counter(zip(matches.line.numpy(), _cut(matches.target), strict=True))
-    written = _cut(tf.constant(list(translations), tf.string))
-    found = sum(min(n, _count(target, written[i])) for (i, target), n in wanted.items())
+    wanted = collections.Counter(
+        (i, term.target or source[start:end])
+        for i, source in enumerate(sources)
+        for start, end, term in glossary.find(source)
+    )
+    found = sum(
+        min(number, len(Glossary([target]).find(translations[i])))
+        for (i, target), number in wanted.items()
+    )
     total = wanted.total()
     return total, found / total if total else None
-
-
-def _cut(texts):
-    """A tuple of each text's tokens, in lower case and without white space."""
-    lines = split_lines(tf.strings.regex_replace(texts, "\n", " "))[0].flat_values
-    rows = tokens(tf.strings.lower(lines, encoding="utf-8"))[0].to_list()
-    return [tuple(token for token in row if token.decode().strip()) for row in rows]
-
-
-def _count(target, text):
-    """The number of times that one sequence of tokens stands in another, apart."""
-    number = i = 0
-    while i + len(target) <= len(text):
-        found = text[i : i + len(target)] == target
-        number += found
-        i += len(target) if found else 1
-    return number

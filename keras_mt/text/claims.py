@@ -1,5 +1,6 @@
 """Which words of a translation belong to spans of its source."""
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -31,6 +32,7 @@ class Claims:
         shares: The share of each target word that belongs to each source word.
         spans: The spans.
         places: The place of each in what was read, pairs of characters.
+        trusted: Whether the shares are those of attention that aligns words.
         locked: The number of the translation's first characters that do not change.
     """
 
@@ -41,29 +43,30 @@ class Claims:
         shares: np.ndarray,
         spans: Sequence[Span],
         places: Sequence[tuple[int, int]],
+        trusted: bool = True,
         locked: int = 0,
     ):
         self.source, self.target, self.shares = source, target, shares
         self.spans, self.places, self.locked = spans, places, locked
+        self._trusted = trusted
         starts, ends = np.reshape(places, (-1, 2)).astype(int).T[:, :, None]
         self._words = (source.starts >= starts) & (source.ends <= ends)
         self._free = target.real & (target.starts >= locked)
         self._mine = self._words @ shares.T  # [spans, target]
-        self._weighed: set[int] = set()
 
-    def unclear(self, trusted: bool) -> list[int]:
+    @functools.cached_property
+    def unclear(self) -> list[int]:
         """The spans of which several target words have a great share; all if none is trusted."""
         best = np.sort(np.pad(self._mine, ((0, 0), (2, 0))), axis=1)[:, -2:]
-        several = (best[:, 0] > _UNCLEAR * best[:, 1]) | (not trusted)
+        several = (best[:, 0] > _UNCLEAR * best[:, 1]) | (not self._trusted)
         return [k for k in np.flatnonzero(several) if not any(self._standing(k))]
 
-    def heed(self, falls: dict[int, np.ndarray]) -> None:
-        """Weighs the words of some spans by their falls in log-probability without the span."""
-        for k, fall in falls.items():
+    def heed(self, falls: Sequence[np.ndarray]) -> None:
+        """Weighs target words by their falls in log-probability without each `unclear` span."""
+        for k, fall in zip(self.unclear, falls, strict=True):
             mine = (self._mine[k] + 0.5) * np.maximum(fall, 0) * self._free
             if mine.any():
                 self._mine[k] = mine / mine.max()
-                self._weighed.add(k)
 
     def claimed(self) -> list[Claim]:
         """The claim of each span: best pairs first, and what stands there already before all."""
@@ -82,7 +85,9 @@ class Claims:
         for k, t in shared.items():  # Of several spans each may have it.
             if t is not None:
                 claims[k], taken[t] = Claim((t,), True, "compound"), True
-        own = (self._mine > [self._others(k).max(axis=0, initial=0) for k in spans]) & self._free
+        own = np.zeros(self._mine.shape, bool)
+        for k in spans:
+            own[k] = (self._mine[k] > self._others(k).max(axis=0, initial=0)) & self._free
         claim(
             (self._mine[k, t], int(k), Claim((int(t),), False, None))
             for k, t in zip(*np.nonzero(own), strict=True)
@@ -113,12 +118,9 @@ class Claims:
                 yield self._mine[k, words].sum(), k, Claim((*words,), True, None)
 
     def _compound(self, k, taken):
-        """The best word of a term, if it is also another's best one and longer than the term.
-
-        Shares that are not trusted, but weighed by falls, do not show it.
-        """
+        """The best word of a term, if it is also another's best one and longer than the term."""
         mine = self._mine[k] * (self._free & ~taken)
-        if self.spans[k].kind != "term" or k in self._weighed or not mine.any():
+        if self.spans[k].kind != "term" or not self._trusted or not mine.any():
             return None
         t = int(mine.argmax())
         others = self._others(k)

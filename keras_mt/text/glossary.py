@@ -178,10 +178,6 @@ class Glossary:
                         start = places[i][0]
                         yield -size, start, not minds_case, len(particle), start, end, term
 
-    def lines(self, text: str) -> str:
-        """The lines of the terms of a text."""
-        return "\n".join(dict.fromkeys(term.line for *_, term in self.find(text)))
-
 
 def check_glossary(glossary: Any) -> None:
     """Refuses what is neither a `Glossary` nor None."""

@@ -144,12 +144,14 @@ class Replacing:
 
     def aligned(self, plain: Words) -> tuple[Words, np.ndarray]:
         """The words of the result, and their shares of those of the plain text."""
-        bounds = np.flatnonzero(np.diff(self._origins)) + 1
-        result = Words(self.text, bounds[self._origins[bounds] * self._origins[bounds - 1] <= 0])
+        bounds = np.flatnonzero(np.diff(np.minimum(self._origins, 0))) + 1
+        result = Words(self.text, bounds.tolist())
         origins = self._origins[result.starts]
         rows = np.searchsorted(self._target.starts, origins, "right") - 1
         columns, owners = self._columns(plain)
-        shares = self._shares[rows][:, columns] * (origins >= 0)[:, None]
+        # A row and a column for what was in neither.
+        shares = np.pad(self._shares, ((0, 1), (0, 1)))[rows][:, columns]
+        shares *= (origins >= 0)[:, None]
         for _, _, k, _ in self._edits:
             mine, ours = np.flatnonzero(origins == -1 - k), np.flatnonzero(owners == k)
             shares[:, ours] = 0

@@ -70,6 +70,8 @@ class Source:
             `keras_mt.text.spans`.
         markup: "html" for a fragment of HTML; None for plain text.
         annotate: Whether terms are written behind their words, for a model that `reads_terms`.
+        trusted: Whether the attention of alignments is that of a head that was trained or chosen to
+            align words. Without such, every span has a probe, and no compounds are found.
 
     Attributes:
         text: What the model is to read.
@@ -96,6 +98,7 @@ class Source:
         keep: Iterable[str] = (),
         markup: str | None = None,
         annotate: bool = False,
+        trusted: bool = False,
     ):
         self._written = text
         self._fragment = Fragment(text) if markup else None
@@ -104,7 +107,7 @@ class Source:
         protected = self._fragment.protected if self._fragment else ()
         self.spans: tuple[Span, ...] = find_spans(self.plain, glossary, keep, protected)
         self.is_plain = not self.spans and self._fragment is None
-        self._annotate = annotate
+        self._annotate, self._trusted = annotate, trusted
         self._read, self.text, self._places = self._composed()
         ends = [0, *(place for span in self.spans for place in span[:2]), len(self.plain)]
         rest = "".join(self.plain[a:b] for a, b in zip(ends[::2], ends[1::2], strict=True))
@@ -132,9 +135,7 @@ class Source:
             text = f"{text[:place]}{TERM}{_guarded(target)}{TERM_END}{text[place:]}"
         return read, text, places
 
-    def probes(
-        self, translation: str, alignment: Alignment | None = None, trusted: bool = False
-    ) -> list[str]:
+    def probes(self, translation: str, alignment: Alignment | None = None) -> list[str]:
         """Texts like `text`, each with another word in the place of a span that could be several.
 
         How much less probable each piece of the translation is, given one of these, says what the
@@ -143,16 +144,13 @@ class Source:
         Args:
             translation: A translation of `text`.
             alignment: An `Alignment` of both, or None.
-            trusted: Whether its attention is that of a head that was trained or chosen to align
-                words. Without such all spans are probed.
 
         Returns:
             The texts; none if all is clear.
         """
         if self.passes or not self.spans:
             return []
-        unclear = self._claims(translation, alignment).unclear(trusted and _is_aligned(alignment))
-        return [self._composed(k)[1] for k in unclear]
+        return [self._composed(k)[1] for k in self._claims(translation, alignment).unclear]
 
     def translated(
         self,
@@ -173,32 +171,29 @@ class Source:
         Returns:
             A `Translated`.
         """
+        plain = Words(self.plain, [place for span in self.spans for place in span[:2]])
         if self.passes and not prefix:
-            return Translated(self._written, tuple(Placed(s.target, s.target) for s in self.spans))
-        claims = self._claims(translation, alignment, len(prefix))
-        if len(falls):
-            rows = coverage(claims.target, alignment.target_pieces)
-            unclear = claims.unclear(trusted=True)
-            if len(unclear) != len(falls):
-                unclear = claims.unclear(trusted=False)
-            claims.heed({k: fall @ rows for k, fall in zip(unclear, falls, strict=True)})
-        replacing = Replacing(claims)
-        text = replacing.text
+            text, warnings = self.plain, [None] * len(self.spans)
+            aligned = plain, np.eye(len(plain))
+        else:
+            claims = self._claims(translation, alignment, len(prefix))
+            if len(falls):
+                rows = coverage(claims.target, alignment.target_pieces)
+                claims.heed([fall @ rows for fall in falls])
+            replacing = Replacing(claims)
+            text, warnings, aligned = replacing.text, replacing.warnings, replacing.aligned(plain)
         if self._fragment:
-            plain = Words(self.plain, [place for span in self.spans for place in span[:2]])
-            text = self._fragment.written(plain, *replacing.aligned(plain))
-        placed = zip(self.spans, replacing.warnings, strict=True)
+            text = self._fragment.written(plain, *aligned)
+        placed = zip(self.spans, warnings, strict=True)
         return Translated(text, tuple(Placed(self.plain[a:b], t, w) for (a, b, t, _), w in placed))
 
     def _claims(self, translation, alignment, locked=0):
         source = Words(self._read, [place for pair in self._places for place in pair])
         target = Words(translation)
-        shares = word_alignment(source, target, *_without_terms(alignment))
-        return Claims(source, target, shares, self.spans, self._places, locked)
-
-
-def _is_aligned(alignment):
-    return alignment is not None and alignment.attention is not None
+        aligned = _without_terms(alignment)
+        shares = word_alignment(source, target, *aligned)
+        trusted = self._trusted and aligned[-1] is not None
+        return Claims(source, target, shares, self.spans, self._places, trusted, locked)
 
 
 def _guarded(text):
@@ -207,7 +202,7 @@ def _guarded(text):
 
 def _without_terms(alignment):
     """The parts of an alignment; annotated terms belong to the word before them."""
-    if not _is_aligned(alignment):
+    if alignment is None or alignment.attention is None:
         return None, None, None
     pieces, columns, is_term = [], [], False
     for piece in alignment.source_pieces:

@@ -203,7 +203,7 @@ class BaseTranslator(abc.ABC):
         for each in {id(each): each for each in several}.values():
             self._check_glossary(each)
         return [
-            Source(text, each, self.kept_kinds, markup, self.reads_terms)
+            Source(text, each, self.kept_kinds, markup, self.reads_terms, self.trusted_attention)
             for text, each in zip(texts, several, strict=True)
         ]
 
@@ -227,7 +227,7 @@ class BaseTranslator(abc.ABC):
                 continue
             alignments = rows[i].get("alignments", [None] * len(found[i]))
             for hypothesis, alignment in zip(found[i], alignments, strict=True):
-                probes = source.probes(hypothesis.text, alignment, self.trusted_attention)
+                probes = source.probes(hypothesis.text, alignment)
                 texts = [source.text, *probes] if probes else []
                 asked += [(i, text, hypothesis.text) for text in texts]
                 drafts.append((i, hypothesis, alignment, len(texts)))
