@@ -114,8 +114,8 @@ glossary_option = click.option(
     "--glossary",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="Terms that translations must hold: lines SOURCE<TAB>TARGET, or SOURCE alone for a term "
-    "that stays as it is.",
+    help="Terms that translations hold: lines SOURCE<TAB>TARGET, or SOURCE alone for a term that "
+    "stays as it is.",
 )
 architecture_option = click.option(
     "--architecture",

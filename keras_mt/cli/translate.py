@@ -54,7 +54,10 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, markup, 
     With --json each translation has its score; the mean log-probability of its tokens, and the
     least probable token; and warnings, a list that may hold "loop" (a sequence of tokens repeats
     over and over) and "length" (source and translation differ too much in length). A SavedModel
-    gives confidence and warnings only if it was exported with --confidence.
+    gives confidence and warnings only if it was exported with --confidence. For each term and kept
+    span, `placed` has its source, its target, and a warning, or null: "compound" (the translation
+    has a longer word for it and others, which stays), "inserted" (it has no word for it) or "weak"
+    (its place is uncertain).
 
     \b
     keras-mt translate runs/en_de < in.txt > out.txt
@@ -92,11 +95,13 @@ def _as_json(row, hypotheses, **more):
 
 def _fields(hypothesis):
     fields = {"text": hypothesis.text, "score": round(hypothesis.score, 6)}
-    if len(hypothesis) > 3:  # With a confidence.
+    if hasattr(hypothesis, "warnings"):  # With a confidence.
         fields["mean_log_prob"] = round(hypothesis.mean_log_prob, 6)
         fields["worst_token"] = hypothesis.worst_token
         if hypothesis.worst_token:
             piece, log_prob = hypothesis.worst_token
             fields["worst_token"] = piece, round(log_prob, 6)
         fields["warnings"] = hypothesis.warnings
+    if hypothesis.placed:
+        fields["placed"] = [placed._asdict() for placed in hypothesis.placed]
     return fields | ({"tokens": hypothesis.tokens} if hypothesis.tokens else {})
