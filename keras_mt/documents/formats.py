@@ -28,7 +28,7 @@ class Unit(NamedTuple):
 
     Attributes:
         text: The text.
-        markup: "html" if it is a fragment of HTML (see `keras_mt.text.Fragment`); None if plain.
+        markup: "html" if it is a fragment of HTML (see `keras_mt.text.Source`); None if plain.
         where: How an error names it, such as `msgid "Save"`.
 
     Example:

@@ -36,14 +36,12 @@ class BaseTranslator(abc.ABC):
     """A translator: callable on a str, a list of str or a string tensor.
 
     `languages` are empty if there is no choice. `kept_kinds` are the kinds of spans that
-    translations repeat as they are. `trusted_attention` says whether the attention is that of a
-    head that was trained or chosen to align words, and `reads_terms` whether the model was trained
-    on sources with terms.
+    translations repeat as they are. `reads_terms` says whether the model was trained on sources
+    with terms.
     """
 
     n_best: int
     kept_kinds: Sequence[str] = ()
-    trusted_attention: bool = False
     reads_terms: bool = False
     gives_confidence: bool = True
     glossary: Glossary | None = None
@@ -143,7 +141,7 @@ class BaseTranslator(abc.ABC):
             source_language, target_language: As in a call.
             confidence: Whether to return each as an `AssessedHypothesis`, where there is one.
             glossary: As in a call.
-            markup: "html" if the texts are fragments of HTML (see `keras_mt.text.Fragment`): their
+            markup: "html" if the texts are fragments of HTML (see `keras_mt.text.Source`): their
                 plain texts are translated, and the elements put around what the words became.
                 None for plain texts.
 
@@ -200,7 +198,7 @@ class BaseTranslator(abc.ABC):
                     "glossary must be a Glossary, or a list with one for each text. "
                     f"Received: {len(several)} for {len(texts)} texts"
                 )
-        for each in {id(each): each for each in several}.values():
+        for each in several:
             self._check_glossary(each)
         return [
             Source(text, each, self.kept_kinds, markup, self.reads_terms, self.trusted_attention)
@@ -226,7 +224,7 @@ class BaseTranslator(abc.ABC):
             if source.is_plain or not found[i]:
                 continue
             alignments = rows[i].get("alignments", [None] * len(found[i]))
-            for hypothesis, alignment in zip(found[i], alignments, strict=True):
+            for hypothesis, alignment in zip(found[i], alignments, strict=False):
                 probes = source.probes(hypothesis.text, alignment)
                 texts = [source.text, *probes] if probes else []
                 asked += [(i, text, hypothesis.text) for text in texts]

@@ -85,7 +85,6 @@ class ExportedTranslator(BaseTranslator):
         options = self.card.get("options", {})
         self.max_line_bytes = options.get("max_line_bytes")  # None without a card.
         self.kept_kinds = options.get("keep", ()) if self.aligns or self._scores else ()
-        self.trusted_attention = options.get("trusted_attention", False)
         self.reads_terms = options.get("reads_terms", False)
         languages, defaults, pair = [], (None, None), None
         if any({*LANGUAGES} <= function.inputs.keys() for function in self._signatures.values()):

@@ -4,6 +4,7 @@ import functools
 import json
 import pickle
 import re
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -11,17 +12,23 @@ import pytest
 import tensorflow as tf
 from click.testing import CliRunner
 
-from keras_mt import ExportedTranslator, Glossary, Tokenizer, Transformer, Translator
-from keras_mt.alignment import Shortlist
+from keras_mt import ExportedTranslator, Glossary, Transformer, Translator
 from keras_mt.cli import main
+from keras_mt.convert import saved_model
 from keras_mt.evaluation import terms_kept
+from keras_mt.inference import Predictor
 
 # Exports are traced all the same.
 pytestmark = pytest.mark.usefixtures("eager")
 
 GLOSSARY = Glossary({"livro": "volume", "mesa": "desk", "gato": "tiger cat"})
 TEXTS = ["O livro está em cima da mesa.", "O gato dorme. O livro é bom.", "A casa é nova.", ""]
-TARGETS = [["volume", "desk"], ["tiger cat", "volume"], [], []]
+FOUND = [
+    "The volume is on the desk.",
+    "The tiger cat. The volume is white.",
+    "The house is new.",
+    "",
+]
 
 
 @pytest.fixture(scope="module")
@@ -29,64 +36,91 @@ def small(load):
     return load(beam_size=2, max_length=16)
 
 
-def assert_held(translations, targets=TARGETS):
-    for translation, terms in zip(translations, targets, strict=True):
-        for term in terms:
-            assert f" {term} " in f" {translation} ".replace(".", " "), translation
-
-
-def test_each_row_holds_its_own_terms_and_no_other(small):
-    plain = small(TEXTS)
-    found = small(TEXTS, glossary=GLOSSARY)
-    assert_held(found)
-    assert small(iter(TEXTS[2:]), glossary=GLOSSARY) == found[2:]
-    assert found[2:] == plain[2:]
+def test_each_row_has_its_own_terms_and_no_other(small):
+    found = small.hypotheses(TEXTS, glossary=GLOSSARY)
+    assert [hypotheses[0].text for hypotheses in found] == FOUND
+    assert [[p[:2] for p in h[0].placed] for h in found[1:]] == [
+        [("gato", "tiger cat"), ("livro", "volume")], [], [],
+    ]  # fmt: skip
+    plain = small.hypotheses(TEXTS)
+    for (one,), (other,) in zip(found, plain, strict=True):
+        assert one.score == pytest.approx(other.score, abs=1e-4)
     mixed = small(TEXTS[:1] * 3, glossary=[None, GLOSSARY, Glossary({"livro": "tome"})])
-    assert mixed[0] == plain[0] and mixed[1] == found[0]
-    assert_held(mixed[2:], [["tome"]])
-    assert terms_kept(GLOSSARY, TEXTS, found) == (4, 1.0)
-    assert terms_kept(GLOSSARY, TEXTS, plain)[1] < 1
+    assert mixed == [plain[0][0].text, FOUND[0], "The tome is on the table."]
+    assert terms_kept(GLOSSARY, TEXTS, FOUND) == (4, 1.0)
     other = small.with_options(glossary=GLOSSARY)
     assert other.glossary is GLOSSARY and other.fingerprint != small.fingerprint
     assert pickle.loads(pickle.dumps(other)).glossary.fingerprint == GLOSSARY.fingerprint
-    tensor = small(tf.constant(TEXTS[:1]), glossary=GLOSSARY)[:, 0].numpy().tolist()
-    assert [text.decode() for text in tensor] == found[:1]
 
 
-def test_with_prefixes(small):
-    (found,) = small(TEXTS[:1], ["My"], glossary=GLOSSARY)
-    assert found.startswith("My")
-    assert_held([found], TARGETS[:1])
+def test_a_tensor_of_texts_is_translated_as_a_list(small):
+    found = small(tf.constant(TEXTS), glossary=GLOSSARY)
+    assert found.shape == (4, 1) and [text.decode() for text in found[:, 0].numpy()] == FOUND
+    dataset = tf.data.Dataset.from_tensors(TEXTS[:1])
+    with pytest.raises(ValueError, match=r"A tf.function or a tf.data.Dataset takes no glossary"):
+        dataset.map(functools.partial(small, glossary=GLOSSARY))
 
 
-def test_with_an_ensemble_and_a_shortlist(small):
-    tokenizer = small.tokenizer
-    frequent = tokenizer.pieces(["the book is on the table."])[0].numpy()
-    none = np.full((tokenizer.vocab_size, 1), -1)
-    ensemble = Translator(
-        small.models * 2,
-        tokenizer,
-        beam_size=2,
-        max_length=12,
-        shortlist=Shortlist(none, frequent, tokenizer.fingerprint),
-    )
-    assert_held(ensemble(TEXTS[:1], glossary=GLOSSARY), TARGETS[:1])
+def test_a_prefix_is_not_changed(small):
+    (found,) = small(TEXTS[:1], ["The book"], glossary=GLOSSARY)
+    assert found.startswith("The book") and found.count("desk") == 1
+    (found,) = small(["{x}"], ["The"])
+    assert found.startswith("The") and "{x}" in found
+
+
+def test_samples_have_terms_too(load):
+    sampling = load(temperature=0.1, n_best=2, max_length=16)
+    assert sampling.kept_kinds == load(beam_size=2).kept_kinds
+    for hypothesis in sampling.hypotheses(TEXTS[0], glossary=GLOSSARY):
+        assert hypothesis.text.count("volume") == hypothesis.text.count("desk") == 1
+
+
+class InMemory(ExportedTranslator):
+    """Runs the functions that an export is made of, op by op, without writing and tracing them."""
+
+    def __init__(self, translator, confidence=False, names=None):
+        models = Predictor(translator.models)
+        self._functions = saved_model._signatures(translator, models, False, confidence, names)
+        outputs = {"score": ["token_log_probs"], "align": ["scores"]}
+        self._signatures = {n: SimpleNamespace(outputs=outputs.get(n)) for n in self._functions}
+        self._scores, self._model = "score" in self._functions, None
+        self.kept_kinds, self._n_best = translator.kept_kinds, translator.n_best
+
+    @property
+    def n_best(self):
+        return self._n_best
+
+    def _session(self, name):
+        return lambda name, **inputs: self._functions[name](*inputs.values())
+
+
+def test_runs_and_exports_with_confidence_and_without_answer_alike(load):
+    texts = ["O livro {x} da mesa.", "O <b>gato</b> dorme.", TEXTS[2]]
+    for n_best in (1, 2):
+        run = load(beam_size=2, max_length=16, n_best=n_best)
+        expected = run.hypotheses(texts, glossary=GLOSSARY, markup="html", confidence=True)
+        best = [hypotheses[0].text for hypotheses in expected]
+        assert "volume" in best[0] and "{x}" in best[0] and "<b>tiger cat</b>" in best[1]
+        for confidence in (False, True):
+            found = InMemory(run, confidence).hypotheses(
+                texts, glossary=GLOSSARY, markup="html", confidence=confidence
+            )
+            for one, other in zip(found, expected, strict=True):
+                assert [(h.text, h.placed) for h in one] == [(h.text, h.placed) for h in other]
+                scores = [[h.score for h in hypotheses] for hypotheses in (one, other)]
+                assert scores[0] == pytest.approx(scores[1], abs=1e-4)
+
+
+def test_an_export_that_has_one_of_the_two_signatures_places_terms(small):
+    for name in ("align", "score"):
+        export = InMemory(small, names=["serving_default", name])
+        assert export(TEXTS, glossary=GLOSSARY) == FOUND
 
 
 def tiny(tokenizer, **options):
     keras.utils.set_random_seed(3)
     sizes = {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16, "max_length": 60}
     return Transformer(tokenizer.vocab_size, **sizes, **options)
-
-
-def test_with_languages_a_term_stands_in_each():
-    tokenizer = Tokenizer.train([*TEXTS, "The tiger cat sleeps."] * 5, 350, languages=("pt", "en"))
-    translator = Translator(tiny(tokenizer), tokenizer, beam_size=2, max_length=10)
-    codes = {"source_language": ["pt", "en"], "target_language": ["en", "pt"]}
-    glossary = Glossary({"gato": "tiger cat"})
-    found = translator.hypotheses(["O gato dorme."] * 2, glossary=glossary, **codes)
-    assert all("tiger cat" in hypotheses[0].text for hypotheses in found)
-    assert found[0][0].score != found[1][0].score
 
 
 def test_a_model_that_reads_terms_finds_them_in_its_source(small):
@@ -101,10 +135,7 @@ def test_a_model_that_reads_terms_finds_them_in_its_source(small):
     logits = model({"source": np.array([source]), "target": np.array([[2, *ids[:-1]]])})
     expected = tf.nn.log_softmax(logits)[0].numpy()[np.arange(len(ids)), ids]
     np.testing.assert_allclose([score for _, score in found.tokens], expected, atol=1e-4)
-    model.reads_terms = False
-    other = Translator(model, tokenizer, beam_size=2, max_length=10)
-    assert other(text) == translator(text)
-    assert abs(other.hypotheses(text, glossary=GLOSSARY)[0].score - found.score) > 1e-4
+    assert found.text.count("volume") == 1
 
 
 def pieces(tokenizer):
@@ -114,7 +145,7 @@ def pieces(tokenizer):
 
 @pytest.mark.long
 def test_an_export_of_it_does_so_too(small, tmp_path, signatures_alone):
-    signatures_alone("serving_default", "constrained")
+    signatures_alone("serving_default", "align", "score")
     translator = Translator(
         tiny(small.tokenizer, reads_terms=True), small.tokenizer, beam_size=2, max_length=14
     )
@@ -131,51 +162,28 @@ def test_an_export_of_it_does_so_too(small, tmp_path, signatures_alone):
 
 
 def test_spans_stay_as_they_are(load):
-    small = load(beam_size=2, max_length=24)
+    small = load(beam_size=2, max_length=16)
     texts = ["O livro (https://x.org/a?b=c) é bom.", "O gato dorme em {casa}.", "A casa {a}-%s 💡."]
     found = small(texts)
-    for translation, span in zip(found, ["(https://x.org/a?b=c)", "{casa}", "{a}-%s"], strict=True):
+    for translation, span in zip(
+        found, ["https://x.org/a?b=c", "{casa}", "{a}-%s 💡"], strict=True
+    ):
         assert translation.count(span) == 1
-    assert "💡" in found[2]
-    assert small(tf.constant(texts[:1]))[0, 0].numpy().decode() == found[0]
     off = small.with_options(keep="none")
     assert off.kept_kinds == () and small.with_options(keep=["url"]).kept_kinds == ("url",)
 
 
 @pytest.mark.long
-def test_exports_answer_as_the_translator(translator, exported_whole, signatures):
+def test_exports_answer_as_the_translator(translator, exported_whole):
     exported = ExportedTranslator(exported_whole)
     texts = [*TEXTS, "O livro em {casa}."]
     held = translator(texts, glossary=GLOSSARY)
     assert exported(texts, glossary=GLOSSARY) == held
     assert exported(texts) == translator(texts)
     assert exported(tf.constant(texts), glossary=GLOSSARY)[0, 0] == held[0][0]
-    signature = signatures["constrained"]
-    lines = ["livro\tvolume\n\nmesa", "", "livro\ta\tb\tc", "livro\t" + "word " * 300, "x\ty"]
-    outputs = signature(text=tf.constant(TEXTS[:1] * 5), terms=tf.constant(lines))
-    scores = outputs["scores"][:, 0].numpy()
-    assert (scores[2:4] == -1e9).all() and (scores[[0, 1, 4]] > -1e9).all()
-    translations = [text.decode() for text in outputs["translations"][:, 0].numpy()]
-    assert_held(translations[:1], [["volume", "mesa"]])
-    assert translations[1] == translations[4] == translator(TEXTS[0])[0] and not any(
-        translations[2:4]
-    )
-    with pytest.raises(ValueError, match="refused: 'gato' cannot be in its translation"):
-        exported("O gato e o livro.", glossary=Glossary({"gato": "x " * 99, "livro": "book"}))
 
 
 def test_what_cannot_be_is_refused_by_name(small):
-    long = Glossary({"livro": "word " * 99, "gato": "cat"})
-    results = small.hypotheses(["O gato.", "O livro."], glossary=long)
-    assert list(results.refusals) == [1] and results[0]
-    with pytest.raises(ValueError, match="refused: the term 'livro' cannot be in its"):
-        small("O livro.", glossary=long)
-    with pytest.raises(ValueError, match=r"A glossary does not go with sampling"):
-        small.with_options(temperature=1.0, glossary=GLOSSARY)
-    with pytest.raises(ValueError, match=r"A glossary does not go with sampling"):
-        small.with_options(temperature=1.0)("O livro.", glossary=GLOSSARY)
-    with pytest.raises(ValueError, match="keep does not go with sampling"):
-        small.with_options(temperature=1.0, keep="url")
     with pytest.raises(ValueError, match=r"keep must be kinds .* 'urls'; did you mean 'url'"):
         small.with_options(keep="urls,email")
     for call in (small.with_options, functools.partial(small, "gato")):
@@ -184,6 +192,10 @@ def test_what_cannot_be_is_refused_by_name(small):
             call(glossary={"gato": "tiger cat"})
     with pytest.raises(ValueError, match=r"glossary must be a Glossary, or a list .* 1 for 2"):
         small(["a", "b"], glossary=[GLOSSARY])
+    with pytest.raises(ValueError, match=r"For a tensor of texts, glossary must be one Glossary"):
+        small(tf.constant(["a"]), glossary=[GLOSSARY])
+    with pytest.raises(ValueError, match=r"neither of the signatures align and score, by which"):
+        InMemory(small, names=["serving_default"])(TEXTS, glossary=GLOSSARY)
 
 
 @pytest.mark.long

@@ -7,9 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_mt import ExportedTranslator
-from keras_mt.text import Fragment
-from keras_mt.translation.fragments import _apart, put_into
-from keras_mt.translation.results import Hypothesis
+from keras_mt.text import Source
 
 MARKED = [
     "O <b>livro</b> está em cima da <i class='x'>mesa</i>.",
@@ -35,7 +33,7 @@ def any_translator(request):
 
 
 def test_the_text_is_that_without_markup(any_translator):
-    plain = [Fragment(text).text for text in MARKED]
+    plain = [Source(text, markup="html").plain for text in MARKED]
     found = any_translator.hypotheses(MARKED, markup="html")
     for text, hypotheses, expected in zip(
         MARKED, found, any_translator.hypotheses(plain), strict=True
@@ -72,9 +70,10 @@ def test_an_export_aligns_as_its_translator(translator, export, sources):
 
 
 @LONG
-def test_an_export_that_aligned_answers_without_another_copy(export):
-    assert "<b>book</b>" in export(MARKED[0], markup="html")[0]
-    assert not export._sessions
+def test_an_export_aligns_and_scores_with_one_copy_of_its_weights(exported_whole):
+    export = ExportedTranslator(exported_whole)
+    export.align(MARKED[0])
+    assert export._sessions["align"] is export._sessions["score"]
 
 
 def test_a_line_too_long_to_be_aligned_has_its_elements_all_the_same(eager, load):
@@ -90,31 +89,6 @@ def test_a_refused_text_leaves_the_others(eager, load):
     assert found[1][0].text.count("<b>") == 1
     with pytest.raises(ValueError, match="The text is refused: a line of 61 bytes"):
         translator(f"<b>{'a' * 61}</b>", markup="html")
-
-
-def test_sentences_are_aligned_one_by_one_where_both_sides_have_as_many():
-    sources = ["He ran. She sat.", "He ran. She sat.", "Oh.\nHe ran! She sat", "A"]
-    targets = ["Er lief. Sie saß.", "Er lief, sie saß.", "Oh.\nEr lief! Sie saß", ""]
-    assert [*map(list, _apart(sources, targets))] == [
-        ["He ran.\nShe sat.", "He ran. She sat.", "Oh.\nHe ran!\nShe sat", "A"],
-        ["Er lief.\nSie saß.", "Er lief, sie saß.", "Oh.\nEr lief!\nSie saß", ""],
-    ]
-    assert _apart([], []) == ([], [])
-
-
-def test_only_what_has_elements_is_aligned():
-    class Aligner:
-        def align(self, sources, targets, source_language, target_language):
-            assert (sources, targets) == (["c", "c"], ["C", "D"])
-            assert (source_language, target_language) == (["z", "z"], None)
-            return [None, None]
-
-    fragments = [Fragment(text) for text in ("a &amp; b", "<b>c</b>", "<b>d</b>", "e")]
-    texts = [["A & B"], ["C", "D"], [""], None]
-    results = [row and [Hypothesis(text, 0.0) for text in row] for row in texts]
-    put_into(results, Aligner(), fragments, ["x", "z", "x", "x"])
-    written = [row and [hypothesis.text for hypothesis in row] for row in results]
-    assert written == [["A &amp; B"], ["<b>C</b>", "<b>D</b>"], ["<b></b>"], None]
 
 
 @pytest.mark.parametrize(

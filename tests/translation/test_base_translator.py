@@ -1,0 +1,39 @@
+"""What stands around a search, by a stand-in for it."""
+
+from word_by_word import WordByWord
+
+from keras_mt import Glossary
+from keras_mt.text import Placed
+
+GLOSSARY = Glossary({"dog": "Köter", "big": None})
+TEXT, FOUND = (
+    "the big dog sleeps at https://x.org/a .",
+    "der big Köter schläft bei https://x.org/a .",
+)
+
+
+def test_only_what_has_something_to_place_is_aligned():
+    translator = WordByWord(GLOSSARY)
+    texts = [TEXT, "the cat", "💡 {x}", "", "refused"]
+    results = translator.hypotheses(texts)
+    assert [found and found[0].text for found in results] == [FOUND, "der cat", "💡 {x}", "", None]
+    assert translator.searched == {False: ["the cat", "", "", "refused"], True: [TEXT]}
+    assert results[0][0].placed == (
+        Placed("big", "big"), Placed("dog", "Köter"), Placed("https://x.org/a", "https://x.org/a"),
+    )  # fmt: skip
+    assert results[1][0].placed == () and list(results.refusals) == [4]
+
+
+def test_hypotheses_that_are_equal_then_are_listed_once():
+    translator = WordByWord(n_best=2)
+    assert translator("the dog") == ["der Hund", "der Tier"]
+    (found,) = translator.hypotheses("the dog", glossary=GLOSSARY, confidence=True)
+    assert found.text == "der Köter" and found.score == found.mean_log_prob == -0.5
+
+
+def test_without_attention_words_are_found_by_probes_scored_at_once():
+    translator = WordByWord(GLOSSARY, n_best=2, aligns=False)
+    texts = [TEXT, "the dog and the https://x.org/a", "the cat"]
+    found = [[h.text for h in hypotheses] for hypotheses in translator.hypotheses(texts)]
+    assert found == [[FOUND], ["der Köter and der https://x.org/a"], ["der cat", "der cat"]]
+    assert len(translator.scored) == 1
