@@ -19,6 +19,7 @@ from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.inference import Predictor, scores
 from keras_mt.inference.segments import Segments, joined
 from keras_mt.models import ensure_built
+from keras_mt.translation import Hypothesis
 from keras_mt.translation.batches import _batches, run_in_batches
 
 START, END = Tokenizer.bos_id, Tokenizer.eos_id
@@ -119,7 +120,7 @@ def test_a_batch_of_64_mixed_lengths_gives_what_each_gives_alone(translator, sou
 
 def test_an_empty_text_gives_an_empty_translation(translator):
     assert translator(["", "Olá!", ""])[::2] == [[""], [""]]
-    assert translator.hypotheses([""]) == [[("", 0.0, None)]]
+    assert translator.hypotheses([""]) == [[Hypothesis("", 0.0)]]
 
 
 def test_a_translation_begins_with_its_prefix(translator, sources):
@@ -284,7 +285,7 @@ def test_what_holds_no_word_and_the_white_space_of_lines_pass_as_they_are(transl
     best = translator(sources[0])[0]
     passing = ["---", "?", "|---|", " \t ", "…\n\n*", "-" * 300, "。-", "😀"]
     found = translator.hypotheses([*passing, f"\t{sources[0]} \r\n --- \r\n"])
-    assert found[:-1] == [[(text, 0.0, None)] for text in passing]
+    assert found[:-1] == [[Hypothesis(text, 0.0)] for text in passing]
     assert found[-1][0].text == f"\t{best} \r\n --- \r\n"
     (hypotheses,) = translator.hypotheses(["---"], ["The"])  # A prefix is continued all the same.
     assert len(hypotheses[0].text) > 5 and hypotheses[0].text.startswith("The")
@@ -481,7 +482,7 @@ def test_a_model_without_finite_probabilities_is_told_from_a_prefix_too_long(
     with pytest.raises(ValueError, match="its prefix has more than 63 tokens"):
         diverged(sources[0], "word " * 500)
     found = diverged.hypotheses(["", sources[0], "a" * 20_000, " "])
-    assert found == [[("", 0.0, None)], None, None, [(" ", 0.0, None)]]
+    assert found == [[Hypothesis("", 0.0)], None, None, [Hypothesis(" ", 0.0)]]
     assert [*found.refusals] == [1, 2] and "no finite probabilities" in found.refusals[1]
     assert "a line of 20,000 bytes is longer than max_line_bytes=16384" in found.refusals[2]
     scores = diverged.score([sources[0], "a " * 99], ["The book.", "The book."])

@@ -20,7 +20,7 @@ class WordByWord(BaseTranslator):
     it scored at once.
     """
 
-    fingerprint, aligns = "words", True
+    fingerprint, card, aligns = "words", {}, True
 
     def __init__(self, glossary=None, n_best=1, keep=None, aligns=True, **options):
         self.glossary, self.n_best, self.aligns = glossary, n_best, aligns
