@@ -37,12 +37,14 @@ class BaseTranslator(abc.ABC):
 
     `languages` are empty if there is no choice. `kept_kinds` are the kinds of spans that
     translations repeat as they are. `reads_terms` says whether the model was trained on sources
-    with terms.
+    with terms, and `trusted_attention` whether its attention is that of a head that was trained or
+    chosen to align words.
     """
 
     n_best: int
     kept_kinds: Sequence[str] = ()
     reads_terms: bool = False
+    trusted_attention: bool = False
     gives_confidence: bool = True
     glossary: Glossary | None = None
     languages: Sequence[str] = ()

@@ -86,6 +86,7 @@ class ExportedTranslator(BaseTranslator):
         self.max_line_bytes = options.get("max_line_bytes")  # None without a card.
         self.kept_kinds = options.get("keep", ()) if self.aligns or self._scores else ()
         self.reads_terms = options.get("reads_terms", False)
+        self.trusted_attention = options.get("trusted_attention", False)
         languages, defaults, pair = [], (None, None), None
         if any({*LANGUAGES} <= function.inputs.keys() for function in self._signatures.values()):
             try:

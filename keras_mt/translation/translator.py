@@ -168,6 +168,8 @@ class Translator(BaseTranslator):
         self.glossary = glossary
         for model in self.models:
             check_fits(ensure_built(model), tokenizer)
+        heads = [getattr(model, "alignment_head", None) for model in self.models]
+        self.trusted_attention = None not in heads
         self.reads_terms = bool(tokenizer.term_markers and all(m.reads_terms for m in self.models))
         self.card: dict[str, Any] = {}
         pair = None if shortlist is None else shortlist.languages
