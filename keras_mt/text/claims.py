@@ -1,7 +1,8 @@
 """Which words of a translation belong to spans of its source."""
 
 import functools
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,8 +21,8 @@ class Claim(NamedTuple):
     """The target words of a span, the strongest first; none if it is to be inserted."""
 
     words: tuple[int, ...] = ()
-    stands: bool = False  # What is to be there is there.
-    warning: str | None = "inserted"
+    stands: bool = False  # What is to be there is there, or what was read in its place.
+    warning: str | None = None
 
 
 class Claims:
@@ -58,7 +59,7 @@ class Claims:
     def unclear(self) -> list[int]:
         """The spans of which several target words have a great share; all if none is trusted."""
         best = np.sort(np.pad(self._mine, ((0, 0), (2, 0))), axis=1)[:, -2:]
-        several = (best[:, 0] > _UNCLEAR * best[:, 1]) | (not self._trusted)
+        several = (best[:, 0] > _UNCLEAR * best[:, 1]) | ((best[:, 1] > 0) & (not self._trusted))
         return [k for k in np.flatnonzero(several) if not any(self._standing(k))]
 
     def heed(self, falls: Sequence[np.ndarray]) -> None:
@@ -98,7 +99,11 @@ class Claims:
                 taken[[*words]] = True
                 is_weak = self._mine[k, words[0]] < _WEAK
                 claims[k] = Claim(words, False, "weak" if is_weak else None)
-        return [claims.get(k, Claim()) for k in spans]
+        # Of what was left out of the source no word of the translation is.
+        return [
+            claims.get(k, Claim(warning="inserted" if end > start else None))
+            for k, (start, end) in enumerate(self.places)
+        ]
 
     def _others(self, k):
         """The shares of what else may own target words: other spans, and source words of none."""
@@ -106,16 +111,24 @@ class Claims:
         return np.concatenate([others, self.shares.T[~self._words.any(axis=0)]])
 
     def _standing(self, k) -> Iterator[tuple[float, int, Claim]]:
-        """Where the target of a span stands already, and is no other's; a term's in any form."""
-        span, wanted = self.spans[k], [*Words(self.spans[k].target)]
-        is_form = _is_form if span.kind == "term" else str.__eq__
+        """Where the target of a term stands already, in any form, and is no other word's.
+
+        Or what was read in the place of a kept span.
+        """
+        is_term = self.spans[k].kind == "term"
+        wanted = self.spans[k].target if is_term else self.source.text[slice(*self.places[k])]
         others = self._others(k).max(axis=0, initial=0)
-        is_others = others > np.maximum(0.5, self._mine[k])
-        for t in range(len(self.target) - len(wanted) + 1):
-            words = range(t, t + len(wanted))
-            is_there = all(map(is_form, map(self.target.__getitem__, words), wanted))
-            if is_there and not is_others[words].any():
+        is_others = is_term & (others > np.maximum(0.5, self._mine[k]))
+        for words in self.found(wanted, _is_form if is_term else str.__eq__):
+            if not is_others[words].any():
                 yield self._mine[k, words].sum(), k, Claim((*words,), True, None)
+
+    def found(self, text: str, is_same: Callable[[str, str], bool]) -> list[range]:
+        """The target words that are those of a text."""
+        wanted = [*Words(text)]
+        starts = range((len(self.target) - len(wanted) + 1) if wanted else 0)
+        windows = (range(t, t + len(wanted)) for t in starts)
+        return [w for w in windows if all(map(is_same, map(self.target.__getitem__, w), wanted))]
 
     def _compound(self, k, taken):
         """The best word of a term, if it is also another's best one and longer than the term."""
@@ -134,7 +147,9 @@ class Claims:
         own[t] = True
         if self.target.alone[t]:  # Nothing says how many of these make a word.
             own &= self.target.alone
-            run = range(t - _run(own[:t][::-1]), t + _run(own[t:]))
+            joined = self.target.starts[1:] == self.target.ends[:-1]
+            before, after = own[:t] & joined[:t], own[t + 1 :] & joined[t:]
+            run = range(t - _run(before[::-1]), t + 1 + _run(after))
             return t, *(i for i in run if i != t)
         sides = Words(self.spans[k].target).real, self.source.real[self._words[k]]
         limit = max(1, *(side.sum() for side in sides))
@@ -149,7 +164,8 @@ def _run(values):
 
 def _is_form(word, wanted):
     """Whether a word is another one but for a short ending, accents and case."""
-    one, other = sorted(("".join(letters(w)) for w in (word, wanted)), key=len)
+    sides = (unicodedata.normalize("NFC", "".join(letters(w))) for w in (word, wanted))
+    one, other = sorted(sides, key=len)
     rest = other.removeprefix(one)
     if one == other or rest in particles(other):
         return True

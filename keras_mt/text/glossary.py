@@ -18,6 +18,7 @@ CASE = "case"  # The third column of a term that minds case.
 # A run of letters, marks and digits; a character of a script without spaces; white space; another.
 _TOKEN = re.compile(r"[wc]+|ic*| +|.")
 # What Korean appends to a word; the rest of it is the word that a glossary has.
+_RIEUL = 8  # The number of ㄹ among final consonants.
 _PARTICLES = tuple(
     """은 는 이 가 을 를 의 에 도 만 과 와 로 으로 에서 에게 에는 에도 까지 부터 처럼 보다 마다 들
     들은 들이 들을 들의 이나 이라 라는""".split()  # noqa: SIM905
@@ -194,8 +195,17 @@ def _tokens(text, minds_case=True):
 
 def particles(word: str) -> list[str]:
     """The Korean particles that a word may end with, from none to the longest."""
-    found = [p for p in _PARTICLES if word.endswith(p) and len(word) > len(p)]
-    return ["", *sorted(found, key=len)]
+    found = (match for p in _PARTICLES if (match := re.fullmatch(rf"(.*?(.))({p})", word)))
+    return ["", *sorted((m[3] for m in found if _may_follow(m[3][0], m[2])), key=len)]
+
+
+def _may_follow(particle, letter):
+    """Whether a particle that begins so may follow a letter: some want a consonant, or a vowel."""
+    final = (ord(letter) - ord("가")) % 28 if "가" <= letter <= "힣" else None
+    if final is None or particle not in "은이을과으는가를와로":
+        return True
+    wants_consonant = particle in "은이을과으"
+    return (final > 0) == wants_consonant or (particle == "로" and final == _RIEUL)
 
 
 def _term(name, pair):

@@ -7,9 +7,10 @@ import numpy as np
 
 from keras_mt.text.claims import Claims
 from keras_mt.text.glossary import particles
+from keras_mt.text.spans import KINDS
 from keras_mt.text.words import Words, gap_scores
 
-_ELIDED = re.compile(r"(\w{1,2}['’])?.*?(['’]\w{1,2})?")
+_ELIDED = re.compile(r"(\w{1,2}['’])?.*?(['’]\w{1,2})?", re.DOTALL)
 _SENTENCE_START = re.compile(r"(?:^|\n|[.!?…]\W*\s)\W*\Z")
 
 
@@ -46,31 +47,45 @@ class _Edit(NamedTuple):
 class Replacing:
     """Puts spans in the places of the words that they claim of a translation.
 
+    Args:
+        claims: Their claims.
+        plain: The words of the plain text.
+
     Attributes:
         text: The translation with the spans.
         warnings: For each span a str or None, as of `Placed`.
     """
 
-    def __init__(self, claims: Claims):
+    def __init__(self, claims: Claims, plain: Words):
         self._spans, self._places, self._locked = claims.spans, claims.places, claims.locked
         self._source, self._target, self._shares = claims.source, claims.target, claims.shares
+        self._plain = plain
         self._edits: list[_Edit] = []
         found = claims.claimed()
         for k, claim in enumerate(found):
             if not claim.words:
                 self._insert(k)
-            elif claim.stands:
-                self._keep(k, claim.words, is_placed=claim.warning is None)
+            elif claim.warning == "compound":
+                continue
+            elif claim.stands and self._spans[k].kind == "term":
+                start, end = self._target.starts[claim.words[0]], self._target.ends[claim.words[-1]]
+                self._edits.append(_Edit(start, end, k, self._target.text[start:end]))
             else:
                 self._replace(k, claim.words)
+        self._remove_others(claims, {word for claim in found for word in claim.words})
         self.text, self._origins = self._edited()
         self.warnings = [claim.warning for claim in found]
 
-    def _keep(self, k, words, is_placed):
-        """Marks what stands in the translation already."""
-        if is_placed:
-            start, end = self._target.starts[words[0]], self._target.ends[words[-1]]
-            self._edits.append(_Edit(start, end, k, self._target.text[start:end]))
+    def _remove_others(self, claims, taken):
+        """Leaves out what was read in the place of kept spans, wherever else it stands."""
+        for k, (span, (start, end)) in enumerate(zip(self._spans, self._places, strict=True)):
+            if span.kind not in KINDS:
+                continue
+            for words in claims.found(self._source.text[start:end], str.__eq__):
+                first, last = self._target.starts[words[0]], self._target.ends[words[-1]]
+                if first >= self._locked and not taken.intersection(words):
+                    taken.update(words)
+                    self._remove(k, first, last)
 
     def _replace(self, k, words):
         """Puts a span where the first of the words stands, and leaves the others out."""
@@ -87,7 +102,8 @@ class Replacing:
         text, word = self._spans[k].target, self._target.text[start:end]
         if self._spans[k].kind != "term":
             return text
-        if word[0].isupper() and _SENTENCE_START.search(self._target.text[:start]):
+        is_lower = text.split()[0].islower()
+        if is_lower and word[0].isupper() and _SENTENCE_START.search(self._target.text[:start]):
             text = text[0].upper() + text[1:]
         before, after = _ELIDED.fullmatch(word).groups(default="")
         return before + text + after + particles(word)[-1]
@@ -103,12 +119,10 @@ class Replacing:
 
     def _insert(self, k):
         """Puts a span between the words that its neighbours became, spaced as in the source."""
-        source, text = self._source, self._target.text
-        start, end = self._places[k]
-        before, after = (
-            not side or side.isspace() for side in (source.text[:start][-1:], source.text[end:][:1])
-        )
-        place = self._place(start, end, before, after)
+        text, span = self._target.text, self._spans[k]
+        sides = self._plain.text[: span.start][-1:], self._plain.text[span.end :][:1]
+        before, after = (not side or side.isspace() for side in sides)
+        place = self._place(*self._places[k], before, after)
         written = self._spans[k].target
         if before and text[:place][-1:].strip():
             written = " " + written
@@ -142,13 +156,13 @@ class Replacing:
         text += self._target.text[place:]
         return text, np.array([*origins, *range(place, len(self._target.text))], int)
 
-    def aligned(self, plain: Words) -> tuple[Words, np.ndarray]:
+    def aligned(self) -> tuple[Words, np.ndarray]:
         """The words of the result, and their shares of those of the plain text."""
         bounds = np.flatnonzero(np.diff(np.minimum(self._origins, 0))) + 1
         result = Words(self.text, bounds.tolist())
         origins = self._origins[result.starts]
         rows = np.searchsorted(self._target.starts, origins, "right") - 1
-        columns, owners = self._columns(plain)
+        columns, owners = self._columns()
         # A row and a column for what was in neither.
         shares = np.pad(self._shares, ((0, 1), (0, 1)))[rows][:, columns]
         shares *= (origins >= 0)[:, None]
@@ -161,8 +175,9 @@ class Replacing:
                 shares[np.ix_(mine, ours)] = 1 / max(1, len(ours))
         return result, shares
 
-    def _columns(self, plain):
+    def _columns(self):
         """For each word of the plain text that of what was read, and its span, -1 for none."""
+        plain = self._plain
         owners = np.full(len(plain), -1)
         shifts = np.zeros(len(plain), int)
         for k, (span, (start, end)) in enumerate(zip(self._spans, self._places, strict=True)):

@@ -1,5 +1,6 @@
 """Texts to be translated, whose terms, kept spans and markup are put into the translations."""
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -10,7 +11,7 @@ from keras_mt.text.claims import Claims
 from keras_mt.text.glossary import Glossary
 from keras_mt.text.markup import Fragment
 from keras_mt.text.replacing import Placed, Replacing
-from keras_mt.text.spans import Span, find_spans
+from keras_mt.text.spans import Span, find_spans, whole_lines
 from keras_mt.text.words import Words, coverage, word_alignment
 
 # Control characters of a source that no text contains. Before white space: no sentence ends there;
@@ -18,6 +19,9 @@ from keras_mt.text.words import Words, coverage, word_alignment
 GUARD, TERM, TERM_END = "\x03", "\x01", "\x02"
 _CONTROL = {i: " " for i in (*range(32), *range(127, 160)) if chr(i) not in "\t\n\r"}
 _NEUTRAL = "xx"  # Of no language.
+# What is read in the place of kept spans: nothing, or a number that is not in the text.
+_LEFT_OUT, _NUMBERED = ("emoji",), ("email", "url", "placeholder", "phone")
+_FIRST_NUMBER = 123
 
 
 class Alignment(NamedTuple):
@@ -105,7 +109,8 @@ class Source:
         plain = self._fragment.text if self._fragment else text
         self.plain = plain.translate(_CONTROL)
         protected = self._fragment.protected if self._fragment else ()
-        self.spans: tuple[Span, ...] = find_spans(self.plain, glossary, keep, protected)
+        spans = find_spans(self.plain, glossary, keep, protected)
+        self.spans: tuple[Span, ...] = whole_lines(spans, self.plain)
         self.is_plain = not self.spans and self._fragment is None
         self._annotate, self._trusted = annotate, trusted
         self._read, self.text, self._places = self._composed()
@@ -123,17 +128,32 @@ class Source:
         """
         read, text, places, terms, end = "", "", [], [], 0
         for k, span in enumerate(self.spans):
-            before, own = self.plain[end : span.start], self.plain[span.start : span.end]
+            before, own = self.plain[end : span.start], self._read_for(span)
+            if not own and not re.match(r"\w", self.plain[span.end :]):
+                before = before.rstrip(" ")  # Not a second space, nor one before a mark.
             own = _NEUTRAL if k == hidden else own
             places.append((len(read + before), len(read + before + own)))
             read, text = read + before + own, text + before + _guarded(own)
-            terms += [(len(text), span.target)] * (self._annotate and k != hidden)
+            if self._annotate and own == self.plain[span.start : span.end]:
+                terms.append((len(text), span.target))
             end = span.end
         read, text = read + self.plain[end:], text + self.plain[end:]
         for start, target in reversed(terms):  # Behind the word, as white space ends it.
             place = re.compile(rf"{GUARD}?\s|\Z").search(text, start).start()
             text = f"{text[:place]}{TERM}{_guarded(target)}{TERM_END}{text[place:]}"
         return read, text, places
+
+    def _read_for(self, span):
+        """What is read in the place of a span."""
+        sides = self.plain[: span.start].split("\n")[-1], self.plain[span.end :].split("\n")[0]
+        own = self.plain[span.start : span.end]
+        if span.kind == "term":
+            return own
+        if span.kind in _LEFT_OUT or "\n" in own or not "".join(sides).strip():
+            return ""
+        if span.kind in _NUMBERED:
+            return next(n for n in map(str, itertools.count(_FIRST_NUMBER)) if n not in self.plain)
+        return own
 
     def probes(self, translation: str, alignment: Alignment | None = None) -> list[str]:
         """Texts like `text`, each with another word in the place of a span that could be several.
@@ -180,8 +200,8 @@ class Source:
             if len(falls):
                 rows = coverage(claims.target, alignment.target_pieces)
                 claims.heed([fall @ rows for fall in falls])
-            replacing = Replacing(claims)
-            text, warnings, aligned = replacing.text, replacing.warnings, replacing.aligned(plain)
+            replacing = Replacing(claims, plain)
+            text, warnings, aligned = replacing.text, replacing.warnings, replacing.aligned()
         if self._fragment:
             text = self._fragment.written(plain, *aligned)
         placed = zip(self.spans, warnings, strict=True)

@@ -71,9 +71,9 @@ def find_spans(
         keep: Names in `KINDS`.
         protected: Places of the text that stay as they are, whatever is in them.
     """
-    kept = [(a, b, "kept") for a, b in protected if text[a:b].strip()]
-    kept = _merged(kept + _of_kinds(text, keep))
+    kept = _merged([(a, b, "kept") for a, b in protected] + _of_kinds(text, keep))
     terms = [] if glossary is None else glossary.find(text, [place[:2] for place in kept])
+    terms = [(a, b, t) for a, b, t in terms if not any(a < d and c < b for c, d in protected)]
     spans = [
         Span(a, b, term.target or text[a:b], "term" if term.target else "kept")
         for a, b, term in terms
@@ -83,6 +83,20 @@ def find_spans(
         for a, b, kind in kept
         if not any(span.start < b and a < span.end for span in spans)
     ]
+    return tuple(sorted(spans))
+
+
+def whole_lines(spans: Sequence[Span], text: str) -> tuple[Span, ...]:
+    """Spans of a text; all of a line are one if it has a kept one, and no term and no other word."""
+    marked = text
+    for start, end, _, kind in spans:
+        marked = marked[:start] + ("a" if kind == "term" else "\0") * (end - start) + marked[end:]
+    for match in re.finditer(r"[^\n]*\0[^\n]*", marked):
+        if not any(map(str.isalnum, match[0])):
+            start = match.end() - len(match[0].lstrip())
+            end = match.start() + len(match[0].rstrip())
+            spans = [span for span in spans if span.end <= start or end <= span.start]
+            spans.append(Span(start, end, text[start:end], "kept"))
     return tuple(sorted(spans))
 
 
