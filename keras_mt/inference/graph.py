@@ -76,18 +76,12 @@ class TranslationGraph:
         text, languages, refused = self._admitted(text, languages)
         has_prefix = False if prefix is None else tf.strings.length(tf.strings.strip(prefix)) > 0
         segments = self.segmenter.segments(text, has_prefix)
-        columns = {"languages": gathered(languages, segments.row)}
+        columns = {}
         if prefix is not None:
             columns["prefix"], impossible = self.segmenter.prefixes(prefix, segments)
             refused |= impossible
-        columns["refused"] = tf.gather(refused, segments.row)
-        outputs = self._translate_segments(segments.pieces, columns, token_scores, confidence)
-        outputs = joined(outputs, segments, self.options.length_penalty)
-        parts = outputs.pop("parts")
-        if token_scores:
-            ids = outputs["tokens"]
-            pieces = self.tokenizer.id_to_string(tf.reshape(ids, (-1,)))
-            outputs["tokens"] = tf.reshape(pieces, tf.shape(ids))
+        flags = {"token_scores": token_scores, "confidence": confidence}
+        outputs, parts = self._translate_segments(segments, languages, refused, columns, **flags)
         if confidence:
             measured = {name: outputs.pop(name) for name in CONFIDENCE_PARTS}
             outputs |= confidence_of(measured, outputs["scores"], self.tokenizer)
@@ -138,18 +132,15 @@ class TranslationGraph:
         own = (tf.strings.length(target) == 0) & ~refused
         target = tf.strings.unicode_transcode(target, "UTF-8", "UTF-8", errors="replace")
         # Rows whose target is given need no translation.
-        segments = self.segmenter.segments(text).of_texts(own)
-        columns = {"refused": tf.zeros_like(segments.row, tf.bool)}
-        columns["languages"] = gathered(languages, segments.row)
-        outputs = self._translate_segments(segments.pieces, columns)
-        outputs = joined(outputs, segments, self.options.length_penalty)
-        best = {name: tensor[:, :1] for name, tensor in outputs.items()}
+        segments = self.segmenter.segments(tf.where(own, text, ""))
+        outputs, parts = self._translate_segments(segments, languages, refused)
+        best = tf.where(own, outputs["scores"][:, 0], NO_HYPOTHESIS)
         *given, too_long = self.segmenter.pairs(text, target, ~refused & ~own)
-        pairs = zip(self._pairs(segments, best["parts"], best["scores"]), given, strict=True)
+        pairs = zip(self._pairs(segments, parts[:, :1], best[:, None]), given, strict=True)
         aligned = self._aligned(*(tf.concat(x, axis=0) for x in pairs), languages, batch, 1)
         refused |= too_long
-        translations = tf.where(own, best["translations"][:, 0], target)
-        scores = tf.where(own, best["scores"][:, 0], 0.0)
+        translations = tf.where(own, outputs["translations"][:, 0], target)
+        scores = tf.where(own, best, 0.0)
         return {
             "translations": tf.where(refused, "", translations),
             "scores": tf.where(refused, NO_HYPOTHESIS, scores),
@@ -160,7 +151,7 @@ class TranslationGraph:
     def _pairs(self, segments, parts, scores):
         """The pieces of segments and of their translations in hypotheses, and the rows of these.
 
-        `parts` and `scores` are those of `joined`; hypotheses have the rows `[batch * n_best]`.
+        Of each hypothesis `[batch, n_best]` its `scores`, and `[segments, n_best]` its `parts`.
         """
         n_best = tf.shape(scores)[1]
         exists = tf.gather(scores > NO_HYPOTHESIS, segments.row)
@@ -170,7 +161,7 @@ class TranslationGraph:
         return source, target[:, : self.segmenter.target_limit], row
 
     def _aligned(self, source, target, row, languages, batch, n_best):
-        """What `align` says of pairs of pieces, `[batch, n_best, ...]`; `row` as of `_pairs`."""
+        """What `align` says of pairs of pieces, `[batch, n_best, ...]`; `row` counts them all."""
         order = tf.argsort(row, stable=True)
         source, target, row = gathered((source, target, row), order)
         source, target = self._ids(source, target, row // n_best, languages)
@@ -197,7 +188,7 @@ class TranslationGraph:
             return {"attention": attention[:, self._forced :]}
 
         empty = {"attention": tf.zeros((0, 0, 0))}
-        return in_batches(attend, source, {"target": target}, empty, {}, beams=1)["attention"]
+        return in_batches(attend, source, {"target": target}, empty, beams=1)["attention"]
 
     def _ids(self, source, target, row, languages):
         """The ids of both sides, from their pieces, with the languages of their rows."""
@@ -226,34 +217,27 @@ class TranslationGraph:
             )
         return tf.where(refused, "", text), languages, refused
 
-    def _translate_segments(self, pieces, columns, token_scores=False, confidence=False):
-        """Translates pieces, ragged `[segments, (tokens)]`, with columns `[segments, ...]`.
-
-        The outputs are those of `_translate_batch`, for all segments.
-        """
+    def _translate_segments(
+        self, segments, languages, refused, columns=None, token_scores=False, confidence=False
+    ):
+        """The outputs of `joined` for texts' segments, with further columns `[segments, ...]`."""
+        row_columns = {"languages": languages, "refused": refused}
+        columns = gathered(row_columns, segments.row) | (columns or {})
         dtypes = {"translations": tf.string, "scores": tf.float32, "lengths": tf.int32}
         if confidence:
             dtypes |= {name: dtype for name, (dtype, _) in CONFIDENCE_PARTS.items()}
         n_best = self.options.n_best
         empty = {name: tf.zeros((0, n_best), dtype) for name, dtype in dtypes.items()}
         if token_scores:
-            empty["tokens"] = tf.zeros((0, n_best, 0), tf.int32)
+            empty["tokens"] = tf.zeros((0, n_best, 0), tf.string)
             empty["log_probs"] = tf.zeros((0, n_best, 0))
         translate = functools.partial(
             self._translate_batch, token_scores=token_scores, confidence=confidence
         )
-        padding = {"tokens": self.tokenizer.padding_id}
-        return in_batches(translate, pieces, columns, empty, padding, self.options.beams)
+        outputs = in_batches(translate, segments.pieces, columns, empty, self.options.beams)
+        return joined(outputs, segments, self.options.length_penalty)
 
-    def _translate_batch(
-        self,
-        pieces,
-        refused,
-        languages,
-        token_scores,
-        confidence,
-        prefix=None,
-    ):
+    def _translate_batch(self, pieces, refused, languages, token_scores, confidence, prefix=None):
         tokenizer, empty = self.tokenizer, pieces.row_lengths() == 0
         if prefix is not None:  # A decoder-only model may have nothing but the prefix.
             empty &= prefix.row_lengths() == 0
@@ -288,8 +272,10 @@ class TranslationGraph:
             "translations": tf.reshape(translations, (rows, n_best)),
             "scores": tf.where(nothing, 0.0, hypotheses.scores),
             "lengths": hypotheses.lengths,
-            "tokens": hypotheses.tokens,
         }
+        if token_scores:
+            strings = tokenizer.id_to_string(tf.reshape(target.ids, (-1,)))
+            outputs["tokens"] = tf.reshape(strings, tf.shape(hypotheses.tokens))
         if token_scores or confidence:
             source = tf.repeat(source, n_best, axis=0)
             log_probs = token_log_probs(self.predictor, source, target, tokenizer.bos_id)

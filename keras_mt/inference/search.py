@@ -91,14 +91,13 @@ def in_batches(
     rows: tf.RaggedTensor,
     columns: dict[str, Any],
     empty: dict[str, tf.Tensor],
-    padding: dict[str, int],
     beams: int,
 ) -> dict[str, tf.Tensor]:
     """Runs a function on batches of rows of similar length; outputs are in the order of the rows.
 
     It takes some of the rows, and of the columns `[rows, ...]` as keywords. `empty` has its outputs
-    for no rows, such as `[0, n, 0]`; axes of size 0 grow, and `padding` says by the output's
-    name what pads them. `beams` are the hypotheses that each row is searched with.
+    for no rows, such as `[0, n, 0]`; axes of size 0 grow, padded with
+    zeros or "". `beams` are the hypotheses that each row is searched with.
     """
     lengths = tf.cast(rows.row_lengths(), tf.int32)
     order = tf.argsort(lengths, direction="DESCENDING")
@@ -110,8 +109,7 @@ def in_batches(
         chosen = order[start : start + size]
         more = function(tf.gather(rows, chosen), **gathered(columns, chosen))
         return start + size, {
-            name: _stacked(before, more[name], padding.get(name, 0))
-            for name, before in outputs.items()
+            name: _stacked(before, more[name]) for name, before in outputs.items()
         }
 
     grown = {n: tf.TensorShape([None, *(s or None for s in x.shape[1:])]) for n, x in empty.items()}
@@ -126,7 +124,7 @@ def in_batches(
     return {name: tf.gather(tensor, back) for name, tensor in outputs.items()}
 
 
-def _stacked(before, more, padding):
+def _stacked(before, more):
     """Concatenates along the rows; other axes are padded to the longer of the two."""
     sizes = tf.maximum(tf.shape(before), tf.shape(more))
     alike = [a is not None and a == b for a, b in zip(before.shape, more.shape, strict=True)]
@@ -134,6 +132,6 @@ def _stacked(before, more, padding):
     def grown(x):
         missing = tf.unstack(sizes - tf.shape(x))
         sides = [(0, 0 if same else n) for n, same in zip(missing, alike, strict=True)]
-        return tf.pad(x, [(0, 0), *sides[1:]], constant_values=padding)
+        return tf.pad(x, [(0, 0), *sides[1:]])
 
     return tf.concat([grown(before), grown(more)], axis=0)

@@ -1,6 +1,6 @@
 """Texts to rows of pieces that a model can read, and the translations of rows back to texts."""
 
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -20,12 +20,6 @@ class Segments(NamedTuple):
     row: tf.Tensor  # int32 [segments]: the index of the text that each belongs to.
     glue: tf.Tensor  # String [segments]: what stands before it and is not translated.
     ends: tf.Tensor  # String [texts]: the white space after a text's last segment.
-
-    def of_texts(self, wanted: tf.Tensor) -> Self:
-        """The segments of some texts, boolean `[texts]`."""
-        wanted = tf.gather(wanted, self.row)
-        pieces = tf.ragged.boolean_mask(self.pieces, wanted)
-        return self._replace(pieces=pieces, row=self.row[wanted], glue=self.glue[wanted])
 
 
 class Segmenter:
@@ -172,10 +166,10 @@ class Segmenter:
 
 def joined(
     outputs: dict[str, tf.Tensor], segments: Segments, length_penalty: float
-) -> dict[str, tf.Tensor]:
+) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
     """Joins the translations of segments into those of texts: all first ones, all second ones, ...
 
-    `parts`, string `[segments, n_best]`, are the translations that each is joined from.
+    Returns also the translations that each is joined from, string `[segments, n_best]`.
     """
     n_best, row, batch = outputs["scores"].shape[1], segments.row, tf.size(segments.ends)
     places = tf.range(n_best)[None]
@@ -209,8 +203,7 @@ def joined(
     # Second-best translations may sum to the better score, since long segments weigh more.
     order = tf.argsort(outputs["scores"], direction="DESCENDING", stable=True)
     outputs = {name: tf.gather(tensor, order, batch_dims=1) for name, tensor in outputs.items()}
-    outputs["parts"] = tf.gather(parts["translations"], tf.gather(order, row), batch_dims=1)
-    return outputs
+    return outputs, tf.gather(parts["translations"], tf.gather(order, row), batch_dims=1)
 
 
 def _concatenated(values, lengths, row, batch):

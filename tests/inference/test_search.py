@@ -48,6 +48,6 @@ def test_batches_are_smaller_where_beams_are_many(beams, sizes):
     lengths = [3, 70_000, *[200] * 100, *[40] * 189]
     rows = tf.ragged.range(lengths)
     empty = {"lengths": tf.zeros((0, 1), tf.int32)}
-    found = in_batches(function, rows, {}, empty, {}, beams)
+    found = in_batches(function, rows, {}, empty, beams)
     assert found["lengths"][:, 0].numpy().tolist() == lengths
     assert seen == sizes
