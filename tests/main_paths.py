@@ -11,7 +11,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from keras_mt import ExportedTranslator, Translator
+from keras_mt import ExportedTranslator, Glossary, Translator
 from keras_mt.run_folder import RunFolder
 from keras_mt.training import train
 
@@ -37,14 +37,20 @@ def trained_and_translated(run, corpus, output, texts):
 
 
 def hypotheses(translator, texts):
-    return [[found.text, found.score] for (found,) in translator.hypotheses(texts)]
+    """The translations of texts, with terms and a kept span, and their scores."""
+    glossary = Glossary({"livro": "volume", "jornal": "gazette"})
+    texts = [*texts, "O livro {x} é novo."]
+    return [
+        [found.text, found.score] for (found,) in translator.hypotheses(texts, glossary=glossary)
+    ]
 
 
 if __name__ == "__main__":
     run, corpus, folder = map(Path, sys.argv[1:])
     texts = sys.stdin.read().splitlines()
     translator, results = trained_and_translated(run, corpus, folder / "run", texts)
-    translator.export(folder / "1", signatures=["serving_default"], warmup_texts=texts[:1])
+    signatures = ["serving_default", "align", "score"]
+    translator.export(folder / "1", signatures=signatures, warmup_texts=texts[:1])
     exported = ExportedTranslator(folder / "1")
     results["exported"] = hypotheses(exported, texts)
     results["eager"] = tf.config.functions_run_eagerly()

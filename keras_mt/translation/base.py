@@ -212,7 +212,7 @@ class BaseTranslator(abc.ABC):
         check_glossary(glossary)
 
     def _hypotheses(self, sources, token_scores=False, confidence=False, **columns):
-        """The hypotheses of each source; None for one that is refused."""
+        """The hypotheses of each source, none of one that is refused."""
         prefixes = columns.get("prefixes") or [""] * len(sources)
         languages = {name: columns[name] for name in LANGUAGES if name in columns}
         columns["texts"] = [
@@ -220,10 +220,10 @@ class BaseTranslator(abc.ABC):
             for source, prefix in zip(sources, prefixes, strict=True)
         ]
         rows = self._rows(sources, token_scores, confidence, columns)
-        found = [self._as_hypotheses(row) for row in rows]
+        found = list(map(as_hypotheses, rows))
         drafts, asked = [], []
         for i, source in enumerate(sources):
-            if source.is_plain or not found[i]:
+            if source.is_plain:
                 continue
             alignments = rows[i].get("alignments", [None] * len(found[i]))
             for hypothesis, alignment in zip(found[i], alignments, strict=False):
@@ -244,15 +244,13 @@ class BaseTranslator(abc.ABC):
 
     def _rows(self, sources, token_scores, confidence, columns):
         """The outputs of a search for each source, with alignments where these are needed."""
-        rows = [None] * len(sources)
+        rows = {}
         for attention in (False, True):
             places = [i for i, source in enumerate(sources) if source.needs_alignment == attention]
             if places or not (attention or sources):
-                given = chosen(columns, places)
-                found = self._search(token_scores, confidence, attention, **given)
-                for i, row in zip(places, found, strict=True):
-                    rows[i] = row
-        return rows
+                found = self._search(token_scores, confidence, attention, **chosen(columns, places))
+                rows |= dict(zip(places, found, strict=True))
+        return [rows[i] for i in range(len(sources))]
 
     @property
     @abc.abstractmethod
@@ -362,7 +360,7 @@ class BaseTranslator(abc.ABC):
             if column is not None
         }
         found = self._hypotheses(self._sources(columns["texts"], glossary), **columns)
-        texts = [[h.text for h in hypotheses or ()] for hypotheses in found]
+        texts = [[hypothesis.text for hypothesis in hypotheses] for hypotheses in found]
         texts = [[*row, *[""] * (self.n_best - len(row))] for row in texts]
         return tf.reshape(tf.constant(texts, tf.string), (-1, self.n_best))
 
@@ -376,9 +374,6 @@ class BaseTranslator(abc.ABC):
     @abc.abstractmethod
     def _scored(self, texts, targets, **languages) -> list[list[tuple[str, float]] | None]:
         """The pieces of each target with their log-probabilities; None where it is refused."""
-
-    def _as_hypotheses(self, row):
-        return as_hypotheses(row)
 
     def _why_refused(self, texts, prefixes=None, **languages) -> str:
         """Why a text has no translation."""

@@ -112,25 +112,22 @@ class Score(NamedTuple):
         return math.exp(-self.log_prob / len(self.tokens))
 
 
-def as_hypotheses(row: Mapping[str, Any]) -> list[Hypothesis | AssessedHypothesis] | None:
-    """The hypotheses from the outputs of a search for one text; None if it found none."""
-    if row["scores"][0] <= NO_HYPOTHESIS:
-        return None
-    hypotheses = [
-        Hypothesis(translation.decode("utf-8", "replace"), float(score))
-        for translation, score in zip(row["translations"], row["scores"], strict=True)
-        if score > NO_HYPOTHESIS
-    ]
+def as_hypotheses(row: Mapping[str, Any]) -> list[Hypothesis | AssessedHypothesis]:
+    """The hypotheses from the outputs of a search for one text."""
+    return [_hypothesis(row, i) for i, score in enumerate(row["scores"]) if score > NO_HYPOTHESIS]
+
+
+def _hypothesis(row, i):
+    tokens = None
+    if "log_probs" in row:
+        tokens = as_pieces(*(row[name][i] for name in ("tokens", "log_probs", "lengths")))
+    first = row["translations"][i].decode("utf-8", "replace"), float(row["scores"][i]), tokens
     if "mean_log_probs" not in row:
-        return hypotheses
-    return [_assessed(hypothesis, row, i) for i, hypothesis in enumerate(hypotheses)]
-
-
-def _assessed(hypothesis, row, i):
+        return Hypothesis(*first)
     token = row["worst_tokens"][i].decode("utf-8", "replace")
     warnings = {"loop": row["loops"][i], "length": row["disproportionate"][i]}
     return AssessedHypothesis(
-        *hypothesis[:3],
+        *first,
         mean_log_prob=float(row["mean_log_probs"][i]),
         worst_token=(token, float(row["worst_log_probs"][i])) if token else None,
         warnings=tuple(name for name, is_so in warnings.items() if is_so),

@@ -278,16 +278,6 @@ class Translator(BaseTranslator):
         rows = run_in_batches(function, **columns)
         return [{**row, "alignments": as_alignments(row)} for row in rows] if attention else rows
 
-    def _as_hypotheses(self, row):
-        hypotheses = super()._as_hypotheses(row)
-        if hypotheses is None or "log_probs" not in row:
-            return hypotheses
-        tokens = map(as_pieces, row["tokens"], row["log_probs"], row["lengths"])
-        return [
-            hypothesis._replace(tokens=pieces)
-            for hypothesis, pieces in zip(hypotheses, tokens, strict=False)
-        ]
-
     def _why_refused(self, texts, prefixes=None, **languages):
         if reason := self._line_too_long(texts):
             return reason
