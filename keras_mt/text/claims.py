@@ -1,6 +1,7 @@
 """Which words of a translation belong to spans of its source."""
 
 import functools
+import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -14,6 +15,8 @@ from keras_mt.text.words import Words, letters
 _UNCLEAR = 0.3  # A word with this much of the best one's share could be the span's, too.
 _SHARED = 0.5  # A word belongs to two, if the lesser share is this much of the greater.
 _WEAK = 0.3  # A share that is little evidence.
+# What belongs to a word: a genitive's ending, a Korean particle.
+_SUFFIX = re.compile("(?:['’][a-z]{1,2}(?!\\w)|[가-힣]*)")
 _ENDING = 3  # The maximum letters that a form of a word has more than another.
 
 
@@ -35,6 +38,9 @@ class Claims:
         places: The place of each in what was read, pairs of characters.
         trusted: Whether the shares are those of attention that aligns words.
         locked: The number of the translation's first characters that do not change.
+
+    Attributes:
+        words: The source words of each span, boolean `[spans, source]`.
     """
 
     def __init__(
@@ -50,10 +56,15 @@ class Claims:
         self.source, self.target, self.shares = source, target, shares
         self.spans, self.places, self.locked = spans, places, locked
         self._trusted = trusted
-        starts, ends = np.reshape(places, (-1, 2)).astype(int).T[:, :, None]
-        self._words = (source.starts >= starts) & (source.ends <= ends)
+        ends = [end + len(_SUFFIX.match(source.text, end)[0]) for _, end in places]
+        self.words = np.array(
+            [
+                (source.starts >= start) & (source.ends <= end)
+                for (start, _), end in zip(places, ends, strict=True)
+            ]
+        ).reshape(len(spans), len(source))
         self._free = target.real & (target.starts >= locked)
-        self._mine = self._words @ shares.T  # [spans, target]
+        self._mine = self.words @ shares.T  # [spans, target]
 
     @functools.cached_property
     def unclear(self) -> list[int]:
@@ -89,10 +100,8 @@ class Claims:
         own = np.zeros(self._mine.shape, bool)
         for k in spans:
             own[k] = (self._mine[k] > self._others(k).max(axis=0, initial=0)) & self._free
-        claim(
-            (self._mine[k, t], int(k), Claim((int(t),), False, None))
-            for k, t in zip(*np.nonzero(own), strict=True)
-        )
+        places = zip(*np.nonzero(own), strict=True)
+        claim((self._mine[k, t], int(k), Claim((int(t),))) for k, t in places)
         for k, found in claims.items():
             if not found.stands:
                 words = self._with_others(k, *found.words, own[k] & ~taken)
@@ -108,7 +117,7 @@ class Claims:
     def _others(self, k):
         """The shares of what else may own target words: other spans, and source words of none."""
         others = np.delete(self._mine, k, axis=0)
-        return np.concatenate([others, self.shares.T[~self._words.any(axis=0)]])
+        return np.concatenate([others, self.shares.T[~self.words.any(axis=0)]])
 
     def _standing(self, k) -> Iterator[tuple[float, int, Claim]]:
         """Where the target of a term stands already, in any form, and is no other word's.
@@ -121,7 +130,7 @@ class Claims:
         is_others = is_term & (others > np.maximum(0.5, self._mine[k]))
         for words in self.found(wanted, _is_form if is_term else str.__eq__):
             if not is_others[words].any():
-                yield self._mine[k, words].sum(), k, Claim((*words,), True, None)
+                yield self._mine[k, words].sum(), k, Claim((*words,), True)
 
     def found(self, text: str, is_same: Callable[[str, str], bool]) -> list[range]:
         """The target words that are those of a text."""
@@ -133,7 +142,7 @@ class Claims:
     def _compound(self, k, taken):
         """The best word of a term, if it is also another's best one and longer than the term."""
         mine = self._mine[k] * (self._free & ~taken)
-        if self.spans[k].kind != "term" or not self._trusted or not mine.any():
+        if self.spans[k].kind != "term" or not self._trusted or mine.max(initial=0) < _WEAK:
             return None
         t = int(mine.argmax())
         others = self._others(k)
@@ -151,8 +160,8 @@ class Claims:
             before, after = own[:t] & joined[:t], own[t + 1 :] & joined[t:]
             run = range(t - _run(before[::-1]), t + 1 + _run(after))
             return t, *(i for i in run if i != t)
-        sides = Words(self.spans[k].target).real, self.source.real[self._words[k]]
-        limit = max(1, *(side.sum() for side in sides))
+        sides = self.spans[k].target, self.source.text[slice(*self.places[k])]
+        limit = max(1, *(Words(side).real.sum() for side in sides))
         mine = np.where(own, self._mine[k], 0)
         return (t, *(int(i) for i in np.argsort(-mine) if mine[i] > 0.5 and i != t))[:limit]
 

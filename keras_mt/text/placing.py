@@ -94,7 +94,7 @@ class Placing:
     def _window(self, words, shares, free):
         """The free target words that belong to source words, a pair; None if there is none."""
         real = self._source.real[slice(*words)]
-        mine = free & (self._target.real == real.any())
+        mine = free & (self._target.real == real.any()) & (shares > 0)
         if not real.any():  # A mark stays the same mark, or is gone.
             marks = {self._source[i] for i in range(*words)}
             mine &= np.array([self._target[i] in marks for i in range(len(self._target))], bool)
@@ -170,7 +170,8 @@ class Placing:
             text = gap.written
             if before and gap.is_text and place and not self._target.text[place - 1].isspace():
                 text = f" {text}"
-            return place, place, text + " " * (before and after)
+            is_last = place == len(self._target.text)
+            return place, place, text + " " * (before and after and not is_last)
         has_space = gap.end > gap.start
         return left, right if has_space else left, gap.written
 

@@ -10,6 +10,8 @@ from keras_mt.text.glossary import particles
 from keras_mt.text.spans import KINDS
 from keras_mt.text.words import Words, gap_scores
 
+# Marks that no space comes behind, and before.
+_OPENING, _CLOSING = r"(\[{“„«¿¡", r")\]},.;:!?…”»。、"
 _ELIDED = re.compile(r"(\w{1,2}['’])?.*?(['’]\w{1,2})?", re.DOTALL)
 _SENTENCE_START = re.compile(r"(?:^|\n|[.!?…]\W*\s)\W*\Z")
 
@@ -62,6 +64,9 @@ class Replacing:
         self._plain = plain
         self._edits: list[_Edit] = []
         found = claims.claimed()
+        for claim, words in zip(found, claims.words, strict=True):
+            if claim.words and claim.warning != "compound":
+                self._shares[[*claim.words]] = words / max(1, words.sum())
         for k, claim in enumerate(found):
             if not claim.words:
                 self._insert(k)
@@ -121,12 +126,12 @@ class Replacing:
         """Puts a span between the words that its neighbours became, spaced as in the source."""
         text, span = self._target.text, self._spans[k]
         sides = self._plain.text[: span.start][-1:], self._plain.text[span.end :][:1]
-        before, after = (not side or side.isspace() for side in sides)
+        before, after = (not side.strip() for side in sides)
         place = self._place(*self._places[k], before, after)
         written = self._spans[k].target
-        if before and text[:place][-1:].strip():
+        if before and re.search(rf"[^\s{_OPENING}]\Z", text[:place]):
             written = " " + written
-        if after and text[place:][:1].strip():
+        if after and re.match(rf"[^\s{_CLOSING}]", text[place:]):
             written += " "
         self._edits.append(_Edit(place, place, k, written))
 
@@ -171,8 +176,8 @@ class Replacing:
             shares[:, ours] = 0
             if len(mine) == len(ours):
                 shares[mine, ours] = 1
-            else:
-                shares[np.ix_(mine, ours)] = 1 / max(1, len(ours))
+            else:  # In the element of the first.
+                shares[np.ix_(mine, ours[:1])] = 1
         return result, shares
 
     def _columns(self):

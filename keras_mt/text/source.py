@@ -113,6 +113,8 @@ class Source:
         self.spans: tuple[Span, ...] = whole_lines(spans, self.plain)
         self.is_plain = not self.spans and self._fragment is None
         self._annotate, self._trusted = annotate, trusted
+        numbers = (n for n in map(str, itertools.count(_FIRST_NUMBER)) if n not in self.plain)
+        self._own = [self._read_for(span, numbers) for span in self.spans]
         self._read, self.text, self._places = self._composed()
         ends = [0, *(place for span in self.spans for place in span[:2]), len(self.plain)]
         rest = "".join(self.plain[a:b] for a, b in zip(ends[::2], ends[1::2], strict=True))
@@ -128,7 +130,7 @@ class Source:
         """
         read, text, places, terms, end = "", "", [], [], 0
         for k, span in enumerate(self.spans):
-            before, own = self.plain[end : span.start], self._read_for(span)
+            before, own = self.plain[end : span.start], self._own[k]
             if not own and not re.match(r"\w", self.plain[span.end :]):
                 before = before.rstrip(" ")  # Not a second space, nor one before a mark.
             own = _NEUTRAL if k == hidden else own
@@ -143,7 +145,7 @@ class Source:
             text = f"{text[:place]}{TERM}{_guarded(target)}{TERM_END}{text[place:]}"
         return read, text, places
 
-    def _read_for(self, span):
+    def _read_for(self, span, numbers):
         """What is read in the place of a span."""
         sides = self.plain[: span.start].split("\n")[-1], self.plain[span.end :].split("\n")[0]
         own = self.plain[span.start : span.end]
@@ -152,7 +154,7 @@ class Source:
         if span.kind in _LEFT_OUT or "\n" in own or not "".join(sides).strip():
             return ""
         if span.kind in _NUMBERED:
-            return next(n for n in map(str, itertools.count(_FIRST_NUMBER)) if n not in self.plain)
+            return next(numbers)
         return own
 
     def probes(self, translation: str, alignment: Alignment | None = None) -> list[str]:
@@ -193,7 +195,7 @@ class Source:
         """
         plain = Words(self.plain, [place for span in self.spans for place in span[:2]])
         if self.passes and not prefix:
-            text, warnings = self.plain, [None] * len(self.spans)
+            text, warnings = self._written, [None] * len(self.spans)
             aligned = plain, np.eye(len(plain))
         else:
             claims = self._claims(translation, alignment, len(prefix))
@@ -209,7 +211,11 @@ class Source:
 
     def _claims(self, translation, alignment, locked=0):
         source = Words(self._read, [place for pair in self._places for place in pair])
-        target = Words(translation)
+        # What was read in the place of kept spans is a word of its own.
+        kept = {own for own, span in zip(self._own, self.spans, strict=True) if span.kind != "term"}
+        kept = "|".join(map(re.escape, sorted(kept - {""}, key=len, reverse=True)))
+        found = re.finditer(rf"(?<!\w)(?:{kept})(?!\w)", translation) if kept else ()
+        target = Words(translation, [place for match in found for place in match.span()])
         aligned = _without_terms(alignment)
         shares = word_alignment(source, target, *aligned)
         trusted = self._trusted and aligned[-1] is not None

@@ -87,7 +87,7 @@ def find_spans(
 
 
 def whole_lines(spans: Sequence[Span], text: str) -> tuple[Span, ...]:
-    """Spans of a text; all of a line are one if it has a kept one, and no term and no other word."""
+    """Spans of a text; a line that has kept ones and no words besides is one span."""
     marked = text
     for start, end, _, kind in spans:
         marked = marked[:start] + ("a" if kind == "term" else "\0") * (end - start) + marked[end:]

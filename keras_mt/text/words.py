@@ -98,7 +98,7 @@ def word_alignment(
     lines, target_lines = line_numbers(source, target)
     shares *= target_lines[:, None] == lines
     for _ in range(2):
-        shares = _normalised(_normalised(shares, axis=0), axis=1)
+        shares = _normalised(_normalised(shares, axis=0, least=0.1), axis=1)
     return shares
 
 
@@ -141,8 +141,8 @@ def words_of_pieces(words: Sequence[str], pieces: Sequence[str]) -> np.ndarray:
     return np.where(has_letters | ~np.isin(found, found[has_letters]), found, -1).astype(np.int32)
 
 
-def _normalised(shares, axis):
-    return shares / np.maximum(shares.sum(axis=axis, keepdims=True), 1e-9)
+def _normalised(shares, axis, least=1e-9):
+    return shares / np.maximum(shares.sum(axis=axis, keepdims=True), least)
 
 
 def _likeness(target, source):

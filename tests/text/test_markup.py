@@ -194,7 +194,7 @@ SWAPPED = [[0, 0, 1, 0], [0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1]]  # a b c. bec
         ("<!-- 1 -->a b c<!-- 2 -->", "C B A", "<!-- 1 -->C B A<!-- 2 -->"),
         ("a <a><img></a> <code>b</code> c", "C B A", "C <a><img></a> <code>b</code> A"),
         ("<b></b>a b c", "C B A", "<b></b>C B A"),
-        ("<b>a</b><i> b</i> c", "C", "<b>C</b><i></i>"),
+        ("<b>a</b><i> b</i> c", "C", "<b></b><i>C</i>"),
     ],
 )
 def test_elements_follow_their_words(text, translation, written):
