@@ -104,9 +104,10 @@ def test_a_run_and_its_export_answer_alike(load, confidence):
     for one, other in zip(
         InMemory(run, confidence).hypotheses(texts, **options), expected, strict=True
     ):
-        assert [(h.text, h.placed) for h in one] == [(h.text, h.placed) for h in other]
-        scores = [[h.score for h in hypotheses] for hypotheses in (one, other)]
-        assert scores[0] == pytest.approx(scores[1], abs=1e-4)
+        for hypothesis, same in zip(one, other, strict=True):
+            assert (hypothesis.text, hypothesis.placed) == (same.text, same.placed)
+            assert hypothesis.score == pytest.approx(same.score, abs=1e-4)
+            assert not confidence or hypothesis.warnings == same.warnings
 
 
 def test_an_export_that_has_one_of_the_two_signatures_places_terms(small):
