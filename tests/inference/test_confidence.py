@@ -49,7 +49,7 @@ def test_a_confidence_is_of_the_tokens_scores(eager, load, sources):
             pieces, log_probs = zip(*other.tokens, strict=True)
             assert hypothesis.mean_log_prob == pytest.approx(np.mean(log_probs), abs=1e-5)
             assert hypothesis.worst_token == (pieces[np.argmin(log_probs)], min(log_probs))
-    assert found[2][0] == ("", 0.0, [], 0.0, None, ())
+    assert found[2][0] == ("", 0.0, [], 0.0, None, (), ())
 
 
 class Bigrams(Seq2Seq, keras.Model):
