@@ -65,6 +65,8 @@ class Claims:
         ).reshape(len(spans), len(source))
         self._free = target.real & (target.starts >= locked)
         self._mine = self.words @ shares.T  # [spans, target]
+        self._claims: dict[int, Claim] = {}
+        self._taken = np.zeros(len(target), bool)
 
     @functools.cached_property
     def unclear(self) -> list[int]:
@@ -83,36 +85,35 @@ class Claims:
     def claimed(self) -> list[Claim]:
         """The claim of each span: best pairs first, and what stands there already before all."""
         spans = range(len(self.spans))
-        claims: dict[int, Claim] = {}
-        taken = np.zeros(len(self.target), bool)
-
-        def claim(ways):
-            for _, k, found in sorted(ways, key=lambda way: -way[0]):
-                if k not in claims and not taken[[*found.words]].any():
-                    claims[k] = found
-                    taken[[*found.words]] = True
-
-        claim(way for k in spans for way in self._standing(k))
-        shared = {k: self._compound(k, taken) for k in spans if k not in claims}
-        for k, t in shared.items():  # Of several spans each may have it.
-            if t is not None:
-                claims[k], taken[t] = Claim((t,), True, "compound"), True
-        own = np.zeros(self._mine.shape, bool)
-        for k in spans:
-            own[k] = (self._mine[k] > self._others(k).max(axis=0, initial=0)) & self._free
-        places = zip(*np.nonzero(own), strict=True)
-        claim((self._mine[k, t], int(k), Claim((int(t),))) for k, t in places)
-        for k, found in claims.items():
-            if not found.stands:
-                words = self._with_others(k, *found.words, own[k] & ~taken)
-                taken[[*words]] = True
-                is_weak = self._mine[k, words[0]] < _WEAK
-                claims[k] = Claim(words, False, "weak" if is_weak else None)
+        self._claim(way for k in spans for way in self._standing(k))
+        for k, t in self._compounds().items():  # Of several spans each may have one.
+            self._claims[k], self._taken[t] = Claim((t,), True, "compound"), True
+        own = [self._own(k) for k in spans]
+        self._claim(
+            (self._mine[k, t], k, Claim((int(t),))) for k in spans for t in np.flatnonzero(own[k])
+        )
+        for k, claim in self._claims.items():
+            words = self._with_more(k, claim, own[k])
+            is_weak = not claim.stands and self._mine[k, words[0]] < _WEAK
+            self._claims[k] = Claim(words, claim.stands, "weak" if is_weak else claim.warning)
         # Of what was left out of the source no word of the translation is.
-        return [
-            claims.get(k, Claim(warning="inserted" if end > start else None))
-            for k, (start, end) in enumerate(self.places)
-        ]
+        none = (Claim(warning="inserted" if self._read(k) else None) for k in spans)
+        return [self._claims.get(k, claim) for k, claim in enumerate(none)]
+
+    def _claim(self, ways):
+        """Takes claims `(share, span, claim)` that no other one stands against, the best first."""
+        for _, k, claim in sorted(ways, key=lambda way: -way[0]):
+            if k not in self._claims and not self._taken[[*claim.words]].any():
+                self._claims[k] = claim
+                self._taken[[*claim.words]] = True
+
+    def _read(self, k):
+        """What was read in the place of a span."""
+        return self.source.text[slice(*self.places[k])]
+
+    def _own(self, k):
+        """The words that a span has the greatest share of, boolean `[target]`."""
+        return (self._mine[k] > self._others(k).max(axis=0, initial=0)) & self._free
 
     def _others(self, k):
         """The shares of what else may own target words: other spans, and source words of none."""
@@ -125,12 +126,12 @@ class Claims:
         Or what was read in the place of a kept span.
         """
         is_term = self.spans[k].kind == "term"
-        wanted = self.spans[k].target if is_term else self.source.text[slice(*self.places[k])]
+        wanted = self.spans[k].target if is_term else self._read(k)
         others = self._others(k).max(axis=0, initial=0)
         is_others = is_term & (others > np.maximum(0.5, self._mine[k]))
         for words in self.found(wanted, _is_form if is_term else str.__eq__):
             if not is_others[words].any():
-                yield self._mine[k, words].sum(), k, Claim((*words,), True)
+                yield self._mine[k, words].sum(), k, Claim((*words,), stands=True)
 
     def found(self, text: str, is_same: Callable[[str, str], bool]) -> list[range]:
         """The target words that are those of a text."""
@@ -139,31 +140,45 @@ class Claims:
         windows = (range(t, t + len(wanted)) for t in starts)
         return [w for w in windows if all(map(is_same, map(self.target.__getitem__, w), wanted))]
 
-    def _compound(self, k, taken):
-        """The best word of a term, if it is also another's best one and longer than the term."""
-        mine = self._mine[k] * (self._free & ~taken)
-        if self.spans[k].kind != "term" or not self._trusted or mine.max(initial=0) < _WEAK:
-            return None
-        t = int(mine.argmax())
-        others = self._others(k)
-        others = others[others.argmax(axis=1) == t, t] / mine[t]
-        is_shared = np.any((others > _SHARED) & (others < 1 / _SHARED))
-        is_longer = len(letters(self.target[t])) > len(letters(self.spans[k].target))
-        return t if is_shared and is_longer else None
+    def _compounds(self):
+        """The best words of terms that are also another's best one, and longer than the term."""
+        found = {}
+        for k, span in enumerate(self.spans):
+            mine = self._mine[k] * (self._free & ~self._taken)
+            if k in self._claims or span.kind != "term" or mine.max(initial=0) < _WEAK:
+                continue
+            t = int(mine.argmax())
+            others = self._others(k)
+            others = others[others.argmax(axis=1) == t, t] / mine[t]
+            is_shared = np.any((others > _SHARED) & (others < 1 / _SHARED))
+            if is_shared and len(letters(self.target[t])) > len(letters(span.target)):
+                found[k] = t
+        return found if self._trusted else {}
 
-    def _with_others(self, k, t, own):
-        """A target word of a span, and others of its own."""
-        own[t] = True
-        if self.target.alone[t]:  # Nothing says how many of these make a word.
-            own &= self.target.alone
-            joined = self.target.starts[1:] == self.target.ends[:-1]
-            before, after = own[:t] & joined[:t], own[t + 1 :] & joined[t:]
-            run = range(t - _run(before[::-1]), t + 1 + _run(after))
-            return t, *(i for i in run if i != t)
-        sides = self.spans[k].target, self.source.text[slice(*self.places[k])]
-        limit = max(1, *(Words(side).real.sum() for side in sides))
-        mine = np.where(own, self._mine[k], 0)
-        return (t, *(int(i) for i in np.argsort(-mine) if mine[i] > 0.5 and i != t))[:limit]
+    def _with_more(self, k, claim, own):
+        """The words of a claim, and more that are a span's own."""
+        own, words = own & ~self._taken, [*claim.words]
+        if claim.warning is None and self._read(k) == self.spans[k].target:
+            words += self._beside(words, own & (self._mine[k] > 0.5))  # Nothing of it remains.
+        if not claim.stands and self.target.alone[words[0]]:  # Any number of these is a word.
+            words += self._beside(words, own & self.target.alone)
+        elif not claim.stands:
+            words += [t for t in self._strongest(k, own) if t not in words]
+        self._taken[words] = True
+        return tuple(words)
+
+    def _beside(self, words, own):
+        """The words that go on from some on either side."""
+        joined = (self.target.starts[1:] == self.target.ends[:-1]) | ~self.target.alone[1:]
+        low, high = min(words), max(words) + 1
+        before, after = own[:low] & joined[:low], own[high:] & joined[high - 1 :]
+        return [*range(low - _run(before[::-1]), low), *range(high, high + _run(after))]
+
+    def _strongest(self, k, own):
+        """As many more words of a span as the longer of its source and its target has."""
+        limit = max(Words(side).real.sum() for side in (self.spans[k].target, self._read(k)))
+        mine = self._mine[k] * own
+        return [int(i) for i in np.argsort(-mine) if mine[i] > 0.5][: max(0, limit - 1)]
 
 
 def _run(values):
