@@ -103,8 +103,12 @@ class TranslationGraph:
         batch = tf.shape(text)[0]
         source, target, row, too_long = self.segmenter.pairs(text, target, ~refused)
         source, ids = self._ids(source, target, row, languages)
-        rows = self._padded(source).ids, self._padded(ids)
-        log_probs = token_log_probs(self.predictor, *rows, self.tokenizer.bos_id)
+
+        def scored(source, target):
+            rows = self._padded(source).ids, self._padded(target)
+            return {"log_probs": token_log_probs(self.predictor, *rows, self.tokenizer.bos_id)}
+
+        log_probs = self._in_small_batches(scored, source, ids, log_probs=tf.zeros((0, 0)))
         ids = ids[:, self._forced :]
         log_probs = tf.RaggedTensor.from_tensor(log_probs[:, self._forced :], ids.row_lengths())
         ids, log_probs = (_of_texts(x, row, batch) for x in (ids, log_probs))
@@ -187,8 +191,12 @@ class TranslationGraph:
             attention = self.predictor.attention(self._padded(source).ids, inputs)
             return {"attention": attention[:, self._forced :]}
 
-        empty = {"attention": tf.zeros((0, 0, 0))}
-        return in_batches(attend, source, {"target": target}, empty, beams=1)["attention"]
+        return self._in_small_batches(attend, source, target, attention=tf.zeros((0, 0, 0)))
+
+    def _in_small_batches(self, function, source, target, **empty):
+        """The output of a function of ragged ids: in small batches, fewer are padding."""
+        (output,) = in_batches(function, source, {"target": target}, empty, beams=32).values()
+        return output
 
     def _ids(self, source, target, row, languages):
         """The ids of both sides, from their pieces, with the languages of their rows."""
