@@ -195,8 +195,10 @@ def _tokens(text, minds_case=True):
 
 def particles(word: str) -> list[str]:
     """The Korean particles that a word may end with, from none to the longest."""
-    found = (match for p in _PARTICLES if (match := re.fullmatch(rf"(.*?(.))({p})", word)))
-    return ["", *sorted((m[3] for m in found if _may_follow(m[3][0], m[2])), key=len)]
+    if not "가" <= word[-1:] <= "힣":
+        return [""]
+    ends = (p for p in _PARTICLES if word.endswith(p) and len(word) > len(p))
+    return ["", *sorted((p for p in ends if _may_follow(p[0], word[-len(p) - 1])), key=len)]
 
 
 def _may_follow(particle, letter):

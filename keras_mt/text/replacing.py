@@ -60,7 +60,11 @@ class Replacing:
 
     def __init__(self, claims: Claims, plain: Words):
         self._spans, self._places, self._locked = claims.spans, claims.places, claims.locked
-        self._source, self._target, self._shares = claims.source, claims.target, claims.shares
+        self._source, self._target, self._shares = (
+            claims.source,
+            claims.target,
+            claims.shares.copy(),
+        )
         self._plain = plain
         self._edits: list[_Edit] = []
         found = claims.claimed()

@@ -112,7 +112,7 @@ class Source:
         spans = find_spans(self.plain, glossary, keep, protected)
         self.spans: tuple[Span, ...] = whole_lines(spans, self.plain)
         self.is_plain = not self.spans and self._fragment is None
-        self._annotate, self._trusted = annotate, trusted
+        self._annotate, self._trusted, self._known = annotate, trusted, {}
         numbers = (n for n in map(str, itertools.count(_FIRST_NUMBER)) if n not in self.plain)
         self._own = [self._read_for(span, numbers) for span in self.spans]
         self._read, self.text, self._places = self._composed()
@@ -195,31 +195,38 @@ class Source:
         """
         plain = Words(self.plain, [place for span in self.spans for place in span[:2]])
         if self.passes and not prefix:
-            text, warnings = self._written, [None] * len(self.spans)
-            aligned = plain, np.eye(len(plain))
-        else:
-            claims = self._claims(translation, alignment, len(prefix))
-            if len(falls):
-                rows = coverage(claims.target, alignment.target_pieces)
-                claims.heed([fall @ rows for fall in falls])
-            replacing = Replacing(claims, plain)
-            text, warnings, aligned = replacing.text, replacing.warnings, replacing.aligned()
+            text = self._written
+            if self._fragment:
+                text = self._fragment.written(plain, plain, np.eye(len(plain)))
+            return Translated(text, tuple(Placed(s.target, s.target) for s in self.spans))
+        claims = self._claims(translation, alignment, len(prefix))
+        if len(falls):
+            rows = coverage(claims.target, alignment.target_pieces)
+            claims.heed([fall @ rows for fall in falls])
+        replacing = Replacing(claims, plain)
+        text = replacing.text
         if self._fragment:
-            text = self._fragment.written(plain, *aligned)
-        placed = zip(self.spans, warnings, strict=True)
+            text = self._fragment.written(plain, *replacing.aligned())
+        placed = zip(self.spans, replacing.warnings, strict=True)
         return Translated(text, tuple(Placed(self.plain[a:b], t, w) for (a, b, t, _), w in placed))
 
     def _claims(self, translation, alignment, locked=0):
+        attention = None if alignment is None else alignment.attention
+        key = translation, id(attention)  # Asked for by `probes`, and again by `translated`.
+        if key not in self._known:
+            self._known[key] = self._aligned(translation, alignment)
+        trusted = self._trusted and attention is not None
+        return Claims(*self._known[key], self.spans, self._places, trusted, locked)
+
+    def _aligned(self, translation, alignment):
+        """The words of both sides, and their shares."""
         source = Words(self._read, [place for pair in self._places for place in pair])
         # What was read in the place of kept spans is a word of its own.
         kept = {own for own, span in zip(self._own, self.spans, strict=True) if span.kind != "term"}
         kept = "|".join(map(re.escape, sorted(kept - {""}, key=len, reverse=True)))
         found = re.finditer(rf"(?<!\w)(?:{kept})(?!\w)", translation) if kept else ()
         target = Words(translation, [place for match in found for place in match.span()])
-        aligned = _without_terms(alignment)
-        shares = word_alignment(source, target, *aligned)
-        trusted = self._trusted and aligned[-1] is not None
-        return Claims(source, target, shares, self.spans, self._places, trusted, locked)
+        return source, target, word_alignment(source, target, *_without_terms(alignment))
 
 
 def _guarded(text):
@@ -237,6 +244,5 @@ def _without_terms(alignment):
         if not is_term:
             pieces.append(piece)
         is_term &= piece != "<0x02>"
-    attention = np.zeros((len(alignment.target_pieces), max(1, len(pieces))))
-    np.add.at(attention.T, columns, np.asarray(alignment.attention, float).T)
-    return pieces, alignment.target_pieces, attention
+    joined = np.array(columns)[:, None] == np.arange(len(pieces))
+    return pieces, alignment.target_pieces, np.asarray(alignment.attention, float) @ joined

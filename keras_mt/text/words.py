@@ -172,10 +172,11 @@ def coverage(words: Words | Sequence[str], pieces: Sequence[str]) -> np.ndarray:
     return shares / np.maximum(shares.sum(axis=1, keepdims=True), 1)
 
 
-def letters(text: str) -> list[str]:
+@functools.lru_cache(10_000)
+def letters(text: str) -> tuple[str, ...]:
     """The letters of a text without accents, white space and case, as no tokenizer changes them."""
     text = unicodedata.normalize("NFKD", text).casefold()
-    return [c for c in text if not (c.isspace() or unicodedata.combining(c))]
+    return tuple(c for c in text if not (c.isspace() or unicodedata.combining(c)))
 
 
 def _spelled(pieces):
