@@ -189,17 +189,16 @@ class BaseTranslator(abc.ABC):
             )
         if markup not in ("html", None):
             raise InputError(f"markup must be 'html', or None for plain text. Received: {markup!r}")
-        glossary = self.glossary if glossary is None else glossary
-        if glossary is None or isinstance(glossary, Glossary):
+        if isinstance(glossary, Glossary | None):
             several = [glossary] * len(texts)
         else:
-            given = as_list("glossary", glossary, f"{EXPECTED}, or a list of such")
-            several = [self.glossary if g is None else g for g in given]
+            several = as_list("glossary", glossary, f"{EXPECTED}, or a list of such")
             if one or len(several) != len(texts):
                 raise InputError(
                     "glossary must be a Glossary, or a list with one for each text. "
                     f"Received: {len(several)} for {len(texts)} texts"
                 )
+        several = [self.glossary if each is None else each for each in several]
         for each in several:
             self._check_glossary(each)
         return [
