@@ -3,7 +3,7 @@
 import functools
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -73,7 +73,8 @@ class Claims:
         """The spans of which several target words have a great share; all if none is trusted."""
         best = np.sort(np.pad(self._mine, ((0, 0), (2, 0))), axis=1)[:, -2:]
         several = (best[:, 0] > _UNCLEAR * best[:, 1]) | ((best[:, 1] > 0) & (not self._trusted))
-        return [k for k in np.flatnonzero(several) if not any(self._standing(k))]
+        others = self._others()
+        return [k for k in np.flatnonzero(several) if not self._standing(k, others[k])]
 
     def heed(self, falls: Sequence[np.ndarray]) -> None:
         """Weighs target words by their falls in log-probability without each `unclear` span."""
@@ -84,11 +85,11 @@ class Claims:
 
     def claimed(self) -> list[Claim]:
         """The claim of each span: best pairs first, and what stands there already before all."""
-        spans = range(len(self.spans))
-        self._claim(way for k in spans for way in self._standing(k))
+        spans, others = range(len(self.spans)), self._others()
+        self._claim(way for k in spans for way in self._standing(k, others[k]))
         for k, t in self._compounds().items():  # Of several spans each may have one.
             self._claims[k], self._taken[t] = Claim((t,), True, "compound"), True
-        own = [self._own(k) for k in spans]
+        own = (self._mine > others) & self._free  # What a span has the greatest share of.
         self._claim(
             (self._mine[k, t], k, Claim((int(t),))) for k in spans for t in np.flatnonzero(own[k])
         )
@@ -111,27 +112,30 @@ class Claims:
         """What was read in the place of a span."""
         return self.source.text[slice(*self.places[k])]
 
-    def _own(self, k):
-        """The words that a span has the greatest share of, boolean `[target]`."""
-        return (self._mine[k] > self._others(k).max(axis=0, initial=0)) & self._free
+    def _units(self):
+        """The shares of the spans, and of source words of none, `[units, target]`."""
+        return np.concatenate([self._mine, self.shares.T[~self.words.any(axis=0)]])
 
-    def _others(self, k):
-        """The shares of what else may own target words: other spans, and source words of none."""
-        others = np.delete(self._mine, k, axis=0)
-        return np.concatenate([others, self.shares.T[~self.words.any(axis=0)]])
+    def _others(self):
+        """The greatest share of each target word that another unit has, `[spans, target]`."""
+        second, best = np.sort(np.pad(self._units(), ((2, 0), (0, 0))), axis=0)[-2:]
+        return np.where(self._mine < best, best, second)
 
-    def _standing(self, k) -> Iterator[tuple[float, int, Claim]]:
-        """Where the target of a term stands already, in any form, and is no other word's.
+    def _standing(self, k, others):
+        """Claims of what is there already: a term in any form, where it is no other word's.
 
-        Or what was read in the place of a kept span.
+        Of a kept span also what was read in its place, but for one in the prefix.
         """
-        is_term = self.spans[k].kind == "term"
-        wanted = self.spans[k].target if is_term else self._read(k)
-        others = self._others(k).max(axis=0, initial=0)
-        is_others = is_term & (others > np.maximum(0.5, self._mine[k]))
-        for words in self.found(wanted, _is_form if is_term else str.__eq__):
-            if not is_others[words].any():
-                yield self._mine[k, words].sum(), k, Claim((*words,), stands=True)
+        span, read, mine = self.spans[k], self._read(k), self._mine[k]
+        if span.kind == "term":
+            is_others = others > np.maximum(0.5, mine)
+            places = [w for w in self.found(span.target, _is_form) if not is_others[w].any()]
+        else:
+            places = self.found(span.target, str.__eq__)
+            if read != span.target:
+                copies = self.found(read, str.__eq__)
+                places += [w for w in copies if self.target.starts[w[0]] >= self.locked]
+        return [(mine[w].sum(), k, Claim((*w,), stands=True)) for w in places]
 
     def found(self, text: str, is_same: Callable[[str, str], bool]) -> list[range]:
         """The target words that are those of a text."""
@@ -142,14 +146,14 @@ class Claims:
 
     def _compounds(self):
         """The best words of terms that are also another's best one, and longer than the term."""
-        found = {}
+        found, units = {}, self._units()
+        best = units.argmax(axis=1) if len(self.target) else ()
         for k, span in enumerate(self.spans):
             mine = self._mine[k] * (self._free & ~self._taken)
             if k in self._claims or span.kind != "term" or mine.max(initial=0) < _WEAK:
                 continue
             t = int(mine.argmax())
-            others = self._others(k)
-            others = others[others.argmax(axis=1) == t, t] / mine[t]
+            others = np.delete(units[:, t], k)[np.delete(best, k) == t] / mine[t]
             is_shared = np.any((others > _SHARED) & (others < 1 / _SHARED))
             if is_shared and len(letters(self.target[t])) > len(letters(span.target)):
                 found[k] = t

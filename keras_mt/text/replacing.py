@@ -60,11 +60,8 @@ class Replacing:
 
     def __init__(self, claims: Claims, plain: Words):
         self._spans, self._places, self._locked = claims.spans, claims.places, claims.locked
-        self._source, self._target, self._shares = (
-            claims.source,
-            claims.target,
-            claims.shares.copy(),
-        )
+        self._source, self._target = claims.source, claims.target
+        self._shares = claims.shares.copy()
         self._plain = plain
         self._edits: list[_Edit] = []
         found = claims.claimed()
@@ -72,12 +69,13 @@ class Replacing:
             if claim.words and claim.warning != "compound":
                 self._shares[[*claim.words]] = words / max(1, words.sum())
         for k, claim in enumerate(found):
+            if claim.warning == "compound":
+                continue
             if not claim.words:
                 self._insert(k)
-            elif claim.warning == "compound":
                 continue
-            elif claim.stands and self._spans[k].kind == "term":
-                start, end = self._target.starts[claim.words[0]], self._target.ends[claim.words[-1]]
+            start, end = self._target.starts[claim.words[0]], self._target.ends[claim.words[-1]]
+            if claim.stands and (self._spans[k].kind == "term" or start < self._locked):
                 self._edits.append(_Edit(start, end, k, self._target.text[start:end]))
             else:
                 self._replace(k, claim.words)

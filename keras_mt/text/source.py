@@ -222,7 +222,8 @@ class Source:
         """The words of both sides, and their shares."""
         source = Words(self._read, [place for pair in self._places for place in pair])
         # What was read in the place of kept spans is a word of its own.
-        kept = {own for own, span in zip(self._own, self.spans, strict=True) if span.kind != "term"}
+        spans = zip(self._own, self.spans, strict=True)
+        kept = {text for own, s in spans if s.kind != "term" for text in (own, s.target)}
         kept = "|".join(map(re.escape, sorted(kept - {""}, key=len, reverse=True)))
         found = re.finditer(rf"(?<!\w)(?:{kept})(?!\w)", translation) if kept else ()
         target = Words(translation, [place for match in found for place in match.span()])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_mt.text import Alignment, Source
+from keras_mt.text import Alignment, Glossary, Source
 from keras_mt.text.markup import Fragment
 from keras_mt.text.words import Words
 
@@ -48,9 +48,9 @@ def as_xml(written):
     return ET.fromstring(f"<root>{written.replace('&nbsp;', ' ').replace('&eacute;', 'é')}</root>")
 
 
-def translated(text, translation, *alignment):
+def translated(text, translation, *alignment, **options):
     alignment = Alignment(*alignment) if alignment else None
-    return Source(text, markup="html").translated(translation, alignment).text
+    return Source(text, markup="html", **options).translated(translation, alignment).text
 
 
 def letters(text):
@@ -75,12 +75,14 @@ def test_wild_fragments_come_back_well_formed_with_all_their_elements(parts, rng
             assert Elements(written).found == Elements("".join(parts)).found, written
 
 
-@given(st.lists(st.sampled_from(WILD + KEPT), max_size=25))
+@given(st.lists(st.sampled_from([*WILD, *KEPT, "{x}"]), max_size=25))
 def test_what_is_kept_comes_back_once_whatever_the_translation(parts):
     fragment = Fragment("".join(parts))
     kept = [fragment.text[a:b] for a, b in fragment.protected]
     for translation in (fragment.text, " ".join(fragment.text.split()[::-1]), "", "Ein Text"):
-        written = translated("".join(parts), translation)
+        options = {"glossary": Glossary({"dog": "Köter"}), "keep": ["placeholder"]}
+        written = translated("".join(parts), translation, **options)
+        assert written.count("{x}") == parts.count("{x}")
         root = as_xml(written)
         assert Elements(written).found == Elements("".join(parts)).found, written
         found = Counter()
