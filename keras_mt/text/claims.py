@@ -67,6 +67,7 @@ class Claims:
         self._mine = self.words @ shares.T  # [spans, target]
         self._claims: dict[int, Claim] = {}
         self._taken = np.zeros(len(target), bool)
+        self._target_words, self._found = [*target], {}
 
     @functools.cached_property
     def unclear(self) -> list[int]:
@@ -131,18 +132,24 @@ class Claims:
             is_others = others > np.maximum(0.5, mine)
             places = [w for w in self.found(span.target, _is_form) if not is_others[w].any()]
         else:
-            places = self.found(span.target, str.__eq__)
+            places = self.found(span.target)
             if read != span.target:
-                copies = self.found(read, str.__eq__)
+                copies = self.found(read)
                 places += [w for w in copies if self.target.starts[w[0]] >= self.locked]
         return [(mine[w].sum(), k, Claim((*w,), stands=True)) for w in places]
 
-    def found(self, text: str, is_same: Callable[[str, str], bool]) -> list[range]:
+    def found(self, text: str, is_same: Callable[[str, str], bool] = str.__eq__) -> list[range]:
         """The target words that are those of a text."""
-        wanted = [*Words(text)]
-        starts = range((len(self.target) - len(wanted) + 1) if wanted else 0)
-        windows = (range(t, t + len(wanted)) for t in starts)
-        return [w for w in windows if all(map(is_same, map(self.target.__getitem__, w), wanted))]
+        if (text, is_same) not in self._found:
+            wanted = [*Words(text)]
+            starts = range(len(self._target_words) - len(wanted) + 1 if wanted else 0)
+            self._found[text, is_same] = [
+                range(t, t + len(wanted))
+                for t in starts
+                if is_same(self._target_words[t], wanted[0])
+                and all(map(is_same, self._target_words[t : t + len(wanted)], wanted))
+            ]
+        return self._found[text, is_same]
 
     def _compounds(self):
         """The best words of terms that are also another's best one, and longer than the term."""

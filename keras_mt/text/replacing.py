@@ -88,7 +88,7 @@ class Replacing:
         for k, (span, (start, end)) in enumerate(zip(self._spans, self._places, strict=True)):
             if span.kind not in KINDS:
                 continue
-            for words in claims.found(self._source.text[start:end], str.__eq__):
+            for words in claims.found(self._source.text[start:end]):
                 first, last = self._target.starts[words[0]], self._target.ends[words[-1]]
                 if first >= self._locked and not taken.intersection(words):
                     taken.update(words)
