@@ -71,11 +71,17 @@ class Claims:
 
     @functools.cached_property
     def unclear(self) -> list[int]:
-        """The spans of which several target words have a great share; all if none is trusted."""
-        best = np.sort(np.pad(self._mine, ((0, 0), (2, 0))), axis=1)[:, -2:]
-        several = (best[:, 0] > _UNCLEAR * best[:, 1]) | ((best[:, 1] > 0) & (not self._trusted))
-        others = self._others()
-        return [k for k in np.flatnonzero(several) if not self._standing(k, others[k])]
+        """The spans of which more target words have a great share than can be theirs.
+
+        All with some share if none is trusted.
+        """
+        found, others = [], self._others()
+        for k, mine in enumerate(self._mine):
+            best = np.sort(np.pad(mine, (self._limit(k) + 1, 0)))[::-1]
+            several = best[self._limit(k)] > _UNCLEAR * best[0]
+            if (several or not self._trusted) and best[0] > 0 and not self._standing(k, others[k]):
+                found.append(k)
+        return found
 
     def heed(self, falls: Sequence[np.ndarray]) -> None:
         """Weighs target words by their falls in log-probability without each `unclear` span."""
@@ -174,7 +180,7 @@ class Claims:
         if not claim.stands and self.target.alone[words[0]]:  # Any number of these is a word.
             words += self._beside(words, own & self.target.alone)
         elif not claim.stands:
-            words += [t for t in self._strongest(k, own) if t not in words]
+            words += [t for t in self._strongest(k) if t not in words]
         self._taken[words] = True
         return tuple(words)
 
@@ -185,11 +191,15 @@ class Claims:
         before, after = own[:low] & joined[:low], own[high:] & joined[high - 1 :]
         return [*range(low - _run(before[::-1]), low), *range(high, high + _run(after))]
 
-    def _strongest(self, k, own):
-        """As many more words of a span as the longer of its source and its target has."""
-        limit = max(Words(side).real.sum() for side in (self.spans[k].target, self._read(k)))
-        mine = self._mine[k] * own
-        return [int(i) for i in np.argsort(-mine) if mine[i] > 0.5][: max(0, limit - 1)]
+    def _limit(self, k):
+        """The most words of a span: as many as the longer of its source and its target has."""
+        sides = self._read(k), self.spans[k].target if self.spans[k].kind == "term" else ""
+        return max(1, *(Words(side).real.sum() for side in sides))
+
+    def _strongest(self, k):
+        """More words of a span, by attention: one after another has no fall of its own."""
+        mine = (self.words[k] @ self.shares.T) * (self._free & ~self._taken)
+        return [int(i) for i in np.argsort(-mine) if mine[i] > 0.5][: self._limit(k) - 1]
 
 
 def _run(values):

@@ -52,7 +52,7 @@ class Translated(NamedTuple):
 
     Example:
 
-    >>> Source("Say {x}!", keep=["placeholder"]).translated("Sag!").placed
+    >>> Source("Say {x}!", keep=["placeholder"]).translated("Sag 123!").placed
     (Placed(source='{x}', target='{x}', warning=None),)
     """
 

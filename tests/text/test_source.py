@@ -235,6 +235,17 @@ def test_what_attention_leaves_open_is_settled_by_probes():
     ):
         found = source.translated("Ein Mann und Hund", alignment, [np.array(f) for f in falls])
         assert found.text == expected
+    # A term of two words may have two, and no probe; its second word has no fall of its own.
+    pair = Source("Man and blue shirt", Glossary({"blue shirt": "Leibchen"}))
+    alignment = aligned(pair, "Mann und blaues Hemd", "0 1 2 3")
+    assert (
+        Source(pair.plain, Glossary({"blue shirt": "y"}), trusted=True).probes(
+            "Mann und blaues Hemd", alignment
+        )
+        == []
+    )
+    falls = [np.array([0, 0, 5, 0.1, 0])]
+    assert pair.translated("Mann und blaues Hemd", alignment, falls).text == "Mann und Leibchen"
     # Without an alignment, or with one that is not trusted, all are probed.
     untrusted = Source("Man and dog", Glossary(TERMS))
     for known in (None, alignment):
