@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from keras_mt.options.search import KINDS as NAMES
 from keras_mt.text import Glossary
 from keras_mt.text.glossary import Term
 from keras_mt.text.spans import KINDS, find_spans
@@ -137,3 +138,7 @@ def test_what_is_protected_is_kept_whatever_is_in_it():
 @pytest.mark.parametrize("part", ["a", "a.", "a@", "0", "+1 ", "{", "{{", "%", "www.", "人", "(0"])
 def test_long_texts_take_no_time(part):
     find_spans(part * 10_000, Glossary({"a a": "b"}), KINDS)
+
+
+def test_options_name_the_kinds():
+    assert (*KINDS,) == NAMES
