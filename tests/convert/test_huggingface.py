@@ -112,7 +112,7 @@ def test_logits_are_those_of_transformers(golden, imported, name):
     model = imported(name).models[0]
     source = tf.ragged.constant(rows(expected["ids"][:4])).to_tensor(model.padding_id)
     logits = model({"source": source.numpy(), "target": expected["targets"].astype("int32")})
-    np.testing.assert_allclose(logits, expected["logits"], atol=1e-4)
+    np.testing.assert_allclose(logits[..., ::8], expected["logits"], atol=1e-4)
 
 
 def check_search(translator, golden, name, how, number):
