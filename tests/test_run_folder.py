@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from conftest import ROOT
+from runs import assert_same_weights
 
 from keras_mt import Transformer
 from keras_mt.convert import import_huggingface
@@ -258,8 +259,7 @@ def test_a_model_of_ones_own_class_is_loaded_only_where_it_is_given(tmp_path):
     for given in (Own, ["transformer", Own]):
         loaded = folder.load_model(given)
         assert type(loaded) is Own
-        for mine, other in zip(loaded.get_weights(), own.get_weights(), strict=True):
-            np.testing.assert_array_equal(mine, other)
+        assert_same_weights(loaded, own)
 
 
 LOADS = """

@@ -1,7 +1,7 @@
 """A small model of each architecture, with weights that make unlike translations."""
 
 import keras
-import numpy as np
+from runs import disturb
 
 from keras_mt.models import ARCHITECTURES, ensure_built
 
@@ -17,8 +17,4 @@ def small(name, tokenizer):
     if name == "mixture_of_experts":
         sizes["sparse_step"] = 1
     model = ensure_built(architecture.from_preset("tiny", vocab_size=tokenizer.vocab_size, **sizes))
-    random = np.random.default_rng(1)
-    for weight in model.weights:  # Biases and norms that nothing can fold away.
-        if "seed" not in weight.path:
-            weight.assign(weight + 0.1 * random.normal(size=weight.shape))
-    return model
+    return disturb(model)

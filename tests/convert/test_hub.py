@@ -4,9 +4,9 @@ import shutil
 import sys
 import threading
 
-import numpy as np
 import pytest
 from conftest import needed
+from runs import assert_same_weights
 from stand_in_hub import StandInHub
 
 from keras_mt import Translator
@@ -74,8 +74,7 @@ def test_what_is_needed_is_fetched_once_and_no_more(golden, hub, imports, tmp_pa
     for name in names:
         ours, its = Translator.load(tmp_path / name), from_huggingface(golden / name)
         assert ours.tokenizer.fingerprint == its.tokenizer.fingerprint
-        for mine, other in zip(ours.models[0].weights, its.models[0].weights, strict=True):
-            np.testing.assert_array_equal(mine, other)
+        assert_same_weights(ours.models[0], its.models[0])
     assert Translator.load(tmp_path / "marian").card["license"] == "cc-by-4.0"
     # Without a network the cache is enough.
     assert imports(*asked[1:], offline="1", runs=tmp_path / "offline") == ["imported"] * 2

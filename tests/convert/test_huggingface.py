@@ -12,11 +12,11 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from click.testing import CliRunner
+from command import keras_mt
+from runs import assert_same_weights, weights
 from safetensors.numpy import save_file
 
 from keras_mt import Translator
-from keras_mt.cli import main
 from keras_mt.convert import (
     from_huggingface,
     huggingface,
@@ -112,7 +112,7 @@ def test_logits_are_those_of_transformers(golden, imported, name):
     model = imported(name).models[0]
     source = tf.ragged.constant(rows(expected["ids"][:4])).to_tensor(model.padding_id)
     logits = model({"source": source.numpy(), "target": expected["targets"].astype("int32")})
-    np.testing.assert_allclose(logits, expected["logits"], atol=1e-4)
+    np.testing.assert_allclose(logits[..., ::8], expected["logits"], atol=1e-4)
 
 
 def check_search(translator, golden, name, how, number):
@@ -182,8 +182,7 @@ def test_all_translations_are_those_of_transformers(
 @pytest.mark.parametrize("name", ["marian", pytest.param("m2m_100", marks=pytest.mark.long)])
 def test_the_command_writes_a_run_folder(golden, name, tmp_path):
     run = tmp_path / "run"
-    result = CliRunner().invoke(main, ["import", str(golden / name), str(run)])
-    assert result.exit_code == 0, result.output
+    keras_mt("import", golden / name, run)
     assert sorted(path.name for path in run.iterdir()) == [
         "config.json",
         "model.keras",
@@ -196,14 +195,10 @@ def test_the_command_writes_a_run_folder(golden, name, tmp_path):
     assert loaded.tokenizer.fingerprint == before.tokenizer.fingerprint
     half = Translator.load(run, dtype=None).models[0]
     assert half.compute_dtype == "float16"
-    for mine, its, kept in zip(
-        loaded.models[0].weights, before.models[0].weights, half.weights, strict=True
-    ):
-        assert (mine.dtype, its.dtype, kept.dtype) == ("float32", "float32", "float16")
-        np.testing.assert_array_equal(mine, its)
-        np.testing.assert_array_equal(mine, kept.numpy().astype("float32"))
-    result = CliRunner().invoke(main, ["import", str(golden / name), str(run)])
-    assert result.exit_code == 1 and "exists" in result.stderr
+    for model, dtype in ((loaded.models[0], "float32"), (half, "float16")):
+        assert {weight.dtype for weight in model.weights} == {dtype}
+        assert_same_weights(model, before.models[0])
+    assert "exists" in keras_mt("import", golden / name, run, exit_code=1).stderr
 
 
 def test_the_languages_of_an_import_are_those_of_every_command(golden, corpus, tmp_path):
@@ -217,25 +212,21 @@ def test_the_languages_of_an_import_are_those_of_every_command(golden, corpus, t
     options = run.config.options
     assert {name: options[name] for name in languages} == languages
     assert not languages.keys() & run.config.generation.keys()
-    data = ["--data", str(corpus), "--source", "pt", "--target", "en"]
-    command = ["shortlist", str(run.path), str(tmp_path / "list"), *data]
-    result = CliRunner().invoke(main, command)
-    assert result.exit_code == 0, result.output
+    data = ["--data", corpus, "--source", "pt", "--target", "en"]
+    keras_mt("shortlist", run.path, tmp_path / "list", *data)
 
 
 @pytest.mark.long
 def test_an_imported_model_is_trained_on(eager, golden, corpus, tmp_path):
     run, tuned = tmp_path / "run", tmp_path / "tuned"
     import_huggingface(golden / "marian", run)
-    result = CliRunner().invoke(
-        main,
-        ["train", "--init", str(run), "--data", str(corpus), "--source", "pt", "--target", "en",
-         "--output", str(tuned), "--steps", "2", "--batch-tokens", "500", "--max-length", "60",
-         "--warmup-steps", "4"],
+    keras_mt(
+        "train", "--init", run, "--data", corpus, "--source", "pt", "--target", "en",
+        "--output", tuned, "--steps", 2, "--batch-tokens", 500, "--max-length", 60,
+        "--warmup-steps", 4,
     )  # fmt: skip
-    assert result.exit_code == 0, result.output
-    before, after = (Translator.load(each).models[0].get_weights() for each in (run, tuned))
-    assert sum((a != b).any() for a, b in zip(before, after, strict=True)) > 50
+    changed = [(a != b).any() for a, b in zip(weights(run), weights(tuned), strict=True)]
+    assert sum(changed) > 50
 
 
 def test_tf_model_h5_alone_is_refused_with_what_to_do(copied):

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import sacrebleu
 import tensorflow as tf
-from click.testing import CliRunner
+from command import keras_mt
 from conftest import needed
 from small import small
 
 from keras_mt import Translator
-from keras_mt.cli import main
 from keras_mt.convert import from_huggingface, to_litert
 from keras_mt.data import phrasebook
 from keras_mt.models import ARCHITECTURES
@@ -39,9 +38,7 @@ def translations(folder, tokenizer, sources):
 
 
 def test_it_translates_as_ours_does(load, run_dir, sources, tmp_path):
-    arguments = [str(run_dir), str(tmp_path / "litert"), "--format", "litert"]
-    result = CliRunner().invoke(main, ["export", *arguments], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
+    keras_mt("export", run_dir, tmp_path / "litert", "--format", "litert")
     ours = load(split_sentences=False)
     assert translations(tmp_path / "litert", ours.tokenizer, [*sources, ""]) == ours([*sources, ""])
     assert (tmp_path / "litert" / "tokenizer.model").read_bytes() == ours.tokenizer.model

@@ -9,10 +9,10 @@ import marian_models as marian
 import numpy as np
 import pytest
 import sentencepiece
-from click.testing import CliRunner
+from command import keras_mt
+from runs import assert_same_weights
 
 from keras_mt import ExportedTranslator, Transformer, Translator
-from keras_mt.cli import main
 from keras_mt.convert import from_marian, has_marian, import_marian, to_marian
 from keras_mt.convert.marian_files import read_marian
 from keras_mt.models import ensure_built
@@ -85,8 +85,7 @@ def test_the_command_imports_it_and_exports_it(golden, models, tmp_path, signatu
             path.unlink()
     run, export = tmp_path / "run", tmp_path / "saved" / "1"
     for arguments in (["import", tmp_path / "folder", run], ["export", run, export]):
-        result = CliRunner().invoke(main, [*map(str, arguments)], catch_exceptions=False)
-        assert result.exit_code == 0, result.output
+        keras_mt(*arguments)
     texts = golden["sources"]
     assert ExportedTranslator(export)(texts) == golden[name]
     translator = Translator.load(run)
@@ -108,9 +107,7 @@ def test_half_precision_stays_half_precision(models, tmp_path):
         dtype = "float16" if folder.name == "half" else "float32"
         tensors = {name: x.astype("float16").astype(dtype) for name, x in tensors.items()}
         marian.write_npz(folder / "model.npz", tensors, config)
-    half, single = (from_marian(folder).models[0] for folder in folders)
-    for one, other in zip(half.weights, single.weights, strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_same_weights(*(from_marian(folder).models[0] for folder in folders))
     import_marian(folders[0], tmp_path / "run")
     stored = Translator.load(tmp_path / "run", dtype=None).models[0]
     assert {weight.dtype for weight in stored.weights} == {"float16"}

@@ -7,12 +7,11 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from click.testing import CliRunner
+from command import keras_mt
 from conftest import needed
 from small import small
 
 from keras_mt import Translator
-from keras_mt.cli import main
 from keras_mt.convert import to_onnx
 from keras_mt.convert.ids import special_ids
 from keras_mt.convert.onnx import _converted
@@ -123,9 +122,7 @@ def texts(tokenizer, ids):
 
 
 def test_a_search_over_them_finds_what_ours_finds(load, run_dir, sources, tmp_path):
-    arguments = [str(run_dir), str(tmp_path / "onnx"), "--format", "onnx"]
-    result = CliRunner().invoke(main, ["export", *arguments], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
+    keras_mt("export", run_dir, tmp_path / "onnx", "--format", "onnx")
     files = Files(tmp_path / "onnx")
     ours = load(beam_size=1, early_stopping=True, split_sentences=False)
     tokenizer = ours.tokenizer

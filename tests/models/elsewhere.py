@@ -21,11 +21,11 @@ SOURCE, TARGET = np.array([[5, 3, 7], [3, 4, 0]]), np.array([[2, 5, 3], [2, 3, 6
 INPUTS = {"source": SOURCE, "target": TARGET}
 
 
-def decoded(model):
+def decoded(model, source=SOURCE, target=TARGET):
     """The logits of the target, token by token."""
-    cache, steps = model.start_decoding(SOURCE), []
-    for i in range(TARGET.shape[1]):
-        logits, cache = model.decode_step(TARGET[:, i : i + 1], i, cache)
+    cache, steps = model.start_decoding(source), []
+    for i in range(target.shape[1]):
+        logits, cache = model.decode_step(target[:, i : i + 1], i, cache)
         steps.append(numpy(logits))
     return np.concatenate(steps, axis=1)
 

@@ -1,4 +1,4 @@
-"""What every architecture does that has a name on the command line."""
+"""What every translation model does, whatever its architecture and its options."""
 
 import importlib
 import os
@@ -12,25 +12,179 @@ from backends import check_quantized, numpy
 from conftest import ROOT
 from elsewhere import INPUTS, SOURCE, TARGET, decoded
 
-from keras_mt.models import ARCHITECTURES, ensure_built
+from keras_mt.losses import CrossEntropy
+from keras_mt.models import ARCHITECTURES, Seq2Seq, ensure_built
 
-SIZES = {"num_layers": 2, "d_model": 16, "num_heads": 2, "d_ff": 32, "dropout": 0.1}
-every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
+SIZES = {
+    "num_layers": 2, "d_model": 16, "num_heads": 2, "d_ff": 32, "max_length": 32, "dropout": 0.1,
+}  # fmt: skip
+GPT2 = {
+    "activation": "gelu", "norm": "layer", "positions": "learned", "gated": False,
+    "use_bias": True, "num_key_value_heads": None, "tie_output": True,
+}  # fmt: skip
+# Architectures, and what their options are besides those of the smallest preset.
+EXAMPLES = {
+    "transformer": ("transformer", {}),
+    "sublayers": ("transformer", {
+        "encoder_sublayers": "ssfsff", "decoder_sublayers": "scscff", "pre_norm": True,
+        "alignment_head": (1, 1),
+    }),
+    "rotary": ("transformer", {
+        "positions": "rotary", "norm": "rms", "gated": True, "num_key_value_heads": 1,
+        "padding_id": 19,
+    }),
+    "marian": ("transformer", {
+        "positions": "marian", "normalize_embeddings": True, "final_norm": True,
+        "logits_bias": True, "alignment_head": (0, 1),
+    }),
+    "recurrences": ("transformer", {
+        "decoder_sublayers": "rcf" * 2, "positions": "tensor2tensor", "zero_id": 2,
+        "tie_output": False,
+    }),
+    "relative": ("transformer", {
+        "positions": "relative", "use_bias": False, "key_dim": 3, "scale_attention": False,
+    }),
+    "unequal sides": ("transformer", {
+        "num_encoder_layers": 1, "num_decoder_layers": 3, "num_encoder_heads": 2,
+        "num_decoder_heads": 4, "encoder_d_ff": 24, "decoder_d_ff": 40, "positions": "fairseq",
+        "pre_norm": True, "scale_embeddings": False, "share_embeddings": False,
+        "target_vocab_size": 33, "tie_output": False,
+    }),
+    "gru": ("recurrent", {}),
+    "lstm": ("recurrent", {
+        "cell": "lstm", "attention": "none", "share_embeddings": False, "tie_output": False,
+        "padding_id": 19,
+    }),
+    "llama": ("decoder_only", {}),
+    "gpt2": ("decoder_only", GPT2),
+    "sinusoidal": ("decoder_only", {"positions": "sinusoidal", "padding_id": 19}),
+    "no positions": ("decoder_only", {"positions": None, "num_key_value_heads": 1}),
+    "experts": ("mixture_of_experts", {"sparse_step": 1, "capacity_factor": 0.1}),
+}  # fmt: skip
 
 
-def small(name):
-    """A small model with the arguments of its preset, where they are not sizes."""
+def small(name, **options):
+    """A small model, with the arguments of its preset where neither sizes nor options say others.
+
+    Its routers and experts are not near to doing nothing.
+    """
     keras.utils.set_random_seed(1)
     architecture = ARCHITECTURES[name]
-    preset = architecture.presets["tiny"]["model"]
+    preset = {**architecture.presets["tiny"]["model"], "max_length": None}
     sizes = {argument: size for argument, size in SIZES.items() if argument in preset}
-    return ensure_built(architecture.from_preset("tiny", vocab_size=20, **sizes))
+    model = ensure_built(architecture.from_preset("tiny", vocab_size=20, **{**sizes, **options}))
+    for layer in getattr(model, "mixtures", []):
+        layer.set_weights([2 * w for w in layer.get_weights()])
+    return model
 
 
-@every_architecture
-def test_step_by_step_equals_the_whole_sequence(name):
-    model = small(name)
-    np.testing.assert_allclose(decoded(model), numpy(model(INPUTS)), atol=1e-5)
+@pytest.fixture(scope="module", params=EXAMPLES)
+def model(request):
+    """One that no test changes."""
+    name, options = EXAMPLES[request.param]
+    return small(name, **options)
+
+
+REAL = np.arange(5) < [[5], [3], [5]]
+
+
+def batch(model):
+    """Three pairs, of which the second is shorter. Where it is not 0, the padding is the start."""
+    random, p = np.random.default_rng(0), model.padding_id
+    source, target = random.integers(4, 19, (3, 6)), random.integers(4, 19, (3, 5))
+    target[:, 0] = p or 2
+    source[1, 4:] = target[1, 3:] = p
+    return {"source": source, "target": target}
+
+
+def test_step_by_step_equals_the_whole_sequence(model):
+    inputs = batch(model)
+    logits = numpy(model(inputs))
+    assert logits.shape == (3, 5, model.target_vocab_size)
+    np.testing.assert_allclose(decoded(model, **inputs)[REAL], logits[REAL], atol=1e-5)
+
+
+def test_attention_is_a_distribution_over_the_real_source(model):
+    inputs = batch(model)
+    attention = model.attention(**inputs)
+    if attention is not None:
+        np.testing.assert_allclose(numpy(attention).sum(-1), 1, atol=1e-5)
+        assert numpy(attention)[1, :, 4:].max() == 0
+        copied = model.for_inference().attention(**inputs)
+        np.testing.assert_allclose(numpy(copied)[REAL], numpy(attention)[REAL], atol=1e-5)
+
+
+def test_neither_padding_nor_the_future_matters(model):
+    inputs = batch(model)
+    logits = numpy(model(inputs))
+    padded = {
+        side: np.pad(x, ((0, 0), (0, 3)), constant_values=model.padding_id)
+        for side, x in inputs.items()
+    }
+    np.testing.assert_allclose(numpy(model(padded))[:, :5][REAL], logits[REAL], atol=1e-5)
+    alone = model({"source": inputs["source"][1:2, :4], "target": inputs["target"][1:2, :3]})
+    np.testing.assert_allclose(numpy(alone), logits[1:2, :3], atol=1e-4)
+    changed = {side: x.copy() for side, x in inputs.items()}
+    changed["target"][:, 3:] = 7
+    np.testing.assert_allclose(numpy(model(changed))[:, :3], logits[:, :3], atol=1e-4)
+    changed["source"][:, 0] = changed["source"][:, 0] % 15 + 4
+    assert np.abs(numpy(model(changed)) - logits)[:, 0].max(axis=-1).min() > 1e-4
+
+
+def test_it_survives_a_file_and_is_copied_for_inference(model, tmp_path):
+    inputs = batch(model)
+    logits = numpy(model(inputs))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    assert type(loaded) is type(model) and isinstance(loaded, Seq2Seq)
+    assert loaded.get_config() == model.get_config()
+    np.testing.assert_array_equal(numpy(loaded(inputs)), logits)
+    np.testing.assert_allclose(numpy(model.for_inference()(inputs))[REAL], logits[REAL], atol=1e-4)
+    half = model.for_inference("bfloat16")
+    routers = {"float32"} if "Experts" in type(model).__name__ else set()
+    assert {w.dtype for w in half.weights} == {"bfloat16"} | routers
+    np.testing.assert_allclose(numpy(half(inputs))[REAL], logits[REAL], atol=0.3)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "mixed_bfloat16",
+        pytest.param("mixed_float16", marks=[pytest.mark.long, pytest.mark.exhaustive]),
+    ],
+)
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_a_step_of_training_in_a_mixed_policy(name, policy):
+    model, exact = small(name, dtype=policy), small(name)
+    inputs = batch(model)
+    assert model.compute_dtype == policy.removeprefix("mixed_")
+    assert {w.dtype for w in model.trainable_weights} == {"float32"}
+    logits = model(inputs)
+    assert keras.backend.standardize_dtype(logits.dtype) == "float32"
+    model.set_weights(exact.get_weights())
+    np.testing.assert_allclose(numpy(model(inputs))[REAL], numpy(exact(inputs))[REAL], atol=0.1)
+    assert type(model).from_config(model.get_config()).compute_dtype == model.compute_dtype
+    model.compile("adam", CrossEntropy(padding_id=model.padding_id), run_eagerly=True)
+    before = model.get_weights()
+    model.fit(inputs, inputs["target"], verbose=0)
+    for old, new, weight in zip(before, model.get_weights(), model.weights, strict=True):
+        assert np.isfinite(new).all(), weight.path
+        if weight.trainable and not weight.path.endswith("key/bias"):  # Which attention cancels.
+            assert (old != new).any(), weight.path
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_dropout_is_on_in_training_alone(name):
+    model = small(name, dropout=0.5)
+    logits = numpy(model(INPUTS))
+    np.testing.assert_array_equal(numpy(model(INPUTS)), logits)
+    assert np.abs(numpy(model(INPUTS, training=True)) - logits).max() > 0.1
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_a_preset_that_there_is_not_is_refused_by_name(name):
+    with pytest.raises(ValueError, match=r"huge.*tiny, "):
+        ARCHITECTURES[name].from_preset("huge", vocab_size=50)
 
 
 def check_shortlisted(model):
@@ -42,7 +196,7 @@ def check_shortlisted(model):
     model.decode_step(TARGET[:, 1:2], 1, after)  # The cache is like that of `decode_step`.
 
 
-@every_architecture
+@pytest.mark.parametrize("name", ARCHITECTURES)
 def test_a_shortlist_gives_the_logits_of_its_tokens(name):
     model = small(name)
     for weight in model.weights:

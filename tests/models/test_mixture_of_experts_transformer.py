@@ -62,29 +62,6 @@ def test_with_one_expert_it_is_the_transformer():
     np.testing.assert_allclose(found[real], expected[real], atol=1e-5)
 
 
-def test_it_survives_a_file(tmp_path):
-    model, inputs = made(num_experts=3, balance_weight=0.1, max_length=64), batch()
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
-    assert type(loaded) is MixtureOfExpertsTransformer
-    assert loaded.get_config() == model.get_config()
-    np.testing.assert_array_equal(array(loaded(inputs)), array(model(inputs)))
-    half = model.for_inference("bfloat16")
-    assert {w.dtype for w in half.weights} == {"bfloat16", "float32"}  # Of the routers.
-    np.testing.assert_allclose(array(half(inputs)), array(model(inputs)), atol=0.2)
-
-
-def test_step_by_step_equals_the_whole_sequence():
-    model, inputs = made(capacity_factor=0.1), batch()
-    logits = array(model(inputs))
-    cache = model.start_decoding(inputs["source"])
-    for i in range(5):
-        step, cache = model.decode_step(inputs["target"][:, i : i + 1], i, cache)
-        np.testing.assert_allclose(array(step)[0, 0], logits[0, i], atol=1e-4)
-        if i < 3:  # Row 1 ends after three tokens.
-            np.testing.assert_allclose(array(step)[1, 0], logits[1, i], atol=1e-4)
-
-
 @pytest.mark.parametrize("training", [False, True])
 def test_padding_changes_nothing(training):
     model, inputs = made(capacity_factor=0.75, dropout=0.0, balance_weight=1.0), batch()

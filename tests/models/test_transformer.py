@@ -2,50 +2,27 @@ import keras
 import numpy as np
 import pytest
 from backends import numpy
-from elsewhere import INPUTS, decoded
+from elsewhere import INPUTS, SOURCE, TARGET
 from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_mt import Transformer, WarmupInverseSquareRoot
 from keras_mt.losses import CrossEntropy
 from keras_mt.metrics import Perplexity, TokenAccuracy
-from keras_mt.models import PRESETS, copy_of
+from keras_mt.models import PRESETS
 
 random = np.random.default_rng(0)
 SMALL = {"vocab_size": 20, "num_layers": 2, "d_model": 16, "num_heads": 2, "d_ff": 32}
 long = pytest.mark.long
 exhaustive = [pytest.mark.long, pytest.mark.exhaustive]
-VARIANTS = [
-    {},
-    {"encoder_sublayers": "ssfsff", "decoder_sublayers": "scscff", "pre_norm": True},
-    {"positions": "rotary", "norm": "rms", "gated": True, "num_key_value_heads": 1},
-    {"positions": "marian", "normalize_embeddings": True, "final_norm": True, "logits_bias": True},
-    {"decoder_sublayers": "rcf" * 2, "positions": "tensor2tensor", "zero_id": 2},
-    {"positions": "relative", "use_bias": False, "key_dim": 3, "scale_attention": False},
-    # Wild options have what is below, too.
-    pytest.param({"pre_norm": True}, marks=exhaustive),
-    pytest.param({"share_embeddings": False}, marks=exhaustive),
-    pytest.param({"tie_output": False}, marks=exhaustive),
-    pytest.param({"activation": "gelu"}, marks=exhaustive),
-    pytest.param(
-        {
-            "positions": "fairseq", "scale_embeddings": False, "encoder_d_ff": 24,
-            "num_decoder_heads": 4,
-        },
-        marks=exhaustive,
-    ),
-]  # fmt: skip
+variants = pytest.mark.parametrize(
+    "variant",
+    [{}, {"encoder_sublayers": "ssfsff", "decoder_sublayers": "scscff", "pre_norm": True}],
+)
 
 
-@pytest.fixture(scope="module", params=VARIANTS)
-def model(request):
-    """One that no test changes."""
-    return Transformer(**SMALL, **request.param)
-
-
-def batch(source_length=6, target_length=5, rows=3):
-    source = random.integers(4, 20, (rows, source_length))
-    target = random.integers(4, 20, (rows, target_length))
+def batch(rows=3):
+    source, target = random.integers(4, 20, (rows, 6)), random.integers(4, 20, (rows, 5))
     target[:, 0] = 2
     source[1, 4:], target[1, 3:] = 0, 0
     return {"source": source, "target": target}
@@ -80,23 +57,15 @@ def test_presets_have_the_papers_regularisation():
         assert PRESETS[preset]["training"]["label_smoothing"] == 0.1
 
 
-def test_a_preset_takes_arguments_and_refuses_unknown_names():
+def test_a_preset_takes_arguments():
     model = Transformer.from_preset("tiny", vocab_size=50, num_layers=1, dropout=0.0)
     assert model.count_params() == parameters(50, 1, 128, 256)
-    with pytest.raises(ValueError, match=r"huge.*tiny, small, base, big"):
-        Transformer.from_preset("huge", vocab_size=50)
 
 
-def test_it_is_functional_and_survives_a_file(model, tmp_path):
-    inputs = batch()
-    assert model(inputs).shape == (3, 5, 20)
-    assert model.output_shape == (None, None, 20)
+def test_it_is_functional():
+    model = Transformer(**{**SMALL, "num_layers": 1})
+    assert model.output_shape == (None, None, 20) and model.output.dtype == "float32"
     assert set(model.input) == {"source", "target"}
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
-    assert type(loaded) is Transformer
-    assert loaded.get_config() == model.get_config()
-    np.testing.assert_array_equal(loaded(inputs), model(inputs))
 
 
 def test_layers_stay_frozen_in_a_file_and_their_optimizer_goes_on(tmp_path):
@@ -123,56 +92,17 @@ def test_embeddings_are_shared_three_ways_unless_asked_otherwise():
     assert len(tables(Transformer(**SMALL, share_embeddings=False))) == 2
 
 
-@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
-def test_logits_are_float32_under_every_policy(policy):
-    model = Transformer(**{**SMALL, "num_layers": 1}, dtype=policy)
-    assert model.compute_dtype == keras.dtype_policies.get(policy).compute_dtype
-    assert model.output.dtype == "float32"
-    assert keras.backend.standardize_dtype(model(batch()).dtype) == "float32"
-    assert Transformer.from_config(model.get_config()).compute_dtype == model.compute_dtype
-
-
-def test_neither_padding_nor_the_future_matters(model):
-    inputs = batch()
-    logits = np.array(model(inputs))
-    padded = {name: np.pad(x, ((0, 0), (0, 4))) for name, x in inputs.items()}
-    np.testing.assert_allclose(np.array(model(padded))[:, :5], logits, atol=1e-5)
-    changed = {**inputs, "target": inputs["target"].copy()}
-    changed["target"][:, 3:] = 7
-    np.testing.assert_allclose(np.array(model(changed))[:, :3], logits[:, :3], atol=1e-5)
-    alone = model({name: x[:1] for name, x in inputs.items()})
-    np.testing.assert_allclose(alone, logits[:1], atol=1e-5)
-
-
-def test_step_by_step_equals_the_whole_sequence(model):
-    inputs = batch()
-    logits = np.array(model(inputs))
-    cache = model.start_decoding(inputs["source"])
-    for i in range(5):
-        tokens = inputs["target"][:, i : i + 1]
-        step, cache = model.decode_step(tokens, i, cache)
-        np.testing.assert_allclose(step[0, 0], logits[0, i], atol=1e-5)
-        if i < 3:  # Row 1 ends after three tokens.
-            np.testing.assert_allclose(step[1, 0], logits[1, i], atol=1e-5)
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_attention_is_that_of_the_alignment_head_also_of_copies(variant):
-    head = None if "norm" in variant else (0, 1)
-    model, inputs = Transformer(**SMALL, **variant, alignment_head=head), batch()
-    source, target = inputs["source"], inputs["target"]
-    cross = model.attention_scores(source, target)["cross"]
-    attention = numpy(model.attention(source, target))
+@pytest.mark.parametrize("head", [(0, 1), None])
+def test_attention_is_that_of_a_head_or_the_mean_of_the_last_layers(head):
+    model = Transformer(**SMALL, decoder_sublayers="scscff", alignment_head=head)
+    cross = model.attention_scores(SOURCE, TARGET)["cross"]
     expected = numpy(cross[0])[:, 1] if head else numpy(cross[-1]).mean(axis=1)
-    np.testing.assert_allclose(attention, expected, atol=1e-6)
-    for each in (model, model.for_inference() if head else copy_of(model)):
+    np.testing.assert_allclose(numpy(model.attention(SOURCE, TARGET)), expected, atol=1e-6)
+    for each in (model, model.for_inference()):
         assert each.get_config()["alignment_head"] == (head and list(head))
-        real = target != 0
-        own = numpy(each.attention(source, target))
-        np.testing.assert_allclose(own[real], attention[real], atol=1e-5)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@variants
 def test_a_batch_with_alignments_adds_their_loss_in_training_alone(variant):
     model = Transformer(**SMALL, **variant, dropout=0.0, alignment_head=(1, 1))
     inputs = batch()
@@ -286,8 +216,9 @@ def test_attention_scores_are_the_softmax_of_every_block_and_head():
     np.testing.assert_allclose(model.attention(**inputs), np.array(cross).mean(1), atol=1e-6)
 
 
-def test_the_halves_after_each_other_are_the_model_and_warn_of_nothing(model, recwarn):
-    inputs = batch()
+@variants
+def test_the_halves_after_each_other_are_the_model_and_warn_of_nothing(variant, recwarn):
+    model, inputs = Transformer(**SMALL, **variant), batch()
     memory = model.encoder(inputs["source"])
     target = keras.ops.convert_to_tensor(inputs["target"])
     logits = model.decoder({"target": target, "memory": memory})
@@ -304,20 +235,6 @@ def test_attention_scores_are_of_the_sublayers_that_there_are():
     for scores in found.values():
         for each in scores:
             np.testing.assert_allclose(np.array(each).sum(-1), 1, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"encoder_sublayers": "sxf"}, "encoder_sublayers='sxf'"),
-        ({"decoder_sublayers": "sf"}, "with a c.*decoder_sublayers='sf'"),
-        ({"positions": "alibi"}, "'relative'.*positions='alibi'"),
-        ({"norm": "batch"}, "norm='batch'"),
-    ],
-)
-def test_impossible_variants_are_refused_by_name(options, match):
-    with pytest.raises(ValueError, match=match):
-        Transformer(**SMALL, **options)
 
 
 @long
@@ -348,6 +265,13 @@ def test_it_learns_to_copy_with_plain_compile_and_fit():
         ({"num_layers": 0}, "num_layers=0"),
         ({"vocab_size": 0}, "vocab_size=0"),
         ({"d_ff": -1}, "d_ff=-1"),
+        ({"encoder_d_ff": 0}, "encoder_d_ff must be a positive int"),
+        ({"num_decoder_heads": 3}, "num_decoder_heads=3"),
+        ({"target_vocab_size": 21}, "share_embeddings needs one vocabulary"),
+        ({"encoder_sublayers": "sxf"}, "encoder_sublayers='sxf'"),
+        ({"decoder_sublayers": "sf"}, "with a c.*decoder_sublayers='sf'"),
+        ({"positions": "alibi"}, "positions must be one of .*'relative'.*positions='alibi'"),
+        ({"norm": "batch"}, "norm='batch'"),
     ],
 )
 def test_impossible_arguments_are_refused_by_name(wrong, message):
@@ -355,33 +279,8 @@ def test_impossible_arguments_are_refused_by_name(wrong, message):
         Transformer(**{**SMALL, **wrong})
 
 
-UNEQUAL = {
-    "vocab_size": 20,
-    "d_model": 16,
-    "dropout": 0.0,
-    "num_encoder_layers": 1,
-    "num_decoder_layers": 3,
-    "num_encoder_heads": 2,
-    "num_decoder_heads": 4,
-    "encoder_d_ff": 24,
-    "decoder_d_ff": 40,
-    "positions": "fairseq",
-    "pre_norm": True,
-    "scale_embeddings": False,
-    "logits_bias": False,
-}
-APART = {"share_embeddings": False, "target_vocab_size": 33, "tie_output": False}
-
-
-def test_sides_of_unequal_sizes_step_by_step_equal_the_whole_sequence():
-    model = Transformer(**UNEQUAL | APART)
-    logits = numpy(model(INPUTS))
-    assert logits.shape[-1] == model.target_vocab_size == 33
-    np.testing.assert_allclose(decoded(model), logits, atol=1e-5)
-
-
 def test_each_side_normalises_its_embeddings_by_itself(tmp_path):
-    model = Transformer(**UNEQUAL | {"normalize_embeddings": True})
+    model = Transformer(**SMALL, normalize_embeddings=True)
     gammas = [w for w in model.weights if "embedding/norm/gamma" in w.path]
     tables = [w for w in model.weights if w.path.endswith("embeddings")]
     assert len(gammas) == 2 and len(tables) == 1
@@ -393,17 +292,3 @@ def test_each_side_normalises_its_embeddings_by_itself(tmp_path):
     np.testing.assert_allclose(
         numpy(model.for_inference()(INPUTS)), numpy(model(INPUTS)), atol=1e-5
     )
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ({"target_vocab_size": 21}, "share_embeddings needs one vocabulary"),
-        ({"positions": "other"}, "positions must be one of"),
-        ({"num_decoder_heads": 3}, "num_decoder_heads=3"),
-        ({"encoder_d_ff": 0}, "encoder_d_ff must be a positive int"),
-    ],
-)
-def test_impossible_sizes_of_a_side_are_refused_by_name(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        Transformer(**UNEQUAL | arguments)

@@ -1,4 +1,3 @@
-import csv
 import json
 import os
 import shlex
@@ -14,41 +13,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import ROOT
+from runs import log_rows, start
 
-from keras_mt import Translator
 from keras_mt.run_folder import RunFolder
 from keras_mt.training import corpora, distribution, train
 
-PROCESS = Path(__file__).with_name("process.py")
-
-SMALL = {
-    "vocab-size": 500, "warmup-steps": 20, "batch-tokens": 512, "max-length": 64, "steps": 26,
-}  # fmt: skip
+# As in runs.start.
+SMALL = {"vocab-size": 500, "warmup-steps": 20, "batch-tokens": 512, "max-length": 64}
 MICRO = {"num_layers": 1, "d_model": 64, "num_heads": 2, "d_ff": 64}  # That of process.py.
 BY_ANOTHER_PYTHON = """
 import runpy, sys
 _, sys.executable, *sys.argv = sys.argv
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-
-
-@pytest.fixture(scope="module")
-def start(python_command, corpus):
-    """Starts a run in a process of its own, which is given."""
-
-    def start(output, devices=1, config=None, **options):
-        arguments = {
-            "data": str(corpus), "source": "pt", "target": "en", "output": str(output),
-            "preset": "micro", **{name.replace("-", "_"): x for name, x in SMALL.items()},
-            **options,
-        }  # fmt: skip
-        environment = os.environ | ({"TF_CONFIG": json.dumps(config)} if config else {})
-        return subprocess.Popen(
-            [*python_command, PROCESS, json.dumps(arguments), str(devices), "0"],
-            env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
-
-    return start
 
 
 def configurations_of_two():
@@ -67,10 +44,11 @@ def configurations_of_two():
 
 
 @pytest.fixture
-def start_two(start):
+def start_two(python_command, corpus):
     """Starts two workers of one job, on this machine."""
     return lambda output, **options: [
-        start(output, config=each, **options) for each in configurations_of_two()
+        start(python_command, corpus, output, config=each, steps=26, **options)
+        for each in configurations_of_two()
     ]
 
 
@@ -82,7 +60,7 @@ def finish(*processes):
 
 def weights_that_matter(run_dir):
     """All but the biases of keys, which attention cancels: Adam makes steps of their rounding."""
-    model = Translator.load(run_dir).models[0]
+    model = RunFolder(run_dir).load_model()
     return {w.path: w.numpy() for w in model.weights if not w.path.endswith("key/bias")}
 
 
@@ -96,17 +74,18 @@ def assert_same_to_rounding(run_dir, other):
 
 
 @pytest.fixture(scope="module")
-def one(start, tmp_path_factory):
+def one(python_command, corpus, tmp_path_factory):
     """The run of one process without dropout, which draws other numbers on each replica."""
     output = tmp_path_factory.mktemp("one") / "run"
-    finish(start(output, dropout=0.0))
+    finish(start(python_command, corpus, output, dropout=0.0, steps=26))
     return output
 
 
 @pytest.mark.long
 @pytest.mark.exhaustive
-def test_two_devices_train_as_one(start, one, tmp_path):
-    finish(start(tmp_path / "run", devices=2, dropout=0.0))
+def test_two_devices_train_as_one(python_command, corpus, one, tmp_path):
+    options = {"devices": 2, "dropout": 0.0, "steps": 26}
+    finish(start(python_command, corpus, tmp_path / "run", **options))
     assert_same_to_rounding(tmp_path / "run", one)
 
 
@@ -160,6 +139,7 @@ def test_two_workers_train_as_one_and_only_the_chief_writes(
     arguments = [
         python, ROOT / "examples/cluster/local.py", 2, "--data", corpus, "--source", "pt",
         "--target", "en", "--output", tmp_path / "run", "--dropout", 0, "--bleu-freq", 1,
+        "--steps", 26,
         "--preset", "tiny",
         *(f"--{name}={value}" for name, value in SMALL.items()),
         *(f"--set={name}={value}" for name, value in MICRO.items()),
@@ -172,7 +152,7 @@ def test_two_workers_train_as_one_and_only_the_chief_writes(
     assert_same_to_rounding(tmp_path / "run", one)
     for once in ("finished at step 26", "21/21 - ", "5/5 - "):
         assert result.stdout.count(once) == 1, result.stdout
-    rows = list(csv.DictReader((tmp_path / "run" / "log.csv").read_text().splitlines()))
+    rows = log_rows(tmp_path / "run")
     assert [row["event"] for row in rows].count("started") == 1
     assert any(row["val_bleu"] for row in rows)
     (mark,) = (tmp_path / "run").glob(".chief*")  # Of the first start, which had other addresses.

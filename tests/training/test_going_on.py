@@ -5,10 +5,10 @@ import shutil
 import sys
 
 import keras
-import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import bare_ends
+from runs import assert_same_weights, ends
 
 from keras_mt import Tokenizer, Translator
 from keras_mt.options import TrainingOptions
@@ -94,10 +94,8 @@ def test_a_checkpoint_of_other_variables_is_not_called_damaged(corpus, copy, tmp
         go_on(corpus, copy, steps=3, report=messages.append)
     assert "remove" not in str(info.value) and not any("damaged" in m for m in messages)
     # What the message advises works, with the other variables too.
-    averaged = RunFolder(average_run(copy, tmp_path / "averaged", last=1))
-    pairs = averaged.load_model().weights, RunFolder(copy).load_model().weights
-    for a, b in zip(*pairs, strict=True):
-        np.testing.assert_array_equal(a, b)
+    averaged = average_run(copy, tmp_path / "averaged", last=1)
+    assert_same_weights(averaged, copy)
 
 
 def test_damaged_checkpoints_are_said_to_be(corpus, copy):
@@ -269,27 +267,40 @@ def test_an_architecture_of_ones_own_is_trained_averaged_and_tuned(corpus, tmp_p
     sys.modules.pop("going_on", None)
 
 
+EXPERTS = {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16, "sparse_step": 1}
+KINDS = {
+    "guided": {"guided_alignment": "learned", "rdrop_weight": 0.5},
+    "adapters": {"lora_rank": 2, "init": "run_dir", "preset": None, "vocab_size": None},
+    "pairs": {"data": None, "source": None, "target": None, "pairs": ["pt-en", "en-pt"]},
+    "experts": {
+        "architecture": "mixture_of_experts", "preset": "tiny", "model": EXPERTS,
+        "dtype": "mixed_bfloat16", "subword_sampling": 0.2,
+    },
+}  # fmt: skip
+
+
 @pytest.mark.long
-@pytest.mark.exhaustive
-def test_a_mixture_of_experts_goes_on_and_is_averaged(corpus, tmp_path):
-    options = {
-        "architecture": "mixture_of_experts", "vocab_size": 500, "batch_tokens": 512,
-        "max_length": 64, "gradient_accumulation_steps": 2, "rdrop_weight": 0.5,
-        "dtype": "mixed_bfloat16", "checkpoint_steps": 1,
-        "model": {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16, "sparse_step": 1},
-    }  # fmt: skip
-    train(corpus, "pt", "en", tmp_path / "unbroken", steps=3, **options)
-    for steps in (1, 3):
-        train(corpus, "pt", "en", tmp_path / "broken", steps=steps, **options)
-    averaged = average_run(tmp_path / "unbroken", tmp_path / "averaged", last=3)
-    unbroken, broken, mean = (
-        Translator.load(folder).models[0].get_weights()
-        for folder in (tmp_path / "unbroken", tmp_path / "broken", averaged)
-    )
-    for one, other in zip(unbroken, broken, strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert any((one != other).any() for one, other in zip(unbroken, mean, strict=True))
-    assert config(averaged)["model"]["num_experts"] == 4
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize(
+    "kind", [*list(KINDS)[:3], pytest.param("experts", marks=pytest.mark.exhaustive)]
+)
+def test_a_run_that_goes_on_ends_where_an_unbroken_one_does(kind, corpus, run_dir, tmp_path):
+    (tmp_path / "data").mkdir()
+    for code in ("pt", "en"):
+        lines = (corpus / f"{code}.train.txt").read_text().splitlines(keepends=True)
+        (tmp_path / "data" / f"{code}.train.txt").write_text("".join(lines[:60]))
+    options = {"data": tmp_path / "data", "source": "pt", "target": "en", **SMALL, **KINDS[kind]}
+    if kind == "adapters":
+        options["init"] = run_dir
+    if kind == "pairs":
+        options["pairs"] = dict.fromkeys(options["pairs"], tmp_path / "data")
+    # Broken off in the middle of an update.
+    options |= {"gradient_accumulation_steps": 2, "warmup_steps": 2, "checkpoint_steps": 1}
+    options |= {"batch_tokens": 256}
+    (whole,) = ends(tmp_path / "whole", 2, **options)
+    first, broken = ends(tmp_path / "broken", 1, 2, **options)
+    assert_same_weights(broken, whole)
+    assert any((one != other).any() for one, other in zip(first, broken, strict=True))
 
 
 def test_an_architecture_is_given_what_it_takes():
@@ -309,11 +320,3 @@ def test_an_architecture_is_given_what_it_takes():
     assert architecture._arguments(Plain, Config, ids) == {
         "vocab_size": 300, "units": 3, "dropout": 0.5, "padding_id": 0, "depth": 2,
     }  # fmt: skip
-
-
-def test_other_weights_do_not_come_of_a_fingerprint(corpus, begun):
-    """The hash of pairs is that of their bytes, in order, whatever the machine."""
-    kept = config(begun)["fingerprints"]
-    assert kept["train"][0]["pairs"] == 300 and kept["validation"]["pairs"] == 20
-    assert len(kept["train"][0]["sha256"]) == 64
-    assert np.all([c in "0123456789abcdef" for c in kept["validation"]["sha256"]])

@@ -41,21 +41,23 @@ def test_another_file_of_alignments_is_refused_when_a_run_goes_on(tmp_path):
 
 
 @pytest.mark.long
-def test_a_guided_head_learns_to_align_where_another_does_not():
+def test_a_guided_head_learns_to_align():
     random = np.random.default_rng(0)
     source = random.integers(4, 20, (512, 6))
     labels = np.roll(source, 1, axis=0)[:, ::-1]  # Of another sentence: only links say anything.
     target = np.insert(labels[:, :-1], 0, 2, axis=1)
     inputs = {"source": source, "target": target}
     links = np.broadcast_to(np.eye(6, dtype=bool)[::-1], (512, 6, 6))
-    found = []
-    for guided in ({"alignment": links}, {}):
-        model = Transformer(20, 2, 16, 2, 32, dropout=0.0, alignment_head=(0, 0))
-        compile_for_translation(model, warmup_steps=20, learning_rate=0.02)
-        model.fit({**inputs, **guided}, labels, batch_size=64, epochs=10, verbose=0)
+    model = Transformer(20, 2, 16, 2, 32, dropout=0.0, alignment_head=(0, 0))
+
+    def share_aligned():
         attention = np.asarray(model.attention(source, target))
-        found.append((attention.argmax(axis=-1) == np.arange(6)[::-1]).mean())
-    assert found[0] > 0.5 and found[0] > 2 * found[1], found
+        return (attention.argmax(axis=-1) == np.arange(6)[::-1]).mean()
+
+    assert share_aligned() < 0.3
+    compile_for_translation(model, warmup_steps=20, learning_rate=0.02)
+    model.fit({**inputs, "alignment": links}, labels, batch_size=64, epochs=10, verbose=0)
+    assert share_aligned() > 0.5
 
 
 @pytest.mark.usefixtures("untrained")
@@ -72,19 +74,6 @@ def test_the_config_of_a_run_and_of_its_model_has_the_head(corpus, tmp_path, gui
         assert model.alignment_head == model.guided_head == (0, 0)
     average_run(run, tmp_path / "mean", last=1)
     assert RunFolder(tmp_path / "mean").load_model().alignment_head == model.alignment_head
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("eager")
-def test_a_guided_run_that_goes_on_ends_where_an_unbroken_one_does(corpus, tmp_path):
-    options = {**SMALL, "guided_alignment": "learned", "gradient_accumulation_steps": 2}
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    train(corpus, "pt", "en", whole, steps=4, **options)
-    for steps in (1, 4):  # In the middle of an update.
-        train(corpus, "pt", "en", broken, steps=steps, **options)
-    one, other = (RunFolder(each).load_model().get_weights() for each in (whole, broken))
-    for x, y in zip(one, other, strict=True):
-        np.testing.assert_allclose(x, y, atol=1e-6)
 
 
 def test_batches_have_the_links_of_what_is_not_changed(tmp_path):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import bare_ends
+from runs import assert_same_weights, ends, weights
 
-from keras_mt import Translator
 from keras_mt.models import ARCHITECTURES, ensure_built
 from keras_mt.models.seq2seq import clone
 from keras_mt.run_folder import RunFolder
@@ -22,10 +22,6 @@ LORA = {
     "lora_rank": 2, "max_length": 64, "batch_tokens": 512, "learning_rate": 1e-2, "warmup_steps": 2,
     "checkpoint_steps": 1,
 }  # fmt: skip
-
-
-def weights(run_dir):
-    return Translator.load(run_dir).models[0].get_weights()
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -48,8 +44,7 @@ def test_adapters_alone_are_trained_and_merging_them_changes_nothing(eager, name
     assert trained == {id(weight) for weight in adapters.weights}
     compile_for_translation(model, learning_rate=0.1, warmup_steps=1)
     model.fit(inputs, tokens, batch_size=8, epochs=3, verbose=0)
-    for weight, value in zip(plain, before, strict=True):
-        np.testing.assert_array_equal(weight, value)
+    assert_same_weights([w.numpy() for w in plain], before)
     for weight in adapters.weights:
         assert np.any(weight.numpy())
     state = sum(np.prod(v.shape) for v in model.optimizer.variables if len(v.shape))
@@ -68,46 +63,33 @@ def base(run_dir, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tuned(corpus, base, tmp_path_factory):
-    """Two steps, and a third of the run that goes on; what it was at each end."""
-    output, ends = tmp_path_factory.mktemp("tuned") / "run", {}
+    """A step, and a second of the run that goes on; the weights at each end."""
+    output = tmp_path_factory.mktemp("tuned") / "run"
+    options = {"data": corpus, "source": "pt", "target": "en", "init": base, **LORA}
     tf.config.run_functions_eagerly(True)  # As the fixture `eager`, which is of one test.
-    for steps in (2, 3):
-        with bare_ends():
-            train(corpus, "pt", "en", output, init=base, steps=steps, **LORA)
-        ends[steps] = weights(output)
+    with bare_ends():
+        found = ends(output, 1, 2, **options)
     tf.config.run_functions_eagerly(False)
-    return output, ends
-
-
-def test_a_run_with_adapters_goes_on_to_the_same_weights(eager, corpus, base, tuned, tmp_path):
-    messages = []
-    train(
-        corpus, "pt", "en", tmp_path / "unbroken", init=base, steps=3, **LORA,
-        report=messages.append,
-    )  # fmt: skip
-    assert any("of them trained" in message for message in messages)
-    for a, b in zip(weights(tmp_path / "unbroken"), tuned[1][3], strict=True):
-        np.testing.assert_array_equal(a, b)
+    return output, found
 
 
 def test_checkpoints_hold_the_adapters_and_the_folder_a_plain_model(base, tuned):
-    output, ends = tuned
+    output, (_, last) = tuned
     model = RunFolder(output).load_model()
     assert not any("lora" in weight.path for weight in model.weights)
     assert model.count_params() == RunFolder(base).load_model().count_params()
-    changed = [not np.array_equal(*pair) for pair in zip(weights(base), ends[3], strict=True)]
-    kernels = [w.path.endswith("/kernel") for w in Translator.load(output).models[0].weights]
-    assert changed == kernels
-    size = sum(p.stat().st_size for p in (output / "checkpoints").glob("step-3.*"))
+    changed = [not np.array_equal(*pair) for pair in zip(weights(base), last, strict=True)]
+    assert changed == [w.path.endswith("/kernel") for w in model.weights]
+    size = sum(p.stat().st_size for p in (output / "checkpoints").glob("step-2.*"))
     # Of each adapter its value and two moments; all weights would be four bytes each, thrice.
     assert size < 0.15 * 12 * model.count_params()
 
 
 def test_averaging_is_of_the_weights_and_not_of_their_factors(tuned, tmp_path):
-    output, ends = tuned
+    output, found = tuned
     average_run(output, tmp_path / "averaged", last=2)
-    for found, *each in zip(weights(tmp_path / "averaged"), ends[2], ends[3], strict=True):
-        np.testing.assert_allclose(found, np.mean(each, axis=0), atol=1e-6)
+    means = [np.mean(each, axis=0) for each in zip(*found, strict=True)]
+    assert_same_weights(tmp_path / "averaged", means, atol=1e-6)
 
 
 def test_the_best_adapters_are_written_merged(eager, corpus, base, tmp_path):
@@ -117,8 +99,7 @@ def test_the_best_adapters_are_written_merged(eager, corpus, base, tmp_path):
     best = RunFolder(tmp_path / "run").load_model()
     copy = clone(best)
     copy.load_weights(tmp_path / "run" / "checkpoints" / "best.weights.h5")
-    for a, b in zip(best.get_weights(), copy.get_weights(), strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert_same_weights(best, copy)
 
 
 def test_other_weights_under_the_adapters_are_refused(eager, corpus, base, tuned, tmp_path):
