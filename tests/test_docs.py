@@ -62,7 +62,7 @@ def test_every_block_is_of_a_kind_that_is_checked():
 
 @pytest.mark.long
 def test_shell_and_python_run_in_the_readers_order(workplace, eager, monkeypatch, signatures_alone):
-    signatures_alone("serving_default")
+    signatures_alone("serving_default", "align")
     monkeypatch.chdir(workplace)
     small = {"num_layers": 1, "d_model": 32, "num_heads": 2, "d_ff": 32}
     for name in ("tiny", "small"):
