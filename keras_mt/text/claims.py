@@ -85,8 +85,9 @@ class Claims:
 
     def heed(self, falls: Sequence[np.ndarray]) -> None:
         """Weighs target words by their falls in log-probability without each `unclear` span."""
+        doubt = 0 if self._trusted else 0.5  # Attention that is not trusted counts for less.
         for k, fall in zip(self.unclear, falls, strict=True):
-            mine = (self._mine[k] + 0.5) * np.maximum(fall, 0) * self._free
+            mine = (self._mine[k] + doubt) * np.maximum(fall, 0) * self._free
             if mine.any():
                 self._mine[k] = mine / mine.max()
 

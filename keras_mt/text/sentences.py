@@ -20,8 +20,9 @@ def split_lines(
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
     """Cuts texts at line ends; a blank text has one empty line.
 
-    `GUARD` before white space becomes `NO_END`; if the lines are `with_terms`, `TERM` and
-    `TERM_END` around one become `SLOT`; all other control characters become spaces. Returns ragged
+    `GUARD` before white space, or behind `。`, `！` or `？`, becomes `NO_END`; if the lines are
+    `with_terms`, `TERM` and `TERM_END` around one become `SLOT`; all other control characters
+    become spaces. Returns ragged
     strings `[batch, (lines)]`, the lines, and the glue before each: the white space between them;
     and the end of each text, `[batch]`, the white space after its last line.
     """
@@ -29,7 +30,8 @@ def split_lines(
     if with_terms:
         term = rf"{TERM}([^{TERM}{TERM_END}\n]+){TERM_END}"
         text = _replaced(text, (term, rf"{SLOT}\1{SLOT}"))
-    text = _replaced(text, (rf"{GUARD}({SPACE})", rf"{NO_END}\1"), (r"[\x00-\x03]", " "))
+    text = _replaced(text, (rf"{GUARD}({SPACE})", rf"{NO_END}\1"))
+    text = _replaced(text, (rf"([。！？]){GUARD}", rf"\1{NO_END}"), (r"[\x00-\x03]", " "))
     end = tf.strings.regex_replace(text, rf"(?s)^.*?({SPACE}*)$", r"\1")
     text = _replaced(
         text, (rf"(?s)^(.*?){SPACE}*$", r"\1"), (rf"({SPACE}*\n{SPACE}*)", rf"{_CUT}\1")

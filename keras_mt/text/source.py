@@ -14,8 +14,9 @@ from keras_mt.text.replacing import Placed, Replacing
 from keras_mt.text.spans import Span, find_spans, whole_lines
 from keras_mt.text.words import Words, coverage, word_alignment
 
-# Control characters of a source that no text contains. Before white space: no sentence ends there;
-# around a term behind its word, for a model that `reads_terms`.
+# Control characters of a source that no text contains. Before white space, and behind a mark that
+# ends sentences without any: none ends there. Around a term behind its word, for a model that
+# `reads_terms`.
 GUARD, TERM, TERM_END = "\x03", "\x01", "\x02"
 _CONTROL = {i: " " for i in (*range(32), *range(127, 160)) if chr(i) not in "\t\n\r"}
 _NEUTRAL = "xx"  # Of no language.
@@ -231,7 +232,7 @@ class Source:
 
 
 def _guarded(text):
-    return re.sub(r"(?=\s)", GUARD, text)
+    return re.sub(r"(?=\s)|(?<=[。！？])(?!\Z)", GUARD, text)
 
 
 def _without_terms(alignment):

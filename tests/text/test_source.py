@@ -169,6 +169,7 @@ def test_a_text_of_spans_alone_passes():
 def test_no_sentence_ends_within_a_term():
     source = Source("Is Yahoo! Finance up? Yes", Glossary(["Yahoo! Finance"]))
     assert source.text == f"Is Yahoo!{GUARD} Finance up? Yes"
+    assert Source("看雅虎！财经。", Glossary(["雅虎！财经"])).text == f"看雅虎！{GUARD}财经。"
     assert Source("a\x03 b\x1f\x7f").text == "a  b  "
 
 
