@@ -17,11 +17,13 @@ from keras_mt.text.words import kinds_of
 CASE = "case"  # The third column of a term that minds case.
 # A run of letters, marks and digits; a character of a script without spaces; white space; another.
 _TOKEN = re.compile(r"[wc]+|ic*| +|.")
-# What Korean appends to a word; the rest of it is the word that a glossary has.
-_RIEUL = 8  # The number of ㄹ among final consonants.
-_PARTICLES = tuple(
-    """은 는 이 가 을 를 의 에 도 만 과 와 로 으로 에서 에게 에는 에도 까지 부터 처럼 보다 마다 들
-    들은 들이 들을 들의 이나 이라 라는""".split()  # noqa: SIM905
+# Korean syllables that end in a vowel, and in ㄹ; and what may stand behind a word, whose rest is
+# what a glossary has.
+_OPEN, _RIEUL = ("".join(map(chr, range(first, 0xD7A4, 28))) for first in (0xAC00, 0xAC08))
+PARTICLE = re.compile(
+    rf"(?<![{_OPEN}])(?:은|이|을|과|으로|이나|이라)|(?<=[^가-힣]|[{_OPEN}])(?:는|가|를|와)|"
+    rf"(?<=[^가-힣]|[{_OPEN}{_RIEUL}])로|의|에|도|만|에서|에게|에는|에도|까지|부터|처럼|보다|마다|"
+    "들|들은|들이|들을|들의|라는|"
 )
 
 EXPECTED = "a keras_mt.Glossary, such as Glossary({'bank': 'Institut'})"
@@ -175,8 +177,7 @@ class Glossary:
                 for particle in particles(last):
                     key = (*first, last.removesuffix(particle), minds_case)
                     if term := index.get(key):
-                        end = places[i + size - 1][1] - len(particle)
-                        start = places[i][0]
+                        start, end = places[i][0], places[i + size - 1][1] - len(particle)
                         yield -size, start, not minds_case, len(particle), start, end, term
 
 
@@ -195,19 +196,8 @@ def _tokens(text, minds_case=True):
 
 def particles(word: str) -> list[str]:
     """The Korean particles that a word may end with, from none to the longest."""
-    if not "가" <= word[-1:] <= "힣":
-        return [""]
-    ends = (p for p in _PARTICLES if word.endswith(p) and len(word) > len(p))
-    return ["", *sorted((p for p in ends if _may_follow(p[0], word[-len(p) - 1])), key=len)]
-
-
-def _may_follow(particle, letter):
-    """Whether a particle that begins so may follow a letter: some want a consonant, or a vowel."""
-    final = (ord(letter) - ord("가")) % 28 if "가" <= letter <= "힣" else None
-    if final is None or particle not in "은이을과으는가를와로":
-        return True
-    wants_consonant = particle in "은이을과으"
-    return (final > 0) == wants_consonant or (particle == "로" and final == _RIEUL)
+    starts = range(len(word), max(0, len(word) - 3), -1)
+    return [word[i:] for i in starts if PARTICLE.fullmatch(word, i)]
 
 
 def _term(name, pair):

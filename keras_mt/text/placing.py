@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_mt.text.words import Words, gap_scores, line_numbers
+from keras_mt.text.words import Words, best_gap, line_numbers, spaces_around
 
 
 class _Gap(NamedTuple):
@@ -146,23 +146,17 @@ class Placing:
             return allowed[0]
         if last >= bounds[1]:
             return allowed[-1]
-        before, after = self._spaces(gap)
-        scores = gap_scores(self._shares, first, last, before, after)
-        g = max(allowed, key=lambda g: scores[g])
-        while before and 0 < g < len(target) and not target.real[g] and g + 1 in allowed:
+        spaces = spaces_around(source.text, gap.start, gap.end)
+        g = best_gap(self._shares, first, last, spaces, allowed)
+        while spaces[0] and 0 < g < len(target) and not target.real[g] and g + 1 in allowed:
             if target.starts[g] > target.ends[g - 1]:
                 break
             g += 1  # Marks stay with the word before them.
         return g
 
-    def _spaces(self, gap):
-        """Two booleans: white space stands before a gap, and after it."""
-        sides = self._source.text[: gap.start][-1:], self._source.text[gap.end :][:1]
-        return [side.isspace() for side in sides]
-
     def _at(self, gap, left, right):
         """A gap between two places of the target: the characters that it replaces, and itself."""
-        before, after = self._spaces(gap)
+        before, after = spaces_around(self._source.text, gap.start, gap.end)
         if before and after and right - left > 1:
             return left + 1, left + 1, gap.written
         if before or after:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_mt.text.claims import Claims
+from keras_mt.text.claims import Claims, find_forms
 from keras_mt.text.glossary import Glossary
 from keras_mt.text.markup import Fragment
 from keras_mt.text.replacing import Placed, Replacing
@@ -23,6 +23,8 @@ _NEUTRAL = "xx"  # Of no language.
 # What is read in the place of kept spans: nothing, or a number that is not in the text.
 _LEFT_OUT, _NUMBERED = ("emoji",), ("email", "url", "placeholder", "phone")
 _FIRST_NUMBER = 123
+# What belongs to a word: a genitive's ending, a Korean particle.
+_SUFFIX = re.compile(r"(?:['’][a-z]{1,2}(?!\w)|[가-힣]*)")
 
 
 class Alignment(NamedTuple):
@@ -105,46 +107,44 @@ class Source:
         annotate: bool = False,
         trusted: bool = False,
     ):
-        self._written = text
         self._fragment = Fragment(text) if markup else None
         plain = self._fragment.text if self._fragment else text
         self.plain = plain.translate(_CONTROL)
         protected = self._fragment.protected if self._fragment else ()
         spans = find_spans(self.plain, glossary, keep, protected)
         self.spans: tuple[Span, ...] = whole_lines(spans, self.plain)
-        self.is_plain = not self.spans and self._fragment is None
         self._annotate, self._trusted, self._known = annotate, trusted, {}
         numbers = (n for n in map(str, itertools.count(_FIRST_NUMBER)) if n not in self.plain)
-        self._own = [self._read_for(span, numbers) for span in self.spans]
-        self._read, self.text, self._places = self._composed()
-        ends = [0, *(place for span in self.spans for place in span[:2]), len(self.plain)]
-        rest = "".join(self.plain[a:b] for a, b in zip(ends[::2], ends[1::2], strict=True))
-        kept = self.spans and all(span.kind != "term" for span in self.spans)
-        self.passes = bool(kept) and not any(map(str.isalnum, rest))
+        self._reads = [self._read_for(span, numbers) for span in self.spans]
+        self._parts = self._cut()
+        self.text = self._written()
+        is_kept = self.spans and all(span.kind != "term" for span in self.spans)
+        self.passes = bool(is_kept) and not any(map(str.isalnum, "".join(self._parts[::2])))
+        self.is_plain = not self.spans and self._fragment is None
         has_markup = self._fragment is not None and self._fragment.has_markup
         self.needs_alignment = bool(self.spans or has_markup) and not self.passes
 
-    def _composed(self, hidden=None):
-        """What is read, without and with control characters; and the place of each span in it.
-
-        A neutral word stands in the place of the `hidden` span, a number.
-        """
-        read, text, places, terms, end = "", "", [], [], 0
-        for k, span in enumerate(self.spans):
-            before, own = self.plain[end : span.start], self._own[k]
-            if not own and not re.match(r"\w", self.plain[span.end :]):
+    def _cut(self):
+        """What is read, in parts: before the first span, in its place, between both, and so on."""
+        parts, end = [], 0
+        for span, read in zip(self.spans, self._reads, strict=True):
+            before, end = self.plain[end : span.start], span.end
+            if not read and not re.match(r"\w", self.plain[end:]):
                 before = before.rstrip(" ")  # Not a second space, nor one before a mark.
-            own = _NEUTRAL if k == hidden else own
-            places.append((len(read + before), len(read + before + own)))
-            read, text = read + before + own, text + before + _guarded(own)
-            if self._annotate and own == self.plain[span.start : span.end]:
-                terms.append((len(text), span.target))
-            end = span.end
-        read, text = read + self.plain[end:], text + self.plain[end:]
-        for start, target in reversed(terms):  # Behind the word, as white space ends it.
-            place = re.compile(rf"{GUARD}?\s|\Z").search(text, start).start()
-            text = f"{text[:place]}{TERM}{_guarded(target)}{TERM_END}{text[place:]}"
-        return read, text, places
+            parts += [before, read]
+        return [*parts, self.plain[end:]]
+
+    def _written(self, hidden=None):
+        """What is read, with control characters; a neutral word in the place of a hidden span."""
+        parts = [*self._parts]
+        for k, (span, read) in enumerate(zip(self.spans, self._reads, strict=True)):
+            part = _NEUTRAL if k == hidden else read
+            parts[2 * k + 1] = _guarded(part)
+            if self._annotate and part == self.plain[span.start : span.end]:
+                parts[2 * k + 1] += f"{TERM}{_guarded(span.target)}{TERM_END}"
+        # An annotation stands behind the whole word.
+        annotation = f"({TERM}[^{TERM_END}]*{TERM_END})"
+        return re.sub(rf"{annotation}([^\s{GUARD}{TERM}]+)", r"\2\1", "".join(parts))
 
     def _read_for(self, span, numbers):
         """What is read in the place of a span."""
@@ -173,7 +173,7 @@ class Source:
         """
         if self.passes or not self.spans:
             return []
-        return [self._composed(k)[1] for k in self._claims(translation, alignment).unclear]
+        return [self._written(k) for k in self._claims(translation, alignment).unclear]
 
     def translated(
         self,
@@ -194,21 +194,19 @@ class Source:
         Returns:
             A `Translated`.
         """
-        plain = Words(self.plain, [place for span in self.spans for place in span[:2]])
+        plain = Words(self.plain, self._units(span[:2] for span in self.spans))
         if self.passes and not prefix:
-            text = self._written
-            if self._fragment:
-                text = self._fragment.written(plain, plain, np.eye(len(plain)))
-            return Translated(text, tuple(Placed(s.target, s.target) for s in self.spans))
-        claims = self._claims(translation, alignment, len(prefix))
-        if len(falls):
-            rows = coverage(claims.target, alignment.target_pieces)
-            claims.heed([fall @ rows for fall in falls])
-        replacing = Replacing(claims, plain)
-        text = replacing.text
-        if self._fragment:
-            text = self._fragment.written(plain, *replacing.aligned())
-        placed = zip(self.spans, replacing.warnings, strict=True)
+            result, shares, warnings = plain, np.eye(len(plain)), [None] * len(self.spans)
+        else:
+            claims = self._claims(translation, alignment, len(prefix))
+            if len(falls):
+                rows = coverage(claims.target, alignment.target_pieces)
+                claims.heed([fall @ rows for fall in falls])
+            found = claims.claimed()
+            result, shares = Replacing(claims, found, plain).result()
+            warnings = [claim.warning for claim in found]
+        text = self._fragment.written(plain, result, shares) if self._fragment else result.text
+        placed = zip(self.spans, warnings, strict=True)
         return Translated(text, tuple(Placed(self.plain[a:b], t, w) for (a, b, t, _), w in placed))
 
     def _claims(self, translation, alignment, locked=0):
@@ -217,34 +215,43 @@ class Source:
         if key not in self._known:
             self._known[key] = self._aligned(translation, alignment)
         trusted = self._trusted and attention is not None
-        return Claims(*self._known[key], self.spans, self._places, trusted, locked)
+        spans = self.spans, self._reads
+        return Claims(*self._known[key], *spans, trusted, self._annotate, locked)
+
+    def _units(self, places):
+        """Places of the spans, those of terms with what belongs to the word."""
+        rests = zip(places, self.spans, self._parts[2::2], strict=True)
+        return [
+            (start, end + (len(_SUFFIX.match(rest)[0]) if span.kind == "term" else 0))
+            for (start, end), span, rest in rests
+        ]
 
     def _aligned(self, translation, alignment):
         """The words of both sides, and their shares."""
-        source = Words(self._read, [place for pair in self._places for place in pair])
-        # What was read in the place of kept spans is a word of its own.
-        spans = zip(self._own, self.spans, strict=True)
-        kept = {text for own, s in spans if s.kind != "term" for text in (own, s.target)}
-        kept = "|".join(map(re.escape, sorted(kept - {""}, key=len, reverse=True)))
-        found = re.finditer(rf"(?<!\w)(?:{kept})(?!\w)", translation) if kept else ()
-        target = Words(translation, [place for match in found for place in match.span()])
-        return source, target, word_alignment(source, target, *_without_terms(alignment))
+        ends = np.cumsum([len(part) for part in self._parts])
+        units = self._units(zip(ends[:-1:2], ends[1::2], strict=True))
+        source, words = (Words("".join(self._parts), units, whole) for whole in (True, False))
+        owners = np.searchsorted(source.ends, words.starts, "right")
+        target = Words(translation, find_forms(translation, self.spans, self._reads))
+        attention = None
+        if alignment is not None and alignment.attention is not None:
+            columns = _columns(words, np.isin(owners, source.units), alignment.source_pieces)
+            rows = coverage(target, alignment.target_pieces)
+            attention = rows.T @ alignment.attention @ columns
+        shares = word_alignment(words, target, attention)
+        return source, target, shares @ (owners[:, None] == np.arange(len(source)))
+
+
+def _columns(words, of_spans, pieces):
+    """The share of each piece of the source that each word has; a term has its annotation's."""
+    pieces, numbers = np.array(pieces), np.arange(len(pieces))
+    begun, ended = (np.cumsum(pieces == f"<0x0{i}>") for i in (1, 2))
+    is_term = (begun > ended) | (pieces == "<0x02>")
+    columns = np.zeros((len(pieces), len(words)))
+    columns[~is_term] = coverage(words, pieces[~is_term])
+    last = np.maximum.accumulate(numbers * columns[:, of_spans].any(axis=1))
+    return columns[np.where(is_term, last, numbers)]
 
 
 def _guarded(text):
     return re.sub(r"(?=\s)|(?<=[。！？])(?!\Z)", GUARD, text)
-
-
-def _without_terms(alignment):
-    """The parts of an alignment; annotated terms belong to the word before them."""
-    if alignment is None or alignment.attention is None:
-        return None, None, None
-    pieces, columns, is_term = [], [], False
-    for piece in alignment.source_pieces:
-        is_term |= piece == "<0x01>"
-        columns.append(max(0, len(pieces) - is_term))
-        if not is_term:
-            pieces.append(piece)
-        is_term &= piece != "<0x02>"
-    joined = np.array(columns)[:, None] == np.arange(len(pieces))
-    return pieces, alignment.target_pieces, np.asarray(alignment.attention, float) @ joined

@@ -8,7 +8,7 @@ from keras_mt.text.glossary import Glossary
 from keras_mt.text.words import WITHOUT_SPACES
 
 _EDGE = r"(?a:\b)"  # Scripts without spaces go on behind it.
-_LETTER = rf"[^\W{WITHOUT_SPACES}]"
+LETTER = rf"[^\W{WITHOUT_SPACES}]"
 # Characters of an address, and its last one: no punctuation of the sentence around it.
 _IN_URL = rf"""[^\s<>"(){WITHOUT_SPACES}，）]"""  # noqa: RUF001
 _URL_END = rf"""[^\s<>"'().,;:!?…*}}\]»”’{WITHOUT_SPACES}，）]"""  # noqa: RUF001
@@ -18,8 +18,8 @@ _PICTURE = "[\U0001f300-\U0001faff\u2600-\u27bf\u231a-\u231b\u23e9-\u23f3\u2b50]
 _PICTURE += "[\ufe0f\U0001f3fb-\U0001f3ff]*"
 # What `keep` may name; at a place the first that fits counts.
 KINDS = {
-    "email": rf"(?<!{_LETTER})(?<![.%+-])(?:{_LETTER}|[.%+-])*{_LETTER}"
-    rf"@(?:{_LETTER}|-)+(?:\.(?:{_LETTER}|-)+)*\.[^\W\d_{WITHOUT_SPACES}]{{2,}}",
+    "email": rf"(?<!{LETTER})(?<![.%+-])(?:{LETTER}|[.%+-])*{LETTER}"
+    rf"@(?:{LETTER}|-)+(?:\.(?:{LETTER}|-)+)*\.[^\W\d_{WITHOUT_SPACES}]{{2,}}",
     "url": rf"(?:(?:https?|ftp)://|www\.){_PATH}|"
     r"(?<![a-zA-Z0-9-])(?:[a-zA-Z0-9-]+\.)+(?:com|org|net|edu|gov|info|io)"
     rf"{_EDGE}(?:/(?:{_PATH})?)?",
@@ -71,32 +71,29 @@ def find_spans(
         keep: Names in `KINDS`.
         protected: Places of the text that stay as they are, whatever is in them.
     """
-    kept = _merged([(a, b, "kept") for a, b in protected] + _of_kinds(text, keep))
-    terms = [] if glossary is None else glossary.find(text, [place[:2] for place in kept])
-    terms = [(a, b, t) for a, b, t in terms if not any(a < d and c < b for c, d in protected)]
-    spans = [
-        Span(a, b, term.target or text[a:b], "term" if term.target else "kept")
-        for a, b, term in terms
-    ]
-    spans += [
-        Span(a, b, text[a:b], kind)
-        for a, b, kind in kept
-        if not any(span.start < b and a < span.end for span in spans)
-    ]
+    spans = [Span(a, b, text[a:b], "kept") for a, b in protected]
+    masked = text  # No kind goes on, and no term, where something is protected.
+    for a, b in protected:
+        masked = masked[:a] + "\n" * (b - a) + masked[b:]
+    kinds = _of_kinds(masked, keep)
+    terms = [] if glossary is None else glossary.find(masked, [kind[:2] for kind in kinds])
+    terms = [Span(a, b, t.target or text[a:b], "term" if t.target else "kept") for a, b, t in terms]
+    for others in (terms, [Span(a, b, text[a:b], kind) for a, b, kind in kinds]):
+        spans += [x for x in others if not any(x.start < s.end and s.start < x.end for s in spans)]
     return tuple(sorted(spans))
 
 
 def whole_lines(spans: Sequence[Span], text: str) -> tuple[Span, ...]:
     """Spans of a text; a line that has kept ones and no words besides is one span."""
-    marked = text
-    for start, end, _, kind in spans:
-        marked = marked[:start] + ("a" if kind == "term" else "\0") * (end - start) + marked[end:]
-    for match in re.finditer(r"[^\n]*\0[^\n]*", marked):
-        if not any(map(str.isalnum, match[0])):
-            start = match.end() - len(match[0].lstrip())
-            end = match.start() + len(match[0].rstrip())
-            spans = [span for span in spans if span.end <= start or end <= span.start]
-            spans.append(Span(start, end, text[start:end], "kept"))
+    spans = [*spans]
+    for line in re.finditer(r"(?!\s)[^\n]*(?<!\s)", text):
+        within = [s for s in spans if line.start() <= s.start and s.end <= line.end()]
+        rest = text[slice(*line.span())]
+        for span in reversed(within):
+            rest = rest[: span.start - line.start()] + rest[span.end - line.start() :]
+        if within and not any(map(str.isalnum, rest)) and "term" not in [s.kind for s in within]:
+            spans = [span for span in spans if span not in within]
+            spans.append(Span(*line.span(), line[0], "kept"))
     return tuple(sorted(spans))
 
 
@@ -111,15 +108,3 @@ def _of_kinds(text, keep):
             start = found.pop()[0]
         found.append((start, end, match.lastgroup))
     return found
-
-
-def _merged(places):
-    """Places that overlap made one, which is protected if one of them is."""
-    merged = []
-    for place in sorted(places):
-        if merged and place[0] < merged[-1][1]:
-            start, end, _ = merged.pop()
-            merged.append((start, max(end, place[1]), "kept"))
-        else:
-            merged.append(place)
-    return merged

@@ -29,17 +29,22 @@ class Words:
 
     `real` is false for marks, and `alone` true for characters that nothing separates from others.
 
-    A word also ends at each of the `bounds`, places in the text.
+    Each of the `units`, places in order, is one word, whatever is in it, even nothing; their
+    numbers among the words are the attribute `units`. If they are not `whole`, words end at their
+    edges, and that is all.
     """
 
-    def __init__(self, text: str, bounds: Iterable[int] = ()):
-        self.text = text
-        kinds, cuts = kinds_of(text), sorted({0, *bounds, len(text)})
-        found = [match for cut in itertools.pairwise(cuts) for match in _WORD.finditer(kinds, *cut)]
-        self.starts = np.array([match.start() for match in found], int)
-        self.ends = np.array([match.end() for match in found], int)
-        self.real = np.array([match[0][0] not in "mj" for match in found], bool)
-        self.alone = np.array([match[0][0] == "i" for match in found], bool)
+    def __init__(self, text: str, units: Sequence[tuple[int, int]] = (), whole: bool = True):
+        self.text, kinds, found = text, kinds_of(text), []
+        edges = itertools.pairwise([0, *itertools.chain(*units), len(text)])
+        for place, is_unit in zip(edges, itertools.cycle([False, whole]), strict=False):
+            matches = [place] if is_unit else [m.span() for m in _WORD.finditer(kinds, *place)]
+            found += [(*match, is_unit) for match in matches]
+        self.starts, self.ends, is_unit = np.array(found, int).reshape(-1, 3).T
+        self.units = np.flatnonzero(is_unit)
+        words = [kinds[start:end] for start, end, _ in found]
+        self.real = np.array([bool(re.search("[wic]", word)) for word in words], bool)
+        self.alone = np.array([bool(re.fullmatch("ic*", word)) for word in words], bool)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -68,27 +73,17 @@ def _kind(character):
     return "i" if _ALONE.match(character) else "w"
 
 
-def word_alignment(
-    source: Words,
-    target: Words,
-    pieces: Sequence[str],
-    target_pieces: Sequence[str],
-    attention: np.ndarray,
-) -> np.ndarray:
+def word_alignment(source: Words, target: Words, attention: np.ndarray | None) -> np.ndarray:
     """The share of each target word that belongs to each source word, `[target, source]`.
 
-    The attention of words is that of their pieces, less what a source word gets of every target
-    word. Words at like places and of like letters count for more; words go with words, marks with
-    marks. Columns and rows are normalised in turn, as by Sinkhorn and Knopp 1967, so that no word
-    attracts all. Without an alignment (all None) places and letters alone count.
+    The attention of words counts less what a source word gets of every target word. Words at like
+    places and of like letters count for more; words go with words, marks with marks. Columns and
+    rows are normalised in turn, as by Sinkhorn and Knopp 1967, so that no word attracts all.
+    Without attention places and letters alone count.
     """
-    if attention is None:
-        shares = np.ones((len(target), len(source)))
-    else:
-        columns, rows = coverage(source, pieces), coverage(target, target_pieces)
-        rows /= np.maximum(rows.sum(axis=0), 1e-9)
-        shares = rows.T @ np.asarray(attention, float) @ columns
-        shares = _normalised(shares * target.real[:, None] * source.real, axis=1)
+    shares = np.ones((len(target), len(source)))
+    if attention is not None:
+        shares = _normalised(attention * target.real[:, None] * source.real, axis=1)
         usual = shares.sum(axis=0) / max(1, target.real.sum())
         shares = np.maximum(shares - usual, 0) + 1e-4
     places = [(np.arange(len(words)) + 0.5) / max(1, len(words)) for words in (target, source)]
@@ -111,18 +106,25 @@ def line_numbers(source: Words, target: Words) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-def gap_scores(shares: np.ndarray, first: int, last: int, before: bool, after: bool) -> np.ndarray:
-    """How well what stands between source words fits before each target word, and at the end.
+def best_gap(
+    shares: np.ndarray, first: int, last: int, spaces: Sequence[bool], allowed: Iterable[int]
+) -> int:
+    """The allowed target word before which what stands between source words fits best.
 
-    How much the words on the left of each place stood on the left, which `first` is the number of,
-    and those on the right likewise, from `last` on. The nearer they stood the better, above all
-    without white space between: `before` and `after` say where there is some.
+    By how much the words on the left of each place stood on the left, which `first` is the number
+    of, and those on the right likewise, from `last` on. The nearer they stood the better, above all
+    without white space between: `spaces` says whether there is some before, and after.
     """
     left = shares[:, :first] @ 0.5 ** np.arange(first)[::-1]
     right = shares[:, last:] @ 0.5 ** np.arange(shares.shape[1] - last)
-    scores = np.append(right * (1 if after else 2), 0)
-    scores[1:] += left * (1 if before else 2)
-    return scores
+    scores = np.append(right * (1 if spaces[1] else 2), 0)
+    scores[1:] += left * (1 if spaces[0] else 2)
+    return max(allowed, key=lambda g: scores[g])
+
+
+def spaces_around(text: str, start: int, end: int) -> tuple[bool, bool]:
+    """Whether white space stands before a part of a text, and after it."""
+    return text[:start][-1:].isspace(), text[end:][:1].isspace()
 
 
 def words_of_pieces(words: Sequence[str], pieces: Sequence[str]) -> np.ndarray:

@@ -160,7 +160,8 @@ def test_spans_are_spaced_as_in_the_source(text, read, translation, expected):
 def test_a_text_of_spans_alone_passes():
     for text in (" {x}: {y}!\n", "👍\x07", '<b title="é">{x} &amp;</b><br>'):
         source = Source(text, keep=KEPT_KINDS, markup="html" if "<" in text else None)
-        assert source.passes and source.translated("Anything").text == text
+        assert source.passes
+        assert source.translated("Anything").text == text.replace("\x07", " ")
         assert source.probes("Anything") == []
     assert not Source("dog", Glossary({"dog": "Hund"})).passes
     assert Source("Keras MT.", Glossary(["Keras MT"])).passes

@@ -51,10 +51,20 @@ def test_shares_of_a_target_word_sum_to_one_and_follow_the_attention():
     attention = np.full((6, 6), 0.05)
     for row, column in ((0, 2), (0, 3), (1, 1), (2, 1), (3, 0), (4, 4), (5, 5)):
         attention[row, column] = 0.7
-    shares = word_alignment(source, target, pieces, target_pieces, attention)
+    columns, rows = coverage(source, pieces), coverage(target, target_pieces)
+    shares = word_alignment(source, target, rows.T @ attention @ columns)
     np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-6)
     assert shares.argmax(axis=1).tolist() == [2, 1, 0, 3]
     attention[:, 1] += 2  # A word that all attend to.
-    shares = word_alignment(source, target, pieces, target_pieces, attention)
+    shares = word_alignment(source, target, rows.T @ attention @ columns)
     assert shares.argmax(axis=1).tolist() == [2, 1, 0, 3]
-    assert word_alignment(Words(""), Words("a"), None, None, None).shape == (1, 0)
+    assert word_alignment(Words(""), Words("a"), None).shape == (1, 0)
+
+
+def test_a_unit_is_one_word_whatever_is_in_it():
+    words = Words("a b-c, d e", [(0, 0), (2, 3), (5, 8)])
+    assert [*words] == ["", "a", "b", "-", "c", ", d", "e"]
+    assert words.units.tolist() == [0, 2, 5]
+    assert [*words.real] == [False, True, True, False, True, True, True]
+    words = Words("a b-c, d e", [(0, 0), (2, 3), (5, 8)], whole=False)
+    assert [*words] == ["a", "b", "-", "c", ",", "d", "e"] and not len(words.units)
