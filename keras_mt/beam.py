@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_mt.extras import require
-from keras_mt.translation import Glossary
+from keras_mt.text import Glossary
 from keras_mt.translation.batches import utf8
 from keras_mt.translation.exported import ExportedTranslator
 

@@ -200,7 +200,7 @@ def _timed_translations(path, search, sources, corpus, one_of_several):
 def _add_terms(path, sources, systems, texts):
     """Adds how many terms there are in the sources, and the share that each system has."""
     from keras_mt.evaluation import terms_kept
-    from keras_mt.translation import Glossary
+    from keras_mt.text import Glossary
 
     glossary = Glossary.load(path)
     for system in systems:

@@ -12,7 +12,8 @@ def load_run(
 ):
     """A translator from a run folder, with the command's options."""
     from keras_mt.alignment import Shortlist
-    from keras_mt.translation import Glossary, Translator
+    from keras_mt.text import Glossary
+    from keras_mt.translation import Translator
 
     if glossary:
         search["glossary"] = Glossary.load(glossary)
@@ -33,7 +34,7 @@ def load_translator(path, search, corpus=()):
         if not is_run(path):
             raise FileNotFoundError(f"{path} is neither a run folder nor a SavedModel.")
         return ready(load_run(path, **search), search, corpus)
-    from keras_mt.translation import Glossary
+    from keras_mt.text import Glossary
     from keras_mt.translation.exported import ExportedTranslator
 
     own = {name: search[name] for name in ("source_language", "target_language")}

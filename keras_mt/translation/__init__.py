@@ -3,10 +3,9 @@
 import importlib
 from typing import Any
 
-from keras_mt.text.glossary import Glossary, Term
 from keras_mt.translation.results import AssessedHypothesis, Hypothesis, Results, Score
 
-__all__ = ["AssessedHypothesis", "Glossary", "Hypothesis", "Results", "Score", "Term", "Translator"]
+__all__ = ["AssessedHypothesis", "Hypothesis", "Results", "Score", "Translator"]
 
 
 def __getattr__(name: str) -> Any:
