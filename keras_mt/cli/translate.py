@@ -95,13 +95,13 @@ def _as_json(row, hypotheses, **more):
 
 def _fields(hypothesis):
     fields = {"text": hypothesis.text, "score": round(hypothesis.score, 6)}
-    if hasattr(hypothesis, "warnings"):  # With a confidence.
-        fields["mean_log_prob"] = round(hypothesis.mean_log_prob, 6)
-        fields["worst_token"] = hypothesis.worst_token
-        if hypothesis.worst_token:
-            piece, log_prob = hypothesis.worst_token
-            fields["worst_token"] = piece, round(log_prob, 6)
-        fields["warnings"] = hypothesis.warnings
+    if hypothesis.mean_log_prob is not None:  # With a confidence.
+        worst = hypothesis.worst_token
+        fields |= {
+            "mean_log_prob": round(hypothesis.mean_log_prob, 6),
+            "worst_token": worst and (worst[0], round(worst[1], 6)),
+            "warnings": hypothesis.warnings,
+        }
     if hypothesis.placed:
         fields["placed"] = [placed._asdict() for placed in hypothesis.placed]
     return fields | ({"tokens": hypothesis.tokens} if hypothesis.tokens else {})

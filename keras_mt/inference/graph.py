@@ -70,8 +70,8 @@ class TranslationGraph:
             `worst_log_probs`, their minimum, and `worst_tokens`, its token; `loops` (a sequence of
             tokens repeats over and over, and none in the source does) and `disproportionate`
             (source and translation differ much in length). With `attention` also the outputs of
-            `align`, those of the target for each hypothesis: `attention` `[batch, n_best,
-            target_tokens, source_tokens]`, if the model has any.
+            `align` for each hypothesis: the tokens and lengths of both sides, and `attention`
+            `[batch, n_best, target_tokens, source_tokens]`, if the model has any.
         """
         text, languages, refused = self._admitted(text, languages)
         has_prefix = False if prefix is None else tf.strings.length(tf.strings.strip(prefix)) > 0
@@ -88,7 +88,6 @@ class TranslationGraph:
         if attention:
             pairs = self._pairs(segments, parts, outputs["scores"])
             outputs |= self._aligned(*pairs, languages, *tf.unstack(tf.shape(outputs["scores"])))
-            outputs |= {name: outputs[name][:, 0] for name in ("source_tokens", "source_lengths")}
         return {**outputs, "refused": refused}
 
     def score(

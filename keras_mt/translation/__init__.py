@@ -3,9 +3,9 @@
 import importlib
 from typing import Any
 
-from keras_mt.translation.results import AssessedHypothesis, Hypothesis, Results, Score
+from keras_mt.translation.results import Hypothesis, Results, Score
 
-__all__ = ["AssessedHypothesis", "Hypothesis", "Results", "Score", "Translator"]
+__all__ = ["Hypothesis", "Results", "Score", "Translator"]
 
 
 def __getattr__(name: str) -> Any:

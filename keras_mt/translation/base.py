@@ -5,7 +5,7 @@ It does not import Keras, which takes seconds: the command that runs an export n
 
 import abc
 import collections
-import itertools
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
@@ -16,13 +16,20 @@ from keras_mt.errors import InputError
 from keras_mt.options import check_language
 from keras_mt.text.glossary import EXPECTED, Glossary, check_glossary
 from keras_mt.text.source import Source
-from keras_mt.translation.batches import as_list, check_string_tensors, chosen, encoded, utf8
+from keras_mt.translation.batches import (
+    as_list,
+    check_string_tensors,
+    chosen,
+    encoded,
+    for_each,
+    utf8,
+)
 from keras_mt.translation.results import (
-    AssessedHypothesis,
     Hypothesis,
     Results,
+    as_alignment,
     as_falls,
-    as_hypotheses,
+    as_hypothesis,
 )
 
 LANGUAGES = "source_language", "target_language"
@@ -125,7 +132,7 @@ class BaseTranslator(abc.ABC):
         confidence: bool = False,
         glossary: Glossaries = None,
         markup: str | None = None,
-    ) -> list[Hypothesis | AssessedHypothesis] | Results:
+    ) -> list[Hypothesis] | Results:
         """The `n_best` translations of each text with their scores.
 
         Terms and kept spans are put in the places of what became of them; a prefix stays as it is.
@@ -141,7 +148,7 @@ class BaseTranslator(abc.ABC):
                 is translated in parts (lines, sentences) takes that of its first part.
             token_scores: Whether to fill in the hypotheses' `tokens`.
             source_language, target_language: As in a call.
-            confidence: Whether to return each as an `AssessedHypothesis`, where there is one.
+            confidence: Whether to fill in `mean_log_prob`, `worst_token` and `warnings`.
             glossary: As in a call.
             markup: "html" if the texts are fragments of HTML (see `keras_mt.text.Source`): their
                 plain texts are translated, and the elements put around what the words became.
@@ -169,19 +176,17 @@ class BaseTranslator(abc.ABC):
             {"texts": texts, "prefixes": prefixes}, source_language, target_language
         )
         encoded(**columns)
-        sources = self._sources(columns["texts"], glossary, markup, one)
-
-        def run(**columns):
-            return self._hypotheses(sources, token_scores, confidence, **columns)
-
-        def as_result(found, **inputs):
-            return found or self._why_refused(**inputs)
+        sources = self._sources(columns["texts"], glossary, markup)
 
         columns["texts"] = [source.text for source in sources]
-        return self._results(run, as_result, one, columns)
+        run = functools.partial(self._hypotheses, sources, token_scores, confidence)
+        return self._results(run, self._as_result, one, columns)
 
-    def _sources(self, texts, glossary, markup=None, one=False):
-        """The `Source` of each text; `one` glossary for `one` text."""
+    def _as_result(self, hypotheses, **inputs):
+        return hypotheses or self._why_refused(**inputs)
+
+    def _sources(self, texts, glossary, markup=None):
+        """The `Source` of each text."""
         if markup is not None and not self.aligns:
             raise InputError(
                 f"markup={markup!r} needs a model with attention, to place the elements by: leave "
@@ -189,22 +194,14 @@ class BaseTranslator(abc.ABC):
             )
         if markup not in ("html", None):
             raise InputError(f"markup must be 'html', or None for plain text. Received: {markup!r}")
-        if isinstance(glossary, Glossary | None):
-            several = [glossary] * len(texts)
-        else:
-            several = as_list("glossary", glossary, f"{EXPECTED}, or a list of such")
-            if one or len(several) != len(texts):
-                raise InputError(
-                    "glossary must be a Glossary, or a list with one for each text. "
-                    f"Received: {len(several)} for {len(texts)} texts"
-                )
-        several = [self.glossary if each is None else each for each in several]
-        for each in several:
-            self._check_glossary(each)
-        return [
-            Source(text, each, self.kept_kinds, markup, self.reads_terms, self.trusted_attention)
-            for text, each in zip(texts, several, strict=True)
-        ]
+        options = self.kept_kinds, markup, self.reads_terms, self.trusted_attention
+        sources = []
+        glossaries = for_each("glossary", glossary, len(texts), Glossary, EXPECTED)
+        for text, own in zip(texts, glossaries, strict=True):
+            terms = self.glossary if own is None else own
+            self._check_glossary(terms)
+            sources.append(Source(text, terms, *options))
+        return sources
 
     def _check_glossary(self, glossary):
         """Refuses what is no glossary, and one that could not be heeded."""
@@ -212,44 +209,38 @@ class BaseTranslator(abc.ABC):
 
     def _hypotheses(self, sources, token_scores=False, confidence=False, **columns):
         """The hypotheses of each source, none of one that is refused."""
-        prefixes = columns.get("prefixes") or [""] * len(sources)
+        prefixes = columns.get("prefixes", [""] * len(sources))
         languages = {name: columns[name] for name in LANGUAGES if name in columns}
         columns["texts"] = [
             "" if source.passes and not prefix else source.text
             for source, prefix in zip(sources, prefixes, strict=True)
         ]
-        rows = self._rows(sources, token_scores, confidence, columns)
-        found = list(map(as_hypotheses, rows))
-        drafts, asked = [], []
-        for i, source in enumerate(sources):
-            if source.is_plain:
-                continue
-            alignments = rows[i].get("alignments", [None] * len(found[i]))
-            for hypothesis, alignment in zip(found[i], alignments, strict=False):
-                probes = source.probes(hypothesis.text, alignment)
-                texts = [source.text, *probes] if probes else []
-                asked += [(i, text, hypothesis.text) for text in texts]
-                drafts.append((i, hypothesis, alignment, len(texts)))
-        scored, placed = iter(()), collections.defaultdict(dict)
-        if asked:
-            places, texts, targets = zip(*asked, strict=True)
-            scored = iter(self._scored(texts, targets, **chosen(languages, places)))
-        for i, hypothesis, alignment, number in drafts:
-            falls = as_falls(alignment, list(itertools.islice(scored, number)))
-            text, spans = sources[i].translated(hypothesis.text, *falls, prefixes[i])
-            # Of those that are equal now the first counts.
-            placed[i].setdefault(text, hypothesis._replace(text=text, placed=spans))
-        return [[*placed[i].values()] or hypotheses for i, hypotheses in enumerate(found)]
-
-    def _rows(self, sources, token_scores, confidence, columns):
-        """The outputs of a search for each source, with alignments where these are needed."""
-        rows = {}
+        found = {}  # The outputs for each hypothesis of each source.
         for attention in (False, True):
             places = [i for i, source in enumerate(sources) if source.needs_alignment == attention]
-            if places or not (attention or sources):
-                found = self._search(token_scores, confidence, attention, **chosen(columns, places))
-                rows |= dict(zip(places, found, strict=True))
-        return [rows[i] for i in range(len(sources))]
+            rows = self._search(token_scores, confidence, attention, **chosen(columns, places))
+            found |= zip(places, rows, strict=True)
+        hypotheses = [list(map(as_hypothesis, found[i])) for i in range(len(sources))]
+        drafts = []  # With its alignment, and the texts given which it is to be scored.
+        for i, source in enumerate(sources):
+            for hypothesis, row in zip(hypotheses[i], found[i], strict=True):
+                if not source.is_plain:
+                    alignment = as_alignment(row)
+                    probes = source.probes(hypothesis.text, alignment)
+                    texts = [source.text, *probes] if probes else []
+                    drafts.append((i, hypothesis, alignment, texts))
+        scored = {}
+        if asked := [(i, text, draft.text) for i, draft, _, texts in drafts for text in texts]:
+            places, texts, targets = zip(*asked, strict=True)
+            pieces = self._scored(texts, targets, **chosen(languages, places))
+            scored = dict(zip(asked, pieces, strict=True))
+        placed = collections.defaultdict(dict)
+        for i, draft, alignment, texts in drafts:
+            falls = as_falls(alignment, [scored[i, text, draft.text] for text in texts])
+            text, spans = sources[i].translated(draft.text, *falls, prefixes[i])
+            # Of those that are equal now the first counts.
+            placed[i].setdefault(text, draft._replace(text=text, placed=spans))
+        return [[*placed[i].values()] or several for i, several in enumerate(hypotheses)]
 
     @property
     @abc.abstractmethod
@@ -360,19 +351,19 @@ class BaseTranslator(abc.ABC):
         }
         found = self._hypotheses(self._sources(columns["texts"], glossary), **columns)
         texts = [[hypothesis.text for hypothesis in hypotheses] for hypotheses in found]
-        texts = [[*row, *[""] * (self.n_best - len(row))] for row in texts]
-        return tf.reshape(tf.constant(texts, tf.string), (-1, self.n_best))
+        ragged = tf.ragged.constant(texts, tf.string, ragged_rank=1)
+        return ragged.to_tensor("", (None, self.n_best))
 
     @abc.abstractmethod
-    def _search(self, token_scores, confidence, attention, **columns) -> list[dict[str, Any]]:
-        """The outputs of a search for each text, as of `run_in_batches`.
+    def _search(self, token_scores, confidence, attention, **columns) -> list[list[dict[str, Any]]]:
+        """For each text the outputs of a search for each hypothesis, as of `by_hypothesis`.
 
-        With `attention` each has `alignments`: for each hypothesis an `Alignment`, or None.
+        With `attention` they have those of `align` besides, if the model has any.
         """
 
     @abc.abstractmethod
-    def _scored(self, texts, targets, **languages) -> list[list[tuple[str, float]] | None]:
-        """The pieces of each target with their log-probabilities; None where it is refused."""
+    def _scored(self, texts, targets, **languages) -> list[list[tuple[str, float]]]:
+        """The pieces of each target with their log-probabilities; none where it is refused."""
 
     def _why_refused(self, texts, prefixes=None, **languages) -> str:
         """Why a text has no translation."""
@@ -414,16 +405,10 @@ class BaseTranslator(abc.ABC):
         """The codes of `number` texts, by their names in the graph; {} if there is no choice."""
         columns = {}
         for name, given in zip(LANGUAGES, (source_language, target_language), strict=True):
-            one, default = given is None or isinstance(given, str), getattr(self, name)
-            codes = [code or default for code in ([given] if one else as_list(name, given))]
-            if not one and len(codes) != number:
-                raise InputError(
-                    f"{name} must be a code, or a list with one code for each text. "
-                    f"Received: {len(codes)} for {number} texts"
-                )
-            for code in codes:
+            codes = for_each(name, given, number, str, "a code")
+            columns[name] = [code or getattr(self, name) for code in codes]
+            for code in {*columns[name]} or {getattr(self, name)}:
                 self._check_language(name, code)
-            columns[name] = codes * number if one else codes
         return columns if self.languages else {}
 
     def _language_tensors(self, texts, source_language, target_language) -> dict[str, tf.Tensor]:

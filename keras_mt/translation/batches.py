@@ -122,6 +122,19 @@ def as_list(name: str, texts: Iterable[str], expected: str = "a list of str") ->
     return list(texts)
 
 
+def for_each(name: str, given: Any, number: int, kind: type, expected: str) -> list[Any]:
+    """A value of a kind, or None, for each of `number` texts; given is one for all, or a list."""
+    if isinstance(given, kind | None):
+        return [given] * number
+    values = as_list(name, given, f"{expected}, or a list with one for each text")
+    if len(values) != number:
+        raise InputError(
+            f"{name} must be {expected}, or a list with one for each text. "
+            f"Received: {len(values)} for {number} texts"
+        )
+    return values
+
+
 def check_string_tensors(texts: Any, **columns: Any) -> None:
     """Refuses texts that are no string tensor `[batch]`, and columns of another shape."""
     for name, column in {"texts": texts, **columns}.items():

@@ -23,7 +23,7 @@ from keras_mt.files import find_saved_model
 from keras_mt.text.glossary import Glossary
 from keras_mt.translation.base import LANGUAGES, BaseTranslator
 from keras_mt.translation.batches import chosen, run_in_batches
-from keras_mt.translation.results import as_alignments, as_pieces, of_search
+from keras_mt.translation.results import as_alignment, as_pieces, by_hypothesis
 
 _PLACING = "align", "score"  # The signatures by which terms and kept spans are placed.
 
@@ -174,15 +174,14 @@ class ExportedTranslator(BaseTranslator):
 
     def _scored(self, texts, target, **languages):
         if not self._scores:
-            return [None] * len(texts)
+            return [[]] * len(texts)
         rows = self._run("score", texts=texts, target=target, **languages)
-        columns = "tokens", "token_log_probs", "lengths"
-        return [as_pieces(*map(row.get, columns)) or None for row in rows]
+        return [as_pieces({**row, "log_probs": row["token_log_probs"]}) for row in rows]
 
     def _as_alignment(self, row, source, **_):
-        if not row["target_lengths"]:
-            return "a line is longer than max_line_bytes, or than the model's limit of tokens."
-        return as_alignments(of_search(row))[0]
+        return as_alignment(row) or (
+            "a line is longer than max_line_bytes, or than the model's limit of tokens."
+        )
 
     @property
     def n_best(self) -> int:
@@ -201,28 +200,19 @@ class ExportedTranslator(BaseTranslator):
             )
         attention = attention and self.aligns
         if attention and not confidence and self.n_best == 1 and "scores" in self._outputs("align"):
-            rows = map(of_search, self._align(texts, [""] * len(texts), **languages))
-            return [{**row, "alignments": as_alignments(row)} for row in rows]
+            rows = self._align(texts, [""] * len(texts), **languages)
+            return [[row] if row["scores"] > NO_HYPOTHESIS else [] for row in rows]
         name = "confidence" if confidence else "serving_default"
-        rows = self._run(name, texts=texts, **languages)
+        found = list(map(by_hypothesis, self._run(name, texts=texts, **languages)))
         if attention:
-            self._add_alignments(rows, texts, languages)
-        return rows
-
-    def _add_alignments(self, rows, texts, languages):
-        """Aligns the hypotheses of each text, in its row of the outputs of a search."""
-        targets = [
-            (i, translation.decode("utf-8", "replace") or " ")  # Of "" it would be another's.
-            for i, row in enumerate(rows)
-            for translation, score in zip(row["translations"], row["scores"], strict=True)
-            if score > NO_HYPOTHESIS
-        ]
-        places = [i for i, _ in targets]
-        columns = chosen({"source": texts, **languages}, places)
-        aligned = self._align(target=[target for _, target in targets], **columns)
-        for i, row in zip(places, aligned, strict=True):
-            alignments = as_alignments(of_search(row)) if row["target_lengths"] else [None]
-            rows[i].setdefault("alignments", []).extend(alignments)
+            several = [(i, row) for i, rows in enumerate(found) for row in rows]
+            # Of "" it would be that of another translation.
+            targets = [row["translations"].decode("utf-8", "replace") or " " for _, row in several]
+            columns = chosen({"source": texts, **languages}, [i for i, _ in several])
+            aligned = self._align(target=targets, **columns)
+            for (_, row), alignment in zip(several, aligned, strict=True):
+                row |= {**alignment, **row}
+        return found
 
 
 def _check_plain(prefixes, token_scores=False):

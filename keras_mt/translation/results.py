@@ -13,6 +13,8 @@ from keras_mt.text.source import Alignment, Placed
 class Hypothesis(NamedTuple):
     """A translation.
 
+    Measures of confidence do not say how good it is: a model may be confident and wrong.
+
     Attributes:
         text: The translation, str.
         score: log_prob / length ** length_penalty, where the log-probability includes the
@@ -20,6 +22,14 @@ class Hypothesis(NamedTuple):
         tokens: Its pieces with the end, each with its log-probability, if asked for; else None.
             Tokens that were forced (a language, the end by `force_end`) have theirs too, which the
             score leaves out.
+        mean_log_prob: With `confidence`, the mean log-probability of its tokens with the end,
+            whatever the length penalty of the score; else None.
+        worst_token: With `confidence`, the least probable piece and its log-probability; None for
+            an empty translation.
+        warnings: With `confidence`, a tuple that may hold "loop", if a sequence of tokens repeats
+            over and over, and none in the source does; and "length", if the longer of source and
+            translation has more than twice the tokens of the shorter plus five. Each line, and each
+            sentence that is translated by itself, is checked by itself.
         placed: A `keras_mt.text.Placed` for each term and kept span that was put into the text: its
             source, what stands for it, and a warning where its place is doubtful, or None. Scores,
             tokens and confidence are those before that.
@@ -33,40 +43,9 @@ class Hypothesis(NamedTuple):
     text: str
     score: float
     tokens: list[tuple[str, float]] | None = None
-    placed: tuple[Placed, ...] = ()
-
-
-class AssessedHypothesis(NamedTuple):
-    """A translation with measures of confidence.
-
-    They do not say how good the translation is: a model may be confident and wrong.
-
-    Attributes:
-        text: The translation, str.
-        score: As in `Hypothesis`.
-        tokens: As in `Hypothesis`.
-        mean_log_prob: The mean log-probability of its tokens with the end, whatever the length
-            penalty of the score.
-        worst_token: The least probable piece and its log-probability; None for an empty
-            translation.
-        warnings: A tuple that may hold "loop", if a sequence of tokens repeats over and over, and
-            none in the source does; and "length", if the longer of source and translation has more
-            than twice the tokens of the shorter plus five. Each line, and each sentence that is
-            translated by itself, is checked by itself.
-        placed: As in `Hypothesis`.
-
-    Example:
-
-    >>> results = translator.hypotheses(["O livro."], confidence=True)  # doctest: +SKIP
-    >>> results[0][0].mean_log_prob, results[0][0].warnings  # doctest: +SKIP
-    """
-
-    text: str
-    score: float
-    tokens: list[tuple[str, float]] | None
-    mean_log_prob: float
-    worst_token: tuple[str, float] | None
-    warnings: tuple[str, ...]
+    mean_log_prob: float | None = None
+    worst_token: tuple[str, float] | None = None
+    warnings: tuple[str, ...] = ()
     placed: tuple[Placed, ...] = ()
 
 
@@ -112,75 +91,69 @@ class Score(NamedTuple):
         return math.exp(-self.log_prob / len(self.tokens))
 
 
-def as_hypotheses(row: Mapping[str, Any]) -> list[Hypothesis | AssessedHypothesis]:
-    """The hypotheses from the outputs of a search for one text."""
-    return [_hypothesis(row, i) for i, score in enumerate(row["scores"]) if score > NO_HYPOTHESIS]
+def by_hypothesis(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The outputs of a search for one text, those of each hypothesis that it has."""
+    places = [k for k, score in enumerate(row["scores"]) if score > NO_HYPOTHESIS]
+    return [{name: x[k] for name, x in row.items() if name != "refused"} for k in places]
 
 
-def _hypothesis(row, i):
-    tokens = None
+def as_hypothesis(row: Mapping[str, Any]) -> Hypothesis:
+    """A hypothesis from its outputs of a search."""
+    hypothesis = Hypothesis(_as_str(row["translations"]), float(row["scores"]))
     if "log_probs" in row:
-        tokens = as_pieces(*(row[name][i] for name in ("tokens", "log_probs", "lengths")))
-    first = row["translations"][i].decode("utf-8", "replace"), float(row["scores"][i]), tokens
+        hypothesis = hypothesis._replace(tokens=as_pieces(row))
     if "mean_log_probs" not in row:
-        return Hypothesis(*first)
-    token = row["worst_tokens"][i].decode("utf-8", "replace")
-    warnings = {"loop": row["loops"][i], "length": row["disproportionate"][i]}
-    return AssessedHypothesis(
-        *first,
-        mean_log_prob=float(row["mean_log_probs"][i]),
-        worst_token=(token, float(row["worst_log_probs"][i])) if token else None,
+        return hypothesis
+    token = _as_str(row["worst_tokens"])
+    warnings = {"loop": row["loops"], "length": row["disproportionate"]}
+    return hypothesis._replace(
+        mean_log_prob=float(row["mean_log_probs"]),
+        worst_token=(token, float(row["worst_log_probs"])) if token else None,
         warnings=tuple(name for name, is_so in warnings.items() if is_so),
     )
 
 
-def as_pieces(
-    pieces: Sequence[bytes], log_probs: Sequence[float], length: int
-) -> list[tuple[str, float]]:
-    """The first `length` pieces, each with its log-probability."""
-    pieces = [piece.decode("utf-8", "replace") for piece in pieces[:length]]
-    return list(zip(pieces, map(float, log_probs[:length]), strict=True))
+def as_pieces(row: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """The pieces of a target, each with its log-probability; none of one that is refused."""
+    pieces = map(_as_str, row["tokens"][: row["lengths"]])
+    return list(zip(pieces, map(float, row["log_probs"]), strict=False))
 
 
-def as_alignments(row: Mapping[str, Any]) -> list[Alignment]:
-    """The alignment of each hypothesis, from the outputs of a search for one text."""
-
-    def strings(pieces, length):
-        return [piece.decode("utf-8", "replace") for piece in pieces[:length]]
-
-    source = strings(row["source_tokens"], row["source_lengths"])
-    targets = list(map(strings, row["target_tokens"], row["target_lengths"]))
-    weights = row.get("attention", [None] * len(targets))
-    return [
-        Alignment(source, pieces, None if x is None else x[: len(pieces), : len(source)])
-        for pieces, x in zip(targets, weights, strict=True)
-    ]
-
-
-def of_search(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The outputs of `align` for one text as those of a search that has one hypothesis."""
-    return {name: x if name.startswith("source") else [x] for name, x in row.items()}
+def as_alignment(row: Mapping[str, Any]) -> Alignment | None:
+    """The alignment of a target from the outputs of `align`, or of a search; None without one."""
+    if not row.get("target_lengths"):
+        return None
+    source, target = (
+        list(map(_as_str, row[f"{side}_tokens"][: row[f"{side}_lengths"]]))
+        for side in ("source", "target")
+    )
+    has_attention = "attention" in row
+    attention = row["attention"][: len(target), : len(source)] if has_attention else None
+    return Alignment(source, target, attention)
 
 
 def as_falls(
-    alignment: Alignment | None, scored: Sequence[Sequence[tuple[str, float]] | None]
+    alignment: Alignment | None, scored: Sequence[Sequence[tuple[str, float]]]
 ) -> tuple[Alignment | None, list[np.ndarray]]:
-    """By how much a translation's pieces are less probable by each probe, and its alignment.
+    """A translation's alignment, and by how much its pieces are less probable given each probe.
 
-    `scored` has its pieces with their log-probabilities by the text itself, and then by each probe.
+    `scored` has its pieces with their log-probabilities given the text itself, and then each probe.
     Without an alignment the pieces are those. Without scores, or with scores of other pieces, which
     a text has that was cut, no fall is known.
     """
-    if not scored or None in scored:
+    if not scored or not all(scored):
         return alignment, []
-    if alignment is None:
-        alignment = Alignment([], [piece for piece, _ in scored[0]], None)
+    alignment = alignment or Alignment([], [piece for piece, _ in scored[0]], None)
     # Each part ends with the end, and a probe may have other parts than the text.
     pieces = np.array(alignment.target_pieces)
     real = pieces != pieces[-1]
     values = [[x for piece, x in each if piece != pieces[-1]] for each in scored]
-    if {len(each) for each in values} != {real.sum()}:
+    if {*map(len, values)} != {real.sum()} or not np.isfinite(values).all():
         return alignment, []
-    falls = np.zeros((len(scored) - 1, len(pieces)))
+    falls = np.zeros((len(values) - 1, len(pieces)))
     falls[:, real] = np.array(values[:1]) - values[1:]
     return alignment, list(falls)
+
+
+def _as_str(text: bytes) -> str:
+    return text.decode("utf-8", "replace")

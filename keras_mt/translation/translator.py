@@ -27,7 +27,7 @@ from keras_mt.text.words import words_of_pieces
 from keras_mt.translation.base import LANGUAGES, BaseTranslator, Codes
 from keras_mt.translation.batches import run_in_batches
 from keras_mt.translation.checks import check_fits, check_lengths, check_shortlist, check_types
-from keras_mt.translation.results import Results, Score, as_alignments, as_pieces, of_search
+from keras_mt.translation.results import Results, Score, as_alignment, as_pieces, by_hypothesis
 
 # What a model's configuration has that its translations do not depend on.
 _NAMES = "name", "trainable", "frozen"
@@ -275,8 +275,7 @@ class Translator(BaseTranslator):
     def _search(self, token_scores, confidence, attention, **columns):
         flags = {"token_scores": token_scores, "confidence": confidence, "attention": attention}
         function = self._function("translate", 1 + ("prefixes" in columns), **flags)
-        rows = run_in_batches(function, **columns)
-        return [{**row, "alignments": as_alignments(row)} for row in rows] if attention else rows
+        return list(map(by_hypothesis, run_in_batches(function, **columns)))
 
     def _why_refused(self, texts, prefixes=None, **languages):
         if reason := self._line_too_long(texts):
@@ -393,17 +392,14 @@ class Translator(BaseTranslator):
         return run_in_batches(function, sources=sources, targets=targets, **languages)
 
     def _scored(self, texts, targets, **languages):
-        rows = self._score(texts, targets, **languages)
-        scores = [self._as_score(row, text) for row, text in zip(rows, texts, strict=True)]
-        return [score.tokens if isinstance(score, Score) else None for score in scores]
+        return list(map(as_pieces, self._score(texts, targets, **languages)))
 
     def _as_score(self, row, sources, **_):
         if row["refused"]:
             return self._too_long(sources)
         if not np.isfinite(row["log_probs"]).all():
             return super()._why_refused(sources)
-        pieces = as_pieces(row["tokens"], row["log_probs"], row["lengths"])
-        return Score(float(row["log_probs"].sum()), pieces)
+        return Score(float(row["log_probs"].sum()), as_pieces(row))
 
     def _too_long(self, source):
         segmenter = self._graph.segmenter
@@ -419,7 +415,7 @@ class Translator(BaseTranslator):
     def _as_alignment(self, row, source, **_):
         if row["refused"]:
             return self._too_long(source)
-        return as_alignments(of_search(row))[0]
+        return as_alignment(row) or super()._why_refused(source)
 
     def align_words(
         self,

@@ -143,11 +143,14 @@ def test_what_the_translator_was_given_holds_where_a_call_says_nothing(model, pa
         (lambda t: t(tf.constant(["a"]), source_language="xx"), "target_language must be given"),
         (lambda t: t("a", None, "xx", "zy"), "target_language must be a code of the model's"),
         (lambda t: t("a", None, "xxx", "yy"), "source_language='xxx'; did you mean 'xx'?"),
-        (lambda t: t("a", None, 5, "yy"), "source_language must be a list of str. Received: int"),
+        (
+            lambda t: t("a", None, 5, "yy"),
+            "source_language must be a code, or a list with one for each text.",
+        ),
         (lambda t: t(["a"], None, [5], "yy"), "source_language=5; there are xx, yy, zz."),
         (
             lambda t: t(["a"], None, "xx", ["yy"] * 2),
-            "one code for each text. Received: 2 for 1 texts",
+            "one for each text. Received: 2 for 1 texts",
         ),
         (lambda t: t(["a"], None, "xx", [None]), "target_language must be given"),
         (lambda t: t.score(["a"], ["b"], "xx"), "target_language must be given"),

@@ -4,9 +4,7 @@ from itertools import repeat
 
 import numpy as np
 
-from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.options import TranslationOptions
-from keras_mt.text import Alignment
 from keras_mt.translation.base import BaseTranslator
 
 KNOWN = {"the": "der", "big": "große", "dog": "Hund", "sleeps": "schläft", "at": "bei"}
@@ -29,23 +27,16 @@ class WordByWord(BaseTranslator):
 
     def _search(self, token_scores, confidence, attention, texts, prefixes=None):
         self.searched[attention] += texts
-        return [self._row(text, confidence, attention and self.aligns) for text in texts]
+        return [self._found(text, confidence, attention and self.aligns) for text in texts]
 
-    def _row(self, text, confidence, aligned):
-        if text == "refused":
-            return {"scores": [NO_HYPOTHESIS]}
+    def _found(self, text, confidence, aligned):
         words = [KNOWN.get(word, word) for word in text.split()]
         several = [words, ["Tier" if word == "Hund" else word for word in words]][: self.n_best]
-        row = {"translations": [" ".join(w).encode() for w in several], "scores": [-0.5, -1.0]}
-        row["scores"] = row["scores"][: self.n_best]
-        if confidence:
-            row["mean_log_probs"] = row["worst_log_probs"] = row["scores"]
-            row["loops"] = row["disproportionate"] = [False, False]
-            row["worst_tokens"] = [b"x", b"x"]
-        if aligned:
-            source, weights = [*text.split(), END], np.eye(len(words) + 1)
-            row["alignments"] = [Alignment(source, [*words, END], weights) for words in several]
-        return row
+        return [
+            _outputs(text.split(), target, score, confidence, aligned)
+            for target, score in zip(several, (-0.5, -1.0), strict=False)
+            if text != "refused"
+        ]
 
     def _scored(self, texts, targets):
         """A word is less probable if the text has none that becomes it; "Tier" comes of "dog"."""
@@ -59,6 +50,20 @@ class WordByWord(BaseTranslator):
         raise NotImplementedError
 
     _as_alignment = _translations = _align
+
+
+def _outputs(source, target, score, confidence, aligned):
+    """The outputs of a search for a hypothesis."""
+    row = {"translations": " ".join(target).encode(), "scores": score}
+    if confidence:
+        row |= {"mean_log_probs": score, "worst_log_probs": score, "worst_tokens": b"x"}
+        row |= {"loops": False, "disproportionate": False}
+    if aligned:
+        for side, words in (("source", source), ("target", target)):
+            row[f"{side}_tokens"] = [word.encode() for word in (*words, END)]
+            row[f"{side}_lengths"] = len(words) + 1
+        row["attention"] = np.eye(len(source) + 1)
+    return row
 
 
 def _word(text, word):
