@@ -108,7 +108,8 @@ class PoDocument(TextDocument):
 
     def _add(self, entry, text, place):
         patterns = [_PLACEHOLDERS.get(flag, _ANY).pattern for flag in _formats(entry)]
-        kept = re.compile("|".join([*patterns, _KEYS.pattern, _TAG.pattern]))
+        values = "|".join([*patterns, _KEYS.pattern])  # Those side by side are one.
+        kept = re.compile(f"(?:{values})+|{_TAG.pattern}")
         if not has_words(kept.sub("", text)):
             return text  # It stands for itself.
         inline, last, key = Inline(), 0, _access_key(text)

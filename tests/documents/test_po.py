@@ -77,6 +77,12 @@ def test_open_entries_are_filled_and_the_rest_stays(tmp_path):
     check(written, tmp_path)
 
 
+def test_placeholders_side_by_side_stay_so(tmp_path):
+    data = GERMAN + b'#, python-format\nmsgid "Read %(percent)s%% %(of)s"\nmsgstr ""\n'
+    (text,) = texts(tmp_path, "po", data)
+    assert re.findall(r">([^<>]*)</span>", text) == ["%(percent)s%%", "%(of)s"]
+
+
 def test_nothing_new_leaves_the_file_to_the_byte(tmp_path):
     assert through(tmp_path, "po", GERMAN + ENTRIES, lambda unit: None)[0] == GERMAN + ENTRIES
 
