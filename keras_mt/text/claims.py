@@ -9,13 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_mt.text.glossary import PARTICLE
-from keras_mt.text.spans import LETTER, Span
+from keras_mt.text.spans import KINDS, LETTER, Span
 from keras_mt.text.words import Words, letters
 
 _UNCLEAR = 0.3  # A word with this much of the best one's share could be the span's, too.
 _SHARED = 0.5  # A word belongs to two, if the lesser share is this much of the greater.
 _WEAK = 0.3  # A share that is little evidence.
-_SURE = 0.5
 # What a form of a term may have behind it. More is none: models that read terms write "Altarar".
 _ENDING = rf"(?:e?[mnrs]?|[\u0370-\u06ff]{{1,2}}|{PARTICLE.pattern})"
 
@@ -36,7 +35,7 @@ class Claims:
         source, target: The words of what was read, each span a unit, and of its translation, each
             of `find_forms` a unit.
         shares: The share of each target word that belongs to each source word.
-        spans, reads: The spans, and what was read in the place of each.
+        spans: The spans.
         trusted: Whether the shares are those of attention that aligns words.
         annotated: Whether the model read the terms.
         locked: The number of the translation's first characters that do not change.
@@ -48,13 +47,12 @@ class Claims:
         target: Words,
         shares: np.ndarray,
         spans: Sequence[Span],
-        reads: Sequence[str],
         trusted: bool = True,
         annotated: bool = False,
         locked: int = 0,
     ):
         self.source, self.target, self.shares = source, target, shares
-        self.spans, self.reads, self.locked = spans, reads, locked
+        self.spans, self.locked = spans, locked
         self._trusted, self._annotated = trusted, annotated
         self._free = target.real & (target.starts >= locked)
         self._weighed = shares.copy()  # By falls, if there are any.
@@ -90,15 +88,14 @@ class Claims:
         self._claim([(k, t) for k in spans for t in self._standing(k)], stands=True)
         for k, t in self._compounds():  # Of several spans each may have one.
             self._claims[k], self._taken[t] = Claim(range(t, t + 1), (), True, "compound"), True
-        best = self._weighed.argmax(axis=1) if len(self.source) else ()
-        owners = {c: k for k, c in enumerate(self.source.units)}
-        own = [(owners[c], t) for t, c in enumerate(best) if c in owners and self._free[t]]
-        self._claim([(k, t) for k, t in own if self._share(k, t) > 0])
+        mine, best = self._weighed[:, self.source.units], self._weighed.max(axis=1, initial=1e-9)
+        own = (mine == best[:, None]) & self._free[:, None]
+        self._claim([(k, t) for t, k in np.argwhere(own)])
         for k, claim in self._claims.items():
             if claim.warning is None:
                 self._claims[k] = self._with_more(k, claim)
         # Of what was left out of the source no word of the translation is.
-        none = (Claim(warning="inserted" if self.reads[k] else None) for k in spans)
+        none = (Claim(warning="inserted" if self.spans[k].read else None) for k in spans)
         return [self._claims.get(k, claim) for k, claim in enumerate(none)]
 
     def _share(self, k, t):
@@ -113,48 +110,50 @@ class Claims:
     def _standing(self, k):
         """The words that are what is to be there: a term in any form, if it is no other word's.
 
-        Of a kept span also what was read in its place, but for one in the prefix.
+        A term that was read is. Of a kept span also what was read, but for one in the prefix.
         """
-        span, found = self.spans[k], []
-        for t in self.target.units:
-            word, others = self.target[t], np.delete(self._weighed[t], self.source.units[k])
-            if span.kind == "term":
-                is_free = others.max(initial=0) <= max(0.5, self._share(k, t))
-                stands = is_free and re.fullmatch(_form(span), _without_accents(word), re.I)
-            else:
-                is_copy = word == self.reads[k] and self.target.starts[t] >= self.locked
-                stands = is_copy or word == span.target
-            found += [t] if stands else []
-        return found
+        span = self.spans[k]
+        if span.kind != "term":
+            exact = [t for t in self.target.units if self.target[t] == span.target]
+            return exact + self._copies(k)
+        form = re.compile(_form(span), re.IGNORECASE)
+        found = [t for t in self.target.units if form.fullmatch(_without_accents(self.target[t]))]
+        others = np.delete(self._weighed, self.source.units[k], axis=1).max(axis=1, initial=0)
+        return [t for t in found if self._annotated or others[t] <= max(0.5, self._share(k, t))]
+
+    def _copies(self, k):
+        """The words that are what was read in the place of a span, behind the prefix."""
+        after = [t for t in self.target.units if self.target.starts[t] >= self.locked]
+        return [t for t in after if self.target[t] == self.spans[k].read]
 
     def _compounds(self):
         """Terms and their best words that are also another's best, and longer than the term."""
-        if not self._trusted or not len(self.target):
-            return []
-        found, best = [], self._weighed.argmax(axis=0)
-        for k, c in enumerate(self.source.units):
+        found, best = [], self._weighed.argmax(axis=0) if len(self.target) else ()
+        for k, c in enumerate(self.source.units if self._trusted and len(self.target) else ()):
             mine = self._weighed[:, c] * (self._free & ~self._taken)
-            t = int(mine.argmax())
+            t, span = int(mine.argmax()), self.spans[k]
             others = np.delete(self._weighed[t] * (best == t), c) / max(mine[t], _WEAK)
             is_shared = np.any((others > _SHARED) & (others < 1 / _SHARED)) and mine[t] >= _WEAK
-            is_longer = len(letters(self.target[t])) > len(letters(self.spans[k].target))
-            if is_shared and is_longer and self.spans[k].kind == "term" and k not in self._claims:
+            is_longer = len(letters(self.target[t])) > len(letters(span.target))
+            if is_shared and is_longer and span.kind == "term" and k not in self._claims:
                 found.append((k, t))
         return found
 
     def _with_more(self, k, claim):
-        """A claim with more words that attention says are the span's own."""
-        (t,) = claim.words
+        """A claim with more words that are the span's own, by attention; and with all copies."""
+        (t,), span = claim.words, self.spans[k]
         mine = self.shares[:, self.source.units[k]] * (self._free & ~self._taken)
-        sure = {*np.flatnonzero(mine > _SURE)}
+        sure = {*np.flatnonzero(mine > 0.5)}
         # Nothing remains of what was read as it is; of some scripts any number is a word.
-        is_read = self._annotated or self.reads[k] == self.spans[k].target
+        is_read = self._annotated or span.read == span.target
         if is_read or (self.target.alone[t] and not claim.stands):
             more = {*_grown(claim.words, sure)} - {t}
         elif claim.stands:
             more = set()
         else:
             more = {i for i in np.argsort(-mine)[: self._limit(k) - 1] if i in sure}
+        if span.kind in KINDS:
+            more |= {i for i in self._copies(k) if not self._taken[i]}
         words = claim.words if claim.stands else _grown(claim.words, more)
         self._taken[[*more]] = True
         is_weak = not claim.stands and self._share(k, t) < _WEAK
@@ -162,14 +161,14 @@ class Claims:
 
     def _limit(self, k):
         """The most words of a span: as many as the longer of its source and its target has."""
-        sides = self.reads[k], self.spans[k].target if self.spans[k].kind == "term" else ""
+        sides = self.spans[k].read, self.spans[k].target if self.spans[k].kind == "term" else ""
         return max(1, *(Words(side).real.sum() for side in sides))
 
 
-def find_forms(text: str, spans: Sequence[Span], reads: Sequence[str]) -> list[tuple[int, int]]:
+def find_forms(text: str, spans: Sequence[Span]) -> list[tuple[int, int]]:
     """The places in a translation of all that may stand for one of the spans already."""
-    kept = [read for span, read in zip(spans, reads, strict=True) if span.kind != "term" and read]
-    forms = {*map(_form, spans), *map(re.escape, kept)}
+    kept = [re.escape(span.read) for span in spans if span.kind != "term" and span.read]
+    forms = {*map(_form, spans), *kept}
     if not forms:
         return []
     forms = "|".join(sorted(forms, key=len, reverse=True))

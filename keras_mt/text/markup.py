@@ -204,8 +204,6 @@ class Fragment:
         """
         if self._is_plain:  # Well-formed HTML may have a single `>`.
             return target.text.replace("&", "&amp;").replace("<", "&lt;")
-        if not self.has_markup:
-            return html.escape(target.text, quote=False)
         return Placing(source, target, shares).written(self._root)
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from keras_mt.text.claims import Claim, Claims
 from keras_mt.text.glossary import particles
-from keras_mt.text.spans import KINDS
 from keras_mt.text.words import Words, best_gap, spaces_around
 
 # Marks that no space comes behind, and before.
@@ -73,16 +72,6 @@ class Replacing:
                 self._insert(k)
             for t in claim.others:
                 self._remove(k, t)
-        self._remove_copies({t for claim in found for t in (*claim.words, *claim.others)})
-
-    def _remove_copies(self, taken):
-        """Leaves out what was read in the place of kept spans, wherever else it stands."""
-        for k, span in enumerate(self._spans):
-            for t in self._target.units if span.kind in KINDS else ():
-                is_copy = self._target[t] == self._claims.reads[k] and t not in taken
-                if is_copy and self._target.starts[t] >= self._claims.locked:
-                    taken.add(t)
-                    self._remove(k, t)
 
     def _replace(self, k, claim):
         """Puts a span in the place of words; a term that stands there stays in its form."""
@@ -110,16 +99,18 @@ class Replacing:
 
     def _insert(self, k):
         """Puts a span between the words that its neighbours became, spaced as in the source."""
-        target, column = self._target, self._source.units[k]
-        low, high = _line(self._source.text, self._source.starts[column], target.text)
+        source, target, column = self._source, self._target, self._source.units[k]
+        lines = [line.span() for line in re.finditer("(?m)^.*$", target.text)]
+        if len(lines) == source.text.count("\n") + 1:
+            low, high = lines[source.text.count("\n", 0, source.starts[column])]
+        else:
+            low, high = 0, len(target.text)
         before, after = spaces_around(f" {self._plain.text} ", *np.add(self._spans[k][:2], 1))
         lowest, highest = np.searchsorted(target.starts, (low, high))
         allowed = range(lowest, highest + 1)
         g = best_gap(self._shares, column, column + 1, (before, after), allowed)
-        place = low if g == 0 else target.ends[g - 1]
-        if before and not after and g < len(target):
-            place = target.starts[g]
-        place = int(min(max(place, low, self._claims.locked), high))
+        beside = [*target.starts, high] if before and not after else [low, *target.ends]
+        place = int(min(max(beside[g], low, self._claims.locked), high))
         written = self._spans[k].target
         if before and re.search(rf"[^\s{_OPENING}]\Z", target.text[:place]):
             written = " " + written
@@ -151,12 +142,3 @@ class Replacing:
             origins += [*range(place, start), *[-1] * len(new)]
             place = max(place, end)
         return text, np.array(origins, int)
-
-
-def _line(source, place, target):
-    """The characters of the target's line for a place; all if there are not as many lines."""
-    if source.count("\n") != target.count("\n"):
-        return 0, len(target)
-    before = target.split("\n")[: source.count("\n", 0, place) + 1]
-    high = len("\n".join(before))
-    return high - len(before[-1]), high

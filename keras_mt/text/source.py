@@ -11,7 +11,7 @@ from keras_mt.text.claims import Claims, find_forms
 from keras_mt.text.glossary import Glossary
 from keras_mt.text.markup import Fragment
 from keras_mt.text.replacing import Placed, Replacing
-from keras_mt.text.spans import Span, find_spans, whole_lines
+from keras_mt.text.spans import find_spans, whole_lines
 from keras_mt.text.words import Words, coverage, word_alignment
 
 # Control characters of a source that no text contains. Before white space, and behind a mark that
@@ -111,11 +111,10 @@ class Source:
         plain = self._fragment.text if self._fragment else text
         self.plain = plain.translate(_CONTROL)
         protected = self._fragment.protected if self._fragment else ()
-        spans = find_spans(self.plain, glossary, keep, protected)
-        self.spans: tuple[Span, ...] = whole_lines(spans, self.plain)
-        self._annotate, self._trusted, self._known = annotate, trusted, {}
+        spans = whole_lines(find_spans(self.plain, glossary, keep, protected), self.plain)
         numbers = (n for n in map(str, itertools.count(_FIRST_NUMBER)) if n not in self.plain)
-        self._reads = [self._read_for(span, numbers) for span in self.spans]
+        self.spans = tuple(span._replace(read=self._read_for(span, numbers)) for span in spans)
+        self._annotate, self._trusted, self._known = annotate, trusted, {}
         self._parts = self._cut()
         self.text = self._written()
         is_kept = self.spans and all(span.kind != "term" for span in self.spans)
@@ -127,18 +126,18 @@ class Source:
     def _cut(self):
         """What is read, in parts: before the first span, in its place, between both, and so on."""
         parts, end = [], 0
-        for span, read in zip(self.spans, self._reads, strict=True):
+        for span in self.spans:
             before, end = self.plain[end : span.start], span.end
-            if not read and not re.match(r"\w", self.plain[end:]):
+            if not span.read and not re.match(r"\w", self.plain[end:]):
                 before = before.rstrip(" ")  # Not a second space, nor one before a mark.
-            parts += [before, read]
+            parts += [before, span.read]
         return [*parts, self.plain[end:]]
 
     def _written(self, hidden=None):
         """What is read, with control characters; a neutral word in the place of a hidden span."""
         parts = [*self._parts]
-        for k, (span, read) in enumerate(zip(self.spans, self._reads, strict=True)):
-            part = _NEUTRAL if k == hidden else read
+        for k, span in enumerate(self.spans):
+            part = _NEUTRAL if k == hidden else span.read
             parts[2 * k + 1] = _guarded(part)
             if self._annotate and part == self.plain[span.start : span.end]:
                 parts[2 * k + 1] += f"{TERM}{_guarded(span.target)}{TERM_END}"
@@ -148,15 +147,13 @@ class Source:
 
     def _read_for(self, span, numbers):
         """What is read in the place of a span."""
-        sides = self.plain[: span.start].split("\n")[-1], self.plain[span.end :].split("\n")[0]
         own = self.plain[span.start : span.end]
+        line = self.plain[: span.start].split("\n")[-1] + self.plain[span.end :].split("\n")[0]
         if span.kind == "term":
             return own
-        if span.kind in _LEFT_OUT or "\n" in own or not "".join(sides).strip():
+        if span.kind in _LEFT_OUT or "\n" in own or not line.strip():
             return ""
-        if span.kind in _NUMBERED:
-            return next(numbers)
-        return own
+        return next(numbers) if span.kind in _NUMBERED else own
 
     def probes(self, translation: str, alignment: Alignment | None = None) -> list[str]:
         """Texts like `text`, each with another word in the place of a span that could be several.
@@ -171,9 +168,8 @@ class Source:
         Returns:
             The texts; none if all is clear.
         """
-        if self.passes or not self.spans:
-            return []
-        return [self._written(k) for k in self._claims(translation, alignment).unclear]
+        unclear = [] if self.passes else self._claims(translation, alignment).unclear
+        return [self._written(k) for k in unclear]
 
     def translated(
         self,
@@ -207,7 +203,8 @@ class Source:
             warnings = [claim.warning for claim in found]
         text = self._fragment.written(plain, result, shares) if self._fragment else result.text
         placed = zip(self.spans, warnings, strict=True)
-        return Translated(text, tuple(Placed(self.plain[a:b], t, w) for (a, b, t, _), w in placed))
+        placed = (Placed(self.plain[s.start : s.end], s.target, warning) for s, warning in placed)
+        return Translated(text, tuple(placed))
 
     def _claims(self, translation, alignment, locked=0):
         attention = None if alignment is None else alignment.attention
@@ -215,8 +212,7 @@ class Source:
         if key not in self._known:
             self._known[key] = self._aligned(translation, alignment)
         trusted = self._trusted and attention is not None
-        spans = self.spans, self._reads
-        return Claims(*self._known[key], *spans, trusted, self._annotate, locked)
+        return Claims(*self._known[key], self.spans, trusted, self._annotate, locked)
 
     def _units(self, places):
         """Places of the spans, those of terms with what belongs to the word."""
@@ -232,7 +228,7 @@ class Source:
         units = self._units(zip(ends[:-1:2], ends[1::2], strict=True))
         source, words = (Words("".join(self._parts), units, whole) for whole in (True, False))
         owners = np.searchsorted(source.ends, words.starts, "right")
-        target = Words(translation, find_forms(translation, self.spans, self._reads))
+        target = Words(translation, find_forms(translation, self.spans))
         attention = None
         if alignment is not None and alignment.attention is not None:
             columns = _columns(words, np.isin(owners, source.units), alignment.source_pieces)

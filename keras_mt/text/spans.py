@@ -44,17 +44,19 @@ class Span(NamedTuple):
         end: The one after its last.
         target: What stands for it in the translation.
         kind: "term"; "kept" for what a glossary or markup says to keep; or the name in `KINDS`.
+        read: What a model reads in its place.
 
     Example:
 
     >>> find_spans("Mail jane@example.org!", keep=["email"])
-    (Span(start=5, end=21, target='jane@example.org', kind='email'),)
+    (Span(start=5, end=21, target='jane@example.org', kind='email', read=''),)
     """
 
     start: int
     end: int
     target: str
     kind: str
+    read: str = ""
 
 
 def find_spans(

@@ -150,17 +150,11 @@ def _normalised(shares, axis, least=1e-9):
 def _likeness(target, source):
     """The Dice coefficients of the pairs of letters of words; of marks, 1 for the same."""
     sides = [[_pairs(words[i]) for i in range(len(words))] for words in (target, source)]
-    numbers = {
-        pair: i for i, pair in enumerate({pair for side in sides for w in side for pair in w})
-    }
-    has = [np.zeros((len(side), len(numbers)), np.float32) for side in sides]
-    for side, matrix in zip(sides, has, strict=True):
-        for i, pairs in enumerate(side):
-            matrix[i, [numbers[pair] for pair in pairs]] = 1
-    sizes = has[0].sum(axis=1)[:, None] + has[1].sum(axis=1)
-    return 2 * (has[0] @ has[1].T) / np.maximum(sizes, 1)
+    shared = [[2 * len(a & b) / (len(a) + len(b)) for b in sides[1]] for a in sides[0]]
+    return np.array(shared).reshape(len(target), len(source))
 
 
+@functools.lru_cache(10_000)
 def _pairs(word):
     return {*itertools.pairwise(["", *letters(word)])} or {word}
 

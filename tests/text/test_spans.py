@@ -12,7 +12,7 @@ from keras_mt.text.spans import KINDS, find_spans
 
 def found(text, glossary=None, keep=tuple(KINDS)):
     """Pairs of a source and a target, in the order of the text."""
-    return [(text[a:b], target) for a, b, target, _ in find_spans(text, glossary, keep)]
+    return [(text[a:b], target) for a, b, target, *_ in find_spans(text, glossary, keep)]
 
 
 def cut(text):
@@ -127,7 +127,7 @@ def test_what_is_protected_is_kept_whatever_is_in_it():
     glossary = Glossary({"york": "Y", "dog": "Hund", "times": "T", "the new york": "N"})
     protected = [(4, 12), (27, 31)]
     spans = find_spans(text, glossary, ["url"], protected)
-    assert [(text[a:b], target, kind) for a, b, target, kind in spans] == [
+    assert [(text[a:b], target, kind) for a, b, target, kind, _ in spans] == [
         ("New York", "New York", "kept"),
         ("Times", "T", "term"),
         ("x.org", "x.org", "url"),  # It goes on to what is protected.
