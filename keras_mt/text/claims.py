@@ -128,12 +128,14 @@ class Claims:
 
     def _compounds(self):
         """Terms and their best words that are also another's best, and longer than the term."""
-        found, best = [], self._weighed.argmax(axis=0) if len(self.target) else ()
-        for k, c in enumerate(self.source.units if self._trusted and len(self.target) else ()):
-            mine = self._weighed[:, c] * (self._free & ~self._taken)
-            t, span = int(mine.argmax()), self.spans[k]
-            others = np.delete(self._weighed[t] * (best == t), c) / max(mine[t], _WEAK)
-            is_shared = np.any((others > _SHARED) & (others < 1 / _SHARED)) and mine[t] >= _WEAK
+        shares = self._weighed * (self._free & ~self._taken)[:, None]
+        if not self._trusted or not shares.size:
+            return []
+        found, best = [], shares.argmax(axis=0)
+        for k, (c, span) in enumerate(zip(self.source.units, self.spans, strict=True)):
+            t, mine = int(best[c]), shares[best[c], c]
+            others = np.delete(shares[t] * (best == t), c) / max(mine, _WEAK)
+            is_shared = mine >= _WEAK and np.any((others > _SHARED) & (others < 1 / _SHARED))
             is_longer = len(letters(self.target[t])) > len(letters(span.target))
             if is_shared and is_longer and span.kind == "term" and k not in self._claims:
                 found.append((k, t))

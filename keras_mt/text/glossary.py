@@ -159,9 +159,8 @@ class Glossary:
         [(2, 12, 'Ufer')]
         """
         # Most tokens first, then the leftmost, one that minds case, and one without a particle.
-        candidates = sorted(self._candidates(text), key=lambda found: found[:4])
         taken, found = np.zeros(len(text), bool), []
-        for *_, start, end, term in candidates:
+        for *_, start, end, term in sorted(self._candidates(text), key=lambda found: found[:4]):
             apart = all(b <= start or end <= a or start <= a < b <= end for a, b in whole)
             if apart and not taken[start:end].any():
                 taken[start:end] = True
@@ -202,12 +201,10 @@ def particles(word: str) -> list[str]:
 
 def _term(name, pair):
     parts = (pair,) if isinstance(pair, str) else pair
-    if not isinstance(parts, Sequence) or not 1 <= len(parts) <= 3:
-        raise InputError(f"{name} must be a pair (source, target). Received: {pair!r}")
-    term = Term(*parts)
-    if not isinstance(term.source, str) or not isinstance(term.target, (str, type(None))):
-        raise InputError(f"{name} must be a pair of str. Received: {pair!r}")
-    return _checked(name, term)
+    is_pair = isinstance(parts, Sequence) and 1 <= len(parts) <= 3
+    if not is_pair or not all(map(isinstance, parts, (str, str | None, object))):
+        raise InputError(f"{name} must be a pair of str, source and target. Received: {pair!r}")
+    return _checked(name, Term(*parts))
 
 
 def _of_line(name, line):

@@ -37,15 +37,6 @@ class Placed(NamedTuple):
     warning: str | None = None
 
 
-class _Edit(NamedTuple):
-    """A part of the translation, characters from start to end, that a text of a span replaces."""
-
-    start: int
-    end: int
-    span: int
-    text: str
-
-
 class Replacing:
     """Puts spans in the places of the words that they claim of a translation.
 
@@ -59,19 +50,16 @@ class Replacing:
         self._claims, self._plain, self._spans = claims, plain, claims.spans
         self._source, self._target = claims.source, claims.target
         self._shares = claims.shares.copy()
-        self._edits: list[_Edit] = []
-        self._units: dict[int, tuple[int, int]] = {}  # The place of each span in the result.
+        # Characters of the translation, start and end, the text that replaces them, and its span.
+        self._edits: list[tuple[int, int, str, int | None]] = []
         placed = [(k, claim) for k, claim in enumerate(found) if claim.warning != "compound"]
         for k, claim in placed:
             only = np.arange(len(self._source)) == self._source.units[k]
             self._shares[[*claim.words, *claim.others]] = only
         for k, claim in placed:
-            if claim.words:
-                self._replace(k, claim)
-            else:
-                self._insert(k)
+            (self._replace if claim.words else self._insert)(k, claim)
             for t in claim.others:
-                self._remove(k, t)
+                self._remove(t)
 
     def _replace(self, k, claim):
         """Puts a span in the place of words; a term that stands there stays in its form."""
@@ -86,18 +74,18 @@ class Replacing:
                 text = text[0].upper() + text[1:]
             before, after = _ELIDED.fullmatch(word).groups(default="")
             text = before + text + after + particles(word)[-1]
-        self._edits.append(_Edit(start, end, k, text))
+        self._edits.append((start, end, text, k))
 
-    def _remove(self, k, t):
+    def _remove(self, t):
         """Leaves a word of the translation out, with the white space on one side."""
         text, start, end = self._target.text, self._target.starts[t], self._target.ends[t]
         if text[:start][-1:].isspace():
             start -= 1
         elif text[end:][:1].isspace():
             end += 1
-        self._edits.append(_Edit(start, end, k, ""))
+        self._edits.append((start, end, "", None))
 
-    def _insert(self, k):
+    def _insert(self, k, _):
         """Puts a span between the words that its neighbours became, spaced as in the source."""
         source, target, column = self._source, self._target, self._source.units[k]
         lines = [line.span() for line in re.finditer("(?m)^.*$", target.text)]
@@ -111,34 +99,28 @@ class Replacing:
         g = best_gap(self._shares, column, column + 1, (before, after), allowed)
         beside = [*target.starts, high] if before and not after else [low, *target.ends]
         place = int(min(max(beside[g], low, self._claims.locked), high))
-        written = self._spans[k].target
-        if before and re.search(rf"[^\s{_OPENING}]\Z", target.text[:place]):
-            written = " " + written
-        if after and re.match(rf"[^\s{_CLOSING}]", target.text[place:]):
-            written += " "
-        self._edits.append(_Edit(place, place, k, written))
+        space_before = before and re.search(rf"[^\s{_OPENING}]\Z", target.text[:place])
+        space_after = after and re.match(rf"[^\s{_CLOSING}]", target.text[place:])
+        self._edits += [(place, place, " ", None)] if space_before else []
+        self._edits.append((place, place, self._spans[k].target, k))
+        self._edits += [(place, place, " ", None)] if space_after else []
 
     def result(self) -> tuple[Words, np.ndarray]:
         """The words of the result, and their shares of those of the plain text."""
-        text, origins = self._edited()
-        spans = sorted(self._units, key=self._units.get)
-        result = Words(text, [self._units[k] for k in spans])
-        rows = np.searchsorted(self._target.starts, origins[result.starts], "right") - 1
-        shares = np.pad(self._shares, ((0, 1), (0, 0)))[rows]  # A last row for what is new.
-        columns = self._source.units[spans]
-        shares[:, columns] = 0
-        shares[result.units, columns] = 1
-        return result, shares
-
-    def _edited(self):
-        """The translation with the edits; for each character its place in it before, or -1."""
-        text, origins, place = "", [], 0
-        for start, end, k, new in [*sorted(self._edits), _Edit(len(self._target.text), 0, -1, "")]:
+        text, origins, units, place = "", [], {}, 0  # Of each character its place before, or -1.
+        last = len(self._target.text), 0, "", None
+        for start, end, new, k in [*sorted(self._edits, key=lambda edit: edit[:2]), last]:
             text += self._target.text[place:start]
-            if new:
-                first = len(text) + len(new) - len(new.lstrip())
-                self._units[k] = first, first + len(new.strip())
+            if k is not None:
+                units[k] = len(text), len(text) + len(new)
             text += new
             origins += [*range(place, start), *[-1] * len(new)]
             place = max(place, end)
-        return text, np.array(origins, int)
+        result = Words(text, [*units.values()])
+        firsts = np.array(origins, int)[result.starts]
+        rows = np.searchsorted(self._target.starts, firsts, "right") - 1
+        shares = np.pad(self._shares, ((0, 1), (0, 0)))[rows]  # A last row for what is new.
+        columns = self._source.units[[*units]]
+        shares[:, columns] = 0
+        shares[result.units, columns] = 1
+        return result, shares

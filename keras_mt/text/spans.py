@@ -74,9 +74,7 @@ def find_spans(
         protected: Places of the text that stay as they are, whatever is in them.
     """
     spans = [Span(a, b, text[a:b], "kept") for a, b in protected]
-    masked = text  # No kind goes on, and no term, where something is protected.
-    for a, b in protected:
-        masked = masked[:a] + "\n" * (b - a) + masked[b:]
+    masked = _masked(text, protected)  # No kind goes on, and no term, where all is protected.
     kinds = _of_kinds(masked, keep)
     terms = [] if glossary is None else glossary.find(masked, [kind[:2] for kind in kinds])
     terms = [Span(a, b, t.target or text[a:b], "term" if t.target else "kept") for a, b, t in terms]
@@ -87,16 +85,21 @@ def find_spans(
 
 def whole_lines(spans: Sequence[Span], text: str) -> tuple[Span, ...]:
     """Spans of a text; a line that has kept ones and no words besides is one span."""
-    spans = [*spans]
+    spans, rest = [*spans], _masked(text, [span[:2] for span in spans if span.kind != "term"])
     for line in re.finditer(r"(?!\s)[^\n]*(?<!\s)", text):
         within = [s for s in spans if line.start() <= s.start and s.end <= line.end()]
-        rest = text[slice(*line.span())]
-        for span in reversed(within):
-            rest = rest[: span.start - line.start()] + rest[span.end - line.start() :]
-        if within and not any(map(str.isalnum, rest)) and "term" not in [s.kind for s in within]:
+        has_words = any(map(str.isalnum, rest[slice(*line.span())]))
+        if within and not has_words and all(span.kind != "term" for span in within):
             spans = [span for span in spans if span not in within]
             spans.append(Span(*line.span(), line[0], "kept"))
     return tuple(sorted(spans))
+
+
+def _masked(text, places):
+    """A text with spaces in some places."""
+    for start, end in places:
+        text = text[:start] + " " * (end - start) + text[end:]
+    return text
 
 
 def _of_kinds(text, keep):
