@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_mt.text.glossary import PARTICLE
-from keras_mt.text.spans import KINDS, LETTER, Span
+from keras_mt.text.spans import LETTER, Span
 from keras_mt.text.words import Words, letters
 
 _UNCLEAR = 0.3  # A word with this much of the best one's share could be the span's, too.
@@ -154,7 +154,7 @@ class Claims:
             more = set()
         else:
             more = {i for i in np.argsort(-mine)[: self._limit(k) - 1] if i in sure}
-        if span.kind in KINDS:
+        if span.kind not in ("term", "kept"):
             more |= {i for i in self._copies(k) if not self._taken[i]}
         words = claim.words if claim.stands else _grown(claim.words, more)
         self._taken[[*more]] = True

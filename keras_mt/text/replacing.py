@@ -10,8 +10,8 @@ from keras_mt.text.claims import Claim, Claims
 from keras_mt.text.glossary import particles
 from keras_mt.text.words import Words, best_gap, spaces_around
 
-# Marks that no space comes behind, and before.
-_OPENING, _CLOSING = r"(\[{“„«¿¡", r")\]},.;:!?…”»。、"
+# Marks that no space comes behind, and before; “ closes, too, as in German.
+_OPENING, _CLOSING = r"(?:[(\[{„¿¡]|(?<!\S)[“«])", r"[)\]},.;:!?…”»。、]"
 _ELIDED = re.compile(r"(\w{1,2}['’])?.*?(['’]\w{1,2})?", re.DOTALL)
 _SENTENCE_START = re.compile(r"(?:^|\n|[.!?…]\W*\s)\W*\Z")
 
@@ -99,11 +99,18 @@ class Replacing:
         g = best_gap(self._shares, column, column + 1, (before, after), allowed)
         beside = [*target.starts, high] if before and not after else [low, *target.ends]
         place = int(min(max(beside[g], low, self._claims.locked), high))
-        space_before = before and re.search(rf"[^\s{_OPENING}]\Z", target.text[:place])
-        space_after = after and re.match(rf"[^\s{_CLOSING}]", target.text[place:])
-        self._edits += [(place, place, " ", None)] if space_before else []
-        self._edits.append((place, place, self._spans[k].target, k))
-        self._edits += [(place, place, " ", None)] if space_after else []
+        # Between marks, too, it does not touch a letter.
+        needs_space = (
+            rf"\S(?<!{_OPENING})\Z" if before else r"\w\Z",
+            rf"(?!{_CLOSING})\S" if after else r"\w",
+        )
+        start, end, written, *_ = self._spans[k]
+        beside = self._plain.text[:start], self._plain.text[end:]
+        if re.search(needs_space[0], target.text[:place]) and not re.search(r"\w\Z", beside[0]):
+            self._edits.append((place, place, " ", None))
+        self._edits.append((place, place, written, k))
+        if re.match(needs_space[1], target.text[place:]) and not re.match(r"\w", beside[1]):
+            self._edits.append((place, place, " ", None))
 
     def result(self) -> tuple[Words, np.ndarray]:
         """The words of the result, and their shares of those of the plain text."""

@@ -34,6 +34,8 @@ KINDS = {
     rf"{_EDGE}[0-9]+(?:[.,:/'’-][0-9]+)+{_EDGE}|{_EDGE}[0-9]{{2,}}{_EDGE}",
     "emoji": rf"[\U0001f1e6-\U0001f1ff]{{2}}|{_PICTURE}(?:\u200d{_PICTURE})*",
 }
+# What is protected and has one of these is no prose.
+_CODE = re.compile(r"[^\w\s.,:;!?'’“”&+-]|_")
 
 
 class Span(NamedTuple):
@@ -43,7 +45,8 @@ class Span(NamedTuple):
         start: Its first character.
         end: The one after its last.
         target: What stands for it in the translation.
-        kind: "term"; "kept" for what a glossary or markup says to keep; or the name in `KINDS`.
+        kind: "term"; "kept" for what a glossary or markup says to keep, "code" where markup keeps
+            what is no prose; or the name in `KINDS`.
         read: What a model reads in its place.
 
     Example:
@@ -73,7 +76,8 @@ def find_spans(
         keep: Names in `KINDS`.
         protected: Places of the text that stay as they are, whatever is in them.
     """
-    spans = [Span(a, b, text[a:b], "kept") for a, b in protected]
+    kept = [(a, b, text[a:b]) for a, b in protected]
+    spans = [Span(*each, "code" if _CODE.search(each[2]) else "kept") for each in kept]
     masked = _masked(text, protected)  # No kind goes on, and no term, where all is protected.
     kinds = _of_kinds(masked, keep)
     terms = [] if glossary is None else glossary.find(masked, [kind[:2] for kind in kinds])

@@ -148,6 +148,8 @@ def test_kept_spans_stand_once_where_they_stood(translation, links, expected):
         ("👍 Hi (👍)", " Hi ()", " Hallo ()", "👍 Hallo (👍)"),
         ("Hi {x} 123", "Hi 124 123", "123 Hallo 124", "123 Hallo {x}"),
         ("a-{x}-b", "a-123-b", "A-123-B", "A-{x}-B"),
+        ('Say "hi" 👍', 'Say "hi"', "Sag „hi“", "Sag „hi“ 👍"),
+        ("One (of {x}) runs", "One (of 123) runs", "Einer rennt", "Einer {x} rennt"),
         ("A\n{x}: {y}.\nB 👍\n", "A\n\nB\n", "X\n\nY\n", "X\n{x}: {y}.\nY 👍\n"),
     ],
 )
@@ -225,6 +227,17 @@ def test_lines_stay_apart():
 )  # fmt: skip
 def test_terms_and_spans_within_elements(text, translation, links, expected):
     assert translated(text, translation, links, TERMS, markup="html").text == expected
+
+
+@pytest.mark.parametrize("code", ["%(name)s", "ls -l *.txt", "$ ls", "a_b", "/etc/hosts"])
+def test_protected_code_is_read_as_a_number_and_prose_as_it_is(code):
+    html = f"Run <code>{code}</code> in 123"
+    assert Source(html, markup="html").text == "Run 124 in 123"
+    written = translated(html, "Nimm 124 in 123 124", "0 1 2 3 1", markup="html").text
+    assert written == f"Nimm <code>{code}</code> in 123"
+    for prose in ("Yahoo!", "C++", "12.3", "AT&amp;T"):
+        read = Source(f"<kbd>{prose}</kbd> here", markup="html").text
+        assert read == f"{prose} here".replace("&amp;", "&")
 
 
 def test_what_attention_leaves_open_is_settled_by_probes():

@@ -131,7 +131,7 @@ def test_what_is_protected_is_kept_whatever_is_in_it():
         ("New York", "New York", "kept"),
         ("Times", "T", "term"),
         ("x.org", "x.org", "url"),  # It goes on to what is protected.
-        ("/a b", "/a b", "kept"),
+        ("/a b", "/a b", "code"),
         ("dog", "Hund", "term"),
     ]
 
