@@ -1,5 +1,6 @@
 """Which words of a translation belong to spans of its source."""
 
+import dataclasses
 import functools
 import re
 import unicodedata
@@ -28,36 +29,22 @@ class Claim(NamedTuple):
     warning: str | None = None
 
 
+@dataclasses.dataclass
 class Claims:
-    """The target words of the spans of a source; no two spans have one.
+    """The target words of the spans of a source; no two spans have one."""
 
-    Args:
-        source, target: The words of what was read, each span a unit, and of its translation, each
-            of `find_forms` a unit.
-        shares: The share of each target word that belongs to each source word.
-        spans: The spans.
-        trusted: Whether the shares are those of attention that aligns words.
-        annotated: Whether the model read the terms.
-        locked: The number of the translation's first characters that do not change.
-    """
+    source: Words  # What was read, each span a unit.
+    target: Words  # Its translation, each of `find_forms` a unit.
+    shares: np.ndarray  # The share of each target word that belongs to each source word.
+    spans: Sequence[Span]
+    trusted: bool = True  # Whether the shares are those of attention that aligns words.
+    annotated: bool = False  # Whether the model read the terms.
+    locked: int = 0  # The number of the translation's first characters that do not change.
 
-    def __init__(
-        self,
-        source: Words,
-        target: Words,
-        shares: np.ndarray,
-        spans: Sequence[Span],
-        trusted: bool = True,
-        annotated: bool = False,
-        locked: int = 0,
-    ):
-        self.source, self.target, self.shares = source, target, shares
-        self.spans, self.locked = spans, locked
-        self._trusted, self._annotated = trusted, annotated
-        self._free = target.real & (target.starts >= locked)
-        self._weighed = shares.copy()  # By falls, if there are any.
-        self._claims: dict[int, Claim] = {}
-        self._taken = np.zeros(len(target), bool)
+    def __post_init__(self) -> None:
+        self._free = self.target.real & (self.target.starts >= self.locked)
+        self._weighed = self.shares.copy()  # By falls, if there are any.
+        self._claims, self._taken = {}, np.zeros(len(self.target), bool)
 
     @functools.cached_property
     def unclear(self) -> list[int]:
@@ -69,13 +56,13 @@ class Claims:
         for k, c in enumerate(self.source.units):
             best = np.sort(np.pad(self.shares[:, c], (self._limit(k) + 1, 0)))[::-1]
             several = best[self._limit(k)] > _UNCLEAR * best[0]
-            if (several or not self._trusted) and best[0] > 0 and not self._standing(k):
+            if (several or not self.trusted) and best[0] > 0 and not self._standing(k):
                 found.append(k)
         return found
 
     def heed(self, falls: Sequence[np.ndarray]) -> None:
         """Weighs target words by their falls in log-probability without each `unclear` span."""
-        doubt = 0 if self._trusted else 0.5  # Attention that is not trusted counts for less.
+        doubt = 0 if self.trusted else 0.5  # Attention that is not trusted counts for less.
         for k, fall in zip(self.unclear, falls, strict=True):
             c = self.source.units[k]
             mine = (self.shares[:, c] + doubt) * np.maximum(fall, 0) * self._free
@@ -119,7 +106,7 @@ class Claims:
         form = re.compile(_form(span), re.IGNORECASE)
         found = [t for t in self.target.units if form.fullmatch(_without_accents(self.target[t]))]
         others = np.delete(self._weighed, self.source.units[k], axis=1).max(axis=1, initial=0)
-        return [t for t in found if self._annotated or others[t] <= max(0.5, self._share(k, t))]
+        return [t for t in found if self.annotated or others[t] <= max(0.5, self._share(k, t))]
 
     def _copies(self, k):
         """The words that are what was read in the place of a span, behind the prefix."""
@@ -129,7 +116,7 @@ class Claims:
     def _compounds(self):
         """Terms and their best words that are also another's best, and longer than the term."""
         shares = self._weighed * (self._free & ~self._taken)[:, None]
-        if not self._trusted or not shares.size:
+        if not self.trusted or not shares.size:
             return []
         found, best = [], shares.argmax(axis=0)
         for k, (c, span) in enumerate(zip(self.source.units, self.spans, strict=True)):
@@ -147,8 +134,9 @@ class Claims:
         mine = self.shares[:, self.source.units[k]] * (self._free & ~self._taken)
         sure = {*np.flatnonzero(mine > 0.5)}
         # Nothing remains of what was read as it is; of some scripts any number is a word.
-        is_read = self._annotated or span.read == span.target
-        if is_read or (self.target.alone[t] and not claim.stands):
+        is_read = self.annotated and (claim.stands or self._limit(k) > 1)
+        is_alone = self.target.alone[t] and not claim.stands
+        if is_read or is_alone or span.read == span.target:
             more = {*_grown(claim.words, sure)} - {t}
         elif claim.stands:
             more = set()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_mt.text.words import Words, best_gap, line_numbers, spaces_around
+from keras_mt.text.words import Words, best_gap, line_numbers
 
 
 class Placing:
@@ -99,23 +99,18 @@ class Placing:
 
     def _gap(self, node, bounds, allowed):
         """The target word that a node without words goes before."""
-        source, target = self._source, self._target
+        source = self._source
         first, last = np.searchsorted(source.starts, (node.start, node.end))
         if first <= bounds[0]:
             return allowed[0]
         if last >= bounds[1]:
             return allowed[-1]
-        spaces = spaces_around(source.text, node.start, node.end)
-        g = best_gap(self._shares, first, last, spaces, allowed)
-        while spaces[0] and 0 < g < len(target) and not target.real[g] and g + 1 in allowed:
-            if target.starts[g] > target.ends[g - 1]:
-                break
-            g += 1  # Marks stay with the word before them.
-        return g
+        spaces = _spaces(source.text, node.start, node.end)
+        return best_gap(self._shares, first, last, spaces, allowed)
 
     def _between(self, node, left, right):
         """A node between two places of the target: the characters that it replaces, and itself."""
-        before, after = spaces_around(self._source.text, node.start, node.end)
+        before, after = _spaces(self._source.text, node.start, node.end)
         written = self._alone(node)
         if not (before or after):
             return left, right if node.end > node.start else left, written
@@ -132,6 +127,11 @@ class Placing:
         if node.tail and not own.strip():  # Its white space, if nothing else is in it.
             inner = inner or own
         return node.head + inner + node.tail
+
+
+def _spaces(text, start, end):
+    """Whether white space stands before a part of a text, and after it."""
+    return text[:start][-1:].isspace(), text[end:][:1].isspace()
 
 
 def _all(here: np.ndarray) -> tuple[int, int] | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_mt.text.claims import Claim, Claims
 from keras_mt.text.glossary import particles
-from keras_mt.text.words import Words, best_gap, spaces_around
+from keras_mt.text.words import Words, best_gap
 
 # Marks that no space comes behind, and before; “ closes, too, as in German.
 _OPENING, _CLOSING = r"(?:[(\[{„¿¡]|(?<!\S)[“«])", r"[)\]},.;:!?…”»。、]"
@@ -88,28 +88,26 @@ class Replacing:
     def _insert(self, k, _):
         """Puts a span between the words that its neighbours became, spaced as in the source."""
         source, target, column = self._source, self._target, self._source.units[k]
+        span, plain = self._spans[k], self._plain.text
         lines = [line.span() for line in re.finditer("(?m)^.*$", target.text)]
         if len(lines) == source.text.count("\n") + 1:
             low, high = lines[source.text.count("\n", 0, source.starts[column])]
         else:
             low, high = 0, len(target.text)
-        before, after = spaces_around(f" {self._plain.text} ", *np.add(self._spans[k][:2], 1))
+        sides = plain[: span.start][-1:], plain[span.unit[1] :][:1]
+        before, after = (not side.strip() for side in sides)
         lowest, highest = np.searchsorted(target.starts, (low, high))
         allowed = range(lowest, highest + 1)
         g = best_gap(self._shares, column, column + 1, (before, after), allowed)
         beside = [*target.starts, high] if before and not after else [low, *target.ends]
         place = int(min(max(beside[g], low, self._claims.locked), high))
         # Between marks, too, it does not touch a letter.
-        needs_space = (
-            rf"\S(?<!{_OPENING})\Z" if before else r"\w\Z",
-            rf"(?!{_CLOSING})\S" if after else r"\w",
-        )
-        start, end, written, *_ = self._spans[k]
-        beside = self._plain.text[:start], self._plain.text[end:]
-        if re.search(needs_space[0], target.text[:place]) and not re.search(r"\w\Z", beside[0]):
+        left = rf"\S(?<!{_OPENING})\Z" if before else r"\w\Z"
+        right = rf"(?!{_CLOSING})\S" if after else r"\w"
+        if re.search(left, target.text[:place]) and not sides[0].isalnum():
             self._edits.append((place, place, " ", None))
-        self._edits.append((place, place, written, k))
-        if re.match(needs_space[1], target.text[place:]) and not re.match(r"\w", beside[1]):
+        self._edits.append((place, place, span.target, k))
+        if re.match(right, target.text[place:]) and not sides[1].isalnum():
             self._edits.append((place, place, " ", None))
 
     def result(self) -> tuple[Words, np.ndarray]:

@@ -113,7 +113,11 @@ class Source:
         protected = self._fragment.protected if self._fragment else ()
         spans = whole_lines(find_spans(self.plain, glossary, keep, protected), self.plain)
         numbers = (n for n in map(str, itertools.count(_FIRST_NUMBER)) if n not in self.plain)
-        self.spans = tuple(span._replace(read=self._read_for(span, numbers)) for span in spans)
+        ends = [*(span.start for span in spans[1:]), len(self.plain)]
+        self.spans = tuple(
+            span._replace(read=self._read_for(span, end, numbers))
+            for span, end in zip(spans, ends, strict=False)
+        )
         self._annotate, self._trusted, self._known = annotate, trusted, {}
         self._parts = self._cut()
         self.text = self._written()
@@ -127,7 +131,7 @@ class Source:
         """What is read, in parts: before the first span, in its place, between both, and so on."""
         parts, end = [], 0
         for span in self.spans:
-            before, end = self.plain[end : span.start], span.end
+            before, end = self.plain[end : span.start], span.unit[1]
             if not span.read and not re.match(r"\w", self.plain[end:]):
                 before = before.rstrip(" ")  # Not a second space, nor one before a mark.
             parts += [before, span.read]
@@ -139,18 +143,18 @@ class Source:
         for k, span in enumerate(self.spans):
             part = _NEUTRAL if k == hidden else span.read
             parts[2 * k + 1] = _guarded(part)
-            if self._annotate and part == self.plain[span.start : span.end]:
+            if self._annotate and part == self.plain[slice(*span.unit)]:
                 parts[2 * k + 1] += f"{TERM}{_guarded(span.target)}{TERM_END}"
         # An annotation stands behind the whole word.
         annotation = f"({TERM}[^{TERM_END}]*{TERM_END})"
         return re.sub(rf"{annotation}([^\s{GUARD}{TERM}]+)", r"\2\1", "".join(parts))
 
-    def _read_for(self, span, numbers):
-        """What is read in the place of a span."""
+    def _read_for(self, span, end, numbers):
+        """What is read in the place of a span, which another may begin at the end of."""
         own = self.plain[span.start : span.end]
         line = self.plain[: span.start].split("\n")[-1] + self.plain[span.end :].split("\n")[0]
         if span.kind == "term":
-            return own
+            return own + _SUFFIX.match(self.plain, span.end, end)[0]
         if span.kind in _LEFT_OUT or "\n" in own or not line.strip():
             return ""
         return next(numbers) if span.kind in _NUMBERED else own
@@ -190,7 +194,7 @@ class Source:
         Returns:
             A `Translated`.
         """
-        plain = Words(self.plain, self._units(span[:2] for span in self.spans))
+        plain = Words(self.plain, [span.unit for span in self.spans])
         if self.passes and not prefix:
             result, shares, warnings = plain, np.eye(len(plain)), [None] * len(self.spans)
         else:
@@ -214,18 +218,10 @@ class Source:
         trusted = self._trusted and attention is not None
         return Claims(*self._known[key], self.spans, trusted, self._annotate, locked)
 
-    def _units(self, places):
-        """Places of the spans, those of terms with what belongs to the word."""
-        rests = zip(places, self.spans, self._parts[2::2], strict=True)
-        return [
-            (start, end + (len(_SUFFIX.match(rest)[0]) if span.kind == "term" else 0))
-            for (start, end), span, rest in rests
-        ]
-
     def _aligned(self, translation, alignment):
         """The words of both sides, and their shares."""
         ends = np.cumsum([len(part) for part in self._parts])
-        units = self._units(zip(ends[:-1:2], ends[1::2], strict=True))
+        units = [*zip(ends[:-1:2], ends[1::2], strict=True)]
         source, words = (Words("".join(self._parts), units, whole) for whole in (True, False))
         owners = np.searchsorted(source.ends, words.starts, "right")
         target = Words(translation, find_forms(translation, self.spans))

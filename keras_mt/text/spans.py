@@ -47,7 +47,7 @@ class Span(NamedTuple):
         target: What stands for it in the translation.
         kind: "term"; "kept" for what a glossary or markup says to keep, "code" where markup keeps
             what is no prose; or the name in `KINDS`.
-        read: What a model reads in its place.
+        read: What a model reads in its place; of a term, with a genitive's ending or a particle.
 
     Example:
 
@@ -60,6 +60,11 @@ class Span(NamedTuple):
     target: str
     kind: str
     read: str = ""
+
+    @property
+    def unit(self) -> tuple[int, int]:
+        """Its place in the text, with what is read of the word."""
+        return self.start, self.start + len(self.read) if self.kind == "term" else self.end
 
 
 def find_spans(

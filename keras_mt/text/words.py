@@ -122,11 +122,6 @@ def best_gap(
     return max(allowed, key=lambda g: scores[g])
 
 
-def spaces_around(text: str, start: int, end: int) -> tuple[bool, bool]:
-    """Whether white space stands before a part of a text, and after it."""
-    return text[:start][-1:].isspace(), text[end:][:1].isspace()
-
-
 def words_of_pieces(words: Sequence[str], pieces: Sequence[str]) -> np.ndarray:
     """The index of the word that each piece belongs to, by their letters; -1 for none.
 
