@@ -5,7 +5,6 @@ It does not import Keras, which takes seconds: the command that runs an export n
 
 import abc
 import collections
-import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
@@ -30,6 +29,7 @@ from keras_mt.translation.results import (
     as_alignment,
     as_falls,
     as_hypothesis,
+    as_pieces,
 )
 
 LANGUAGES = "source_language", "target_language"
@@ -58,6 +58,7 @@ class BaseTranslator(abc.ABC):
     source_language: str | None = None
     target_language: str | None = None
     max_line_bytes: int | None = None
+    _scores: bool = True  # Whether it scores given translations.
     _pair: Mapping[str, str] | None = None  # The languages of its shortlist.
 
     @overload
@@ -179,8 +180,8 @@ class BaseTranslator(abc.ABC):
         sources = self._sources(columns["texts"], glossary, markup)
 
         columns["texts"] = [source.text for source in sources]
-        run = functools.partial(self._hypotheses, sources, token_scores, confidence)
-        return self._results(run, self._as_result, one, columns)
+        found = self._hypotheses(sources, token_scores, confidence, **columns)
+        return self._results(found, self._as_result, one, columns)
 
     def _as_result(self, hypotheses, **inputs):
         return hypotheses or self._why_refused(**inputs)
@@ -227,13 +228,13 @@ class BaseTranslator(abc.ABC):
                 if not source.is_plain:
                     alignment = as_alignment(row)
                     probes = source.probes(hypothesis.text, alignment)
-                    texts = [source.text, *probes] if probes else []
+                    texts = [source.text, *probes] if probes and self._scores else []
                     drafts.append((i, hypothesis, alignment, texts))
         scored = {}
         if asked := [(i, text, draft.text) for i, draft, _, texts in drafts for text in texts]:
             places, texts, targets = zip(*asked, strict=True)
-            pieces = self._scored(texts, targets, **chosen(languages, places))
-            scored = dict(zip(asked, pieces, strict=True))
+            rows = self._run("score", texts=texts, target=targets, **chosen(languages, places))
+            scored = dict(zip(asked, map(as_pieces, rows), strict=True))
         placed = collections.defaultdict(dict)
         for i, draft, alignment, texts in drafts:
             falls = as_falls(alignment, [scored[i, text, draft.text] for text in texts])
@@ -283,11 +284,11 @@ class BaseTranslator(abc.ABC):
         columns = {"source": source, "target": target}
         one, lists = self._lists(columns, source_language, target_language)
         lists.setdefault("target", [""] * len(lists["source"]))
-        return self._results(self._align, self._as_alignment, one, lists)
+        return self._results(self._run("align", **lists), self._as_alignment, one, lists)
 
     @abc.abstractmethod
-    def _align(self, source, target, **languages) -> list[dict[str, Any]]:
-        """The outputs of the graph's `align` for each text, as of `run_in_batches`."""
+    def _run(self, name, **columns) -> list[dict[str, Any]]:
+        """The outputs of the graph's `align` or `score` for each text, as of `run_in_batches`."""
 
     @abc.abstractmethod
     def _as_alignment(self, row, source, **_) -> tuple | str:
@@ -316,14 +317,14 @@ class BaseTranslator(abc.ABC):
         lists |= self._languages(len(lists[first]), source_language, target_language)
         return one, lists
 
-    def _results(self, run, as_result, one, lists) -> Any:
+    def _results(self, rows, as_result, one, lists) -> Any:
         """`Results` for what `_lists` returned, or the result of the one text.
 
-        `run` takes the lists by their names, and returns each text's outputs. `as_result` makes of
-        these and the inputs a result, or a str that says why the text is refused.
+        `as_result` makes of a text's outputs and its inputs a result, or a str that says why the
+        text is refused.
         """
         results, refusals = [], {}
-        for i, row in enumerate(run(**lists)):
+        for i, row in enumerate(rows):
             result = as_result(row, **{name: column[i] for name, column in lists.items()})
             if isinstance(result, str):
                 result, refusals[i] = None, result
@@ -360,10 +361,6 @@ class BaseTranslator(abc.ABC):
 
         With `attention` they have those of `align` besides, if the model has any.
         """
-
-    @abc.abstractmethod
-    def _scored(self, texts, targets, **languages) -> list[list[tuple[str, float]]]:
-        """The pieces of each target with their log-probabilities; none where it is refused."""
 
     def _why_refused(self, texts, prefixes=None, **languages) -> str:
         """Why a text has no translation."""

@@ -23,7 +23,7 @@ from keras_mt.files import find_saved_model
 from keras_mt.text.glossary import Glossary
 from keras_mt.translation.base import LANGUAGES, BaseTranslator
 from keras_mt.translation.batches import chosen, run_in_batches
-from keras_mt.translation.results import as_alignment, as_pieces, by_hypothesis
+from keras_mt.translation.results import as_alignment, by_hypothesis
 
 _PLACING = "align", "score"  # The signatures by which terms and kept spans are placed.
 
@@ -169,15 +169,6 @@ class ExportedTranslator(BaseTranslator):
         """Whether it has the signature `align`, as it has if its model has attention."""
         return "align" in self._signatures
 
-    def _align(self, source, target, **languages):
-        return self._run("align", source=source, target=target, **languages)
-
-    def _scored(self, texts, target, **languages):
-        if not self._scores:
-            return [[]] * len(texts)
-        rows = self._run("score", texts=texts, target=target, **languages)
-        return [as_pieces({**row, "log_probs": row["token_log_probs"]}) for row in rows]
-
     def _as_alignment(self, row, source, **_):
         return as_alignment(row) or (
             "a line is longer than max_line_bytes, or than the model's limit of tokens."
@@ -200,7 +191,7 @@ class ExportedTranslator(BaseTranslator):
             )
         attention = attention and self.aligns
         if attention and not confidence and self.n_best == 1 and "scores" in self._outputs("align"):
-            rows = self._align(texts, [""] * len(texts), **languages)
+            rows = self._run("align", texts=texts, target=[""] * len(texts), **languages)
             return [[row] if row["scores"] > NO_HYPOTHESIS else [] for row in rows]
         name = "confidence" if confidence else "serving_default"
         found = list(map(by_hypothesis, self._run(name, texts=texts, **languages)))
@@ -208,8 +199,9 @@ class ExportedTranslator(BaseTranslator):
             several = [(i, row) for i, rows in enumerate(found) for row in rows]
             # Of "" it would be that of another translation.
             targets = [row["translations"].decode("utf-8", "replace") or " " for _, row in several]
-            columns = chosen({"source": texts, **languages}, [i for i, _ in several])
-            aligned = self._align(target=targets, **columns)
+            languages = chosen(languages, [i for i, _ in several])
+            texts = [texts[i] for i, _ in several]
+            aligned = self._run("align", texts=texts, target=targets, **languages)
             for (_, row), alignment in zip(several, aligned, strict=True):
                 row |= {**alignment, **row}
         return found

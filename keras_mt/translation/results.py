@@ -116,7 +116,8 @@ def as_hypothesis(row: Mapping[str, Any]) -> Hypothesis:
 def as_pieces(row: Mapping[str, Any]) -> list[tuple[str, float]]:
     """The pieces of a target, each with its log-probability; none of one that is refused."""
     pieces = map(_as_str, row["tokens"][: row["lengths"]])
-    return list(zip(pieces, map(float, row["log_probs"]), strict=False))
+    log_probs = row.get("token_log_probs", row["log_probs"])  # An export's log_probs are sums.
+    return list(zip(pieces, map(float, log_probs), strict=False))
 
 
 def as_alignment(row: Mapping[str, Any]) -> Alignment | None:

@@ -197,18 +197,23 @@ class Translator(BaseTranslator):
         pair = None if self.shortlist is None else self.shortlist.languages
         return TranslationGraph(predictor, self.tokenizer, options, pair)
 
-    def _function(self, name, columns, **flags):
+    def _run(self, name, *flags, **columns):
+        return run_in_batches(self._function(name, columns, *flags), **columns)
+
+    def _function(self, name, columns, *flags):
         """`translate`, `score` or `align` of the graph as a `tf.function` of columns of strings.
 
-        The languages' columns follow, if there are any.
+        The languages' columns are the last ones, if there are any. The flags are set.
         """
-        key = name, columns, *flags.items()
+        key = name, len(columns), *flags
         if key not in self._functions:
             method = getattr(self._graph, name)
-            specs = [tf.TensorSpec([None], tf.string)] * (columns + 2 * bool(self.languages))
+            specs = [tf.TensorSpec([None], tf.string)] * len(columns)
+            texts = len({*columns} - {*LANGUAGES})
+            options = dict.fromkeys(flags, True)
 
             def run(*inputs):
-                return method(*inputs[:columns], languages=inputs[columns:], **flags)
+                return method(*inputs[:texts], languages=inputs[texts:], **options)
 
             # Nothing in it needs AutoGraph, which would take most of the tracing time.
             self._functions[key] = tf.function(run, autograph=False, input_signature=specs)
@@ -268,14 +273,14 @@ class Translator(BaseTranslator):
         return self._graph.aligns
 
     def _translations(self, texts, prefixes=None, **languages):
-        columns = [texts] if prefixes is None else [texts, prefixes]
-        function = self._function("translate", len(columns))
-        return function(*columns, *languages.values())["translations"]
+        columns = {"texts": texts} | ({} if prefixes is None else {"prefixes": prefixes})
+        columns |= languages
+        return self._function("translate", columns)(*columns.values())["translations"]
 
     def _search(self, token_scores, confidence, attention, **columns):
         flags = {"token_scores": token_scores, "confidence": confidence, "attention": attention}
-        function = self._function("translate", 1 + ("prefixes" in columns), **flags)
-        return list(map(by_hypothesis, run_in_batches(function, **columns)))
+        rows = self._run("translate", *filter(flags.get, flags), **columns)
+        return list(map(by_hypothesis, rows))
 
     def _why_refused(self, texts, prefixes=None, **languages):
         if reason := self._line_too_long(texts):
@@ -384,15 +389,8 @@ class Translator(BaseTranslator):
         >>> translator.score("O livro.", "The book.").perplexity  # doctest: +SKIP
         """
         columns = {"sources": sources, "targets": targets}
-        lists = self._lists(columns, source_language, target_language)
-        return self._results(self._score, self._as_score, *lists)
-
-    def _score(self, sources, targets, **languages):
-        function = self._function("score", 2)
-        return run_in_batches(function, sources=sources, targets=targets, **languages)
-
-    def _scored(self, texts, targets, **languages):
-        return list(map(as_pieces, self._score(texts, targets, **languages)))
+        one, lists = self._lists(columns, source_language, target_language)
+        return self._results(self._run("score", **lists), self._as_score, one, lists)
 
     def _as_score(self, row, sources, **_):
         if row["refused"]:
@@ -408,9 +406,6 @@ class Translator(BaseTranslator):
             f"a line of the source or the target has more than {limit} tokens, the model's limit: "
             "split it into lines."
         )
-
-    def _align(self, source, target, **languages):
-        return run_in_batches(self._function("align", 2), source=source, target=target, **languages)
 
     def _as_alignment(self, row, source, **_):
         if row["refused"]:
@@ -448,8 +443,9 @@ class Translator(BaseTranslator):
         """
         if not self.aligns:
             raise InputError("The model has no attention to align by.")
-        lists = self._lists({"source": source, "target": target}, source_language, target_language)
-        return self._results(self._align, self._as_links, *lists)
+        columns = {"source": source, "target": target}
+        one, lists = self._lists(columns, source_language, target_language)
+        return self._results(self._run("align", **lists), self._as_links, one, lists)
 
     def _as_links(self, row, source, target, **_):
         alignment = self._as_alignment(row, source)

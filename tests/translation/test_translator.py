@@ -108,7 +108,7 @@ def test_a_translation_does_not_depend_on_its_batch(translator, sources):
 
 def test_a_batch_of_64_mixed_lengths_gives_what_each_gives_alone(translator, sources):
     texts = [" ".join(sources[i % len(sources)].split()[: 1 + i % 9]) for i in range(64)]
-    function = translator._function("translate", 1)  # All in one batch, in this order.
+    function = translator._function("translate", ["texts"])  # All in one batch, in this order.
     together = function(tf.constant(texts))
     for size in (1, 7, 33):
         part = function(tf.constant(texts[-size:]))

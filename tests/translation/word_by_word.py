@@ -1,7 +1,5 @@
 """A translator that knows a few words, as a stand-in for models: TensorFlow computes nothing."""
 
-from itertools import repeat
-
 import numpy as np
 
 from keras_mt.options import TranslationOptions
@@ -38,18 +36,12 @@ class WordByWord(BaseTranslator):
             if text != "refused"
         ]
 
-    def _scored(self, texts, targets):
+    def _run(self, name, texts, target):
         """A word is less probable if the text has none that becomes it; "Tier" comes of "dog"."""
         self.scored.append(len(texts))
-        return [
-            list(map(_word, repeat(text), [*target.split(), END]))
-            for text, target in zip(texts, targets, strict=True)
-        ]
+        return [_scores(*pair) for pair in zip(texts, target, strict=True)]
 
-    def _align(self, source, target):
-        raise NotImplementedError
-
-    _as_alignment = _translations = _align
+    _as_alignment = _translations = None
 
 
 def _outputs(source, target, score, confidence, aligned):
@@ -66,7 +58,11 @@ def _outputs(source, target, score, confidence, aligned):
     return row
 
 
-def _word(text, word):
-    expected = {KNOWN.get(word, word) for word in text.split()}
-    expected |= {"Tier", END} if "Hund" in expected else {END}
-    return word, -1.0 if word in expected else -6.0
+def _scores(text, target):
+    """The outputs of a score."""
+    expected = {KNOWN.get(word, word) for word in text.split()} | {END}
+    if "Hund" in expected:
+        expected.add("Tier")
+    words = [*target.split(), END]
+    scores = [-1.0 if word in expected else -6.0 for word in words]
+    return {"tokens": [word.encode() for word in words], "log_probs": scores, "lengths": len(words)}
