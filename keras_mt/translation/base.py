@@ -283,7 +283,7 @@ class BaseTranslator(abc.ABC):
             raise InputError("The model has no attention to align by.")
         columns = {"source": source, "target": target}
         one, lists = self._lists(columns, source_language, target_language)
-        lists.setdefault("target", [""] * len(lists["source"]))
+        lists = {"source": lists["source"], "target": [""] * len(lists["source"])} | lists
         return self._results(self._run("align", **lists), self._as_alignment, one, lists)
 
     @abc.abstractmethod
