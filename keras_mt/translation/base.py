@@ -222,7 +222,8 @@ class BaseTranslator(abc.ABC):
             rows = self._search(token_scores, confidence, attention, **chosen(columns, places))
             found |= zip(places, rows, strict=True)
         hypotheses = [list(map(as_hypothesis, found[i])) for i in range(len(sources))]
-        drafts = []  # With its alignment, and the texts given which it is to be scored.
+        # What is placed: for each hypothesis its alignment, and the texts that it is scored by.
+        drafts = []
         for i, source in enumerate(sources):
             for hypothesis, row in zip(hypotheses[i], found[i], strict=True):
                 if not source.is_plain:

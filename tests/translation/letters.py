@@ -1,8 +1,8 @@
 """A tokenizer of letters whose padding id is the last, whose start is the padding, whose end is 0.
 
-`Marked` forces a token on every translation. `Tongues` has languages: a source begins with the one
-that it is in, and a translation with the one that it shall be in. `Tongue` is one pair of them, as
-a tokenizer without languages.
+Other characters are read as the nearest letter. `Marked` forces a token on every translation.
+`Tongues` has languages: a source begins with the one that it is in, and a translation with the one
+that it shall be in. `Tongue` is one pair of them, as a tokenizer without languages.
 """
 
 import numpy as np
@@ -23,7 +23,8 @@ class Letters(BaseTokenizer):
         return len(self.letters) + 2
 
     def pieces(self, strings):
-        return tf.strings.unicode_decode(strings, "UTF-8") - (ord(self.letters[0]) - 1)
+        ids = tf.strings.unicode_decode(strings, "UTF-8") - (ord(self.letters[0]) - 1)
+        return ids.with_values(tf.clip_by_value(ids.flat_values, 1, len(self.letters)))
 
     def text(self, ids):
         real = (ids > 0) & (ids < self.padding_id)
