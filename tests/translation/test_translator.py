@@ -285,7 +285,8 @@ def test_what_holds_no_word_and_the_white_space_of_lines_pass_as_they_are(transl
     best = translator(sources[0])[0]
     passing = ["---", "?", "|---|", " \t ", "…\n\n*", "-" * 300, "。-", "😀"]
     found = translator.hypotheses([*passing, f"\t{sources[0]} \r\n --- \r\n"])
-    assert found[:-1] == [[Hypothesis(text, 0.0)] for text in passing]
+    assert [[h[:2] for h in several] for several in found[:-1]] == [[(t, 0.0)] for t in passing]
+    assert [p.target for several in found for h in several for p in h.placed] == ["😀"]
     assert found[-1][0].text == f"\t{best} \r\n --- \r\n"
     (hypotheses,) = translator.hypotheses(["---"], ["The"])  # A prefix is continued all the same.
     assert len(hypotheses[0].text) > 5 and hypotheses[0].text.startswith("The")
