@@ -100,7 +100,7 @@ class Replacing:
         allowed = range(lowest, highest + 1)
         g = best_gap(self._shares, column, column + 1, (before, after), allowed)
         beside = [*target.starts, high] if before and not after else [low, *target.ends]
-        place = int(min(max(beside[g], low, self._claims.locked), high))
+        place = int(max(self._claims.locked, min(max(beside[g], low), high)))
         # Between marks, too, it does not touch a letter.
         left = rf"\S(?<!{_OPENING})\Z" if before else r"\w\Z"
         right = rf"(?!{_CLOSING})\S" if after else r"\w"

@@ -114,10 +114,8 @@ class Source:
         spans = whole_lines(find_spans(self.plain, glossary, keep, protected), self.plain)
         numbers = (n for n in map(str, itertools.count(_FIRST_NUMBER)) if n not in self.plain)
         ends = [*(span.start for span in spans[1:]), len(self.plain)]
-        self.spans = tuple(
-            span._replace(read=self._read_for(span, end, numbers))
-            for span, end in zip(spans, ends, strict=False)
-        )
+        reads = [self._read_for(*each, numbers) for each in zip(spans, ends, strict=False)]
+        self.spans = tuple(s._replace(read=r) for s, r in zip(spans, reads, strict=True))
         self._annotate, self._trusted, self._known = annotate, trusted, {}
         self._parts = self._cut()
         self.text = self._written()

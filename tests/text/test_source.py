@@ -221,6 +221,8 @@ def test_a_prefix_never_changes():
     for prefix in ("Sieh {x}", "123 Sieh {x}"):
         found = source.translated(f"{prefix} oder 124", prefix=prefix)
         assert found.text == f"{prefix} oder {{y}}"
+    source = Source("A dog\nIt runs", Glossary({"dog": "Köter"}))  # Whatever its lines are.
+    assert source.translated("Da\nEs rennt", prefix="Da\nEs").text.startswith("Da\nEs")
 
 
 def test_lines_stay_apart():
