@@ -157,11 +157,9 @@ class Claims:
 
 def find_forms(text: str, spans: Sequence[Span]) -> list[tuple[int, int]]:
     """The places in a translation of all that may stand for one of the spans already."""
-    kept = [re.escape(span.read) for span in spans if span.kind != "term" and span.read]
-    forms = {*map(_form, spans), *kept}
-    if not forms:
-        return []
-    forms = "|".join(sorted(forms, key=len, reverse=True))
+    forms = {*map(_form, spans)}
+    forms |= {re.escape(span.read) for span in spans if span.kind != "term" and span.read}
+    forms = "|".join(sorted(forms, key=len, reverse=True)) or "(?!)"  # Without spans, nothing.
     found = re.finditer(rf"(?<!{LETTER})(?i:{forms})(?!{LETTER})", _without_accents(text))
     return [match.span() for match in found]
 
