@@ -237,8 +237,9 @@ def test_joined_texts_are_ranked_by_all_their_tokens():
         "lengths": tf.constant([[10, 2], [1, 1]]),
     }
     segments = Segments(None, tf.constant([0, 0]), tf.constant(["", " "]), tf.constant([""]))
-    outputs = joined(found, segments, 1.0)
+    outputs, parts = joined(found, segments, 1.0)
     assert outputs["translations"].numpy().tolist() == [[b"A2 B2", b"A1 B1"]]
+    assert parts.numpy().tolist() == [[b"A2", b"A1"], [b"B2", b"B1"]]
     np.testing.assert_allclose(outputs["scores"], [[-2.8 / 3, -10.5 / 11]], atol=1e-5)
 
 
@@ -252,7 +253,7 @@ def test_a_text_has_no_translation_where_one_of_its_segments_has_none():
         segments = Segments(
             None, tf.constant([0, 0, 1]), tf.constant(["", " ", ""]), tf.constant([""] * 2)
         )
-        outputs = joined(found, segments, penalty)
+        outputs, _ = joined(found, segments, penalty)
         assert outputs["translations"].numpy().tolist() == [[b"", b""], [b"C1", b""]]
         assert outputs["scores"].numpy().tolist() == [
             [NO_HYPOTHESIS, NO_HYPOTHESIS],
