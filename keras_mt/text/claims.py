@@ -16,6 +16,7 @@ from keras_mt.text.words import Words, letters
 _UNCLEAR = 0.3  # A word with this much of the best one's share could be the span's, too.
 _SHARED = 0.5  # A word belongs to two, if the lesser share is this much of the greater.
 _WEAK = 0.3  # A share that is little evidence.
+_SURE = 0.6  # What a word that is not the number of a kept span needs.
 # What a form of a term may have behind it. More is none: models that read terms write "Altarar".
 _ENDING = rf"(?:e?[mnrs]?|[\u0370-\u06ff]{{1,2}}|{PARTICLE.pattern})"
 
@@ -77,6 +78,9 @@ class Claims:
             self._claims[k], self._taken[t] = Claim(range(t, t + 1), (), True, "compound"), True
         mine, best = self._weighed[:, self.source.units], self._weighed.max(axis=1, initial=1e-9)
         own = (mine == best[:, None]) & self._free[:, None]
+        # A number that the model left out may have no word.
+        numbers = [s.kind != "term" and s.read not in ("", s.target) for s in self.spans]
+        own &= ~np.array(numbers, bool) | (self.shares[:, self.source.units] > _SURE)
         self._claim([(k, t) for t, k in np.argwhere(own)])
         for k, claim in self._claims.items():
             if claim.warning is None:
