@@ -13,8 +13,8 @@ from keras_mt.errors import InputError
 
 # Lines translated together, so that lines of similar length share a batch.
 _BLOCK_LINES = 2048
-# The lines with terms or kept spans to translate before the time is taken: enough for probes.
-_WARM_UP = 16
+# Lines translated before the time is taken: graphs are traced, also that for terms.
+_WARM_UP = 32
 # The maximum number of sentences resampled by default: sacreBLEU holds all resamples, 1 GB then.
 _MAX_RESAMPLED = 10_000
 # Those of sacreBLEU, which is not imported for a list.
@@ -174,19 +174,14 @@ def _aligned_file(path, size):
 
 def _timed_translations(path, search, sources, corpus, one_of_several):
     """A model's best translations, each on one line, and a dict of how they were made."""
-    from keras_mt.text import Source
-
     name, translations = f"{path}: " if one_of_several else "", []
     try:
         translator = load_translator(path, search, corpus)
     except InputError as error:
         raise InputError(f"{name}{error}") from error
 
-    options = translator.glossary, translator.kept_kinds
-    aligned = [text for text in sources if Source(text, *options).needs_alignment]
     with progress_bar(len(sources)) as progress:
-        # Traces the graph, which is not timed, also for terms and kept spans.
-        translator.hypotheses([*sources[:1], *aligned[:_WARM_UP]])
+        translator.hypotheses(sources[:_WARM_UP])
         start = time.perf_counter()
         for i in range(0, len(sources), _BLOCK_LINES):
             block = translator.hypotheses(sources[i : i + _BLOCK_LINES])
