@@ -229,7 +229,9 @@ class Source:
             rows = coverage(target, alignment.target_pieces)
             attention = rows.T @ alignment.attention @ columns
         shares = word_alignment(words, target, attention)
-        return source, target, shares @ (owners[:, None] == np.arange(len(source)))
+        of_source = np.zeros((len(target), len(source)))
+        np.add.at(of_source.T, owners, shares.T)
+        return source, target, of_source
 
 
 def _columns(words, of_spans, pieces):

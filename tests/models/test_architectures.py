@@ -78,7 +78,14 @@ def small(name, **options):
     return model
 
 
-@pytest.fixture(scope="module", params=EXAMPLES)
+# Variants of others, left to the long tests.
+LONG = "recurrences", "unequal sides", "lstm", "gpt2", "sinusoidal", "no positions"
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(n, marks=[pytest.mark.long] * (n in LONG)) for n in EXAMPLES],
+)
 def model(request):
     """One that no test changes."""
     name, options = EXAMPLES[request.param]
