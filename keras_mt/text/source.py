@@ -212,9 +212,10 @@ class Source:
         attention = None if alignment is None else alignment.attention
         key = translation, id(attention)  # Asked for by `probes`, and again by `translated`.
         if key not in self._known:
-            self._known[key] = self._aligned(translation, alignment)
+            # With the attention itself, whose id another could have after it.
+            self._known[key] = attention, self._aligned(translation, alignment)
         trusted = self._trusted and attention is not None
-        return Claims(*self._known[key], self.spans, trusted, self._annotate, locked)
+        return Claims(*self._known[key][1], self.spans, trusted, self._annotate, locked)
 
     def _aligned(self, translation, alignment):
         """The words of both sides, and their shares."""
