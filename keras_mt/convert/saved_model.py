@@ -84,9 +84,9 @@ def to_saved_model(
         "confidence": confidence,
         "shortlist": translator.shortlist is not None,
         "keep": list(translator.kept_kinds),
+        "trusted_attention": translator.trusted_attention,
+        "reads_terms": translator.reads_terms,
     }
-    given = Predictor(translator.models)
-    options |= {name: getattr(given, name) for name in ("trusted_attention", "reads_terms")}
     if translator.languages:
         options |= {n: getattr(translator, n) for n in ("source_language", "target_language")}
     # Before the work, since it may fail on what is missing.

@@ -168,15 +168,15 @@ class Translator(BaseTranslator):
         self.glossary = glossary
         for model in self.models:
             check_fits(ensure_built(model), tokenizer)
-        heads = [getattr(model, "alignment_head", None) for model in self.models]
-        self.trusted_attention = None not in heads
-        self.reads_terms = bool(tokenizer.term_markers and all(m.reads_terms for m in self.models))
         self.card: dict[str, Any] = {}
         pair = None if shortlist is None else shortlist.languages
         languages = tokenizer.languages if pair is None else pair
         self._set_languages(languages, source_language, target_language, pair)
         # Each row's languages are given: the default ones may change.
-        self._graph = self.graph(Predictor(self.models, shortlist), **dict.fromkeys(LANGUAGES))
+        predictor = Predictor(self.models, shortlist)
+        self._graph = self.graph(predictor, **dict.fromkeys(LANGUAGES))
+        self.trusted_attention = predictor.trusted_attention
+        self.reads_terms = bool(tokenizer.term_markers and predictor.reads_terms)
         self._functions = {}
         check_lengths(self._graph)
 
