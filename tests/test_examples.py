@@ -268,7 +268,7 @@ def test_architectures_are_of_like_size(compare):
         options = {name: value for name, value in row.items() if name != "title"}
         for corpus in compare.CORPORA.values():
             options = {**options, **compare.COMMON, **corpus["training"]}
-            TrainingOptions.of(options)  # There are such options.
+            TrainingOptions(**options)  # There are such options.
         architecture = find_architecture(row["architecture"])
         model = ensure_built(
             architecture.from_preset("tiny", vocab_size=2000, **row.get("model", {}))

@@ -33,7 +33,7 @@ class TranslationGraph:
         pair: Sequence[str] | None = None,
     ):
         self.predictor, self.tokenizer, self.options = predictor, tokenizer, options
-        split_sentences = options.split_sentences is not False
+        split_sentences = options.split_sentences
         reads_terms, limit = predictor.reads_terms, predictor.max_length
         self.segmenter = Segmenter(tokenizer, limit, split_sentences, reads_terms)
         self._forced = self.segmenter.forced

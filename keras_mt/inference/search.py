@@ -1,12 +1,11 @@
 """Rows of ids to hypotheses, by a search in batches of similar length."""
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_mt.decoding import Hypotheses, SearchOptions, beam_search
+from keras_mt.decoding import Hypotheses, beam_search
 from keras_mt.inference.predictors import Predictor
 from keras_mt.options import TranslationOptions
 from keras_mt.text import BaseTokenizer
@@ -75,7 +74,7 @@ def search(
         normalize=predictor.gives_logits,
         forbidden_ids=[predictor.index(i) for i in forbidden],
         **{name: predictor.index(i) for name, i in special.items()},
-        **{field.name: getattr(options, field.name) for field in dataclasses.fields(SearchOptions)},
+        **options.search_arguments(),
         **arguments,
     )
     return hypotheses._replace(tokens=predictor.id(hypotheses.tokens))

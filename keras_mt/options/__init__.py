@@ -4,8 +4,8 @@ This room imports neither keras nor tensorflow, so that the command's help appea
 """
 
 from keras_mt.options.search import (
-    KINDS,
     MAX_LINE_BYTES,
+    NO_HYPOTHESIS,
     LanguageOptions,
     SearchOptions,
     TranslationOptions,
@@ -14,8 +14,8 @@ from keras_mt.options.search import (
 from keras_mt.options.training import TrainingOptions
 
 __all__ = [
-    "KINDS",
     "MAX_LINE_BYTES",
+    "NO_HYPOTHESIS",
     "LanguageOptions",
     "SearchOptions",
     "TrainingOptions",

@@ -8,12 +8,13 @@ import operator
 import textwrap
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from keras_mt.errors import InputError
 
 _Function = TypeVar("_Function", bound=Callable)
+_Options = TypeVar("_Options")
 _BOUNDS = {
     "minimum": ("at least", operator.ge),
     "above": ("above", operator.gt),
@@ -132,6 +133,15 @@ def signature(function: Callable, options: type) -> inspect.Signature:
         for field in dataclasses.fields(options)
     ]
     return inspect.Signature(parameters)
+
+
+def from_keywords(options_class: type[_Options], caller: str, given: Mapping[str, Any]) -> _Options:
+    """The dataclass with the options given; TypeError for an unknown name, as Python's own."""
+    names = [field.name for field in dataclasses.fields(options_class)]
+    for name in given:
+        if name not in names:
+            raise TypeError(f"{caller} has no option {name!r}{suggestion(name, names)}")
+    return options_class(**given)
 
 
 def suggestion(name: str, names: Sequence[str]) -> str:

@@ -3,13 +3,14 @@
 import dataclasses
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from keras_mt.errors import InputError
 from keras_mt.options.fields import documented, option, suggestion, validate_all
 
-# The length of a long text to a higher power overflows float32.
-MAX_LENGTH_PENALTY = 5.0
-MAX_WORD_PENALTY = 1e3
+# The log-probability of an impossible token, and the score where there is no hypothesis. It is
+# finite, so that arithmetic on it never gives NaN.
+NO_HYPOTHESIS = -1e9
 # The longest line that a translator takes unless told otherwise: some 2,700 words of English.
 MAX_LINE_BYTES = 2**14
 # The kinds of spans that can stay as they are, and those that do unless told otherwise.
@@ -61,16 +62,16 @@ class SearchOptions:
     )
     length_penalty: float = option(
         "Exponent of the length in the score, log_prob / length ** length_penalty, from 0 to 5. "
-        "The log-probability includes the repetition penalty.",
+        "The length counts the end token; the log-probability includes the repetition penalty.",
         1.0,
         minimum=0,
-        maximum=MAX_LENGTH_PENALTY,
+        maximum=5.0,  # The length of a long text to a higher power overflows float32.
     )
     word_penalty: float = option(
         "Subtracted from the log-probability in the score for each token, as Marian's.",
         0.0,
-        minimum=-MAX_WORD_PENALTY,
-        maximum=MAX_WORD_PENALTY,
+        minimum=-1000.0,
+        maximum=1000.0,
     )
     min_length: int = option(
         "The minimum number of tokens to generate, including the end token.", 0, minimum=0
@@ -146,26 +147,32 @@ class SearchOptions:
             raise InputError("top_k and top_p narrow what is sampled: give `temperature` too.")
 
     @property
-    def beams(self) -> int:
-        """Number of hypotheses searched side by side."""
-        return self.n_best if self.samples else self.beam_size
-
-    @property
     def samples(self) -> bool:
         """Whether hypotheses are sampled."""
         return self.temperature is not None
 
     @property
-    def exhaustive(self) -> bool:
-        """Whether the search goes on as long as something better can come."""
-        return self.samples or self.early_stopping == "never"
+    def beams(self) -> int:
+        """Number of hypotheses searched side by side."""
+        return self.n_best if self.samples else self.beam_size
+
+    @property
+    def stopping(self) -> str | bool:
+        """`early_stopping`; samples go on to their end."""
+        return "never" if self.samples else self.early_stopping
 
     @property
     def finished(self) -> int:
         """Number of finished hypotheses that decide whether the search is over."""
-        if self.exhaustive:
+        if self.stopping == "never":
             return self.n_best
         return max(self.n_best, math.floor(self.beam_size * self.patience + 0.5))
+
+    def search_arguments(self) -> dict[str, Any]:
+        """The options of the search alone, as keywords of `beam_search`."""
+        return {
+            field.name: getattr(self, field.name) for field in dataclasses.fields(SearchOptions)
+        }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,11 +195,15 @@ class LanguageOptions:
 
 @dataclasses.dataclass(frozen=True)
 class TranslationOptions(LanguageOptions, SearchOptions):
-    """The options of a `Translator`: those of the search, and how texts are split."""
+    """The options of a `Translator`: those of the search, and how texts are split.
+
+    `keep` becomes a tuple of kinds, in the order of `KINDS`.
+    """
 
     max_length: int | None = option(
-        "The maximum number of tokens to generate, including the end token.",
-        shown="twice the source's plus 10",
+        "The maximum number of tokens to generate, including the end token, at most the model's "
+        "own limit.",
+        shown="twice the source's plus 10, within that limit",
     )
     max_length_factor: float | None = option(
         "The maximum number of tokens to generate as a multiple of the source's, both with their "
@@ -201,10 +212,12 @@ class TranslationOptions(LanguageOptions, SearchOptions):
         maximum=1000,
         shown="none",
     )
-    split_sentences: bool | None = option(
-        "Translate each sentence of a line by itself, and join the translations. Lines are always "
-        "translated one by one.",
-        shown="yes; no for an imported run; for an export, as it was exported",
+    split_sentences: bool = option(
+        "Translate each sentence of a line by itself, since most models are trained on single "
+        "sentences, and join the translations. Lines are always translated one by one. This is "
+        "the default, but for imported runs.",
+        True,
+        flag="--split-sentences/--no-split-sentences",
     )
     max_line_bytes: int = option(
         "The maximum number of bytes of a line; a longer one is refused, since it would block all "
@@ -220,29 +233,25 @@ class TranslationOptions(LanguageOptions, SearchOptions):
     )
 
     def __post_init__(self) -> None:
-        if isinstance(self.keep, Sequence) and not isinstance(self.keep, str):
-            object.__setattr__(self, "keep", ",".join(map(str, self.keep)) or "none")
-        if not isinstance(self.keep, str | None):
-            raise InputError(
-                f"keep must be kinds with commas between. Received: keep={self.keep!r}"
-            )
         super().__post_init__()
-        unknown = [kind for kind in self._named_kinds() if kind not in KINDS]
-        if unknown:
+        object.__setattr__(self, "keep", _kinds(self.keep))
+
+
+def _kinds(keep):
+    """The kinds of spans that `keep` names, in a fixed order."""
+    if keep is None:
+        return KEPT_KINDS
+    if isinstance(keep, str):
+        keep = [] if keep.strip() in ("", "none") else [kind.strip() for kind in keep.split(",")]
+    if not isinstance(keep, Sequence):
+        raise InputError(f"keep must be kinds with commas between. Received: keep={keep!r}")
+    for kind in keep:
+        if kind not in KINDS:
             raise InputError(
-                f"keep must be kinds with commas between, or none. Received: {unknown[0]!r}"
-                f"{suggestion(unknown[0], KINDS)}"
+                f"keep must be kinds with commas between, or none. Received: {kind!r}"
+                f"{suggestion(str(kind), KINDS)}"
             )
-
-    def _named_kinds(self):
-        kinds = [kind.strip() for kind in (self.keep or "").split(",")]
-        return [] if kinds in ([""], ["none"]) else kinds
-
-    @property
-    def kept_kinds(self) -> tuple[str, ...]:
-        """The kinds of spans that stay as they are, in a fixed order."""
-        kinds = self._named_kinds() if self.keep is not None else KEPT_KINDS
-        return tuple(kind for kind in KINDS if kind in kinds)
+    return tuple(kind for kind in KINDS if kind in keep)
 
 
 def check_language(name: str, code: str | None, languages: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_mt.errors import InputError
-from keras_mt.options.fields import as_integer, documented, option, suggestion, validate_all
+from keras_mt.options.fields import as_integer, documented, option, validate_all
 from keras_mt.options.search import LanguageOptions
 
 _FITTED = "fitted to the corpus; the preset's, or init's"
@@ -233,15 +233,6 @@ class TrainingOptions(LanguageOptions):
         "pip install tensorboard.",
         False,
     )
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> "TrainingOptions":
-        """The options given to `train`."""
-        names = [field.name for field in dataclasses.fields(cls)]
-        for name in options:
-            if name not in names:
-                raise TypeError(f"train() has no option {name!r}{suggestion(name, names)}")
-        return cls(**options)
 
     def completed(self, values: Mapping[str, Any]) -> "TrainingOptions":
         """These options with those that are None taken from `values`, by name."""

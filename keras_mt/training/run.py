@@ -16,7 +16,7 @@ from keras_mt.data.augmentation import augmentations
 from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
 from keras_mt.options import TrainingOptions
-from keras_mt.options.fields import documented, signature
+from keras_mt.options.fields import documented, from_keywords, signature
 from keras_mt.plots import plot_run
 from keras_mt.run_folder import RunFolder
 from keras_mt.training import corpora, distribution
@@ -101,7 +101,7 @@ def train(
     """
     require_backend("keras_mt.training")
     started = time.monotonic()
-    options = TrainingOptions.of(options)
+    options = from_keywords(TrainingOptions, "train()", options)
     given = corpora.run_corpora(data, source, target, pairs)
     if pairs is not None:
         for name in ("source_language", "target_language"):

@@ -156,10 +156,10 @@ class Translator(BaseTranslator):
         )
         self.options = SearchOptions(**{name: getattr(self._options, name) for name in search})
         self.tokenizer = tokenizer
-        self.n_best, self.kept_kinds = self.options.n_best, self._options.kept_kinds
+        self.n_best, self.kept_kinds = self.options.n_best, self._options.keep
         self.max_length = self._options.max_length
         self.max_length_factor = self._options.max_length_factor
-        self.split_sentences = self._options.split_sentences is not False
+        self.split_sentences = self._options.split_sentences
         self.max_line_bytes = self._options.max_line_bytes
         self.shortlist = shortlist
         if shortlist is not None:

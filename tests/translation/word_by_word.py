@@ -20,7 +20,7 @@ class WordByWord(BaseTranslator):
 
     def __init__(self, glossary=None, n_best=1, keep=None, aligns=True, **options):
         self.glossary, self.n_best, self.aligns = glossary, n_best, aligns
-        self.kept_kinds = TranslationOptions(keep=keep).kept_kinds
+        self.kept_kinds = TranslationOptions(keep=keep).keep
         self.searched, self.scored = {False: [], True: []}, []
 
     def _search(self, token_scores, confidence, attention, texts, prefixes=None):
