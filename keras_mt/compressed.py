@@ -12,39 +12,29 @@ from keras_mt.errors import CorpusError
 from keras_mt.extras import require
 
 
-def bare_name(path: str | os.PathLike) -> str:
+def strip_compression(path: str | os.PathLike) -> str:
     """The path without `.gz` or `.zst` at its end."""
     return str(path).removesuffix(".gz").removesuffix(".zst")
 
 
 @contextlib.contextmanager
-def opened(path: str | os.PathLike) -> Iterator[BinaryIO]:
+def open_read(path: str | os.PathLike) -> Iterator[BinaryIO]:
     """Opens a file to read bytes, and unpacks `.gz` and `.zst`; CorpusError if it is damaged."""
-    path, open_ = Path(path), open
+    path, open_, damage = Path(path), open, ()
     if path.suffix == ".gz":
-        open_ = gzip.open
+        open_, damage = gzip.open, (EOFError, gzip.BadGzipFile, zlib.error)
     elif path.suffix == ".zst":
-        open_ = _zstd(path).open
-    with damage_named(path), open_(path, "rb") as file:
-        yield file
-
-
-@contextlib.contextmanager
-def damage_named(path: str | os.PathLike) -> Iterator[None]:
-    """Raises CorpusError, which names the file, where reading it shows that it is damaged."""
-    path, damage = Path(path), ()
-    if path.suffix == ".gz":
-        damage = EOFError, gzip.BadGzipFile, zlib.error
-    elif path.suffix == ".zst":
-        damage = EOFError, _zstd(path).ZstdError
+        zstd = _zstd(path)
+        open_, damage = zstd.open, (EOFError, zstd.ZstdError)
     try:
-        yield
+        with open_(path, "rb") as file:
+            yield file
     except damage as error:
         raise CorpusError(f"{path} is damaged: {error}") from error
 
 
 @contextlib.contextmanager
-def packed(path: str | os.PathLike) -> Iterator[BinaryIO]:
+def open_write(path: str | os.PathLike) -> Iterator[BinaryIO]:
     """Opens a file to write bytes, compressed by its suffix; a `.gz` holds no name and no time."""
     with open(path, "wb") as file, contextlib.ExitStack() as stack:
         if Path(path).suffix == ".gz":

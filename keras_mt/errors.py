@@ -1,4 +1,4 @@
-"""The error whose message tells a user what to change."""
+"""Errors whose message tells a user what to change."""
 
 
 class InputError(ValueError):

@@ -1,4 +1,4 @@
-"""What only some need, and the errors where it is missing."""
+"""Optional dependencies, and the error when one is missing."""
 
 import importlib.util
 

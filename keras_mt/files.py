@@ -13,7 +13,7 @@ from pathlib import Path
 
 # A temporary folder of an atomic write ends so, and holds this file, locked by its process.
 _SUFFIX, _LOCK = ".partial", ".lock"
-# What a full disk is, by its number.
+# The error numbers of a full disk.
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -180,5 +180,5 @@ def find_saved_model(directory: str | os.PathLike) -> Path | None:
 
 
 def is_run(directory: str | os.PathLike) -> bool:
-    """Whether a folder holds a run, finished or not."""
+    """True for a folder that holds a run, finished or not."""
     return any(Path(directory, name).is_file() for name in ("config.json", "model.keras"))

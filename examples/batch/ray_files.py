@@ -12,7 +12,7 @@ from pathlib import Path
 import ray
 
 from keras_mt import ExportedTranslator
-from keras_mt.compressed import opened, packed
+from keras_mt.compressed import open_read, open_write
 from keras_mt.documents import lines
 from keras_mt.files import atomic_write
 
@@ -21,7 +21,7 @@ PART_LINES = 2000
 
 def begins(path):
     """Where each part of a file begins, in the unpacked file."""
-    with opened(path) as file:
+    with open_read(path) as file:
         yield 0
         for number, _ in enumerate(file, 1):
             if number % PART_LINES == 0:
@@ -36,7 +36,7 @@ class Translate:
 
     def __call__(self, part):
         limit, first = self.translator.max_line_bytes, part["first_line"]
-        with opened(part["path"]) as file:
+        with open_read(part["path"]) as file:
             file.seek(part["begin"])
             # A file whose lines fill its parts has an empty one at its end.
             blocks = lines.blocks(file, PART_LINES, limit, first)
@@ -70,7 +70,7 @@ def main():
     translated = dataset.map(Translate, fn_constructor_args=[given.model], compute=pool)
     rows = iter(translated.iter_rows())
     for path, output in outputs.items():
-        with atomic_write(output) as temporary, packed(temporary) as file:
+        with atomic_write(output) as temporary, open_write(temporary) as file:
             for _ in found[path]:
                 row = next(rows)
                 file.write(row["lines"])

@@ -103,7 +103,7 @@ def translation_tree(translator, text):
         eos_id=tokenizer.eos_id,
         padding_id=tokenizer.padding_id,
         forbidden_ids=tokenizer.forbidden_ids,
-        **dataclasses.asdict(translator.options),
+        **translator.options.search_arguments(),
     )
     names = tokenizer.id_to_string(tf.constant([node.token for node in nodes])).numpy()
     return [

@@ -12,7 +12,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from keras_mt.compressed import opened
+from keras_mt.compressed import open_read
 from keras_mt.convert.formats import FORMATS, check_model
 from keras_mt.convert.imports import as_run, as_translator, imported_config
 from keras_mt.convert.marian_files import STARTS, read_marian, write_bin
@@ -160,7 +160,7 @@ def _read(directory, dtype=None):
 def _model_files(directory):
     found = []
     for path in find_files(directory, "*.npz", "*.bin"):
-        with contextlib.suppress(CorpusError), opened(path) as file:
+        with contextlib.suppress(CorpusError), open_read(path) as file:
             if file.read(8).startswith(STARTS):
                 found.append(path)
     return found

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sentencepiece import sentencepiece_model_pb2
 
-from keras_mt.compressed import opened
+from keras_mt.compressed import open_read
 from keras_mt.convert.marian_files import read_vocabulary, read_yaml
 from keras_mt.errors import InputError
 from keras_mt.files import disk_errors
@@ -55,7 +55,7 @@ def plain(path: Path) -> Iterator[Path]:
 def _unpacked(path):
     """A file, unpacked, block by block."""
     most, size = _MAX_RATIO * path.stat().st_size + 2**20, 0
-    with opened(path) as file:
+    with open_read(path) as file:
         while block := file.read(2**20):
             size += len(block)
             if path.suffix == ".gz" and size > most:

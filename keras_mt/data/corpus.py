@@ -9,7 +9,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from keras_mt.compressed import bare_name, opened
+from keras_mt.compressed import open_read, strip_compression
 from keras_mt.data import phrasebook
 from keras_mt.data.tmx import tmx_pairs
 from keras_mt.errors import CorpusError
@@ -134,9 +134,9 @@ def _reader(data, source, target):
     if path.is_dir():
         files = functools.partial(_folder_files, data)
         return _folder, lambda: files(source).keys() & files(target).keys()
-    if bare_name(data).endswith(".tsv") and path.is_file():
+    if strip_compression(data).endswith(".tsv") and path.is_file():
         return _tsv, lambda: {split or "train" for *_, split in _rows(data, source, target)}
-    if bare_name(data).endswith(".tmx") and path.is_file():
+    if strip_compression(data).endswith(".tmx") and path.is_file():
         return _tmx, lambda: ["train"]
     raise CorpusError(
         f"There is no corpus {data!r}: give tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG "
@@ -222,7 +222,7 @@ def _folder_files(data, language):
     """The files of a language, by split; LANG.SPLIT.txt and uncompressed ones come first."""
     files, others = {}, {}
     for path in sorted(filter(Path.is_file, Path(data).iterdir()), reverse=True):
-        parts = bare_name(path.name).split(".")
+        parts = strip_compression(path.name).split(".")
         if len(parts) == 3 and parts[0] == language and parts[2] == "txt":
             files[parts[1]] = path
         elif len(parts) == 2 and parts[1] == language:
@@ -291,7 +291,7 @@ def lines(path: str | os.PathLike, checked: bool = True) -> Iterator[bytes]:
 
     `tf.data.TextLineDataset` would also drop each carriage return inside a line.
     """
-    with opened(path) as file:
+    with open_read(path) as file:
         for number, raw in enumerate(file, start=1):
             line = raw.removesuffix(b"\n").removesuffix(b"\r")
             if number == 1:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from xml.parsers import expat
 
-from keras_mt.compressed import opened
+from keras_mt.compressed import open_read
 from keras_mt.errors import CorpusError
 
 _CHUNK = 1 << 16
@@ -80,7 +80,7 @@ def tmx_pairs(path: str | os.PathLike, source: str, target: str) -> Iterator[tup
     parser.EntityDeclHandler = parser.ExternalEntityRefHandler = reader.refuse
     parser.SkippedEntityHandler = reader.refuse
     count = 0
-    with opened(path) as file:
+    with open_read(path) as file:
         while True:
             chunk = file.read(_CHUNK)
             try:

@@ -12,15 +12,19 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_mt.decoding.rules import NO_HYPOTHESIS, ForcedPrefix, Rule, Step, rules_of
+from keras_mt.decoding.rules import Rule, renormalize, rules_of
+from keras_mt.decoding.sampling import sampled_continuations
 from keras_mt.decoding.selection import (
     Continuations,
     best_continuations,
     forced_continuations,
-    sampled_continuations,
+    is_possible,
+    log_normalizer,
+    strike_out,
+    top_k,
 )
 from keras_mt.errors import InputError
-from keras_mt.options import SearchOptions
+from keras_mt.options import NO_HYPOTHESIS, SearchOptions
 
 
 class Hypotheses(NamedTuple):
@@ -51,8 +55,8 @@ class _Rows(NamedTuple):
 
     index: tf.Tensor  # [rows]: the sentence's place in the batch
     max_length: tf.Tensor  # [rows]
-    columns: dict[str, tf.Tensor]  # [rows, ...]: the rows' seeds, and what rules need
     tokens: tf.Tensor  # [rows, beams, length]
+    last_tokens: tf.Tensor  # [rows, beams]: the start before the first step
     ancestors: tf.Tensor  # [rows, beams, length]: the beam whose cache entry it uses at a position
     log_probs: tf.Tensor  # [rows, beams]
     finished: Hypotheses  # [rows, finished, length], [rows, finished], [rows, finished]
@@ -120,7 +124,11 @@ def beam_search(
         padding_id: The token that pads `Hypotheses.tokens`.
         forbidden_ids: Tokens never to generate; None means the padding and the start, unless one of
             them is the end.
-        rules: Further rules on what comes next, each a `Rule`; those of the options come first.
+        rules: Functions `(log_probs, tokens, rows) -> log_probs`, applied in turn after those of
+            the options, to choose by other log-probabilities than the model's. They take the
+            log-probabilities `[rows, beams, vocab_size]` of the next tokens, `NO_HYPOTHESIS` or
+            less for an impossible one; the tokens so far `[rows, beams, length]`; and the rows'
+            places in the batch `[rows]`. They say nothing on the prefix.
         observe: Function `(continuations, live) -> None` that is called after each step, only
             outside of a `tf.function`. Both arguments have `log_probs`, `parents` and `tokens`:
             `[rows, count]` for the continuations that were ranked, `[rows, beams]` for those that
@@ -149,24 +157,33 @@ def beam_search(
     options = SearchOptions(**options)
     if forbidden_ids is None:
         forbidden_ids = {padding_id, bos_id} - {eos_id}
-    forbidden_ids = tuple(forbidden_ids)
     if eos_id in forbidden_ids:
         raise InputError(
             f"forbidden_ids must not have eos_id={eos_id}, which ends a hypothesis. "
             f"Received: forbidden_ids={forbidden_ids}"
         )
+    rules = [*rules_of(options), *rules]
+    if options.renormalize and rules:
+        rules.append(renormalize)
     max_length = _integers("max_length", max_length, rank=1)
-    rules = [*rules_of(options, eos_id, forbidden_ids), *rules]
-    if prefix is not None:
-        prefix, lengths = _dense_prefix(prefix)
-        free = tf.zeros_like(lengths) if forced_length is None else forced_length
-        rules.append(ForcedPrefix(prefix, lengths, _integers("forced_length", free, rank=1)))
-    columns = {name: tensor for rule in rules for name, tensor in rule.columns().items()}
-    if options.samples:
-        seeds = tf.range(tf.size(max_length)) if row_seeds is None else row_seeds
-        columns["seed"] = _integers("row_seeds", seeds, rank=1)
-    settings = step, reorder, normalize, observe, options, rules, bos_id, eos_id, padding_id
-    return _Search(*settings).run(max_length, columns, cache)
+    each_row = tf.range(tf.size(max_length))
+    free = tf.zeros_like(max_length) if forced_length is None else forced_length
+    search = _Search(
+        step=step,
+        reorder=reorder,
+        normalize=normalize,
+        rules=rules,
+        observe=observe,
+        options=options,
+        bos_id=bos_id,
+        eos_id=eos_id,
+        padding_id=padding_id,
+        forbidden_ids=tf.constant([*forbidden_ids], tf.int32),
+        prefix=None if prefix is None else _dense_prefix(prefix),
+        forced_length=_integers("forced_length", free, rank=1),
+        row_seeds=_integers("row_seeds", each_row if row_seeds is None else row_seeds, rank=1),
+    )
+    return search.run(max_length, cache)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,43 +193,46 @@ class _Search:
     step: Callable
     reorder: Callable | None
     normalize: bool
+    rules: Sequence[Rule]
     observe: Callable | None
     options: SearchOptions
-    rules: Sequence[Rule]
     bos_id: int
     eos_id: int
     padding_id: int
+    forbidden_ids: tf.Tensor  # [count]
+    prefix: tf.Tensor | None  # [batch, length + 1], -1 after the prefix of each row
+    forced_length: tf.Tensor  # [batch]
+    row_seeds: tf.Tensor  # [batch]
 
-    def run(self, max_length, columns, cache):
+    def run(self, max_length, cache):
         """`Hypotheses` for the rows of a batch."""
-        options, batch = self.options, tf.shape(max_length)[0]
-        beams = options.beams
+        options, batch = self.options, tf.size(max_length)
+        beams, nothing = options.beams, _no_hypotheses(batch, options.finished)
+        if options.samples:
+            log_probs = tf.zeros((batch, beams))
+        else:  # All beams begin alike: only the first may continue.
+            log_probs = tf.one_hot(tf.zeros_like(max_length), beams, 0.0, NO_HYPOTHESIS)
         rows = _Rows(
             index=tf.range(batch),
             max_length=max_length,
-            columns=columns,
             tokens=_empty(batch, beams),
+            last_tokens=tf.fill((batch, beams), self.bos_id),
             ancestors=_empty(batch, beams),
-            log_probs=self._first_log_probs(batch),
-            finished=_no_hypotheses(batch, options.finished),
+            log_probs=log_probs,
+            finished=nothing,
             done=max_length <= 0,
             cache=tf.nest.map_structure(tf.convert_to_tensor, cache),
         )
         _, _, hypotheses = _while(
             lambda length, rows, hypotheses: tf.reduce_any(~rows.done),
             self._search_on,
-            (tf.constant(0), rows, _no_hypotheses(batch, options.finished)),
+            (tf.constant(0), rows, nothing),
         )
-        if options.finished > options.n_best:
-            hypotheses = Hypotheses(*(tensor[:, : options.n_best] for tensor in hypotheses))
-        return hypotheses
-
-    def _first_log_probs(self, batch):
-        log_probs = tf.zeros((batch, self.options.beams))
-        if self.options.samples:
-            return log_probs
-        # All beams begin alike: only the first may continue.
-        return log_probs + tf.one_hot(0, self.options.beams, on_value=0.0, off_value=NO_HYPOTHESIS)
+        tokens, scores, lengths = (x[:, : options.n_best] for x in hypotheses)
+        # A place without a hypothesis holds the tokens of one that did not end.
+        found = scores > NO_HYPOTHESIS
+        tokens = tf.where(found[..., None], tokens, self.padding_id)
+        return Hypotheses(tokens, scores, tf.where(found, lengths, 0))
 
     def _search_on(self, length, rows, hypotheses):
         """Searches until a quarter of the rows are done, and removes those."""
@@ -222,26 +242,22 @@ class _Search:
             return 4 * live > 3 * tf.size(rows.done)
 
         length, rows = _while(enough_live, self._advance, (length, rows))
-        hypotheses = _collect(hypotheses, rows, self.padding_id)
+        hypotheses = _updated(hypotheses, rows, self.padding_id)
         live = tf.where(~rows.done)[:, 0]
         return length, tf.nest.map_structure(lambda x: tf.gather(x, live), rows), hypotheses
 
     def _advance(self, length, rows):
         """Extends every hypothesis by a token."""
         ancestors = _with_themselves(rows.ancestors)
-        logits, cache = self.step(
-            _last_tokens(rows.tokens, self.bos_id),
-            length,
-            rows.cache,
-            None if self.options.beams == 1 else _ancestry_mask(ancestors),
-        )
+        mask = None if self.options.beams == 1 else _ancestry_mask(ancestors)
+        logits, cache = self.step(rows.last_tokens, length, rows.cache, mask)
         rows = rows._replace(ancestors=ancestors, cache=cache)
         # Without ensure_shape, TensorFlow would move the cast behind each of the reshapes.
         logits = tf.ensure_shape(tf.cast(logits, tf.float32), (None, None, logits.shape[-1]))
         continuations = self._continuations(logits, length, rows)
         rows, parents = self._choose(rows, continuations, length + 1)
         if self.observe is not None:
-            live = Continuations(rows.log_probs, parents, rows.tokens[..., -1])
+            live = Continuations(rows.log_probs, parents, rows.last_tokens)
             self.observe(continuations, live)
         if self.reorder is not None:
             rows = rows._replace(cache=self.reorder(rows.cache, parents))
@@ -249,84 +265,81 @@ class _Search:
 
     def _continuations(self, logits, length, rows):
         """The continuations to choose from, `[rows, count]`."""
-        options, rules, normalize = self.options, self.rules, self.normalize
-        step = Step(length, rows.tokens, rows.max_length, rows.columns)
-        banned = [ids for ids in (rule.banned(step) for rule in rules) if ids is not None]
-        step = step._replace(banned=tf.concat(banned, axis=0) if banned else None)
-        adjusting = [rule for rule in rules if rule.adjusts]
-        forcing = [rule for rule in rules if rule.forces]
-        # Only the best tokens are normalized, unless a rule or the sampling needs them all.
-        all_needed = options.samples or any(not rule.normalizes for rule in adjusting)
-        if normalize and (all_needed or (adjusting and forcing)):
-            logits, normalize = tf.nn.log_softmax(logits), False
-        values = logits
-        for rule in adjusting:
-            values = rule.adjust(values, step)
-        normalize, normalizer = normalize and not adjusting, 0.0
-        if options.samples:
-            continuations = sampled_continuations(
-                values, rows.log_probs, step.banned, rows.columns["seed"], length, options
-            )
-        else:
-            continuations, normalizer = best_continuations(
-                values,
-                rows.log_probs,
-                step.banned,
-                options.beams,
-                logits if normalize else None,
-            )
-        for rule in forcing:
-            continuations = forced_continuations(
-                continuations, rule.force(step), logits, normalizer, rows.log_probs
-            )
-        return continuations
+        options, banned = self.options, self.forbidden_ids
+        if options.min_length > 1:
+            end = tf.where(length + 1 < options.min_length, self.eos_id, -1)
+            banned = tf.concat([banned, end[None]], axis=0)
+        # The best tokens of each beam, and as many more as may be banned.
+        width = 2 * options.beams + banned.shape[0]
+        if logits.shape[-1] is not None:
+            width = min(width, logits.shape[-1])
+        values = strike_out(logits, banned) if options.renormalize else logits
+        best, tokens = top_k(values, width)  # [rows, beams, width]
+        normalizer = 0.0
+        if self.normalize or options.renormalize:
+            normalizer = log_normalizer(values, best, tokens)
+        if not self.rules and not options.samples:
+            found = best_continuations(best - normalizer, tokens, rows.log_probs, banned)
+        else:  # All log-probabilities are needed.
+            log_probs = strike_out(values - normalizer, banned)
+            for rule in self.rules:
+                log_probs = rule(log_probs, rows.tokens, rows.index)
+            if options.samples:
+                seeds = tf.gather(self.row_seeds, rows.index)
+                found = sampled_continuations(log_probs, rows.log_probs, seeds, length, options)
+            else:
+                found = best_continuations(*top_k(log_probs, width), rows.log_probs, banned)
+        if self.prefix is not None or options.force_end:
+            found = self._force(found, logits, normalizer, length, rows)
+        return found
+
+    def _force(self, continuations, logits, normalizer, length, rows):
+        """The continuations, but the prefix, or the end at the last place, where it is forced."""
+        last = length + 1 >= rows.max_length  # [rows]
+        tokens, free = tf.where(last & self.options.force_end, self.eos_id, -1), last
+        if self.prefix is not None:
+            place = tf.minimum(length, tf.shape(self.prefix)[1] - 1)
+            prefix = tf.gather(tf.gather(self.prefix, place, axis=1), rows.index)  # [rows]
+            tokens = tf.where(prefix >= 0, prefix, tokens)
+            given = length < tf.gather(self.forced_length, rows.index)
+            free = tf.where(prefix >= 0, given, free)
+        places = tf.broadcast_to(tf.maximum(tokens, 0)[:, None], tf.shape(rows.log_probs))
+        costs = (tf.gather(logits, places[..., None], batch_dims=2) - normalizer)[..., 0]
+        costs = tf.where(free[:, None], 0.0, costs)  # [rows, beams]
+        return forced_continuations(continuations, tokens, costs, rows.log_probs)
 
     def _choose(self, rows, continuations, length):
         """Sets aside the continuations that end; returns rows of the best others, and parents."""
-        beams = self.options.beams
-        log_probs, parents, last = continuations
-        log_probs = self._shrunk(log_probs, rows, length)
+        options, beams = self.options, self.options.beams
+        log_probs, parents, last = continuations  # [rows, count]
+        if options.stopping == "shrink":
+            # As many are ranked as have not ended; all beams begin as one.
+            live = tf.math.count_nonzero(is_possible(rows.log_probs), axis=1, dtype=tf.int32)
+            ranked = tf.where(length == 1, beams, live)[:, None]
+            ranked = tf.range(tf.shape(log_probs)[1]) < ranked
+            log_probs = tf.where(ranked, log_probs, NO_HYPOTHESIS)
         tokens = tf.gather(rows.tokens, parents, batch_dims=1)
         tokens = tf.concat([tokens, last[..., None]], axis=-1)  # [rows, count, length]
 
         full = length >= rows.max_length  # [rows]
         is_end = last == self.eos_id
-        ends = is_end | full[:, None]
-        finished = _set_aside(
-            rows.finished,
-            self.padding_id,
-            tokens[:, :beams],
-            self._score(log_probs[:, :beams], length),
-            ends[:, :beams] & _alive(log_probs[:, :beams]) & ~rows.done[:, None],
-        )
+        ended = (is_end | full[:, None]) & is_possible(log_probs) & ~rows.done[:, None]
+        scores = tf.where(ended, self._score(log_probs, length), NO_HYPOTHESIS)
+        finished = _set_aside(rows.finished, tokens[:, :beams], scores[:, :beams], self.padding_id)
         log_probs, chosen = tf.math.top_k(tf.where(is_end, NO_HYPOTHESIS, log_probs), beams)
-        log_probs = tf.where(_alive(log_probs), log_probs, NO_HYPOTHESIS)
-        best = log_probs[:, 0]
-        over = self._is_over(best, finished.scores[:, -1], length, rows.max_length)
-        hopeless = over | (best <= NO_HYPOTHESIS / 2)
+        best, worst = log_probs[:, 0], finished.scores[:, -1]
+        over = self._is_over(best, worst, length, rows.max_length)
         parents = tf.gather(parents, chosen, batch_dims=1)
+        tokens = tf.gather(tokens, chosen, batch_dims=1)
         rows = rows._replace(
-            tokens=tf.gather(tokens, chosen, batch_dims=1),
+            tokens=tokens,
+            last_tokens=tokens[..., -1],
             ancestors=tf.gather(rows.ancestors, parents, batch_dims=1),
             log_probs=log_probs,
             finished=finished,
-            done=rows.done | full | hopeless,
+            done=rows.done | full | over | ~is_possible(best),
         )
         return rows, parents
-
-    @property
-    def _shrinks(self):
-        return self.options.early_stopping == "shrink" and not self.options.samples
-
-    def _shrunk(self, log_probs, rows, length):
-        """The continuations `[rows, count]` that a beam without those that ended ranks."""
-        if not self._shrinks:
-            return log_probs
-        live = tf.math.count_nonzero(_alive(rows.log_probs), axis=1, dtype=tf.int32)
-        # All beams begin as one.
-        width = tf.where(length == 1, self.options.beams, live)
-        ranked = tf.range(tf.shape(log_probs)[1]) < width[:, None]
-        return tf.where(ranked, log_probs, NO_HYPOTHESIS)
 
     def _score(self, log_probs, length):
         """The scores of hypotheses of a length."""
@@ -335,19 +348,19 @@ class _Search:
         return (log_probs - options.word_penalty * length) / length**options.length_penalty
 
     def _is_over(self, best, worst, length, max_length):
-        """Which rows are done, by the best live log-probability and the worst finished score."""
+        """The rows that are done, by the best live log-probability and the worst finished score."""
         options = self.options
-        if self._shrinks:
+        if options.stopping == "shrink":
             return tf.zeros_like(best, tf.bool)
-        if options.early_stopping is True and not options.exhaustive:
-            return worst > NO_HYPOTHESIS / 2
+        if options.stopping is True:
+            return worst > NO_HYPOTHESIS
         # The best score that a live hypothesis can reach: at the greatest length, at no more cost.
-        longest = max_length if options.exhaustive else length
-        if not options.word_penalty:
-            return worst >= self._score(best, longest)
-        # Of its words' penalties the least, at the least or at the greatest length.
-        least = tf.maximum(self._score(0.0, length), self._score(0.0, longest))
-        return worst >= best / tf.cast(longest, tf.float32) ** options.length_penalty + least
+        longest = max_length if options.stopping == "never" else length
+        reachable = best / tf.cast(longest, tf.float32) ** options.length_penalty
+        if options.word_penalty:
+            # Of its words' penalties the least, at the least or at the greatest length.
+            reachable += tf.maximum(self._score(0.0, length), self._score(0.0, longest))
+        return worst >= reachable
 
 
 def _integers(name, values, rank):
@@ -363,36 +376,28 @@ def _integers(name, values, rank):
 
 
 def _dense_prefix(prefix):
-    """Tokens `[batch, length]` and int32 `[batch]`, how many of each row there are."""
+    """Tokens int32 `[batch, length + 1]`, -1 after those of each row."""
     if isinstance(prefix, tf.RaggedTensor):
-        return tf.cast(prefix.to_tensor(), tf.int32), tf.cast(prefix.row_lengths(), tf.int32)
-    prefix = _integers("prefix", prefix, rank=2)
-    batch, length = tf.unstack(tf.shape(prefix))
-    return prefix, tf.fill((batch,), length)
+        prefix = tf.cast(prefix, tf.int32).to_tensor(-1)
+    return tf.pad(_integers("prefix", prefix, rank=2), ((0, 0), (0, 1)), constant_values=-1)
 
 
 def _empty(batch, beams):
     return tf.zeros((batch, beams, 0), tf.int32)
 
 
-def _no_hypotheses(batch, n_best):
+def _no_hypotheses(batch, count):
     return Hypotheses(
-        _empty(batch, n_best),
-        tf.fill((batch, n_best), NO_HYPOTHESIS),
-        tf.zeros((batch, n_best), tf.int32),
+        _empty(batch, count),
+        tf.fill((batch, count), NO_HYPOTHESIS),
+        tf.zeros((batch, count), tf.int32),
     )
-
-
-def _last_tokens(tokens, bos_id):
-    # [rows, beams, length] -> [rows, beams]; the start token before the first step
-    start = tf.fill(tf.concat([tf.shape(tokens)[:2], [1]], 0), bos_id)
-    return tf.concat([start, tokens], axis=-1)[..., -1]
 
 
 def _with_themselves(ancestors):
     # [rows, beams, length] -> [rows, beams, length + 1]: each beam uses its own new cache entry
-    shape = tf.shape(ancestors)
-    themselves = tf.broadcast_to(tf.range(shape[1])[None, :, None], (shape[0], shape[1], 1))
+    rows, beams, _ = tf.unstack(tf.shape(ancestors))
+    themselves = tf.broadcast_to(tf.range(beams)[None, :, None], (rows, beams, 1))
     return tf.concat([ancestors, themselves], axis=-1)
 
 
@@ -403,12 +408,13 @@ def _ancestry_mask(ancestors):
     return tf.reshape(mask, (rows, beams, length * beams))
 
 
-def _set_aside(finished, padding_id, tokens, scores, ended):
-    """The best of the finished hypotheses and of the new ones that ended."""
+def _set_aside(finished, tokens, scores, padding_id):
+    """The best of the finished hypotheses and of new ones, a token longer, with their scores."""
     length = tf.fill(tf.shape(scores), tf.shape(tokens)[2])
     before = tf.pad(finished.tokens, ((0, 0), (0, 0), (0, 1)), constant_values=padding_id)
-    scores = tf.concat([finished.scores, tf.where(ended, scores, NO_HYPOTHESIS)], axis=1)
-    scores, chosen = tf.math.top_k(scores, finished.scores.shape[1])
+    scores, chosen = tf.math.top_k(
+        tf.concat([finished.scores, scores], axis=1), finished.scores.shape[1]
+    )
     return Hypotheses(
         tf.gather(tf.concat([before, tokens], axis=1), chosen, batch_dims=1),
         scores,
@@ -416,30 +422,19 @@ def _set_aside(finished, padding_id, tokens, scores, ended):
     )
 
 
-def _collect(hypotheses, rows, padding_id):
-    """The hypotheses found for the whole batch, updated with those of these rows."""
+def _updated(hypotheses, rows, padding_id):
+    """The hypotheses found for the whole batch, with those of these rows."""
     longer = tf.shape(rows.finished.tokens)[2] - tf.shape(hypotheses.tokens)[2]
     longer = tf.pad(hypotheses.tokens, ((0, 0), (0, 0), (0, longer)), constant_values=padding_id)
     # By a gather: LiteRT has no dynamic_stitch, and tokens without a length cannot be scattered.
     batch = tf.shape(hypotheses.scores)[0]
     places = batch + tf.range(tf.size(rows.index))
     order = tf.tensor_scatter_nd_update(tf.range(batch), tf.expand_dims(rows.index, 1), places)
-    hypotheses = tf.nest.map_structure(
+    return tf.nest.map_structure(
         lambda before, now: tf.gather(tf.concat([before, now], axis=0), order),
         hypotheses._replace(tokens=longer),
         rows.finished,
     )
-    # A place without a hypothesis holds the tokens of one that did not end.
-    wanted = hypotheses.scores > NO_HYPOTHESIS
-    return hypotheses._replace(
-        tokens=tf.where(wanted[..., None], hypotheses.tokens, padding_id),
-        lengths=tf.where(wanted, hypotheses.lengths, 0),
-    )
-
-
-def _alive(log_probs):
-    """Which hypotheses are possible."""
-    return log_probs > NO_HYPOTHESIS / 2
 
 
 def _while(condition, body, state):

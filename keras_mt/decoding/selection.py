@@ -1,16 +1,10 @@
-"""What a search continues with: the best tokens of all beams, or sampled ones.
+"""The continuations that a search ranks: the best tokens of all beams, or forced ones."""
 
-In all functions `values` are float32 `[rows, beams, vocab_size]`, logits or log-probabilities of
-the next tokens; `log_probs` float32 `[rows, beams]`, those of the hypotheses; and `banned` int32
-`[count]`, or None.
-"""
-
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_mt.decoding.rules import NO_HYPOTHESIS, Forced, vocab_size
-from keras_mt.options import SearchOptions
+from keras_mt.options import NO_HYPOTHESIS
 
 
 class Continuations(NamedTuple):
@@ -22,99 +16,64 @@ class Continuations(NamedTuple):
 
 
 def best_continuations(
-    values: tf.Tensor,
-    log_probs: tf.Tensor,
-    banned: tf.Tensor | None,
-    beams: int,
-    logits: tf.Tensor | None,
-) -> tuple[Continuations, tf.Tensor | float]:
+    best: tf.Tensor, tokens: tf.Tensor, log_probs: tf.Tensor, banned: tf.Tensor
+) -> Continuations:
     """The best continuations of all beams of a row, twice as many as there are beams.
 
-    At most one continuation of each beam ends. The best of each beam are taken first, and banned
-    tokens struck out afterwards, so as many more are taken. `logits` are those of all tokens if the
-    values are not normalized yet. Returns also what is subtracted from the values to get
-    log-probabilities.
+    `best` `[rows, beams, width]` are the greatest log-probabilities of next tokens, `tokens` these
+    tokens, `log_probs` `[rows, beams]` those of the hypotheses. At most one continuation of each
+    beam ends. Banned tokens `[count]` are struck out, so `width` has room for them too.
     """
-    rows, count = tf.shape(values)[0], 2 * beams
-    width = count + (0 if banned is None else banned.shape[0])
-    if values.shape[-1] is not None:
-        width = min(width, values.shape[-1])
-    best, tokens = top_k(values, width)  # [rows, beams, width]
-    normalizer = 0.0 if logits is None else _log_normalizer(logits, best, tokens)
-    best -= normalizer
-    best = possible(best + log_probs[..., None])
-    if banned is not None:
-        is_banned = tf.reduce_any(tf.expand_dims(tokens, -1) == banned, axis=-1)
-        best = tf.where(is_banned, NO_HYPOTHESIS, best)
-    best = tf.reshape(best, (rows, beams * width))
-    # A small vocabulary may not have enough continuations.
-    missing = max(0, count - beams * width)
-    best = tf.pad(best, ((0, 0), (0, missing)), constant_values=NO_HYPOTHESIS)
-    best, chosen = tf.math.top_k(best, count)
-    chosen = tf.minimum(chosen, beams * width - 1)
-    last = tf.gather(tf.reshape(tokens, (rows, beams * width)), chosen, batch_dims=1)
-    return Continuations(best, chosen // width, last), normalizer
-
-
-def sampled_continuations(
-    values: tf.Tensor,
-    log_probs: tf.Tensor,
-    banned: tf.Tensor | None,
-    seeds: tf.Tensor,
-    length: tf.Tensor,
-    options: SearchOptions,
-) -> Continuations:
-    """One continuation of each beam, sampled by the Gumbel-max trick from log-probabilities."""
-    size = values.shape[-1]
-    # Below any log-probability, whatever the temperature.
-    lowest = values.dtype.min
-    scaled = values / options.temperature
-    if banned is not None:
-        is_banned = tf.reduce_any(tf.range(size)[:, None] == banned, axis=-1)
-        scaled = tf.where(is_banned, lowest, scaled)
-    if options.top_k:
-        worst = tf.math.top_k(scaled, min(options.top_k, size))[0][..., -1:]
-        scaled = tf.where(scaled >= worst, scaled, lowest)
-    if options.top_p < 1:
-        ranked = tf.math.top_k(scaled, size)[0]
-        before = tf.cumsum(tf.nn.softmax(ranked), axis=-1, exclusive=True)
-        worst = tf.where(before < options.top_p, ranked, ranked[..., :1])
-        worst = tf.reduce_min(worst, axis=-1, keepdims=True)
-        scaled = tf.where(scaled >= worst, scaled, lowest)
-    uniform = _uniform(options.seed, seeds, length, tf.shape(values)[1], size)
-    chosen = tf.argmax(scaled - tf.math.log(-tf.math.log(uniform)), axis=-1, output_type=tf.int32)
-    drawn = tf.gather(values, chosen, batch_dims=2) + log_probs
-    # It may be that all tokens that are not banned are impossible.
-    drawn = tf.where(tf.gather(scaled, chosen, batch_dims=2) > lowest, drawn, NO_HYPOTHESIS)
-    return Continuations(drawn, _beam_numbers(drawn), chosen)
+    best = clip_log_probs(best + log_probs[..., None])
+    best = tf.where(_is_among(tokens, banned), NO_HYPOTHESIS, best)
+    rows, beams, width = tf.shape(best)[0], log_probs.shape[1], best.shape[2]
+    best, chosen = tf.math.top_k(tf.reshape(best, (rows, beams * width)), 2 * beams)
+    tokens = tf.gather(tf.reshape(tokens, (rows, beams * width)), chosen, batch_dims=1)
+    return Continuations(best, chosen // width, tokens)
 
 
 def forced_continuations(
-    continuations: Continuations,
-    forced: Forced,
-    logits: tf.Tensor,
-    normalizer: tf.Tensor | float,
-    log_probs: tf.Tensor,
+    continuations: Continuations, tokens: tf.Tensor, costs: tf.Tensor, log_probs: tf.Tensor
 ) -> Continuations:
-    """The continuations, but in the rows of `forced` each beam only with the forced token."""
-    tokens = tf.broadcast_to(forced.tokens[:, None], tf.shape(log_probs))
-    costs = (tf.gather(logits, tokens[..., None], batch_dims=2) - normalizer)[..., 0]
-    costs = tf.where(forced.free[:, None], 0.0, costs)
+    """The continuations, but in rows that must take a token each beam with this token alone.
+
+    `tokens` `[rows]` are -1 in the other rows; `costs` `[rows, beams]` their log-probabilities, and
+    `log_probs` `[rows, beams]` those of the hypotheses.
+    """
     missing = ((0, 0), (0, tf.shape(continuations.tokens)[1] - tf.shape(log_probs)[1]))
-    given = Continuations(
-        tf.pad(possible(costs + log_probs), missing, constant_values=NO_HYPOTHESIS),
-        tf.pad(_beam_numbers(log_probs), missing),
-        tf.pad(tokens, missing),
+    forced = Continuations(
+        tf.pad(clip_log_probs(costs + log_probs), missing, constant_values=NO_HYPOTHESIS),
+        tf.pad(beam_numbers(log_probs), missing),
+        tf.broadcast_to(tokens[:, None], tf.shape(continuations.tokens)),
     )
-    return tf.nest.map_structure(
-        lambda given, free: tf.where(forced.applies[:, None], given, free), given, continuations
+    return Continuations(
+        *(tf.where(tokens[:, None] >= 0, *both) for both in zip(forced, continuations, strict=True))
     )
 
 
-def possible(log_probs: tf.Tensor) -> tf.Tensor:
-    """Log-probabilities, at least `NO_HYPOTHESIS`, also where they are NaN or -inf."""
+def is_possible(log_probs: tf.Tensor) -> tf.Tensor:
+    """True where log-probabilities are of a possible token or hypothesis; False for NaN."""
+    return log_probs > NO_HYPOTHESIS / 2
+
+
+def clip_log_probs(log_probs: tf.Tensor) -> tf.Tensor:
+    """Log-probabilities with `NO_HYPOTHESIS` for what is impossible, NaN and -inf among it."""
     # NaN comes from a beam all of whose logits are -inf, or from a model that has diverged.
-    return tf.where(log_probs > NO_HYPOTHESIS, log_probs, NO_HYPOTHESIS)
+    return tf.where(is_possible(log_probs), log_probs, NO_HYPOTHESIS)
+
+
+def strike_out(values: tf.Tensor, banned: tf.Tensor) -> tf.Tensor:
+    """Values `[rows, beams, vocab_size]` of all tokens, `NO_HYPOTHESIS` for the banned ones."""
+    return tf.where(_is_among(tf.range(vocab_size(values)), banned), NO_HYPOTHESIS, values)
+
+
+def log_normalizer(logits: tf.Tensor, best: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
+    """`logsumexp(logits)`, `[rows, beams, 1]`, by softmax, which oneDNN computes faster.
+
+    `best` `[rows, beams, width]` are the greatest logits, best first, and `tokens` their places.
+    """
+    probability = tf.gather(tf.nn.softmax(logits), tokens[..., :1], batch_dims=2)
+    return best[..., :1] - tf.math.log(probability)
 
 
 def top_k(values: tf.Tensor, count: int, longest: int = 64) -> tuple[tf.Tensor, tf.Tensor]:
@@ -148,42 +107,15 @@ def top_k(values: tf.Tensor, count: int, longest: int = 64) -> tuple[tf.Tensor, 
     return best, place
 
 
-def _log_normalizer(logits, best, tokens):
-    """`logsumexp(logits)`, `[rows, beams, 1]`, by softmax, which oneDNN computes faster."""
-    probability = tf.gather(tf.nn.softmax(logits), tokens[..., :1], batch_dims=2)
-    return best[..., :1] - tf.math.log(probability)
+def vocab_size(values: tf.Tensor) -> Any:
+    """The size of the last axis: an int, or a scalar tensor if it is not static."""
+    return tf.shape(values)[-1] if values.shape[-1] is None else values.shape[-1]
 
 
-def _uniform(seed, row_seeds, length, beams, vocab_size):
-    """Random numbers in (0, 1), `[rows, beams, vocab_size]`, from each row's own seed.
-
-    TensorFlow's stateless generators take one seed for a whole tensor, so that a row's numbers
-    would depend on its place in the batch.
-    """
-    state = _hash(tf.constant(seed), row_seeds)  # [rows]
-    state = _hash(_hash(state, length)[:, None], tf.range(beams))
-    bits = _hash(state[..., None], tf.range(vocab_size))
-    bits = tf.bitwise.right_shift(bits, tf.constant(9, tf.uint32))  # As many as float32 holds.
-    return (tf.cast(bits, tf.float32) + 0.5) / 2.0**23
-
-
-def _hash(state, number):
-    """Mixes int32 numbers into a 32-bit state, with Wellons's lowbias32 applied twice."""
-    state, number = (
-        x if x.dtype == tf.uint32 else tf.bitcast(tf.cast(x, tf.int32), tf.uint32)
-        for x in (state, number)
-    )
-    return _mix(_mix(state) + number)
-
-
-def _mix(x):
-    def shifted(x, places):
-        return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, tf.constant(places, tf.uint32)))
-
-    x = shifted(x + tf.constant(0x9E3779B9, tf.uint32), 16) * tf.constant(0x7FEB352D, tf.uint32)
-    return shifted(shifted(x, 15) * tf.constant(0x846CA68B, tf.uint32), 16)
-
-
-def _beam_numbers(log_probs):
-    # [rows, beams]: 0, 1, 2, ...
+def beam_numbers(log_probs: tf.Tensor) -> tf.Tensor:
+    """0, 1, 2, ... for each of the rows `[rows, beams]`."""
     return tf.broadcast_to(tf.range(tf.shape(log_probs)[1]), tf.shape(log_probs))
+
+
+def _is_among(tokens, banned):
+    return tf.reduce_any(tokens[..., None] == banned, axis=-1)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from keras_mt.compressed import bare_name
+from keras_mt.compressed import strip_compression
 from keras_mt.errors import InputError
 
 # The module keras_mt.documents.NAME of each format, and its suffixes.
@@ -116,7 +116,7 @@ def format_name(path: str | os.PathLike, given: str | None = None) -> str:
         if given not in FORMATS:
             raise InputError(f"format must be one of {', '.join(FORMATS)}. Received: {given}")
         return given
-    bare = bare_name(path)
+    bare = strip_compression(path)
     suffix = Path(bare).suffix.lower()
     for name, suffixes in FORMATS.items():
         if suffix in suffixes:

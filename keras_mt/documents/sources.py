@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_mt.compressed import bare_name, opened, packed
+from keras_mt.compressed import open_read, open_write, strip_compression
 from keras_mt.documents import lines
 from keras_mt.documents.base import MAX_BYTES
 from keras_mt.documents.formats import DocumentOptions, Refusal, Unit, load_format
@@ -37,7 +37,7 @@ class Lines:
     def blocks(self) -> Iterator[Block]:
         """Reads the file; CorpusError if it is damaged."""
         first = 1
-        with opened(self.path) as file:
+        with open_read(self.path) as file:
             for texts, *rest in lines.blocks(file, self.size, self.max_line_bytes):
                 units = [
                     Unit(text, self.markup, f"line {i}") for i, text in enumerate(texts, first)
@@ -47,7 +47,7 @@ class Lines:
 
     def write(self, translations: Iterable[str | None], output: Path) -> list[Refusal]:
         """Writes the output, compressed as its name says; returns what it could not put in."""
-        with packed(output) as file:
+        with open_write(output) as file:
             file.writelines(map(lines.as_line, translations))
         return []
 
@@ -76,9 +76,9 @@ class Document:
         if self._digest_now() != self._digest:
             raise InputError(f"{self.path} {CHANGED}")
         with _unpacked(self.path) as path, tempfile.TemporaryDirectory() as folder:
-            plain = Path(folder, bare_name(self.path.name))
+            plain = Path(folder, strip_compression(self.path.name))
             refusals = list(self._format.write(path, plain, list(translations), self.options))
-            with open(plain, "rb") as written, packed(output) as file:
+            with open(plain, "rb") as written, open_write(output) as file:
                 shutil.copyfileobj(written, file)
         return refusals
 
@@ -86,10 +86,10 @@ class Document:
 @contextlib.contextmanager
 def _unpacked(path: Path) -> Iterator[Path]:
     """The path of a file that is not compressed, of the same bytes."""
-    if bare_name(path) == str(path):
+    if strip_compression(path) == str(path):
         yield path
         return
-    with opened(path) as file, tempfile.TemporaryDirectory() as folder:
-        plain = Path(folder, bare_name(path.name))
+    with open_read(path) as file, tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder, strip_compression(path.name))
         plain.write_bytes(file.read(MAX_BYTES + 1))  # More is refused where it is read.
         yield plain

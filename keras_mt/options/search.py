@@ -148,7 +148,7 @@ class SearchOptions:
 
     @property
     def samples(self) -> bool:
-        """Whether hypotheses are sampled."""
+        """True if hypotheses are sampled."""
         return self.temperature is not None
 
     @property

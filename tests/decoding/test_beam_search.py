@@ -6,8 +6,8 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_mt.decoding import NO_HYPOTHESIS, Rule, SearchOptions, beam_search
-from keras_mt.decoding.rules import NoRepeatNgrams, Step
+from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions, beam_search
+from keras_mt.decoding.rules import NoRepeatNgrams
 from keras_mt.decoding.selection import top_k
 
 START, END, FORBIDDEN = 2, 3, (0, 2)
@@ -108,7 +108,7 @@ def repeats(tokens, size):
 def reference_search(
     model, row, max_length, beam_size, n_best, min_length, penalty,
     repetition_penalty=1.0, no_repeat_ngram_size=0, prefix=(), early_stopping="never",
-    patience=1.0, force_end=False, word_penalty=0.0,
+    patience=1.0, force_end=False, word_penalty=0.0, renormalize=False,
 ):  # fmt: skip
     """The same algorithm in plain Python: lists, one row, stopping by its rule alone."""
 
@@ -139,11 +139,21 @@ def reference_search(
             and not repeats([*before, token], no_repeat_ngram_size)
         )
 
+    def log_total(values):
+        return np.log(np.sum(np.exp(values))) if renormalize else 0.0
+
     def cost(before, token):
         if must_end(before):
             return 0.0
-        repeated = len(before) >= len(prefix) and token in before
-        return model.log_probs(row, before)[token] * (repetition_penalty if repeated else 1)
+        log_probs = model.log_probs(row, before).astype("float64")
+        banned = [*FORBIDDEN, END] if len(before) + 1 < min_length else FORBIDDEN
+        log_probs = log_probs - log_total(np.delete(log_probs, banned))
+        if len(before) < len(prefix):
+            return log_probs[token]
+        log_probs[before] *= repetition_penalty
+        return log_probs[token] - log_total(
+            [x for t, x in enumerate(log_probs) if allowed(before, t)]
+        )
 
     live, finished = [(0.0, [])], []
     for length in range(1, max_length + 1):
@@ -204,26 +214,20 @@ def test_a_beam_as_wide_as_the_space_is_exact(
         assert_same(found[row], expected[:n_best])
 
 
-class TokensUpTo(Rule):
-    """A rule with what it needs of each row: tokens above the row's limit are not possible."""
+def tokens_up_to(limits):
+    """A rule with a limit for each row of the batch, above which no token is possible."""
 
-    adjusts = True
-
-    def __init__(self, limits):
-        self.limits = limits
-
-    def columns(self):
-        return {"limit": tf.constant(self.limits)}
-
-    def adjust(self, log_probs, step):
-        possible = tf.range(log_probs.shape[-1]) <= step.columns["limit"][:, None]
+    def rule(log_probs, tokens, rows):
+        possible = tf.range(log_probs.shape[-1]) <= tf.gather(limits, rows)[:, None]
         return tf.where(possible[:, None], log_probs, NO_HYPOTHESIS)
+
+    return rule
 
 
 def test_a_rule_of_the_callers_own_holds_for_each_row():
     model = RandomModel(seed=5, vocab_size=7, batch=3)
     limits = [5, 4, 6]
-    found = model.search([4, 2, 3], beam_size=60, n_best=4, rules=[TokensUpTo(limits)])
+    found = model.search([4, 2, 3], beam_size=60, n_best=4, rules=[tokens_up_to(limits)])
     for row, (max_length, limit) in enumerate(zip([4, 2, 3], limits, strict=True)):
         expected = every_hypothesis(model, row, max_length, 0, 1.0)
         expected = [each for each in expected if max(each[1]) <= limit]
@@ -242,11 +246,12 @@ def test_a_rule_of_the_callers_own_holds_for_each_row():
     prefix=st.lists(st.integers(4, 4), max_size=3),
     rule=st.sampled_from(RULES),
     force_end=st.booleans(),
+    renormalize=st.booleans(),
     data=st.data(),
 )
 def test_a_narrow_beam_equals_the_plain_reference(
     seed, vocab_size, max_lengths, min_length, beam_size, penalty, repetition_penalty,
-    no_repeat_ngram_size, prefix, rule, force_end, data,
+    no_repeat_ngram_size, prefix, rule, force_end, renormalize, data,
 ):  # fmt: skip
     n_best = data.draw(st.integers(1, beam_size))
     model = RandomModel(seed, vocab_size, batch=len(max_lengths))
@@ -261,12 +266,14 @@ def test_a_narrow_beam_equals_the_plain_reference(
         repetition_penalty=repetition_penalty,
         no_repeat_ngram_size=no_repeat_ngram_size,
         force_end=force_end,
+        renormalize=renormalize,
         **rule,
     )
     for row, max_length in enumerate(max_lengths):
         expected = reference_search(
             model, row, max_length, beam_size, n_best, min_length, penalty,
-            repetition_penalty, no_repeat_ngram_size, prefixes[row], force_end=force_end, **rule,
+            repetition_penalty, no_repeat_ngram_size, prefixes[row], force_end=force_end,
+            renormalize=renormalize, **rule,
         )  # fmt: skip
         assert_same(found[row], expected)
 
@@ -433,8 +440,7 @@ def test_what_would_repeat_tokens_in_a_row_is_struck_out_and_nothing_else(seed, 
     generator = np.random.default_rng(seed)
     tokens = generator.integers(0, 4, (2, 3, length)).astype("int32")
     expected = generator.normal(size=(2, 3, 4)).astype("float32")
-    step = Step(tf.constant(length), tf.constant(tokens), None)
-    found = NoRepeatNgrams(size).adjust(tf.constant(expected), step)
+    found = NoRepeatNgrams(size)(tf.constant(expected), tf.constant(tokens), tf.range(2))
     for row, beam, token in np.ndindex(expected.shape):
         if repeats([*tokens[row, beam].tolist(), token], size):
             expected[row, beam, token] = NO_HYPOTHESIS
