@@ -5,11 +5,13 @@ import gc
 import importlib
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tarfile
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -52,6 +54,26 @@ if BACKEND == "torch":
 
 def pytest_configure(config):
     tier["quick"] = config.option.markexpr == "not long"
+    if not hasattr(config, "workerinput"):
+        start_forks(config)
+
+
+def start_forks(config):
+    """The server of `python_command`: one for all workers, which learn of it by a variable."""
+    folder = tempfile.mkdtemp()
+    path = os.environ["KERAS_MT_FORKS"] = f"{folder}/socket"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen()
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        server = subprocess.Popen([sys.executable, FORKS], stdin=listening, env=environment)
+
+    def end():
+        server.kill()
+        server.wait()
+        shutil.rmtree(folder)
+
+    config.add_cleanup(end)
 
 
 def needed(package):
@@ -84,7 +106,7 @@ def quick():
 
     Looking for garbage seldom, and not in what was imported: tracing makes much of it. And
     TensorFlow runs graphs as they are traced, since most are run once, and optimizing takes longer;
-    the processes that tests start optimize theirs.
+    test_production.py holds these graphs to those that users have.
     """
     import keras  # noqa: F401 - for what it imports to be there, and be frozen
 
@@ -94,6 +116,14 @@ def quick():
         import tensorflow as tf
 
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+        session = tf.compat.v1.Session
+
+        def unoptimized(target="", graph=None, config=None):
+            if graph is not None:  # As an export is run.
+                config.graph_options.rewrite_options.disable_meta_optimizer = True
+            return session(target, graph, config)
+
+        tf.compat.v1.Session = unoptimized
 
 
 @pytest.fixture(scope="session")
@@ -192,17 +222,9 @@ def quantizing(thawed):
 
 
 @pytest.fixture(scope="session")
-def python_command(tmp_path_factory):
+def python_command():
     """What stands for `python` in a command: its processes have TensorFlow imported already."""
-    path = str(tmp_path_factory.mktemp("forks") / "socket")
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(path)
-        listening.listen()
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        server = subprocess.Popen([sys.executable, FORKS], stdin=listening, env=environment)
-    yield [sys.executable, "-S", "-E", str(FORKS), path]
-    server.kill()
-    server.wait()
+    return [sys.executable, "-S", "-E", str(FORKS), os.environ["KERAS_MT_FORKS"]]
 
 
 @pytest.fixture(scope="session")
@@ -223,7 +245,7 @@ def load(run_dir):
     """`Translator.load` of the run folder; what has the same options is traced once."""
     from keras_mt import Translator
 
-    return functools.cache(functools.partial(Translator.load, run_dir))
+    return functools.cache(Translator.load(run_dir).with_options)
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,9 @@
 usage: python forks.py SOCKET ARGUMENTS OF python
        python forks.py
 
-The second is the server, whose standard input is a socket that listens; it ends with the process
-that started it. The first is a process of `python ARGUMENTS`, with its files, folder, environment
-and end; where it is killed, so is what was forked.
+The second is the server, whose standard input is a socket that listens; it imports at the first
+request, and ends with the process that started it. The first is a process of `python ARGUMENTS`,
+with its files, folder, environment and end; where it is killed, so is what was forked.
 """
 
 import contextlib
@@ -30,21 +30,25 @@ def ask(path, arguments):
     return int(server.makefile().readline())
 
 
-def request():
-    """Returns each request in a process of its own."""
-    # What programs import that takes long. TensorFlow has not started any threads yet.
+def import_all():
+    """Imports what takes programs long; TensorFlow does not start any threads yet."""
     import grpc  # noqa: F401
     import keras  # noqa: F401
     import matplotlib.figure  # noqa: F401
     import sacrebleu  # noqa: F401
-    import tensorflow as tf  # noqa: F401
+    import tensorflow as tf
     import tensorflow_text  # noqa: F401
     from tensorflow_serving.apis import prediction_service_pb2_grpc  # noqa: F401
 
     # As in conftest.py; and what is looked through for garbage is copied by each process.
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     gc.freeze()
     gc.set_threshold(50_000, 10, 2)
-    listening, parent = socket.socket(fileno=0), os.getppid()
+
+
+def request():
+    """Returns each request in a process of its own; the first waits for the imports."""
+    imported, listening, parent = False, socket.socket(fileno=0), os.getppid()
     listening.settimeout(1)
     while os.getppid() == parent:
         with contextlib.suppress(ChildProcessError):
@@ -53,6 +57,9 @@ def request():
             client, _ = listening.accept()
         except TimeoutError:
             continue
+        if not imported:
+            import_all()
+            imported = True
         if not os.fork():
             break
         client.close()

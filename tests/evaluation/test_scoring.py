@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -15,14 +13,18 @@ def last_line(result):
     return json.loads(result.stdout.splitlines()[-1])
 
 
-def sacrebleu(folder, hypotheses, *options, references=("reference.txt",)):
+@pytest.fixture
+def sacrebleu(python):
     """sacreBLEU's own command on the files of a folder."""
-    command = [sys.executable, "-m", "sacrebleu", *references, "--input", *hypotheses]
-    result = subprocess.run(
-        [*command, *options, *WIDE, "--quiet"], cwd=folder, capture_output=True, check=True
-    )
-    found = json.loads(result.stdout)
-    return found if isinstance(found, list) else [found]
+
+    def run(folder, hypotheses, *options, references=("reference.txt",)):
+        files = [*references, "--input", *hypotheses]
+        result = python("-m", "sacrebleu", *files, *options, *WIDE, "--quiet", cwd=folder)
+        assert result.returncode == 0, result.stderr
+        found = json.loads(result.stdout)
+        return found if isinstance(found, list) else [found]
+
+    return run
 
 
 class Quoting:
@@ -62,7 +64,7 @@ def evaluated(corpus, tmp_path_factory):
     return last_line(result), folder / "new" / "files", result.stderr
 
 
-def test_scores_agree_with_sacrebleus_command_to_the_last_digit(evaluated):
+def test_scores_agree_with_sacrebleus_command_to_the_last_digit(evaluated, sacrebleu):
     found, folder, shown = evaluated
     references = "reference.txt", "reference.2.txt"
     for number, system in enumerate(found["systems"], start=1):
@@ -85,7 +87,7 @@ def test_scores_agree_with_sacrebleus_command_to_the_last_digit(evaluated):
     assert found["systems"][0]["bleu"] > found["systems"][2]["bleu"] > 10
 
 
-def test_the_paired_tests_agree_with_sacrebleus_command(evaluated, corpus, tmp_path):
+def test_the_paired_tests_agree_with_sacrebleus_command(evaluated, sacrebleu, corpus):
     found, folder, shown = evaluated
     references = "reference.txt", "reference.2.txt"
     names = [system["system"] for system in found["systems"]]
