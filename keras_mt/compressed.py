@@ -19,11 +19,11 @@ def strip_compression(path: str | os.PathLike) -> str:
 
 @contextlib.contextmanager
 def open_read(path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Opens a file to read bytes, and unpacks `.gz` and `.zst`; CorpusError if it is damaged."""
-    path, open_, damage = Path(path), open, ()
-    if path.suffix == ".gz":
+    """Opens a file to read bytes, unpacked by its suffix; CorpusError if it is damaged."""
+    suffix, open_, damage = Path(path).suffix, open, ()
+    if suffix == ".gz":
         open_, damage = gzip.open, (EOFError, gzip.BadGzipFile, zlib.error)
-    elif path.suffix == ".zst":
+    elif suffix == ".zst":
         zstd = _zstd(path)
         open_, damage = zstd.open, (EOFError, zstd.ZstdError)
     try:
@@ -36,11 +36,14 @@ def open_read(path: str | os.PathLike) -> Iterator[BinaryIO]:
 @contextlib.contextmanager
 def open_write(path: str | os.PathLike) -> Iterator[BinaryIO]:
     """Opens a file to write bytes, compressed by its suffix; a `.gz` holds no name and no time."""
-    with open(path, "wb") as file, contextlib.ExitStack() as stack:
-        if Path(path).suffix == ".gz":
-            yield stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0))
-        elif Path(path).suffix == ".zst":
-            yield stack.enter_context(_zstd(path).ZstdFile(file, "wb"))
+    suffix = Path(path).suffix
+    with open(path, "wb") as file:
+        if suffix == ".gz":
+            with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as compressed:
+                yield compressed
+        elif suffix == ".zst":
+            with _zstd(path).ZstdFile(file, "wb") as compressed:
+                yield compressed
         else:
             yield file
 

@@ -23,8 +23,8 @@ import numpy as np
 
 from keras_mt import Translator
 from keras_mt.data import Cleaning
+from keras_mt.data.cleaning_rules import rule_names
 from keras_mt.data.corpus import raw_pairs
-from keras_mt.data.rules import rule_names
 
 MIN_GAIN = 0.25
 KINDS = ("misaligned", "copied", "wrong language", "truncated")

@@ -62,7 +62,7 @@ def read_pharaoh(
     >>> read_pharaoh("links.txt")[0].tolist()
     [[0, 0], [1, 2]]
     """
-    rows = list(lines(path, checked=False))
+    rows = list(lines(path))
     if lengths is not None and len(lengths) != len(rows):
         raise InputError(f"{path} must have {len(lengths)} lines, one a pair. It has {len(rows)}.")
     found = []

@@ -1,16 +1,18 @@
 """Vocabulary shortlists: the target tokens that a source's translation may need."""
 
+import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
+from zipfile import BadZipFile
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_mt.alignment.aligner import Aligner
-from keras_mt.alignment.arrays import SavedArrays
 from keras_mt.data.encoded import EncodedPairs
 from keras_mt.errors import InputError
+from keras_mt.files import atomic_write
 from keras_mt.layers.validation import check_positive
 from keras_mt.options import check_language
 from keras_mt.text import BaseTokenizer
@@ -38,7 +40,7 @@ class Vocabulary(NamedTuple):
         return tf.gather(self.ids, indices)
 
 
-class Shortlist(SavedArrays):
+class Shortlist:
     """The target tokens that each source token may be translated to.
 
     With a shortlist a translator computes logits only for the tokens that the sources of a batch
@@ -75,9 +77,6 @@ class Shortlist(SavedArrays):
     (400, 21)
     """
 
-    _fields = "table", "always", "fingerprint", "languages"
-    _kind = "a shortlist that `keras-mt shortlist` wrote"
-
     def __init__(
         self, table: np.ndarray, always: np.ndarray, fingerprint: str, languages: Sequence[str] = ()
     ):
@@ -92,6 +91,42 @@ class Shortlist(SavedArrays):
             keras.Variable(values, trainable=False, dtype="int32", name=f"shortlist_{name}")
             for name, values in (("table", self.table), ("always", self.always))
         ]
+
+    def _arguments(self):
+        """The arguments of the constructor."""
+        return {
+            "table": self.table,
+            "always": self.always,
+            "fingerprint": self.fingerprint,
+            "languages": self.languages,
+        }
+
+    def __reduce__(self) -> tuple:
+        return type(self), tuple(self._arguments().values())
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes a file in NumPy's `.npz` format, whatever its name."""
+        with atomic_write(path) as temporary, open(temporary, "wb") as file:
+            np.savez_compressed(file, **self._arguments())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> Self:
+        """Reads what `save` wrote.
+
+        Raises:
+            FileNotFoundError: If the file is missing.
+            ValueError: If it is not such a file.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                return cls(**file)
+        except FileNotFoundError:
+            raise
+        except (ValueError, TypeError, AttributeError, KeyError, OSError, EOFError, BadZipFile):
+            raise InputError(
+                f"{path} is not a shortlist that `keras-mt shortlist` wrote, or damaged: write it "
+                "again."
+            ) from None
 
     @classmethod
     def learn(
@@ -188,23 +223,21 @@ class Shortlist(SavedArrays):
         """
         rows = tf.shape(source)[0]
         table, always = (variable.value for variable in self.variables)
-        chosen = tf.reshape(tf.gather(table, source), (rows, -1))
-        chosen = chosen if more is None else tf.concat([chosen, more], axis=1)
-        chosen = tf.where(chosen < 0, special[0], chosen)
-        common = tf.concat([special, always], axis=0)
-        is_chosen = _marked(tf.concat([tf.reshape(chosen, (-1,)), common], axis=0), size)
-        is_chosen = tf.tensor_scatter_nd_update(
-            is_chosen, [[i] for i in special], tf.zeros(len(special), tf.bool)
-        )
-        ids = tf.concat([special, tf.cast(tf.where(is_chosen)[:, 0], tf.int32)], axis=0)
-        count = tf.size(ids)
-        indices = tf.scatter_nd(ids[:, None], tf.range(count), (size,))
+        # What each row may need, and what all of them may.
+        own = tf.reshape(tf.gather(table, source), (rows, -1))
+        own = own if more is None else tf.concat([own, more], axis=1)
+        own = tf.where(own < 0, special[0], own)
+        shared = tf.concat([special, always], axis=0)
+        needed = _marked(tf.reshape(own, (-1,)), size) | _marked(shared, size)
+        others = tf.where(needed & ~_marked(tf.constant(special), size))[:, 0]
+        ids = tf.concat([special, tf.cast(others, tf.int32)], axis=0)
+        indices = tf.scatter_nd(ids[:, None], tf.range(tf.size(ids)), (size,))
         # Of whole chunks: else each step would pad its logits to look for the best.
-        ids = tf.pad(ids, ((0, -count % _CHUNK),))
+        ids = tf.pad(ids, ((0, -tf.size(ids) % _CHUNK),))
         count = tf.size(ids)
-        places = tf.range(rows)[:, None] * count + tf.gather(indices, chosen)
-        by_row = tf.reshape(_marked(tf.reshape(places, (-1,)), rows * count), (rows, count))
-        allowed = by_row | _marked(tf.gather(indices, common), count)
+        places = tf.range(rows)[:, None] * count + tf.gather(indices, own)
+        allowed = tf.reshape(_marked(tf.reshape(places, (-1,)), rows * count), (rows, count))
+        allowed |= _marked(tf.gather(indices, shared), count)
         return Vocabulary(ids, indices, allowed, tuple(special))
 
 

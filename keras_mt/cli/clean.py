@@ -25,7 +25,7 @@ from keras_mt.cli.options import data_options
     "duplicate; may be repeated.",
 )
 def clean(output, **options):
-    """Drop pairs of a corpus that are hardly translations.
+    """Drop pairs of a corpus that are unlikely to be translations.
 
     Blank sides, very long ones and such of unlike lengths, copies of the source, other scripts,
     left-over markup, other numbers, and repeated pairs are dropped from the training split; a table

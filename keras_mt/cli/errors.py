@@ -1,4 +1,4 @@
-"""What the command shows of an error, and its exit status."""
+"""Errors as the command shows them, and its exit status."""
 
 import contextlib
 import os

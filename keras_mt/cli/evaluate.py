@@ -24,25 +24,24 @@ _TOKENIZERS = (
 )
 
 
+def _files_option(flag, text):
+    file = click.Path(exists=True, dir_okay=False)
+    return click.option(flag, multiple=True, type=file, metavar="FILE", help=text)
+
+
 @click.command(cls=Command)
 @click.argument(
     "models", type=click.Path(exists=True), nargs=-1, metavar="[RUN_DIR_OR_SAVED_MODEL]..."
 )
 @data_options
 @click.option("--split", default="test", show_default=True, help="The corpus split.")
-@click.option(
+@_files_option(
     "--references",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="A further reference besides the corpus's, one line per sentence; may be repeated.",
+    "A further reference besides the corpus's, one line per sentence; may be repeated.",
 )
-@click.option(
+@_files_option(
     "--hypotheses",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="Another system's translations to score, one line per sentence; may be repeated.",
+    "Another system's translations to score, one line per sentence; may be repeated.",
 )
 @click.option(
     "--paired",
@@ -97,26 +96,38 @@ def evaluate(
     With --glossary, `terms` says how many terms the sources hold, and the share of those that the
     translations have: the models translate with the glossary, --hypotheses are only counted.
     """
-    from keras_mt.evaluation import Scorer, table, write_files
+    from keras_mt.evaluation import Scorer, table, terms_kept, write_files
     from keras_mt.files import check_new
+    from keras_mt.text import Glossary
 
     names = [*models, *hypotheses]
     _check_usage(names, models, paired, search)
     if output:
         check_new(output)  # Before anything is translated, as all that can be refused.
+    glossary = search["glossary"] and Glossary.load(search["glossary"])
     sources, reference = _corpus_split(data, source, target, split)
     references = [reference, *(_aligned_file(path, len(sources)) for path in references)]
-    files = {path: _aligned_file(path, len(sources)) for path in hypotheses}
+    texts = {path: _aligned_file(path, len(sources)) for path in hypotheses}
     if resamples is None and len(sources) > _MAX_RESAMPLED:
         resamples = 0
     scorer = Scorer(references, **given({"tokenize": tokenize, "resamples": resamples}))
-    systems, texts = _scored(names, files, scorer, sources, (source, target), search)
-    if search["glossary"]:
-        _add_terms(search["glossary"], sources, systems, texts)
+    systems = []
+    for name in names:
+        details = {"split_sentences": None}
+        if name in models:
+            title = f"{name}: " if len(names) > 1 else ""
+            texts[name], details = _timed(title, name, search, sources, (source, target))
+        # In the order of the output.
+        scores = {"bleu": None, "chrf": None, "sentences": len(sources), **details}
+        scores |= scorer(texts[name]) | {"system": name}
+        if glossary:
+            number, share = terms_kept(glossary, sources, texts[name])
+            scores["terms"] = {"occurrences": number, "share": share}
+        systems.append(scores)
     signatures = scorer.signatures()
     results = {"systems": systems} if len(systems) > 1 else systems[0]
     if paired:
-        p_values, signatures = scorer.paired(texts, paired)
+        p_values, signatures = scorer.paired({name: texts[name] for name in names}, paired)
         for system in systems:
             values = p_values[system["system"]]
             system.update({f"{name}_p": value for name, value in values.items()})
@@ -124,7 +135,7 @@ def evaluate(
     click.echo(table(systems, signatures), err=True)
     click.echo(to_json(results))
     if output:  # Last: should it fail, the scores are there.
-        write_files(output, sources, list(texts.values()), references)
+        write_files(output, sources, [texts[name] for name in names], references)
 
 
 def _check_usage(names, models, paired, search):
@@ -136,21 +147,6 @@ def _check_usage(names, models, paired, search):
         raise click.UsageError("--paired needs at least two systems.")
     if search["ensemble"] and len(models) != 1:
         raise click.UsageError("--ensemble goes with exactly one run folder.")
-
-
-def _scored(names, files, scorer, sources, corpus, search):
-    """For each system a dict of its scores, and its translations by its name."""
-    systems, texts = [], {}
-    for name in names:
-        if name in files:
-            texts[name], origin = files[name], {"split_sentences": None}
-        else:
-            several = len(names) > 1
-            texts[name], origin = _timed_translations(name, search, sources, corpus, several)
-        scores = scorer(texts[name])
-        first = {n: scores.pop(n) for n in ("bleu", "chrf")} | {"sentences": len(sources)}
-        systems.append(first | origin | scores | {"system": name})
-    return systems, texts
 
 
 def _corpus_split(data, source, target, split):
@@ -172,14 +168,13 @@ def _aligned_file(path, size):
     return [one_line(line) for line in lines]
 
 
-def _timed_translations(path, search, sources, corpus, one_of_several):
+def _timed(title, path, search, sources, corpus):
     """A model's best translations, each on one line, and a dict of how they were made."""
-    name, translations = f"{path}: " if one_of_several else "", []
     try:
         translator = load_translator(path, search, corpus)
     except InputError as error:
-        raise InputError(f"{name}{error}") from error
-
+        raise InputError(f"{title}{error}") from error
+    translations = []
     with progress_bar(len(sources)) as progress:
         translator.hypotheses(sources[:_WARM_UP])
         start = time.perf_counter()
@@ -188,23 +183,12 @@ def _timed_translations(path, search, sources, corpus, one_of_several):
             translations += [one_line(found[0].text) if found else "" for found in block]
             progress.update(len(block))
     seconds = time.perf_counter() - start
-    for i, translation in enumerate(translations):
+    for number, (text, translation) in enumerate(zip(sources, translations, strict=True), start=1):
         if not translation:
-            click.echo(f"{name}sentence {i + 1} has no translation: {sources[i][:80]!r}", err=True)
+            click.echo(f"{title}sentence {number} has no translation: {text[:80]!r}", err=True)
     return translations, {
         "split_sentences": splits_sentences(translator),
         "shortlist": search["shortlist"],
         "seconds": round(seconds, 2),
         "sentences_per_second": round(len(sources) / seconds, 1),
     }
-
-
-def _add_terms(path, sources, systems, texts):
-    """Adds how many terms there are in the sources, and the share that each system has."""
-    from keras_mt.evaluation import terms_kept
-    from keras_mt.text import Glossary
-
-    glossary = Glossary.load(path)
-    for system in systems:
-        number, share = terms_kept(glossary, sources, texts[system["system"]])
-        system["terms"] = {"occurrences": number, "share": share}

@@ -27,7 +27,7 @@ class Row(NamedTuple):
     error: str | None  # Why it cannot be used. Bytes that are not UTF-8 are U+FFFD in `texts`.
 
 
-class Lines:
+class ArrivingLines:
     """The lines of a binary file as they arrive, split at newlines only.
 
     They are without a byte order mark at the start, and a carriage return at their end.
@@ -90,7 +90,7 @@ def row_blocks(*files):
     So a program that writes one line and waits for the answer gets it. A list is no more than a few
     batches, which is what an interrupt loses.
     """
-    for rows in _arrived_rows(*map(Lines, files)):
+    for rows in _arrived_rows(*map(ArrivingLines, files)):
         block, characters = [], 0
         for row in rows:
             size = sum(map(len, row.texts))
@@ -136,7 +136,7 @@ def answers(function, *files):
 
 def read_lines(file):
     """All lines of a binary file; InputError, which names the line, if one is not UTF-8."""
-    lines = Lines(file).next(sys.maxsize)
+    lines = ArrivingLines(file).next(sys.maxsize)
     for number, (_, error) in enumerate(lines, 1):
         if error:
             raise InputError(f"{name_of(file)}:{number} is {error}.")

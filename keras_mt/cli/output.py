@@ -34,7 +34,7 @@ class StandardOutput(io.FileIO):
 
 
 class Output:
-    """Writes a line for each row of the input, and counts those that are refused.
+    """Writes a line for each row of the input, and counts those that are skipped.
 
     At the end of its `with` block it says how many were, and exits with 1 if that leaves none.
     """
@@ -48,8 +48,8 @@ class Output:
         self._write(line)
 
     def refuse(self, row, error, line=""):
-        """Says why a row is refused; `line` stands for it on standard output."""
-        click.echo(f"line {row.number} refused: {as_typed(error)}", err=True)
+        """Says why a row is skipped; `line` stands for it on standard output."""
+        click.echo(f"line {row.number} skipped: {as_typed(error)}", err=True)
         self._refused += 1
         self._write(line)
 
@@ -68,7 +68,7 @@ class Output:
             if self._written:
                 click.echo(f"{self._written:,} lines written", err=True)
         elif self._refused:
-            click.echo(f"{self._refused:,} of {self._written:,} lines refused", err=True)
+            click.echo(f"{self._refused:,} of {self._written:,} lines skipped", err=True)
             if not self._answered:
                 raise click.exceptions.Exit(1)
 

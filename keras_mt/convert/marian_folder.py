@@ -135,7 +135,7 @@ def read_tokenizer(
         eos_id=pieces[1].index("</s>"),
         source_eos_id=pieces[0].index("</s>"),
         forbidden_ids=[*unknown, *range(sizes[1], padding_id)],
-        marks=marks if tables is not models else {},
+        language_tags=marks if tables is not models else {},
         description="Marian's: SentencePiece",
     )
 

@@ -38,7 +38,7 @@ def read_tokenizer(
         special=["<unk>", "</s>", "<pad>"],
         **folder.special_ids(arguments["padding_id"], sizes[1]),
         source_eos_id=vocabularies[0]["</s>"],
-        marks=marks,
+        language_tags=marks,
         forced=[folder.id(forced, sizes[1])] if forced in folder.generation else [],
         description="MarianMT's: SentencePiece with vocab.json",
     )

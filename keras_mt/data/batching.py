@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.data.augmentation import CYCLE, KINDS, augmentations, phase
-from keras_mt.data.corpus import untuned
+from keras_mt.data.corpus import without_autotune
 from keras_mt.data.encoded import EncodedPairs
 from keras_mt.errors import InputError
 from keras_mt.options import check_language
@@ -363,7 +363,7 @@ class Batches:
             inputs["alignment"] = tf.TensorSpec((None, None, None), tf.bool)
         signature = (inputs, _IDS)
         batches = tf.data.Dataset.from_generator(generate, output_signature=signature)
-        batches = untuned(batches.prefetch(_PREFETCHED))
+        batches = without_autotune(batches.prefetch(_PREFETCHED))
         batches.max_length = self.max_length  # Which the `fit` of a `Seq2Seq` looks at.
         return batches
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_mt.data.corpus import dataset_of, is_whole, raw_pairs, splits_of
-from keras_mt.data.rules import RULES, key, rule_names
+from keras_mt.data.cleaning_rules import RULES, pair_hash, rule_names
+from keras_mt.data.corpus import dataset_of, is_usable, raw_pairs, splits_of
 from keras_mt.errors import CorpusError
 from keras_mt.files import check_new, new_folder
 from keras_mt.version import __version__
@@ -46,11 +46,11 @@ class Cleaning:
 
     def __init__(self, data: str | os.PathLike, source: str, target: str, rules: Sequence[str]):
         self.data, self.source, self.target, self.rules = str(data), source, target, tuple(rules)
-        judged = np.fromiter(self._judged(), "u1,u8")
-        self.verdicts, keys = judged["f0"].copy(), judged["f1"]
+        judged = np.fromiter(map(self._judged, self._pairs()), "u1,u8")
+        self.verdicts, hashes = judged["f0"].copy(), judged["f1"]
         if "duplicate" in self.rules:
             kept = np.flatnonzero(self.verdicts == 0)
-            first = np.unique(keys[kept], return_index=True)[1]
+            first = np.unique(hashes[kept], return_index=True)[1]
             self.verdicts[np.delete(kept, first)] = self.rules.index("duplicate") + 1
         counts = np.bincount(self.verdicts, minlength=len(self.rules) + 1).tolist()
         self.kept, self.counts = counts[0], dict(zip(self.rules, counts[1:], strict=True))
@@ -70,18 +70,22 @@ class Cleaning:
             f"{', '.join(dropped) or 'none'}"
         )
 
-    def _judged(self):
-        """The verdict of all rules but `duplicate` on each pair, and the pair's key."""
-        rules = [RULES[name](self.source, self.target) for name in self.rules]
-        for pair in map(_texts, raw_pairs(self.data, self.source, self.target, "train")):
-            verdict = next((i for i, rule in enumerate(rules, 1) if rule.drops(*pair)), 0)
-            yield verdict, key(*pair)
+    def _pairs(self):
+        return map(_texts, raw_pairs(self.data, self.source, self.target, "train"))
+
+    def _judged(self, pair):
+        """The verdict of all rules but `duplicate`, and the pair's hash."""
+        dropping = (
+            number
+            for number, name in enumerate(self.rules, start=1)
+            if RULES[name].drops(*pair, self.source, self.target)
+        )
+        return next(dropping, 0), pair_hash(*pair)
 
     def texts(self) -> Iterator[tuple[int, str, str]]:
         """The pairs in order, each with its verdict; line breaks within a text become spaces."""
-        pairs = raw_pairs(self.data, self.source, self.target, "train")
-        for verdict, pair in zip(self.verdicts, pairs, strict=True):
-            yield verdict, *_texts(pair)
+        for verdict, pair in zip(self.verdicts, self._pairs(), strict=True):
+            yield verdict, *pair
 
     def dataset(self) -> tf.data.Dataset:
         """The pairs that are kept, as `load_corpus` returns them."""
@@ -102,7 +106,7 @@ def clean(
 ) -> Path:
     """Writes a corpus folder with the pairs of a corpus that break no rule.
 
-    The rules, in `keras_mt.data.rules`, are conservative: they drop what is hardly ever a
+    The rules, in `keras_mt.data.cleaning_rules`, drop only what is very unlikely to be a
     translation. A pair counts for the first rule that drops it. The training split is cleaned;
     other splits are copied, without pairs that have a blank side or are not UTF-8, which no command
     takes. `cleaning.json` in the folder has the table that is printed.
@@ -152,7 +156,7 @@ def _results(cleaning, examples):
     pairs = len(cleaning.verdicts)
     rules = {
         name: {
-            "what": RULES[name].what,
+            "description": RULES[name].description,
             "dropped": count,
             "share": count / pairs,
             "examples": examples[name],
@@ -174,28 +178,28 @@ def _table(results):
     """The lines that show results."""
     yield f"{'rule':10} {'dropped':>10} {'share':>7}  what it drops, and examples"
     for name, row in results["rules"].items():
-        yield f"{name:10} {row['dropped']:>10,} {row['share']:>7.2%}  {row['what']}"
+        yield f"{name:10} {row['dropped']:>10,} {row['share']:>7.2%}  {row['description']}"
         for texts in row["examples"]:
-            yield " " * 31 + " | ".join(map(_shown, texts))
+            yield " " * 31 + " | ".join(map(_shortened, texts))
     kept = results["kept"]
     yield f"{'kept':10} {kept:>10,} {kept / results['pairs']:>7.2%}"
 
 
-def _shown(text):
+def _shortened(text):
     text = "".join(c if c.isprintable() else "\ufffd" for c in text)
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def _copy_split(data, source, target, split, folder):
     """Copies the pairs that `load_corpus` takes, and returns a line that says so."""
-    refused = 0
+    left_out = 0
     with _writer(folder, source, target, split) as write:
         for pair in raw_pairs(data, source, target, split):
-            if is_whole(pair):
+            if is_usable(pair):
                 write(*_texts(pair))
             else:
-                refused += 1
-    without = f", without {refused:,} pairs that are blank or not UTF-8" if refused else ""
+                left_out += 1
+    without = f", without {left_out:,} pairs that are blank or not UTF-8" if left_out else ""
     return f"copied: {split}{without}"
 
 

@@ -60,41 +60,31 @@ def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -
     >>> next(pairs.as_numpy_iterator())[0].decode()
     'Em Dezembro, Lucas irá viajar ao Rio.'
     """
-    read, names = _reader(data, source, target)
-    split = _own_name(split, names)
-    if read is _tfds:
-        return _tfds(str(data), source, target, split)
-    read = functools.partial(read, str(data), source, target, split, checked=True)
-    if not sum(1 for _ in read()):  # Which checks them.
+    corpus = _corpus(data, source, target)
+    split = corpus.own_name(split)
+    if isinstance(corpus, _Tfds):
+        return corpus.dataset(split)
+    if not sum(1 for _ in corpus.pairs(split)):  # Which checks them.
         raise CorpusError(f"{data} is empty.")
-    return dataset_of(read)
+    return dataset_of(lambda: corpus.pairs(split))
 
 
 def raw_pairs(
     data: str | os.PathLike, source: str, target: str, split: str
 ) -> Iterator[tuple[bytes, bytes]]:
     """The pairs of a corpus as `load_corpus` has them, blank ones and bad UTF-8 included."""
-    read, names = _reader(data, source, target)
-    split = _own_name(split, names)
-    if read is _tfds:
-        return _tfds(str(data), source, target, split).as_numpy_iterator()
-    return read(str(data), source, target, split, checked=False)
+    corpus = _corpus(data, source, target)
+    return corpus.pairs(corpus.own_name(split), checked=False)
 
 
-def is_whole(pair: tuple[bytes, bytes]) -> bool:
-    """True if no side of a pair is blank or not UTF-8: `load_corpus` takes it."""
-    try:
-        for text in pair:
-            _check_text(text, "", 0)
-    except CorpusError:
-        return False
-    return True
+def is_usable(pair: tuple[bytes, bytes]) -> bool:
+    """True if `load_corpus` takes a pair: no side is blank or not UTF-8."""
+    return not any(map(_problem, pair))
 
 
 def splits_of(data: str | os.PathLike, source: str, target: str) -> list[str]:
     """The splits of a corpus, sorted."""
-    _, names = _reader(data, source, target)
-    return sorted(names())
+    return sorted(_corpus(data, source, target).splits())
 
 
 def has_split(data: str | os.PathLike, source: str, target: str, split: str) -> bool:
@@ -107,213 +97,233 @@ def has_split(data: str | os.PathLike, source: str, target: str, split: str) -> 
     >>> has_split("phrasebook", "pt", "en", "dev")
     False
     """
-    names = splits_of(data, source, target)
-    return _own_name(split, lambda: names) in names
+    corpus = _corpus(data, source, target)
+    return corpus.own_name(split) in corpus.splits()
 
 
-def _own_name(split, names):
-    """The corpus's own name of a split, which is another one for some `validation`."""
-    if split != "validation" or split in (known := names()):
-        return split
-    return next((name for name in _VALIDATION if name in known), split)
-
-
-def _reader(data, source, target):
-    """Two functions for a corpus: one yields a split's pairs, the other lists the splits.
-
-    That for TensorFlow Datasets, which checks no lines, returns a dataset of the pairs.
-    """
+def _corpus(data, source, target):
     if source == target:
         raise CorpusError(f"source and target must differ. Received: {source!r} for both")
     data, path = str(data), Path(data)
     if data.startswith("tfds:"):
-        require("tensorflow_datasets", "tfds", f"The corpus {data!r}")
-        return _tfds, functools.partial(_tfds_splits, data)
+        return _Tfds(data, source, target)
     if data == "phrasebook":
-        return _phrasebook, lambda: phrasebook.SPLITS
+        return _Tsv(data, source, target, phrasebook.FILE)
     if path.is_dir():
-        files = functools.partial(_folder_files, data)
-        return _folder, lambda: files(source).keys() & files(target).keys()
-    if strip_compression(data).endswith(".tsv") and path.is_file():
-        return _tsv, lambda: {split or "train" for *_, split in _rows(data, source, target)}
-    if strip_compression(data).endswith(".tmx") and path.is_file():
-        return _tmx, lambda: ["train"]
+        return _Folder(data, source, target)
+    suffix = Path(strip_compression(data)).suffix
+    if path.is_file() and suffix in (".tsv", ".tmx"):
+        return (_Tsv if suffix == ".tsv" else _Tmx)(data, source, target)
     raise CorpusError(
         f"There is no corpus {data!r}: give tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG "
         "files, a .tsv or .tmx file, or phrasebook."
     )
 
 
-def _phrasebook(data, source, target, split, checked):
-    _check_languages(data, phrasebook.LANGUAGES, source, target)
-    _check_split(data, phrasebook.SPLITS, split)
-    order = [phrasebook.LANGUAGES.index(language) for language in (source, target)]
-    for pair in phrasebook.pairs(split):
-        yield tuple(pair[i].encode() for i in order)
+class _Corpus:
+    """A corpus for two languages. Its kinds say which splits it has, and read their rows."""
+
+    def __init__(self, data: str, source: str, target: str):
+        self.data, self.languages = data, (source, target)
+
+    def splits(self):
+        """The names of the splits."""
+        raise NotImplementedError
+
+    def rows(self, split):
+        """Yields for each pair the number of its line, both sides, and what is wrong, or None."""
+        raise NotImplementedError
+
+    def place(self, split, side, number):
+        """The place of a side of a pair, for messages."""
+        return f"{self.data}:{number}"
+
+    def own_name(self, split):
+        """The corpus's own name of a split, which is another one for some `validation`."""
+        if split != "validation" or split in (known := self.splits()):
+            return split
+        return next((name for name in _VALIDATION if name in known), split)
+
+    def pairs(self, split, checked=True):
+        """Yields the pairs of a split; CorpusError, which names the line, if one is wrong."""
+        for number, pair, problem in self.rows(split):
+            for side, text in enumerate(pair if checked else ()):
+                if found := problem or _problem(text):
+                    raise CorpusError(f"{self.place(split, side, number)} {found}")
+            yield pair
+
+    def check_languages(self, known):
+        for code in self.languages:
+            if code not in known:
+                raise CorpusError(f"{self.data} has no language {code!r}; it has {_listed(known)}.")
+
+    def check_split(self, split, known):
+        if split not in known:
+            raise CorpusError(f"{self.data} has no split {split!r}; it has {_listed(known)}.")
 
 
-def _tfds(data, source, target, split):
-    import tensorflow_datasets as tfds
+class _Tfds(_Corpus):
+    """A set of TensorFlow Datasets, whose lines are not checked."""
 
-    name = data.removeprefix("tfds:")
-    languages = [feature for feature in _tfds_info(data).features if feature != "id"]
-    _check_languages(data, languages, source, target)
-    try:
-        pairs = tfds.load(
-            name,
-            split=split,
-            shuffle_files=False,
-            read_config=tfds.ReadConfig(try_autocache=False),  # Never held whole.
-        )
-    except Exception as error:
-        _check_split(data, _tfds_splits(data), split)
-        raise CorpusError(f"TFDS could not load {name!r}: {error}") from error
-    return pairs.map(lambda pair: (pair[source], pair[target]))
+    def __init__(self, data: str, source: str, target: str):
+        super().__init__(data, source, target)
+        require("tensorflow_datasets", "tfds", f"The corpus {data!r}")
+        self._name = data.removeprefix("tfds:")
+
+    @functools.cached_property
+    def _info(self):
+        import tensorflow_datasets as tfds
+
+        try:
+            return tfds.builder(self._name).info
+        except Exception as error:
+            raise CorpusError(f"TFDS has no dataset {self._name!r}: {error}") from error
+
+    def splits(self):
+        # Of one that is not prepared they are not known.
+        return list(self._info.splits) or ["train", "validation", "test"]
+
+    def dataset(self, split):
+        import tensorflow_datasets as tfds
+
+        self.check_languages([feature for feature in self._info.features if feature != "id"])
+        source, target = self.languages
+        # Never held whole.
+        config = tfds.ReadConfig(try_autocache=False)
+        try:
+            pairs = tfds.load(self._name, split=split, shuffle_files=False, read_config=config)
+        except Exception as error:
+            self.check_split(split, self.splits())
+            raise CorpusError(f"TFDS could not load {self._name!r}: {error}") from error
+        return pairs.map(lambda pair: (pair[source], pair[target]))
+
+    def pairs(self, split, checked=True):
+        return self.dataset(split).as_numpy_iterator()
 
 
-def _tfds_info(data):
-    import tensorflow_datasets as tfds
+class _Folder(_Corpus):
+    """A folder of LANG.SPLIT.txt or SPLIT.LANG files."""
 
-    name = data.removeprefix("tfds:")
-    try:
-        return tfds.builder(name).info
-    except Exception as error:
-        raise CorpusError(f"TFDS has no dataset {name!r}: {error}") from error
+    def __init__(self, data: str, source: str, target: str):
+        super().__init__(data, source, target)
+        self._names = sorted(path.name for path in Path(data).iterdir() if path.is_file())
+        self._files = [self._files_of(language) for language in self.languages]
 
+    def _files_of(self, language):
+        """The files of a language, by split; LANG.SPLIT.txt and uncompressed ones come first."""
+        files, others = {}, {}
+        for name in reversed(self._names):
+            match strip_compression(name).split("."):
+                case [code, split, "txt"] if code == language:
+                    files[split] = Path(self.data, name)
+                case [split, code] if code == language:
+                    others[split] = Path(self.data, name)
+        return {**others, **files}
 
-def _tfds_splits(data):
-    """The splits of a prepared dataset; for one that is not prepared, the usual ones."""
-    return list(_tfds_info(data).splits) or ["train", "validation", "test"]
+    def splits(self):
+        return self._files[0].keys() & self._files[1].keys()
 
+    def place(self, split, side, number):
+        return f"{self._files[side][split]}:{number}"
 
-def _folder(data, source, target, split, checked):
-    files = [_folder_files(data, language) for language in (source, target)]
-    for language, found in zip((source, target), files, strict=True):
-        if not found:
+    def rows(self, split):
+        paths = [files.get(split) for files in self._files]
+        if None in paths:
+            language = self.languages[paths.index(None)]
             raise CorpusError(
-                f"{data} has no files of the language {language!r}: expected "
+                f"{self.data} has no split {split!r} of {language!r}: expected "
                 f"{language}.{split}.txt or {split}.{language}; it has "
-                + (", ".join(sorted(path.name for path in Path(data).iterdir())[:12]) or "nothing")
-                + "."
+                f"{', '.join(self._names[:12]) or 'nothing'}."
             )
-    for found, other in (files, files[::-1]):
-        if split in found and split not in other:
-            raise CorpusError(f"{data} has {found[split].name}, but not its other side.")
-    _check_split(data, sorted(set(files[0]) & set(files[1])), split)
-    paths = [found[split] for found in files]
-    for path in paths:
-        if path.stat().st_size == 0:
-            raise CorpusError(f"{path} is empty.")
-    sides = [lines(path, checked) for path in paths]
-    for number, pair in enumerate(itertools.zip_longest(*sides), start=1):
-        if None in pair:
-            sizes = [
-                number - 1 if line is None else number + sum(1 for _ in side)
-                for line, side in zip(pair, sides, strict=True)
-            ]
-            raise CorpusError(
-                f"{paths[0]} has {sizes[0]:,} lines and {paths[1]} has {sizes[1]:,}: line "
-                f"{number} has no other side. Both must have the same sentences line by line."
-            )
-        yield pair
-
-
-def _folder_files(data, language):
-    """The files of a language, by split; LANG.SPLIT.txt and uncompressed ones come first."""
-    files, others = {}, {}
-    for path in sorted(filter(Path.is_file, Path(data).iterdir()), reverse=True):
-        parts = strip_compression(path.name).split(".")
-        if len(parts) == 3 and parts[0] == language and parts[2] == "txt":
-            files[parts[1]] = path
-        elif len(parts) == 2 and parts[1] == language:
-            others[parts[0]] = path
-    return {**others, **files}
-
-
-def _tsv(data, source, target, split, checked):
-    splits = set()
-    for *pair, found in _rows(data, source, target, split if checked else None):
-        splits.add(found or split)
-        if found in (None, split):
-            yield tuple(pair)
-    if splits:
-        _check_split(data, sorted(splits), split)
-
-
-def _tmx(data, source, target, split, checked):
-    for number, pair in enumerate(tmx_pairs(data, source, target), start=1):
-        for text in pair if checked else ():
-            _check_text(text, f"{data}: pair", number)
-        yield pair
-
-
-def _rows(data, source, target, checked=None):
-    """The rows of a `.tsv` file: source, target, and the split (None without such a column).
-
-    A side that is missing, blank or not UTF-8 is refused in the split `checked`.
-    """
-    header = next(lines(data, checked=False), b"").decode("utf-8", "replace").split("\t")
-    if (source in header) != (target in header):
-        missing = target if source in header else source
-        raise CorpusError(f"{data}:1 names no column {missing!r}; it has {', '.join(header)}.")
-    if len(header) > 2 and "split" in header and source not in header:
-        raise CorpusError(
-            f"{data}:1 names a column split, but neither {source!r} nor {target!r}: give the "
-            f"languages as the header does; it has {', '.join(header)}."
-        )
-    columns, split_column = (0, 1), None
-    if source in header:
-        columns = header.index(source), header.index(target)
-        split_column = header.index("split") if "split" in header else None
-    width = max(*columns, split_column or 0) + 1
-    first = 1 if source in header else 0
-    rows = itertools.islice(enumerate(lines(data, checked=False), start=1), first, None)
-    for number, line in rows:
-        given = line.split(b"\t")
-        fields = given + [b""] * (width - len(given))
-        pair, split = [fields[i] for i in columns], None
-        if split_column is not None:
-            split = fields[split_column].decode("utf-8", "replace").strip() or "train"
-        if checked is not None and split in (None, checked):
-            _check_text(line, data, number)
-            if len(given) < width:
+        for number, pair in enumerate(itertools.zip_longest(*map(lines, paths)), start=1):
+            if None in pair:
+                sizes = [sum(1 for _ in lines(path)) for path in paths]
                 raise CorpusError(
-                    f"{data}:{number} has {len(given)} columns; at least {width} are needed, "
-                    "with tabs between them."
+                    f"{paths[0]} has {sizes[0]:,} lines and {paths[1]} has {sizes[1]:,}: line "
+                    f"{number} has no other side. Both must have the same sentences line by line."
                 )
-            for text in pair:
-                _check_text(text, data, number)
-        yield *pair, split
+            yield number, pair, None
 
 
-def lines(path: str | os.PathLike, checked: bool = True) -> Iterator[bytes]:
+class _Tsv(_Corpus):
+    """A `.tsv` file, whose first line may be a header."""
+
+    def __init__(self, data: str, source: str, target: str, path: Path | None = None):
+        super().__init__(data, source, target)
+        self._path = path or data
+        header = next(lines(self._path), b"").decode("utf-8", "replace").split("\t")
+        self._columns, self._split_column, self._first_row = (0, 1), None, 1
+        if {source, target} & {*header} or ("split" in header and len(header) > 2):
+            self.check_languages([name for name in header if name != "split"])
+            self._columns, self._first_row = tuple(map(header.index, self.languages)), 2
+            self._split_column = header.index("split") if "split" in header else None
+
+    def _lines(self):
+        """Yields for each row its number, its line, its fields and its split, None for any."""
+        rows = enumerate(lines(self._path), start=1)
+        for number, line in itertools.islice(rows, self._first_row - 1, None):
+            fields, split = line.split(b"\t"), None
+            if self._split_column is not None:
+                named = b"".join(fields[self._split_column :][:1])
+                split = named.decode("utf-8", "replace").strip() or "train"
+            yield number, line, fields, split
+
+    def splits(self):
+        return {split or "train" for *_, split in self._lines()}
+
+    def rows(self, split):
+        found, needed = set(), max(*self._columns, self._split_column or 0) + 1
+        for number, line, fields, own in self._lines():
+            found.add(own or split)
+            if own not in (None, split):
+                continue
+            problem = _problem(line)
+            if len(fields) < needed and not problem:
+                problem = f"has {len(fields)} columns; at least {needed} are needed, with tabs."
+            padded = fields + [b""] * (needed - len(fields))
+            yield number, tuple(padded[i] for i in self._columns), problem
+        if found:
+            self.check_split(split, sorted(found))
+
+
+class _Tmx(_Corpus):
+    """A translation memory."""
+
+    def splits(self):
+        return ["train"]
+
+    def place(self, split, side, number):
+        return f"{self.data}: pair {number}"
+
+    def rows(self, split):
+        for number, pair in enumerate(tmx_pairs(self.data, *self.languages), start=1):
+            yield number, pair, None
+
+
+def lines(path: str | os.PathLike) -> Iterator[bytes]:
     """The lines of a file, split at newline bytes only.
 
     `tf.data.TextLineDataset` would also drop each carriage return inside a line.
     """
     with open_read(path) as file:
-        for number, raw in enumerate(file, start=1):
+        for number, raw in enumerate(file):
             line = raw.removesuffix(b"\n").removesuffix(b"\r")
-            if number == 1:
-                line = line.removeprefix(codecs.BOM_UTF8)
-            if checked:
-                _check_text(line, path, number)
-            yield line
+            yield line if number else line.removeprefix(codecs.BOM_UTF8)
 
 
-def _check_text(line, path, number):
-    """Raises CorpusError, which names the line, if it is blank or not UTF-8."""
+def _problem(text):
+    """The fault of a line or of one of its texts, or None."""
     try:
-        text = line.decode("utf-8")
+        decoded = text.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise CorpusError(
-            f"{path}:{number} is not UTF-8 (byte {error.start + 1} of the line): convert the file "
-            "to UTF-8."
-        ) from None
-    if not text or text.isspace():
-        raise CorpusError(
-            f"{path}:{number} is blank: remove this pair from both sides, as `keras-mt clean` does."
-        )
+        return f"is not UTF-8 (byte {error.start + 1}): convert the file to UTF-8."
+    if decoded and not decoded.isspace():
+        return None
+    return "is blank: remove this pair from both sides, as `keras-mt clean` does."
+
+
+def _listed(names):
+    return ", ".join(names) or "none"
 
 
 def dataset_of(pairs: Callable[[], Iterable[tuple[bytes, bytes]]]) -> tf.data.Dataset:
@@ -324,26 +334,15 @@ def dataset_of(pairs: Callable[[], Iterable[tuple[bytes, bytes]]]) -> tf.data.Da
         while chunk := list(itertools.islice(remaining, _CHUNK)):
             yield tuple(zip(*chunk, strict=True))
 
-    return untuned(
+    return without_autotune(
         tf.data.Dataset.from_generator(
             chunks, output_signature=(tf.TensorSpec((None,), tf.string),) * 2
         ).unbatch()
     )
 
 
-def untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
+def without_autotune(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """The dataset without tf.data's autotuning, whose iterators end up to 10 s late."""
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.with_options(options)
-
-
-def _check_languages(data, languages, source, target):
-    for code in (source, target):
-        if code not in languages:
-            raise CorpusError(f"{data} has no language {code!r}; it has {', '.join(languages)}.")
-
-
-def _check_split(data, splits, split):
-    if split not in splits:
-        raise CorpusError(f"{data} has no split {split!r}; it has {', '.join(splits) or 'none'}.")

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.data.augmentation import augmented
-from keras_mt.data.corpus import untuned
+from keras_mt.data.corpus import without_autotune
 from keras_mt.text import BaseTokenizer
 
 _CHUNK = 1024  # Pairs tokenized by one call.
@@ -68,7 +68,7 @@ class EncodedPairs:
             for i, (dataset, encoder) in enumerate(zip(datasets, encoders, strict=True)):
                 encode_chunk = functools.partial(encode, *encoder)
                 chunks = dataset.batch(_CHUNK).map(encode_chunk, os.cpu_count())
-                encoded = untuned(chunks.prefetch(2))
+                encoded = without_autotune(chunks.prefetch(2))
                 for sources, chunk_keys, *flat, plain in encoded.as_numpy_iterator():
                     changed = [
                         encoder[0](tf.constant(_augmented(sources, kind, seed, number)))

@@ -7,18 +7,18 @@ often in training in other combinations.
 import functools
 import gzip
 from collections.abc import Iterator
-from importlib.resources import files
+from pathlib import Path
 
 from keras_mt.errors import InputError
 
+FILE = Path(__file__).with_name("phrasebook.tsv.gz")
 LANGUAGES = ("pt", "en")
 SPLITS = ("train", "validation", "test")
 
 
 @functools.cache
 def _rows() -> list[tuple[str, str, str]]:
-    packed = files("keras_mt.data").joinpath("phrasebook.tsv.gz").read_bytes()
-    _, *lines = gzip.decompress(packed).decode("utf-8").splitlines()  # After the header.
+    _, *lines = gzip.decompress(FILE.read_bytes()).decode("utf-8").splitlines()  # After the header.
     return [tuple(line.split("\t")) for line in lines]
 
 

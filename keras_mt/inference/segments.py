@@ -42,7 +42,7 @@ class Segmenter:
         added = (tokenizer.source_ids(nothing, *codes), tokenizer.target_ids(nothing, *codes[1:]))
         added = [int(ids.row_lengths()[0]) for ids in added]
         self.source_limit, self.target_limit = (max_length - count for count in added)
-        has_marks = tokenizer.marks(tf.constant([""])) is not None
+        has_marks = tokenizer.language_tags(tf.constant([""])) is not None
         self._limit = self.source_limit - has_marks  # Of pieces without marks.
         self.forced = added[1] - 1  # All but the end.
 
@@ -153,7 +153,7 @@ class Segmenter:
 
     def _with_marks(self, pieces, line, lines, row):
         """Segments of lines, each with its line's mark, else that of its text's first line."""
-        marks = self._tokenizer.marks(lines)
+        marks = self._tokenizer.language_tags(lines)
         if marks is None:
             return pieces
         marked = marks.row_lengths() > 0

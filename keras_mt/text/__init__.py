@@ -9,7 +9,7 @@ from keras_mt.text.source import Alignment, Source, Translated
 
 # These import TensorFlow.
 _LAZY = {
-    "BaseTokenizer": "base",
+    "BaseTokenizer": "base_tokenizer",
     "PretrainedTokenizer": "pretrained",
     "Tokenizer": "tokenizer",
 }

@@ -1,4 +1,4 @@
-"""Which words of a translation belong to spans of its source."""
+"""The words of a translation that spans of its source became."""
 
 import dataclasses
 import functools

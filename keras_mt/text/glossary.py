@@ -1,8 +1,7 @@
-"""Glossaries: the terms that translations shall hold for those of their sources."""
+"""Glossaries: terms whose translations are given."""
 
 import functools
 import hashlib
-import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ import numpy as np
 from keras_mt.errors import InputError
 from keras_mt.text.words import kinds_of
 
-CASE = "case"  # The third column of a term that minds case.
+CASE = "case"  # The third column of a term whose case counts.
 # A run of letters, marks and digits; a character of a script without spaces; white space; another.
 _TOKEN = re.compile(r"[wc]+|ic*| +|.")
 # Korean syllables that end in a vowel, and in ㄹ; and what may stand behind a word, whose rest is
@@ -35,25 +34,25 @@ class Term(NamedTuple):
     Attributes:
         source: What it is in the source.
         target: What it shall be in the translation; None for a term that stays as it is.
-        minds_case: Whether the source counts only with its own upper and lower case.
+        case_sensitive: Whether the source counts only with its own upper and lower case.
 
     Example:
 
-    >>> Term("IT", "EDV", minds_case=True).target
+    >>> Term("IT", "EDV", case_sensitive=True).target
     'EDV'
     """
 
     source: str
     target: str | None = None
-    minds_case: bool = False
+    case_sensitive: bool = False
 
     @property
     def line(self) -> str:
         """Its line in a glossary's file."""
         columns = [self.source]
-        if self.target is not None or self.minds_case:
+        if self.target is not None or self.case_sensitive:
             columns.append(self.source if self.target is None else self.target)
-        return "\t".join([*columns, CASE] if self.minds_case else columns)
+        return "\t".join([*columns, CASE] if self.case_sensitive else columns)
 
 
 class Glossary:
@@ -67,8 +66,8 @@ class Glossary:
     Args:
         pairs: Pairs `(source, target)`, a dict of them, or a list of `Term`; a target of None, or
             a str in place of a pair, is a term that stays.
-        ignore_case: Whether upper and lower case are the same in sources. A `Term` can mind case by
-            itself.
+        ignore_case: Whether upper and lower case are the same in sources. A `Term` may
+            be case-sensitive by itself.
 
     Raises:
         ValueError: If a term is empty, has a tab or line end in it, or two targets.
@@ -91,8 +90,9 @@ class Glossary:
                 "pairs must be pairs (source, target), such as of a dict. "
                 f"Received: {type(pairs).__name__}"
             )
-        terms = ((f"pairs[{i}]", _term(f"pairs[{i}]", pair)) for i, pair in enumerate(pairs))
-        self._terms = _without_duplicates(terms, ignore_case)
+        rows = {f"pairs[{i}]": pair for i, pair in enumerate(pairs)}
+        rows = {name: _columns_of_pair(name, pair) for name, pair in rows.items()}
+        self._terms = _terms(rows, ignore_case)
 
     @classmethod
     def load(cls, path: str | os.PathLike, ignore_case: bool = True) -> Self:
@@ -111,13 +111,12 @@ class Glossary:
                 names the file and the line.
         """
         lines = Path(path).read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
-        glossary = cls([])
-        terms = (
-            (f"{path}:{number}", _of_line(f"{path}:{number}", line.removesuffix(b"\r")))
-            for number, line in enumerate(lines, 1)
-            if line.strip() and not line.lstrip().startswith(b"#")
-        )
-        glossary._terms = _without_duplicates(terms, ignore_case)
+        rows, glossary = {}, cls([])
+        for number, line in enumerate(lines, start=1):
+            if line.strip() and not line.lstrip().startswith(b"#"):
+                name = f"{path}:{number}"
+                rows[name] = _columns_of_line(name, line.removesuffix(b"\r"))
+        glossary._terms = _terms(rows, ignore_case)
         return glossary
 
     def __len__(self) -> int:
@@ -136,11 +135,12 @@ class Glossary:
 
     @functools.cached_property
     def _index(self):
-        """The terms by their tokens and whether they mind case; and their numbers of tokens."""
+        """The terms by their tokens and whether case counts; and their numbers of tokens."""
         index = {}
         for term in self._terms:
-            index.setdefault((*_tokens(term.source, term.minds_case)[0], term.minds_case), term)
-        return index, sorted({len(key) - 1 for key in index}, reverse=True)
+            tokens, _ = _tokens(term.source, term.case_sensitive)
+            index.setdefault((*tokens, term.case_sensitive), term)
+        return index, {len(key) - 1 for key in index}
 
     def find(self, text: str, whole: Sequence[tuple[int, int]] = ()) -> list[tuple[int, int, Term]]:
         """The terms in a text, in its order.
@@ -158,26 +158,32 @@ class Glossary:
         >>> [(start, end, term.target) for start, end, term in glossary.find("A river bank.")]
         [(2, 12, 'Ufer')]
         """
-        # Most tokens first, then the leftmost, one that minds case, and one without a particle.
         taken, found = np.zeros(len(text), bool), []
-        for *_, start, end, term in sorted(self._candidates(text), key=lambda found: found[:4]):
+        for _, start, end, term in sorted(self._candidates(text), key=lambda row: row[0]):
             apart = all(b <= start or end <= a or start <= a < b <= end for a, b in whole)
             if apart and not taken[start:end].any():
                 taken[start:end] = True
                 found.append((start, end, term))
-        return sorted(found, key=lambda each: each[0])
+        return sorted(found, key=lambda row: row[0])
 
     def _candidates(self, text):
+        """Yields the rank, the place and the term of all that may be one.
+
+        Most tokens count first, then the leftmost, then one whose case counts, then one without a
+        particle.
+        """
         index, sizes = self._index
-        for minds_case in (True, False):
-            tokens, places = _tokens(text, minds_case)
-            for i, size in itertools.product(range(len(tokens)), sizes):
-                *first, last = tokens[i : i + size] if i + size <= len(tokens) else [""]
+        for case_sensitive in (True, False):
+            tokens, places = _tokens(text, case_sensitive)
+            runs = ((i, size) for size in sizes for i in range(len(tokens) - size + 1))
+            for i, size in runs:
+                *first, last = tokens[i : i + size]
                 for particle in particles(last):
-                    key = (*first, last.removesuffix(particle), minds_case)
+                    key = (*first, last.removesuffix(particle), case_sensitive)
                     if term := index.get(key):
                         start, end = places[i][0], places[i + size - 1][1] - len(particle)
-                        yield -size, start, not minds_case, len(particle), start, end, term
+                        rank = -size, start, not case_sensitive, len(particle)
+                        yield rank, start, end, term
 
 
 def check_glossary(glossary: Any) -> None:
@@ -186,11 +192,11 @@ def check_glossary(glossary: Any) -> None:
         raise InputError(f"glossary must be {EXPECTED}. Received: {type(glossary).__name__}")
 
 
-def _tokens(text, minds_case=True):
+def _tokens(text, case_sensitive=True):
     """The tokens of a text, of which white space is all alike, and their places."""
     places = [match.span() for match in _TOKEN.finditer(kinds_of(text))]
     tokens = [" " if text[a].isspace() else text[a:b] for a, b in places]
-    return [token if minds_case else token.lower() for token in tokens], places
+    return [token if case_sensitive else token.lower() for token in tokens], places
 
 
 def particles(word: str) -> list[str]:
@@ -199,15 +205,15 @@ def particles(word: str) -> list[str]:
     return [word[i:] for i in starts if PARTICLE.fullmatch(word, i)]
 
 
-def _term(name, pair):
-    parts = (pair,) if isinstance(pair, str) else pair
-    is_pair = isinstance(parts, Sequence) and 1 <= len(parts) <= 3
-    if not is_pair or not all(map(isinstance, parts, (str, str | None, object))):
+def _columns_of_pair(name, pair):
+    columns = (pair,) if isinstance(pair, str) else pair
+    is_pair = isinstance(columns, Sequence) and 1 <= len(columns) <= 3
+    if not is_pair or not all(map(isinstance, columns, (str, str | None, object))):
         raise InputError(f"{name} must be a pair of str, source and target. Received: {pair!r}")
-    return _checked(name, Term(*parts))
+    return columns
 
 
-def _of_line(name, line):
+def _columns_of_line(name, line):
     try:
         columns = line.decode("utf-8").split("\t")
     except UnicodeDecodeError as error:
@@ -217,34 +223,33 @@ def _of_line(name, line):
             f"{name} must be source<TAB>target, a source alone, or have {CASE} as its third "
             f"column. Received: {len(columns)} columns"
         )
-    return _checked(name, Term(*columns[:2], minds_case=len(columns) == 3))
+    return columns
 
 
-def _checked(name, term):
-    """The term without white space around it; ValueError, which names it, if it is none."""
-    for side, text in zip(("source", "target"), term[:2], strict=True):
-        if text is None:
-            continue
-        if not text.strip():
-            raise InputError(f"{name} has an empty {side}: give it, or leave the line out.")
-        if set(text.strip()) & {*"\t\n\r"}:
-            raise InputError(f"{name} has a tab or a line end in its {side}: {text!r}")
-        if re.search("[\ud800-\udfff]", text):
-            raise InputError(f"{name} cannot be encoded as UTF-8: {text!r}")
-    target = None if term.target is None else term.target.strip()
-    return Term(term.source.strip(), target, bool(term.minds_case))
-
-
-def _without_duplicates(terms, ignore_case):
-    """The terms, each source once; ValueError, which names all that have two targets."""
+def _terms(rows, ignore_case):
+    """The terms of columns, which have names for messages; each source once."""
     known, refused = {}, []
-    for name, given in terms:
-        term = given._replace(minds_case=given.minds_case or not ignore_case)
-        source = " ".join(term.source.split())
-        key = source if term.minds_case else source.lower(), term.minds_case
+    for name, columns in rows.items():
+        source, target, case = (*columns, None, None)[:3]
+        source = _stripped(name, "source", source)
+        target = None if target is None else _stripped(name, "target", target)
+        term = Term(source, target, bool(case) or not ignore_case)
+        key = " ".join(source.split())
+        key = key if term.case_sensitive else key.lower(), term.case_sensitive
         first, other = known.setdefault(key, (name, term))
-        if other.target != term.target:
-            refused.append(f"{name} has another target for {term.source!r} than {first}")
+        if other.target != target:
+            refused.append(f"{name} has another target for {source!r} than {first}")
     if refused:
         raise InputError(f"{'; '.join(refused)}: leave one of each out.")
     return tuple(term for _, term in known.values())
+
+
+def _stripped(name, side, text):
+    """A side of a term without white space around it; InputError, which names it, if it is none."""
+    if not text.strip():
+        raise InputError(f"{name} has an empty {side}: give it, or leave the line out.")
+    if set(text.strip()) & {*"\t\n\r"}:
+        raise InputError(f"{name} has a tab or a line end in its {side}: {text!r}")
+    if re.search("[\ud800-\udfff]", text):
+        raise InputError(f"{name} cannot be encoded as UTF-8: {text!r}")
+    return text.strip()

@@ -130,7 +130,7 @@ class Placing:
 
 
 def _spaces(text, start, end):
-    """Whether white space stands before a part of a text, and after it."""
+    """True for white space before a part of a text, and for such after it."""
     return text[:start][-1:].isspace(), text[end:][:1].isspace()
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.errors import InputError
-from keras_mt.text.base import BaseTokenizer, Codes
+from keras_mt.text.base_tokenizer import BaseTokenizer, ids_of
 from keras_mt.text.tokenizer import SentencePiece, sentencepiece_processor
 
 _SETTINGS = "tokenizer.json"
@@ -24,7 +24,7 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
 
     Text is normalised only as the SentencePiece model says. A piece that is not in the table is
     unknown. What looks like a special token, such as `</s>`, is treated as plain text; but a source
-    may begin with one of the `marks`, such as `>>fra<<`.
+    may begin with one of the `language_tags`, such as `>>fra<<`.
 
     Args:
         models: Serialised SentencePiece models, bytes: the source's and the target's, or one for
@@ -32,18 +32,11 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
         pieces: The pieces in the order of their ids, lists of str: the source's and the target's,
             or one for both. An id without a piece has "".
         special: Pieces that are not text, such as `</s>`; the first is the unknown token.
-        padding_id, bos_id, eos_id: See `BaseTokenizer`.
-        source_eos_id: The id that ends a source; None for `eos_id`.
+        padding_id, bos_id, eos_id, source_eos_id: See `BaseTokenizer`.
         forbidden_ids: Ids that a translation never holds, besides the padding.
-        languages: The ids of languages by their codes. Each source then has the id of its language,
-            and each target is forced to begin with that of its own.
-        language_first: Whether a source begins with the id of its language; if not, it ends with
-            it, after the end.
-        target_on_source: Whether the language on a source is that of its target, which then begins
-            as any other: the source's own language does not matter.
-        source_prefix: Ids that every source begins with, even before its language.
-        marks: The ids of marks, such as `{">>fra<<": 7}`.
-        forced: Ids that every target is forced to begin with, if there are no languages.
+        languages: The ids of languages by their codes: see `BaseTokenizer.language_ids`.
+        language_first, target_on_source, source_prefix, forced: See `BaseTokenizer`.
+        language_tags: The ids of tags, such as `{">>fra<<": 7}`.
         description: A few words about the tokenizer, for the model card.
 
     Raises:
@@ -77,7 +70,7 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
         language_first: bool = True,
         target_on_source: bool = False,
         source_prefix: Sequence[int] = (),
-        marks: Mapping[str, int] | None = None,
+        language_tags: Mapping[str, int] | None = None,
         forced: Sequence[int] = (),
         description: str = "SentencePiece with a table of ids",
     ):
@@ -86,15 +79,15 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
         self._json = json.dumps({"kind": "pretrained", **settings}, ensure_ascii=False) + "\n"
         self.models = tuple(models)
         self.padding_id, self.bos_id, self.eos_id = padding_id, bos_id, eos_id
-        self._source_eos_id = eos_id if source_eos_id is None else source_eos_id
+        self.source_eos_id = source_eos_id
         self.forbidden_ids = tuple(sorted({padding_id, *forbidden_ids} - {eos_id}))
-        self._languages = Codes(languages or {})
-        self.languages = self._languages.codes
-        self._marks = Codes(marks or {})
-        self._language_first, self._target_on_source = language_first, target_on_source
-        self._forced, self._prefix = tuple(forced), tuple(source_prefix)
+        self.languages = tuple(languages or ())
+        self.language_ids = tuple((languages or {}).items())
+        self.language_first, self.target_on_source = language_first, target_on_source
+        self.forced, self.source_prefix = tuple(forced), tuple(source_prefix)
+        self._tags = tuple((language_tags or {}).items())
         self.description = description
-        codes = {*(languages or {}).values(), *(marks or {}).values()}
+        codes = {id for _, id in (*self.language_ids, *self._tags)}
         self._sides = [
             _Side(models[i % len(models)], pieces[i % len(pieces)], special, codes)
             for i in range(max(len(models), len(pieces)))
@@ -111,49 +104,25 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
         return {name: x for name, x in json.loads(self._json).items() if name != "kind"}
 
     def pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
-        """See `BaseTokenizer.pieces`; for sources, whose mark is a piece too."""
-        if not self._marks.codes:
+        """See `BaseTokenizer.pieces`; for sources, whose tag is a piece too."""
+        if not self._tags:
             return self._sides[0].ids(strings)
-        mark, text = self._without_mark(strings)
-        return tf.concat([mark, self._sides[0].ids(text)], axis=1)
+        tag, text = self._without_tag(strings)
+        return tf.concat([tag, self._sides[0].ids(text)], axis=1)
 
-    def marks(self, strings: tf.Tensor) -> tf.RaggedTensor | None:
-        return self._without_mark(strings)[0] if self._marks.codes else None
+    def language_tags(self, strings: tf.Tensor) -> tf.RaggedTensor | None:
+        return self._without_tag(strings)[0] if self._tags else None
 
     def target_pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
         return self._sides[-1].ids(strings)
 
-    def _without_mark(self, strings):
-        """The id of the mark that each text begins with, ragged, and the rest of the text."""
-        mark = tf.strings.regex_replace(strings, r"(?s)^(>>.*?<<).*$", r"\1", replace_global=False)
-        ids, known = self._marks.ids(mark)
-        length = tf.where(known, tf.strings.length(mark), 0)
+    def _without_tag(self, strings):
+        """The id of the tag that each text begins with, ragged, and the rest of the text."""
+        tag = tf.strings.regex_replace(strings, r"(?s)^(>>.*?<<).*$", r"\1", replace_global=False)
+        ids = ids_of(tag, self._tags)
+        length = tf.where(ids >= 0, tf.strings.length(tag), 0)
         text = tf.strings.substr(strings, length, tf.strings.length(strings) - length)
-        return tf.ragged.boolean_mask(ids[:, None], known[:, None]), text
-
-    def source_ids(
-        self,
-        pieces: tf.RaggedTensor,
-        source_language: tf.Tensor | None = None,
-        target_language: tf.Tensor | None = None,
-    ) -> tf.RaggedTensor:
-        parts = [pieces, tf.fill((pieces.nrows(), 1), self._source_eos_id)]
-        if self.languages:
-            code = target_language if self._target_on_source else source_language
-            if code is None:  # To count ids: their number is the same for any language.
-                code = tf.fill((pieces.nrows(),), self.languages[0])
-            language = self._languages.ids(code)[0][:, None]
-            parts.insert(0 if self._language_first else 2, language)
-        if self._prefix:
-            parts.insert(0, tf.tile([self._prefix], (pieces.nrows(), 1)))
-        return tf.concat([tf.cast(part, tf.int32) for part in parts], axis=1)
-
-    def forced_ids(self, target_language: tf.Tensor | None = None) -> tf.Tensor | None:
-        if self.languages and not self._target_on_source:
-            if target_language is None:
-                target_language = tf.constant(self.languages[:1])
-            return self._languages.ids(target_language)[0][:, None]
-        return tf.constant([self._forced], tf.int32) if self._forced else None
+        return tf.ragged.boolean_mask(ids[:, None], ids[:, None] >= 0), text
 
     def text(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """See `BaseTokenizer.text`."""

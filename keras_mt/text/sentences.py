@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_mt.text.base import without_control_characters
+from keras_mt.text.base_tokenizer import without_control_characters
 from keras_mt.text.source import GUARD, TERM, TERM_END
 
 # Control characters that no cleaned text contains: a cut, a period within a sentence, a place where
@@ -22,9 +22,8 @@ def split_lines(
 
     `GUARD` before white space, or behind `。`, `！` or `？`, becomes `NO_END`; if the lines are
     `with_terms`, `TERM` and `TERM_END` around one become `SLOT`; all other control characters
-    become spaces. Returns ragged
-    strings `[batch, (lines)]`, the lines, and the glue before each: the white space between them;
-    and the end of each text, `[batch]`, the white space after its last line.
+    become spaces. Returns ragged strings `[batch, (lines)]`, the lines, and the white space before
+    each; and that after the last line of each text, `[batch]`.
     """
     text = without_control_characters(text, first=r"\x04")
     if with_terms:
@@ -32,12 +31,12 @@ def split_lines(
         text = _replaced(text, (term, rf"{SLOT}\1{SLOT}"))
     text = _replaced(text, (rf"{GUARD}({SPACE})", rf"{NO_END}\1"))
     text = _replaced(text, (rf"([。！？]){GUARD}", rf"\1{NO_END}"), (r"[\x00-\x03]", " "))
-    end = tf.strings.regex_replace(text, rf"(?s)^.*?({SPACE}*)$", r"\1")
+    trailing = tf.strings.regex_replace(text, rf"(?s)^.*?({SPACE}*)$", r"\1")
     text = _replaced(
         text, (rf"(?s)^(.*?){SPACE}*$", r"\1"), (rf"({SPACE}*\n{SPACE}*)", rf"{_CUT}\1")
     )
-    lines, glue = _unglued(tf.strings.split(text, _CUT))
-    return tf.ragged.map_flat_values(_replaced, lines, (r"[\t\r]", " ")), glue, end
+    lines, separators = _without_separators(tf.strings.split(text, _CUT))
+    return tf.ragged.map_flat_values(_replaced, lines, (r"[\t\r]", " ")), separators, trailing
 
 
 def split_sentences(
@@ -48,7 +47,7 @@ def split_sentences(
     A sentence ends at `.`, `!`, `?` or `…` before white space and a letter that is no lower-case
     one, but not after an abbreviation (`U.S.`, `3.`, `Dr.`), and at `。`, `！` or `？`; never
     before `NO_END`, which goes. A `SLOT` may follow what ends a sentence. Returns ragged strings
-    `[lines, (sentences)]`, and the glue before each.
+    `[lines, (sentences)]`, and the white space before each.
     """
     others = rf"[^。！？\s\p{{Z}}{_CLOSERS}{_CUT}{NO_END}{SLOT}]"
     marked = _replaced(
@@ -59,13 +58,14 @@ def split_sentences(
         (_POINT, "."),
     )
     marked = _replaced(tf.where(where, marked, lines), (NO_END, ""))
-    return _unglued(tf.strings.split(marked, _CUT))
+    return _without_separators(tf.strings.split(marked, _CUT))
 
 
-def _unglued(segments):
+def _without_separators(segments):
     """Segments without the white space that they begin with, and that white space."""
-    glue = tf.ragged.map_flat_values(_replaced, segments, (rf"(?s)^({SPACE}*).*", r"\1"))
-    return tf.ragged.map_flat_values(_replaced, segments, (rf"^{SPACE}+", "")), glue
+    separators = tf.ragged.map_flat_values(_replaced, segments, (rf"(?s)^({SPACE}*).*", r"\1"))
+    segments = tf.ragged.map_flat_values(_replaced, segments, (rf"^{SPACE}+", ""))
+    return segments, separators
 
 
 def _replaced(text, *rewrites):

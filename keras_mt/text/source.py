@@ -126,7 +126,7 @@ class Source:
         self.needs_alignment = bool(self.spans or has_markup) and not self.passes
 
     def _cut(self):
-        """What is read, in parts: before the first span, in its place, between both, and so on."""
+        """The parts of what is read: before the first span, in its place, behind it, and so on."""
         parts, end = [], 0
         for span in self.spans:
             before, end = self.plain[end : span.start], span.unit[1]
@@ -136,7 +136,7 @@ class Source:
         return [*parts, self.plain[end:]]
 
     def _written(self, hidden=None):
-        """What is read, with control characters; a neutral word in the place of a hidden span."""
+        """The text to be read, with control characters; a hidden span is a neutral word in it."""
         parts = [*self._parts]
         for k, span in enumerate(self.spans):
             part = _NEUTRAL if k == hidden else span.read
@@ -148,7 +148,7 @@ class Source:
         return re.sub(rf"{annotation}([^\s{GUARD}{TERM}]+)", r"\2\1", "".join(parts))
 
     def _read_for(self, span, end, numbers):
-        """What is read in the place of a span, which another may begin at the end of."""
+        """The text to be read in the place of a span; the next one begins at `end` or later."""
         own = self.plain[span.start : span.end]
         line = self.plain[: span.start].split("\n")[-1] + self.plain[span.end :].split("\n")[0]
         if span.kind == "term":

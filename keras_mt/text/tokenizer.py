@@ -18,7 +18,7 @@ from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write
-from keras_mt.text.base import BaseTokenizer, Codes, with_end, without_control_characters
+from keras_mt.text.base_tokenizer import BaseTokenizer, without_control_characters
 
 _CANDIDATES = 16  # Number of segmentations of a word to sample from.
 _REMEMBERED = 50_000  # Number of words whose segmentations are cached.
@@ -76,6 +76,7 @@ class Tokenizer(SentencePiece, BaseTokenizer):
     """
 
     padding_id, unknown_id, bos_id, eos_id = 0, 1, 2, 3
+    target_on_source = True
     description = "SentencePiece with byte fallback, NFKC"
 
     def __init__(self, model: bytes):
@@ -85,16 +86,14 @@ class Tokenizer(SentencePiece, BaseTokenizer):
         pieces = range(self._processor.get_piece_size())
         controls = filter(self._processor.is_control, pieces)
         found = {i: _LANGUAGE.fullmatch(self._processor.id_to_piece(i)) for i in controls}
-        codes = {code[1]: i for i, code in found.items() if code}
-        self._codes = Codes(codes)
-        self.languages = self._codes.codes
-        self._language_ids = tuple(codes.values())
+        self.language_ids = tuple((code[1], i) for i, code in found.items() if code)
+        self.languages = tuple(code for code, _ in self.language_ids)
         # Control characters, which `pieces` makes spaces of, have bytes all the same.
         markers = [self._processor.piece_to_id(f"<0x0{i}>") for i in (1, 2)]
         self.term_markers = None if self.unknown_id in markers else tuple(markers)
         self._log_probs = np.array([self._processor.get_score(piece) for piece in pieces])
         self._begins = [self._processor.id_to_piece(piece)[0] == "▁" for piece in pieces]
-        self._units = {self.eos_id, *self._language_ids}  # That stay as they are.
+        self._units = {self.eos_id, *(id for _, id in self.language_ids)}  # That stay as they are.
         self._begins_unit = [b or i in self._units for i, b in enumerate(self._begins)]
         self._segmentations = functools.lru_cache(_REMEMBERED)(self._find_segmentations)
 
@@ -190,7 +189,8 @@ class Tokenizer(SentencePiece, BaseTokenizer):
 
     @property
     def forbidden_ids(self) -> tuple[int, ...]:
-        return self.padding_id, self.unknown_id, self.bos_id, *self._language_ids
+        languages = (id for _, id in self.language_ids)
+        return self.padding_id, self.unknown_id, self.bos_id, *languages
 
     @property
     def vocab_size(self) -> int:
@@ -215,20 +215,6 @@ class Tokenizer(SentencePiece, BaseTokenizer):
     def pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
         """See `tokenize`."""
         return self.tokenize(strings)
-
-    def source_ids(
-        self,
-        pieces: tf.RaggedTensor,
-        source_language: tf.Tensor | None = None,
-        target_language: tf.Tensor | None = None,
-    ) -> tf.RaggedTensor:
-        ids = with_end(pieces, self.eos_id)
-        if not self.languages:
-            return ids
-        if target_language is None:  # To count ids: each language has one.
-            target_language = tf.fill((pieces.nrows(),), self.languages[0])
-        language = self._codes.ids(target_language)[0][:, None]
-        return tf.concat([tf.cast(language, ids.dtype), ids], axis=1)
 
     def text(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """See `detokenize`."""
@@ -266,11 +252,6 @@ class Tokenizer(SentencePiece, BaseTokenizer):
         Reference:
             Kudo 2018, Subword Regularization, section 3 (https://arxiv.org/abs/1804.10959).
         """
-        if len(uniform) != len(ids):
-            raise InputError(
-                f"uniform must have a row for each text. Received: {len(uniform)} for {len(ids)} "
-                "texts"
-            )
         sampled = []
         for text, numbers in zip(ids, uniform, strict=True):
             starts = [i for i, piece in enumerate(text) if i and self._begins_unit[piece]]

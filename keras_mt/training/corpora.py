@@ -11,8 +11,8 @@ from typing import Any
 import tensorflow as tf
 
 from keras_mt.data import Batches, Cleaning, has_split, load_corpus
-from keras_mt.data.corpus import dataset_of, is_whole, raw_pairs
-from keras_mt.data.rules import rule_names
+from keras_mt.data.cleaning_rules import rule_names
+from keras_mt.data.corpus import dataset_of, is_usable, raw_pairs
 from keras_mt.errors import InputError
 from keras_mt.options import check_language
 from keras_mt.run_folder import RunConfig, RunFolder
@@ -86,7 +86,7 @@ def _validation_pairs(run, data, source, target):
     corpus = data, source, target, "validation"
     if not run.options.clean:
         return load_corpus(*corpus)
-    return dataset_of(lambda: filter(is_whole, raw_pairs(*corpus)))
+    return dataset_of(lambda: filter(is_usable, raw_pairs(*corpus)))
 
 
 def run_tokenizer(run: Run, pairs: Sequence[tf.data.Dataset]) -> BaseTokenizer:

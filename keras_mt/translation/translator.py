@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.alignment import Shortlist
-from keras_mt.alignment.words import attention_links
+from keras_mt.alignment.attention_links import attention_links
 from keras_mt.decoding import SearchOptions
 from keras_mt.errors import InputError
 from keras_mt.extras import require_backend

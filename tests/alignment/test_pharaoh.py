@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_mt.alignment import read_pharaoh, write_pharaoh
-from keras_mt.alignment.words import attention_links
+from keras_mt.alignment.attention_links import attention_links
 
 LINKS = st.lists(st.lists(st.tuples(st.integers(0, 999), st.integers(0, 999))))
 

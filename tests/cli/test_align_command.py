@@ -28,7 +28,7 @@ def test_align_writes_the_attention_of_each_pair(eager, run_dir, load, corpus, t
     result = keras_mt("align", run_dir, tmp_path / "a", tmp_path / "b")
     first, second = map(json.loads, result.stdout.splitlines())
     assert first["target"][-1] == "</s>" and "limit" in second["error"]
-    assert "line 2 refused" in result.stderr
+    assert "line 2 skipped" in result.stderr
     # Its own translation is of a text cut in pieces.
     first, second = map(json.loads, keras_mt("align", run_dir, tmp_path / "a").stdout.splitlines())
     assert first["target"][-1] == "</s>" and second["source"].count("</s>") > 2
@@ -62,7 +62,7 @@ def test_pharaoh_writes_the_links_of_words(eager, run_dir, load, tmp_path):
         expected += [(int(np.argmax(on)), j)] if max(on) > 0.25 else []
     assert lines[0] == " ".join(f"{i}-{j}" for i, j in sorted(expected)) and expected
     assert lines[1] == blank == "" and lines[2] == "0-0"
-    assert "line 4 refused" in result.stderr and "limit" in result.stderr
+    assert "line 4 skipped" in result.stderr and "limit" in result.stderr
     both = translator.align_words("Olá!\nO livro.", "Hello!\nThe book.")
     first = translator.align_words("Olá!", "Hello!")
     second = translator.align_words("O livro.", "The book.")

@@ -4,7 +4,7 @@ import json
 import pytest
 from command import keras_mt
 
-from keras_mt.data.rules import RULES
+from keras_mt.data.cleaning_rules import RULES
 
 
 @pytest.fixture

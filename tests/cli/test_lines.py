@@ -4,14 +4,14 @@ import os
 import pytest
 from command import keras_mt
 
-from keras_mt.cli.lines import Lines, check_standard_input, read_lines, row_blocks
+from keras_mt.cli.lines import ArrivingLines, check_standard_input, read_lines, row_blocks
 from keras_mt.errors import InputError
 
 
 def test_lines_are_taken_as_they_arrive():
     reader, writer = os.pipe()
     with open(reader, "rb") as file, open(writer, "wb", buffering=0) as out:
-        lines = Lines(file)
+        lines = ArrivingLines(file)
         out.write(b"a\n\nb\r\nc")
         assert lines.next(2048, wait=False) == texts("a", "", "b")
         out.write(b"d\ne\nf\n")

@@ -69,13 +69,13 @@ def test_an_interrupt_ends_it_at_once_and_leaves_what_was_done(tmp_path):
 
 def test_refused_lines_are_counted_and_none_left_is_an_error(eager, load_once, run_dir, tmp_path):
     some = keras_mt("translate", run_dir, "--beam-size", 1, stdin=b"\xff\nO livro.\n\n")
-    assert some.stderr.splitlines()[-1] == "1 of 3 lines refused"
+    assert some.stderr.splitlines()[-1] == "1 of 3 lines skipped"
     result = keras_mt("translate", run_dir, "--beam-size", 1, stdin=b"\xff\n\xfe\n\n", check=False)
     assert result.exit_code == 1 and result.stdout == "\n\n\n"
-    assert result.stderr.splitlines()[-1] == "2 of 3 lines refused"
+    assert result.stderr.splitlines()[-1] == "2 of 3 lines skipped"
     (tmp_path / "a").write_bytes(b"\xff\n")
     result = keras_mt("score", run_dir, tmp_path / "a", tmp_path / "a", check=False)
-    assert result.exit_code == 1 and result.stderr.endswith("1 of 1 lines refused\n")
+    assert result.exit_code == 1 and result.stderr.endswith("1 of 1 lines skipped\n")
     blank = keras_mt("translate", run_dir, "--beam-size", 1, stdin=b"\n   \n\x00\x01\n")
     assert blank.stderr == "" and len(blank.stdout.splitlines()) == 3
 

@@ -24,4 +24,4 @@ def test_score_writes_a_line_for_each_pair(run_dir, load, corpus, tmp_path):
     first, second, third = map(json.loads, result.stdout.splitlines())
     assert sum(log_prob for _, log_prob in first["tokens"]) == pytest.approx(first["log_prob"])
     assert "UTF-8" in second["error"] and "more than 63 tokens" in third["error"]
-    assert "line 2 refused" in result.stderr and "line 3 refused" in result.stderr
+    assert "line 2 skipped" in result.stderr and "line 3 skipped" in result.stderr

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_mt.data import Cleaning, CorpusError, clean, cleaning, load_corpus
-from keras_mt.data.rules import rule_names
+from keras_mt.data.cleaning_rules import rule_names
 
 # The rule that drops a pair, and the pair.
 ROWS = [
@@ -111,7 +111,7 @@ def test_a_cleaning_that_was_stopped_leaves_nothing_and_starts_anew(dirty, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("en", "fr"), "has no files of the language 'fr'"),
+        (("en", "fr"), "has no split 'train' of 'fr'"),
         (("en", "en"), "must differ"),
     ],
 )

@@ -18,7 +18,7 @@ def test_pairs():
     for other in (Glossary(glossary), pickle.loads(pickle.dumps(glossary))):
         assert other.fingerprint == glossary.fingerprint and list(other) == list(glossary)
     assert Glossary({"a": "b"}).fingerprint != Glossary({"a": "c"}).fingerprint
-    assert all(term.minds_case for term in Glossary({"a": "b", "A": "c"}, ignore_case=False))
+    assert all(term.case_sensitive for term in Glossary({"a": "b", "A": "c"}, ignore_case=False))
     assert len(Glossary([("A  b", "x"), ("a b", "x")])) == 1
     assert len(Glossary([("A", "x", True), ("a", "y")])) == 2
 

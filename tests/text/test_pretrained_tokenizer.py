@@ -32,7 +32,7 @@ def marked(spm):
     last = len(pieces) - 1
     return PretrainedTokenizer(
         [spm], [pieces], special=SPECIAL, padding_id=last, bos_id=last, eos_id=0,
-        marks={">>eng<<": 2}, forbidden_ids=[5],
+        language_tags={">>eng<<": 2}, forbidden_ids=[5],
     )  # fmt: skip
 
 

@@ -62,7 +62,7 @@ SOURCES = st.builds(str.strip, LETTERS).filter(bool)
 )
 def test_terms_are_those_of_a_matcher_by_hand(text, sources):
     terms = [Term(source, f"x{i}", case) for i, (source, case) in enumerate(sources.items())]
-    keys = [(" ".join(t.source.split()), t.minds_case) for t in terms]
+    keys = [(" ".join(t.source.split()), t.case_sensitive) for t in terms]
     keys = [(source if case else source.lower(), case) for source, case in keys]
     terms = [term for i, term in enumerate(terms) if keys[i] not in keys[:i]]
     assert found(text, Glossary(terms), ()) == by_hand(text, terms)

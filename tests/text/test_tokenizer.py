@@ -341,7 +341,7 @@ def test_too_few_random_numbers_are_refused(tokenizer):
     ids = tokenizer.tokenize(["the book is here"]).to_list()
     with pytest.raises(ValueError, match=r"uniform must have a number for each word. .* 3 for 4"):
         tokenizer.sample(ids, 1.0, np.zeros((1, 3)))
-    with pytest.raises(ValueError, match=r"uniform must have a row for each text. .* 1 for 2"):
+    with pytest.raises(ValueError, match="shorter"):
         tokenizer.sample(ids * 2, 1.0, np.zeros((1, 4)))
     (drawn,) = tokenizer.sample(ids, 1.0, np.zeros((1, 4)))
     assert tokenizer.detokenize(drawn).numpy() == b"the book is here"

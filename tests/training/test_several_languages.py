@@ -249,7 +249,7 @@ def test_a_tokenizer_without_the_languages_and_a_corpus_without_splits(corpus, t
     arguments = {"pairs": {"pt-en": tmp_path / "data"}, "output": tmp_path / "run", **BRIEF}
     (tmp_path / "data").mkdir()
     for split, message in (
-        ("test", r"data has no split 'train'; it has test\."),
+        ("test", r"data has no split 'train' of '..': expected"),
         ("train", "data has no validation split. It is needed by: weights=best"),
     ):
         for code in ("pt", "en"):

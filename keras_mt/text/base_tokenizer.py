@@ -1,8 +1,8 @@
-"""The base class of tokenizers: what a translator needs of one."""
+"""The base class of tokenizers."""
 
 import abc
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
@@ -27,8 +27,16 @@ class BaseTokenizer(abc.ABC):
         source_vocab_size, target_vocab_size: Numbers of ids of the two sides; both are `vocab_size`
             by default.
         languages: The language codes that a request may name, such as `eng_Latn`; empty if there is
-            no choice. Otherwise every request names one for each side, and the number of special
-            ids must be the same for all languages.
+            no choice. Otherwise every request names one for each side.
+        language_ids: The `languages`, pairs of a code and its id. Each source has the id of its
+            language, and each target is forced to begin with that of its own.
+        language_first: Whether a source begins with the id of its language; if not, it ends with
+            it, after the end.
+        target_on_source: Whether the language on a source is that of its target, which then begins
+            as any other: the source's own language does not matter.
+        source_prefix: Ids that every source begins with, even before its language.
+        source_eos_id: The id that ends a source; None for `eos_id`.
+        forced: Ids that every target is forced to begin with, if there are no languages.
         term_markers: Two ids that no text has, which a source may hold around the terms that its
             translation must have; None if there are none.
         description: A few words about the tokenizer, for the model card.
@@ -49,6 +57,12 @@ class BaseTokenizer(abc.ABC):
     bos_id: int = 2
     eos_id: int = 3
     languages: Sequence[str] = ()
+    language_ids: Sequence[tuple[str, int]] = ()
+    language_first: bool = True
+    target_on_source: bool = False
+    source_prefix: Sequence[int] = ()
+    source_eos_id: int | None = None
+    forced: Sequence[int] = ()
     term_markers: tuple[int, int] | None = None
 
     @property
@@ -73,7 +87,7 @@ class BaseTokenizer(abc.ABC):
 
     @abc.abstractmethod
     def pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
-        """The ids of texts without special ids: these are counted against limits, and cut.
+        """The piece ids of texts, without special ids: these are counted against limits, and cut.
 
         Args:
             strings: String tensor `[batch]`, UTF-8.
@@ -86,17 +100,17 @@ class BaseTokenizer(abc.ABC):
         """The `pieces` of targets; override it if the two sides have different vocabularies."""
         return self.pieces(strings)
 
-    def marks(self, strings: tf.Tensor) -> tf.RaggedTensor | None:
-        """The mark that a source begins with and that applies to all of it, such as `>>fra<<`.
+    def language_tags(self, strings: tf.Tensor) -> tf.RaggedTensor | None:
+        """The id of the tag that a source begins with and that applies to all of it: `>>fra<<`.
 
-        Every segment of the source is then given the mark.
+        Every segment of the source is then given the tag.
 
         Args:
             strings: String tensor `[batch]`.
 
         Returns:
             Ragged int32 `[batch, (tokens)]`, at most one in a row; None if the tokenizer has no
-            marks.
+            tags.
         """
         return None
 
@@ -106,7 +120,7 @@ class BaseTokenizer(abc.ABC):
         source_language: tf.Tensor | None = None,
         target_language: tf.Tensor | None = None,
     ) -> tf.RaggedTensor:
-        """The ids that the model reads: by default, the pieces and the end.
+        """The ids that the model reads: pieces and the end, with a prefix and a language if any.
 
         Args:
             pieces: Ragged int32 `[batch, (tokens)]`, from `pieces`.
@@ -116,18 +130,31 @@ class BaseTokenizer(abc.ABC):
         Returns:
             Ragged int32 `[batch, (tokens)]`; every row gets the same number of special ids.
         """
-        return with_end(pieces, self.eos_id)
+        rows = pieces.nrows()
+        eos_id = self.eos_id if self.source_eos_id is None else self.source_eos_id
+        parts = [pieces, tf.fill((rows, 1), eos_id)]
+        if self.language_ids:
+            code = target_language if self.target_on_source else source_language
+            if code is None:  # To count ids: their number is the same for any language.
+                code = tf.fill((rows,), self.languages[0])
+            parts.insert(0 if self.language_first else 2, self._language_column(code))
+        if self.source_prefix:
+            parts.insert(0, tf.tile([self.source_prefix], (rows, 1)))
+        return tf.concat([tf.cast(part, pieces.dtype) for part in parts], axis=1)
+
+    def _language_column(self, codes):
+        # An unknown language is refused elsewhere, and must have an id all the same.
+        return tf.maximum(ids_of(codes, self.language_ids), 0)[:, None]
 
     def target_ids(
         self, pieces: tf.RaggedTensor, target_language: tf.Tensor | None = None
     ) -> tf.RaggedTensor:
         """The ids that the model generates after `bos_id`: forced ids, the pieces, and the end."""
-        forced = self.forced_ids(target_language)
-        ids = with_end(pieces, self.eos_id)
-        if forced is None:
-            return ids
-        forced = tf.broadcast_to(tf.cast(forced, ids.dtype), (ids.nrows(), forced.shape[1]))
-        return tf.concat([forced, ids], axis=1)
+        rows, forced = pieces.nrows(), self.forced_ids(target_language)
+        parts = [pieces, tf.fill((rows, 1), self.eos_id)]
+        if forced is not None:
+            parts.insert(0, tf.broadcast_to(forced, (rows, forced.shape[1])))
+        return tf.concat([tf.cast(part, pieces.dtype) for part in parts], axis=1)
 
     def forced_ids(self, target_language: tf.Tensor | None = None) -> tf.Tensor | None:
         """The ids that every translation begins with, int32 `[batch, forced]`, or None for none.
@@ -135,7 +162,10 @@ class BaseTokenizer(abc.ABC):
         One row if they are the same for all. They count in a hypothesis's length, at no cost in its
         log-probability.
         """
-        return None
+        if self.language_ids and not self.target_on_source:
+            codes = self.languages[:1] if target_language is None else target_language
+            return self._language_column(tf.convert_to_tensor(codes))
+        return tf.constant([self.forced], tf.int32) if self.forced else None
 
     @abc.abstractmethod
     def text(self, ids: tf.RaggedTensor) -> tf.Tensor:
@@ -195,19 +225,10 @@ class BaseTokenizer(abc.ABC):
         """Reads what `save` wrote."""
 
 
-class Codes:
-    """Strings that each stand for one id."""
-
-    def __init__(self, ids: Mapping[str, int]) -> None:
-        self.codes = tuple(ids)
-        self._ids = np.array([*ids.values(), 0], np.int32)
-
-    def ids(self, strings: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The ids `[batch]`, 0 for an unknown string, and which strings are known."""
-        rest = tf.ones_like(strings[:, None], tf.bool)
-        known = tf.concat([strings[:, None] == self.codes, rest], axis=1)
-        place = tf.argmax(tf.cast(known, tf.int32), axis=1)  # The first, or else the last.
-        return tf.gather(self._ids, place), place < len(self.codes)
+def ids_of(strings: tf.Tensor, ids: Sequence[tuple[str, int]]) -> tf.Tensor:
+    """The ids `[batch]` of strings, by pairs of a string and its id; -1 for an unknown string."""
+    known, values = zip(*ids, strict=True)
+    return tf.reduce_max(tf.where(strings[:, None] == known, values, -1), axis=1)
 
 
 def without_control_characters(strings: tf.Tensor, first: str = r"\x00") -> tf.Tensor:
@@ -219,9 +240,3 @@ def without_control_characters(strings: tf.Tensor, first: str = r"\x00") -> tf.T
     return tf.strings.regex_replace(
         strings, rf"[{first}-\x08\x0b\x0c\x0e-\x1f\x{{7f}}-\x{{9f}}]", " "
     )
-
-
-def with_end(ids: tf.RaggedTensor, eos_id: int) -> tf.RaggedTensor:
-    """Ragged ids `[batch, (tokens)]` with the end appended to each row."""
-    end = tf.fill((ids.nrows(), 1), eos_id)
-    return tf.concat([ids, tf.cast(end, ids.dtype)], axis=1)
