@@ -17,7 +17,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from keras_mt.beam import Translate
-from keras_mt.documents.lines import as_line
+from keras_mt.documents.sources import as_line
 
 PART_LINES = 2000
 

@@ -13,7 +13,7 @@ import ray
 
 from keras_mt import ExportedTranslator
 from keras_mt.compressed import open_read, open_write
-from keras_mt.documents import lines
+from keras_mt.documents.sources import as_line, line_blocks
 from keras_mt.files import atomic_write
 
 PART_LINES = 2000
@@ -39,13 +39,13 @@ class Translate:
         with open_read(part["path"]) as file:
             file.seek(part["begin"])
             # A file whose lines fill its parts has an empty one at its end.
-            blocks = lines.blocks(file, PART_LINES, limit, first)
-            texts, refused, _ = next(blocks, ([], {}, ""))
-        results = self.translator.hypotheses(texts)
+            blocks = line_blocks(file, PART_LINES, limit, first)
+            units, refused, _ = next(blocks, ([], {}, ""))
+        results = self.translator.hypotheses([unit.text for unit in units])
         refused = [(where, reason) for where, reason, _ in refused.values()]
         refused += [(f"line {first + i}", reason) for i, reason in results.refusals.items()]
         translations = [found[0].text if found else "" for found in results]
-        return {"lines": b"".join(map(lines.as_line, translations)), "refused": refused}
+        return {"lines": b"".join(map(as_line, translations)), "refused": refused}
 
 
 def main():

@@ -173,7 +173,7 @@ def write_pairs(path, pairs):
             )
 
 
-def with_translations(translator, lines, markup):
+def with_translations(translator, lines):
     """The lines that `write_pairs` wrote, with translations and scores."""
     rows = [json.loads(line) for line in lines]
     found = translator.hypotheses([row["source"] for row in rows])

@@ -74,7 +74,7 @@ def translate_files(model, output, files, format, part_lines, overwrite, lang, m
     """
     from keras_mt.documents import DocumentOptions
     from keras_mt.documents import translate_files as translate
-    from keras_mt.documents.run import formats_of, translating
+    from keras_mt.documents.resumable import formats_of, translating
 
     if search["n_best"] not in (None, 1):
         raise click.UsageError("--n-best must be 1: each text gets one translation.")
@@ -89,13 +89,12 @@ def translate_files(model, output, files, format, part_lines, overwrite, lang, m
             bar.update(done - bar.n)
 
         report = translate(
-            translating(translator),
+            translating(translator, markup),
             files,
             output,
-            {"model": translator.fingerprint},
+            {"model": translator.fingerprint, "markup": markup},
             hints=_hints(search),
             format=format,
-            markup=markup,
             part_lines=part_lines,
             max_line_bytes=translator.max_line_bytes or 2**20,
             options=DocumentOptions(lang or translator.target_language, overwrite),

@@ -1,65 +1,48 @@
 """Texts divided in parts of given proportions, at the bounds of words."""
 
-import dataclasses
 import itertools
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 # Letters of scripts without spaces are words by themselves.
-_WORD = re.compile(r"\s+|[぀-ヿ㐀-鿿豈-﫿][、。！？」』）]*|[^\s぀-ヿ㐀-鿿豈-﫿]+")
+_WORD = re.compile(r"[぀-ヿ㐀-鿿豈-﫿][、。！？」』）]*|[^\s぀-ヿ㐀-鿿豈-﫿]+")
 _WIDTH = 42  # How long a line may be, if the source has none that is longer.
 
 
-@dataclasses.dataclass
-class _Word:
-    """A word, the markup before and after it, and whether a space comes before it."""
+class Word(NamedTuple):
+    """The place where a word begins, and its letters with the white space before it."""
 
-    text: str
-    before: list[tuple[str, tuple[str, str]]]
-    after: list[tuple[str, tuple[str, str]]]
-    space: bool
+    start: int
+    size: int
 
 
-def words(parts: Iterable[tuple[str, object]]) -> list[_Word]:
-    """The words of `Inline.parts`, with the markup around them: tuples of a start and an end."""
-    found, before, space = [], [], False
-    for kind, what in parts:
-        if kind != "text":
-            if kind == "end" and found and not before:
-                found[-1].after.append((kind, what))
-            else:
-                before.append((kind, what))
-            continue
-        for piece in _WORD.findall(what):
-            if not piece.isspace():
-                found.append(_Word(piece, before, [], space))
-                before = []
-            space = piece.isspace()
-    if found:
-        found[-1].after += before
+def words(text: str) -> list[Word]:
+    """The words of a text."""
+    found, end = [], 0
+    for match in _WORD.finditer(text):
+        found.append(Word(match.start(), match.end() - match.start() + (match.start() > end)))
+        end = match.end()
     return found
 
 
-def divided(found: Sequence[_Word], weights: Sequence[float]) -> list[list[_Word]]:
+def divided(found: Sequence[Word], weights: Sequence[float]) -> list[list[Word]]:
     """The words in as many parts as weights, in about their proportion; none empty, if possible."""
-    sizes = [len(word.text) + word.space for word in found]
-    middles = [end - size / 2 for end, size in zip(itertools.accumulate(sizes), sizes, strict=True)]
-    total = sum(weights) or 1
-    bounds, begin, rest = [], 0, len(weights)
-    for share in itertools.accumulate(weights):
-        rest -= 1
-        end = sum(middle <= sum(sizes) * share / total for middle in middles)
+    ends = list(itertools.accumulate(word.size for word in found))
+    middles = [end - word.size / 2 for end, word in zip(ends, found, strict=True)]
+    size, total = sum(word.size for word in found), sum(weights) or 1
+    parts, begin = [], 0
+    for rest, share in zip(range(len(weights))[::-1], itertools.accumulate(weights), strict=True):
+        end = sum(middle <= size * share / total for middle in middles) if rest else len(found)
         end = max(min(max(end, begin + 1), len(found) - rest), min(begin + 1, len(found)))
-        bounds.append((begin, end))
+        parts.append(list(found[begin:end]))
         begin = end
-    bounds[-1] = (bounds[-1][0], len(found))
-    return [list(found[start:end]) for start, end in bounds]
+    return parts
 
 
-def lines(found: Sequence[_Word], source_lines: Sequence[int]) -> list[list[_Word]]:
+def lines(found: Sequence[Word], source_lines: Sequence[int]) -> list[list[Word]]:
     """The words in as many lines as the source has, or more where they would be too long."""
-    size = sum(len(word.text) + word.space for word in found)
-    count = math.ceil(size / max(_WIDTH, *source_lines))
+    count = math.ceil(sum(word.size for word in found) / max(_WIDTH, *source_lines))
     weights = source_lines if count <= len(source_lines) else [1] * count
     return [line for line in divided(found, weights) if line]

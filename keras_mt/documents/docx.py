@@ -1,17 +1,16 @@
 """DOCX: the paragraphs of Word documents, with their headers, footers and notes."""
 
 import copy
-import html
 import io
 import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Sequence
 
 from keras_mt.documents import xml
-from keras_mt.documents.base import Document, DocumentError, Inline, functions_of, has_words
+from keras_mt.documents.document import Document, DocumentError
 from keras_mt.extras import require
+from keras_mt.text.fragment import FragmentBuilder
 
 MAX_UNPACKED = 256 << 20
 MAX_FILES = 10_000
@@ -60,7 +59,7 @@ class DocxDocument(Document):
             raise DocumentError(
                 "it has no text of Word: save it as DOCX (and not as Strict Open XML) first."
             )
-        self._paragraphs, self._changed = [], set()
+        self._paragraphs = []
         for name, tree in self._trees.items():
             fields = []
             for paragraph in tree.iter(_W + "p"):
@@ -68,58 +67,49 @@ class DocxDocument(Document):
 
     def _add_paragraph(self, name, paragraph, fields):
         pieces = _pieces(paragraph, fields)
-        if not has_words("".join(what for kind, what, _ in pieces if kind == "text")):
+        texts = [(what, formatting) for kind, what, formatting in pieces if kind == "text"]
+        if not texts:
             return
         sizes = Counter()
-        for kind, what, looks in pieces:
-            if kind == "text":
-                sizes[_key(looks)] += len(what)
+        for what, formatting in texts:
+            sizes[_key(formatting)] += len(what)
         base = max(sizes, key=sizes.get)
-        plain = next(p[2] for p in pieces if p[0] == "text" and _key(p[2]) == base)
-        first = next(i for i, piece in enumerate(pieces) if piece[0] != "single")
-        last = next(i for i in range(len(pieces), 0, -1) if pieces[i - 1][0] != "single")
-        inline = Inline()
-        for kind, what, more in pieces[first:last]:
+        plain = next(formatting for _, formatting in texts if _key(formatting) == base)
+        builder = FragmentBuilder()
+        for kind, what, more in pieces:
             if kind == "text" and _key(more) != base:
-                inline.open(("looks", more))
-                inline.text(what)
-                inline.close(("looks", more))
+                builder.open(("formatting", more))
+                builder.text(what)
+                builder.close()
             elif kind == "text":
-                inline.text(what)
-            elif kind == "single":
-                inline.single(("single", what), space=more)
+                builder.text(what)
+            elif kind == "kept":
+                builder.keep(what, is_space=more)
+            elif kind == "open":
+                builder.open(("around", what))
             else:
-                getattr(inline, kind)(("around", what))
-        where = f"{name}, paragraph {inline.content[0].strip()[:60]!r}"
-        number, bounds = self.add_inline(inline, where)
-        around = [what for _, what, _ in pieces[:first]], [what for _, what, _ in pieces[last:]]
-        self._paragraphs.append((number, name, paragraph, inline, plain, bounds, around))
+                builder.close()
+        where = f"{name}, paragraph {builder.fragment.strip()[:60]!r}"
+        number = self.add(builder, where)
+        if number is not None:
+            self._paragraphs.append((number, name, paragraph, plain))
 
-    def write(self, translations: Sequence[str | None]) -> bytes:
-        for number, name, paragraph, inline, plain, bounds, around in self._paragraphs:
-            new = translations[number]
-            if new is None or new == self.units[number].text:
-                continue
-            self._changed.add(name)
-            parts = list(inline.parts(bounds[0] + new.strip() + bounds[1]))
-            for child in list(paragraph):
-                if child.tag != _W + "pPr":
-                    paragraph.remove(child)
-            for elements in around[0]:
-                _put(paragraph, elements)
-            _fill(paragraph, parts, plain)
-            for elements in around[1]:
-                _put(paragraph, elements)
+    def written(self) -> bytes:
+        changed = set()
+        for number, name, paragraph, plain in self._paragraphs:
+            if self.is_new(number):
+                changed.add(name)
+                for child in list(paragraph):
+                    if child.tag != _W + "pPr":
+                        paragraph.remove(child)
+                _fill(paragraph, self.parts(number), plain)
         output = io.BytesIO()
         with zipfile.ZipFile(output, "w") as archive:
             for info, content in self._files:
-                changed = info.filename in self._changed
-                new = xml.written(self._trees[info.filename], content) if changed else content
+                is_changed = info.filename in changed
+                new = xml.written(self._trees[info.filename], content) if is_changed else content
                 archive.writestr(info, new)
         return output.getvalue()
-
-
-units, write = functions_of(DocxDocument)
 
 
 def _unpacked(data):
@@ -153,7 +143,7 @@ def _unpacked(data):
 def _pieces(paragraph, fields):
     """The pieces of a paragraph, tuples of three.
 
-    ("text", str, the run's properties or None), ("single", pairs of a run or None and an element,
+    ("text", str, the run's properties or None), ("kept", pairs of a run or None and an element,
     whether between words they are a space), ("open", element, None), ("close", element, None).
     """
     pieces = []
@@ -162,7 +152,7 @@ def _pieces(paragraph, fields):
         last = pieces[-1] if pieces else (None, None, None)
         if kind == "text" == last[0] and _key(more) == _key(last[2]):
             pieces[-1] = (kind, last[1] + what, last[2])
-        elif kind == "single" == last[0]:
+        elif kind == "kept" == last[0]:
             pieces[-1] = (kind, last[1] + what, last[2] or more)
         else:
             pieces.append((kind, what, more))
@@ -173,16 +163,15 @@ def _pieces(paragraph, fields):
                 walk_run(child)
             elif child.tag in _AROUND:
                 add("open", child)
-                content = child.find(_W + "sdtContent") if child.tag == _W + "sdt" else child
-                walk(content if content is not None else ())
+                walk(_content(child))
                 add("close", child)
             elif child.tag != _W + "pPr":
-                add("single", [(None, child)], False)
+                add("kept", [(None, child)], False)
 
     def walk_run(run):
-        looks = run.find(_W + "rPr")
-        for child in list(run):
-            if child is looks:
+        formatting = run.find(_W + "rPr")
+        for child in run:
+            if child is formatting:
                 continue
             _follow(fields, child)
             text = child.text or ""
@@ -190,12 +179,18 @@ def _pieces(paragraph, fields):
                 text = text.strip(" \t\r\n")
             if child.tag == _W + "t" and all(_is_text(field) for field in fields):
                 if text:
-                    add("text", text, looks)
+                    add("text", text, formatting)
                 continue
-            add("single", [(run, child)], child.tag in _GAPS)
+            add("kept", [(run, child)], child.tag in _GAPS)
 
     walk(paragraph)
     return pieces
+
+
+def _content(element):
+    """The element whose children are the content of one around text."""
+    content = element.find(_W + "sdtContent")
+    return element if content is None else content
 
 
 def _follow(fields, element):
@@ -217,30 +212,29 @@ def _is_text(field):
     return ended and (code.split() or [""])[0].upper() in _TEXT_FIELDS
 
 
-def _key(looks):
+def _key(formatting):
     """Bytes that are the same for runs that look the same."""
     from lxml import etree
 
-    if looks is None:
-        return b""
-    return b"".join(etree.tostring(e, with_tail=False) for e in looks if e.tag not in _UNSEEN)
+    seen = [e for e in (() if formatting is None else formatting) if e.tag not in _UNSEEN]
+    return b"".join(etree.tostring(e, with_tail=False) for e in seen)
 
 
 def _fill(paragraph, parts, plain):
     """Puts the parts of a translation into an empty paragraph."""
-    within, looks = [paragraph], [plain]
+    within, formatting = [paragraph], [plain]
     for kind, what in parts:
         if kind == "text":
             content = paragraph.makeelement(_W + "t", {_SPACE: "preserve"})
-            content.text = xml.valid(html.unescape(what))
-            _add_run(within[-1], looks[-1]).append(content)
-        elif kind == "single":
-            _put(within[-1], what[1])
-        elif what[0] == "looks":
-            looks = [*looks, what[1]] if kind == "start" else looks[:-1]
+            content.text = xml.valid(what)
+            _add_run(within[-1], formatting[-1]).append(content)
+        elif kind == "kept":
+            _put(within[-1], what)
+        elif what[0] == "formatting":
+            formatting = [*formatting, what[1]] if kind == "start" else formatting[:-1]
         elif kind == "start":
             around = copy.deepcopy(what[1])
-            content = around.find(_W + "sdtContent") if around.tag == _W + "sdt" else around
+            content = _content(around)
             content[:] = []
             within[-1].append(around)
             within.append(content)
@@ -261,10 +255,10 @@ def _put(parent, elements):
         last = run
 
 
-def _add_run(parent, looks):
-    """Appends a run that looks so, and returns it."""
+def _add_run(parent, formatting):
+    """Appends a run of some formatting, and returns it."""
     run = parent.makeelement(_W + "r")
-    if looks is not None:
-        run.append(copy.deepcopy(looks))
+    if formatting is not None:
+        run.append(copy.deepcopy(formatting))
     parent.append(run)
     return run

@@ -1,11 +1,10 @@
 """Markdown: paragraphs, headings and cells of tables; all else stays to the letter."""
 
-import html
 import re
 
-from keras_mt.documents.base import Inline, TextDocument, functions_of, has_words
-from keras_mt.documents.formats import Refusal
+from keras_mt.documents.document import Refusal, TextDocument, has_words
 from keras_mt.extras import require
+from keras_mt.text.fragment import FragmentBuilder
 
 _FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\r?\n(?:.*\r?\n)*?\1[ \t]*(?:\r?\n|\Z)")
 # What stays within a text: a footnote's reference, and formulas.
@@ -18,10 +17,6 @@ _SPECIAL = re.compile(r"[\\`*\[\]<]|(?<!\w)_|_(?!\w)|~(?=~)|&(?=#?\w+;)")
 _BLOCK = re.compile(r"(\d*)(#{1,6}(?:\s|$)|[-+](?:\s|$)|>|=+\s*$|-+\s*$|:::|[.)](?:\s|$))")
 
 
-class _UnknownError(Exception):
-    """An inline token that is not found in the source."""
-
-
 class MarkdownDocument(TextDocument):
     """CommonMark with tables and strikethrough.
 
@@ -31,12 +26,22 @@ class MarkdownDocument(TextDocument):
 
     def parse(self, source: str) -> None:
         require("markdown_it", "documents", "Markdown")
-        from markdown_it import MarkdownIt
+        from markdown_it import MarkdownIt, rules_inline
 
-        # Without `text_join` an escape is a token of its own, with what was written.
+        # Without `text_join` an escape is a token of its own.
         self._parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
         self._parser.disable("text_join")
-        self._parser.inline.ruler.before("escape", "kept", _keep)
+        rules = self._parser.inline.ruler
+        for name, rule in {
+            "newline": rules_inline.newline,
+            "escape": rules_inline.escape,
+            "backticks": rules_inline.backtick,
+            "link": rules_inline.link,
+            "image": rules_inline.image,
+            "html_inline": rules_inline.html_inline,
+        }.items():
+            rules.at(name, _noting_source(rule))
+        rules.before("escape", "kept", _noting_source(_keep))
         rules = self._parser.block.ruler
         rules.at("reference", _reference)
         rules.before("reference", "footnote", _footnote, {"alt": ["paragraph"]})
@@ -59,7 +64,7 @@ class MarkdownDocument(TextDocument):
 
     def _add_inline(self, token, start, end, kind):
         """A unit for the content of a block; where it ends in the source is returned."""
-        content, children = token.content, token.children
+        content = token.content
         head = _HEAD.match(content) if kind == "paragraph_open" else None
         begin = head.end() if head else 0
         if not has_words(content[begin:]):
@@ -74,33 +79,80 @@ class MarkdownDocument(TextDocument):
             spans.append((found, place))
         second = spans[1][0] if len(spans) > 1 else 0
         line = 1 + max(self.source.rfind("\n", 0, second), self.source.rfind("\r", 0, second))
+        children = token.children
         if head:
             (whole,) = self._parser.parseInline(content[begin:], self._env)
-            content, children = whole.content, whole.children
-        cursor = _Cursor(content, self._parser, self._env, self.source[line:second])
-        try:
-            cursor.read(children)
-        except _UnknownError:
-            return self._refuse(token, start)
-        alts = {text: self.add(text) for text in cursor.alts}
-        texts = [t.content for t in children if t.type in ("text", "text_special")]
-        number, inline = None, cursor.inline
-        text, markup = inline.content
-        if has_words("".join(texts)):
-            number = self.add(text, markup)
+            children = whole.children
+        builder, alts = self._built(children, self.source[line:second])
+        number = self.add(builder)
+        numbers = [i for i in (*alts, number) if i is not None]
 
-        def write(translations):
-            new = None if number is None else translations[number]
-            new = text if new is None else new
-            shown = {alt: translations[i] or alt for alt, i in alts.items()}
-            if new == text and all(alt == shown[alt] for alt in alts):
+        def write():
+            if not any(map(self.is_new, numbers)):
                 return None
-            return _written(inline.parts(new), shown, in_cell)
+            parts = None if number is None else self.parts(number)
+            return self._written(builder.parts() if parts is None else parts, in_cell)
 
         lines, _, rest = (head[0] if head else "").rpartition("\n")
         first = spans[1 if lines else 0][0] + len(rest)
         self.replace(first, place, write)
         return place
+
+    def _built(self, tokens, prefix):
+        """A text of inline tokens, and the units of what its pictures show.
+
+        `prefix` is what a further line of the block begins with.
+        """
+        builder, alts, tokens = FragmentBuilder(), [], iter(tokens)
+        for token in tokens:
+            written = token.meta.get("source", "").replace("\n", " ")
+            if token.type in ("text", "text_special", "softbreak"):
+                builder.text(token.content or " ")
+            elif token.type == "hardbreak":
+                mark = "\\" if written.startswith("\\") else "  "
+                builder.keep(f"{mark}\n{prefix}", is_space=True)
+            elif token.type == "link_open" and token.markup == "autolink":
+                address = next(tokens).content
+                next(tokens)  # Its end.
+                builder.keep(f"<{address}>", address)
+            elif token.type == "link_open":
+                builder.open("[")
+            elif token.type == "link_close":
+                builder.close(_link_end(written, token.meta["label"].replace("\n", " ")))
+            elif token.type == "image":
+                label = token.content.replace("\n", " ")
+                end, alt = _link_end(written[1:], label), " ".join(label.split())
+                # Markup in what a picture shows is not shown.
+                number = None if re.search(r"[\\`*_\[\]<&]", alt) else self.add(alt)
+                builder.keep(f"![{label}{end}" if number is None else (number, end))
+                alts.append(number)
+            elif token.nesting == 0:  # Code, HTML, formulas, marks of footnotes.
+                shown = token.content if token.type == "code_inline" else written.strip("$")
+                is_shown = token.type != "html_inline" and not written.startswith("[^")
+                builder.keep(written, shown if is_shown else "")
+            elif token.nesting == 1:
+                builder.open(token.markup)
+            else:
+                builder.close(token.markup)
+        return builder, alts
+
+    def _written(self, parts, in_cell):
+        """A translation's source on one line, without what would be markup by chance."""
+        written = ""
+        for kind, what in parts:
+            if kind == "text":
+                text = _SPECIAL.sub(r"\\\g<0>", " ".join(what.splitlines()))
+                text = _KEPT.sub(r"\\\g<0>", text)  # Of these, a formula is left.
+                if not written or written.endswith("\n"):
+                    match = _BLOCK.match(text)
+                    text = f"{match[1]}\\{text[match.end(1) :]}" if match else text
+                written += text
+            elif isinstance(what, tuple):
+                number, end = what
+                written += f"![{self.text(number)}{end}"
+            else:
+                written += what
+        return written.replace("|", "\\|") if in_cell else written
 
     def _refuse(self, token, start):
         where = f"line {self.source.count(chr(10), 0, start) + 1}"
@@ -109,7 +161,27 @@ class MarkdownDocument(TextDocument):
         return start
 
 
-units, write = functions_of(MarkdownDocument)
+def _noting_source(rule):
+    """An inline rule whose last token knows its source, and, of a link, its label."""
+
+    def noting(state, silent):
+        start = state.pos
+        found = rule(state, silent)
+        if found and not silent and state.tokens:
+            meta = state.tokens[-1].meta
+            meta["source"] = state.src[start : state.pos]
+            if meta["source"].startswith("["):
+                end = state.md.helpers.parseLinkLabel(state, start, True)
+                meta["label"] = state.src[start + 1 : end]
+        return found
+
+    return noting
+
+
+def _link_end(source, label):
+    """The end of `[label](address)`; what would name a link by its label gets a name."""
+    end = source[len(label) + 1 :]
+    return f"][{label}]" if end in ("]", "][]") else end
 
 
 def _keep(state, silent):
@@ -135,122 +207,3 @@ def _footnote(state, first, last, silent):
 
 def _is_footnote(state, line):
     return bool(_FOOTNOTE.match(state.src, state.bMarks[line] + state.tShift[line]))
-
-
-class _Cursor:
-    """Follows the tokens of a content through what was written for them."""
-
-    def __init__(self, content: str, parser: object, env: dict, prefix: str):
-        self._content, self._parser, self._env, self._prefix = content, parser, env, prefix
-        self._place = 0
-        self.inline, self.alts = Inline(), []
-
-    def read(self, tokens):
-        opened = []  # Where the text of each link begins.
-        tokens = iter(tokens)
-        for token in tokens:
-            if token.type in ("text", "text_special"):  # The latter is an escape or an entity.
-                self._take(re.escape(token.content if token.type == "text" else token.markup))
-                self.inline.text(token.content)
-            elif token.type == "softbreak":
-                self._take(r"[ \t]*\n[ \t]*")
-                self.inline.text(" ")
-            elif token.type == "hardbreak":
-                mark = self._take(r"(?:\\|[ ]{2,})\n[ \t]*")
-                self.inline.single(mark.rstrip(" \t") + self._prefix, space=True)
-            elif token.type == "code_inline":
-                mark = re.escape(token.markup)
-                written = self._take(rf"{mark}(?s:.*?)(?<!`){mark}(?!`)")
-                self.inline.kept(written.replace("\n", " "), token.content)
-            elif token.type == "kept":
-                written = self._take(re.escape(token.content)).replace("\n", " ")
-                if written.startswith("["):
-                    self.inline.single(written)
-                else:
-                    self.inline.kept(written, written.strip("$"))
-            elif token.type == "html_inline":
-                self.inline.single(self._take(re.escape(token.content)))
-            elif token.type == "link_open" and token.markup == "autolink":
-                next(tokens), next(tokens)  # Its text and its end.
-                written = self._take("<[^<>]*>")
-                self.inline.kept(written, written[1:-1])
-            elif token.type == "link_open":
-                self.inline.open(self._take(r"\["))
-                opened.append(self._place)
-            elif token.type == "link_close":
-                self.inline.close(self._link_end(self._content[opened.pop() : self._place]))
-            elif token.type == "image":
-                self._image(token)
-            elif token.nesting == 1:
-                self.inline.open(self._take(re.escape(token.markup)))
-            elif token.nesting == -1:
-                self.inline.close(self._take(re.escape(token.markup)))
-            else:
-                raise _UnknownError
-        self._take(r"\s*\Z")
-
-    def _take(self, pattern):
-        match = re.compile(pattern).match(self._content, self._place)
-        if match is None:
-            raise _UnknownError
-        self._place = match.end()
-        return match[0]
-
-    def _image(self, token):
-        self._take(re.escape(f"![{token.content}"))
-        end = self._link_end(token.content)
-        alt = " ".join(token.content.split())
-        # Markup in what a picture shows is not shown.
-        if has_words(alt) and not re.search(r"[\\`*_\[\]<&]", alt):
-            self.alts.append(alt)
-        self.inline.single(("![", alt, end))
-
-    def _link_end(self, label):
-        """The end of a link or picture; what would name it by its text gets a name."""
-        start = self._place
-        self._take(r"\]")
-        if self._content.startswith("(", self._place) and (end := self._address_end()):
-            self._place = end
-            return self._content[start:end].replace("\n", " ")
-        names = self._env.get("references", {})
-        if match := re.compile(r"\[((?:[^\[\]\\]|\\.)+)\]").match(self._content, self._place):
-            from markdown_it.common.utils import normalizeReference
-
-            if normalizeReference(match[1]) in names:
-                self._place = match.end()
-                return "]" + match[0].replace("\n", " ")
-        self._take(r"(?:\[\])?")
-        return "][" + label.replace("\n", " ") + "]"
-
-    def _address_end(self):
-        """The place where `(address "title")` ends, or None."""
-        content, end = self._content, len(self._content)
-        helpers, space = self._parser.helpers, re.compile(r"\s*")
-        place = space.match(content, self._place + 1).end()
-        address = helpers.parseLinkDestination(content, place, end)
-        if address.ok:
-            place = space.match(content, address.pos).end()
-            title = helpers.parseLinkTitle(content, place, end)
-            if title.ok:
-                place = space.match(content, title.pos).end()
-        return place + 1 if content.startswith(")", place) else None
-
-
-def _written(parts, alts, in_cell):
-    """A translation's source on one line, without what would be markup by chance."""
-    written = ""
-    for kind, what in parts:
-        if kind != "text":
-            written += (
-                what if isinstance(what, str) else what[0] + alts.get(what[1], what[1]) + what[2]
-            )
-            continue
-        text = _SPECIAL.sub(r"\\\g<0>", " ".join(html.unescape(what).splitlines()))
-        text = _KEPT.sub(r"\\\g<0>", text)  # Of these, a formula is left.
-        if in_cell:
-            text = text.replace("|", "\\|")
-        if not written or written.endswith("\n"):
-            match = _BLOCK.match(text)
-            text = f"{match[1]}\\{text[match.end(1) :]}" if match else text
-        written += text
-    return written

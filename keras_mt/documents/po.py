@@ -2,16 +2,15 @@
 
 import codecs
 import gettext
-import html
 import io
+import itertools
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
 
-from keras_mt.documents.base import DocumentError, Inline, TextDocument, functions_of, has_words
-from keras_mt.documents.formats import Refusal
+from keras_mt.documents.document import DocumentError, Refusal, TextDocument
 from keras_mt.extras import require
+from keras_mt.text.fragment import FragmentBuilder
 
 # What stands for a value, by the flag of the entry; group 1 is there if it has a name or number.
 _PLACEHOLDERS = {
@@ -99,7 +98,9 @@ class PoDocument(TextDocument):
             self.refusals.append(Refusal(place, "the header has no valid Plural-Forms: give it"))
             return {}
         count, form_of_one, is_alone = self._plural
-        same = self._found(entry, entry.msgid) == self._found(entry, entry.msgid_plural)
+        same = self._placeholders(entry, entry.msgid) == self._placeholders(
+            entry, entry.msgid_plural
+        )
         texts = dict.fromkeys(range(count), entry.msgid_plural)
         if same or is_alone:
             texts[form_of_one] = entry.msgid
@@ -107,24 +108,20 @@ class PoDocument(TextDocument):
         return {form: added[text] for form, text in texts.items()}
 
     def _add(self, entry, text, place):
+        """The number of a text's unit, None if it stands for itself; the text; its access key."""
         patterns = [_PLACEHOLDERS.get(flag, _ANY).pattern for flag in _formats(entry)]
         values = "|".join([*patterns, _KEYS.pattern])  # Those side by side are one.
         kept = re.compile(f"(?:{values})+|{_TAG.pattern}")
-        if not has_words(kept.sub("", text)):
-            return text  # It stands for itself.
-        inline, last, key = Inline(), 0, _access_key(text)
+        builder, last, key = FragmentBuilder(), 0, _access_key(text)
         plain = text if key is None else text[: key.start(1)] + text[key.end(1) :]
         for match in kept.finditer(plain):
-            inline.text(plain[last : match.start()])
-            if match[0].startswith("<"):
-                inline.single(match[0])
-            else:
-                inline.kept(match[0], match[0])
+            builder.text(plain[last : match.start()])
+            builder.keep(match[0], "" if match[0].startswith("<") else match[0])
             last = match.end()
-        inline.text(plain[last:])
-        return *self.add_inline(inline, place), inline, text, key and (key[1], text[key.end()])
+        builder.text(plain[last:])
+        return self.add(builder, place), text, key and (key[1], text[key.end()])
 
-    def _found(self, entry, text):
+    def _placeholders(self, entry, text):
         """The placeholders of a text by flag; None if something looks like one and is not."""
         found = []
         for flag in _formats(entry):
@@ -138,13 +135,17 @@ class PoDocument(TextDocument):
             found.append((Counter(m[0] for m in matches), ordered))
         return found
 
-    def write(self, translations: Sequence[str | None]) -> bytes:
+    def written(self) -> bytes:
         lines = list(io.StringIO(self.source, newline=""))  # As polib counts them.
         # From the last to the first, so that the numbers of lines stay right.
         for entry, forms in reversed(self._wanted):
-            written = {form: self._written(entry, f, translations) for form, f in forms.items()}
-            if written and None not in written.values():
-                self._put(lines, entry, written)
+            translations = {form: self._translation(entry, *of) for form, of in forms.items()}
+            if translations and None not in translations.values():
+                if None in translations:
+                    entry.msgstr = translations[None]
+                else:
+                    entry.msgstr_plural = translations
+                _put(lines, entry)
         self.refusals.reverse()
         text = "".join(lines)
         if language := self.options.target_language:
@@ -152,63 +153,40 @@ class PoDocument(TextDocument):
             text = field.sub(rf'"Language: {language}\\n"', text, count=1)
         return self._bom + self.encode(text)
 
-    def _put(self, lines, entry, written):
-        """Puts an entry's translations in the place of its msgstr; it is no longer fuzzy."""
-        end = "\r\n" if lines[0].endswith("\r\n") else "\n"
-        start = max(0, entry.linenum - 1)  # Of a first entry polib has 0.
-        first = next(i for i in range(start, len(lines)) if re.match(r"\s*msgstr", lines[i]))
-        last = first + 1
-        while last < len(lines) and re.match(r'\s*(?:msgstr|")', lines[last]):
-            last += 1
-        new = []
-        for form, text in written.items():
-            new += _field("msgstr" if form is None else f"msgstr[{form}]", text)
-        at_end = "" if lines[last - 1] == lines[last - 1].rstrip("\r\n") else end
-        lines[first:last] = [line + end for line in new[:-1]] + [new[-1] + at_end]
-        flags = [flag for flag in entry.flags if flag != "fuzzy"]
-        if flags != entry.flags:
-            flagged = [i for i in range(start, first) if lines[i].lstrip().startswith("#,")]
-            new = ["#, " + ", ".join(flags) + end] if flags else []
-            lines[flagged[0] : flagged[-1] + 1] = new
-
-    def _written(self, entry, form, translations):
-        if isinstance(form, str):
-            return form
-        number, bounds, inline, source, key = form
-        new = translations[number]
-        if new is None:
+    def _translation(self, entry, number, source, key):
+        """The translation of a form of an entry; None if it has none, or one that is refused."""
+        if number is None:
+            return source
+        parts = self.parts(number)
+        if parts is None:
             return None
-        parts = [
-            (html.unescape(what), True) if kind == "text" else (what, False)
-            for kind, what in inline.parts(new)
-        ]
-        new = "".join(what for what, _ in parts) if key is None else _with_access_key(parts, *key)
-        new = bounds[0] + new.strip() + bounds[1]
-        wanted = self._found(entry, source)
-        if wanted is not None and self._found(entry, new) != wanted:
+        new = "".join(what for _, what in parts) if key is None else _with_access_key(parts, *key)
+        wanted = self._placeholders(entry, source)
+        if wanted is not None and self._placeholders(entry, new) != wanted:
             reason = f"it stays empty, as its translation has other placeholders: {new!r}"
             self.refusals.append(Refusal(self.units[number].where, reason, source))
             return None
         return new if new.strip() else None
 
 
-units, write = functions_of(PoDocument)
-
-
-def _field(name, text):
-    """The lines of a field, at most 79 letters long, if its words are not longer."""
-    import polib
-
-    escaped = polib.escape(text)
-    if len(name) + len(escaped) <= 76 and "\n" not in text[:-1]:
-        return [f'{name} "{escaped}"']
-    lines, line = [f'{name} ""'], ""
-    for word in re.findall(r"(?:(?!\\n)\S)*(?:\\n|\s+|(?=\S)|$)", escaped):
-        if line and (len(line) + len(word) > 77 or line.endswith("\\n")):
-            lines.append(f'"{line}"')
-            line = ""
-        line += word
-    return [*lines, f'"{line}"']
+def _put(lines, entry):
+    """Puts an entry's translations in the place of its msgstr; it is no longer fuzzy."""
+    end = "\r\n" if lines[0].endswith("\r\n") else "\n"
+    start = max(0, entry.linenum - 1)  # Of a first entry polib has 0.
+    first = next(i for i in range(start, len(lines)) if re.match(r"\s*msgstr", lines[i]))
+    last = first + 1
+    while last < len(lines) and re.match(r'\s*(?:msgstr|")', lines[last]):
+        last += 1
+    flags = [flag for flag in entry.flags if flag != "fuzzy"]
+    is_fuzzy, entry.flags = flags != entry.flags, flags
+    written = str(entry).rstrip("\n").split("\n")
+    new = [*itertools.dropwhile(lambda line: not line.startswith("msgstr"), written)]
+    at_end = "" if lines[last - 1] == lines[last - 1].rstrip("\r\n") else end
+    lines[first:last] = [*(line + end for line in new[:-1]), new[-1] + at_end]
+    if is_fuzzy:
+        flagged = [i for i in range(start, first) if lines[i].lstrip().startswith("#,")]
+        new = ["#, " + ", ".join(flags) + end] if flags else []
+        lines[flagged[0] : flagged[-1] + 1] = new
 
 
 def _access_key(text):
@@ -221,21 +199,20 @@ def _access_key(text):
 
 
 def _with_access_key(parts, mark, letter):
-    """The text of parts, and whether each is text, with the mark before a letter.
+    """The text of parts with the mark before a letter of what was translated.
 
     Where nothing has cases, as in Chinese, the letter stands behind the text, by custom.
     """
+    written = "".join(what for _, what in parts)
     for pattern in (rf"(?<!\w){letter}", letter, r"(?=[^\W\d_])\w"):
-        for i, (text, is_text) in enumerate(parts):
-            match = re.search(pattern, text, re.IGNORECASE) if is_text else None
+        place = 0
+        for kind, what in parts:
+            match = re.search(pattern, what, re.IGNORECASE) if kind == "text" else None
             if match and match[0].lower() != match[0].upper():
-                place = match.start()
-                before, after = parts[:i], parts[i + 1 :]
-                return "".join(
-                    what
-                    for what, _ in [*before, (text[:place] + mark + text[place:], True), *after]
-                )
-    return "".join(what for what, _ in parts) + f"({mark}{letter.upper()})"
+                place += match.start()
+                return written[:place] + mark + written[place:]
+            place += len(what)
+    return f"{written}({mark}{letter.upper()})"
 
 
 def _formats(entry):

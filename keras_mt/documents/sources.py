@@ -1,20 +1,21 @@
-"""The two kinds of sources: files of lines, and documents."""
+"""The two kinds of files that are translated: of lines, and documents."""
 
-import contextlib
+import codecs
 import hashlib
-import shutil
-import tempfile
+import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
-from keras_mt.compressed import open_read, open_write, strip_compression
-from keras_mt.documents import lines
-from keras_mt.documents.base import MAX_BYTES
-from keras_mt.documents.formats import DocumentOptions, Refusal, Unit, load_format
+from keras_mt.compressed import open_read, open_write
+from keras_mt.documents.document import MAX_BYTES, Document, DocumentOptions, Refusal, Unit
 from keras_mt.errors import InputError
 
 CHANGED = "has changed since its translation began: put it back as it was, or give a new folder."
+_CHUNK = 1 << 20  # Bytes of the rest of a long line that are read at once.
+_DIGEST = 16  # Bytes of a digest.
+# The bytes of a line besides its text: the byte order mark, a carriage return, a newline.
+_MORE = 5
 
 
 class Block(NamedTuple):
@@ -25,71 +26,107 @@ class Block(NamedTuple):
     digest: str
 
 
-class Lines:
-    """A file of lines, in blocks of `size`; `markup` is "html" if each is a fragment of HTML."""
+class LinesFile:
+    """A file of lines, in blocks of `size`: no more than a block is in memory."""
 
     units_are = "lines"
 
-    def __init__(self, path: Path, size: int, max_line_bytes: int, markup: str | None):
-        self.path, self.size = path, size
-        self.max_line_bytes, self.markup = max_line_bytes, markup
+    def __init__(self, path: Path, size: int, max_line_bytes: int):
+        self.path, self.size, self.max_line_bytes = path, size, max_line_bytes
 
     def blocks(self) -> Iterator[Block]:
         """Reads the file; CorpusError if it is damaged."""
-        first = 1
         with open_read(self.path) as file:
-            for texts, *rest in lines.blocks(file, self.size, self.max_line_bytes):
-                units = [
-                    Unit(text, self.markup, f"line {i}") for i, text in enumerate(texts, first)
-                ]
-                yield Block(units, *rest)
-                first += len(texts)
+            yield from line_blocks(file, self.size, self.max_line_bytes)
 
     def write(self, translations: Iterable[str | None], output: Path) -> list[Refusal]:
         """Writes the output, compressed as its name says; returns what it could not put in."""
         with open_write(output) as file:
-            file.writelines(map(lines.as_line, translations))
+            file.writelines(map(as_line, translations))
         return []
 
 
-class Document:
-    """A document as `Lines` is a file; it has at least one block."""
+class DocumentFile:
+    """A document, in blocks as a `LinesFile`; it has at least one block."""
 
     units_are = "texts"
 
-    def __init__(self, path: Path, format: str, size: int, options: DocumentOptions):
+    def __init__(self, path: Path, document: type[Document], size: int, options: DocumentOptions):
         self.path, self.size, self.options = path, size, options
-        self._format = load_format(format)
+        self._document, self._digest = document, None
 
     def blocks(self) -> Iterator[Block]:
-        self._digest = self._digest_now()
-        with _unpacked(self.path) as path:
-            units = list(self._format.units(path, self.options))
+        data, self._digest = self._read()
+        units = self._document(data, self.options).units
         for begin in range(0, max(1, len(units)), self.size):
             yield Block(units[begin : begin + self.size], {}, self._digest)
 
-    def _digest_now(self):
-        with open(self.path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+    def _read(self):
+        with open_read(self.path) as file:
+            data = file.read(MAX_BYTES + 1)  # A document refuses more.
+        return data, hashlib.sha256(data).hexdigest()
 
     def write(self, translations: Iterable[str | None], output: Path) -> list[Refusal]:
-        if self._digest_now() != self._digest:
+        data, digest = self._read()
+        if digest != self._digest:
             raise InputError(f"{self.path} {CHANGED}")
-        with _unpacked(self.path) as path, tempfile.TemporaryDirectory() as folder:
-            plain = Path(folder, strip_compression(self.path.name))
-            refusals = list(self._format.write(path, plain, list(translations), self.options))
-            with open(plain, "rb") as written, open_write(output) as file:
-                shutil.copyfileobj(written, file)
-        return refusals
+        document = self._document(data, self.options)
+        with open_write(output) as file:
+            file.write(document.write(list(translations)))
+        return document.refusals
 
 
-@contextlib.contextmanager
-def _unpacked(path: Path) -> Iterator[Path]:
-    """The path of a file that is not compressed, of the same bytes."""
-    if strip_compression(path) == str(path):
-        yield path
-        return
-    with open_read(path) as file, tempfile.TemporaryDirectory() as folder:
-        plain = Path(folder, strip_compression(path.name))
-        plain.write_bytes(file.read(MAX_BYTES + 1))  # More is refused where it is read.
-        yield plain
+def line_blocks(file: BinaryIO, size: int, limit: int, first_line: int = 1) -> Iterator[Block]:
+    """Blocks of `size` lines with digests of all up to their ends; a refused line is empty.
+
+    The file stands at line `first_line`.
+    """
+    digest = hashlib.blake2b(digest_size=_DIGEST)
+    lines = _raw_lines(file, limit + _MORE, digest)
+    while block := list(itertools.islice(lines, size)):
+        units, refusals = [], {}
+        for i, (line, length) in enumerate(block):
+            where = f"line {first_line + i}"
+            text, error = _decoded(line, length, limit, is_first=first_line + i == 1)
+            if error:
+                refusals[i] = Refusal(where, error, text)
+            units.append(Unit("" if error else text, where))
+        yield Block(units, refusals, digest.hexdigest())
+        first_line += len(block)
+
+
+def _raw_lines(file, limit, digest) -> Iterator[tuple[bytes, int]]:
+    """The lines of a file without their ends, each cut to `limit`, and how long each is."""
+    while line := file.readline(limit):
+        digest.update(line)
+        size, last = len(line), line
+        while not last.endswith(b"\n") and (rest := file.readline(_CHUNK)):
+            digest.update(rest)
+            size, last = size + len(rest), rest
+        yield _bare(line), size - len(last) + len(_bare(last))
+
+
+def _bare(line):
+    return line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def _decoded(line, size, limit, is_first):
+    """The text of a line as `translate` reads it, and why it is refused, or None."""
+    text, error = line.decode("utf-8", "replace"), None
+    if is_first and line.startswith(codecs.BOM_UTF8):
+        text, size = text.removeprefix("\ufeff"), size - len(codecs.BOM_UTF8)
+    if size > limit:
+        return text, (
+            f"a line of {size:,} bytes is longer than max_line_bytes={limit}: split it into lines."
+        )
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError as found:
+        error = f"not UTF-8 at byte {found.start + 1}"
+    return text, error
+
+
+def as_line(text: str | None) -> bytes:
+    """A translation as a line; a refused one is empty."""
+    # A model may generate any byte.
+    return (text or "").replace("\n", " ").replace("\r", " ").encode("utf-8") + b"\n"

@@ -4,8 +4,9 @@ import html
 import itertools
 import re
 
-from keras_mt.documents.base import DocumentError, Inline, TextDocument, functions_of, has_words
 from keras_mt.documents.breaking import divided, lines, words
+from keras_mt.documents.document import DocumentError, TextDocument, has_words
+from keras_mt.text.fragment import FragmentBuilder
 
 _TIME = r"(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}"
 _TIMING = re.compile(rf"[ \t]*({_TIME})[ \t]+-->[ \t]+({_TIME})(?:[ \t][^\n]*)?")
@@ -30,7 +31,7 @@ class SrtDocument(TextDocument):
     speaker says, by a dash or a name, is a text by itself.
     """
 
-    is_html = False  # Whether text has entities.
+    has_entities = False  # Whether text has those of HTML.
 
     def parse(self, source: str) -> None:
         self._newline = "\r\n" if "\r\n" in source else "\n"
@@ -86,93 +87,82 @@ class SrtDocument(TextDocument):
     def _add(self, places):
         """A unit of the texts at some places of the source."""
         texts = [self.source[start:end] for start, end in places]
-        if not has_words(_MARKUP.sub("", "".join(texts))):
-            return
         # An element that ends where another like it begins is one.
         joined = re.sub(r"</(i|b|u)> <\1>", " ", " ".join(" ".join(texts).split()))
-        head, inline = self._inline(joined)
-        text, markup = inline.content
-        number = self.add(text, markup, f"text {joined[:60]!r}")
-        shown = [[_MARKUP.sub("", line) for line in text.splitlines()] for text in texts]
+        number = self.add(self._built(joined), f"text {joined[:60]!r}")
+        if number is None:
+            return
+        shown = [self._decoded(_MARKUP.sub("", text)).splitlines() for text in texts]
         sizes = [[len(line) for line in each] for each in shown]
         if turn := _TURN.match(shown[0][0]):
             sizes[0][0] -= turn.end()
-        cache = {}
+        cues = []
 
-        def write(translations, i):
-            new = translations[number]
-            if new is None or new == text:
+        def write(i):
+            if not self.is_new(number):
                 return None
-            if not cache:
-                cache.update(enumerate(self._divided(new, inline, sizes)))
-            return head * (i == 0) + cache[i]
+            if i == 0:  # The first place is written first.
+                cues[:] = self._divided(self.parts(number), sizes)
+            return cues[i]
 
         for i, (start, end) in enumerate(places):
-            self.replace(start, end, lambda translations, i=i: write(translations, i))
+            self.replace(start, end, lambda i=i: write(i))
 
-    def _inline(self, text):
-        """The markup and marks before a text, and the text."""
-        marks = list(_MARKUP.finditer(text))
-        partners, inline, place, first = _partners(marks), Inline(), 0, 0
-        for i, mark in enumerate(marks):
-            if mark.start() > place:
-                break
+    def _built(self, text):
+        """A text with its markup; what shows who speaks is markup, too."""
+        marks, place = list(_MARKUP.finditer(text)), 0
+        while mark := _MARKUP.match(text, place):
             place = mark.end()
-            first += i == first and i not in partners
-        turn = _TURN.match(text, place)
-        last = marks[first - 1].end() if first else 0
-        if turn and turn.start() == last:
-            last = turn.end()
-        head = text[:last]
-
-        def add_until(end):
-            begin = last
-            if turn and turn.start() == last:  # Within an element.
-                inline.single((turn[0], ""))
-                begin = turn.end()
-            inline.text(text[begin:end], escaped=self.is_html)
-
-        for i, mark in enumerate(marks[first:], first):
-            add_until(mark.start())
+        if turn := _TURN.match(text, place):
+            marks = sorted([*marks, turn], key=re.Match.start)
+        partners, builder, last = _partners(marks), FragmentBuilder(), 0
+        for i, mark in enumerate(marks):
+            builder.text(self._decoded(text[last : mark.start()]))
             last = mark.end()
             if i not in partners:
-                inline.single((mark[0], ""))
+                builder.keep(mark[0])
             elif partners[i] > i:
-                inline.open((mark[0], marks[partners[i]][0]))
+                builder.open((mark[0], marks[partners[i]][0]))
             else:
-                inline.close((marks[partners[i]][0], mark[0]))
-        add_until(len(text))
-        return head, inline
+                builder.close((marks[partners[i]][0], mark[0]))
+        builder.text(self._decoded(text[last:]))
+        return builder
 
-    def _divided(self, new, inline, sizes):
+    def _decoded(self, text):
+        return html.unescape(text) if self.has_entities else text
+
+    def _divided(self, parts, sizes):
         """A translation's text for each cue: lines, and elements that are whole in each."""
-        parts = (
-            (kind, what if kind != "text" or self.is_html else html.unescape(what))
-            for kind, what in inline.parts(new)
-        )
-        opened = []
-        cues = divided(words(parts), [sum(lengths) for lengths in sizes])
-        for cue, lengths in zip(cues, sizes, strict=True):
-            written = "".join(start for start, _ in opened)
+        text = "".join(what for kind, what in parts if kind == "text")
+        # The places of words that begin a cue, True, or another line.
+        breaks = {}
+        for cue, lengths in zip(divided(words(text), list(map(sum, sizes))), sizes, strict=True):
             for i, line in enumerate(lines(cue, lengths)):
-                written += self._newline * (i > 0)
-                for j, word in enumerate(line):
-                    written += " " * (word.space and j > 0)
-                    written += "".join(self._tag(opened, *mark) for mark in word.before)
-                    written += word.text
-                    written += "".join(self._tag(opened, *mark) for mark in word.after)
-            written += "".join(end for _, end in reversed(opened))
-            yield written if cue else "…"
-
-    def _tag(self, opened, kind, mark):
-        if kind == "start":
-            opened.append(mark)
-        elif kind == "end" and opened:
-            opened.pop()
-        return mark[kind == "end"]
-
-
-units, write = functions_of(SrtDocument)
+                breaks[line[0].start] = i == 0
+        breaks.pop(next(iter(breaks), None), None)
+        cues, opened, place = [""], [], 0
+        for kind, what in parts:
+            size = len(what) if kind == "text" else 0
+            bounds = [place, *(b for b in breaks if place < b < place + size), place + size]
+            for start, end in itertools.pairwise(bounds):
+                if kind != "end" and start in breaks:
+                    cues[-1] = cues[-1].rstrip()
+                    if breaks.pop(start):
+                        cues[-1] += "".join(last for _, last in reversed(opened))
+                        cues.append("".join(first for first, _ in opened))
+                    else:
+                        cues[-1] += self._newline
+                if kind == "text":
+                    piece = text[start:end]
+                    cues[-1] += html.escape(piece, quote=False) if self.has_entities else piece
+                else:
+                    cues[-1] += what if kind == "kept" else what[kind == "end"]
+            if kind == "start":
+                opened.append(what)
+            elif kind == "end":
+                opened.pop()
+            place += size
+        return cues + ["…"] * (len(sizes) - len(cues))
 
 
 def _turns(text):

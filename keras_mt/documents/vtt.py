@@ -1,19 +1,16 @@
 """Subtitles (WebVTT): as SRT, with HTML's entities, and blocks that stay."""
 
-from keras_mt.documents.base import DocumentError, functions_of
+from keras_mt.documents.document import DocumentError
 from keras_mt.documents.srt import SrtDocument
 
 
 class VttDocument(SrtDocument):
     """WebVTT subtitles, as `SrtDocument`; voices and times within a text stay in their cue."""
 
-    is_html = True
+    has_entities = True
 
     def parse(self, source: str) -> None:
         if not source.startswith("WEBVTT"):
             raise DocumentError("it does not begin with WEBVTT.")
         if "-->" in source:
             super().parse(source)
-
-
-units, write = functions_of(VttDocument)

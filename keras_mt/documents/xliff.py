@@ -1,12 +1,11 @@
 """XLIFF 1.2: sources into targets that are empty."""
 
 import copy
-import html
-from collections.abc import Sequence
 
 from keras_mt.documents import xml
-from keras_mt.documents.base import Document, DocumentError, Inline, functions_of, has_words
+from keras_mt.documents.document import Document, DocumentError
 from keras_mt.extras import require
+from keras_mt.text.fragment import FragmentBuilder
 
 _PAIRS = frozenset(["g", "mrk"])
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
@@ -28,13 +27,8 @@ class XliffDocument(Document):
         self._space = root.tag[: -len("xliff")]
         self._wanted = []
         for unit in root.iter(self._space + "trans-unit"):
-            if not self._stays(unit):
+            if not _stays(unit):
                 self._add_unit(unit)
-
-    def _stays(self, unit):
-        around = [unit, *unit.iterancestors()]
-        given = next((e.get("translate") for e in around if e.get("translate")), "yes")
-        return given == "no" or unit.get("approved") == "yes"
 
     def _add_unit(self, unit):
         source, target = unit.find(self._space + "source"), unit.find(self._space + "target")
@@ -43,40 +37,20 @@ class XliffDocument(Document):
             return
         segments = unit.find(self._space + "seg-source")
         content = source if segments is None else segments
-        inline = Inline()
-        if not has_words(self._fill(inline, content)):
-            return
-        number, bounds = self.add_inline(inline, f"unit {unit.get('id')!r}")
-        self._wanted.append((number, source, content, target, inline, bounds))
+        builder = FragmentBuilder()
+        _fill(builder, content)
+        number = self.add(builder, f"unit {unit.get('id')!r}")
+        if number is not None:
+            self._wanted.append((number, source, content, target))
 
-    def _fill(self, inline, element):
-        """Adds an element's content; its text that is to be translated is returned."""
-        text = element.text or ""
-        inline.text(text)
-        for child in element:
-            name = _name(child)
-            if name == "mrk" and child.get("mtype") == "protected":
-                inline.kept(child, "".join(child.itertext()))
-            elif name in _PAIRS:
-                inline.open(child)
-                text += self._fill(inline, child)
-                inline.close(child)
-            else:  # x, bx, ex, and the document's own codes in ph, bpt, ept, it.
-                inline.single(child)
-            inline.text(child.tail or "")
-            text += child.tail or ""
-        return text
-
-    def write(self, translations: Sequence[str | None]) -> bytes:
+    def written(self) -> bytes:
         changed = False
-        for number, source, content, filled, inline, bounds in self._wanted:
-            new = translations[number]
-            if new is None:
-                continue
-            changed = True
-            target = self._added(source, content) if filled is None else filled
-            target[:], target.text = [], ""
-            self._write(target, inline.parts(bounds[0] + new.strip() + bounds[1]))
+        for number, source, content, filled in self._wanted:
+            parts = self.parts(number)
+            if parts is not None:
+                changed = True
+                target = self._added(source, content) if filled is None else filled
+                _write(target, parts)
         if not changed:
             return self._data
         code = self.options.target_language
@@ -94,28 +68,50 @@ class XliffDocument(Document):
         content.addnext(target)
         return target
 
-    def _write(self, target, parts):
-        within = [target]
-        for kind, what in parts:
-            if kind == "text":
-                _append_text(within[-1], xml.valid(html.unescape(what)))
-            elif kind == "end":
-                within.pop()
-            else:
-                new = copy.deepcopy(what)
-                new.tail = None
-                within[-1].append(new)
-                if kind == "start":
-                    new[:], new.text = [], None
-                    within.append(new)
 
-
-units, write = functions_of(XliffDocument)
+def _stays(unit):
+    around = [unit, *unit.iterancestors()]
+    given = next((e.get("translate") for e in around if e.get("translate")), "yes")
+    return given == "no" or unit.get("approved") == "yes"
 
 
 def _name(element):
     """A name without its namespace; "" of a comment or an instruction."""
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+def _fill(builder, element):
+    """Adds an element's content."""
+    builder.text(element.text or "")
+    for child in element:
+        name = _name(child)
+        if name == "mrk" and child.get("mtype") == "protected":
+            builder.keep(child, "".join(child.itertext()))
+        elif name in _PAIRS:
+            builder.open(child)
+            _fill(builder, child)
+            builder.close()
+        else:  # x, bx, ex, and the document's own codes in ph, bpt, ept, it.
+            builder.keep(child)
+        builder.text(child.tail or "")
+
+
+def _write(target, parts):
+    """Fills a target with the parts of a translation."""
+    target[:], target.text = [], ""
+    within = [target]
+    for kind, what in parts:
+        if kind == "text":
+            _append_text(within[-1], xml.valid(what))
+        elif kind == "end":
+            within.pop()
+        else:
+            new = copy.deepcopy(what)
+            new.tail = None
+            within[-1].append(new)
+            if kind == "start":
+                new[:], new.text = [], None
+                within.append(new)
 
 
 def _append_text(element, text):

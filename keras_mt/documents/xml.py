@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from keras_mt.documents.base import DocumentError
+from keras_mt.documents.document import DocumentError
 
 
 def parsed(data: bytes, name: str) -> Any:

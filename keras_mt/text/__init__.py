@@ -3,6 +3,7 @@
 import importlib
 from typing import Any
 
+from keras_mt.text.fragment import Element, Fragment
 from keras_mt.text.glossary import Glossary, Term
 from keras_mt.text.replacing import Placed
 from keras_mt.text.source import Alignment, Source, Translated
@@ -13,7 +14,7 @@ _LAZY = {
     "PretrainedTokenizer": "pretrained",
     "Tokenizer": "tokenizer",
 }
-__all__ = ["Alignment", "Glossary", "Placed", "Source", "Term", "Translated"]
+__all__ = ["Alignment", "Element", "Fragment", "Glossary", "Placed", "Source", "Term", "Translated"]
 __all__ += list(_LAZY)
 
 

@@ -1,15 +1,42 @@
-"""HTML in texts: taken out before the translation, and put back around what the words became."""
+"""HTML read as tags and texts, and fragments of it as texts with inline elements."""
 
+import collections
 import dataclasses
 import html
 import re
-from typing import Self
+from collections.abc import Callable, Sequence
 
-import numpy as np
+from keras_mt.text.fragment import Fragment, FragmentBuilder
 
-from keras_mt.text.elements import BLOCKS, HIDDEN, KEPT, SINGLE, VOID
-from keras_mt.text.placing import Placing
-from keras_mt.text.words import Words
+# Elements within a text.
+INLINE = frozenset(
+    """a abbr acronym b bdi bdo big br cite code data del dfn em font i img ins kbd label mark math
+    q rb rp rt ruby s samp small span strike strong sub sup svg time tt u var wbr""".split()  # noqa: SIM905
+)
+# A text ends at their bounds. It does at those of elements in no list in a page, where scripts make
+# them anything; in a fragment these, such as `<x/>`, stand for something within the text.
+BLOCKS = frozenset(
+    """address area article aside audio base basefont bgsound blockquote body button canvas caption
+    center col colgroup datalist dd details dialog dir div dl dt embed fieldset figcaption figure
+    footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html input keygen legend li
+    link main map menu meta meter nav noscript object ol optgroup option output p param picture pre
+    progress search section select slot source summary table tbody td template tfoot th thead title
+    tr track ul video""".split()  # noqa: SIM905
+)
+# Without an end tag.
+VOID = frozenset(
+    """area base basefont bgsound br col embed frame hr img input keygen link meta param source
+    track wbr""".split()  # noqa: SIM905
+)
+# Where one of these begins, one of the same name ends.
+SINGLE = frozenset(["dd", "dt", "li", "option", "p", "td", "th", "tr"])
+# Their content stays as it is.
+KEPT = frozenset(["code", "kbd", "math", "pre", "samp", "svg", "template", "var"])
+# Their content is no markup; of these, only a title is text.
+RAW = frozenset(["iframe", "noembed", "noframes", "script", "style", "textarea", "title", "xmp"])
+HIDDEN = RAW - {"title"}
+_INVISIBLE = frozenset(["svg", "template"]) | HIDDEN
+_DEPTH = 200  # No element stands in more than that; one that would ends the one around it.
 
 # The start of a comment; another declaration or an instruction; an end tag or a start tag.
 _TAG = re.compile(
@@ -18,29 +45,167 @@ _TAG = re.compile(
     (?P<rest>(?:=\s*+(?:"[^"]*"|'[^']*'|(?!["'\s]))|[^<>=])*+)>""",
     re.DOTALL | re.VERBOSE,
 )
-_ENTITY = re.compile(r"&(?:#?\w+;?)?")
-_ATTRIBUTE = re.compile(r"""([^\s"'=/]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"']*))?""")
+_ATTRIBUTE = re.compile(r"""([^\s"'=/<>]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+))?""")
 # A value without quotes takes the slash before the end of its tag.
 _BARE_VALUE = re.compile(r"""=\s*[^\s"'=]+/$""")
-_CLOSING = frozenset(",.;:!?…)]}'’”»%")  # What no space comes before.
-_DEPTH = 200  # No element stands in more than that; one that would ends the one around it.
+_NO_ENTITY = re.compile(r"&(?!(?:#\d+|#[xX][0-9a-fA-F]+|[a-zA-Z]\w*);)")
 
 
-@dataclasses.dataclass
-class _Node:
-    """An element, or a comment."""
+@dataclasses.dataclass(eq=False)
+class Token:
+    """A piece of a source.
 
-    head: str  # The start tag, or the whole if there is no end tag.
-    start: int  # Where its text begins in the fragment's text.
+    Its kind is `text`, `start`, `end`, `stray` (an end tag without a start), or `alone`: a void
+    element, a comment and the like. An end tag that is left out is empty, at the place where its
+    element ends.
+    """
+
+    kind: str
+    start: int
     end: int
-    tail: str = ""  # The end tag.
     name: str = ""
-    children: list[Self] = dataclasses.field(default_factory=list)
-    kept: list[str] | None = None  # What stands within it, if that stays as it is.
+    attributes: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)  # Places.
+    stays: bool = False  # Whether it is part of an element that is not translated.
+    index: int = 0
+    partner: "Token | None" = None  # The end tag of a start tag, and the other way round.
+
+    @property
+    def is_kept(self) -> bool:
+        """True for a tag of an element that stays as it is."""
+        return self.stays or self.name in HIDDEN
 
 
-class Fragment:
-    """A fragment of HTML: its text, and its elements to put into the text's translation.
+class _Tokens(list):
+    """The tokens of a source, in order and without a gap."""
+
+    def __init__(self, source: str):
+        super().__init__()
+        self._source, self._opened, self._names = source, [], collections.Counter()
+        place, last_comment = 0, source.rfind("-->")
+        while match := _TAG.search(source, place):
+            start, place = match.span()
+            if match[0] == "<!--":
+                if place <= last_comment:
+                    place = source.index("-->", place) + 3
+                    self._add("alone", start, place)
+            elif not match["name"]:
+                self._add("alone", start, place)
+            elif match["end"]:
+                self._end_tag(match["name"].lower(), start, place)
+            else:
+                place = self._start_tag(match)
+        self._add_text(len(source))
+        while self._opened:
+            self._close(len(source), len(source))
+
+    def _add(self, kind, start, end, name="", attributes=None):
+        """Adds a token, and the text before it."""
+        self._add_text(start)
+        stays = bool(self._opened) and self._opened[-1].stays
+        self.append(Token(kind, start, end, name, attributes or {}, stays, len(self)))
+        return self[-1]
+
+    def _add_text(self, end):
+        start = self[-1].end if self else 0
+        if start < end:
+            stays = bool(self._opened) and self._opened[-1].stays
+            self.append(Token("text", start, end, stays=stays, index=len(self)))
+
+    def _start_tag(self, match):
+        """Adds a start tag and content that is no markup; returns where these end."""
+        name, rest, place = match["name"].lower(), match["rest"], match.end()
+        is_closed = rest.endswith("/") and not _BARE_VALUE.search(rest)
+        self._add_text(match.start())
+        if self._opened and name in SINGLE and self._opened[-1].name == name:
+            self._close(match.start(), match.start())
+        is_alone = name in VOID or is_closed
+        if len(self._opened) == _DEPTH and not is_alone:
+            self._close(match.start(), match.start())
+        token = self._add("alone" if is_alone else "start", *match.span(), name, _attributes(match))
+        values = {
+            key: html.unescape(self._source[slice(*token.attributes[key])]).lower()
+            for key in ("translate", "class")
+            if key in token.attributes
+        }
+        if values.get("translate") in ("no", "yes"):
+            token.stays = values["translate"] == "no"
+        token.stays |= name in KEPT or "notranslate" in values.get("class", "").split()
+        if is_alone:
+            return place
+        self._opened.append(token)
+        self._names[name] += 1
+        if name in RAW:
+            closing = re.compile(rf"</{name}(?=[\s/>])|\Z", re.IGNORECASE)
+            place = closing.search(self._source, place).start()
+            if name in HIDDEN and place > match.end():
+                self._add("alone", match.end(), place)
+        return place
+
+    def _end_tag(self, name, start, end):
+        self._add_text(start)
+        if not self._names[name]:
+            self._add("stray", start, end, name)
+            return
+        while self._opened[-1].name != name:
+            self._close(start, start)
+        self._close(start, end)
+
+    def _close(self, start, end):
+        """Ends the element that was begun last."""
+        begun = self._opened.pop()
+        self._names[begun.name] -= 1
+        token = self._add("end", start, end, begun.name)
+        token.stays, token.partner, begun.partner = begun.stays, begun, token
+
+
+def tokens_of(source: str) -> list[Token]:
+    """The tokens of HTML; what is no whole tag, such as a single `<`, is text."""
+    return _Tokens(source)
+
+
+def _attributes(match):
+    """The places of the attributes' values; the first counts if one is there twice."""
+    found = {}
+    for attribute in _ATTRIBUTE.finditer(match.string, match.start("rest"), match.end("rest")):
+        start, end = attribute.span(2)
+        if start >= 0:
+            quoted = match.string[start] in "\"'"
+            found.setdefault(attribute[1].lower(), (start + quoted, end - quoted))
+    return found
+
+
+def add_tokens(
+    builder: FragmentBuilder, tokens: Sequence[Token], text_of: Callable[[Token], str]
+) -> None:
+    """Adds whole elements to a fragment; the tokens of their tags are the markup."""
+    skipped_to = 0
+    for token in tokens:
+        if token.index < skipped_to:
+            continue
+        if token.name in BLOCKS and token.kind != "end":
+            builder.end_line()
+        if token.kind == "text":
+            builder.text(text_of(token))
+        elif token.kind == "alone":
+            builder.keep(token, is_space=token.name == "br")
+        elif token.kind == "start" and token.is_kept:
+            skipped_to = token.partner.index
+            first = tokens[0].index
+            inner = [
+                t for t in tokens[token.index - first : skipped_to - first] if t.kind == "text"
+            ]
+            shown = [] if token.name in _INVISIBLE else map(text_of, inner)
+            builder.keep(token, "".join(shown))
+        elif token.kind == "start":
+            builder.open(token)
+        elif token.kind == "end" and not token.partner.is_kept:
+            builder.close(token)
+        if token.name in BLOCKS:
+            builder.end_line()
+
+
+class HtmlFragment(FragmentBuilder):
+    """A fragment of HTML, read as a `Fragment`; a translation of that is written as HTML again.
 
     Comments, void elements such as `<br>`, and `script`, `style` and the like have no text. An
     element stays as it is, with all within it, if its attribute `translate` is `no`, its class has
@@ -48,175 +213,44 @@ class Fragment:
     element that is not closed ends where the one around it does. An end tag that closes nothing is
     left out. What is no whole tag, such as a single `<`, is text.
 
-    Between words that nothing else separates a `<br>` is a space in the text. At the bounds of
-    blocks, such as `<p>`, lines end: each is translated by itself, and stays in its block.
-
-    Args:
-        fragment: The HTML, str.
-
-    Attributes:
-        text: Its text, with entities decoded.
-        protected: The places of `text` that stay as they are, pairs of characters.
-        has_markup: Whether there is more than text.
+    A `<br>` without a space before it is a space in the text. At the bounds of blocks, such as
+    `<p>`, lines end: each is translated by itself, and stays in its block.
 
     Example:
 
-    >>> fragment = Fragment("A <b>red</b> ball &amp; a <i>dog</i>")
-    >>> fragment.text
+    >>> from keras_mt.text import Element
+    >>> html = HtmlFragment("A <b>red</b> ball &amp; a dog")
+    >>> html.fragment
     'A red ball & a dog'
-    >>> words, others = Words(fragment.text), Words("Ein roter Ball & ein Hund")
-    >>> fragment.written(words, others, np.eye(6))
-    'Ein <b>roter</b> Ball &amp; ein <i>Hund</i>'
+    >>> html.written(Fragment("Ein roter Ball & ein Hund", [Element(4, 9)]))
+    'Ein <b>roter</b> Ball &amp; ein Hund'
     """
 
-    def __init__(self, fragment: str):
-        self.text = ""
-        self.protected: list[tuple[int, int]] = []
-        self._is_plain = not re.search("[&<]", fragment)
-        self._root = _Node("", 0, 0)
-        self._open = [self._root]  # The elements that are not closed yet.
-        # White space to come before the next text, and the node that it belongs to, if any.
-        self._pending: tuple[str, _Node | None] = "", None
-        self._parse(fragment)
-        while len(self._open) > 1:
-            self._close()
-        self._root.end = len(self.text)
-        self.has_markup = bool(self._root.children)
+    def __init__(self, source: str):
+        super().__init__()
+        self._source, self._tokens = source, tokens_of(source)
+        add_tokens(self, self._tokens, lambda t: html.unescape(source[t.start : t.end]))
 
-    def _parse(self, fragment):
-        place, last = 0, fragment.rfind("-->")
-        while match := _TAG.search(fragment, place):
-            self._add_text(fragment[place : match.start()])
-            place = match.end()
-            if match[0] == "<!--":
-                end = fragment.index("-->", place) + 3 if place <= last else place
-                add = self._add_node if end > place else self._add_text
-                add(fragment[match.start() : end])
-                place = end
-                continue
-            name = (match["name"] or "").lower()
-            if name in HIDDEN and not match["end"]:
-                end = re.compile(rf"</{name}\s*>|\Z", re.IGNORECASE).search(fragment, place)
-                closing = end[0] or f"</{match['name']}>"
-                self._add_node(match[0] + fragment[place : end.start()] + closing, name)
-                place = end.end()
-            elif match["end"]:
-                self._end_tag(name)
+    def written(self, translation: Fragment) -> str:
+        """Well-formed HTML of a translation: text with entities, and each element once."""
+        if not re.search("[&<]", self._source):  # Well-formed HTML may have a single `>`.
+            return translation.replace("&", "&amp;").replace("<", "&lt;")
+        written = ""
+        for kind, what in map(self.with_markup, translation.parts()):
+            if kind == "text":
+                written += html.escape(what, quote=False)
+            elif kind == "kept" and what.kind == "start":
+                inner = self._tokens[what.index : what.partner.index + 1]
+                written += "".join(map(self._written, inner))
             else:
-                self._start_tag(match, name)
-        self._add_text(fragment[place:])
+                written += self._written(what)
+        return written
 
-    def _start_tag(self, match, name):
-        if name in BLOCKS:
-            self._pending = "\n", None
-            if name in SINGLE and self._open[-1].name == name:
-                self._close()
-        rest = match["rest"] or ""
-        closed = rest.endswith("/") and not _BARE_VALUE.search(rest)
-        if not name or name in VOID or closed:
-            self._add_node(match[0], name)
-            return
-        if len(self._open) > _DEPTH:
-            self._close()
-        node = _Node(match[0], len(self.text), 0, f"</{match['name']}>", name)
-        self._kept_within(match[0])
-        self._open[-1].children.append(node)
-        self._open.append(node)
-        if _stays(name, rest) and not any(n.kept is not None for n in self._open):
-            node.kept = []
-
-    def _end_tag(self, name):
-        if name in BLOCKS:
-            self._pending = "\n", None
-        if name in [node.name for node in self._open[1:]]:
-            while self._open[-1].name != name:
-                self._close()
-            self._close()
-
-    def _close(self):
-        node = self._open.pop()
-        node.end = len(self.text)
-        if node.kept is None:
-            self._kept_within(node.tail)
-        elif text := self.text[node.start : node.end].strip():
-            start = self.text.index(text, node.start)
-            self.protected.append((start, start + len(text)))
-
-    def _add_node(self, head, name=""):
-        node = _Node(head, len(self.text), len(self.text))
-        if name == "br":
-            self._pending = self._pending if self._pending[0] else (" ", node)
-        self._kept_within(head)
-        self._open[-1].children.append(node)
-
-    def _add_text(self, encoded):
-        text = html.unescape(encoded)
-        if not text:
-            return
-        if text.strip() or self._pending[0] != "\n":
-            text = self._after_bound(text)
-        self.text += text
-        written = _ENTITY.sub(_entity, encoded)
-        self._kept_within(written.replace("<", "&lt;").replace(">", "&gt;"))
-
-    def _after_bound(self, text):
-        """The next text, after the white space that is to come before it."""
-        (space, node), self._pending = self._pending, ("", None)
-        beside = self.text[len(self.text.rstrip()) :] + text[: len(text) - len(text.lstrip())]
-        if not space or not self.text.strip() or "\n" in beside:
-            return text
-        if space == "\n" and beside:  # A space there becomes the line's end.
-            if not self.text[-1].isspace():
-                return "\n" + text[1:]
-            self.text = self.text[:-1] + "\n"
-        elif not beside and (space == "\n" or text[0] not in _CLOSING):
-            for opened in self._open[1:]:
-                opened.start += len(space) * (opened.start == len(self.text))
-            if node:
-                node.start, node.end = len(self.text), len(self.text) + 1
-            self.text += space
-        return text
-
-    def _kept_within(self, written):
-        for node in self._open:
-            if node.kept is not None:
-                node.kept.append(written)
-
-    def written(self, source: Words, target: Words, shares: np.ndarray) -> str:
-        """A translation of the text with the elements put in.
-
-        Each element stands around the words that its words became: of the runs of words that hold
-        the one most of whose share is the element's, the run with the greatest sum of shares over
-        one half. Marks at its bounds go with it if the source's element has them too. Elements keep
-        their nesting, and never cross. What has no text goes between two words: after what stood
-        before it, and before what stood after it, as far as both can be. So does an element for
-        which no word is left.
-
-        Args:
-            source, target: The words of `text`, and of its translation, which holds all that is
-                `protected`.
-            shares: The share of each target word that belongs to each source word: see
-                `word_alignment`.
-
-        Returns:
-            Well-formed HTML: text with `&`, `<` and `>` as entities, and all elements and comments
-            of the fragment, with their attributes, each once.
-        """
-        if self._is_plain:  # Well-formed HTML may have a single `>`.
-            return target.text.replace("&", "&amp;").replace("<", "&lt;")
-        return Placing(source, target, shares).written(self._root)
-
-
-def _entity(match):
-    """An entity as it is, and what is none, or has no end, as one."""
-    text = html.unescape(match[0])
-    if match[0].endswith(";") and text != match[0]:
-        return match[0]
-    return html.escape(text, quote=False)
-
-
-def _stays(name, rest):
-    """True for an element that stays as it is, by its name and the rest of its start tag."""
-    values = {n.lower(): v.strip("\"'").lower() for n, v in _ATTRIBUTE.findall(rest)[::-1]}
-    classes = html.unescape(values.get("class", "")).split()
-    return name in KEPT or values.get("translate") == "no" or "notranslate" in classes
+    def _written(self, token):
+        """A token of well-formed HTML."""
+        own = self._source[token.start : token.end]
+        if token.kind == "text":
+            return _NO_ENTITY.sub("&amp;", own).replace("<", "&lt;").replace(">", "&gt;")
+        if token.kind == "stray":
+            return ""
+        return own or f"</{token.name}>"

@@ -1,63 +1,100 @@
-"""The place of a text's elements in its translation."""
+"""The places of a text's elements in its translation."""
 
-import html
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from keras_mt.text.fragment import Element, Fragment, children_of
 from keras_mt.text.words import Words, best_gap, line_numbers
 
 
-class Placing:
-    """Puts the nodes of a `Fragment` into its translation, by the `shares` of `word_alignment`.
+def place_elements(
+    elements: Sequence[Element], source: Words, target: Words, shares: np.ndarray
+) -> Fragment:
+    """A translation with the elements of its source.
 
-    Where both texts have as many lines, words of one line belong to those of the same.
+    Each element stands around the words that its words became: of the runs of words that hold the
+    one most of whose share is the element's, the run with the greatest sum of shares over one half.
+    Marks at its bounds go with it if the source's element has them too. Elements keep their
+    nesting, and never cross. What has no words goes between two words: after what stood before it,
+    and before what stood after it, as far as both can be. So does an element for which no word is
+    left. Where both texts have as many lines, words of one line belong to those of the same.
+
+    Args:
+        elements: The elements of the source.
+        source, target: The words of the source, and of its translation, which holds the text of all
+            kept elements.
+        shares: The share of each target word that belongs to each source word: see
+            `word_alignment`.
     """
+    return _Placing(elements, source, target, shares).placed()
 
-    def __init__(self, source: Words, target: Words, shares: np.ndarray):
+
+class _Placing:
+    def __init__(self, elements, source, target, shares) -> None:
+        self._elements, self._children = elements, children_of(elements)
         self._source, self._target, self._shares = source, target, shares
         self._lines, self._target_lines = line_numbers(source, target)
+        self._text, self._places = "", {}  # What is written so far, and the elements in it.
 
-    def written(self, root: Any) -> str:
-        """The translation with the children of a root node in it."""
-        return self._inside(root, 0, len(self._target), 0, len(self._target.text))
+    def placed(self):
+        self._write(-1, 0, len(self._target), 0, len(self._target.text))
+        places = [self._places[i] for i in range(len(self._elements))]
+        moved = [Element(*p, *e[2:]) for p, e in zip(places, self._elements, strict=True)]
+        return Fragment(self._text, moved)
 
-    def _inside(self, parent, low, high, begin, end):
-        """The target's characters from begin to end, words low to high, with the children in it."""
+    def _write(self, parent, low, high, begin, end):
+        """Writes the target's characters from begin to end, words low to high, around children."""
         target = self._target
         windows = self._windows(parent, low, high)
         within = {g for a, b in windows.values() for g in range(a + 1, b)}
         allowed = [g for g in range(low, high + 1) if g not in within]
         items = []
-        for i, node in enumerate(parent.children):
+        for i in self._children[parent]:
             if i in windows:
                 a, b = windows[i]
-                start, stop = target.starts[a], target.ends[b - 1]
-                is_kept = node.kept is not None
-                inner = "".join(node.kept) if is_kept else self._inside(node, a, b, start, stop)
-                items.append((start, stop, node.head + inner + node.tail))
+                items.append((target.starts[a], target.ends[b - 1], i, ""))
             else:
-                g = self._gap(node, self._words_of(parent), allowed)
+                g = self._gap(i, self._words_of(parent), allowed)
                 left = target.ends[g - 1] if g > low else begin
                 right = target.starts[g] if g < high else end
-                items.append(self._between(node, left, right))
-        written, place = [], begin
-        for start, stop, text in sorted(items, key=lambda item: item[:2]):
-            written += [_encoded(target.text[place : max(place, start)]), text]
+                start, stop, space = self._between(i, left, right)
+                items.append((start, stop, i, space))
+        place = begin
+        for start, stop, i, space in sorted(items, key=lambda item: item[:2]):
+            self._text += target.text[place : max(place, start)]
+            first, place = len(self._text), max(place, start)
+            if i in windows and not self._elements[i].kept:
+                self._write(i, *windows[i], start, stop)
+            else:
+                self._text += target.text[place:stop]
+                self._place_within(i, first)
+            self._places[i] = first, len(self._text)
+            self._text += space
             place = max(place, stop)
-        return "".join([*written, _encoded(target.text[place:end])])
+        self._text += target.text[place:end]
 
-    def _words_of(self, node):
-        """The source words that a node has a part of: the first, and that after the last."""
-        if not self._source.text[node.start : node.end].strip():
+    def _place_within(self, i, place):
+        """Gives all elements in one without words its place."""
+        for child in self._children[i]:
+            self._places[child] = place, place
+            self._place_within(child, place)
+
+    def _span(self, i):
+        """The characters of an element; of the text itself, -1."""
+        return (0, len(self._source.text)) if i < 0 else self._elements[i][:2]
+
+    def _words_of(self, i):
+        """The source words that an element has a part of: the first, and that after the last."""
+        start, end = self._span(i)
+        if not self._source.text[start:end].strip():
             return 0, 0
-        first = np.searchsorted(self._source.ends, node.start, "right")
-        return int(first), int(np.searchsorted(self._source.starts, node.end, "left"))
+        first = np.searchsorted(self._source.ends, start, "right")
+        return int(first), int(np.searchsorted(self._source.starts, end, "left"))
 
     def _windows(self, parent, low, high):
         """The target words of each child that gets some, by its number: a pair."""
-        words = {i: self._words_of(node) for i, node in enumerate(parent.children)}
+        words = {i: self._words_of(i) for i in self._children[parent]}
         words = {i: (first, last) for i, (first, last) in words.items() if last > first}
         shares = {i: self._shares[:, a:b].sum(axis=1) for i, (a, b) in words.items()}
         free = np.zeros(len(self._target), bool)
@@ -97,51 +134,37 @@ class Placing:
             b += min(_run(~real[::-1]), _run(marks[b:]))
         return a, b
 
-    def _gap(self, node, bounds, allowed):
-        """The target word that a node without words goes before."""
-        source = self._source
-        first, last = np.searchsorted(source.starts, (node.start, node.end))
+    def _gap(self, i, bounds, allowed):
+        """The target word that an element without words goes before."""
+        start, end = self._span(i)
+        first, last = np.searchsorted(self._source.starts, (start, end))
         if first <= bounds[0]:
             return allowed[0]
         if last >= bounds[1]:
             return allowed[-1]
-        spaces = _spaces(source.text, node.start, node.end)
-        return best_gap(self._shares, first, last, spaces, allowed)
+        return best_gap(self._shares, first, last, self._has_spaces(i), allowed)
 
-    def _between(self, node, left, right):
-        """A node between two places of the target: the characters that it replaces, and itself."""
-        before, after = _spaces(self._source.text, node.start, node.end)
-        written = self._alone(node)
+    def _between(self, i, left, right):
+        """The place of an element between two words, and a space behind it where one is missing."""
+        before, after = self._has_spaces(i)
         if not (before or after):
-            return left, right if node.end > node.start else left, written
+            return left, right if len(range(*self._span(i))) else left, ""
         if before and after and right - left > 1:
-            return left + 1, left + 1, written
+            return left + 1, left + 1, ""
         place = right if before else left
         is_last = place == len(self._target.text)
-        return place, place, written + " " * (before and after and not is_last)
+        return place, place, " " * (before and after and not is_last)
 
-    def _alone(self, node):
-        """A node without words of the target."""
-        inner = "".join(map(self._alone, node.children) if node.kept is None else node.kept)
-        own = self._source.text[node.start : node.end]
-        if node.tail and not own.strip():  # Its white space, if nothing else is in it.
-            inner = inner or own
-        return node.head + inner + node.tail
-
-
-def _spaces(text, start, end):
-    """True for white space before a part of a text, and for such after it."""
-    return text[:start][-1:].isspace(), text[end:][:1].isspace()
+    def _has_spaces(self, i):
+        """True for white space before an element, and for such behind it."""
+        start, end = self._span(i)
+        return self._source.text[:start][-1:].isspace(), self._source.text[end:][:1].isspace()
 
 
 def _all(here: np.ndarray) -> tuple[int, int] | None:
     """The first index that is true, and that after the last; None if others lie between."""
     found = np.flatnonzero(here)
     return (found[0], found[-1] + 1) if here.any() and here[found[0] : found[-1]].all() else None
-
-
-def _encoded(text):
-    return html.escape(text, quote=False)
 
 
 def _longest(gains: Sequence[float]) -> int:

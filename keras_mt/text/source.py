@@ -9,7 +9,8 @@ import numpy as np
 
 from keras_mt.text.claims import Claims, find_forms
 from keras_mt.text.glossary import Glossary
-from keras_mt.text.markup import Fragment
+from keras_mt.text.markup import HtmlFragment
+from keras_mt.text.placing import place_elements
 from keras_mt.text.replacing import Placed, Replacing
 from keras_mt.text.spans import find_spans, whole_lines
 from keras_mt.text.words import Words, coverage, word_alignment
@@ -50,7 +51,7 @@ class Translated(NamedTuple):
     """A translation with its spans and elements in their places.
 
     Attributes:
-        text: The translation.
+        text: The translation; of a `Fragment` one, too, and of HTML again HTML.
         placed: What was put into it, or stands in it already: a tuple of `Placed`.
 
     Example:
@@ -71,11 +72,11 @@ class Source:
     serves any engine.
 
     Args:
-        text: The text, str.
+        text: The text, a str, which may be a `Fragment`: its elements are put into translations.
         glossary: A `Glossary`, or None.
         keep: Names of kinds of spans that stay as they are, such as "url": see `KINDS` in
             `keras_mt.text.spans`.
-        markup: "html" for a fragment of HTML; None for plain text.
+        markup: "html" if the text is a fragment of HTML (see `keras_mt.text.markup`); else None.
         annotate: Whether terms are written behind their words, for a model that `reads_terms`.
         trusted: Whether the attention of alignments is that of a head that was trained or chosen to
             align words. Without such, every span has a probe, and no compounds are found.
@@ -107,10 +108,12 @@ class Source:
         annotate: bool = False,
         trusted: bool = False,
     ):
-        self._fragment = Fragment(text) if markup else None
-        plain = self._fragment.text if self._fragment else text
-        self.plain = plain.translate(_CONTROL)
-        protected = self._fragment.protected if self._fragment else ()
+        self._html = HtmlFragment(text) if markup else None
+        text = self._html.fragment if self._html else text
+        self.plain = text.translate(_CONTROL)
+        self._elements = getattr(text, "elements", ())
+        protected = [_stripped(*e[:2], text) for e in self._elements if e.kept]
+        protected = [place for place in protected if place[0] < place[1]]
         spans = whole_lines(find_spans(self.plain, glossary, keep, protected), self.plain)
         numbers = (n for n in map(str, itertools.count(_FIRST_NUMBER)) if n not in self.plain)
         ends = [*(span.start for span in spans[1:]), len(self.plain)]
@@ -121,9 +124,8 @@ class Source:
         self.text = self._written()
         is_kept = self.spans and all(span.kind != "term" for span in self.spans)
         self.passes = bool(is_kept) and not any(map(str.isalnum, "".join(self._parts[::2])))
-        self.is_plain = not self.spans and self._fragment is None
-        has_markup = self._fragment is not None and self._fragment.has_markup
-        self.needs_alignment = bool(self.spans or has_markup) and not self.passes
+        self.is_plain = not (self.spans or self._elements or self._html)
+        self.needs_alignment = bool(self.spans or self._elements) and not self.passes
 
     def _cut(self):
         """The parts of what is read: before the first span, in its place, behind it, and so on."""
@@ -203,7 +205,11 @@ class Source:
             found = claims.claimed()
             result, shares = Replacing(claims, found, plain).result()
             warnings = [claim.warning for claim in found]
-        text = self._fragment.written(plain, result, shares) if self._fragment else result.text
+        text = result.text
+        if self._elements or self._html:
+            text = place_elements(self._elements, plain, result, shares)
+        if self._html:
+            text = self._html.written(text)
         placed = zip(self.spans, warnings, strict=True)
         placed = (Placed(self.plain[s.start : s.end], s.target, warning) for s, warning in placed)
         return Translated(text, tuple(placed))
@@ -244,6 +250,12 @@ def _columns(words, of_spans, pieces):
     columns[~is_term] = coverage(words, pieces[~is_term])
     last = np.maximum.accumulate(numbers * columns[:, of_spans].any(axis=1))
     return columns[np.where(is_term, last, numbers)]
+
+
+def _stripped(start, end, text):
+    """The place of a part of a text without the white space at its ends."""
+    own = text[start:end]
+    return end - len(own.lstrip()), start + len(own.rstrip())
 
 
 def _guarded(text):

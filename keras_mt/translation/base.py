@@ -144,7 +144,8 @@ class BaseTranslator(abc.ABC):
         exported with `confidence=True`.
 
         Args:
-            texts: A str or a list of str.
+            texts: A str or a list of str. Those that are a `keras_mt.text.Fragment` have inline
+                elements, which are put around what the words became: so are the hypotheses' texts.
             prefixes: What each translation must begin with, of the same type, or None. A text that
                 is translated in parts (lines, sentences) takes that of its first part.
             token_scores: Whether to fill in the hypotheses' `tokens`.
@@ -188,11 +189,10 @@ class BaseTranslator(abc.ABC):
 
     def _sources(self, texts, glossary, markup=None):
         """The `Source` of each text."""
-        if markup is not None and not self.aligns:
-            raise InputError(
-                f"markup={markup!r} needs a model with attention, to place the elements by: leave "
-                "markup out."
-            )
+        marked = any(getattr(text, "elements", ()) for text in texts)
+        if (marked or markup is not None) and not self.aligns:
+            given = "A text with inline elements" if marked else f"markup={markup!r}"
+            raise InputError(f"{given} needs a model with attention, to place the elements by.")
         if markup not in ("html", None):
             raise InputError(f"markup must be 'html', or None for plain text. Received: {markup!r}")
         options = self.kept_kinds, markup, self.reads_terms, self.trusted_attention

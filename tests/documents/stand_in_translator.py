@@ -1,35 +1,39 @@
 """A translator that changes letters alone, and documents through it."""
 
-import re
-
 from keras_mt.documents import DocumentOptions
-from keras_mt.documents.formats import load_format
+from keras_mt.documents.registry import document_class
+from keras_mt.text import Fragment
 
 
 def upper(unit):
-    """The unit's text in upper case; markup and entities as they are."""
-    if not unit.markup:
-        return unit.text.upper()
-    return re.sub(r"<[^<>]*>|&#?\w+;|([^<&]+)", lambda m: m[1].upper() if m[1] else m[0], unit.text)
+    """The unit's text in upper case, with its elements."""
+    letters = (c.upper() if len(c.upper()) == 1 else c for c in unit.text)
+    return Fragment("".join(letters), unit.text.elements)
 
 
 def same(unit):
     """The unit's text as it is, written anew: what is equal to the source is not."""
-    return unit.text + " "
+    return Fragment(unit.text + " ", unit.text.elements)
 
 
-def through(folder, name, data, translate, **options):
+def through(name, data, translate, **options):
     """The bytes of a document whose units went through a translator, and the refusals."""
-    path, output, options = folder / "in", folder / "out", DocumentOptions(**options)
-    path.write_bytes(data)
-    module = load_format(name)
-    translations = [translate(unit) for unit in module.units(path, options)]
-    refusals = list(module.write(path, output, translations, options))
-    return output.read_bytes(), refusals
+    document = document_class(name)(data, DocumentOptions(**options))
+    return document.write([translate(unit) for unit in document.units]), document.refusals
 
 
-def texts(folder, name, data, **options):
-    """The units' texts."""
-    path = folder / "in"
-    path.write_bytes(data)
-    return [unit.text for unit in load_format(name).units(path, DocumentOptions(**options))]
+def texts(name, data, **options):
+    """The units' texts, with `<0>` and `</0>` around an element, and `<1:code/>` for a kept one."""
+    return [
+        marked(unit.text) for unit in document_class(name)(data, DocumentOptions(**options)).units
+    ]
+
+
+def marked(text):
+    """A fragment's text with the numbers of its elements."""
+    forms = {"text": "{}", "start": "<{}>", "end": "</{}>", "kept": "<{}{}/>"}
+    found = ""
+    for kind, what in text.parts():
+        own = text[slice(*text.elements[what][:2])] if kind == "kept" else ""
+        found += forms[kind].format(what, own and f":{own}")
+    return found

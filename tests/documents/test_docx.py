@@ -53,19 +53,19 @@ PNG = bytes.fromhex(
 )
 
 
-def test_a_paragraph_of_many_runs_is_one_text(tmp_path, letter):
-    assert sorted(texts(tmp_path, "docx", letter)) == [
+def test_a_paragraph_of_many_runs_is_one_text(letter):
+    assert sorted(texts("docx", letter)) == [
         "A cell",
         "A header",
         "A heading",
-        'One text in <span id="0">two runs</span> and a<br id="1"/>tab',
+        "One text in <0>two runs</0> and a<1: />tab",
         "Page",
-        'See <span id="0">this link</span> now.',
+        "See <0>this link</0> now.",
     ]
 
 
-def test_runs_links_fields_and_pictures_are_kept(tmp_path, letter):
-    written, refusals = through(tmp_path, "docx", letter, upper)
+def test_runs_links_fields_and_pictures_are_kept(letter):
+    written, refusals = through("docx", letter, upper)
     assert not refusals
     document = docx.Document(io.BytesIO(written))
     found = {p.text: p for p in document.paragraphs}
@@ -89,13 +89,13 @@ def files(data):
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def test_what_has_no_new_text_stays_to_the_byte(tmp_path, letter):
-    assert files(through(tmp_path, "docx", letter, lambda unit: unit.text)[0]) == files(letter)
-    before, after = files(letter), files(through(tmp_path, "docx", letter, upper)[0])
+def test_what_has_no_new_text_stays_to_the_byte(letter):
+    assert files(through("docx", letter, lambda unit: unit.text)[0]) == files(letter)
+    before, after = files(letter), files(through("docx", letter, upper)[0])
     assert list(before) == list(after)
     changed = [name for name in before if before[name] != after[name]]
     assert sorted(changed) == ["word/document.xml", "word/header1.xml"]
-    document = docx.Document(io.BytesIO(through(tmp_path, "docx", letter, same)[0]))
+    document = docx.Document(io.BytesIO(through("docx", letter, same)[0]))
     texts_before = [p.text for p in docx.Document(io.BytesIO(letter)).paragraphs]
     assert [p.text for p in document.paragraphs] == texts_before
 
@@ -113,28 +113,28 @@ FILE = b'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/hostname">]><a>&b;</a>'
 
 
 @pytest.mark.parametrize("document", [BOMB, FILE, b"<a>", b"\xff", BOMB.decode().encode("utf-16")])
-def test_entities_and_damaged_xml_are_refused(tmp_path, letter, document):
+def test_entities_and_damaged_xml_are_refused(letter, document):
     data = packed({**files(letter), "word/document.xml": document})
     with pytest.raises(InputError, match=r"word/document.xml (declares|is no XML)"):
-        texts(tmp_path, "docx", data)
+        texts("docx", data)
 
 
-def test_bombs_and_what_is_no_document_are_refused(tmp_path, letter):
+def test_bombs_and_what_is_no_document_are_refused(letter):
     with pytest.raises(InputError, match="MiB together"):
-        texts(tmp_path, "docx", packed({"a": bytes(MAX_UNPACKED + 1)}))
+        texts("docx", packed({"a": bytes(MAX_UNPACKED + 1)}))
     with pytest.raises(InputError, match="files of"):
-        texts(tmp_path, "docx", packed({str(i): b"" for i in range(10_001)}))
+        texts("docx", packed({str(i): b"" for i in range(10_001)}))
     with pytest.raises(InputError, match="no DOCX"):
-        texts(tmp_path, "docx", packed({"a.txt": b"a"}))
+        texts("docx", packed({"a.txt": b"a"}))
     with pytest.raises(InputError, match="no DOCX"):
-        texts(tmp_path, "docx", letter[:-200])
+        texts("docx", letter[:-200])
     with pytest.raises(InputError, match="no DOCX"):
-        texts(tmp_path, "docx", letter[: len(letter) // 2] + bytes(99) + letter[-300:])
+        texts("docx", letter[: len(letter) // 2] + bytes(99) + letter[-300:])
 
 
 @pytest.mark.parametrize("name", ["../../x", "word/../../x", "/x", "..\\x", "C:\\x"])
-def test_a_name_that_leads_out_of_the_archive_is_refused_by_name(tmp_path, letter, name):
+def test_a_name_that_leads_out_of_the_archive_is_refused_by_name(letter, name):
     with zipfile.ZipFile(io.BytesIO(letter)) as archive:
         files = {info.filename: archive.read(info) for info in archive.infolist()}
     with pytest.raises(InputError, match=re.escape(f"its file {name!r} leads out of")):
-        texts(tmp_path, "docx", packed(files | {name: b""}))
+        texts("docx", packed(files | {name: b""}))

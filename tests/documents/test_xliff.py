@@ -33,10 +33,10 @@ FILE = """<?xml version="1.0" encoding="UTF-8"?>
 NAMES = {"x": "urn:oasis:names:tc:xliff:document:1.2"}
 
 
-def test_targets_that_are_empty_get_the_source_s_elements(tmp_path):
+def test_targets_that_are_empty_get_the_source_s_elements():
     data = FILE.encode()
-    assert texts(tmp_path, "xliff", data)[1:2] == ["Open"]
-    written, refusals = through(tmp_path, "xliff", data, upper, target_language="de")
+    assert texts("xliff", data)[1:2] == ["Open"]
+    written, refusals = through("xliff", data, upper, target_language="de")
     assert not refusals
     before, after = etree.fromstring(data), etree.fromstring(written)
     assert after.find("x:file", NAMES).get("target-language") == "de"
@@ -63,9 +63,9 @@ def test_targets_that_are_empty_get_the_source_s_elements(tmp_path):
     assert '</bpt>BOLD<ept id="1">' in text and '<mrk mtype="protected">Name</mrk></target>' in text
 
 
-def test_nothing_new_leaves_the_file_to_the_byte_and_filled_ones_are_kept(tmp_path):
-    assert through(tmp_path, "xliff", FILE.encode(), lambda unit: None)[0] == FILE.encode()
-    written, _ = through(tmp_path, "xliff", FILE.encode(), upper, overwrite=True)
+def test_nothing_new_leaves_the_file_to_the_byte_and_filled_ones_are_kept():
+    assert through("xliff", FILE.encode(), lambda unit: None)[0] == FILE.encode()
+    written, _ = through("xliff", FILE.encode(), upper, overwrite=True)
     assert '<target state="translated">FILLED</target>' in written.decode()
 
 
@@ -81,6 +81,6 @@ def test_nothing_new_leaves_the_file_to_the_byte_and_filled_ones_are_kept(tmp_pa
         (b"<a>" * 100_000, "no XML"),
     ],
 )
-def test_what_is_no_xliff_is_refused_by_name(tmp_path, data, message):
+def test_what_is_no_xliff_is_refused_by_name(data, message):
     with pytest.raises(InputError, match=message):
-        texts(tmp_path, "xliff", data)
+        texts("xliff", data)

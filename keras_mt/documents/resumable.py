@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_mt.documents.base import lost_marks
-from keras_mt.documents.formats import DocumentOptions, Refusal, format_name
-from keras_mt.documents.sources import CHANGED, Document, Lines
+from keras_mt.documents.document import DocumentOptions, Refusal, lost_marks
+from keras_mt.documents.registry import document_class, format_name
+from keras_mt.documents.sources import CHANGED, DocumentFile, LinesFile
 from keras_mt.errors import InputError
 from keras_mt.files import DISK_ERRORS, atomic_write, disk_errors, leftovers, owned
 from keras_mt.options import MAX_LINE_BYTES
+from keras_mt.text.fragment import Element, Fragment
 from keras_mt.version import __version__
 
 PART_LINES = 1000
@@ -27,14 +28,14 @@ _PARTS, _ERRORS = ".parts", "errors.jsonl"
 _WORK, _LOCK, _JOURNAL, _DONE = "work.json", "lock", ".jsonl", ".done"
 _SHOWN = 200  # Characters of a refused text that its entry repeats.
 
-# From texts and their markup to a translation for each, and why some, by index, have none.
-Translate = Callable[[list[str], str | None], tuple[Sequence[str | None], Mapping[int, str]]]
+# From texts to a translation for each, and why some, by index, have none.
+Translate = Callable[[list[str]], tuple[Sequence[str | None], Mapping[int, str]]]
 
 
-def translating(translator: Callable) -> Translate:
+def translating(translator: Callable, markup: str | None = None) -> Translate:
     """The `translate` for `translate_files`, of a `Translator` or an `ExportedTranslator`."""
 
-    def translate(texts, markup):
+    def translate(texts):
         results = translator.hypotheses(texts, markup=markup)
         return [found[0].text if found else None for found in results], results.refusals
 
@@ -75,7 +76,6 @@ def translate_files(
     *,
     hints: Mapping[str, Any] | None = None,
     format: str | None = None,
-    markup: str | None = None,
     part_lines: int = PART_LINES,
     max_line_bytes: int = MAX_LINE_BYTES,
     options: DocumentOptions | None = None,
@@ -87,17 +87,18 @@ def translate_files(
     A file is written when all of it is translated, and appears whole.
 
     Args:
-        translate: Function from a list of texts and their markup to a translation for each, and why
-            some, by index, have none. The same texts must give the same translations.
+        translate: Function from a list of texts to a translation for each, and why some, by index,
+            have none. The same texts must give the same translations. The texts of documents are
+            `keras_mt.text.Fragment`s, whose translations may be such, too; otherwise places and
+            letters say where the elements go.
         files: The files; a name that ends in `.gz` or `.zst` is of a compressed one, whose
             translation is compressed too.
         output: The folder.
         identity: What the translations depend on besides the files, such as the model's
             fingerprint; JSON, by names that errors use. The folder remembers it.
         hints: Names that errors use for a change of `identity["model"]`, with values.
-        format: The format of all files, a key of `keras_mt.documents.formats.FORMATS`; None for
+        format: The format of all files, a key of `keras_mt.documents.registry.FORMATS`; None for
             that of each one's suffix.
-        markup: "html" if each line of a file of lines is a fragment of HTML.
         part_lines: The lines, or units of a document, that are translated and written together.
         max_line_bytes: The maximum bytes of a line; a longer one is refused.
         options: What formats may need to know.
@@ -114,7 +115,7 @@ def translate_files(
 
     Example:
 
-    >>> def upper(texts, markup):
+    >>> def upper(texts):
     ...     return [text.upper() for text in texts], {}
     >>> _ = Path("a.txt").write_text("one\\ntwo\\n")
     >>> translate_files(upper, ["a.txt"], "translated", {"model": "upper"})
@@ -128,12 +129,12 @@ def translate_files(
     parts, works = output / _PARTS, []
     for path, kind in formats_of(files, output, format).items():
         source = (
-            Lines(path, part_lines, max_line_bytes, markup)
+            LinesFile(path, part_lines, max_line_bytes)
             if kind == "lines"
-            else Document(path, kind, part_lines, options)
+            else DocumentFile(path, document_class(kind), part_lines, options)
         )
         works.append(_Work(path, output, kind, source, translate))
-    settings = {"part_lines": part_lines, "markup": markup, "max_line_bytes": max_line_bytes}
+    settings = {"part_lines": part_lines, "max_line_bytes": max_line_bytes}
     settings |= dataclasses.asdict(options)
     identity = {"keras_mt": __version__, **settings, **identity}
     try:
@@ -251,7 +252,7 @@ class _Work:
     output is written, another file, which is there first, has the index and what was refused.
     """
 
-    def __init__(self, path, output, kind, source: Lines | Document, translate):
+    def __init__(self, path, output, kind, source: LinesFile | DocumentFile, translate):
         self.path, self.output, self.kind = path, output / path.name, kind
         self.source, self.translate = source, translate
         self.journal, self.done = (
@@ -334,9 +335,8 @@ class _Work:
         """The journal's record of a block."""
         units, refusals = block.units, dict(block.refusals)
         translations = ["" for _ in units]
-        for markup in dict.fromkeys(unit.markup for unit in units if unit.text):
-            chosen = [i for i, unit in enumerate(units) if unit.markup == markup and unit.text]
-            found, reasons = self.translate([units[i].text for i in chosen], markup)
+        if chosen := [i for i, unit in enumerate(units) if unit.text]:
+            found, reasons = self.translate([units[i].text for i in chosen])
             for row, i in enumerate(chosen):
                 translations[i] = found[row]
                 if row in reasons:
@@ -346,10 +346,10 @@ class _Work:
         entries = [_entry(self.path.name, refusals[i]).decode() for i in sorted(refusals)]
         if self.kind != "lines":
             for unit, translation in zip(units, translations, strict=True):
-                if translation and (lost := lost_marks(unit, translation)):
+                if translation and (lost := lost_marks(unit.text, translation)):
                     warning = Refusal(unit.where, f"its translation lacks {lost}", unit.text)
                     entries.append(_entry(self.path.name, warning, "warning").decode())
-        return {"translations": translations, "entries": entries}
+        return {"translations": list(map(_recorded, translations)), "entries": entries}
 
     def _write(self):
         # The output appears last: with it the work is done.
@@ -363,7 +363,7 @@ class _Work:
             def translations():
                 for record, _ in itertools.islice(_records(self.journal), 1, None):
                     file.writelines(entry.encode() for entry in record["entries"])
-                    yield from record["translations"]
+                    yield from map(_read, record["translations"])
 
             for refusal in self.source.write(translations(), temporary):
                 file.write(_entry(self.path.name, refusal))
@@ -378,6 +378,19 @@ class _Work:
             )
         counts = {"refused": entries[True], "warned": entries[False]}
         return {self.source.units_are: self.index["units"], **counts}
+
+
+def _recorded(translation):
+    """A translation as JSON has it: with its elements, if it has any."""
+    elements = getattr(translation, "elements", ())
+    return [translation, elements] if elements else translation
+
+
+def _read(recorded):
+    if not isinstance(recorded, list):
+        return recorded
+    text, elements = recorded
+    return Fragment(text, (Element(*element) for element in elements))
 
 
 def _append(path, record):

@@ -1,0 +1,48 @@
+"""The formats of documents, by name and suffix."""
+
+import importlib
+import os
+from pathlib import Path
+
+from keras_mt.compressed import strip_compression
+from keras_mt.documents.document import Document
+from keras_mt.errors import InputError
+
+# The suffixes of each format. All but "lines" are modules of keras_mt.documents.
+FORMATS = {
+    "lines": (".txt",),
+    "html": (".html", ".htm", ".xhtml"),
+    "docx": (".docx",),
+    "po": (".po", ".pot"),
+    "srt": (".srt",),
+    "vtt": (".vtt",),
+    "markdown": (".md", ".markdown"),
+    "xliff": (".xlf", ".xliff"),
+}
+
+
+def format_name(path: str | os.PathLike, given: str | None = None) -> str:
+    """The name of a file's format: the given one, or that of its suffix.
+
+    A compressed file whose inner suffix is unknown, such as `corpus.de.gz`, has lines.
+    """
+    if given is not None:
+        if given not in FORMATS:
+            raise InputError(f"format must be one of {', '.join(FORMATS)}. Received: {given}")
+        return given
+    bare = strip_compression(path)
+    for name, suffixes in FORMATS.items():
+        if Path(bare).suffix.lower() in suffixes:
+            return name
+    if bare != str(path):
+        return "lines"
+    known = ", ".join(f"{name} ({' '.join(suffixes)})" for name, suffixes in FORMATS.items())
+    raise InputError(
+        f"{path} has no suffix of a known format: {known}. Give --format if it is one of these."
+    )
+
+
+def document_class(name: str) -> type[Document]:
+    """The class of a format, imported when it is needed, with its library."""
+    module = importlib.import_module(f"keras_mt.documents.{name}")
+    return getattr(module, f"{name.capitalize()}Document")
