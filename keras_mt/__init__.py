@@ -28,7 +28,7 @@ _LAZY = {
     "Translator": "keras_mt.translation",
 }
 _LAZY |= dict.fromkeys(("alignment", "convert", "data", "decoding", "documents", "evaluation"))
-_LAZY |= dict.fromkeys(("plots", "serving", "text", "training", "translation"))
+_LAZY |= dict.fromkeys(("plots", "text", "training", "translation"))
 
 __all__ = [
     "Transformer",

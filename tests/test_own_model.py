@@ -8,8 +8,7 @@ import tensorflow as tf
 from command import keras_mt
 from conftest import ROOT, bare_ends
 
-from keras_mt import Translator
-from keras_mt.serving import ExportedTranslator
+from keras_mt import ExportedTranslator, Translator
 
 ARCHITECTURE = "own_model:GRUTranslator"
 

@@ -1,5 +1,6 @@
 """`keras-mt export`."""
 
+import dataclasses
 import json
 
 import click
@@ -8,8 +9,8 @@ from keras_mt import convert
 from keras_mt.cli.errors import Command
 from keras_mt.cli.lines import check_standard_input, read_lines
 from keras_mt.cli.models import load_run
-from keras_mt.cli.options import as_typed, given, options_of, search_options
-from keras_mt.convert.formats import FORMATS, ExportOptions, check_options
+from keras_mt.cli.options import given, options_of, search_options
+from keras_mt.convert.formats import FORMATS, ExportOptions, load_format
 from keras_mt.errors import InputError
 from keras_mt.files import check_new
 
@@ -24,9 +25,7 @@ from keras_mt.files import check_new
     type=click.Choice([*FORMATS]),
     default=next(iter(FORMATS)),
     show_default=True,
-    help="What to write: "
-    + "; ".join(f"{name}, {declared.help}" for name, declared in FORMATS.items())
-    + ".",
+    help="What to write: " + "; ".join(f"{name}, {what}" for name, what in FORMATS.items()) + ".",
 )
 @options_of(ExportOptions)
 def export(run_dir, directory, name, **options):
@@ -44,12 +43,13 @@ def export(run_dir, directory, name, **options):
     keras-mt export runs/en_de en_de_onnx --format onnx
     """
     options = given(options)
-    try:
-        check_options(name, options)
-    except InputError as error:
-        raise click.UsageError(as_typed(str(error))) from None
     check_new(directory)  # Before anything is loaded.
-    of_format = {n: options.pop(n) for n in FORMATS[name].options if n in options}
+    _check_options(name, options)
+    of_format = {
+        field.name: options.pop(field.name)
+        for field in dataclasses.fields(ExportOptions)
+        if field.name in options
+    }
     card, texts = of_format.get("card"), of_format.get("warmup_texts")
     check_standard_input(card, texts)
     if card is not None:
@@ -61,6 +61,16 @@ def export(run_dir, directory, name, **options):
     translator = load_run(run_dir, dtype=None, **options)
     getattr(convert, f"to_{name}")(translator, directory, **of_format)
     click.echo(f"exported {directory}")
+
+
+def _check_options(name, options):
+    """Refuses options that the format has no place for."""
+    declared = load_format(name)
+    foreign = [n for n, x in options.items() if n != "architecture" and not declared.takes(n, x)]
+    if foreign:
+        flags = ", ".join(f"--{option.replace('_', '-')}" for option in foreign)
+        it = "it" if len(foreign) == 1 else "them"
+        raise click.UsageError(f"leave {flags} out: --format {name} has no place for {it}.")
 
 
 def _json_object(file):

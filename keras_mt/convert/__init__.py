@@ -7,7 +7,7 @@ from keras_mt.convert.formats import FORMATS
 
 _HOMES = {f"to_{name}": name for name in FORMATS}
 _HOMES |= dict.fromkeys(("from_huggingface", "import_huggingface"), "huggingface")
-_HOMES |= dict.fromkeys(("from_marian", "import_marian", "has_marian"), "marian")
+_HOMES |= dict.fromkeys(("from_marian", "import_marian", "has_marian"), "marian_reader")
 
 __all__ = list(_HOMES)
 

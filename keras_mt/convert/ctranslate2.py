@@ -5,15 +5,21 @@ import os
 import keras
 import ml_dtypes
 
-from keras_mt.convert.formats import FORMATS, check_model
+from keras_mt.convert.formats import ModelFormat, check_model
 from keras_mt.errors import InputError
-from keras_mt.files import check_new, new_folder
+from keras_mt.files import new_folder
 from keras_mt.layers import DecoderBlock
 from keras_mt.layers.positional_embedding import ENCODINGS
 from keras_mt.models import Transformer
 from keras_mt.run_folder import RunFolder
 from keras_mt.translation import Translator
 
+FORMAT = ModelFormat(
+    "CTranslate2",
+    {"quantization", "shortlist"},
+    quantizations=("int8", "int16", "float16", "bfloat16"),
+    package=("ctranslate2", "ctranslate2"),
+)
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}  # CTranslate2's by our names.
 
 
@@ -28,8 +34,7 @@ def to_ctranslate2(
     as long as that of keras_mt. A shortlist becomes the vocabulary map that `use_vmap=True` reads.
 
     Args:
-        translator: A `Translator` of one `Transformer`, or of an imported model, without
-            `temperature`.
+        translator: A `Translator` of one `Transformer`, or of an imported model.
         directory: The folder to write.
         quantization: How weights are stored: `"int8"`, `"int16"`, `"float16"` or `"bfloat16"`; None
             for float32.
@@ -37,15 +42,14 @@ def to_ctranslate2(
     Raises:
         FileExistsError: If the folder exists.
         ValueError: If ctranslate2 is not installed, `quantization` is unknown, the translator is an
-            ensemble or samples, or CTranslate2 does not support something in the model; the message
+            ensemble, or CTranslate2 does not support something in the model; the message
             names it.
 
     Example:
 
     >>> to_ctranslate2(Translator.load("runs/pt_en"), "pt_en_ct2", "int8")  # doctest: +SKIP
     """
-    check_new(directory)
-    FORMATS["ctranslate2"].check(translator, quantization)
+    FORMAT.check(translator, directory, quantization)
     spec = _spec(translator.models[0])
     tokenizer = translator.tokenizer
     sources = _pieces(tokenizer.source_id_to_string, tokenizer.source_vocab_size)

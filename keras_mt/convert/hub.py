@@ -5,7 +5,7 @@ import os
 import re
 from pathlib import Path
 
-# What is read of a model on the hub: these files, and the first of the weights that it has.
+# The files of a model that are read: these, and the first of the weights that it has.
 _FILES = (
     "README.md", "added_tokens.json", "config.json", "generation_config.json",
     "model.safetensors.index.json", "sentencepiece.bpe.model", "source.spm", "spiece.model",
@@ -28,37 +28,22 @@ def local_folder(directory: str | os.PathLike) -> Path:
             f"There is no folder {path}. If it is the name of a model on the hub, "
             "pip install 'keras_mt[hub]' to download it."
         )
-    return _downloaded(str(directory))
-
-
-def _downloaded(name):
-    """The folder of a model of the hub, in the cache of huggingface_hub."""
     import huggingface_hub
-    from huggingface_hub import errors
 
     try:
         # One kind of weights after the other: what there is cannot be asked for without a network,
         # and then huggingface_hub gives what its cache has.
         for weights in _WEIGHTS:
             patterns = [*_FILES, weights]
-            folder = Path(huggingface_hub.snapshot_download(name, allow_patterns=patterns))
-            if any(folder.glob(weights)):
+            folder = huggingface_hub.snapshot_download(str(directory), allow_patterns=patterns)
+            if any(Path(folder).glob(weights)):
                 break
-        return folder
-    except errors.GatedRepoError:
-        raise PermissionError(
-            f"{name} is for those who have agreed to its terms: agree to them on the hub's page of "
-            "the model, then `hf auth login`, or set HF_TOKEN."
-        ) from None
-    except errors.RepositoryNotFoundError:
-        raise FileNotFoundError(
-            f"There is neither a folder {name} nor a model of this name on the hub. If it is "
-            "private, `hf auth login` first, or set HF_TOKEN."
-        ) from None
-    except Exception as error:  # Those of a broken connection are of another package.
-        reason = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
+    except Exception as error:  # The errors of a broken connection are another package's.
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         raise OSError(
-            f"There is no folder {name}, and it cannot be fetched from the hub: {reason}. Try "
-            f"again, or run `hf download {name}` where there is a network: give the path of the "
-            "folder that it prints."
+            f"There is no folder {directory}, and it cannot be fetched from the hub: {reason}. If "
+            "it is private, or for those who agree to its terms, do that on its page, then `hf "
+            "auth login`. Without a network here, give the path of the folder that `hf download "
+            f"{directory}` prints where there is one."
         ) from error
+    return Path(folder)

@@ -6,47 +6,24 @@ No code of a folder is run, and an error names the file or the field that is not
 import json
 import os
 import re
+from typing import Any
 
+import keras
 import numpy as np
 from safetensors.numpy import save_file
 
-from keras_mt.convert import m2m_100, marian_mt, pegasus, t5, tensors
-from keras_mt.convert.formats import FORMATS, check_model
+from keras_mt.convert import families
+from keras_mt.convert.fields import check_sizes, refusal
+from keras_mt.convert.folder import Folder, is_id
+from keras_mt.convert.formats import ModelFormat, check_model
 from keras_mt.convert.hub import local_folder
-from keras_mt.convert.imports import as_run, as_translator, imported_config
-from keras_mt.convert.pretrained import Folder
+from keras_mt.convert.imports import as_run, as_translator, check_search, imported_config
 from keras_mt.convert.weights import read_weights
 from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
-from keras_mt.models import Transformer
-from keras_mt.options import TranslationOptions
+from keras_mt.models import Transformer, ensure_built
 from keras_mt.text import PretrainedTokenizer, Tokenizer
 from keras_mt.translation import Translator
-
-# The families by their `model_type`.
-FAMILIES = {"marian": marian_mt, "m2m_100": m2m_100, "pegasus": pegasus, "t5": t5, "mt5": t5}
-# Fields of config.json: the arguments of Transformer that they give, and transformers' defaults,
-# if they are the same for all families.
-_FIELDS = {
-    "vocab_size": ("vocab_size", None),
-    "d_model": ("d_model", 1024),
-    "encoder_layers": ("num_encoder_layers", 12),
-    "decoder_layers": ("num_decoder_layers", 12),
-    "encoder_attention_heads": ("num_encoder_heads", 16),
-    "decoder_attention_heads": ("num_decoder_heads", 16),
-    "encoder_ffn_dim": ("encoder_d_ff", 4096),
-    "decoder_ffn_dim": ("decoder_d_ff", 4096),
-    "max_position_embeddings": ("max_length", 1024),
-    "pad_token_id": ("padding_id", None),
-    "dropout": ("dropout", 0.1),
-    "activation_function": ("activation", None),
-    "scale_embedding": ("scale_embeddings", None),
-    "share_encoder_decoder_embeddings": ("share_embeddings", True),
-    "tie_word_embeddings": ("tie_output", True),
-}
-ARGUMENTS = {field: name for field, (name, _) in _FIELDS.items()}
-_ACTIVATIONS = "relu", "gelu", "silu", "swish"
-_MAX_POSITIONS = 2**16
 
 # Fields of generation_config.json and the options of a Translator that they give.
 GENERATION = {
@@ -59,25 +36,17 @@ GENERATION = {
     "no_repeat_ngram_size": "no_repeat_ngram_size",
     "renormalize_logits": "renormalize",
 }
-# Fields that are not supported: without effect if they are 0, false or empty; the last ones if 1.
-_UNSUPPORTED = (
-    "do_sample", "diversity_penalty", "encoder_no_repeat_ngram_size", "min_new_tokens",
-    "begin_suppress_tokens", "force_words_ids", "constraints", "sequence_bias",
-    "exponential_decay_length_penalty", "penalty_alpha", "watermarking_config",
-    "forced_decoder_ids", "num_beam_groups", "encoder_repetition_penalty", "guidance_scale",
-)  # fmt: skip
-
-
-_USE = """
-```python
-from transformers import {model}, AutoTokenizer
-
-model = {model}.from_pretrained(".")
-tokenizer = AutoTokenizer.from_pretrained(".")
-inputs = tokenizer(["A sentence."], return_tensors="pt", padding=True)
-print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True))
-```
-"""
+FORMAT = ModelFormat(
+    "transformers",
+    {*GENERATION.values(), "max_length", "force_end"},
+    early_stopping=(True, False, "never"),
+)
+# The families that are written, by whether they normalise first: `model_type`, the name that
+# messages have, and the model's name in transformers.
+_WRITTEN = {
+    False: ("marian", "MarianMT", "MarianMTModel"),
+    True: ("pegasus", "Pegasus", "PegasusForConditionalGeneration"),
+}
 
 
 def from_huggingface(directory: str | os.PathLike) -> Translator:
@@ -131,85 +100,73 @@ def import_huggingface(directory: str | os.PathLike, run_dir: str | os.PathLike)
 
 
 def _read(directory, dtype=None):
+    """The model, the tokenizer and the run's configuration of a folder."""
     folder = Folder(local_folder(directory))
     name = folder.config.get("model_type")
-    if name not in FAMILIES:
-        raise folder.refuse("model_type", name, f"one of {', '.join(FAMILIES)}")
-    family = FAMILIES[name]
-    # T5 has other fields, and other names of weights, than those that come from BART.
-    arguments = t5.read_arguments(folder) if family is t5 else _arguments(folder, family)
-    reader = t5 if family is t5 else tensors
+    if not isinstance(name, str) or name not in families.FAMILIES:
+        raise folder.refuse("model_type", name, f"one of {', '.join(families.FAMILIES)}")
+    family = folder.fields(families.FAMILIES[name], "config.json")
     weights = read_weights(folder.path)
-    reader.check_sizes(folder, arguments, weights)
+    stored = weights.dtype(family.spare)
+    if stored == "float16" and not family.takes_float16:
+        raise InputError(
+            f"{folder.path}: the weights of {name} must be bfloat16 or float32, since what it "
+            "computes is too large for float16. Received: float16"
+        )
+    arguments = _arguments(folder, family, weights)
     tokenizer, languages = family.read_tokenizer(folder, arguments)
     generation = _generation(folder, arguments)
-    model = reader.read_model(folder, arguments, weights, dtype)
-    pair = (
-        folder.tokenizer.get(long) or folder.tokenizer.get(short) or ""
-        for long, short in (("source_lang", "src_lang"), ("target_lang", "tgt_lang"))
-    )
+    model = ensure_built(Transformer(**arguments, dtype=dtype or stored))
+    weights.fill(model, family.names_of, family.spare)
+    config = folder.tokenizer
+    pair = config.source_lang or config.src_lang, config.target_lang or config.tgt_lang
     config = imported_config(folder.path, model, pair, options=languages, generation=generation)
     return model, tokenizer, config
 
 
-def _arguments(folder, family):
-    """The arguments of the model, from config.json."""
-    defaults = {field: default for field, (_, default) in _FIELDS.items()} | family.DEFAULTS
-    config = defaults | folder.config
-    for field, value in family.SWITCHES.items():
-        if config.get(field, value) not in (value, None):
-            raise folder.refuse(field, config[field], repr(value))
-    for field, default in defaults.items():
-        folder.check_type(field, config[field], type(default))
-    for side in ("encoder", "decoder"):
-        heads = config[f"{side}_attention_heads"]
-        if heads < 1 or config["d_model"] % heads:
-            raise folder.refuse(f"{side}_attention_heads", heads, "a divisor of d_model")
-    activation, longest = config["activation_function"], config["max_position_embeddings"]
-    if activation not in _ACTIVATIONS:
-        raise folder.refuse("activation_function", activation, f"one of {_ACTIVATIONS}")
-    if not 0 < longest <= _MAX_POSITIONS:
-        raise folder.refuse("max_position_embeddings", longest, f"from 1 to {_MAX_POSITIONS}")
-    if not 0 <= config["dropout"] < 1:
-        raise folder.refuse("dropout", config["dropout"], "at least 0 and below 1")
-    arguments = {name: config[field] for field, name in ARGUMENTS.items()}
-    if not arguments["share_embeddings"]:
-        size = config.get("decoder_vocab_size") or arguments["vocab_size"]
-        arguments["target_vocab_size"] = size
-        if arguments["padding_id"] >= size:
-            raise folder.refuse("pad_token_id", arguments["padding_id"], f"below {size}")
-    return {**arguments, **family.ARGUMENTS}
+def _arguments(folder, family, weights):
+    """The arguments of the model: sizes are those of the weights, and so is what they share."""
+    sizes = family.sizes(weights)
+    check_sizes(folder.config, sizes, folder.path / "config.json")
+    shared = {"share_embeddings": True, "tie_output": True}
+    arguments = shared | family.arguments(folder, sizes, weights)
+    rows = min(sizes["vocab_size"], sizes.get("decoder_vocab_size", sizes["vocab_size"]))
+    if not is_id(family.pad_token_id, rows):
+        raise folder.refuse("pad_token_id", family.pad_token_id, f"a token id, below {rows}")
+    # Tensors that differ in the file are not shared, whatever config.json says: transformers issue
+    # 45005.
+    source, target, head = (
+        weights.first(names)[1] for names in (families.SOURCE, families.TARGET, families.OUTPUT)
+    )
+    arguments["share_embeddings"] = arguments["share_embeddings"] and _equal(source, target)
+    arguments["tie_output"] = arguments["tie_output"] and _equal(head, target)
+    return arguments
+
+
+def _equal(one, other):
+    return one is other or np.array_equal(np.asarray(one), np.asarray(other))
 
 
 def _generation(folder, arguments):
     """The options of a `keras_mt.Translator` from generation_config.json."""
-    given = folder.generation
-    for field in _UNSUPPORTED:
-        value = given.get(field)
-        if value and not (value == 1 and field in _UNSUPPORTED[-3:]):
-            raise folder.refuse_generation(field, given[field], "left out: it is not supported")
-    options = {"beam_size": 1, "early_stopping": False, "split_sentences": False}
-    options |= {ours: given[field] for field, ours in GENERATION.items() if field in given}
+    given, file = folder.generation, folder.generation_file
+    options = {ours: getattr(given, field) for field, ours in GENERATION.items()}
+    options["split_sentences"] = False
+    limit = arguments["max_length"]
     # transformers' max_length counts the start token too.
-    longest = given.get("max_new_tokens") or given.get("max_length", 0) - 1
+    longest = given.max_new_tokens or given.max_length - 1
     if longest > 0:
-        options["max_length"] = min(longest, arguments["max_length"])
-    try:
-        valid = TranslationOptions(**options)
-    except ValueError as error:
-        fields = [f for f, ours in GENERATION.items() if f in given and ours in str(error)]
-        file = folder.path / folder.generation_file(fields[0])
-        raise InputError(f"{file}: {', '.join(fields)}: {error}") from None
-    longest = valid.max_length or arguments["max_length"]
-    if valid.min_length > longest:
+        options["max_length"] = min(longest, limit)
+    check_search(options, GENERATION, file)
+    longest = options.get("max_length", limit)
+    if given.min_length > longest:
         expected = f"at most {longest}, the tokens that max_length allows"
-        raise folder.refuse_generation("min_length", valid.min_length, expected)
-    if "forced_eos_token_id" in given:
+        raise refusal(file, "min_length", given.min_length, expected)
+    if given.forced_eos_token_id is not None:
         size = arguments.get("target_vocab_size", arguments["vocab_size"])
-        if folder.id("forced_eos_token_id", size) != folder.id("eos_token_id", size):
-            raise folder.refuse_generation(
-                "forced_eos_token_id", given["forced_eos_token_id"], "eos_token_id"
-            )
+        end = folder.token_id("eos_token_id", size)
+        if folder.token_id("forced_eos_token_id", size) != end:
+            raise refusal(file, "forced_eos_token_id", given.forced_eos_token_id, str(end))
         options["force_end"] = True
     return options
 
@@ -236,8 +193,7 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
 
     >>> to_huggingface(Translator.load("runs/pt_en"), "pt_en_marian")  # doctest: +SKIP
     """
-    check_new(directory)
-    FORMATS["huggingface"].check(translator)
+    FORMAT.check(translator, directory)
     model, tokenizer = translator.models[0], translator.tokenizer
     ours = isinstance(tokenizer, (Tokenizer, PretrainedTokenizer))
     if type(model) is not Transformer or not ours:
@@ -251,30 +207,35 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
             "have none."
         )
     arguments = _arguments_of(model)
-    name = "pegasus" if arguments["pre_norm"] else "marian"
-    family = FAMILIES[name]
+    model_type, title, model_class = _WRITTEN[arguments["pre_norm"]]
     # Sinusoids are the same, permuted.
     known = {"positions": ("marian", "sinusoidal"), "final_norm": (arguments["pre_norm"],)}
-    if family is pegasus:
+    if model_type == "pegasus":
         known["share_embeddings"] = (True,)
-    check_model(family.NAME, arguments, known)
-    weights = tensors.tensors_of(model)
-    if "final_logits_bias" not in weights:
-        weights["final_logits_bias"] = np.zeros((1, arguments["target_vocab_size"]), "float32")
-    config = _config(name, arguments, tokenizer)
-    files = marian_mt.tokenizer_files(translator) | {
-        "config.json": config,
-        "generation_config.json": _generation_config(translator),
-        "README.md": _readme(translator.card, config).encode(),
+    check_model(title, arguments, known)
+    weights = _weights_of(model)
+    weights.setdefault(families.BIAS, np.zeros((1, arguments["target_vocab_size"]), "float32"))
+    config = {
+        "model_type": model_type,
+        "architectures": [model_class],
+        **{field: arguments[ours] for field, ours in (families.SIZES | families.ARGUMENTS).items()},
+        "normalize_before": arguments["pre_norm"],
+        "static_position_embeddings": True,
+        "is_encoder_decoder": True,
+        "dtype": "float32",
+        **_ids(tokenizer),
     }
+    models, files = _tokenizer_files(translator)
+    files |= {"config.json": config, "generation_config.json": _generation_config(translator)}
+    readme = _readme(translator.card, model_type, model_class)
     with new_folder(directory) as folder:
         save_file(weights, folder / "model.safetensors", {"format": "pt"})
+        for side, content in zip(("source", "target"), models, strict=True):
+            (folder / f"{side}.spm").write_bytes(content)
         for name, content in files.items():
-            if isinstance(content, bytes):
-                (folder / name).write_bytes(content)
-            else:
-                text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-                (folder / name).write_text(text, encoding="utf-8")
+            text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+            (folder / name).write_text(text, encoding="utf-8")
+        (folder / "README.md").write_text(readme, encoding="utf-8")
 
 
 def _arguments_of(model):
@@ -288,18 +249,63 @@ def _arguments_of(model):
     return config | {n: x for n, x in common.items() if config[n] is None}
 
 
-def _config(name, arguments, tokenizer):
-    """The fields of config.json."""
-    return {
-        "model_type": name,
-        "architectures": [FAMILIES[name].CLASS],
-        **{field: arguments[ours] for field, ours in ARGUMENTS.items()},
-        **FAMILIES[name].SWITCHES,
-        "decoder_vocab_size": arguments["target_vocab_size"],
-        "is_encoder_decoder": True,
-        "dtype": "float32",
-        **_ids(tokenizer),
+def _weights_of(model):
+    """The weights by transformers' names; float16 stays float16.
+
+    For the paper's sinusoids the channels are permuted: transformers' sines come first.
+    """
+    config, order = model.get_config(), np.arange(model.d_model)
+    if config["positions"] == "sinusoidal":
+        order = np.concatenate([order[0::2], order[1::2]])
+    weights = {}
+    for variable in model.weights:
+        place, _, last = variable.path.rpartition("/")
+        half = keras.backend.standardize_dtype(variable.dtype) == "float16"
+        values = variable if half else keras.ops.cast(variable, "float32")
+        values = keras.ops.convert_to_numpy(values)
+        inward = place.endswith(("query", "key", "value", "inner"))
+        if last != "logits_bias" and not (inward and last == "bias"):
+            # The columns of embeddings and of kernels whose output is d_model wide; else the rows.
+            axis = 0 if inward or values.ndim == 1 or last == "reverse_embeddings" else 1
+            values = values.take(order, axis)
+        (name, *_), transposed = families.Bart.names_of(variable.path)
+        if place == "embedding/embedding" and last == "embeddings":
+            name = families.SHARED
+        if name == families.BIAS:
+            values = values[None]
+        elif name != families.HEAD:
+            name = f"model.{name}"
+        weights[name] = np.ascontiguousarray(values.T if transposed else values)
+    if families.HEAD in weights and config["share_embeddings"]:
+        # transformers looks for embeddings that are not tied throughout by each of their names.
+        weights |= dict.fromkeys(
+            (f"model.{side}" for side in families.SIDES), weights[f"model.{families.SHARED}"]
+        )
+    return weights
+
+
+def _tokenizer_files(translator: Translator) -> tuple[list[bytes], dict[str, dict[str, Any]]]:
+    """The SentencePiece models of both sides, and the tokenizer's other files by name."""
+    tokenizer = translator.tokenizer
+    if isinstance(tokenizer, Tokenizer):
+        names = {tokenizer.unknown_id: "<unk>", tokenizer.padding_id: "<pad>"}
+        pieces = tokenizer.id_to_string(range(tokenizer.vocab_size)).numpy()
+        models = [tokenizer.model]
+        tables = [[names.get(i, piece.decode("utf-8")) for i, piece in enumerate(pieces)]]
+    else:
+        models, tables = tokenizer.models, tokenizer.settings["pieces"]
+    files = {
+        name: {piece: i for i, piece in enumerate(table) if piece}
+        for name, table in zip(("vocab.json", "target_vocab.json"), tables, strict=False)
     }
+    files["tokenizer_config.json"] = {
+        "tokenizer_class": "MarianTokenizer",
+        "source_lang": translator.card.get("source"),
+        "target_lang": translator.card.get("target"),
+        "separate_vocabs": len(tables) > 1,
+        "model_max_length": translator.models[0].max_length,
+    }
+    return [models[0], models[-1]], files
 
 
 def _ids(tokenizer):
@@ -326,30 +332,38 @@ def _generation_config(translator):
     }
 
 
-def _license(name):
-    """The lines of a model card: the hub takes its own ids, and other names apart."""
-    if re.fullmatch(r"[\w.+-]+", name):
-        return [f"license: {name.lower()}"]
-    return ["license: other", f"license_name: {json.dumps(name, ensure_ascii=False)}"]
+_README = """\
+---
+{header}
+---
+
+# A translator{pair}
+
+Written by keras_mt.
+
+```python
+from transformers import {model_class}, AutoTokenizer
+
+model = {model_class}.from_pretrained(".")
+tokenizer = AutoTokenizer.from_pretrained(".")
+inputs = tokenizer(["A sentence."], return_tensors="pt", padding=True)
+print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True))
+```
+"""
 
 
-def _readme(card, config):
+def _readme(card, model_type, model_class):
     """The model card."""
     languages = [card[side] for side in ("source", "target") if card.get(side)]
-    header = [
-        "---",
-        *(["language:", *(f"- {language}" for language in languages)] if languages else []),
-        "tags:", "- translation", f"- {config['model_type']}",
-        *(_license(card["license"]) if "license" in card else []),
-        "---",
-    ]  # fmt: skip
-    pair = f" from {languages[0]} to {languages[1]}" if len(languages) == 2 else ""
-    lines = [*header, "", f"# A translator{pair}", "", "Written by keras_mt."]
-    if card.get("data"):
-        data = card["data"] if isinstance(card["data"], list) else [card["data"]]
-        lines += ["", f"Data: {', '.join(data)}."]
-    if "validation" in card:
-        measured = ", ".join(f"{name} {value}" for name, value in card["validation"].items())
-        lines += ["", f"On its validation set: {measured}."]
-    lines.append(_USE.format(model=config["architectures"][0]))
-    return "\n".join(lines)
+    header = {"language": languages, "tags": ["translation", model_type]}
+    if license := card.get("license"):
+        # The hub takes its own ids, and other names apart.
+        known = re.fullmatch(r"[\w.+-]+", license)
+        other = {"license": "other", "license_name": license}
+        header |= {"license": license.lower()} if known else other
+    lines = [f"{field}: {json.dumps(x, ensure_ascii=False)}" for field, x in header.items() if x]
+    return _README.format(
+        header="\n".join(lines),
+        pair=f" from {languages[0]} to {languages[1]}" if len(languages) == 2 else "",
+        model_class=model_class,
+    )

@@ -6,6 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_mt.convert.formats import LANGUAGES
+from keras_mt.options import check_language
 from keras_mt.run_folder import RunFolder
 from keras_mt.translation import Translator
 
@@ -16,6 +18,8 @@ def special_ids(translator: Translator) -> dict[str, Any]:
     `forced` is what a translation begins with at no cost; `max_length` counts special ids too.
     """
     tokenizer = translator.tokenizer
+    for side in LANGUAGES:
+        check_language(side, getattr(translator, side), translator.languages)
     codes = [translator.source_language, translator.target_language]
     codes = [tf.constant([code]) for code in codes] if translator.languages else []
     empty = tf.RaggedTensor.from_row_lengths(tf.constant([], tf.int32), [0])

@@ -3,19 +3,21 @@
 import dataclasses
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
 
+from keras_mt.errors import InputError
 from keras_mt.files import new_folder
+from keras_mt.options import TranslationOptions
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import BaseTokenizer
 from keras_mt.translation import Translator
 
 _MAX_HEADER = 2**16
-_MOST_NAMED = 12  # Of languages in one line.
+_MAX_LANGUAGES = 12  # In one line.
 # In the ids of SPDX and of the hub (the last five say it only in their text), and in words.
 _NON_COMMERCIAL = re.compile(
     r"(?<![a-z])nc(?![a-z])|non[-_ ]?commercial|not?[-_ ](for[-_ ])?commercial|"
@@ -39,7 +41,7 @@ class Card:
 
     def __str__(self) -> str:
         number = len(self.languages)
-        languages = ", ".join(self.languages) if number <= _MOST_NAMED else str(number)
+        languages = ", ".join(self.languages) if number <= _MAX_LANGUAGES else str(number)
         return f"license: {self.license or 'not stated'}; languages: {languages or 'not stated'}"
 
 
@@ -48,30 +50,28 @@ def read_card(folder: Path) -> Card:
     readme = folder / "README.md"
     text = readme.read_text(encoding="utf-8", errors="replace") if readme.is_file() else ""
     header = text[:_MAX_HEADER].split("\n---")[0]
-
-    licenses = _values(header, "license")
-    if licenses == ["other"]:
-        licenses = _values(header, "license_name") or licenses
-    languages = re.findall(r"[\w-]+", " ".join(_values(header, "language")))
-    return Card(", ".join(licenses) or None, tuple(languages))
+    license = _field(header, "license")
+    if license == "other":
+        license = _field(header, "license_name") or license
+    return Card(license or None, (*re.findall(r"[\w-]+", _field(header, "language")),))
 
 
-def _values(header, field):
-    """The values of a field of YAML: a scalar, in a line or several, or a list."""
-    match = re.search(rf"^{field}:[ \t]*(.*(?:\n(?:[ \t]|- ).*)*)", header, re.MULTILINE)
-    lines = [line.strip() for line in match[1].split("\n")] if match else []
-    values = [line[2:] for line in lines if line.startswith("- ")]
-    if not values:
-        text = re.sub(r"^[>|]\S* ", "", " ".join(lines))
-        flow = re.match(r"\[([^]]*)\]", text)
-        values = flow[1].split(",") if flow else [text]
-    # Without quotes, or a comment. What is printed cannot steer a terminal.
-    quoted = [re.match(r"""\s*(["'])(.*?)\1""", value) for value in values]
-    values = [
-        match[2] if match else re.sub(r"(^|\s)#.*", "", value).strip()
-        for match, value in zip(quoted, values, strict=True)
-    ]
-    return ["".join(filter(str.isprintable, value)) for value in values if value]
+def _field(header, name):
+    """The text of a field of YAML, in a line or several, or a list, without YAML's own marks."""
+    match = re.search(rf"^{name}:(.*(?:\n(?:[ \t]|- ).*)*)", header, re.MULTILINE)
+    lines = match[1].split("\n") if match else []
+    lines = [re.sub(r"\s#.*|^\s*- |^ *[>|]-?$|[\[\]\"']", "", line).strip() for line in lines]
+    # A license that is printed cannot steer a terminal.
+    return "".join(filter(str.isprintable, " ".join(filter(None, lines))))
+
+
+def check_search(options: Mapping[str, Any], names: Mapping[str, str], where: Path) -> None:
+    """Refuses options that no search takes, by the file and its names of them."""
+    try:
+        TranslationOptions(**options)
+    except ValueError as error:
+        fields = [field for field, option in names.items() if option in str(error)]
+        raise InputError(f"{where}: {', '.join(fields)}: {error}") from None
 
 
 def imported_config(

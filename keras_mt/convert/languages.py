@@ -1,13 +1,13 @@
 """The language codes of multilingual models, in the order of their ids, separated by spaces."""
 
-# M2M-100 has one of these two, as `language_codes` of its tokenizer says.
-M2M100 = """
+# M2M-100 has one of two lists, as `language_codes` of its tokenizer says.
+_M2M100 = """
 af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he
 hi hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl
 no ns oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi
 yo zh zu
 """
-WMT21 = "en ha is ja cs ru zh de"
+M2M100 = {"m2m100": _M2M100, "wmt21": "en ha is ja cs ru zh de"}
 NLLB = """
 ace_Arab ace_Latn acm_Arab acq_Arab aeb_Arab afr_Latn ajp_Arab aka_Latn amh_Ethi apc_Arab arb_Arab
 ars_Arab ary_Arab arz_Arab asm_Beng ast_Latn awa_Deva ayr_Latn azb_Arab azj_Latn bak_Cyrl bam_Latn

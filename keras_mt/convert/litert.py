@@ -5,13 +5,17 @@ import re
 
 import tensorflow as tf
 
-from keras_mt.convert.formats import FORMATS
+from keras_mt.convert.formats import LANGUAGES, SAMPLING, SEARCH, ModelFormat
 from keras_mt.convert.ids import special_ids, write_ids
 from keras_mt.errors import InputError
-from keras_mt.files import check_new, new_folder
+from keras_mt.files import new_folder
 from keras_mt.inference import Predictor
 from keras_mt.inference.search import search
 from keras_mt.translation import Translator
+
+FORMAT = ModelFormat(
+    "LiteRT", {*SEARCH, *LANGUAGES, "quantization"} - {*SAMPLING}, quantizations=("int8",)
+)
 
 
 def to_litert(
@@ -43,8 +47,7 @@ def to_litert(
 
     >>> to_litert(Translator.load("runs/pt_en", beam_size=1), "pt_en_litert")  # doctest: +SKIP
     """
-    check_new(directory)
-    FORMATS["litert"].check(translator, quantization)
+    FORMAT.check(translator, directory, quantization)
     model = translator.models[0].for_inference()
     ids = special_ids(translator)
     converter = tf.lite.TFLiteConverter.from_concrete_functions(

@@ -7,13 +7,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_mt.convert.formats import FORMATS
+from keras_mt.convert.formats import LANGUAGES, ModelFormat
 from keras_mt.convert.ids import special_ids, write_ids
 from keras_mt.errors import InputError
-from keras_mt.files import check_new, new_folder
+from keras_mt.files import new_folder
 from keras_mt.inference.constants import check_size
 from keras_mt.translation import Translator
 
+FORMAT = ModelFormat("ONNX", LANGUAGES, package=("tf2onnx", "onnx"))
 _OPSET = 18
 
 
@@ -37,22 +38,21 @@ def to_onnx(translator: Translator, directory: str | os.PathLike) -> None:
     written next to the files.
 
     Args:
-        translator: A `Translator` of one model, without `temperature`. For a model of several
+        translator: A `Translator` of one model. For a model of several
             languages it must have a source and a target language.
         directory: The folder to write.
 
     Raises:
         FileExistsError: If the folder exists.
-        ValueError: If tf2onnx is not installed, the translator is an ensemble, samples or lacks a
-            language, the model is too large, or it needs operations that ONNX does not have, which
+        ValueError: If tf2onnx is not installed, the translator is an ensemble or lacks a language,
+            the model is too large, or it needs operations that ONNX does not have, which
             the message names.
 
     Example:
 
     >>> to_onnx(Translator.load("runs/pt_en"), "pt_en_onnx")  # doctest: +SKIP
     """
-    check_new(directory)
-    FORMATS["onnx"].check(translator)
+    FORMAT.check(translator, directory)
     model = translator.models[0].for_inference()
     check_size(model.variables, "The conversion to ONNX", "the model is too large for it")
     encoder, decoder = _functions(model)

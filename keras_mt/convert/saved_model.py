@@ -4,19 +4,28 @@ import dataclasses
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from keras_mt.convert.formats import FORMATS
+from keras_mt.convert.formats import LANGUAGES, ExportOptions, ModelFormat
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.errors import InputError
-from keras_mt.files import atomic_write, check_new, version_number
+from keras_mt.files import atomic_write, version_number
 from keras_mt.inference import Predictor
 from keras_mt.models import Transformer
-from keras_mt.serving import server
-from keras_mt.translation import Translator
+from keras_mt.options import TranslationOptions
+from keras_mt.serving.assets import model_card, sample_texts, write_assets, write_configurations
+
+if TYPE_CHECKING:  # It imports this module to export.
+    from keras_mt.translation import Translator
+
+_OPTIONS = (*dataclasses.fields(TranslationOptions), *dataclasses.fields(ExportOptions))
+FORMAT = ModelFormat(
+    "TensorFlow Serving",
+    {*(field.name for field in _OPTIONS), "ensemble", "shortlist"} - {"quantization"},
+)
 
 # The tensorflow_text ops in stock TensorFlow Serving, which has all ops of TensorFlow itself.
 _TEXT_OPS = {
@@ -25,12 +34,12 @@ _TEXT_OPS = {
     "SentencepieceOp",
     "SentencepieceTokenizeOp",
 }
-# What `confidence` adds to the outputs.
+# The outputs that `confidence` adds.
 _CONFIDENCE = "mean_log_probs", "worst_log_probs", "worst_tokens", "loops", "disproportionate"
 
 
 def to_saved_model(
-    translator: Translator,
+    translator: "Translator",
     directory: str | os.PathLike,
     dtype: str = "float32",
     freeze: bool = False,
@@ -70,8 +79,7 @@ def to_saved_model(
 
     >>> to_saved_model(Translator.load("runs/pt_en"), "saved_models/pt_en/1")  # doctest: +SKIP
     """
-    check_new(directory)
-    FORMATS["saved_model"].check(translator)
+    FORMAT.check(translator, directory)
     directory = Path(directory).absolute()
     _check_dtype(translator.models, dtype)
     options = {
@@ -88,9 +96,9 @@ def to_saved_model(
         "reads_terms": translator.reads_terms,
     }
     if translator.languages:
-        options |= {n: getattr(translator, n) for n in ("source_language", "target_language")}
+        options |= {n: getattr(translator, n) for n in LANGUAGES}
     # Before the work, since it may fail on what is missing.
-    card = {**server.card(translator, directory), "options": options, **(card or {})}
+    card = {**model_card(translator, directory), "options": options, **(card or {})}
     models = [model.for_inference(dtype) for model in translator.models]
     predictor = Predictor(models, translator.shortlist)
     functions = _signatures(translator, predictor, freeze, confidence, signatures)
@@ -102,15 +110,15 @@ def to_saved_model(
     with atomic_write(directory) as temporary:
         tf.saved_model.save(module, temporary, signatures=functions)
         _check_ops(temporary)
-        server.write_assets(
+        write_assets(
             temporary,
             functions,
-            warmup_texts or server.sample_texts(translator.tokenizer),
+            warmup_texts or sample_texts(translator.tokenizer),
             translator.languages,
             card,
         )
         if version_number(directory.name) is not None:
-            server.write_configurations(directory.parent)
+            write_configurations(directory.parent)
 
 
 def _check_dtype(models, dtype):
@@ -173,8 +181,7 @@ def _signatures(translator, predictor, freeze, with_confidence, names):
         )
     if with_confidence:
         chosen.add("confidence")
-    languages = {"source_language": tf.string, "target_language": tf.string}
-    languages = languages if translator.languages else {}
+    languages = dict.fromkeys(LANGUAGES, tf.string) if translator.languages else {}
     return {
         name: _signature(function, {"text": tf.string, **dtypes, **languages})
         for name, (function, dtypes) in functions.items()

@@ -1,16 +1,18 @@
-"""Weights in safetensors and PyTorch files: no code in them is run, and tensors are read lazily."""
+"""Weights of files and of models: no code in a file is run, and tensors are read lazily."""
 
 import collections
+import fnmatch
 import functools
 import json
 import os
 import pickle
 import re
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import keras
 import ml_dtypes
 import numpy as np
 from safetensors import safe_open
@@ -18,6 +20,7 @@ from safetensors import safe_open
 from keras_mt.errors import InputError
 
 _MAX_INDEX = 2**26  # Bytes.
+_NONE = re.compile("")  # No name matches.
 _SAFETENSORS = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16}
 _STORAGES = {
     "DoubleStorage": np.float64,
@@ -27,15 +30,90 @@ _STORAGES = {
 }
 
 
-def read_weights(directory: Path) -> dict[str, Any]:
-    """The tensors of a folder's first known file of weights, by PyTorch's names without prefixes.
+class Weights(dict[str, Any]):
+    """The tensors of a file by name: they have `shape` and `dtype`, and `np.asarray` reads them."""
 
-    They have `shape` and `dtype`, and `np.asarray` reads them.
-    """
+    def __init__(self, path: Path, tensors: Mapping[str, Any]) -> None:
+        super().__init__(tensors)
+        self.path = path
+
+    def first(self, names: Sequence[str]) -> tuple[str, Any]:
+        """The name of the first tensor that there is, and the tensor."""
+        for name in names:
+            if name in self:
+                return name, self[name]
+        raise InputError(f"{self.path}: the weights have no {names[0]}.")
+
+    def matrix_shape(self, names: Sequence[str], columns: int | None = None) -> tuple[int, int]:
+        """The shape of the first tensor that there is, a matrix of so many columns if given."""
+        name, tensor = self.first(names)
+        if len(tensor.shape) != 2 or columns not in (None, tensor.shape[1]):
+            expected = "a matrix" if columns is None else f"a matrix of {columns} columns"
+            raise InputError(
+                f"{self.path}: {name} must be {expected}. It has the shape {tensor.shape}."
+            )
+        return tuple(tensor.shape)
+
+    def layers(self, pattern: str, columns: int) -> tuple[int, int]:
+        """The number of matrices whose names match, one of each layer, and the rows of each."""
+        names = [name for name in self if fnmatch.fnmatchcase(name, pattern)]
+        rows = {self.matrix_shape([name], columns)[0] for name in names}
+        if len(rows) != 1:
+            raise InputError(
+                f"{self.path} must have {pattern} of one size in all layers. "
+                f"It has the rows {sorted(rows)}."
+            )
+        return len(names), rows.pop()
+
+    def dtype(self, spare: re.Pattern = _NONE) -> str:
+        """The dtype of the matrices that are not spare if it is half precision; else float32."""
+        used = [x for name, x in self.items() if x.shape[1:] and not spare.fullmatch(name)]
+        dtypes = {str(x.dtype) for x in used}
+        return dtypes.pop() if dtypes in ({"float16"}, {"bfloat16"}) else "float32"
+
+    def fill(
+        self,
+        model: keras.Model,
+        names_of: Callable[[str], tuple[Sequence[str], bool]],
+        spare: re.Pattern = _NONE,
+    ) -> None:
+        """Gives a model these weights; all must be used but the spare ones.
+
+        `names_of` a variable's path are the names that its tensor may have here, of which the first
+        that there is counts, and whether it is transposed.
+        """
+        used = set()
+        for variable in model.variables:
+            if "seed_generator" in variable.path:
+                continue
+            names, transposed = names_of(variable.path)
+            name, values = self.first(names)
+            used.add(name)
+            shape = tuple(variable.shape)[:: -1 if transposed else 1]
+            if tuple(values.shape) not in (shape, (1, *shape)):
+                raise InputError(
+                    f"{self.path}: {name} must have the shape {shape}, to agree with the "
+                    f"configuration. It has the shape {tuple(values.shape)}."
+                )
+            values = np.asarray(values)
+            variable.assign((values.T if transposed else values).reshape(variable.shape))
+        if unknown := sorted(n for n in self if n not in used and not spare.fullmatch(n)):
+            raise InputError(f"{self.path} has weights that are not understood: {unknown[0]}.")
+
+
+def renamed(path: str, names: Mapping[str, str | Callable[[re.Match], str]]) -> str:
+    """A name with each of these patterns replaced, one after the other."""
+    for pattern, replacement in names.items():
+        path = re.sub(pattern, replacement, path)
+    return path
+
+
+def read_weights(directory: Path) -> Weights:
+    """The tensors of a folder's first known file of weights, by names without prefixes."""
     for name, read in _READERS.items():
         path = directory / name
         if path.is_file():
-            return _by_short_names(path, _reading(path, read))
+            return Weights(path, _by_short_names(path, _reading(path, read)))
     raise FileNotFoundError(
         f"{directory} has no weights that can be read: none of {', '.join(_READERS)}. If there is "
         "tf_model.h5 alone, convert it with transformers 4 and TensorFlow: AutoModelForSeq2SeqLM."
@@ -101,7 +179,7 @@ def _read_index(path: Path) -> dict[str, Lazy]:
 
 def _read_torch(path: Path) -> dict[str, np.ndarray]:
     """The tensors of a file of `torch.save`: a zip archive, or the older stream format."""
-    starts = {}  # Where the storages begin in the file.
+    starts = {}  # Of the storages in the file, by their keys.
     with open(path, "rb") as file:
         if zipfile.is_zipfile(path):
             archive = zipfile.ZipFile(file)

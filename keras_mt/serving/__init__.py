@@ -1,5 +1,1 @@
-"""SavedModels for TensorFlow Serving, and a translator that runs them in Python."""
-
-from keras_mt.translation.exported import ExportedTranslator
-
-__all__ = ["ExportedTranslator"]
+"""The files of an export for TensorFlow Serving besides the graph."""

@@ -5,10 +5,12 @@ from typing import Any
 
 from keras_mt.translation.results import Hypothesis, Results, Score
 
-__all__ = ["Hypothesis", "Results", "Score", "Translator"]
+# These import Keras or TensorFlow, without which results can be read.
+_LAZY = {"ExportedTranslator": "exported", "Translator": "translator"}
+__all__ = ["ExportedTranslator", "Hypothesis", "Results", "Score", "Translator"]
 
 
 def __getattr__(name: str) -> Any:
-    if name != "Translator":  # Which imports Keras: running an export does not need it.
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return importlib.import_module("keras_mt.translation.translator").Translator
+    return getattr(importlib.import_module(f"keras_mt.translation.{_LAZY[name]}"), name)

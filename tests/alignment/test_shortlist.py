@@ -9,12 +9,11 @@ from click.testing import CliRunner
 from letters import Letters, Marked, Tongues
 from test_seam import MAKERS, MAX_LENGTH, by_brute_force, decoder_only, sharpened, transformer
 
-from keras_mt import Transformer, Translator
+from keras_mt import ExportedTranslator, Transformer, Translator
 from keras_mt.alignment import Aligner, Shortlist
 from keras_mt.cli import main
 from keras_mt.convert import to_ctranslate2, to_huggingface
 from keras_mt.data import load_corpus, phrasebook
-from keras_mt.serving import ExportedTranslator
 
 A, B, C, D = 1, 2, 3, 4
 EXHAUSTIVE = [pytest.mark.long, pytest.mark.exhaustive]

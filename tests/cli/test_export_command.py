@@ -3,8 +3,8 @@ import json
 import pytest
 from command import keras_mt
 
-from keras_mt.convert.formats import FORMATS
-from keras_mt.serving import ExportedTranslator
+from keras_mt import ExportedTranslator
+from keras_mt.convert.formats import FORMATS, load_format
 
 
 @pytest.mark.parametrize("other", ["ctranslate2", "onnx"])
@@ -18,7 +18,7 @@ def test_a_format_without_a_search_takes_no_options_of_it(other, run_dir, tmp_pa
 @pytest.mark.parametrize("other", [name for name in FORMATS if name != "saved_model"])
 def test_a_format_refuses_what_it_would_ignore(other, run_dir, tmp_path):
     """Of formats without texts, the splitting of texts; of each, the options of others."""
-    of_others = [n for n in ("freeze", "confidence") if n not in FORMATS[other].options]
+    of_others = [n for n in ("freeze", "confidence") if n not in load_format(other).holds]
     for flag in ("split-sentences", *of_others):
         options = ["--format", other, f"--{flag}"]
         result = keras_mt("export", run_dir, tmp_path / "out", *options, check=False)

@@ -1,17 +1,20 @@
-"""The table of formats: each entry has its file, and says what it refuses."""
+"""Formats: each is declared in its file, and refuses what it has no place for."""
 
 import dataclasses
 import importlib
+import inspect
 
 import pytest
 from test_marian import written_kind
 
 from keras_mt import Translator
 from keras_mt.convert import to_huggingface, to_marian
-from keras_mt.convert.formats import FORMATS, ExportOptions, check_options
+from keras_mt.convert.formats import FORMATS, SEARCH, ExportOptions, load_format
+from keras_mt.options import TranslationOptions
 
+QUANTIZATIONS = ExportOptions.__dataclass_fields__["quantization"].metadata["choices"]
 # An option of the search each, with those that it needs.
-SEARCH = (
+OPTIONS = (
     {"beam_size": 3},
     {"n_best": 2},
     {"length_penalty": 0.5},
@@ -29,37 +32,43 @@ SEARCH = (
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_each_format_is_written_by_the_function_of_its_name(name):
+def test_each_format_is_declared_beside_the_function_of_its_name(name):
     module = importlib.import_module(f"keras_mt.convert.{name}")
-    assert callable(getattr(module, f"to_{name}"))
-    options = {field.name for field in dataclasses.fields(ExportOptions)}
-    assert {*FORMATS[name].options} <= options
-    assert bool(FORMATS[name].quantizations) == ("quantization" in FORMATS[name].options)
+    export = {field.name for field in dataclasses.fields(ExportOptions)}
+    taken = {*inspect.signature(getattr(module, f"to_{name}")).parameters}
+    assert export & taken == export & {*module.FORMAT.holds}
+    translation = {field.name for field in dataclasses.fields(TranslationOptions)}
+    assert {*module.FORMAT.holds} <= export | translation | {"ensemble", "shortlist"}
+    assert {*module.FORMAT.quantizations} <= {*QUANTIZATIONS}
+    assert bool(module.FORMAT.quantizations) == ("quantization" in taken)
 
 
-@pytest.mark.parametrize(  # Those that need a package of their own are long.
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.long if kind.package else [])
-        for name, kind in FORMATS.items()
-    ],
-)
-def test_each_format_refuses_what_it_cannot_hold(name, load):
-    declared, translator = FORMATS[name], load()
-    declared.check(translator)
+@pytest.mark.parametrize("name", FORMATS)
+def test_each_format_refuses_what_it_cannot_hold(name, load, tmp_path):
+    declared, translator = load_format(name), load()
+    declared = dataclasses.replace(declared, package=None)
+    declared.check(translator, tmp_path / "new")
     ensemble = Translator(translator.models * 2, translator.tokenizer)
-    for other in (ensemble, load(temperature=1.0)):
-        if declared.whole:
-            declared.check(other)
+    for other, holds in (
+        (ensemble, "ensemble" in declared.holds),
+        (
+            load(temperature=1.0),
+            "temperature" in declared.holds or not {*SEARCH} & {*declared.holds},
+        ),
+    ):
+        if holds:
+            declared.check(other, tmp_path / "new")
         else:
             with pytest.raises(ValueError, match=declared.title):
-                declared.check(other)
-    for quantization in ("int8", "int16"):
+                declared.check(other, tmp_path / "new")
+    for quantization in QUANTIZATIONS if declared.quantizations else ():
         if quantization in declared.quantizations:
-            declared.check(translator, quantization)
+            declared.check(translator, tmp_path / "new", quantization)
         else:
             with pytest.raises(ValueError, match=f"for {declared.title}.*'{quantization}'"):
-                declared.check(translator, quantization)
+                declared.check(translator, tmp_path / "new", quantization)
+    with pytest.raises(FileExistsError, match="is not overwritten"):
+        declared.check(translator, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +77,7 @@ def test_each_format_refuses_what_it_cannot_hold(name, load):
 def test_an_option_of_the_search_is_written_or_refused_by_name(write, file, load, tmp_path):
     tokenizer, written = load().tokenizer, set()
     plain = written_kind(tokenizer) if write is to_marian else load()
-    for i, options in enumerate([{}, *SEARCH]):
+    for i, options in enumerate([{}, *OPTIONS]):
         translator = plain.with_options(**options)
         try:
             write(translator, tmp_path / str(i))
@@ -82,33 +91,25 @@ def test_an_option_of_the_search_is_written_or_refused_by_name(write, file, load
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "message"),
+    ("name", "option", "value", "takes"),
     [
-        ("marian", {"patience": 2.0}, "leave --patience out: --format marian cannot hold it."),
-        ("marian", {"early_stopping": "never"}, "leave --early-stopping out"),
-        ("huggingface", {"max_length_factor": 2.0}, "leave --max-length-factor out"),
-        ("huggingface", {"early_stopping": "shrink"}, "leave --early-stopping out"),
-        ("litert", {"keep": "url"}, "leave --keep out: --format litert takes no texts."),
-        ("ctranslate2", {"target_language": "de"}, "leave --target-language out"),
-        ("ctranslate2", {"beam_size": 2}, "give it to what searches"),
-        ("saved_model", {"quantization": "int8"}, "saved_model does not take it."),
-        ("onnx", {"keep": "url", "n_best": 2}, "leave --keep out.*; leave --n-best out"),
-        ("marian", {"dtype": "float16", "freeze": True}, "marian does not take them."),
+        ("marian", "patience", 2.0, False),
+        ("marian", "early_stopping", "never", False),
+        ("marian", "early_stopping", "shrink", True),
+        ("marian", "max_length_factor", 2.0, True),
+        ("marian", "dtype", "float16", False),
+        ("huggingface", "max_length_factor", 2.0, False),
+        ("huggingface", "early_stopping", "shrink", False),
+        ("huggingface", "early_stopping", False, True),
+        ("litert", "keep", "url", False),
+        ("litert", "target_language", "de", True),
+        ("ctranslate2", "target_language", "de", False),
+        ("ctranslate2", "beam_size", 2, False),
+        ("onnx", "n_best", 2, False),
+        ("saved_model", "quantization", "int8", False),
+        ("saved_model", "temperature", 0.5, True),
+        ("saved_model", "keep", "url", True),
     ],
 )
-def test_an_option_that_means_nothing_for_a_format_is_named(name, given, message):
-    with pytest.raises(ValueError, match=message):
-        check_options(name, given)
-
-
-@pytest.mark.parametrize(
-    ("name", "given"),
-    [
-        ("marian", {"early_stopping": "shrink", "max_length_factor": 2.0, "beam_size": 1}),
-        ("huggingface", {"early_stopping": False, "max_length": 9, "min_length": 2}),
-        ("litert", {"keep": "none", "split_sentences": False, "target_language": "de"}),
-        ("saved_model", {"keep": "url", "temperature": 0.5, "source_language": "en"}),
-    ],
-)
-def test_what_a_format_holds_is_taken(name, given):
-    check_options(name, given)
+def test_a_format_says_which_options_it_takes(name, option, value, takes):
+    assert load_format(name).takes(option, value) is takes

@@ -3,6 +3,7 @@
 golden/make_folders.py made them and the figures.
 """
 
+import dataclasses
 import functools
 import itertools
 import json
@@ -18,15 +19,14 @@ from safetensors.numpy import save_file
 
 from keras_mt import Translator
 from keras_mt.convert import (
+    families,
     from_huggingface,
     huggingface,
     import_huggingface,
-    m2m_100,
-    tensors,
     to_ctranslate2,
     to_huggingface,
 )
-from keras_mt.convert.pretrained import Folder
+from keras_mt.convert.folder import Folder, GenerationConfig, TokenizerConfig
 from keras_mt.convert.weights import read_weights
 from keras_mt.run_folder import RunFolder
 
@@ -256,7 +256,6 @@ def test_config_json_says_how_to_decode_where_there_is_no_file_of_its_own(copied
         ("config.json", {"activation_function": "gelu_new"}, "activation_function"),
         ("config.json", {"encoder_attention_heads": 5}, "encoder_attention_heads"),
         ("config.json", {"normalize_before": True}, "normalize_before"),
-        ("config.json", {"normalize_embedding": True}, "normalize_embedding"),
         ("config.json", {"scale_embedding": "yes"}, "scale_embedding"),
         ("generation_config.json", {"do_sample": True}, "do_sample"),
         ("generation_config.json", {"bad_words_ids": [[1, 2]]}, "bad_words_ids"),
@@ -286,7 +285,7 @@ def test_what_is_not_understood_is_refused_by_its_name(copied, file, fields, mes
 )
 def test_options_that_no_search_takes_are_refused_by_file_and_field(copied, fields, names):
     folder = copied("marian", "generation_config.json", **fields)
-    with pytest.raises(ValueError, match=f"generation_config.json: {names}: "):
+    with pytest.raises(ValueError, match=f"generation_config.json: {names}(:| must)"):
         import_huggingface(folder, folder / "run")
     assert not (folder / "run").exists()
 
@@ -301,25 +300,17 @@ def test_a_special_id_outside_of_the_vocabulary_is_refused(copied, name, size, f
 
 def test_the_padding_is_in_the_target_vocabulary(copied):
     folder = copied("marian_apart", "config.json", pad_token_id=450)
-    with pytest.raises(ValueError, match="pad_token_id must be below 450"):
+    with pytest.raises(ValueError, match="pad_token_id must be a token id, below 450"):
         from_huggingface(folder)
 
 
 FIELDS = {
-    "config.json": [
-        "model_type", "tokenizer_class", "decoder_vocab_size", "normalize_embedding",
-        "add_final_layer_norm", "normalize_before", "static_position_embeddings",
-        *huggingface.ARGUMENTS,
-    ],
+    "config.json": ["model_type", *families.SIZES, *families.ARGUMENTS, "normalize_before"],
     "generation_config.json": [
-        "max_length", "max_new_tokens", "bad_words_ids", "suppress_tokens", "eos_token_id",
-        "decoder_start_token_id", "forced_bos_token_id", "forced_eos_token_id", "do_sample",
-        "num_beam_groups", "begin_suppress_tokens", "forced_decoder_ids", *huggingface.GENERATION,
+        *(field.name for field in dataclasses.fields(GenerationConfig)),
+        "num_beam_groups", "begin_suppress_tokens", "forced_decoder_ids",
     ],
-    "tokenizer_config.json": [
-        "source_lang", "target_lang", "src_lang", "tgt_lang", "tokenizer_class", "separate_vocabs",
-        "language_codes", "legacy_behaviour", "added_tokens_decoder",
-    ],
+    "tokenizer_config.json": [field.name for field in dataclasses.fields(TokenizerConfig)],
 }  # fmt: skip
 WRONG = (True, -1, 1.5, "x", [], [806], {"1": 2})
 
@@ -354,11 +345,16 @@ def test_a_field_of_another_type_is_refused_or_does_no_harm(copied, name, file):
             {"decoder_ffn_dim": 500_000},
             "decoder.layers.0.fc1.bias",
             [500_000],
-            r"\(decoder_ffn_dim, d_model\) must be \(128, 64\)",
+            r"decoder_ffn_dim must be 128, as the weights have",
         ),
         ({"encoder_ffn_dim": 500_000}, "encoder.layers.0.fc1.bias", [500_000], "encoder_ffn_dim"),
-        ({"d_model": 4096}, "encoder.embed_tokens.weight", [806, 4096], "encoder.layers.0.fc1"),
-        ({}, "decoder.layers.1.fc1.weight", [64, 127], "decoder.layers.1.fc1"),
+        ({"d_model": 4096}, "encoder.embed_tokens.weight", [806, 4096], "of 4096 columns"),
+        (
+            {},
+            "decoder.layers.1.fc1.weight",
+            [64, 127],
+            "decoder.layers.1.fc1.weight must be a matrix of 64 columns",
+        ),
     ],
 )
 def test_sizes_are_checked_before_the_model_is_built(
@@ -372,7 +368,7 @@ def test_sizes_are_checked_before_the_model_is_built(
     def build(*args, **kwargs):
         raise AssertionError("The model is built.")
 
-    monkeypatch.setattr(tensors, "Transformer", build)
+    monkeypatch.setattr(huggingface, "Transformer", build)
     with pytest.raises(ValueError, match=message):
         from_huggingface(folder)
 
@@ -469,24 +465,24 @@ def test_without_a_name_the_layers_tell_small100(layers, generation, small, gold
     config = {"encoder_layers": layers[0], "decoder_layers": layers[1]}
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "generation_config.json").write_text(json.dumps(generation))
-    assert m2m_100._is_small100(Folder(tmp_path)) is small
+    assert families.is_small100(Folder(tmp_path)) is small
     (tmp_path / "tokenization_small100.py").write_text("")
-    assert m2m_100._is_small100(Folder(tmp_path))
+    assert families.is_small100(Folder(tmp_path))
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"feed_forward_proj": "gated-swish"}, "feed_forward_proj must be one of relu"),
+        ({"feed_forward_proj": "gated-swish"}, "feed_forward_proj must be 'relu' or "),
         ({"relative_attention_num_buckets": 16}, "relative_attention_num_buckets must be 32"),
         ({"num_layers": 3}, "num_layers must be 2, as the weights have"),
         ({"num_decoder_layers": 10**9}, "num_decoder_layers"),
-        ({"d_kv": 13}, r"\(num_heads \* d_kv, d_model\) of the encoder must be \(36, 32\)"),
-        ({"d_kv": 6, "num_heads": 6}, "relative_attention_bias.weight must have the shape"),
-        ({"d_ff": 10**12}, r"\(d_ff, d_model\)"),
-        ({"vocab_size": 10**12}, r"\(vocab_size, d_model\)"),
+        ({"d_kv": 13}, "d_kv must be 12, as the weights have"),
+        ({"d_kv": 6, "num_heads": 6}, "must be [0-9]+, as the weights have"),
+        ({"d_ff": 10**12}, "d_ff must be 48"),
+        ({"vocab_size": 10**12}, "vocab_size must be 607"),
         ({"pad_token_id": 607}, "pad_token_id must be a token id"),
-        ({"d_model": 0}, "d_model must be at least 1"),
+        ({"d_model": 31}, "d_model must be 32"),
         ({"dropout_rate": "x"}, "dropout_rate must be a number"),
     ],
 )

@@ -165,14 +165,13 @@ def test_which_gelu_it_is_must_be_certain(version, models, tmp_path):
         ('preprocess: ""', "preprocess: n", "transformer-preprocess must be"),
         ("version", "transformer-tied-layers: [1, 1]\nversion", "transformer-tied-layers must be"),
         ("version", "lemma-dim-emb: 8\nversion", "lemma-dim-emb must be left out"),
-        ("enc-depth: 2", "enc-depth: 3", "no tensor encoder_l3_ffn_W1"),
-        ("enc-depth: 2", "enc-depth: 1", "not understood: encoder_l2_"),
-        ("enc-depth: 2", "enc-depth: -1", "enc-depth must be a positive integer"),
+        ("enc-depth: 2", "enc-depth: 3", "enc-depth must be 2, as the weights have"),
+        ("enc-depth: 2", "enc-depth: -1", "enc-depth must be an integer, at least 1"),
         ("heads: 4", "heads: 5", "transformer-heads must be a divisor of dim-emb=32"),
-        ("dim-ffn: 48", "dim-ffn: 49", "encoder_l1_ffn_W1 must have the shape"),
-        ("dim-emb: 32", "dim-emb: 64", "dim-vocabs must be the rows of Wemb"),
-        ("dim-emb: 32", "dim-emb: [32]", "dim-emb must be a positive integer"),
-        ("output-omit-bias: false", "output-omit-bias: true", "not understood: decoder_ff_logit"),
+        ("dim-ffn: 48", "dim-ffn: 49", "dim-ffn must be 48, as the weights have"),
+        ("dim-emb: 32", "dim-emb: 64", "dim-emb must be 32, as the weights have"),
+        ("dim-emb: 32", "dim-emb: [32]", "dim-emb must be an integer"),
+        ("output-omit-bias: false", "output-omit-bias: true", "output-omit-bias must be"),
         ("version", "a: &a [1]\nb: *a\nversion", "must have no anchors"),
         ("version", f"a: {'[' * 99}{']' * 99}\nversion", "nested too deeply"),
         ("version", "2024-99-99: 2024-99-99\nversion", "is not YAML"),
@@ -233,7 +232,7 @@ def test_what_is_packed_too_tightly_is_refused(models, tmp_path):
     bomb = gzip.compress((folder / "model.npz").read_bytes() + bytes(2**26))
     (folder / "model.npz").unlink()
     (folder / "model.npz.gz").write_bytes(bomb)
-    with pytest.raises(ValueError, match="holds more than 64 times its own size"):
+    with pytest.raises(ValueError, match=r"npz\.gz holds more than [0-9]+ bytes"):
         from_marian(folder)
 
 

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_mt import Transformer, Translator
+from keras_mt import ExportedTranslator, Transformer, Translator
 from keras_mt.convert import saved_model as export_module
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.inference import Predictor
-from keras_mt.serving import ExportedTranslator
 from keras_mt.translation import Hypothesis
 
 EXHAUSTIVE = [pytest.mark.long, pytest.mark.exhaustive]

@@ -39,13 +39,13 @@ def test_a_run_goes_out_and_comes_back(eager, load, run_dir, tmp_path):
         [2],
     ]
     card = (folder / "README.md").read_text(encoding="utf-8")
-    assert card.startswith("---\nlanguage:\n- pt\n- en\n")
+    assert card.startswith('---\nlanguage: ["pt", "en"]\n')
 
 
 @pytest.mark.parametrize("name", ["CC-BY-4.0", "Creative Commons: NonCommercial"])
 def test_the_license_goes_out_and_comes_back(name, tmp_path):
-    config = {"model_type": "marian", "architectures": ["MarianMTModel"]}
-    (tmp_path / "README.md").write_text(huggingface._readme({"license": name}, config))
+    card = huggingface._readme({"license": name}, "marian", "MarianMTModel")
+    (tmp_path / "README.md").write_text(card)
     assert read_card(tmp_path).license.lower() == name.lower()
 
 

@@ -8,10 +8,9 @@ from click.testing import CliRunner
 from conftest import ROOT
 from letters import Letters, Marked
 
-from keras_mt import Translator, cli
+from keras_mt import ExportedTranslator, Translator, cli
 from keras_mt.inference.confidence import repeats
 from keras_mt.models import Seq2Seq
-from keras_mt.serving import ExportedTranslator
 
 pytestmark = pytest.mark.long
 

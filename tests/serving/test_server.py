@@ -28,7 +28,7 @@ from keras_mt import Tokenizer, Translator
 from keras_mt.alignment import Shortlist
 from keras_mt.convert import from_huggingface
 from keras_mt.models import ARCHITECTURES
-from keras_mt.serving.server import card, sample_texts, write_configurations
+from keras_mt.serving.assets import model_card, sample_texts, write_configurations
 
 HERE = Path(__file__).parent
 # `make test-serving` gives one with the TensorFlow that stock TensorFlow Serving is built on.
@@ -349,7 +349,7 @@ def test_a_package_of_another_name_is_no_hindrance(translator, tmp_path, monkeyp
         return version(name)
 
     monkeypatch.setattr(importlib.metadata, "version", of_tensorflow_cpu)
-    assert card(translator, tmp_path)["versions"]["tensorflow"] == tf.__version__
+    assert model_card(translator, tmp_path)["versions"]["tensorflow"] == tf.__version__
 
 
 def test_one_export_is_called_from_eight_threads(served, sources):

@@ -13,14 +13,13 @@ from letters import Tongue, Tongues
 from tensorflow_serving.apis import prediction_log_pb2
 from test_seam import MAX_LENGTH, by_brute_force, sharpened, transformer
 
-from keras_mt import Glossary, Translator
+from keras_mt import ExportedTranslator, Glossary, Translator
 from keras_mt.cli import main
 from keras_mt.convert import from_huggingface
 from keras_mt.convert import saved_model as export_module
 from keras_mt.data import Batches
 from keras_mt.files import is_run
 from keras_mt.run_folder import RunConfig, RunFolder
-from keras_mt.serving import ExportedTranslator
 
 # Exports are traced all the same.
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("eager")]

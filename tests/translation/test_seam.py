@@ -9,10 +9,9 @@ import tensorflow as tf
 from letters import Letters, Marked
 from own_model import GRUTranslator
 
-from keras_mt import Transformer, Translator
+from keras_mt import ExportedTranslator, Transformer, Translator
 from keras_mt.models import DecoderOnly, MixtureOfExpertsTransformer, Recurrent
 from keras_mt.run_folder import RunFolder
-from keras_mt.serving import ExportedTranslator
 from keras_mt.training import train
 
 pytestmark = pytest.mark.usefixtures("eager")  # Exports are traced all the same.

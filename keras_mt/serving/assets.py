@@ -6,14 +6,16 @@ import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
 from keras_mt.files import atomic_write
 from keras_mt.text import BaseTokenizer
-from keras_mt.translation import Translator
+
+if TYPE_CHECKING:
+    from keras_mt.translation import Translator
 
 # The batch sizes of the warm-up requests, up to the max_batch_size of batching.config.
 _BATCH_SIZES = (1, 8, 64)
@@ -38,8 +40,8 @@ num_batch_threads {{ value: 2 }}
 _README = """\
 # {name}
 
-A translator for TensorFlow Serving, written by keras_mt. Each numbered folder is a version; a
-server that watches this folder serves the highest number.
+A translator for TensorFlow Serving, written by keras_mt. A server that watches this folder serves
+the version with the highest number.
 
 ```sh
 docker run -p 8500:8500 -p 8501:8501 -v "$PWD:/models/{name}" \\
@@ -48,25 +50,15 @@ docker run -p 8500:8500 -p 8501:8501 -v "$PWD:/models/{name}" \\
   --enable_batching --batching_parameters_file=/models/{name}/batching.config
 ```
 
-`models.config` names the model and its folder inside the container. To serve more models, add more
-`config` blocks.
-
 `batching.config` lets the server put requests that arrive together into one batch:
 
-- `max_batch_size`: the maximum number of rows of such a batch, {batch}. A single request with more
-  rows is refused (INVALID_ARGUMENT): raise the limit if yours have more.
+- `max_batch_size`: the maximum number of rows of a batch, {batch}; a request with more is refused.
 - `batch_timeout_micros`: how long a request waits for others, in microseconds. 0 is best when calls
   come one at a time; use up to about ten thousand when throughput counts.
 - `max_enqueued_batches`: how many full batches may wait before the server answers UNAVAILABLE.
-- `num_batch_threads`: how many batches run side by side. Set it to the number of cores.
-
-The matrix products of a decoding step are small: a second core is better used for a second batch
-than for more threads inside an operation. So start the server with
-`--tensorflow_intra_op_parallelism=1` and `--tensorflow_inter_op_parallelism` set to the number of
-cores.
-
-`VERSION/assets.extra/` holds `tf_serving_warmup_requests`, which the server replays when it loads
-the version, so that no user waits for the first run of the graph; and `model_card.json`.
+- `num_batch_threads`: how many batches run side by side. Set it to the number of cores, and start
+  the server with `--tensorflow_intra_op_parallelism=1`: a second core is better used for a second
+  batch than for the small matrix products of one.
 
 These files are written once. Change them as you like: later exports do not overwrite them.
 """
@@ -136,7 +128,7 @@ def sample_texts(tokenizer: BaseTokenizer, number: int = _BATCH_SIZES[-1]) -> li
     return [" ".join(itertools.islice(words, 3 + 7 * i % 18)) for i in range(number)]
 
 
-def card(translator: Translator, directory: Path) -> dict[str, Any]:
+def model_card(translator: "Translator", directory: Path) -> dict[str, Any]:
     """The model card of an export; languages, data and quality come from the run."""
     config = translator.models[0].get_config()
     tokenizer = translator.tokenizer
