@@ -1,12 +1,13 @@
 """Rules on what a search may generate, which change the log-probabilities of the next tokens.
 
-A rule is called with `(log_probs, tokens, rows)`: float32 `[rows, beams, vocab_size]`; int32
-`[rows, beams, length]`, the hypotheses so far; and int32 `[rows]`, the places of the rows in the
-batch, since rows that are done leave it. It returns the log-probabilities to search with. An
-impossible token has `NO_HYPOTHESIS` or less, as forbidden ones have from the start.
+A rule is a function `(log_probs, tokens, rows) -> log_probs`. It takes float32
+`[rows, beams, vocab_size]`; int32 `[rows, beams, length]`, the hypotheses so far; and int32
+`[rows]`, the places of the rows in the batch, since rows that are done leave it. It returns the
+log-probabilities to search with. An impossible token has `NO_HYPOTHESIS` or less, as forbidden ones
+have from the start.
 """
 
-import dataclasses
+import functools
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -21,40 +22,34 @@ def rules_of(options: SearchOptions) -> list[Rule]:
     """The rules that options turn on, in the order in which they apply."""
     rules = []
     if options.repetition_penalty != 1:
-        rules.append(RepetitionPenalty(options.repetition_penalty))
+        rules.append(functools.partial(penalize_repetition, penalty=options.repetition_penalty))
     if options.no_repeat_ngram_size:
-        rules.append(NoRepeatNgrams(options.no_repeat_ngram_size))
+        rules.append(functools.partial(forbid_repeated_ngrams, size=options.no_repeat_ngram_size))
     return rules
 
 
-@dataclasses.dataclass
-class RepetitionPenalty:
+def penalize_repetition(
+    log_probs: tf.Tensor, tokens: tf.Tensor, rows: tf.Tensor, *, penalty: float
+) -> tf.Tensor:
     """Multiplies the log-probabilities of tokens that a hypothesis already has."""
-
-    penalty: float
-
-    def __call__(self, log_probs: tf.Tensor, tokens: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-        penalized = tf.gather(log_probs, tokens, batch_dims=2) * self.penalty
-        return tf.tensor_scatter_nd_update(log_probs, _indices(tokens), penalized)
+    penalized = tf.gather(log_probs, tokens, batch_dims=2) * penalty
+    return tf.tensor_scatter_nd_update(log_probs, _indices(tokens), penalized)
 
 
-@dataclasses.dataclass
-class NoRepeatNgrams:
-    """No sequence of `size` tokens occurs twice in a hypothesis."""
-
-    size: int
-
-    def __call__(self, log_probs: tf.Tensor, tokens: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-        before = self.size - 1
-        windows = tf.maximum(tf.shape(tokens)[2] - before, 0)  # Each of `size - 1` and a follower.
-        last = tokens[..., windows:]
-        repeated = tf.ones_like(tokens[..., :windows], tf.bool)
-        for i in range(before):
-            repeated &= tokens[..., i : i + windows] == last[..., i : i + 1]
-        followers = tokens[..., before : before + windows]
-        # A token may follow several windows: the lowest of its values holds.
-        values = tf.where(repeated, NO_HYPOTHESIS, log_probs.dtype.max)
-        return tf.tensor_scatter_nd_min(log_probs, _indices(followers), values)
+def forbid_repeated_ngrams(
+    log_probs: tf.Tensor, tokens: tf.Tensor, rows: tf.Tensor, *, size: int
+) -> tf.Tensor:
+    """Lets no sequence of `size` tokens occur twice in a hypothesis."""
+    before = size - 1
+    windows = tf.maximum(tf.shape(tokens)[2] - before, 0)  # Each of `size - 1` and a follower.
+    last = tokens[..., windows:]
+    repeated = tf.ones_like(tokens[..., :windows], tf.bool)
+    for i in range(before):
+        repeated &= tokens[..., i : i + windows] == last[..., i : i + 1]
+    followers = tokens[..., before : before + windows]
+    # A token may follow several windows: the lowest of its values holds.
+    values = tf.where(repeated, NO_HYPOTHESIS, log_probs.dtype.max)
+    return tf.tensor_scatter_nd_min(log_probs, _indices(followers), values)
 
 
 def renormalize(log_probs: tf.Tensor, tokens: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions, beam_search
-from keras_mt.decoding.rules import NoRepeatNgrams
+from keras_mt.decoding.rules import forbid_repeated_ngrams
 from keras_mt.decoding.selection import top_k
 
 START, END, FORBIDDEN = 2, 3, (0, 2)
@@ -440,7 +440,7 @@ def test_what_would_repeat_tokens_in_a_row_is_struck_out_and_nothing_else(seed, 
     generator = np.random.default_rng(seed)
     tokens = generator.integers(0, 4, (2, 3, length)).astype("int32")
     expected = generator.normal(size=(2, 3, 4)).astype("float32")
-    found = NoRepeatNgrams(size)(tf.constant(expected), tf.constant(tokens), tf.range(2))
+    found = forbid_repeated_ngrams(tf.constant(expected), tf.constant(tokens), None, size=size)
     for row, beam, token in np.ndindex(expected.shape):
         if repeats([*tokens[row, beam].tolist(), token], size):
             expected[row, beam, token] = NO_HYPOTHESIS
