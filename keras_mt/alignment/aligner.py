@@ -171,14 +171,21 @@ def _learn_direction(links, sentences, size, given, iterations):
     Returns:
         The probability of each pair's own token given the other, and of each token given none.
     """
+    ids = np.concatenate(sentences)
+    pairs = np.concatenate([each.ravel() for each in links])
+    prior = np.concatenate([_prior(*each.shape).ravel() for each in links])
+    # The place in `ids` of each pair's own token.
+    ends = np.cumsum([len(sentence) for sentence in sentences])
+    tokens = np.split(np.arange(len(ids), dtype=np.int32), ends[:-1])
+    token = np.concatenate(
+        [np.tile(own, len(each)) for own, each in zip(tokens, links, strict=True)]
+    )
     table, null = np.ones(len(given), np.float32), np.ones(size, np.float32)
     for _ in range(iterations):
-        counts, null_counts = np.zeros(len(given)), np.zeros(size)
-        for pairs, ids in zip(links, sentences, strict=True):
-            linked, unlinked = table[pairs] * _prior(*pairs.shape), null[ids] * _NULL
-            totals = linked.sum(axis=0) + unlinked
-            np.add.at(counts, pairs.ravel(), (linked / totals).ravel())
-            np.add.at(null_counts, ids, unlinked / totals)
+        linked, unlinked = table[pairs] * prior, null[ids] * _NULL
+        totals = unlinked + np.bincount(token, linked, len(ids))
+        counts = np.bincount(pairs, linked / totals[token], len(given))
+        null_counts = np.bincount(ids, unlinked / totals, size)
         totals = np.bincount(given, counts)[given]
         table = _probabilities(counts, totals, size)
         null = _probabilities(null_counts, null_counts.sum(), size)

@@ -1,6 +1,5 @@
 """Cleaning of parallel text by rules."""
 
-import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -134,13 +133,16 @@ def clean(
     check_new(output)
     cleaning = Cleaning(data, source, target, rule_names(identify, without))
     examples = {name: [] for name in cleaning.rules}
+
+    def kept():
+        for verdict, *pair in cleaning.texts():
+            if not verdict:
+                yield pair
+            elif len(shown := examples[cleaning.rules[verdict - 1]]) < _EXAMPLES:
+                shown.append(pair)
+
     with new_folder(output) as folder:
-        with _writer(folder, source, target, "train") as write:
-            for verdict, *pair in cleaning.texts():
-                if not verdict:
-                    write(*pair)
-                elif len(shown := examples[cleaning.rules[verdict - 1]]) < _EXAMPLES:
-                    shown.append(pair)
+        _write(folder, source, target, "train", kept())
         others = [split for split in splits_of(data, source, target) if split != "train"]
         copied = [_copy_split(data, source, target, split, folder) for split in others]
         results = _results(cleaning, examples)
@@ -163,10 +165,8 @@ def _results(cleaning, examples):
         }
         for name, count in cleaning.counts.items()
     }
-    return {
-        "data": cleaning.data,
-        "source": cleaning.source,
-        "target": cleaning.target,
+    corpus = {"data": cleaning.data, "source": cleaning.source, "target": cleaning.target}
+    return corpus | {
         "keras_mt": __version__,
         "pairs": pairs,
         "kept": cleaning.kept,
@@ -193,12 +193,16 @@ def _shortened(text):
 def _copy_split(data, source, target, split, folder):
     """Copies the pairs that `load_corpus` takes, and returns a line that says so."""
     left_out = 0
-    with _writer(folder, source, target, split) as write:
+
+    def usable():
+        nonlocal left_out
         for pair in raw_pairs(data, source, target, split):
             if is_usable(pair):
-                write(*_texts(pair))
+                yield _texts(pair)
             else:
                 left_out += 1
+
+    _write(folder, source, target, split, usable())
     without = f", without {left_out:,} pairs that are blank or not UTF-8" if left_out else ""
     return f"copied: {split}{without}"
 
@@ -207,14 +211,10 @@ def _texts(pair):
     return [side.decode("utf-8", "replace").replace("\n", " ") for side in pair]
 
 
-@contextlib.contextmanager
-def _writer(folder, source, target, split):
-    """A context manager for a function that writes a pair to the two files of a split."""
+def _write(folder, source, target, split, pairs):
+    """Writes pairs of texts to the two files of a split."""
     paths = [folder / f"{language}.{split}.txt" for language in (source, target)]
     with open(paths[0], "wb") as sources, open(paths[1], "wb") as targets:
-
-        def write(source, target):
-            sources.write(source.encode() + b"\n")
-            targets.write(target.encode() + b"\n")
-
-        yield write
+        for source_text, target_text in pairs:
+            sources.write(source_text.encode() + b"\n")
+            targets.write(target_text.encode() + b"\n")

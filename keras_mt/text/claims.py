@@ -13,26 +13,29 @@ from keras_mt.text.glossary import PARTICLE
 from keras_mt.text.spans import LETTER, Span
 from keras_mt.text.words import Words, letters
 
-_UNCLEAR = 0.3  # A word with this much of the best one's share could be the span's, too.
+_UNCLEAR = 0.3  # A word with this much of the best word's share could be the span's, too.
 _SHARED = 0.5  # A word belongs to two, if the lesser share is this much of the greater.
 _WEAK = 0.3  # A share that is little evidence.
-_SURE = 0.6  # What a word that is not the number of a kept span needs.
-# What a form of a term may have behind it. More is none: models that read terms write "Altarar".
+_SURE = 0.6  # The share that makes another word than its number a kept span's.
+# Endings of a term. Longer ones are none: models that read terms write "Altarar".
 _ENDING = rf"(?:e?[mnrs]?|[\u0370-\u06ff]{{1,2}}|{PARTICLE.pattern})"
 
 
 class Claim(NamedTuple):
-    """The target words of a span: those in whose place it stands, none if it is inserted."""
+    """The words of a translation that a span of its source became."""
 
-    words: range = range(0)
-    others: Sequence[int] = ()  # More words that are its own; they go.
-    stands: bool = False  # What is to be there is there, or what was read in its place.
+    words: range = range(0)  # The span takes their place; without any it is inserted.
+    others: Sequence[int] = ()  # More of its words, elsewhere; they are removed.
+    stands: bool = False  # The translation has it already, or what was read in its place.
     warning: str | None = None
 
 
 @dataclasses.dataclass
 class Claims:
-    """The target words of the spans of a source; no two spans have one."""
+    """Finds the words of a translation that the spans of its source became.
+
+    No two spans have the same word.
+    """
 
     source: Words  # What was read, each span a unit.
     target: Words  # Its translation, each of `find_forms` a unit.
@@ -49,9 +52,9 @@ class Claims:
 
     @functools.cached_property
     def unclear(self) -> list[int]:
-        """The spans of which more target words have a great share than can be theirs.
+        """The spans with a great share of more target words than they have words.
 
-        All with some share if none is trusted.
+        If shares are not trusted, all spans with some share.
         """
         found = []
         for k, c in enumerate(self.source.units):
@@ -71,7 +74,7 @@ class Claims:
                 self._weighed[:, c] = mine / mine.max()
 
     def claimed(self) -> list[Claim]:
-        """The claim of each span: best pairs first, and what stands there already before all."""
+        """The claim of each span. Words that stand there already go first, then the best pairs."""
         spans = range(len(self.spans))
         self._claim([(k, t) for k in spans for t in self._standing(k)], stands=True)
         for k, t in self._compounds():  # Of several spans each may have one.
@@ -85,7 +88,7 @@ class Claims:
         for k, claim in self._claims.items():
             if claim.warning is None:
                 self._claims[k] = self._with_more(k, claim)
-        # Of what was left out of the source no word of the translation is.
+        # A span that was left out of the source became no word.
         none = (Claim(warning="inserted" if self.spans[k].read else None) for k in spans)
         return [self._claims.get(k, claim) for k, claim in enumerate(none)]
 
@@ -93,15 +96,16 @@ class Claims:
         return self._weighed[t, self.source.units[k]]
 
     def _claim(self, pairs, stands=False):
-        """Takes pairs of a span and a word that no other one stands against, the best first."""
+        """Takes pairs of a span and a word, the best first, of which neither is taken yet."""
         for k, t in sorted(pairs, key=lambda pair: -self._share(*pair)):
             if k not in self._claims and not self._taken[t]:
                 self._claims[k], self._taken[t] = Claim(range(t, t + 1), stands=stands), True
 
     def _standing(self, k):
-        """The words that are what is to be there: a term in any form, if it is no other word's.
+        """The words that are the span already.
 
-        A term that was read is. Of a kept span also what was read, but for one in the prefix.
+        A term may have any form, but must not be another word's, unless the model read it. Of a
+        kept span what was read in its place counts too, but not in the prefix.
         """
         span = self.spans[k]
         if span.kind != "term":
@@ -113,12 +117,12 @@ class Claims:
         return [t for t in found if self.annotated or others[t] <= max(0.5, self._share(k, t))]
 
     def _copies(self, k):
-        """The words that are what was read in the place of a span, behind the prefix."""
+        """The words behind the prefix that were read in the place of a span."""
         after = [t for t in self.target.units if self.target.starts[t] >= self.locked]
         return [t for t in after if self.target[t] == self.spans[k].read]
 
     def _compounds(self):
-        """Terms and their best words that are also another's best, and longer than the term."""
+        """Pairs of a term and its best word, where this is also another's best, and longer."""
         shares = self._weighed * (self._free & ~self._taken)[:, None]
         if not self.trusted or not shares.size:
             return []
@@ -133,7 +137,7 @@ class Claims:
         return found
 
     def _with_more(self, k, claim):
-        """A claim with more words that are the span's own, by attention; and with all copies."""
+        """A claim with the other words that attention gives to the span, and with all copies."""
         (t,), span = claim.words, self.spans[k]
         mine = self.shares[:, self.source.units[k]] * (self._free & ~self._taken)
         sure = {*np.flatnonzero(mine > 0.5)}
@@ -160,7 +164,7 @@ class Claims:
 
 
 def find_forms(text: str, spans: Sequence[Span]) -> list[tuple[int, int]]:
-    """The places in a translation of all that may stand for one of the spans already."""
+    """The places in a translation that may be one of the spans already."""
     forms = {*map(_form, spans)}
     forms |= {re.escape(span.read) for span in spans if span.kind != "term" and span.read}
     forms = "|".join(sorted(forms, key=len, reverse=True)) or "(?!)"  # Without spans, nothing.
@@ -169,13 +173,13 @@ def find_forms(text: str, spans: Sequence[Span]) -> list[tuple[int, int]]:
 
 
 def _form(span):
-    """A regular expression of what a span may be in a translation, without accents."""
+    """A regular expression of the forms of a span, without accents."""
     text = r"\s+".join(map(re.escape, _without_accents(span.target).split()))
     return text + _ENDING if span.kind == "term" else text
 
 
 def _without_accents(text):
-    """A text of as many characters."""
+    """The text without accents, of as many characters."""
     return "".join(map(_base, text))
 
 
@@ -186,7 +190,7 @@ def _base(character):
 
 
 def _grown(words, own):
-    """A range of words with those that are own on either side."""
+    """A range of words, with its neighbours on either side that are `own`."""
     low, high = words.start, words.stop
     while low - 1 in own:
         low -= 1

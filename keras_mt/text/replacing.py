@@ -1,4 +1,4 @@
-"""The words of a translation that spans of its source became, replaced by what stands for them."""
+"""Puts spans of a source into the places of their words in its translation."""
 
 import re
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class Placed(NamedTuple):
 
 
 class Replacing:
-    """Puts spans in the places of the words that they claim of a translation.
+    """Puts spans into the places of the words that they claim in a translation.
 
     Args:
         claims: The words of what was read and of the translation.
@@ -77,7 +77,7 @@ class Replacing:
         self._edits.append((start, end, text, k))
 
     def _remove(self, t):
-        """Leaves a word of the translation out, with the white space on one side."""
+        """Removes a word of the translation, with the white space on one side."""
         text, start, end = self._target.text, self._target.starts[t], self._target.ends[t]
         if text[:start][-1:].isspace():
             start -= 1
@@ -111,7 +111,7 @@ class Replacing:
             self._edits.append((place, place, " ", None))
 
     def result(self) -> tuple[Words, np.ndarray]:
-        """The words of the result, and their shares of those of the plain text."""
+        """The words of the result, and their shares of the words of the plain text."""
         text, origins, units, place = "", [], {}, 0  # Of each character its place before, or -1.
         last = len(self._target.text), 0, "", None
         for start, end, new, k in [*sorted(self._edits, key=lambda edit: edit[:2]), last]:

@@ -21,10 +21,10 @@ from keras_mt.text.words import Words, coverage, word_alignment
 GUARD, TERM, TERM_END = "\x03", "\x01", "\x02"
 _CONTROL = {i: " " for i in (*range(32), *range(127, 160)) if chr(i) not in "\t\n\r"}
 _NEUTRAL = "xx"  # Of no language.
-# What is read in the place of kept spans: nothing, or a number that is not in the text.
+# Kept spans that are left out of what is read, and those that a number stands for.
 _LEFT_OUT, _NUMBERED = ("emoji",), ("email", "url", "placeholder", "phone", "code")
 _FIRST_NUMBER = 123
-# What belongs to a word: a genitive's ending, a Korean particle.
+# Endings that belong to a word: a genitive's, or a Korean particle.
 _SUFFIX = re.compile(r"(?:['’][a-z]{1,2}(?!\w)|[가-힣]*)")
 
 

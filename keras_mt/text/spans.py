@@ -16,7 +16,7 @@ _BRACKETS = rf"\({_IN_URL}*\)"
 _PATH = rf"(?:{_IN_URL}|{_BRACKETS})*(?:{_URL_END}|{_BRACKETS})"
 _PICTURE = "[\U0001f300-\U0001faff\u2600-\u27bf\u231a-\u231b\u23e9-\u23f3\u2b50]"
 _PICTURE += "[\ufe0f\U0001f3fb-\U0001f3ff]*"
-# What `keep` may name; at a place the first that fits counts.
+# The kinds that `keep` may name; where several fit, the first counts.
 KINDS = {
     "email": rf"(?<!{LETTER})(?<![.%+-])(?:{LETTER}|[.%+-])*{LETTER}"
     rf"@(?:{LETTER}|-)+(?:\.(?:{LETTER}|-)+)*\.[^\W\d_{WITHOUT_SPACES}]{{2,}}",
@@ -34,7 +34,7 @@ KINDS = {
     rf"{_EDGE}[0-9]+(?:[.,:/'’-][0-9]+)+{_EDGE}|{_EDGE}[0-9]{{2,}}{_EDGE}",
     "emoji": rf"[\U0001f1e6-\U0001f1ff]{{2}}|{_PICTURE}(?:\u200d{_PICTURE})*",
 }
-# What is protected and has one of these is no prose.
+# A protected text with one of these is no prose.
 _CODE = re.compile(r"[^\w\s.,:;!?'’“”&+-]|_")
 
 
@@ -93,7 +93,7 @@ def find_spans(
 
 
 def whole_lines(spans: Sequence[Span], text: str) -> tuple[Span, ...]:
-    """Spans of a text; a line that has kept ones and no words besides is one span."""
+    """Spans of a text, in which a line of kept spans without other words is one span."""
     spans, rest = [*spans], _masked(text, [span[:2] for span in spans if span.kind != "term"])
     for line in re.finditer(r"(?!\s)[^\n]*(?<!\s)", text):
         within = [s for s in spans if line.start() <= s.start and s.end <= line.end()]

@@ -109,11 +109,12 @@ def line_numbers(source: Words, target: Words) -> tuple[np.ndarray, np.ndarray]:
 def best_gap(
     shares: np.ndarray, first: int, last: int, spaces: Sequence[bool], allowed: Iterable[int]
 ) -> int:
-    """The allowed target word before which what stands between source words fits best.
+    """The best place for something between source words: the target word that it goes before.
 
-    By how much the words on the left of each place stood on the left, which `first` is the number
-    of, and those on the right likewise, from `last` on. The nearer they stood the better, above all
-    without white space between: `spaces` says whether there is some before, and after.
+    It stands behind `first` source words and before the word `last`. A place is good if the words
+    on its left stood on the left in the source, and those on its right on the right. Near words
+    count more, above all without white space between: `spaces` says if there is some before, and
+    after.
     """
     left = shares[:, :first] @ 0.5 ** np.arange(first)[::-1]
     right = shares[:, last:] @ 0.5 ** np.arange(shares.shape[1] - last)
