@@ -181,6 +181,8 @@ def rule_names(identify: bool = False, without: Sequence[str] = ()) -> tuple[str
     """All rules but those in `without`; `language` only to `identify`."""
     if unknown := [name for name in without if name not in RULES]:
         raise InputError(f"There is no rule {unknown[0]!r}; there are {', '.join(RULES)}.")
+    if identify:
+        require("py3langid", "langid", "The rule language")
     return tuple(n for n in RULES if n not in without and (identify or n != "language"))
 
 
@@ -223,7 +225,6 @@ def _significant(numbers):
 
 @functools.cache
 def _identifier():
-    require("py3langid", "langid", "The rule language")
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
