@@ -30,9 +30,8 @@ class Aligner:
         p(t, a | s) = prod_i p(a_i) p(t_i | s_{a_i})
         p(a_i = 0) = 0.08,  p(a_i = j) = 0.92 exp(-4 |i/m - j/n|) / sum_k exp(-4 |i/m - k/n|)
 
-    It is learned, and used, in both directions, and what they find is symmetrized.
-
-    `learn` makes one.
+    It is learned, and used, in both directions, and what they find is symmetrized. `learn` makes
+    one.
 
     Attributes:
         sizes: Integers `[2]`: how many ids the source and the target have; greater ones, and
@@ -92,9 +91,9 @@ class Aligner:
         if min(ids.min() for ids in (*sources, *targets)) < 0:
             raise InputError("The ids to learn from must be at least 0. Received: a negative one")
         sizes = np.array([1 + max(ids.max() for ids in side) for side in (sources, targets)])
-        keys = [_keys(s, t, sizes[1]) for s, t in zip(sources, targets, strict=True)]
-        pairs = np.unique(np.concatenate(keys, axis=None))
-        links = [np.searchsorted(pairs, each).astype(np.int32) for each in keys]
+        both = list(zip(sources, targets, strict=True))
+        pairs = np.unique(np.concatenate([_keys(*each, sizes[1]) for each in both], axis=None))
+        links = [np.searchsorted(pairs, _keys(*e, sizes[1])).astype(np.int32) for e in both]
         forward = _learn_direction(links, targets, sizes[1], pairs // sizes[1], iterations)
         links = [each.T for each in links]
         backward = _learn_direction(links, sources, sizes[0], pairs % sizes[1], iterations)

@@ -188,8 +188,7 @@ class _Tfds(_Corpus):
 
         self.check_languages([feature for feature in self._info.features if feature != "id"])
         source, target = self.languages
-        # Never held whole.
-        config = tfds.ReadConfig(try_autocache=False)
+        config = tfds.ReadConfig(try_autocache=False)  # Never held whole.
         try:
             pairs = tfds.load(self._name, split=split, shuffle_files=False, read_config=config)
         except Exception as error:

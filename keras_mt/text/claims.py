@@ -168,7 +168,9 @@ def find_forms(text: str, spans: Sequence[Span]) -> list[tuple[int, int]]:
     forms = {*map(_form, spans)}
     forms |= {re.escape(span.read) for span in spans if span.kind != "term" and span.read}
     forms = "|".join(sorted(forms, key=len, reverse=True)) or "(?!)"  # Without spans, nothing.
-    found = re.finditer(rf"(?<!{LETTER})(?i:{forms})(?!{LETTER})", _without_accents(text))
+    # No letters of a longer word; beside a bracket there may be any.
+    bounds = rf"(?:(?<!{LETTER})|(?!{LETTER}))", rf"(?:(?!{LETTER})|(?<!{LETTER}))"
+    found = re.finditer(rf"{bounds[0]}(?i:{forms}){bounds[1]}", _without_accents(text))
     return [match.span() for match in found]
 
 
