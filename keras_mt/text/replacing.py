@@ -87,28 +87,30 @@ class Replacing:
 
     def _insert(self, k, _):
         """Puts a span between the words that its neighbours became, spaced as in the source."""
-        source, target, column = self._source, self._target, self._source.units[k]
-        span, plain = self._spans[k], self._plain.text
-        lines = [line.span() for line in re.finditer("(?m)^.*$", target.text)]
-        if len(lines) == source.text.count("\n") + 1:
-            low, high = lines[source.text.count("\n", 0, source.starts[column])]
-        else:
-            low, high = 0, len(target.text)
-        sides = plain[: span.start][-1:], plain[span.unit[1] :][:1]
-        before, after = (not side.strip() for side in sides)
-        lowest, highest = np.searchsorted(target.starts, (low, high))
-        allowed = range(lowest, highest + 1)
-        g = best_gap(self._shares, column, column + 1, (before, after), allowed)
-        beside = [*target.starts, high] if before and not after else [low, *target.ends]
-        place = int(max(self._claims.locked, min(max(beside[g], low), high)))
+        target, span, column = self._target, self._spans[k], self._source.units[k]
+        begin, end = self._line_of(column)
+        left, right = self._plain.text[: span.start][-1:], self._plain.text[span.unit[1] :][:1]
+        spaces = not left.strip(), not right.strip()
+        low, high = np.searchsorted(target.starts, (begin, end))
+        gap = best_gap(self._shares, column, column + 1, spaces, range(low, high + 1))
+        beside = [*target.starts, end] if spaces == (True, False) else [begin, *target.ends]
+        place = int(max(self._claims.locked, min(max(beside[gap], begin), end)))
         # Between marks, too, it does not touch a letter.
-        left = rf"\S(?<!{_OPENING})\Z" if before else r"\w\Z"
-        right = rf"(?!{_CLOSING})\S" if after else r"\w"
-        if re.search(left, target.text[:place]) and not sides[0].isalnum():
+        needs_space = rf"\S(?<!{_OPENING})\Z" if spaces[0] else r"\w\Z"
+        if re.search(needs_space, target.text[:place]) and not left.isalnum():
             self._edits.append((place, place, " ", None))
         self._edits.append((place, place, span.target, k))
-        if re.match(right, target.text[place:]) and not sides[1].isalnum():
+        needs_space = rf"(?!{_CLOSING})\S" if spaces[1] else r"\w"
+        if re.match(needs_space, target.text[place:]) and not right.isalnum():
             self._edits.append((place, place, " ", None))
+
+    def _line_of(self, column):
+        """The characters of the target's line of a source word; all where lines differ."""
+        source, target = self._source.text, self._target.text
+        lines = [line.span() for line in re.finditer("(?m)^.*$", target)]
+        if len(lines) != source.count("\n") + 1:
+            return 0, len(target)
+        return lines[source.count("\n", 0, self._source.starts[column])]
 
     def result(self) -> tuple[Words, np.ndarray]:
         """The words of the result, and their shares of the words of the plain text."""
