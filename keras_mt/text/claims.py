@@ -128,9 +128,10 @@ class Claims:
             return []
         found, best = [], shares.argmax(axis=0)
         for k, (c, span) in enumerate(zip(self.source.units, self.spans, strict=True)):
-            t, mine = int(best[c]), shares[best[c], c]
-            others = np.delete(shares[t] * (best == t), c) / max(mine, _WEAK)
-            is_shared = mine >= _WEAK and np.any((others > _SHARED) & (others < 1 / _SHARED))
+            t = int(best[c])
+            mine, others = shares[t, c], np.delete(shares[t] * (best == t), c)
+            alike = (others > _SHARED * mine) & (others < mine / _SHARED)
+            is_shared = mine >= _WEAK and alike.any()
             is_longer = len(letters(self.target[t])) > len(letters(span.target))
             if is_shared and is_longer and span.kind == "term" and k not in self._claims:
                 found.append((k, t))
