@@ -55,11 +55,12 @@ def to_onnx(translator: Translator, directory: str | os.PathLike) -> None:
     FORMAT.check(translator, directory)
     model = translator.models[0].for_inference()
     check_size(model.variables, "The conversion to ONNX", "the model is too large for it")
+    ids = special_ids(translator)
     encoder, decoder = _functions(model)
     with new_folder(directory) as folder:
         for name, function in (("encoder", encoder), ("decoder", decoder)):
             (folder / f"{name}.onnx").write_bytes(_converted(name, function))
-        write_ids(folder, translator, special_ids(translator))
+        write_ids(folder, translator, ids)
 
 
 def _functions(model):

@@ -178,8 +178,6 @@ def test_what_onnx_has_not_is_refused(load, monkeypatch, tmp_path):
     translator, folder = load(), tmp_path / "onnx"
     with pytest.raises(ValueError, match="ONNX takes one model, no ensemble: 2"):
         to_onnx(Translator(translator.models * 2, translator.tokenizer), folder)
-    with pytest.raises(ValueError, match="ONNX does not sample: leave `temperature` out"):
-        to_onnx(load(temperature=1.0), folder)
     with pytest.raises(FileExistsError, match="is not overwritten"):
         to_onnx(translator, tmp_path)
     function = tf.function(
