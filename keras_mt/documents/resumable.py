@@ -223,25 +223,30 @@ def _translate(works, progress):
 
 def _report(works, output):
     """Writes what was refused or warned of; what an earlier command wrote of other files stays."""
-    report = Report(failures={work.path.name: work.failure for work in works if work.failure})
-    found = sorted(output.glob(f"{_PARTS}/*{_DONE}"))
-    names = {*report.failures, *(path.name.removesuffix(_DONE) for path in found)}
-    errors = output / _ERRORS
+    failures = {work.path.name: work.failure for work in works if work.failure}
+    found = {path.name.removesuffix(_DONE): path for path in output.glob(f"{_PARTS}/*{_DONE}")}
+    errors, refused, warned = output / _ERRORS, Counter(), Counter()
     with atomic_write(errors) as temporary, open(temporary, "wb") as file:
         if errors.exists():
             with open(errors, "rb") as before:
-                file.writelines(line for line in before if json.loads(line)["file"] not in names)
-        for path in found:
+                others = (
+                    line for line in before if json.loads(line)["file"] not in failures | found
+                )
+                file.writelines(others)
+        for name, path in sorted(found.items()):
             with open(path, "rb") as done:
-                file.writelines(itertools.islice(done, 1, None))  # The first one is the index.
-        for name, failure in report.failures.items():
+                for entry in itertools.islice(done, 1, None):  # The first one is the index.
+                    file.write(entry)
+                    (refused if "error" in json.loads(entry) else warned)[name] += 1
+        for name, failure in failures.items():
             file.write(_entry(name, Refusal("", failure)))
         size = file.tell()
     if not size:
         errors.unlink()
-    for work in works:
-        if not work.failure:
-            report[work.path.name] = work.totals()
+    report = Report(failures=failures)
+    for name, work in ((work.path.name, work) for work in works if not work.failure):
+        counts = {"refused": refused[name], "warned": warned[name]}
+        report[name] = {work.source.units_are: work.index["units"], **counts}
     return report
 
 
@@ -370,14 +375,6 @@ class _Work:
             file.flush()
             os.fsync(file.fileno())
         self.journal.unlink()
-
-    def totals(self):
-        with open(self.done, "rb") as file:
-            entries = Counter(
-                "error" in json.loads(line) for line in itertools.islice(file, 1, None)
-            )
-        counts = {"refused": entries[True], "warned": entries[False]}
-        return {self.source.units_are: self.index["units"], **counts}
 
 
 def _recorded(translation):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_mt.text.claims import Claims, find_forms
+from keras_mt.text.fragment import Fragment
 from keras_mt.text.glossary import Glossary
 from keras_mt.text.markup import HtmlFragment
 from keras_mt.text.placing import place_elements
@@ -194,20 +195,18 @@ class Source:
         Returns:
             A `Translated`.
         """
-        plain = Words(self.plain, [span.unit for span in self.spans])
         if self.passes and not prefix:
-            result, shares, warnings = plain, np.eye(len(plain)), [None] * len(self.spans)
+            text, warnings = Fragment(self.plain, self._elements), [None] * len(self.spans)
         else:
             claims = self._claims(translation, alignment, len(prefix))
             if len(falls):
                 rows = coverage(claims.target, alignment.target_pieces)
                 claims.heed([fall @ rows for fall in falls])
-            found = claims.claimed()
+            found, plain = claims.claimed(), Words(self.plain, [span.unit for span in self.spans])
             result, shares = Replacing(claims, found, plain).result()
-            warnings = [claim.warning for claim in found]
-        text = result.text
-        if self._elements or self._html:
-            text = place_elements(self._elements, plain, result, shares)
+            text, warnings = result.text, [claim.warning for claim in found]
+            if self._elements or self._html:
+                text = place_elements(self._elements, plain, result, shares)
         if self._html:
             text = self._html.written(text)
         placed = zip(self.spans, warnings, strict=True)

@@ -241,6 +241,11 @@ def test_what_is_kept_replaces_no_more_words_than_it_has():
     assert written in ("ein <b>Spielball</b>", "<b>ein Spielball</b>")
 
 
+def test_a_text_of_kept_parts_alone_passes_with_all_between_them():
+    text = "<code>a</code>, <b><code>b</code></b>;<br>"
+    assert Source(text, markup="html").passes and translated(text, "x") == text
+
+
 def test_words_and_marks():
     words = Words("It's “T-shirts”, 3.5% of my_x's!\u00a0日本 e\u0301te\u0301 -")
     found = [words[i] for i in range(len(words))]

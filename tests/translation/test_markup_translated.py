@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_mt import ExportedTranslator
-from keras_mt.text import Source
+from keras_mt.text import Element, Fragment, Source
 
 MARKED = [
     "O <b>livro</b> está em cima da <i class='x'>mesa</i>.",
@@ -53,6 +53,14 @@ def test_the_text_is_that_without_markup(any_translator):
     assert any_translator.hypotheses(MARKED[0], markup="html") == [
         h._replace(score=pytest.approx(h.score, abs=1e-4)) for h in found[0]
     ]
+
+
+def test_a_fragment_becomes_one_with_the_same_elements(any_translator):
+    text = Fragment("O livro está em cima da mesa.", [Element(2, 7), Element(24, 28)])
+    for found in any_translator.hypotheses([text, str(text)])[0], any_translator.hypotheses(text):
+        best = found[0].text
+        assert best == "The book is on the table."
+        assert [best[e.start : e.end] for e in best.elements] == ["book", "table"]
 
 
 @LONG
@@ -110,3 +118,5 @@ def test_a_model_without_attention_takes_no_markup(translator, exported, monkeyp
         monkeypatch.setattr(type(each), "aligns", False)
         with pytest.raises(ValueError, match="markup='html' needs a model with attention"):
             each("<b>a</b>", markup="html")
+        with pytest.raises(ValueError, match="inline elements needs a model with attention"):
+            each(Fragment("a", [Element(0, 1)]))
