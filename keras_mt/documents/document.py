@@ -120,9 +120,9 @@ class Document:
         return self.written()
 
     def add(self, content: str | FragmentBuilder, where: str = "") -> int | None:
-        """Adds a text; returns its number, or None if it has no word, and so stays as it is.
+        """Adds a text; returns its number, or None if it has no word and stays as it is.
 
-        White space and elements without words at its ends are no part of the unit, nor is an
+        The unit leaves out white space and elements without words at its ends, and an
         element around all of it.
         """
         if isinstance(content, str):
@@ -220,7 +220,7 @@ class TextDocument(Document):
                 f"{self.to_utf8}."
             ) from error
         if "\0" in self.source:
-            raise DocumentError("It has zero characters, and so is no text.")
+            raise DocumentError("It has NUL characters, so it is not a text file.")
         self._replacements: list[tuple[int, int, Callable[[], str | None]]] = []
         self.parse(self.source)
 

@@ -48,7 +48,7 @@ class DocxDocument(Document):
         self._files = _unpacked(data)
         contents = {info.filename: content for info, content in self._files}
         if _TYPES not in contents:
-            raise DocumentError(f"it is a ZIP file, and no DOCX: it has no {_TYPES}.")
+            raise DocumentError(f"it is a ZIP file, but not a DOCX file: it has no {_TYPES}.")
         self._trees = {}
         for part in xml.parsed(contents[_TYPES], _TYPES).getroot():
             name = part.get("PartName", "").lstrip("/")
@@ -137,7 +137,7 @@ def _unpacked(data):
     except DocumentError:
         raise
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError) as error:
-        raise DocumentError(f"it is no DOCX, or it has a password: {error}") from error
+        raise DocumentError(f"it is not a DOCX file, or it has a password: {error}") from error
 
 
 def _pieces(paragraph, fields):

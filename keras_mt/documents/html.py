@@ -74,11 +74,8 @@ class HtmlDocument(TextDocument):
                     self.replace(start, end, lambda: code)
             elif self._is_text(token, name):
                 self._add_attribute(start, end)
-        if (
-            code
-            and (token.kind, token.name) == ("start", "html")
-            and "lang" not in token.attributes
-        ):
+        is_root = token.kind == "start" and token.name == "html"
+        if code and is_root and "lang" not in token.attributes:
             place = token.start + len("<html")
             self.replace(place, place, lambda: f' lang="{code}"')
 

@@ -67,7 +67,7 @@ class PoDocument(TextDocument):
 
         ids = len(_MSGID.findall(source))
         if not ids:
-            raise DocumentError("it has no msgid, and so is no PO file.")
+            raise DocumentError("it has no msgid, so it is not a PO file.")
         try:
             # A file, since of a text polib takes more than newlines for the ends of lines.
             with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="") as copy:
@@ -75,7 +75,7 @@ class PoDocument(TextDocument):
                 copy.flush()
                 file = polib.pofile(copy.name, encoding="utf-8", wrapwidth=78)
         except (OSError, UnicodeError, ValueError, IndexError) as error:
-            raise DocumentError(f"it is no PO file: {str(error).replace(source, '')}") from error
+            raise DocumentError(f"it is not a PO file: {str(error).replace(source, '')}") from error
         count = ids - bool(file.metadata)
         if len(file) != count or len(_MSGSTR.findall(source)) != ids:
             raise DocumentError(
@@ -98,11 +98,9 @@ class PoDocument(TextDocument):
             self.refusals.append(Refusal(place, "the header has no valid Plural-Forms: give it"))
             return {}
         count, form_of_one, is_alone = self._plural
-        same = self._placeholders(entry, entry.msgid) == self._placeholders(
-            entry, entry.msgid_plural
-        )
+        one, several = (self._placeholders(entry, t) for t in (entry.msgid, entry.msgid_plural))
         texts = dict.fromkeys(range(count), entry.msgid_plural)
-        if same or is_alone:
+        if one == several or is_alone:
             texts[form_of_one] = entry.msgid
         added = {text: self._add(entry, text, place) for text in dict.fromkeys(texts.values())}
         return {form: added[text] for form, text in texts.items()}

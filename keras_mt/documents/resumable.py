@@ -165,13 +165,13 @@ def translate_files(
 def formats_of(
     files: Sequence[str | os.PathLike], output: str | os.PathLike, format: str | None = None
 ) -> dict[Path, str]:
-    """The format of each file; InputError if one is no file, or two would be written to one."""
+    """The format of each file; InputError if one is a pipe, or two would be written to one."""
     formats, names = {}, {}
     for path in map(Path, files):
         if path.exists() and not path.is_file():
             raise InputError(
-                f"{path} is no file, but a pipe or the like, which is read only once; what is "
-                "stopped could not go on. Write it to a file, or give it to `keras-mt translate`."
+                f"{path} is a pipe or the like, which can be read only once: a stopped run "
+                "could not go on. Write it to a file, or give it to `keras-mt translate`."
             )
         formats[path] = format_name(path, format)
         if path.name in (_PARTS, _ERRORS):

@@ -16,7 +16,7 @@ def parsed(data: bytes, name: str) -> Any:
     try:
         tree = etree.fromstring(data, parser).getroottree()
     except (etree.XMLSyntaxError, ValueError) as error:
-        raise DocumentError(f"{name} is no XML that can be read: {error}") from error
+        raise DocumentError(f"{name} is not XML that can be read: {error}") from error
     if tree.docinfo.internalDTD is not None:
         raise DocumentError(
             f"{name} declares a document type, whose entities can hold far more text than the "

@@ -32,7 +32,7 @@ VOID = frozenset(
 SINGLE = frozenset(["dd", "dt", "li", "option", "p", "td", "th", "tr"])
 # Their content stays as it is.
 KEPT = frozenset(["code", "kbd", "math", "pre", "samp", "svg", "template", "var"])
-# Their content is no markup; of these, only a title is text.
+# Their content is not markup; of these, only a title is text.
 RAW = frozenset(["iframe", "noembed", "noframes", "script", "style", "textarea", "title", "xmp"])
 HIDDEN = RAW - {"title"}
 _INVISIBLE = frozenset(["svg", "template"]) | HIDDEN
@@ -112,7 +112,7 @@ class _Tokens(list):
             self.append(Token("text", start, end, stays=stays, index=len(self)))
 
     def _start_tag(self, match):
-        """Adds a start tag and content that is no markup; returns where these end."""
+        """Adds a start tag and content that is not markup; returns where these end."""
         name, rest, place = match["name"].lower(), match["rest"], match.end()
         is_closed = rest.endswith("/") and not _BARE_VALUE.search(rest)
         self._add_text(match.start())
@@ -159,7 +159,7 @@ class _Tokens(list):
 
 
 def tokens_of(source: str) -> list[Token]:
-    """The tokens of HTML; what is no whole tag, such as a single `<`, is text."""
+    """The tokens of HTML; an incomplete tag, such as a single `<`, is text."""
     return _Tokens(source)
 
 
@@ -211,7 +211,7 @@ class HtmlFragment(FragmentBuilder):
     element stays as it is, with all within it, if its attribute `translate` is `no`, its class has
     `notranslate`, or it is `code`, `kbd`, `samp`, `var`, `pre`, `svg`, `math` or `template`. An
     element that is not closed ends where the one around it does. An end tag that closes nothing is
-    left out. What is no whole tag, such as a single `<`, is text.
+    left out. An incomplete tag, such as a single `<`, is text.
 
     A `<br>` without a space before it is a space in the text. At the bounds of blocks, such as
     `<p>`, lines end: each is translated by itself, and stays in its block.

@@ -100,7 +100,7 @@ def test_what_was_begun_with_other_options_is_refused(run_dir, tmp_path):
         (["README.md", "--lang", "de"], 2, "--lang is for html, po, xliff alone"),
         (["constraints.txt", "--overwrite"], 2, "--overwrite is for po, xliff alone, and no"),
         (["README.md", "--markup", "html"], 2, "--markup is for lines alone"),
-        (["/dev/null", "--format", "lines"], 1, "/dev/null is no file, but a pipe or the like"),
+        (["/dev/null", "--format", "lines"], 1, "/dev/null is a pipe or the like"),
         (["no_such_file.txt"], 2, "'no_such_file.txt' does not exist"),
     ],
 )

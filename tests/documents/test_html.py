@@ -111,7 +111,7 @@ def test_letters_that_an_encoding_does_not_have_are_references():
         (b'<meta charset="utf-8"><p>\xff</p>', "not in the encoding utf-8"),
         (b'<meta charset="klingon"><p>a</p>', "unknown encoding: klingon"),
         (b"\xff\xfe<p>", "utf-16-le"),
-        (b"<p>\0</p>", "zero characters"),
+        (b"<p>\0</p>", "NUL characters"),
         (b"a" * (65 << 20), "64 MiB"),
     ],
 )

@@ -50,7 +50,7 @@ msgstr "Zu"
 
 
 def entries(data):
-    """What stays of each entry."""
+    """The parts of each entry that stay."""
     return [
         (e.msgid, e.msgid_plural, e.msgctxt, e.comment, e.occurrences, e.flags, e.obsolete)
         for e in polib.pofile(data.decode())
@@ -215,7 +215,7 @@ def test_real_catalogues_are_translated_anew(tmp_path, path):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"hello\n", "no PO file"),
+        (b"hello\n", "not a PO file"),
         (b'msgid "a\nmsgstr ""\n', "of 1 entries 0 can be read"),
         (GERMAN.replace(b"UTF-8", b"klingon") + ENTRIES, "klingon"),
         (GERMAN + b'msgid "\xff"\nmsgstr ""\n', "encoding UTF-8 of its header"),

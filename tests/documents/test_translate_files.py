@@ -313,7 +313,7 @@ def test_a_full_disk_is_named_and_breaks_nothing(size, place):
 
 
 def test_what_is_killed_at_any_point_ends_as_if_it_was_not(place, monkeypatch):
-    """What SIGKILL leaves is what there is before one of the operations on files."""
+    """SIGKILL leaves the state before one of the operations on files."""
     two_files(place, 10)
     copies, calls = [], []
 
@@ -393,7 +393,7 @@ def test_a_second_process_is_refused_until_the_first_has_ended(place):
 
 def test_a_pipe_is_refused_by_name(place):
     os.mkfifo(place / "pipe.txt")
-    with pytest.raises(InputError, match=r"pipe.txt is no file, but a pipe"):
+    with pytest.raises(InputError, match=r"pipe.txt is a pipe or the like"):
         run("pipe.txt")
     assert not (place / "out").exists()
 

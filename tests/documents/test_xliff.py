@@ -74,11 +74,11 @@ def test_nothing_new_leaves_the_file_to_the_byte_and_filled_ones_are_kept():
     [
         (b'<!DOCTYPE a [<!ENTITY b "c">]><xliff version="1.2">&b;</xliff>', "document type"),
         (b'<!DOCTYPE a SYSTEM "file:///etc/hostname"><xliff version="1.2"/>', "document type"),
-        (b"<xliff>", "no XML"),
-        (b'<?xml version="1.0" encoding="utf-8"?><xliff>\xff</xliff>', "no XML"),
+        (b"<xliff>", "not XML"),
+        (b'<?xml version="1.0" encoding="utf-8"?><xliff>\xff</xliff>', "not XML"),
         (b'<xliff version="2.0"/>', "not XLIFF 1.2"),
         (b"<html/>", "not XLIFF 1.2"),
-        (b"<a>" * 100_000, "no XML"),
+        (b"<a>" * 100_000, "not XML"),
     ],
 )
 def test_what_is_no_xliff_is_refused_by_name(data, message):
