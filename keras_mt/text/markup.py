@@ -94,28 +94,27 @@ class _Tokens(list):
                 self._end_tag(match["name"].lower(), start, place)
             else:
                 place = self._start_tag(match)
-        self._add_text(len(source))
         while self._opened:
             self._close(len(source), len(source))
+        if self._end < len(source):
+            self._add("text", self._end, len(source))
+
+    @property
+    def _end(self):
+        return self[-1].end if self else 0
 
     def _add(self, kind, start, end, name="", attributes=None):
         """Adds a token, and the text before it."""
-        self._add_text(start)
+        if self._end < start:
+            self._add("text", self._end, start)
         stays = bool(self._opened) and self._opened[-1].stays
         self.append(Token(kind, start, end, name, attributes or {}, stays, len(self)))
         return self[-1]
-
-    def _add_text(self, end):
-        start = self[-1].end if self else 0
-        if start < end:
-            stays = bool(self._opened) and self._opened[-1].stays
-            self.append(Token("text", start, end, stays=stays, index=len(self)))
 
     def _start_tag(self, match):
         """Adds a start tag and content that is not markup; returns where these end."""
         name, rest, place = match["name"].lower(), match["rest"], match.end()
         is_closed = rest.endswith("/") and not _BARE_VALUE.search(rest)
-        self._add_text(match.start())
         if self._opened and name in SINGLE and self._opened[-1].name == name:
             self._close(match.start(), match.start())
         is_alone = name in VOID or is_closed
@@ -142,7 +141,6 @@ class _Tokens(list):
         return place
 
     def _end_tag(self, name, start, end):
-        self._add_text(start)
         if not self._names[name]:
             self._add("stray", start, end, name)
             return
@@ -152,10 +150,11 @@ class _Tokens(list):
 
     def _close(self, start, end):
         """Ends the element that was begun last."""
-        begun = self._opened.pop()
-        self._names[begun.name] -= 1
+        begun = self._opened[-1]
         token = self._add("end", start, end, begun.name)
-        token.stays, token.partner, begun.partner = begun.stays, begun, token
+        token.partner, begun.partner = begun, token
+        self._opened.pop()
+        self._names[begun.name] -= 1
 
 
 def tokens_of(source: str) -> list[Token]:
