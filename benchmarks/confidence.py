@@ -19,7 +19,7 @@ import tensorflow as tf
 
 import keras_mt
 from keras_mt.data import load_corpus
-from keras_mt.inference.confidence import out_of_proportion, repeats
+from keras_mt.inference.confidence import doubts
 
 
 def rank_correlation(a, b):
@@ -35,9 +35,7 @@ def load(data, source, target, split):
 def doubted(tokenizer, *sides):
     """How many targets of given pairs loop, and how many pairs are out of proportion in length."""
     sides = [tokenizer.pieces(tf.constant(side)) for side in sides]
-    lengths = [tf.cast(side.row_lengths(), tf.int32) for side in sides]
-    source, target = (repeats(s.to_tensor(), n) for s, n in zip(sides, lengths, strict=True))
-    return [int(tf.math.count_nonzero(x)) for x in (target & ~source, out_of_proportion(*lengths))]
+    return [int(tf.math.count_nonzero(x)) for x in doubts(*sides, tokenizer.eos_id)]
 
 
 def main(run_dir, data, source, target, split="test"):

@@ -10,8 +10,8 @@ from typing import Any
 
 from keras_mt.extras import require
 from keras_mt.text import Glossary
-from keras_mt.translation.batches import utf8
 from keras_mt.translation.exported import ExportedTranslator
+from keras_mt.translation.requests import check_text
 
 try:
     from apache_beam.io.filesystem import CompressionTypes
@@ -139,7 +139,7 @@ def _length(pair):
 
 def _checked(pair):
     key, text = pair
-    utf8(f"The text of {key!r}", text)
+    check_text(f"The text of {key!r}", text)
     return pair
 
 

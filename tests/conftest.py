@@ -311,12 +311,17 @@ def exported(export_once):
     return export_once("saved_models", signatures=["serving_default"])
 
 
+def signatures_of(directory):
+    """The signatures of an export, as TensorFlow loads them."""
+    import tensorflow as tf
+
+    return tf.saved_model.load(str(directory)).signatures
+
+
 @pytest.fixture(scope="session")
 def served(exported):
     """The signatures of `exported`."""
-    import tensorflow as tf
-
-    return tf.saved_model.load(str(exported)).signatures
+    return signatures_of(exported)
 
 
 @pytest.fixture(scope="session")
@@ -327,9 +332,7 @@ def exported_whole(export_once):
 
 @pytest.fixture(scope="session")
 def signatures(exported_whole):
-    import tensorflow as tf
-
-    return tf.saved_model.load(str(exported_whole)).signatures
+    return signatures_of(exported_whole)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from command import keras_mt
-from conftest import ROOT, bare_ends
+from conftest import ROOT, bare_ends, signatures_of
 
 from keras_mt import ExportedTranslator, Translator
 
@@ -63,7 +63,9 @@ def test_it_is_exported_and_served(
         assert [h.text for h in found] == [h.text for h in expected]
         np.testing.assert_allclose([h.score for h in found], [h.score for h in expected], atol=1e-4)
     assert exported.card["model"]["architecture"] == "GRUTranslator"
-    aligned = exported.signatures["align"](text=tf.constant(sources[:1]), target=tf.constant([""]))
+    aligned = signatures_of(tmp_path / "own")["align"](
+        text=tf.constant(sources[:1]), target=tf.constant([""])
+    )
     _, target, attention = translator.align(sources[0])
     assert [p.decode() for p in aligned["target_tokens"].numpy()[0]] == target
     np.testing.assert_allclose(aligned["attention"][0], attention, atol=1e-5)

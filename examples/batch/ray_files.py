@@ -35,7 +35,7 @@ class Translate:
         self.translator = ExportedTranslator(model)
 
     def __call__(self, part):
-        limit, first = self.translator.max_line_bytes, part["first_line"]
+        limit, first = self.translator.options.max_line_bytes, part["first_line"]
         with open_read(part["path"]) as file:
             file.seek(part["begin"])
             # A file whose lines fill its parts has an empty one at its end.

@@ -97,7 +97,7 @@ def translation_tree(translator, text):
     nodes = search_tree(
         model.decode_step,
         model.start_decoding(source, translator.options.beams),
-        [translator.max_length or length],
+        [translator.options.max_length or length],
         reorder=model.reorder_cache,
         bos_id=tokenizer.bos_id,
         eos_id=tokenizer.eos_id,

@@ -5,8 +5,8 @@ import time
 import click
 
 from keras_mt.cli.errors import Command
-from keras_mt.cli.lines import one_line, read_lines
-from keras_mt.cli.models import load_translator, splits_sentences
+from keras_mt.cli.input import one_line, read_lines
+from keras_mt.cli.models import load_translator
 from keras_mt.cli.options import data_options, given, glossary_option, search_options
 from keras_mt.cli.output import progress_bar, to_json
 from keras_mt.errors import InputError
@@ -187,7 +187,7 @@ def _timed(title, path, search, sources, corpus):
         if not translation:
             click.echo(f"{title}sentence {number} has no translation: {text[:80]!r}", err=True)
     return translations, {
-        "split_sentences": splits_sentences(translator),
+        "split_sentences": translator.options.split_sentences,
         "shortlist": search["shortlist"],
         "seconds": round(seconds, 2),
         "sentences_per_second": round(len(sources) / seconds, 1),

@@ -5,7 +5,7 @@ import math
 import click
 
 from keras_mt.cli.errors import Command
-from keras_mt.cli.lines import answers, check_standard_input
+from keras_mt.cli.input import answers, check_standard_input
 from keras_mt.cli.models import load_run, ready
 from keras_mt.cli.options import architecture_option, ensemble_option, options_of
 from keras_mt.cli.output import Output, to_json

@@ -5,7 +5,7 @@ import functools
 import click
 
 from keras_mt.cli.errors import Command
-from keras_mt.cli.lines import answers, check_standard_input, one_line
+from keras_mt.cli.input import answers, check_standard_input, one_line
 from keras_mt.cli.models import load_translator
 from keras_mt.cli.options import glossary_option, search_options
 from keras_mt.cli.output import Output, progress_bar, to_json
@@ -69,7 +69,7 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, markup, 
     files = [text] if prefixes is None else [text, prefixes]
     check_standard_input(*files)
     translator = load_translator(model, search)
-    confidence = as_json and confidence and translator.gives_confidence
+    confidence = as_json and confidence and translator.supports_confidence
     options = {"token_scores": token_scores, "confidence": confidence, "markup": markup}
     with Output() as output, progress_bar(None) as progress:
         hypotheses = functools.partial(translator.hypotheses, **options)
@@ -79,7 +79,7 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, markup, 
             elif as_json:
                 output.write(row, _as_json(row, result))
             else:
-                output.write(row, _as_text(result, translator.n_best))
+                output.write(row, _as_text(result, translator.options.n_best))
             progress.update()
 
 

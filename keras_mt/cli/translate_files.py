@@ -96,7 +96,7 @@ def translate_files(model, output, files, format, part_lines, overwrite, lang, m
             hints=_hints(search),
             format=format,
             part_lines=part_lines,
-            max_line_bytes=translator.max_line_bytes or 2**20,
+            max_line_bytes=translator.options.max_line_bytes,
             options=DocumentOptions(lang or translator.target_language, overwrite),
             progress=progress,
         )

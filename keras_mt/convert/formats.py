@@ -109,7 +109,6 @@ class ModelFormat:
         if translator.shortlist is not None and "shortlist" not in self.holds:
             raise InputError(f"An export to {self.title} takes no shortlist: leave it out.")
         default, given = vars(TranslationOptions()), dict(vars(translator.options))
-        given |= {name: getattr(translator, name) for name in ("max_length", "max_length_factor")}
         lost = [
             f"{name}={given[name]!r}"
             for name in (SEARCH if {*SEARCH} & {*self.holds} else ())

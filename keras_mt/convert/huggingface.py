@@ -327,7 +327,7 @@ def _generation_config(translator):
         **({"forced_eos_token_id": tokenizer.eos_id} if options.force_end else {}),
         **({} if forced is None else {"forced_bos_token_id": int(forced[0, 0])}),
         # transformers counts the start token too.
-        "max_length": (translator.max_length or translator.models[0].max_length) + 1,
+        "max_length": (options.max_length or translator.models[0].max_length) + 1,
         "bad_words_ids": [[i] for i in tokenizer.forbidden_ids],
     }
 

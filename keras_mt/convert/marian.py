@@ -167,7 +167,7 @@ def to_marian(
         "beam-size": options.beam_size,
         "normalize": options.length_penalty,
         "word-penalty": options.word_penalty,
-        "max-length-factor": translator.max_length_factor or 3.0,
+        "max-length-factor": translator.options.max_length_factor or 3.0,
         "gemm-precision": "int8shiftAll" if quantization else "float32",
     }
     with new_folder(directory) as folder:

@@ -84,19 +84,14 @@ def to_saved_model(
     _check_dtype(translator.models, dtype)
     options = {
         **dataclasses.asdict(translator.options),
-        "max_length": translator.max_length,
-        "split_sentences": translator.split_sentences,
-        "max_line_bytes": translator.max_line_bytes,
+        **{name: getattr(translator, name) for name in LANGUAGES},
         "dtype": dtype,
         "freeze": freeze,
         "confidence": confidence,
         "shortlist": translator.shortlist is not None,
-        "keep": list(translator.kept_kinds),
         "trusted_attention": translator.trusted_attention,
         "reads_terms": translator.reads_terms,
     }
-    if translator.languages:
-        options |= {n: getattr(translator, n) for n in LANGUAGES}
     # Before the work, since it may fail on what is missing.
     card = {**model_card(translator, directory), "options": options, **(card or {})}
     models = [model.for_inference(dtype) for model in translator.models]
@@ -143,24 +138,24 @@ def _signatures(translator, predictor, freeze, with_confidence, names):
     )
 
     def translate(graph, *outputs, **flags):
-        def run(text, *languages):
-            results = graph.translate(text, languages=languages, **flags)
+        def run(**columns):
+            results = graph.translate(**columns, **flags)
             return {name: results[name] for name in ("translations", "scores", *outputs)}
 
         return run
 
-    def score(text, target, *languages):
-        outputs = plain.score(text, target, languages)
+    def score(**columns):
+        outputs = plain.score(**columns)
         log_probs = tf.reduce_sum(outputs["log_probs"], axis=1)
         return {
-            "log_probs": tf.where(outputs["refused"], NO_HYPOTHESIS, log_probs),
+            "log_probs": tf.where(outputs["refused"] == "", log_probs, NO_HYPOTHESIS),
             "tokens": outputs["tokens"],
             "token_log_probs": outputs["log_probs"],
             "lengths": outputs["lengths"],
         }
 
-    def align(text, target, *languages):
-        outputs = plain.align(text, target, languages)
+    def align(**columns):
+        outputs = plain.align(**columns)
         del outputs["refused"]
         return outputs
 
@@ -171,7 +166,7 @@ def _signatures(translator, predictor, freeze, with_confidence, names):
         "score": (score, {"target": tf.string}),
     }
     functions["confidence"] = translate(plain, *_CONFIDENCE, confidence=True), {}
-    if plain.aligns:
+    if plain.supports_alignment:
         functions["align"] = align, {"target": tf.string}
     chosen = {*functions} - {"confidence"} if names is None else {*names}
     if "serving_default" not in chosen or not chosen <= functions.keys():
@@ -199,7 +194,7 @@ def _signature(function, dtypes):
                 tf.size(columns[0]),
                 f"{', '.join(dtypes)} must have the same number of rows.",
             )
-        return function(*columns)
+        return function(**dict(zip(dtypes, columns, strict=True)))
 
     specs = [tf.TensorSpec([None], dtype, name=name) for name, dtype in dtypes.items()]
     # Nothing in it needs AutoGraph, which would take most of the tracing time.

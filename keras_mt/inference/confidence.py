@@ -2,30 +2,19 @@
 
 import tensorflow as tf
 
-from keras_mt.decoding import NO_HYPOTHESIS
-from keras_mt.inference.search import Rows
-from keras_mt.text import BaseTokenizer
+from keras_mt.options import NO_HYPOTHESIS
 
-# What the confidence is computed from, for each segment and for each text: the dtype, and how the
-# texts' comes from that of their segments.
-CONFIDENCE_PARTS = {
-    "log_prob_sums": (tf.float32, tf.math.unsorted_segment_sum),
-    "counts": (tf.int32, tf.math.unsorted_segment_sum),
-    "worst_log_probs": (tf.float32, tf.math.unsorted_segment_min),
-    "worst_ids": (tf.int32, tf.math.unsorted_segment_max),  # -1 where there is no token.
-    "loops": (tf.int32, tf.math.unsorted_segment_max),  # 0 or 1.
-    "disproportionate": (tf.int32, tf.math.unsorted_segment_max),
-}
 # The longest sequence of tokens that is checked for repetition.
 _LONGEST = 16
 
 
-def repeats(ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+def repeats(ids: tf.RaggedTensor) -> tf.Tensor:
     """Boolean `[rows]`, true where a sequence of ids repeats right after itself.
 
     A single token must occur four times in a row, a sequence of two or three tokens three times, a
     longer one of up to 16 tokens twice.
     """
+    ids, lengths = ids.to_tensor(), tf.cast(ids.row_lengths(), tf.int32)
     found = tf.zeros_like(lengths, tf.bool)
     for period in range(1, _LONGEST + 1):
         again = {1: 3, 2: 4, 3: 6}.get(period, period)  # Tokens equal to the one a period before.
@@ -36,58 +25,45 @@ def repeats(ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     return found
 
 
-def confidence_parts(
-    source: Rows, target: Rows, log_probs: tf.Tensor, forced: int, eos_id: int
-) -> dict[str, tf.Tensor]:
-    """The `CONFIDENCE_PARTS` of each target, `[targets]`, as many targets for each source.
+def length_mismatch(source: tf.RaggedTensor, target: tf.RaggedTensor) -> tf.Tensor:
+    """Boolean `[rows]`, true where the longer side has over twice the shorter's tokens plus 5."""
+    lengths = source.row_lengths(), target.row_lengths()
+    return tf.maximum(*lengths) > 2 * tf.minimum(*lengths) + 5
 
-    `log_probs` `[targets, length]` are those of its tokens; the first `forced` are left out.
+
+def doubts(
+    source: tf.RaggedTensor, target: tf.RaggedTensor, eos_id: int
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Two boolean tensors `[rows]`: true where a target loops, and where lengths mismatch.
+
+    The ids are without special ones, but for the end of targets. A source that repeats itself
+    excuses a loop, and an empty target has no length.
     """
-    one_more = ((0, 0), (0, 1))  # argmin needs at least one column.
-    ids = tf.pad(target.ids[:, forced:], one_more)
-    lengths = tf.maximum(target.lengths - forced, 0)
-    log_probs = tf.pad(log_probs[:, forced:], one_more)
-    log_probs = tf.where(tf.sequence_mask(lengths, tf.shape(ids)[1]), log_probs, 0.0)
-    worst_ids = tf.gather(ids, tf.argmin(log_probs, axis=1), batch_dims=1)
-    last = tf.maximum(lengths - 1, 0)
-    words = tf.where(tf.gather(ids, last, batch_dims=1) == eos_id, last, lengths)
-    # Each source stands for as many targets.
-    count = tf.size(lengths) // tf.maximum(tf.size(source.lengths), 1)
-    loops = repeats(ids, words) & ~tf.repeat(repeats(*source), count)
-    read = tf.repeat(source.lengths, count)
-    unlike = tf.maximum(read, words) > 2 * tf.minimum(read, words) + 5
-    return {
-        "log_prob_sums": tf.reduce_sum(log_probs, axis=1),
-        "counts": lengths,
-        "worst_log_probs": tf.reduce_min(log_probs, axis=1),
-        "worst_ids": tf.where(lengths > 0, worst_ids, -1),
-        "loops": tf.cast(loops, tf.int32),
-        "disproportionate": tf.cast(unlike & (lengths > 0), tf.int32),
-    }
-
-
-def joined_confidence_parts(
-    parts: dict[str, tf.Tensor], row: tf.Tensor, batch: tf.Tensor
-) -> dict[str, tf.Tensor]:
-    """The parts of texts `[batch, n_best]`, from those of their segments `[segments, n_best]`."""
-    worst = tf.math.unsorted_segment_min(parts["worst_log_probs"], row, batch)
-    is_worst = parts["worst_log_probs"] == tf.gather(worst, row)
-    parts = parts | {"worst_ids": tf.where(is_worst, parts["worst_ids"], -1)}
-    return {name: join(parts[name], row, batch) for name, (_, join) in CONFIDENCE_PARTS.items()}
+    is_end = target.flat_values == eos_id
+    words = tf.ragged.boolean_mask(target, target.with_values(~is_end))
+    loops = repeats(words) & ~repeats(source)
+    return loops, length_mismatch(source, words) & (target.row_lengths() > 0)
 
 
 def confidence_of(
-    parts: dict[str, tf.Tensor], scores: tf.Tensor, tokenizer: BaseTokenizer
+    tokens: tf.Tensor, log_probs: tf.Tensor, is_own: tf.Tensor, scores: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """The outputs of a graph, `[batch, n_best]` each, from the parts of texts."""
+    """The mean and the least log-probability of hypotheses, and the token of the latter.
+
+    Tokens and log-probabilities are `[batch, n_best, length]`; those count that the model chose
+    itself, `is_own`. A place without a hypothesis, by `scores` `[batch, n_best]`, has none.
+    """
+    own = tf.where(is_own, log_probs, 0.0)
+    count = tf.math.count_nonzero(is_own, axis=-1, dtype=tf.float32)
+    own = tf.pad(own, ((0, 0), (0, 0), (0, 1)))  # argmin needs at least one column.
+    tokens = tf.pad(tf.where(is_own, tokens, ""), ((0, 0), (0, 0), (0, 1)))
     exists = scores > NO_HYPOTHESIS
-    ids = tf.reshape(parts["worst_ids"], (-1,))
-    pieces = tf.where(ids < 0, "", tokenizer.id_to_string(tf.maximum(ids, 0)))
-    means = parts["log_prob_sums"] / tf.cast(tf.maximum(parts["counts"], 1), tf.float32)
+    measures = {
+        "mean_log_probs": tf.reduce_sum(own, axis=-1) / tf.maximum(count, 1.0),
+        "worst_log_probs": tf.reduce_min(own, axis=-1),
+    }
+    worst = tf.gather(tokens, tf.argmin(own, axis=-1), batch_dims=2)
     return {
-        "mean_log_probs": tf.where(exists, means, NO_HYPOTHESIS),
-        "worst_log_probs": tf.where(exists, parts["worst_log_probs"], NO_HYPOTHESIS),
-        "worst_tokens": tf.where(exists, tf.reshape(pieces, tf.shape(scores)), ""),
-        "loops": (parts["loops"] > 0) & exists,
-        "disproportionate": (parts["disproportionate"] > 0) & exists,
+        **{name: tf.where(exists, x, NO_HYPOTHESIS) for name, x in measures.items()},
+        "worst_tokens": tf.where(exists, worst, ""),
     }

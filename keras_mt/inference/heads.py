@@ -1,4 +1,4 @@
-"""Which attention head aligns as a word aligner does."""
+"""The attention head that aligns best as a word aligner does."""
 
 import functools
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a search, a score or an alignment asks of models: a `Predictor` of the next token."""
+"""The `Predictor` that a search, a score or an alignment asks, of one model or several."""
 
 import contextlib
 import copy
@@ -30,7 +30,7 @@ class Predictor:
         self.variables += shortlist.variables if shortlist else []
         self.max_length = min(model.max_length for model in models)
         self.target_vocab_size = models[0].target_vocab_size
-        self.gives_logits = len(self.models) == 1
+        self.gives_logits, self.has_shortlist = len(self.models) == 1, shortlist is not None
         # A head that aligns words was chosen or taught in all of them.
         self.trusted_attention = all(getattr(m, "alignment_head", None) for m in models)
         self.reads_terms = all(model.reads_terms for model in models)
@@ -67,13 +67,14 @@ class Predictor:
         """
         if self._shortlist is None:
             return self
-        few = copy.copy(self)
+        restricted = copy.copy(self)
         with self._scope:
-            few._vocabulary = self._shortlist.vocabulary(
+            restricted._vocabulary = self._shortlist.vocabulary(
                 source, special_ids, self.target_vocab_size, prefix
             )
-            few._steps = [model.decode_step_for(few._vocabulary.ids) for model in self.models]
-        return few
+            ids = restricted._vocabulary.ids
+            restricted._steps = [model.decode_step_for(ids) for model in self.models]
+        return restricted
 
     def index(self, ids: Any) -> Any:
         """The index of each id, in a tensor or as an int, among the tokens of `step`."""

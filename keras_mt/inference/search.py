@@ -1,7 +1,7 @@
-"""Rows of ids to hypotheses, by a search in batches of similar length."""
+"""Rows of ids: searched for hypotheses, and computed on in batches of similar length."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
@@ -10,61 +10,38 @@ from keras_mt.inference.predictors import Predictor
 from keras_mt.options import TranslationOptions
 from keras_mt.text import BaseTokenizer
 
-# The maximum number of rows of a batch, and of its tokens: its longest row's times their number.
-# With more beams than these, both are less in proportion: each beam has tokens of its own.
-_BATCH_ROWS = 256
-_BATCH_TOKENS = 64 * 256
-_BATCH_BEAMS = 4
-
-
-class Rows(NamedTuple):
-    """Padded rows of ids."""
-
-    ids: tf.Tensor  # int32 [rows, length]
-    lengths: tf.Tensor  # int32 [rows]
-
-
-def padded(ids: tf.RaggedTensor, padding_id: int) -> Rows:
-    """Rows from ragged ids `[rows, (tokens)]`."""
-    return Rows(ids.to_tensor(padding_id), tf.cast(ids.row_lengths(), tf.int32))
+_Nest = TypeVar("_Nest")
 
 
 def search(
     predictor: Predictor,
     tokenizer: BaseTokenizer,
     options: TranslationOptions,
-    source: tf.Tensor,
+    source: tf.Tensor | tf.RaggedTensor,
     lengths: tf.Tensor,
     skipped: tf.Tensor,
     prefix: tf.Tensor | tf.RaggedTensor | None = None,
     **arguments: Any,
 ) -> Hypotheses:
-    """Searches for the translations of sources, padded ids `[rows, length]` that a model reads.
+    """Searches for the translations of rows of source ids `[rows, length]`.
 
-    `lengths` `[rows]` are their numbers of pieces, without special ids; `arguments` `forced_length`
-    and `row_seeds` of `beam_search`.
+    `lengths` `[rows]` are their numbers of pieces, without special ids. `arguments` are
+    `forced_length` and `row_seeds` of `beam_search`.
     """
-    limit = predictor.max_length
-    if options.max_length is None:
-        if options.max_length_factor is None:
-            max_length = 2 * lengths + 10
-        else:
-            most = tf.math.ceil(options.max_length_factor * tf.cast(lengths + 1, tf.float32))
-            max_length = tf.cast(most, tf.int32)
-        max_length = tf.maximum(max_length, options.min_length)
-        max_length = tf.minimum(max_length, limit)
-    else:
-        max_length = tf.fill(tf.shape(lengths), options.max_length)
-    given = prefix
+    if isinstance(source, tf.RaggedTensor):
+        source = source.to_tensor(tokenizer.padding_id)
+    max_length, prefix_ids = _max_lengths(options, lengths, predictor.max_length), prefix
     if prefix is not None:
         if isinstance(prefix, tf.RaggedTensor):
-            given, prefix_lengths = padded(prefix, tokenizer.padding_id)
+            prefix_ids = prefix.to_tensor(tokenizer.padding_id)
+            prefix_lengths = tf.cast(prefix.row_lengths(), tf.int32)
         else:
             prefix_lengths = tf.shape(prefix)[1]
-        max_length = tf.maximum(max_length, tf.minimum(prefix_lengths + 1, limit))
+        room = tf.minimum(prefix_lengths + 1, predictor.max_length)
+        max_length = tf.maximum(max_length, room)
     special = {name: getattr(tokenizer, name) for name in ("bos_id", "eos_id", "padding_id")}
     forbidden = tokenizer.forbidden_ids
-    predictor = predictor.for_batch(source, sorted({*special.values(), *forbidden}), given)
+    predictor = predictor.for_batch(source, sorted({*special.values(), *forbidden}), prefix_ids)
     hypotheses = beam_search(
         predictor.step,
         predictor.start(source, options.beams),
@@ -80,57 +57,67 @@ def search(
     return hypotheses._replace(tokens=predictor.id(hypotheses.tokens))
 
 
-def gathered(columns: Any, rows: tf.Tensor) -> Any:
+def _max_lengths(options, lengths, limit):
+    """The maximum numbers of tokens of translations, of sources of `lengths` pieces."""
+    if options.max_length is not None:
+        return tf.fill(tf.shape(lengths), options.max_length)
+    if options.max_length_factor is None:
+        max_length = 2 * lengths + 10
+    else:
+        with_end = tf.cast(lengths + 1, tf.float32)
+        max_length = tf.cast(tf.math.ceil(options.max_length_factor * with_end), tf.int32)
+    return tf.minimum(tf.maximum(max_length, options.min_length), limit)
+
+
+def gathered(columns: _Nest, rows: tf.Tensor) -> _Nest:
     """A nest of tensors `[n, ...]` for some of the rows, by their numbers."""
     return tf.nest.map_structure(lambda x: tf.gather(x, rows), columns)
 
 
 def in_batches(
-    function: Callable[..., dict[str, tf.Tensor]],
-    rows: tf.RaggedTensor,
+    function: Callable[..., _Nest],
+    lengths: tf.Tensor,
     columns: dict[str, Any],
-    empty: dict[str, tf.Tensor],
-    beams: int,
-) -> dict[str, tf.Tensor]:
+    empty: _Nest,
+    max_rows: int,
+    max_tokens: int,
+) -> _Nest:
     """Runs a function on batches of rows of similar length; outputs are in the order of the rows.
 
-    It takes some of the rows, and of the columns `[rows, ...]` as keywords. `empty` has its outputs
-    for no rows, such as `[0, n, 0]`; axes of size 0 grow, padded with
-    zeros or "". `beams` are the hypotheses that each row is searched with.
+    A batch has at most `max_rows`, and `max_tokens`: those of its longest row, by `lengths`, times
+    their number; but at least one row. The function takes the `columns` `[rows, ...]` as keywords.
+    `empty` has its outputs for no rows; their axes of size 0 grow, padded with zeros or "".
     """
-    lengths = tf.cast(rows.row_lengths(), tf.int32)
+    lengths = tf.cast(lengths, tf.int32)
     order = tf.argsort(lengths, direction="DESCENDING")
-    beams = max(beams, _BATCH_BEAMS)
-    tokens, most = (x * _BATCH_BEAMS // beams for x in (_BATCH_TOKENS, _BATCH_ROWS))
 
     def run(start, outputs):
-        size = tf.clip_by_value(tokens // (lengths[order[start]] + 1), 1, max(most, 1))
-        chosen = order[start : start + size]
-        more = function(tf.gather(rows, chosen), **gathered(columns, chosen))
-        return start + size, {
-            name: _stacked(before, more[name]) for name, before in outputs.items()
-        }
+        size = tf.clip_by_value(max_tokens // (lengths[order[start]] + 1), 1, max_rows)
+        more = function(**gathered(columns, order[start : start + size]))
+        return start + size, tf.nest.map_structure(_stacked, outputs, more)
 
-    grown = {n: tf.TensorShape([None, *(s or None for s in x.shape[1:])]) for n, x in empty.items()}
     _, outputs = tf.while_loop(
         lambda start, outputs: start < tf.size(order),
         run,
         (0, empty),
-        shape_invariants=(tf.TensorShape([]), grown),
+        shape_invariants=(tf.TensorShape([]), tf.nest.map_structure(_grown_shape, empty)),
         parallel_iterations=1,  # So that memory holds one batch.
     )
-    back = tf.math.invert_permutation(order)
-    return {name: tf.gather(tensor, back) for name, tensor in outputs.items()}
+    return gathered(outputs, tf.math.invert_permutation(order))
+
+
+def _grown_shape(empty):
+    return tf.TensorShape([None, *(size or None for size in empty.shape[1:])])
 
 
 def _stacked(before, more):
     """Concatenates along the rows; other axes are padded to the longer of the two."""
     sizes = tf.maximum(tf.shape(before), tf.shape(more))
-    alike = [a is not None and a == b for a, b in zip(before.shape, more.shape, strict=True)]
+    is_fixed = [a is not None and a == b for a, b in zip(before.shape, more.shape, strict=True)]
 
     def grown(x):
         missing = tf.unstack(sizes - tf.shape(x))
-        sides = [(0, 0 if same else n) for n, same in zip(missing, alike, strict=True)]
+        sides = [(0, 0 if fixed else n) for n, fixed in zip(missing, is_fixed, strict=True)]
         return tf.pad(x, [(0, 0), *sides[1:]])
 
     return tf.concat([grown(before), grown(more)], axis=0)

@@ -15,7 +15,7 @@ from keras_mt.files import atomic_write
 from keras_mt.run_folder import LOG_COLUMNS
 from keras_mt.training.architecture import Run
 from keras_mt.training.checkpoints import Checkpoints, Logs
-from keras_mt.translation.base import BaseTranslator
+from keras_mt.translation.interface import BaseTranslator
 
 _ROW_STEPS = 50  # From one row of the log to the next.
 # Codes of languages that are written without spaces, in which BLEU must count characters.

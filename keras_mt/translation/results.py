@@ -1,12 +1,11 @@
-"""What translators return, made from the outputs of the graph."""
+"""The results of translators, made from the outputs of the graph; without TensorFlow."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from keras_mt.decoding import NO_HYPOTHESIS
+from keras_mt.errors import InputError
+from keras_mt.options import NO_HYPOTHESIS
 from keras_mt.text.source import Alignment, Placed
 
 
@@ -91,6 +90,30 @@ class Score(NamedTuple):
         return math.exp(-self.log_prob / len(self.tokens))
 
 
+def as_results(one: bool, outcomes: Sequence[Any]) -> Any:
+    """`Results` of texts, or that of the one text.
+
+    An outcome is a result, or a str: the reason why the text is refused.
+    """
+    refusals = {i: outcome for i, outcome in enumerate(outcomes) if isinstance(outcome, str)}
+    if one and refusals:
+        raise InputError(f"The text is refused: {refusals[0]}")
+    results = [None if i in refusals else outcome for i, outcome in enumerate(outcomes)]
+    return results[0] if one else Results(results, refusals)
+
+
+def as_outcome(row: Mapping[str, Any]) -> Mapping[str, Any] | str:
+    """The outputs of the graph for a text, or why it is refused, which an export does not say."""
+    if "refused" in row:
+        return as_str(row["refused"]) or row
+    if "target_lengths" in row:
+        return row if row["target_lengths"] else "a line is over the model's limit of tokens."
+    is_found = "translations" not in row or row["scores"].max() > NO_HYPOTHESIS
+    return (
+        row if is_found else "the model gives no finite probabilities. Has its training diverged?"
+    )
+
+
 def by_hypothesis(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The outputs of a search for one text, those of each hypothesis that it has."""
     places = [k for k, score in enumerate(row["scores"]) if score > NO_HYPOTHESIS]
@@ -99,12 +122,12 @@ def by_hypothesis(row: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def as_hypothesis(row: Mapping[str, Any]) -> Hypothesis:
     """A hypothesis from its outputs of a search."""
-    hypothesis = Hypothesis(_as_str(row["translations"]), float(row["scores"]))
+    hypothesis = Hypothesis(as_str(row["translations"]), float(row["scores"]))
     if "log_probs" in row:
         hypothesis = hypothesis._replace(tokens=as_pieces(row))
     if "mean_log_probs" not in row:
         return hypothesis
-    token = _as_str(row["worst_tokens"])
+    token = as_str(row["worst_tokens"])
     warnings = {"loop": row["loops"], "length": row["disproportionate"]}
     return hypothesis._replace(
         mean_log_prob=float(row["mean_log_probs"]),
@@ -115,7 +138,7 @@ def as_hypothesis(row: Mapping[str, Any]) -> Hypothesis:
 
 def as_pieces(row: Mapping[str, Any]) -> list[tuple[str, float]]:
     """The pieces of a target, each with its log-probability; none of one that is refused."""
-    pieces = map(_as_str, row["tokens"][: row["lengths"]])
+    pieces = map(as_str, row["tokens"][: row["lengths"]])
     log_probs = row.get("token_log_probs", row["log_probs"])  # An export's log_probs are sums.
     return list(zip(pieces, map(float, log_probs), strict=False))
 
@@ -125,7 +148,7 @@ def as_alignment(row: Mapping[str, Any]) -> Alignment | None:
     if not row.get("target_lengths"):
         return None
     source, target = (
-        list(map(_as_str, row[f"{side}_tokens"][: row[f"{side}_lengths"]]))
+        list(map(as_str, row[f"{side}_tokens"][: row[f"{side}_lengths"]]))
         for side in ("source", "target")
     )
     has_attention = "attention" in row
@@ -133,28 +156,6 @@ def as_alignment(row: Mapping[str, Any]) -> Alignment | None:
     return Alignment(source, target, attention)
 
 
-def as_falls(
-    alignment: Alignment | None, scored: Sequence[Sequence[tuple[str, float]]]
-) -> tuple[Alignment | None, list[np.ndarray]]:
-    """A translation's alignment, and by how much its pieces are less probable given each probe.
-
-    `scored` has its pieces with their log-probabilities given the text itself, and then each probe.
-    Without an alignment the pieces are those. Without scores, or with scores of other pieces, which
-    a text has that was cut, no fall is known.
-    """
-    if not scored or not all(scored):
-        return alignment, []
-    alignment = alignment or Alignment([], [piece for piece, _ in scored[0]], None)
-    # Each part ends with the end, and a probe may have other parts than the text.
-    pieces = np.array(alignment.target_pieces)
-    real = pieces != pieces[-1]
-    values = [[x for piece, x in each if piece != pieces[-1]] for each in scored]
-    if {*map(len, values)} != {real.sum()} or not np.isfinite(values).all():
-        return alignment, []
-    falls = np.zeros((len(values) - 1, len(pieces)))
-    falls[:, real] = np.array(values[:1]) - values[1:]
-    return alignment, list(falls)
-
-
-def _as_str(text: bytes) -> str:
+def as_str(text: bytes) -> str:
+    """A string of the graph, whose bytes may be no UTF-8."""
     return text.decode("utf-8", "replace")

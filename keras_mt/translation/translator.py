@@ -12,22 +12,19 @@ import tensorflow as tf
 
 from keras_mt.alignment import Shortlist
 from keras_mt.alignment.attention_links import attention_links
-from keras_mt.decoding import SearchOptions
 from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
-from keras_mt.inference.graph import TranslationGraph
+from keras_mt.inference.graph import TranslationGraph, on_lists
 from keras_mt.inference.predictors import Predictor
 from keras_mt.models import Seq2Seq, ensure_built
-from keras_mt.options import MAX_LINE_BYTES, TranslationOptions
-from keras_mt.options.fields import as_integer
+from keras_mt.options import TranslationOptions
+from keras_mt.options.fields import as_integer, documented, from_keywords, signature
 from keras_mt.run_folder import RunFolder
 from keras_mt.text import BaseTokenizer
-from keras_mt.text.glossary import Glossary, check_glossary
+from keras_mt.text.glossary import Glossary
 from keras_mt.text.words import words_of_pieces
-from keras_mt.translation.base import LANGUAGES, BaseTranslator, Codes
-from keras_mt.translation.batches import run_in_batches
-from keras_mt.translation.checks import check_fits, check_lengths, check_shortlist, check_types
-from keras_mt.translation.results import Results, Score, as_alignment, as_pieces, by_hypothesis
+from keras_mt.translation.interface import LANGUAGES, BaseTranslator, Codes
+from keras_mt.translation.results import Results, Score, as_alignment, as_pieces
 
 # What a model's configuration has that its translations do not depend on.
 _NAMES = "name", "trainable", "frozen"
@@ -46,41 +43,18 @@ class Translator(BaseTranslator):
             averaged.
         tokenizer: The `keras_mt.Tokenizer`, or another `keras_mt.text.BaseTokenizer`, that the
             model was trained with.
-        beam_size: Number of live hypotheses; None means 4, and 1 is greedy search. It must be None
-            with a `temperature`.
-        n_best: Number of translations of each text, at most `beam_size`; with a `temperature`,
-            number of samples.
-        length_penalty: Exponent of the length in the score: the score of a hypothesis is
-            log_prob / length ** length_penalty, where the length counts the generated tokens with
-            the end, and the log-probability includes the `repetition_penalty`. From 0 to 5.
-        min_length: The minimum number of tokens to generate, with the end.
-        max_length: The maximum number of tokens to generate, with the end, at most the model's own
-            limit; None means twice the source's tokens plus 10, but no more than that limit.
-        split_sentences: Whether to translate each sentence of a line by itself, since most models
-            are trained on single sentences. Lines are always translated one by one, and line ends
-            stay where they are.
-        source_language, target_language: For a model of several languages, the default codes of
-            the languages to translate from and into, for calls that give none; also attributes.
-            The tokenizer's `languages` lists the codes.
         shortlist: A `Shortlist` of the tokens that translations may hold, which saves the logits of
             all others; None for no such limit. Scores and alignments of given translations are
             computed without it. It does not go with a `temperature`, and leaves a model of
             several languages only the pair that it was learned for.
-        max_line_bytes: The maximum number of bytes of a line; a text with a longer one is refused,
-            since it would block all others for as long as it takes.
         glossary: A `keras_mt.Glossary`, whose terms translations hold for those of their sources,
             for calls that give none; also an attribute.
-        keep: The kinds of spans that translations repeat as they are, a list of `"email"`,
-            `"url"`, `"placeholder"`, `"phone"`, `"number"` and `"emoji"`; None for all but
-            numbers.
-        max_length_factor: The maximum number of tokens to generate as a multiple of the source's,
-            both with their end, unless `max_length` is given; None for the default of `max_length`.
-        **options: The other fields of `keras_mt.decoding.SearchOptions`: `word_penalty`;
-            `early_stopping`, `patience` and `force_end`; `repetition_penalty`,
-            `no_repeat_ngram_size` and `renormalize`; `temperature`, `top_k`, `top_p` and `seed` for
-            sampling.
+        {options}
 
     Attributes:
+        options: The options, `keras_mt.options.TranslationOptions`.
+        source_language, target_language: For a model of several languages, the default codes of
+            the languages to translate from and into, for calls that give none.
         card: Fields for the model card of exports, a dict; `load` fills it from the run's
             configuration and its last measurement of BLEU.
 
@@ -93,19 +67,19 @@ class Translator(BaseTranslator):
         glossary: A `keras_mt.Glossary` in place of the translator's own, or a list with one for
             each text; None for its own.
         markup: "html" if the texts are fragments of HTML, whose elements are put around what their
-            words became (see `hypotheses`); not with a tensor.
+            words became (see `hypotheses`).
 
     Returns:
         For a str a str, for a list a list of str; with `n_best` > 1 a list of str and a list of
-        lists of str, best first. For a tensor a string tensor `[batch, n_best]`. The translation of
-        an empty string is empty.
+        lists of str, best first. For a tensor a string tensor `[batch, n_best]`, in a
+        `tf.data.Dataset` too. The translation of an empty string is empty.
 
     Raises:
         ValueError: If an option is out of range, if model and tokenizer do not match, if an
             argument has the wrong type, if a language is unknown or missing, or if a text has no
             translation because its prefix is longer than the model's limit or the model's
-            probabilities are not finite. In a tensor, the row of a text without a translation, or
-            whose language in a tensor is unknown, is empty instead.
+            probabilities are not finite. In a tensor, the row of a text without a translation is
+            empty instead.
 
     Example:
 
@@ -118,67 +92,60 @@ class Translator(BaseTranslator):
         self,
         model: Seq2Seq | Sequence[Seq2Seq],
         tokenizer: BaseTokenizer,
-        beam_size: int | None = None,
-        n_best: int = 1,
-        length_penalty: float = 1.0,
-        min_length: int = 0,
-        max_length: int | None = None,
-        split_sentences: bool = True,
-        source_language: str | None = None,
-        target_language: str | None = None,
+        *,
         shortlist: Shortlist | None = None,
-        max_line_bytes: int = MAX_LINE_BYTES,
         glossary: Glossary | None = None,
-        keep: str | Sequence[str] | None = None,
-        max_length_factor: float | None = None,
         **options: Any,
     ):
         require_backend("keras_mt.Translator")
         self.models = list(model) if isinstance(model, (list, tuple)) else [model]
-        check_types(model, self.models, tokenizer)
-        search = [field.name for field in dataclasses.fields(SearchOptions)]
-        if unknown := [name for name in options if name not in search]:
-            raise InputError(
-                f"{unknown[0]} is no option of a Translator. "
-                f"Received: {unknown[0]}={options[unknown[0]]!r}"
-            )
-        self._options = TranslationOptions(
-            beam_size=beam_size,
-            n_best=n_best,
-            length_penalty=length_penalty,
-            min_length=min_length,
-            max_length=max_length,
-            split_sentences=split_sentences,
-            max_line_bytes=max_line_bytes,
-            keep=keep,
-            max_length_factor=max_length_factor,
-            **options,
-        )
-        self.options = SearchOptions(**{name: getattr(self._options, name) for name in search})
-        self.tokenizer = tokenizer
-        self.n_best, self.kept_kinds = self.options.n_best, self._options.keep
-        self.max_length = self._options.max_length
-        self.max_length_factor = self._options.max_length_factor
-        self.split_sentences = self._options.split_sentences
-        self.max_line_bytes = self._options.max_line_bytes
-        self.shortlist = shortlist
-        if shortlist is not None:
-            check_shortlist(shortlist, tokenizer, self.options, source_language, target_language)
-        check_glossary(glossary)
-        self.glossary = glossary
+        _check_types(model, self.models, tokenizer)
         for model in self.models:
-            check_fits(ensure_built(model), tokenizer)
+            _check_fits(ensure_built(model), tokenizer)
+        self.options = from_keywords(TranslationOptions, "Translator", options)
+        self.tokenizer, self.shortlist = tokenizer, shortlist
+        codes = self.options.source_language, self.options.target_language
+        if shortlist is not None:
+            self._check_shortlist(*codes)
+        pair = shortlist.languages if shortlist else ()
+        self._set_languages(pair or tokenizer.languages, *codes, pair)
+        self._check_glossary(glossary)
+        self.glossary = glossary
         self.card: dict[str, Any] = {}
-        pair = None if shortlist is None else shortlist.languages
-        languages = tokenizer.languages if pair is None else pair
-        self._set_languages(languages, source_language, target_language, pair)
-        # Each row's languages are given: the default ones may change.
         predictor = Predictor(self.models, shortlist)
-        self._graph = self.graph(predictor, **dict.fromkeys(LANGUAGES))
+        self._graph, self._functions = self.graph(predictor), {}
+        self._check_lengths()
         self.trusted_attention = predictor.trusted_attention
         self.reads_terms = bool(tokenizer.term_markers and predictor.reads_terms)
-        self._functions = {}
-        check_lengths(self._graph)
+
+    def _check_shortlist(self, *languages):
+        """Refuses what is no shortlist, one of other languages, and one for samples."""
+        if not isinstance(self.shortlist, Shortlist):
+            raise InputError(
+                "shortlist must be a Shortlist, such as from Shortlist.load. "
+                f"Received: {self.shortlist!r}"
+            )
+        self.shortlist.check_fits(self.tokenizer, *languages)
+        if self.options.samples:
+            raise InputError(
+                "A shortlist does not go with sampling: leave `temperature` out. "
+                f"Received: temperature={self.options.temperature}"
+            )
+
+    def _check_lengths(self):
+        """Refuses lengths of translations that the models cannot have."""
+        limit = self._graph.predictor.max_length
+        max_length, min_length = self.options.max_length, self.options.min_length
+        if max_length is not None and not 1 <= max_length <= limit:
+            raise InputError(
+                f"max_length must be at least 1 and at most the model's {limit}. "
+                f"Received: max_length={max_length}"
+            )
+        if min_length > (max_length or limit):
+            raise InputError(
+                f"min_length must be at most {max_length or limit}, the maximum length. "
+                f"Received: min_length={min_length}"
+            )
 
     def graph(self, predictor: Predictor, **options: Any) -> TranslationGraph:
         """The functions of string tensors that translate, score and align as this translator does.
@@ -193,31 +160,26 @@ class Translator(BaseTranslator):
         >>> translator.graph(Predictor(translator.models), beam_size=1)  # doctest: +SKIP
         """
         languages = {name: getattr(self, name) for name in LANGUAGES}
-        options = dataclasses.replace(self._options, **{**languages, **options})
-        pair = None if self.shortlist is None else self.shortlist.languages
-        return TranslationGraph(predictor, self.tokenizer, options, pair)
+        options = dataclasses.replace(self.options, **{**languages, **options})
+        return TranslationGraph(predictor, self.tokenizer, options, self._pair)
 
-    def _run(self, name, *flags, **columns):
-        return run_in_batches(self._function(name, columns, *flags), **columns)
-
-    def _function(self, name, columns, *flags):
-        """`translate`, `score` or `align` of the graph as a `tf.function` of columns of strings.
-
-        The languages' columns are the last ones, if there are any. The flags are set.
-        """
-        key = name, len(columns), *flags
+    def _function(self, name, columns, **flags):
+        flags = {flag: True for flag, is_set in flags.items() if is_set}
+        function = functools.partial(getattr(self._graph, name), **flags)
+        if tf.config.functions_run_eagerly():
+            return on_lists(function)
+        key = name, *columns, *flags
         if key not in self._functions:
-            method = getattr(self._graph, name)
-            specs = [tf.TensorSpec([None], tf.string)] * len(columns)
-            texts = len({*columns} - {*LANGUAGES})
-            options = dict.fromkeys(flags, True)
-
-            def run(*inputs):
-                return method(*inputs[:texts], languages=inputs[texts:], **options)
-
-            # Nothing in it needs AutoGraph, which would take most of the tracing time.
-            self._functions[key] = tf.function(run, autograph=False, input_signature=specs)
+            specs = {column: tf.TensorSpec([None], tf.string) for column in columns}
+            # Traced in this thread, since Keras's settings are local. Nothing in it needs
+            # AutoGraph, which would take most of the time.
+            function = tf.function(function, autograph=False)
+            self._functions[key] = on_lists(function.get_concrete_function(**specs))
         return self._functions[key]
+
+    @property
+    def supports_alignment(self) -> bool:
+        return self._graph.supports_alignment
 
     @classmethod
     def load(
@@ -268,50 +230,6 @@ class Translator(BaseTranslator):
         return translator
 
     @property
-    def aligns(self) -> bool:
-        """Whether the model has attention weights for `align`."""
-        return self._graph.aligns
-
-    def _translations(self, texts, prefixes=None, **languages):
-        columns = {"texts": texts} | ({} if prefixes is None else {"prefixes": prefixes})
-        columns |= languages
-        return self._function("translate", columns)(*columns.values())["translations"]
-
-    def _search(self, token_scores, confidence, attention, **columns):
-        flags = {"token_scores": token_scores, "confidence": confidence, "attention": attention}
-        rows = self._run("translate", *filter(flags.get, flags), **columns)
-        return list(map(by_hypothesis, rows))
-
-    def _why_refused(self, texts, prefixes=None, **languages):
-        if reason := self._line_too_long(texts):
-            return reason
-        if prefixes is not None:
-            segmenter = self._graph.segmenter
-            limit = segmenter.target_limit
-            pieces = self.tokenizer.target_pieces(tf.constant([prefixes]))
-            if int(pieces.row_lengths()[0]) > limit:
-                return f"its prefix has more than {limit} tokens, the model's limit: shorten it."
-            segments = segmenter.segments(tf.constant([texts]), has_prefix=True)
-            if segmenter.prefixes(tf.constant([prefixes]), segments)[1][0]:
-                return (
-                    "it and its prefix have several lines or sentences, which are translated one "
-                    "by one: give what the first begins with, and translate the others by "
-                    "themselves."
-                )
-        options = {"min_length": self.options.min_length, "shortlist": self.shortlist}
-        options["no_repeat_ngram_size"] = self.options.no_repeat_ngram_size
-        limiting = [name for name, value in options.items() if value]
-        if limiting and self._unlimited.hypotheses([texts], **languages)[0] is not None:
-            return f"no token is left to go on with, because of {' and '.join(limiting)}."
-        return super()._why_refused(texts)
-
-    @functools.cached_property
-    def _unlimited(self):
-        """A translator that any token may go on with."""
-        limits = {"max_length": self.max_length, "max_line_bytes": self.max_line_bytes}
-        return Translator(self.models, self.tokenizer, 1, **limits)
-
-    @property
     def fingerprint(self) -> str:
         """A digest of all that its translations and scores depend on.
 
@@ -320,12 +238,12 @@ class Translator(BaseTranslator):
         >>> translator.fingerprint == Translator.load("runs/pt_en").fingerprint  # doctest: +SKIP
         True
         """
-        arguments = self._arguments()
-        if shortlist := arguments["shortlist"]:
+        arguments, shortlist = self._arguments(), self.shortlist
+        if shortlist is not None:
             tables = shortlist.table.tobytes(), shortlist.always.tobytes()
             arguments["shortlist"] = shortlist.fingerprint, shortlist.languages, *tables
-        if arguments["glossary"] is not None:
-            arguments["glossary"] = arguments["glossary"].fingerprint
+        if self.glossary is not None:
+            arguments["glossary"] = self.glossary.fingerprint
         digest = hashlib.blake2b(digest_size=16)
         digest.update(repr((self.tokenizer.fingerprint, sorted(arguments.items()))).encode())
         for model in self.models:
@@ -354,7 +272,7 @@ class Translator(BaseTranslator):
     def _arguments(self):
         """The constructor's arguments, but for models and tokenizer."""
         others = {name: getattr(self, name) for name in (*LANGUAGES, "shortlist", "glossary")}
-        return dataclasses.asdict(self._options) | others
+        return dataclasses.asdict(self.options) | others
 
     def __reduce__(self) -> tuple:
         # Its graph has functions and resources of TensorFlow, which are made anew.
@@ -388,29 +306,8 @@ class Translator(BaseTranslator):
 
         >>> translator.score("O livro.", "The book.").perplexity  # doctest: +SKIP
         """
-        columns = {"sources": sources, "targets": targets}
-        one, lists = self._lists(columns, source_language, target_language)
-        return self._results(self._run("score", **lists), self._as_score, one, lists)
-
-    def _as_score(self, row, sources, **_):
-        if row["refused"]:
-            return self._too_long(sources)
-        if not np.isfinite(row["log_probs"]).all():
-            return super()._why_refused(sources)
-        return Score(float(row["log_probs"].sum()), as_pieces(row))
-
-    def _too_long(self, source):
-        segmenter = self._graph.segmenter
-        limit = min(segmenter.source_limit, segmenter.target_limit)
-        return self._line_too_long(source) or (
-            f"a line of the source or the target has more than {limit} tokens, the model's limit: "
-            "split it into lines."
-        )
-
-    def _as_alignment(self, row, source, **_):
-        if row["refused"]:
-            return self._too_long(source)
-        return as_alignment(row) or super()._why_refused(source)
+        sides = {"sources": sources, "targets": targets}
+        return self._answers("score", _as_score, source_language, target_language, **sides)
 
     def align_words(
         self,
@@ -441,21 +338,8 @@ class Translator(BaseTranslator):
 
         >>> translator.align_words("O livro é bom.", "The book is good.")  # doctest: +SKIP
         """
-        if not self.aligns:
-            raise InputError("The model has no attention to align by.")
-        columns = {"source": source, "target": target}
-        one, lists = self._lists(columns, source_language, target_language)
-        return self._results(self._run("align", **lists), self._as_links, one, lists)
-
-    def _as_links(self, row, source, target, **_):
-        alignment = self._as_alignment(row, source)
-        if isinstance(alignment, str):
-            return alignment
-        pieces, target_pieces, attention = alignment
-        source_words = words_of_pieces(source.split(), pieces)
-        return attention_links(
-            attention, source_words, words_of_pieces(target.split(), target_pieces)
-        )
+        sides = {"source": source, "target": target}
+        return self._answers("align", _as_links, source_language, target_language, **sides)
 
     def export(self, directory: str | os.PathLike, dtype: str = "float32", **options: Any) -> None:
         """Exports a SavedModel that TensorFlow Serving loads: strings in, translations out.
@@ -490,6 +374,47 @@ class Translator(BaseTranslator):
         to_saved_model(self, directory, dtype, **options)
 
 
+def _check_types(model, models, tokenizer):
+    """Refuses what is no tokenizer, or no model or list of models; `models` is it as a list."""
+    if not isinstance(tokenizer, BaseTokenizer):
+        raise InputError(
+            "tokenizer must be a keras_mt.text.BaseTokenizer, such as from Tokenizer.load. "
+            f"Received: {tokenizer!r}"
+        )
+    if not models or not all(isinstance(model, Seq2Seq) for model in models):
+        raise InputError(
+            "model must be a keras_mt.models.Seq2Seq, or a list of at least one. "
+            f"Received: {model!r}"
+        )
+
+
+def _check_fits(model, tokenizer):
+    """Refuses a model that was not trained with the tokenizer."""
+    for side in ("source", "target"):
+        sizes = [getattr(part, f"{side}_vocab_size") for part in (model, tokenizer)]
+        if sizes[0] != sizes[1]:
+            raise InputError(
+                f"The model has a {side} vocabulary of {sizes[0]} tokens and the tokenizer one of "
+                f"{sizes[1]}: they were not trained together."
+            )
+    if model.padding_id != tokenizer.padding_id:
+        raise InputError(
+            f"The model's padding_id is {model.padding_id} and the tokenizer's "
+            f"{tokenizer.padding_id}: build the model with the tokenizer's padding_id."
+        )
+
+
+def _as_score(row, _):
+    return Score(float(row["log_probs"].sum()), as_pieces(row))
+
+
+def _as_links(row, request):
+    """The links of words, from the outputs of `align` for a request."""
+    pieces, target_pieces, attention = as_alignment(row)
+    words = words_of_pieces(request.text.split(), pieces)
+    return attention_links(attention, words, words_of_pieces(request.target.split(), target_pieces))
+
+
 def _defaults(config, limit, given):
     """The decoding options and languages of a run's configuration, adjusted to those given."""
     if config is None:
@@ -508,3 +433,7 @@ def _with_card(models, tokenizer, arguments, card):
     translator = Translator(models, tokenizer, **arguments)
     translator.card = card
     return translator
+
+
+documented(Translator, TranslationOptions)
+Translator.__signature__ = signature(Translator, TranslationOptions)

@@ -32,7 +32,7 @@ def test_export_takes_options(run_dir, tmp_path):
     search = ("--beam-size", 1, "--max-length", 3)
     rest = ("--dtype", "float16", "--signatures", "serving_default")
     keras_mt("export", run_dir, directory, *search, *rest)
-    assert "greedy" not in ExportedTranslator(directory)._signatures
+    assert "greedy" not in ExportedTranslator(directory)._saved_model.outputs
     options = json.loads((directory / "assets.extra" / "model_card.json").read_text())["options"]
     assert (options["beam_size"], options["n_best"], options["max_length"]) == (1, 1, 3)
     assert options["dtype"] == "float16"

@@ -22,13 +22,14 @@ import keras_mt_command
 spec = importlib.util.find_spec("keras_mt")
 sys.modules["keras_mt"] = importlib.util.module_from_spec(spec)  # Without Keras.
 sys.modules["tensorflow"] = mock.MagicMock()
-from keras_mt.cli import errors, lines, main, translate
+from keras_mt.cli import errors, input, main, translate
 
 class Results(list):
     refusals = {}
 
 class Busy:
-    gives_confidence, n_best = False, 1
+    supports_confidence = False
+    options = type("Options", (), {"n_best": 1})
 
     def hypotheses(self, texts, **_):
         if "long" in texts:
@@ -39,7 +40,7 @@ class Busy:
         return Results([type("Hypothesis", (), {"text": text.upper()})] for text in texts)
 
 errors.is_export = lambda _: True
-lines._CHARACTERS = 15
+input._BLOCK_CHARACTERS = 15
 translate.load_translator = lambda *_: Busy()
 sys.argv = ["keras-mt", "translate", "."]
 temporary = tempfile.TemporaryDirectory(dir=TEMPORARY)

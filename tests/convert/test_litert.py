@@ -60,7 +60,7 @@ def test_in_8_bits_it_translates_almost_the_same(load, sources, tmp_path):
 def test_whatever_the_architecture(name, load, sources, tmp_path):
     tokenizer = load().tokenizer
     options = {"early_stopping": True, "force_end": True, "min_length": 3, "max_length": 12}
-    translator = Translator(small(name, tokenizer), tokenizer, 2, **options)
+    translator = Translator(small(name, tokenizer), tokenizer, beam_size=2, **options)
     to_litert(translator, tmp_path / "litert")
     ours = translator(sources[:20])
     assert len(set(ours)) > 3

@@ -91,7 +91,7 @@ def test_the_command_imports_it_and_exports_it(golden, models, tmp_path, signatu
     translator = Translator.load(run)
     options = translator.options
     assert (options.beam_size, options.length_penalty, options.word_penalty) == (4, 0.8, -0.3)
-    assert options.early_stopping == "shrink" and not translator.split_sentences
+    assert options.early_stopping == "shrink" and not options.split_sentences
 
 
 def test_defaults_are_marians_without_a_decoders_configuration(models, tmp_path):
@@ -290,7 +290,7 @@ def test_what_is_written_is_what_it_was(options, load, golden, tmp_path):
     to_marian(before, tmp_path / "folder")
     after = from_marian(tmp_path / "folder")
     assert after.options == before.options
-    assert after.max_length_factor == before.max_length_factor
+    assert after.options.max_length_factor == before.options.max_length_factor
     # Ids are others: the padding is the last here, and the end the first.
     ids = [
         each.tokenizer.source_ids(each.tokenizer.pieces(golden["sources"]))

@@ -11,7 +11,7 @@ from keras_mt import ExportedTranslator, Transformer, Translator
 from keras_mt.convert import saved_model as export_module
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.inference import Predictor
-from keras_mt.translation import Hypothesis
+from keras_mt.translation import Hypothesis, sessions
 
 EXHAUSTIVE = [pytest.mark.long, pytest.mark.exhaustive]
 TEXT, INT, FLOAT = ("string", [None]), ("int32", [None]), ("float32", [None])
@@ -243,9 +243,9 @@ def test_a_frozen_export_has_constants_and_gives_the_same(frozen, translator, so
         assert [h.text for h in a] == [h.text for h in b]
         np.testing.assert_allclose([h.score for h in a], [h.score for h in b], atol=1e-4)
     # The session runs on without Python's copies.
-    graph = exported._session("serving_default")._session.graph
+    graph = exported._saved_model._session("serving_default").graph
     assert not graph.as_graph_def().library.function
-    assert not exported.signatures["serving_default"].variables
+    assert not signatures_of(frozen)["serving_default"].variables
     assert exported.card["options"]["freeze"]
 
 
@@ -255,9 +255,9 @@ def test_other_signatures_of_a_frozen_export_have_variables(
 ):
     signatures_alone("serving_default", "score")
     translator.export(tmp_path / "1", freeze=True)
-    exported = ExportedTranslator(tmp_path / "1")
-    score = exported.signatures["score"]
-    assert score.variables and not exported.signatures["serving_default"].variables
+    signatures = signatures_of(tmp_path / "1")
+    score = signatures["score"]
+    assert score.variables and not signatures["serving_default"].variables
     outputs = score(text=tf.constant(sources), target=tf.constant(sources))
     expected = [score.log_prob for score in translator.score(sources, sources)]
     np.testing.assert_allclose(outputs["log_probs"], expected, atol=1e-3)
@@ -265,7 +265,7 @@ def test_other_signatures_of_a_frozen_export_have_variables(
 
 def test_only_the_signatures_asked_for_are_written(frozen):
     export = ExportedTranslator(frozen)
-    assert {*export._signatures} == {"serving_default", "__saved_model_init_op"}
+    assert {*export._saved_model.outputs} == {"serving_default", "__saved_model_init_op"}
     weights = frozen / "variables" / "variables.data-00000-of-00001"
     assert weights.stat().st_size < 50_000  # They are constants, and stored once.
     warmed = (frozen / "assets.extra" / "tf_serving_warmup_requests").read_bytes()
@@ -321,36 +321,29 @@ def test_a_folder_that_is_no_export_is_refused(exported, tmp_path, damage, messa
         ExportedTranslator(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("part", "asked"),
-    [
-        ("variables.index", "hypotheses"),
-        ("variables.data-00000-of-00001", "hypotheses"),
-        ("variables.data-00000-of-00001", "signatures"),
-    ],
-)
-def test_damaged_weights_are_named(exported, tmp_path, part, asked):
+@pytest.mark.parametrize("part", ["variables.index", "variables.data-00000-of-00001"])
+def test_damaged_weights_are_named(exported, tmp_path, part):
     folder = tmp_path / "1"
     shutil.copytree(exported, folder)
     (folder / "variables" / part).write_bytes((folder / "variables" / part).read_bytes()[:-9000])
     translator = ExportedTranslator(folder)
     with pytest.raises(ValueError, match=r"1/variables cannot be read: export the run again"):
-        translator.hypotheses(["O livro."]) if asked == "hypotheses" else translator.signatures
+        translator.hypotheses(["O livro."])
 
 
 def test_threads_that_ask_at_once_share_a_session(exported, monkeypatch):
-    made = []
+    made, read = [], sessions._import
 
-    def slow(version, name):
-        made.append(name)
+    def slow(version, names):
+        made.append(names)
         time.sleep(0.1)
-        return object()
+        return read(version, names)
 
-    monkeypatch.setattr("keras_mt.translation.exported._Session", slow)
-    names = ["serving_default"] * 4
+    monkeypatch.setattr(sessions, "_import", slow)
+    names, saved_model = ["serving_default"] * 4, sessions.SavedModel(exported)
     with ThreadPoolExecutor(4) as threads:
-        sessions = set(threads.map(ExportedTranslator(exported)._session, names))
-    assert len(sessions) == len(made) == 1
+        found = set(threads.map(saved_model._session, names))
+    assert len(found) == len(made) == 1
 
 
 def test_its_fingerprint_is_that_of_its_files(exported, tmp_path):
@@ -380,7 +373,9 @@ def test_a_sampling_export_is_seeded(eager, run_dir, load, sources, tmp_path, si
     assert [[h.text for h in found] for found in exported.hypotheses(sources)] == sampled
     other = Translator.load(run_dir, seed=5, **options)
     assert [[h.text for h in found] for found in other.hypotheses(sources)] != sampled
-    greedy = exported.signatures["greedy"](text=tf.constant(sources))["translations"].numpy()
+    greedy = signatures_of(tmp_path / "1")["greedy"](text=tf.constant(sources))[
+        "translations"
+    ].numpy()
     expected = load(beam_size=1, max_length=12)(sources)
     assert [text.decode() for text in greedy[:, 0]] == expected
 

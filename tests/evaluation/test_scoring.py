@@ -5,6 +5,7 @@ import pytest
 from command import keras_mt
 
 from keras_mt.evaluation import Scorer, write_files
+from keras_mt.options import TranslationOptions
 
 WIDE = ("--width", "2", "--format", "json")
 
@@ -30,7 +31,7 @@ def sacrebleu(python):
 class Quoting:
     """A model whose translations are known."""
 
-    split_sentences = True
+    options = TranslationOptions()
 
     def __init__(self, translations):
         self.translations = translations

@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from keras_mt.inference import Predictor
 from keras_mt.models import DecoderOnly, Transformer, ensure_built
-from keras_mt.translation import Translator
 
 pytestmark = pytest.mark.usefixtures("eager")
 LONG = "palavra " * 70  # Cut into several segments.
@@ -38,57 +37,34 @@ def blocks(predictor, tokenizer, source, target):
     ]
 
 
-@pytest.mark.parametrize("which", ["translate", "align"])
-def test_attention_is_that_of_each_segment_alone(graph, sources, which):
+def test_attention_is_that_of_each_segment_alone(graph, sources):
     texts = [f"{sources[0]} {sources[1]}\n\n{sources[2]}", sources[3], "", LONG]
-    if which == "align":
-        found = run(graph.align, texts, [""] * 4)
-        found = {name: column[:, None] for name, column in found.items()}
-    else:
-        found = run(graph.translate, texts, attention=True)
-        assert (found["target_lengths"][:2] > 1).all()
-    for i, hypotheses in enumerate(found["translations"]):
-        for j, translation in enumerate(hypotheses):
-            source = found["source_tokens"][i, j][: found["source_lengths"][i, j]].tolist()
-            length = found["target_lengths"][i, j]
-            target = found["target_tokens"][i, j][:length].tolist()
-            assert (length > 0) == (found["scores"][i, j] > -1e9)
-            if not length:
-                continue
-            words = b"".join(piece for piece in target if piece != b"</s>")
-            words = words.decode().replace("▁", " ")
-            assert "".join(words.split()) == "".join(translation.decode().split())
-            own = blocks(graph.predictor, graph.tokenizer, source, target)
-            row = column = 0
-            attention = found["attention"][i, j].copy()
-            for block in own:
-                rows, columns = row + block.shape[0], column + block.shape[1]
-                part = attention[row:rows, column:columns]
-                np.testing.assert_allclose(part, block, atol=1e-5)
-                part[:] = 0
-                row, column = rows, columns
-            assert (row, column) == (length, len(source)) and not attention.any()
-    assert found["source_tokens"][3, 0].tolist().count(b"</s>") > 1
+    found = run(graph.align, texts, [""] * 4)
+    for i, translation in enumerate(found["translations"]):
+        source = found["source_tokens"][i][: found["source_lengths"][i]].tolist()
+        length = found["target_lengths"][i]
+        target = found["target_tokens"][i][:length].tolist()
+        words = b"".join(piece for piece in target if piece != b"</s>")
+        words = words.decode().replace("▁", " ")
+        assert "".join(words.split()) == "".join(translation.decode().split())
+        own = blocks(graph.predictor, graph.tokenizer, source, target)
+        row = column = 0
+        attention = found["attention"][i].copy()
+        for block in own:
+            rows, columns = row + block.shape[0], column + block.shape[1]
+            part = attention[row:rows, column:columns]
+            np.testing.assert_allclose(part, block, atol=1e-5)
+            part[:] = 0
+            row, column = rows, columns
+        assert (row, column) == (length, len(source)) and not attention.any()
+    assert found["source_tokens"][3].tolist().count(b"</s>") > 1
 
 
-def test_attention_leaves_translations_as_they_are(graph, sources):
+def test_what_is_aligned_is_the_best_translation(graph, sources):
     plain = run(graph.translate, sources[:4])
-    found = run(graph.translate, sources[:4], attention=True)
-    for name, expected in plain.items():
-        np.testing.assert_array_equal(found[name], expected)
     best = run(graph.align, sources[:4], [""] * 4)
     np.testing.assert_array_equal(best["translations"], plain["translations"][:, 0])
     np.testing.assert_array_equal(best["scores"], plain["scores"][:, 0])
-
-
-def test_a_model_without_attention_gives_the_pieces_alone(load, sources):
-    tokenizer = load().tokenizer
-    sizes = {"num_layers": 1, "d_model": 8, "num_heads": 2, "d_ff": 8, "max_length": 40}
-    model = ensure_built(DecoderOnly(tokenizer.vocab_size, **sizes))
-    translator = Translator(model, tokenizer, max_length=4)
-    found = run(translator.graph(Predictor([model])).translate, sources[:2], attention=True)
-    assert "attention" not in found
-    assert found["source_lengths"].all() and found["target_tokens"].shape[:2] == (2, 1)
 
 
 def test_scores_are_the_searchs_own(load, sources):

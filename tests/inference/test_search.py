@@ -36,18 +36,19 @@ def test_a_prefix_may_have_tokens_that_a_shortlist_has_not():
 
 
 @pytest.mark.parametrize(
-    ("beams", "sizes"), [(4, [1, 81, 81, 128]), (64, [1, *[5] * 20, *[16] * 11, 14])]
+    ("rows", "tokens", "sizes"),
+    [(256, 64 * 256, [1, 81, 81, 128]), (16, 64 * 16, [1, *[5] * 20, *[16] * 11, 14])],
 )
-def test_batches_are_smaller_where_beams_are_many(beams, sizes):
+def test_batches_have_so_many_rows_and_tokens(rows, tokens, sizes):
     seen = []
 
-    def function(rows):
-        seen.append(int(rows.nrows()))
-        return {"lengths": tf.cast(rows.row_lengths()[:, None], tf.int32)}
+    def function(ids):
+        seen.append(int(ids.nrows()))
+        return {"lengths": tf.cast(ids.row_lengths()[:, None], tf.int32)}
 
     lengths = [3, 70_000, *[200] * 100, *[40] * 189]
-    rows = tf.ragged.range(lengths)
+    ids = tf.ragged.range(lengths)
     empty = {"lengths": tf.zeros((0, 1), tf.int32)}
-    found = in_batches(function, rows, {}, empty, beams)
+    found = in_batches(function, ids.row_lengths(), {"ids": ids}, empty, rows, tokens)
     assert found["lengths"][:, 0].numpy().tolist() == lengths
     assert seen == sizes

@@ -98,9 +98,9 @@ def test_a_sentence_over_the_limit_is_read_without_its_terms(tokenizer):
 def test_pairs_have_the_terms_of_their_sources(tokenizer):
     segmenter = Segmenter(tokenizer, 60, True, True)
     text = "O gato.\x01cat\x02 A casa\x01house\x02"
-    pairs = segmenter.pairs(tf.constant([text]), tf.constant(["The cat. A house"]), [True])
-    assert pairs[0].to_list() == read(tokenizer, text)
-    assert [text_of(tokenizer, x) for x in pairs[1].to_list()] == ["The cat.", "A house"]
+    pairs, _ = segmenter.pairs(tf.constant([text]), tf.constant(["The cat. A house"]), [True])
+    assert pairs.source.to_list() == read(tokenizer, text)
+    assert [text_of(tokenizer, x) for x in pairs.target.to_list()] == ["The cat.", "A house"]
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ def test_an_export_of_each_architecture_answers_without_python(
 def test_each_batch_has_the_weights_of_its_own_shortlist(
     program, translator, corpus, tmp_path, eager, monkeypatch
 ):
-    monkeypatch.setattr("keras_mt.inference.search._BATCH_ROWS", 4)
+    monkeypatch.setattr("keras_mt.inference.graph._SEARCH_ROWS", 4)
     tokenizer = translator.tokenizer
     sources = (corpus / "pt.test.txt").read_text(encoding="utf-8").splitlines()
     model = ARCHITECTURES["transformer"].from_preset(

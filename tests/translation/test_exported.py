@@ -1,14 +1,11 @@
 import functools
 import subprocess
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from conftest import ROOT
 
 from keras_mt import Translator
-from keras_mt.translation.exported import ExportedTranslator
 
 EXPORT = ROOT / "saved_models" / "multi30k_en_de"
 COMMAND = """
@@ -34,20 +31,6 @@ def test_the_command_runs_an_export_without_keras():
     assert {"tensorflow", "keras_mt.translation.exported"} <= modules
     above = {"keras_mt.layers", "keras_mt.models", "keras_mt.translation.translator"}
     assert not {"keras", "tensorflow_text", "jax", *above} & modules
-
-
-def test_threads_that_ask_at_once_load_an_export_once(monkeypatch):
-    made, reader = [], ExportedTranslator(EXPORT)
-
-    def slow(path):
-        made.append(path)
-        time.sleep(0.1)
-        return type("Loaded", (), {"signatures": {}})
-
-    monkeypatch.setattr("tensorflow.saved_model.load", slow)
-    with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(lambda _: reader.signatures, range(4)))
-    assert len(made) == 1 and found == [{}] * 4
 
 
 def test_an_export_in_the_place_of_a_run_is_named(run_dir):

@@ -9,6 +9,7 @@ import pytest
 import sacrebleu
 import tensorflow as tf
 from click.testing import CliRunner
+from conftest import signatures_of
 from letters import Tongue, Tongues
 from tensorflow_serving.apis import prediction_log_pb2
 from test_seam import MAX_LENGTH, by_brute_force, sharpened, transformer
@@ -129,8 +130,8 @@ def test_what_the_translator_was_given_holds_where_a_call_says_nothing(model, pa
     found = translator(texts[:1], target_language=codes[1:]).numpy()
     assert [text.decode() for text in found[0]] == pairs[0]("bad")
     translator.target_language = None
-    found = translator(texts, target_language=codes).numpy()
-    assert not any(found[1])  # No default is left.
+    with pytest.raises(ValueError, match="target_language must be given"):
+        translator(texts, target_language=codes)
 
 
 @pytest.mark.parametrize(
@@ -224,8 +225,8 @@ def inputs(signature, **columns):
 
 
 @pytest.mark.parametrize("name", ["serving_default", "score", "align"])
-def test_in_every_signature_a_row_with_an_unknown_code_is_refused_alone(exported, name):
-    signature = exported.signatures[name]
+def test_in_every_signature_a_row_with_an_unknown_code_is_refused_alone(export, name):
+    signature = signatures_of(export)[name]
     columns = {
         "text": ["bad"] * (2 * len(UNKNOWN) + 2),
         "source_language": ["", *UNKNOWN[1:], *["yy"] * len(UNKNOWN), "", "yy"],
@@ -380,7 +381,9 @@ def test_fine_tuning_keeps_its_languages_and_how_to_decode(run_dir, tmp_path):
     assert (config["source_language"], config["target_language"]) == ("yy", "xx")
     assert config["generation"] == {"beam_size": 3, "max_length": 5}
     translator = Translator.load(output)
-    assert translator.options.beam_size == 3 and translator.max_length == 4  # The model's limit.
+    assert (
+        translator.options.beam_size == 3 and translator.options.max_length == 4
+    )  # The model's limit.
     alone = Translator(translator.models, Tongue("yy", "xx"), beam_size=3, max_length=4)
     assert translator("ba") == alone("ba")
     assert Translator.load(output, target_language="zz").target_language == "zz"

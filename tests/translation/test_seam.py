@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from conftest import signatures_of
 from letters import Letters, Marked
 from own_model import GRUTranslator
 
@@ -149,10 +150,11 @@ def test_its_export_is_its_eager_search(translator, tmp_path, signatures_alone):
     assert exported(TEXTS) == small(TEXTS)
     assert exported(TEXTS[1]) == small(TEXTS[1])
     np.testing.assert_array_equal(exported(tf.constant(TEXTS)), small(tf.constant(TEXTS)))
-    scores = exported.signatures["score"](text=tf.constant(["bad"]), target=tf.constant(["cab"]))
+    signatures = signatures_of(tmp_path / "1")
+    scores = signatures["score"](text=tf.constant(["bad"]), target=tf.constant(["cab"]))
     (score,) = translator.score(["bad"], ["cab"])
     assert scores["log_probs"][0].numpy() == pytest.approx(score.log_prob, abs=1e-4)
-    aligned = exported.signatures["align"](text=tf.constant(["bad"]), target=tf.constant(["cab"]))
+    aligned = signatures["align"](text=tf.constant(["bad"]), target=tf.constant(["cab"]))
     np.testing.assert_allclose(
         aligned["attention"][0], translator.align("bad", "cab")[2], atol=1e-5
     )
@@ -170,7 +172,7 @@ def test_a_decoder_only_model_is_brute_force_too_and_so_is_its_export(tmp_path, 
     tokenizer = Letters()
     model = sharpened(decoder_only(tokenizer), tokenizer)
     wide = Translator(model, tokenizer, beam_size=4**MAX_LENGTH, n_best=3, max_length=MAX_LENGTH)
-    assert not wide.aligns
+    assert not wide.supports_alignment
     wide.export(tmp_path / "1")
     exported = ExportedTranslator(tmp_path / "1")
     for text, found in zip(TEXTS, exported.hypotheses(TEXTS), strict=True):
@@ -247,6 +249,6 @@ def test_a_model_without_attention_has_no_align(tmp_path, signatures_alone):
         translator.align("bad")
     translator.export(tmp_path / "1")
     exported = ExportedTranslator(tmp_path / "1")
-    assert not exported.aligns
+    assert not exported.supports_alignment
     with pytest.raises(ValueError, match="no attention to align by"):
         exported.align("bad")

@@ -17,6 +17,7 @@ from keras_mt.cli import main
 from keras_mt.convert import saved_model
 from keras_mt.evaluation import terms_kept
 from keras_mt.inference import Predictor
+from keras_mt.inference.graph import on_lists
 
 # Exports are traced all the same.
 pytestmark = pytest.mark.usefixtures("eager")
@@ -55,9 +56,10 @@ def test_each_row_has_its_own_terms_and_no_other(small):
 def test_a_tensor_of_texts_is_translated_as_a_list(small):
     found = small(tf.constant(TEXTS[1:]), glossary=GLOSSARY)
     assert found.shape == (3, 1) and [text.decode() for text in found[:, 0].numpy()] == FOUND[1:]
-    dataset = tf.data.Dataset.from_tensors(TEXTS[:1])
-    with pytest.raises(ValueError, match=r"A tf.function or a tf.data.Dataset takes no glossary"):
-        dataset.map(functools.partial(small, glossary=GLOSSARY))
+    dataset = tf.data.Dataset.from_tensors(TEXTS[1:])
+    dataset = dataset.map(functools.partial(small, glossary=GLOSSARY))
+    (same,) = dataset.as_numpy_iterator()
+    assert same.tolist() == found.numpy().tolist() and dataset.element_spec.shape == (3, 1)
 
 
 def test_a_prefix_is_not_changed(small):
@@ -68,7 +70,7 @@ def test_a_prefix_is_not_changed(small):
 
 def test_samples_have_terms_too(load):
     sampling = load(temperature=0.1, n_best=2, max_length=16)
-    assert sampling.kept_kinds == load(beam_size=2).kept_kinds
+    assert sampling.options.keep == load(beam_size=2).options.keep
     for hypothesis in sampling.hypotheses(TEXTS[0], glossary=GLOSSARY):
         assert hypothesis.text.count("volume") == hypothesis.text.count("desk") == 1
 
@@ -79,17 +81,15 @@ class InMemory(ExportedTranslator):
     def __init__(self, translator, confidence=False, names=None):
         models = Predictor(translator.models)
         self._functions = saved_model._signatures(translator, models, False, confidence, names)
-        outputs = {"score": ["token_log_probs"], "align": ["scores"]}
-        self._signatures = {n: SimpleNamespace(outputs=outputs.get(n)) for n in self._functions}
-        self._scores, self._model = "score" in self._functions, None
-        self.kept_kinds, self._n_best = translator.kept_kinds, translator.n_best
+        outputs = {"align": ["scores"]} if "align" in self._functions else {}
+        self._saved_model = SimpleNamespace(outputs=outputs, run=self._outputs)
+        self.supports_alignment, self.supports_scores, self.supports_confidence = (
+            name in self._functions for name in ("align", "score", "confidence")
+        )
+        self.options = translator.options
 
-    @property
-    def n_best(self):
-        return self._n_best
-
-    def _session(self, name):
-        return lambda name, **inputs: self._functions[name](*inputs.values())
+    def _outputs(self, name, **columns):
+        return on_lists(lambda **inputs: self._functions[name](*inputs.values()))(**columns)
 
 
 @pytest.mark.parametrize("confidence", [False, True])
@@ -168,7 +168,8 @@ def test_spans_stay_as_they_are(load):
         assert translation.count(span) == 1
     assert found[2].count("💡") == 1
     off = small.with_options(keep="none")
-    assert off.kept_kinds == () and small.with_options(keep=["url"]).kept_kinds == ("url",)
+    assert off.options.keep == ()
+    assert small.with_options(keep=["url"]).options.keep == ("url",)
 
 
 @pytest.mark.long
@@ -190,8 +191,6 @@ def test_what_cannot_be_is_refused_by_name(small):
             call(glossary={"gato": "tiger cat"})
     with pytest.raises(ValueError, match=r"glossary must be .*, or a list with one .* 1 for 2"):
         small(["a", "b"], glossary=[GLOSSARY])
-    with pytest.raises(ValueError, match=r"For a tensor of texts, glossary must be one Glossary"):
-        small(tf.constant(["a"]), glossary=[GLOSSARY])
     with pytest.raises(ValueError, match=r"neither of the signatures align and score, by which"):
         InMemory(small, names=["serving_default"])(TEXTS, glossary=GLOSSARY)
 

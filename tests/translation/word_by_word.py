@@ -3,10 +3,11 @@
 import numpy as np
 
 from keras_mt.options import TranslationOptions
-from keras_mt.translation.base import BaseTranslator
+from keras_mt.translation.interface import BaseTranslator
 
 KNOWN = {"the": "der", "big": "große", "dog": "Hund", "sleeps": "schläft", "at": "bei"}
-END = "</s>"
+END = b"</s>"
+REFUSED = "the model gives no finite probabilities."
 
 
 class WordByWord(BaseTranslator):
@@ -16,53 +17,66 @@ class WordByWord(BaseTranslator):
     it scored at once.
     """
 
-    fingerprint, card, aligns = "words", {}, True
+    fingerprint, card, supports_alignment = "words", {}, True
 
-    def __init__(self, glossary=None, n_best=1, keep=None, aligns=True, **options):
-        self.glossary, self.n_best, self.aligns = glossary, n_best, aligns
-        self.kept_kinds = TranslationOptions(keep=keep).keep
+    def __init__(self, glossary=None, n_best=1, keep=None, supports_alignment=True, **options):
+        self.glossary, self.supports_alignment = glossary, supports_alignment
+        self.options = TranslationOptions(n_best=n_best, keep=keep)
         self.searched, self.scored = {False: [], True: []}, []
 
-    def _search(self, token_scores, confidence, attention, texts, prefixes=None):
-        self.searched[attention] += texts
-        return [self._found(text, confidence, attention and self.aligns) for text in texts]
+    def _function(self, name, columns, confidence=False, **flags):
+        def translate(text):
+            self.searched[False] += [each.decode() for each in text]
+            return _columns([self._found(each, confidence) for each in text])
 
-    def _found(self, text, confidence, aligned):
-        words = [KNOWN.get(word, word) for word in text.split()]
-        several = [words, ["Tier" if word == "Hund" else word for word in words]][: self.n_best]
-        return [
-            _outputs(text.split(), target, score, confidence, aligned)
-            for target, score in zip(several, (-0.5, -1.0), strict=False)
-            if text != "refused"
-        ]
+        def align(text, target):
+            self.searched[True] += [each.decode() for each in text]
+            return _columns([_aligned(*pair) for pair in zip(text, target, strict=True)])
 
-    def _run(self, name, texts, target):
-        """A word is less probable if the text has none that becomes it; "Tier" comes of "dog"."""
-        self.scored.append(len(texts))
-        return [_scores(*pair) for pair in zip(texts, target, strict=True)]
+        def score(text, target):
+            self.scored.append(len(text))
+            return _columns([_scores(*pair) for pair in zip(text, target, strict=True)])
 
-    _as_alignment = _translations = None
+        return {"translate": translate, "align": align, "score": score}[name]
+
+    def _found(self, text, confidence):
+        best = _translated(text)
+        scores = [-0.5, -1.0][: self.options.n_best]
+        outputs = {
+            "translations": [best, best.replace(b"Hund", b"Tier")][: self.options.n_best],
+            "scores": scores,
+            "refused": REFUSED.encode() if text == b"refused" else b"",
+        }
+        if confidence:
+            outputs |= {"mean_log_probs": scores, "worst_log_probs": scores}
+            outputs |= {"worst_tokens": [b"x"] * 2, "loops": [False] * 2}
+            outputs |= {"disproportionate": [False] * 2}
+        return outputs
 
 
-def _outputs(source, target, score, confidence, aligned):
-    """The outputs of a search for a hypothesis."""
-    row = {"translations": " ".join(target).encode(), "scores": score}
-    if confidence:
-        row |= {"mean_log_probs": score, "worst_log_probs": score, "worst_tokens": b"x"}
-        row |= {"loops": False, "disproportionate": False}
-    if aligned:
-        for side, words in (("source", source), ("target", target)):
-            row[f"{side}_tokens"] = [word.encode() for word in (*words, END)]
-            row[f"{side}_lengths"] = len(words) + 1
-        row["attention"] = np.eye(len(source) + 1)
-    return row
+def _columns(rows):
+    """The outputs of all texts by name; those of different lengths are not padded."""
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def _translated(text):
+    return " ".join(KNOWN.get(word, word) for word in text.decode().split()).encode()
+
+
+def _aligned(text, target):
+    """The outputs of `align`: word by word, of its own translation where the target is empty."""
+    outputs = {"translations": target or _translated(text), "scores": -0.5, "refused": b""}
+    for side, words in (("source", text.split()), ("target", outputs["translations"].split())):
+        outputs[f"{side}_tokens"] = [*words, END]
+        outputs[f"{side}_lengths"] = len(words) + 1
+    return outputs | {"attention": np.eye(outputs["target_lengths"])}
 
 
 def _scores(text, target):
-    """The outputs of a score."""
-    expected = {KNOWN.get(word, word) for word in text.split()} | {END}
-    if "Hund" in expected:
-        expected.add("Tier")
-    words = [*target.split(), END]
-    scores = [-1.0 if word in expected else -6.0 for word in words]
-    return {"tokens": [word.encode() for word in words], "log_probs": scores, "lengths": len(words)}
+    """The outputs of a score: a word is less probable if the text has none that becomes it."""
+    expected = {*_translated(text).split(), END}
+    if b"Hund" in expected:
+        expected.add(b"Tier")  # It comes of "dog", too.
+    tokens = [*target.split(), END]
+    log_probs = [-1.0 if token in expected else -6.0 for token in tokens]
+    return {"tokens": tokens, "log_probs": log_probs, "lengths": len(tokens), "refused": b""}

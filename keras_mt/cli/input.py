@@ -1,5 +1,6 @@
 """Lines of text, read as they arrive."""
 
+import itertools
 import os
 import select
 import stat
@@ -13,7 +14,7 @@ from keras_mt.errors import InputError
 # The maximum number of lines to work on together, those of similar length in a batch; and of their
 # characters, some batch for each core: an interrupt loses these, and smaller batches are slower.
 _BLOCK_LINES = 2048
-_CHARACTERS = (1 << 14) * (os.cpu_count() or 1)
+_BLOCK_CHARACTERS = (1 << 14) * (os.cpu_count() or 1)
 _CHUNK = 1 << 16  # Bytes read at once.
 # How long, in seconds, to wait for the next line of a program that writes line after line.
 _GRACE = 0.01
@@ -41,15 +42,18 @@ class ArrivingLines:
         self._at_start = True
         self._ended = False
 
-    def next(self, number, wait=True):
+    def next(self, number, characters=sys.maxsize, wait=True):
         """The next `number` lines, fewer at the end of the file: for each its text, and an error.
 
-        Without `wait` it gives those that have arrived, at least one.
+        They are of so many characters at most, but at least one; without `wait`, those that have
+        arrived, at least one.
         """
         while len(self._lines) < number and not self._ended:
             if self._lines and not wait and not self._is_ready():
                 break
             self._read()
+        ends = itertools.accumulate(map(len, self._lines[:number]))
+        number = max(1, sum(end <= characters for end in ends))
         taken, self._lines = self._lines[:number], self._lines[number:]
         decoded = [_decoded(line) for line in taken]
         if decoded and self._at_start:
@@ -90,24 +94,11 @@ def row_blocks(*files):
     So a program that writes one line and waits for the answer gets it. A list is no more than a few
     batches, which is what an interrupt loses.
     """
-    for rows in _arrived_rows(*map(ArrivingLines, files)):
-        block, characters = [], 0
-        for row in rows:
-            size = sum(map(len, row.texts))
-            if block and characters + size > _CHARACTERS:
-                yield block
-                block, characters = [], 0
-            block.append(row)
-            characters += size
-        yield block
-
-
-def _arrived_rows(first, *others):
+    first, *others = map(ArrivingLines, files)
     number = 1
     while True:
-        columns = [first.next(_BLOCK_LINES, wait=False)]
-        size = len(columns[0])
-        columns += [other.next(size or 1) for other in others]
+        columns = [first.next(_BLOCK_LINES, _BLOCK_CHARACTERS, wait=False)]
+        columns += [other.next(len(columns[0]) or 1) for other in others]
         lengths = [len(lines) for lines in columns]
         if min(lengths) != max(lengths):
             names = " and ".join(lines.name for lines in (first, *others))
@@ -115,14 +106,14 @@ def _arrived_rows(first, *others):
                 f"{names} must have the same number of lines: one ends after "
                 f"{number + min(lengths) - 1}."
             )
-        if not size:
+        if not columns[0]:
             return
         rows = []
         for i, lines in enumerate(zip(*columns, strict=True), number):
             texts, errors = zip(*lines, strict=True)
             rows.append(Row(i, texts, next(filter(None, errors), None)))
         yield rows
-        number += size
+        number += len(rows)
 
 
 def answers(function, *files):

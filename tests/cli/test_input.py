@@ -4,7 +4,7 @@ import os
 import pytest
 from command import keras_mt
 
-from keras_mt.cli.lines import ArrivingLines, check_standard_input, read_lines, row_blocks
+from keras_mt.cli.input import ArrivingLines, check_standard_input, read_lines, row_blocks
 from keras_mt.errors import InputError
 
 
@@ -25,13 +25,13 @@ def test_lines_are_taken_as_they_arrive():
 
 
 def test_a_block_holds_a_few_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_mt.cli.lines._CHARACTERS", 1000)
+    monkeypatch.setattr("keras_mt.cli.input._BLOCK_CHARACTERS", 1000)
     lines = ["x" * (i % 97) for i in range(5000)] + ["y" * 3000, "", "\x85\u2028 end"]
     (tmp_path / "file").write_text("\n".join(lines), encoding="utf-8")
     with open(tmp_path / "file", "rb") as file, open(tmp_path / "file", "rb") as other:
         blocks = list(row_blocks(file, other))
     sizes = [sum(len(text) for row in block for text in row.texts) for block in blocks]
-    assert sizes.count(6000) == 1 and sum(400 < size <= 1000 for size in sizes) > len(sizes) - 9
+    assert sizes.count(6000) == 1 and sum(1600 < size <= 2000 for size in sizes) > len(sizes) - 9
     rows = [row for block in blocks for row in block]
     assert rows == [(i, (line, line), None) for i, line in enumerate(lines, 1)]
 
