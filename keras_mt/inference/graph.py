@@ -81,21 +81,13 @@ class TranslationGraph:
         token_scores: bool = False,
         confidence: bool = False,
     ) -> dict[str, tf.Tensor]:
-        """Translates texts, strings `[batch]`.
+        """The translations of texts and their scores, `[batch, n_best]`; see `refused` above.
 
-        Args:
-            text, prefix: The texts, and what each translation begins with. A row is refused whose
-                text and prefix both have several segments: which belong together is unknown.
-            source_language, target_language: The rows' languages: see the class.
-            token_scores, confidence: Whether to return the outputs below.
-
-        Returns:
-            `translations` and `scores` `[batch, n_best]`, and `refused`. With `token_scores` also
-            `tokens` (strings) and `log_probs` `[batch, n_best, length]`, padded, and `lengths`.
-            With `confidence` also `mean_log_probs` with the end; `worst_log_probs`, their minimum,
-            and `worst_tokens`, its token; `loops` (a sequence of tokens repeats over and over, and
-            none in the source does) and `disproportionate` (source and translation differ much in
-            length).
+        Each translation begins with its text's `prefix`. With `token_scores` there are `tokens`
+        (strings) and `log_probs` `[batch, n_best, length]`, padded, and `lengths`. With
+        `confidence` there are `mean_log_probs` with the end; `worst_log_probs`, their minimum, and
+        `worst_tokens`, its token; `loops` (a sequence of tokens repeats over and over, and none in
+        the source does) and `disproportionate` (the lengths of both sides differ much).
         """
         text, languages, refused = self._admitted(text, source_language, target_language)
         has_prefix = False if prefix is None else tf.strings.length(tf.strings.strip(prefix)) > 0
@@ -125,7 +117,7 @@ class TranslationGraph:
         source_language: tf.Tensor | None = None,
         target_language: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
-        """The log-probabilities of given translations' tokens, `[batch, length]`, padded.
+        """The tokens of given translations and their log-probabilities, `[batch, length]`, padded.
 
         If both sides have the same number of lines, each line is scored separately, and likewise
         the sentences of a line. A refused row has no tokens.
@@ -159,9 +151,8 @@ class TranslationGraph:
 
         Where the target is empty, the text's own translation is aligned, segment by segment; a
         given one as by `score`. Each segment attends only to its own source, and has its own end.
-        Returns the `attention` `[batch, target_tokens, source_tokens]`, padded, and the tokens and
-        lengths of both sides; those of a refused row are 0. `scores` are those of own translations,
-        0 for given ones.
+        The `attention` is `[batch, target_tokens, source_tokens]`, padded; the tokens of both sides
+        have lengths, 0 where a row is refused; `scores` are those of own translations.
         """
         text, languages, refused = self._admitted(text, source_language, target_language)
         is_own = (tf.strings.length(target) == 0) & (refused == "")

@@ -96,16 +96,16 @@ class Predictor:
         self, tokens: tf.Tensor, position: tf.Tensor, cache: dict[str, Any], mask: tf.Tensor | None
     ) -> tuple[tf.Tensor, dict[str, Any]]:
         """Logits or log-probabilities of the next token, and the next cache."""
+        tokens, logits, parts = self.id(tokens), [], []
         with self._scope:
-            steps = [
-                step(self.id(tokens), position, part, mask)
-                for step, part in zip(self._steps, cache["models"], strict=True)
-            ]
-        logits, parts = zip(*steps, strict=True)
+            for step, before in zip(self._steps, cache["models"], strict=True):
+                outputs, part = step(tokens, position, before, mask)
+                logits.append(outputs)
+                parts.append(part)
         if "penalties" in cache:
             logits = [x + tf.cast(cache["penalties"][:, None], x.dtype) for x in logits]
         logits = logits[0] if self.gives_logits else _mean(map(_log_probs, logits))
-        return logits, {**cache, "models": list(parts)}
+        return logits, {**cache, "models": parts}
 
     def reorder(self, cache: dict[str, Any], parents: tf.Tensor) -> dict[str, Any]:
         """The cache of the hypotheses that live on."""

@@ -30,10 +30,7 @@ class Pairs(NamedTuple):
 
 
 class Segmenter:
-    """Cuts texts into segments that a model can read; one that `reads_terms`, with these in them.
-
-    In the text such a term stands behind its word, between U+0001 and U+0002.
-    """
+    """Cuts texts into segments that a model can read, with their terms if it `reads_terms`."""
 
     def __init__(
         self,
@@ -181,16 +178,10 @@ def joined(
 ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
     """Joins the hypotheses of segments into those of texts: all first ones, all second ones, ...
 
-    Args:
-        found: `translations`, `scores` and `lengths` `[segments, n_best]`. Further columns are
-            concatenated, if they are `[segments, n_best, length]`; or true for a text if they are
-            for one of its segments.
-        segments: The segments.
-        length_penalty: That of the scores.
-
-    Returns:
-        The same of texts, `[batch, n_best]`, best first, but padded where they are concatenated;
-        and the translations that these are joined from, `[segments, n_best]`.
+    `found` has `translations`, `scores` and `lengths` `[segments, n_best]`. Further columns are
+    concatenated if they are `[segments, n_best, length]`; else true for a text if they are for one
+    of its segments. Returns the same of texts `[batch, n_best]`, best first; and the translations
+    that these are joined from, `[segments, n_best]`.
     """
     n_best, row, batch = found["scores"].shape[1], segments.row, tf.size(segments.ends)
     counts = tf.math.count_nonzero(found["scores"] > NO_HYPOTHESIS, axis=1, dtype=tf.int32)

@@ -119,13 +119,8 @@ class ExportedTranslator(BaseTranslator):
                 "by which terms are placed. Export the run again, or use the run folder."
             )
 
-    def _function(self, name, columns, confidence=False):
-        if name == "translate":
-            name = "confidence" if confidence else "serving_default"
-        return functools.partial(self._saved_model.run, name)
-
-    def _search(self, requests, token_scores=False, confidence=False):
-        if token_scores or any(request.target for request in requests):
+    def _function(self, name, columns, token_scores=False, confidence=False):
+        if token_scores or "prefix" in columns:
             raise InputError(
                 "An export takes no prefixes and gives no token scores: use the run folder."
             )
@@ -134,4 +129,6 @@ class ExportedTranslator(BaseTranslator):
                 "This export gives no confidence: make it with `keras-mt export --confidence`, or "
                 "use the run folder."
             )
-        return super()._search(requests, confidence=confidence)
+        if name == "translate":
+            name = "confidence" if confidence else "serving_default"
+        return functools.partial(self._saved_model.run, name)

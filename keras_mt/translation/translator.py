@@ -179,6 +179,7 @@ class Translator(BaseTranslator):
 
     @property
     def supports_alignment(self) -> bool:
+        """True if the model has attention weights for `align`."""
         return self._graph.supports_alignment
 
     @classmethod

@@ -1,5 +1,9 @@
 """What stands around a search, by a stand-in for it."""
 
+import subprocess
+import sys
+
+from conftest import ROOT
 from word_by_word import WordByWord
 
 from keras_mt import Glossary
@@ -38,3 +42,19 @@ def test_without_attention_words_are_found_by_probes_scored_at_once():
     found = [[h.text for h in hypotheses] for hypotheses in translator.hypotheses(texts)]
     assert found == [[FOUND], ["der Köter and der https://x.org/a"], ["der cat", "der cat"]]
     assert len(translator.scored) == 1
+
+
+IMPORTS = """
+import importlib.util, sys
+
+spec = importlib.util.find_spec("keras_mt")
+sys.modules["keras_mt"] = importlib.util.module_from_spec(spec)  # Its __init__ imports Keras.
+import keras_mt.translation.exported
+print({"tensorflow", "keras"} & {*sys.modules})
+"""
+
+
+def test_neither_tensorflow_nor_keras_is_imported_but_by_what_runs_graphs():
+    command = [sys.executable, "-c", IMPORTS]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert result.stdout == "set()\n"
