@@ -96,12 +96,12 @@ class TranslationGraph:
             prefix, too_long, several = self.segmenter.prefixes(prefix, segments)
             refused = _with_reason(refused, too_long, self._prefix_too_long)
             refused = _with_reason(refused, several, _SEVERAL)
-        found = self._searched(segments, languages, refused, prefix)
+        found, ids = self._searched(segments, languages, refused, prefix)
         if token_scores or confidence:
-            found |= self._scored(segments, languages, found["ids"])
+            found |= self._scored(segments, languages, ids)
         if confidence:
-            found |= self._doubted(segments, found["ids"])
-        outputs, _ = self._joined(found, segments)
+            found |= self._doubted(segments, ids)
+        outputs, _ = joined(found, segments, self.options.length_penalty)
         if confidence:
             of_tokens = (outputs[name] for name in ("tokens", "log_probs", "is_own", "scores"))
             outputs |= confidence_of(*of_tokens)
@@ -161,7 +161,8 @@ class TranslationGraph:
         refused = _with_reason(refused, too_long, self._line_too_long)
         # Rows whose target is given need no translation.
         segments = self.segmenter.segments(tf.where(is_own, text, ""))
-        outputs, parts = self._joined(self._searched(segments, languages, refused), segments)
+        found, _ = self._searched(segments, languages, refused)
+        outputs, parts = joined(found, segments, self.options.length_penalty)
         best = tf.where(is_own, outputs["scores"][:, 0], NO_HYPOTHESIS)
         own = self._pairs(segments, parts[:, 0], best > NO_HYPOTHESIS)
         pairs = Pairs(*(tf.concat(x, axis=0) for x in zip(own, given, strict=True)))
@@ -223,7 +224,7 @@ class TranslationGraph:
         return _DIVERGED
 
     def _searched(self, segments, languages, refused, prefix=None):
-        """`translations`, `scores`, `lengths` and `ids` of segments' hypotheses."""
+        """`translations`, `scores`, `lengths` of segments' hypotheses; and, ragged, their ids."""
         tokenizer, options, forced = self.tokenizer, self.options, self._forced
         languages = gathered(languages, segments.row)
         lengths = tf.cast(segments.pieces.row_lengths(), tf.int32)
@@ -257,16 +258,12 @@ class TranslationGraph:
         ids = tf.RaggedTensor.from_tensor(ids, tf.reshape(found.lengths, (-1,)))
         # The translation of nothing is nothing.
         is_nothing = (is_empty & ~is_refused)[:, None] & (tf.range(n_best) == 0)
-        return {
+        outputs = {
             "translations": tf.reshape(tokenizer.text(ids), (-1, n_best)),
             "scores": tf.where(is_nothing, 0.0, found.scores),
             "lengths": found.lengths,
-            "ids": ids,  # Ragged [segments * n_best, (tokens)].
         }
-
-    def _joined(self, found, segments):
-        columns = {name: column for name, column in found.items() if name != "ids"}
-        return joined(columns, segments, self.options.length_penalty)
+        return outputs, ids
 
     def _scored(self, segments, languages, ids):
         """Tokens of hypotheses, their log-probabilities, and whether the model chose them."""

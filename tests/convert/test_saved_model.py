@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import tensorflow as tf
+from conftest import signatures_of
 
 from keras_mt import ExportedTranslator, Transformer, Translator
 from keras_mt.convert import saved_model as export_module
