@@ -82,9 +82,14 @@ def needed(package):
 
 
 def pytest_collection_modifyitems(items):
-    """Files with long tests first; a file's tests stay together, and share what they make."""
+    """Files that share the session's translator and its exports first, those with long tests next.
+
+    Of two workers the first begins with them, and the other at the middle: what is shared is
+    traced by one. A file's tests stay together, and share what they make.
+    """
+    shared = {item.path for item in items if {*item.fixturenames} & {"translator", "export_once"}}
     long = {item.path for item in items if item.get_closest_marker("long")}
-    items.sort(key=lambda item: item.path not in long)
+    items.sort(key=lambda item: (item.path not in shared, item.path not in long))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -169,10 +174,14 @@ def golden(tmp_path_factory):
 
 
 @pytest.fixture
-def eager():
-    """What keras_mt makes functions of runs op by op: for a few steps, cheaper than tracing."""
+def eager(monkeypatch):
+    """What keras_mt makes functions of runs op by op: for a few steps, cheaper than tracing.
+
+    And evaluate, which traces what it measures before, needs no warming up.
+    """
     import tensorflow as tf
 
+    monkeypatch.setattr("keras_mt.cli.evaluate._WARM_UP", 0)
     tf.config.run_functions_eagerly(True)
     yield
     tf.config.run_functions_eagerly(False)

@@ -9,8 +9,11 @@ from keras_mt.cli import main
 pytestmark = pytest.mark.usefixtures("load_once")
 
 
-def test_evaluate_takes_an_ensemble(eager, run_dir, corpus):
-    arguments = ("--data", corpus, "--source", "pt", "--target", "en", "--beam-size", 2)
+def test_evaluate_takes_an_ensemble(eager, run_dir, sources, tmp_path):
+    pairs = zip(sources[1:3], ("The book is on the table.", "Where is my newspaper?"), strict=True)
+    (tmp_path / "pairs.tsv").write_text("".join("\t".join(pair) + "\n" for pair in pairs))
+    data = "--data", tmp_path / "pairs.tsv", "--source", "pt", "--target", "en"
+    arguments = (*data, "--beam-size", 2, "--resamples", 0)
     alone, twice = (
         json.loads(keras_mt("evaluate", run_dir, *arguments, *more).stdout.splitlines()[-1])
         for more in ((), ("--ensemble", run_dir))
@@ -42,7 +45,8 @@ def test_evaluate_prints_sacrebleus_scores_last(run_dir, load, corpus, exported)
     assert scores["chrf"] == round(chrf.corpus_score(translations, [references]).score, 2)
     assert scores["bleu_signature"] == str(bleu.get_signature())
     assert scores["chrf_signature"] == str(chrf.get_signature())
-    others = keras_mt("evaluate", exported.parent, *arguments, "--split", "validation")
+    more = "--split", "validation", "--resamples", 50
+    others = keras_mt("evaluate", exported.parent, *arguments, *more)
     others = json.loads(others.stdout.splitlines()[-1])
     assert set(others) == set(scores) and 50 < others["bleu"] != scores["bleu"]
 
@@ -50,6 +54,7 @@ def test_evaluate_prints_sacrebleus_scores_last(run_dir, load, corpus, exported)
 def test_evaluate_says_whether_sentences_are_split(eager, run_dir, exported, tmp_path):
     (tmp_path / "pairs.tsv").write_text("Olá!\tHello!\n", encoding="utf-8")
     arguments = ["--data", tmp_path / "pairs.tsv", "--source", "pt", "--target", "en"]
+    arguments += ["--resamples", "0"]
     for model, options, splits in (
         (run_dir, ["--split-sentences", "--beam-size", "1"], True),
         (run_dir, ["--no-split-sentences", "--beam-size", "1"], False),

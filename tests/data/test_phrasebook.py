@@ -412,12 +412,6 @@ def test_the_dictionary_knows_the_words():
     assert unknown == set()
 
 
-@pytest.mark.long
-def test_nearest_training_sentence_scores_under_70():
-    score = bleu(baselines.nearest([pt for pt, _ in TEST_PAIRS], list(phrasebook.pairs("train"))))
-    assert 15 < score < 70
-
-
 def test_nearest_finds_the_sentence_itself():
     some = [example[:2] for example in TRAIN[:500]]
     assert baselines.nearest([pt for pt, _ in some[:50]], some) == [en for _, en in some[:50]]

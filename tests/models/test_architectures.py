@@ -16,16 +16,18 @@ from keras_mt.losses import CrossEntropy
 from keras_mt.models import ARCHITECTURES, Seq2Seq, ensure_built
 
 SIZES = {
-    "num_layers": 2, "d_model": 16, "num_heads": 2, "d_ff": 32, "max_length": 32, "dropout": 0.1,
+    "num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 32, "max_length": 32, "dropout": 0.1,
 }  # fmt: skip
 GPT2 = {
     "activation": "gelu", "norm": "layer", "positions": "learned", "gated": False,
     "use_bias": True, "num_key_value_heads": None, "tie_output": True,
 }  # fmt: skip
-# Architectures, and what their options are besides those of the smallest preset.
+# Architectures, and what their options are besides those of the smallest preset. Of each family
+# some have layers that may be taken for each other.
 EXAMPLES = {
-    "transformer": ("transformer", {}),
+    "transformer": ("transformer", {"num_layers": 2}),
     "sublayers": ("transformer", {
+        "num_layers": 2,
         "encoder_sublayers": "ssfsff", "decoder_sublayers": "scscff", "pre_norm": True,
         "alignment_head": (1, 1),
     }),
@@ -38,6 +40,7 @@ EXAMPLES = {
         "logits_bias": True, "alignment_head": (0, 1),
     }),
     "recurrences": ("transformer", {
+        "num_layers": 2,
         "decoder_sublayers": "rcf" * 2, "positions": "tensor2tensor", "zero_id": 2,
         "tie_output": False,
     }),
@@ -50,16 +53,18 @@ EXAMPLES = {
         "pre_norm": True, "scale_embeddings": False, "share_embeddings": False,
         "target_vocab_size": 33, "tie_output": False,
     }),
-    "gru": ("recurrent", {}),
+    "gru": ("recurrent", {"num_layers": 2}),
     "lstm": ("recurrent", {
         "cell": "lstm", "attention": "none", "share_embeddings": False, "tie_output": False,
         "padding_id": 19,
     }),
-    "llama": ("decoder_only", {}),
+    "llama": ("decoder_only", {"num_layers": 2}),
     "gpt2": ("decoder_only", GPT2),
     "sinusoidal": ("decoder_only", {"positions": "sinusoidal", "padding_id": 19}),
     "no positions": ("decoder_only", {"positions": None, "num_key_value_heads": 1}),
-    "experts": ("mixture_of_experts", {"sparse_step": 1, "capacity_factor": 0.1}),
+    "experts": ("mixture_of_experts", {
+        "num_layers": 2, "sparse_step": 1, "capacity_factor": 0.1,
+    }),
 }  # fmt: skip
 
 
@@ -68,6 +73,8 @@ def small(name, **options):
 
     Its routers and experts are not near to doing nothing.
     """
+    if name == "mixture_of_experts":
+        options = {"sparse_step": 1, **options}
     keras.utils.set_random_seed(1)
     architecture = ARCHITECTURES[name]
     preset = {**architecture.presets["tiny"]["model"], "max_length": None}

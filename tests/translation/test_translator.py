@@ -38,7 +38,7 @@ def log_probs(model, source, target):
 
 
 def test_types_in_are_types_out(eager, load, sources):
-    translator = load()
+    translator = load(max_length=5)
     one = translator(sources[0])
     assert isinstance(one, str)
     assert translator(sources[:1]) == [one]
@@ -87,7 +87,7 @@ def test_a_score_is_the_log_probability_over_the_length(eager, load, sources):
     for penalty in (0.0, 1.0):
         translator = load(length_penalty=penalty, max_length=5, min_length=5)
         tokenizer, model = translator.tokenizer, translator.models[0]
-        ids, texts = tokens_of(tokenizer), sources[:3]
+        ids, texts = tokens_of(tokenizer), sources[:2]
         hypotheses = translator.hypotheses(texts, token_scores=True)
         for text, (found,) in zip(texts, hypotheses, strict=True):
             generated = [ids[piece] for piece, _ in found.tokens]
@@ -157,7 +157,7 @@ def test_a_prefix_of_several_sentences_needs_a_text_that_is_not_cut(translator, 
 
 
 def test_a_text_that_is_translated_whole_takes_a_prefix_of_several_sentences(eager, load, sources):
-    whole = load(split_sentences=False)
+    whole = load(split_sentences=False, max_length=16)
     assert whole(f"{sources[1]} {sources[0]}", SEVERAL).startswith(SEVERAL)
 
 
@@ -264,10 +264,10 @@ def test_a_text_has_no_translation_where_one_of_its_segments_has_none():
         ]
 
 
-def test_a_minimum_above_what_is_usual_is_kept(eager, run_dir, sources):
-    translator, text = Translator.load(run_dir, beam_size=1, min_length=40), min(sources, key=len)
+def test_a_minimum_above_what_is_usual_is_kept(eager, load):
+    translator, text = load(beam_size=1, min_length=24), "Olá!"
     (found,) = translator.hypotheses([text], token_scores=True)[0]
-    assert len(found.tokens) >= 40 > 2 * len(translator.tokenizer.tokenize(text)) + 10
+    assert len(found.tokens) >= 24 > 2 * len(translator.tokenizer.tokenize(text)) + 10
 
 
 def test_lines_and_their_sentences_are_translated_by_themselves(translator, sources):
@@ -368,9 +368,8 @@ def test_the_unknown_token_is_never_generated(eager, translator, sources):
     logits = np.array(model({"source": target, "target": target}))[0]
     likeliest = np.argmax(logits, axis=-1) == Tokenizer.unknown_id
     assert 5 < likeliest.sum() < 35
-    found = Translator(model, translator.tokenizer, beam_size=2).hypotheses(
-        sources[:3], token_scores=True
-    )
+    limited = Translator(model, translator.tokenizer, beam_size=2, max_length=10)
+    found = limited.hypotheses(sources[:3], token_scores=True)
     assert not [p for rows in found for piece, p in rows[0].tokens if piece == "<unk>"]
 
 
@@ -553,9 +552,10 @@ def test_a_fingerprint_is_of_all_that_translations_depend_on(translator):
 
 
 def test_a_beam_search_becomes_sampling(eager, translator, sources):
-    sampled = translator.with_options(temperature=1.0, seed=3)
+    sampling = {"temperature": 1.0, "seed": 3, "max_length": 6}
+    sampled = translator.with_options(**sampling)
     assert sampled(sources[:2]) == Translator(
-        translator.models[0], translator.tokenizer, temperature=1.0, seed=3, n_best=2
+        translator.models[0], translator.tokenizer, **sampling, n_best=2
     )(sources[:2])
 
 
@@ -582,9 +582,10 @@ def test_a_model_of_two_tokens_translates_token_by_token(eager, translator, sour
         ({"min_length": 8.0}, "min_length must be an integer"),
     ],
 )
-def test_impossible_options_are_refused_by_name(run_dir, options, message):
+def test_impossible_options_are_refused_by_name(load, options, message):
+    translator = load()
     with pytest.raises(ValueError, match=message):
-        Translator.load(run_dir, **options)
+        translator.with_options(**options)
 
 
 def test_an_unknown_option_is_named(run_dir):
