@@ -28,8 +28,8 @@ from keras_mt.files import (
 )
 from keras_mt.models import ARCHITECTURES, architecture_name, ensure_built, find_architecture
 from keras_mt.models.seq2seq import clone
-from keras_mt.options import TrainingOptions, TranslationOptions
-from keras_mt.options.fields import field_type, validate
+from keras_mt.options import LanguageOptions, TrainingOptions, TranslationOptions
+from keras_mt.options.fields import field_type
 from keras_mt.text import BaseTokenizer, PretrainedTokenizer, Tokenizer
 from keras_mt.version import __version__
 
@@ -39,97 +39,125 @@ LOG_COLUMNS = (
     *("val_bleu", "val_chrf", "event"),
 )
 
-_SCHEMA = 2  # The form of config.json.
+_SCHEMA = 3  # The form of config.json.
 _WEIGHTS = "model.weights.h5"  # In model.keras.
 # What Keras and h5py raise of a damaged file, or of one that is not what it says.
 _UNREADABLE = (zipfile.BadZipFile, OSError, ValueError, TypeError, KeyError, AttributeError)
 # The tokenizers that are folders, by the `kind` in their tokenizer.json.
 _TOKENIZERS = {"pretrained": PretrainedTokenizer}
-# The options that define a run, by their names in config.json.
-CONFIG_FIELDS = {
-    field.metadata["config_name"] or field.name: field
-    for field in dataclasses.fields(TrainingOptions)
-    if any(field.metadata[name] for name in ("fixed", "config_name", "inherited"))
-}
+# The options that config.json leaves out: they are of a start, or of a machine.
+_NOT_KEPT = ("tokenizer", "devices")
 
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
-    """What defines a run, as its config.json holds it."""
+    """A run: its corpora, its options, and what came of them; config.json holds it.
+
+    A request is one too: in it, options that were not given are None.
+    """
 
     data: list[str]  # The corpora.
     source: str  # Language codes; "mul" for a run with `pairs`.
     target: str
-    # The options of training that must stay the same, by their names in config.json, with the
-    # preset's values filled in.
-    options: dict[str, Any]
+    options: TrainingOptions = dataclasses.field(default_factory=TrainingOptions)
     pairs: dict[str, str] | None = None  # The corpora by their languages: `{"en-de": DATA}`.
-    license: str | None = None  # Of an imported model, and of models trained from it.
-    model: dict[str, Any] | None = None  # Its `get_config`, once it is built.
-    # `{"train": [...], "validation": ...}`, as `Batches.fingerprints` has them, and with LoRA
-    # adapters `"init"`, that of the weights they are added to; None for a run that was imported.
-    fingerprints: dict[str, Any] | None = None
-    # Default options of `Translator.load`, by name: the decoding options of an imported model, but
-    # for its languages, which are in `options`.
-    generation: dict[str, Any] | None = None
-    # The options that were fitted to the corpus, by name, whether or not the user gave others; None
-    # where a preset or another run says how to train.
-    recommended: dict[str, Any] | None = None
+    fitted: bool = False  # True if the options were fitted to the corpus.
     # The step at which the learning rate has fallen to 0; None where it does not, or is not known.
     total_steps: int | None = None
+    license: str | None = None  # Of an imported model, and of models trained from it.
+    model_config: dict[str, Any] | None = None  # Its `get_config`, once it is built.
+    # `{"corpora": [...]}`, those of the training splits before those of the validation splits, as
+    # of `Batches.fingerprints`; hashes of the `alignments` that were given, and of the weights of
+    # `init` under adapters. None for a run that was imported.
+    fingerprints: dict[str, Any] | None = None
+    # Default options of `Translator.load`, by name: the decoding options of an imported model.
+    generation: dict[str, Any] | None = None
     # Those of `keras_mt` and `keras` that began the run, as far as known.
     versions: dict[str, str] = dataclasses.field(
         default_factory=lambda: {"keras_mt": __version__, "keras": keras.__version__}
     )
 
+    @property
+    def directions(self) -> list[tuple[str, str, str]]:
+        """Each corpus with the codes of its source and its target."""
+        if self.pairs is None:
+            return [(data, self.source, self.target) for data in self.data]
+        return [(data, *pair.split("-")) for pair, data in self.pairs.items()]
+
+    @property
+    def validated(self) -> dict[str, tuple[str, str, str]]:
+        """The directions whose validation splits are measured, by pair; the first one's pair is "".
+
+        With `pairs` all of them are, else that of the first corpus.
+        """
+        if self.pairs is None:
+            return {"": self.directions[0]}
+        return dict(zip(self.pairs, self.directions, strict=True))
+
+    @property
+    def codes(self) -> list[str]:
+        """The languages of the pairs, in their order; none without pairs."""
+        return list(dict.fromkeys(code for pair in self.pairs or () for code in pair.split("-")))
+
+    @property
+    def languages(self) -> dict[str, str | None]:
+        """The languages of a multilingual model's texts, by option."""
+        names = (field.name for field in dataclasses.fields(LanguageOptions))
+        return {name: getattr(self.options, name) for name in names}
+
+    @property
+    def decays(self) -> bool:
+        """True if the learning rate falls to 0 at the last step, where the run ends for good."""
+        return self.fitted or self.options.minutes is not None
+
     @classmethod
     def from_json(cls, text: str) -> "RunConfig":
         """Reads a config.json; ValueError says what is wrong."""
         values = json.loads(text)
-        if not isinstance(values, dict) or not {"data", "source", "target"} <= set(values):
+        values = values if isinstance(values, dict) else {}
+        values = {name: value for name, value in values.items() if value is not None}
+        if not {"data", "source", "target"} <= set(values):
             raise InputError("it has no data, source and target")
         if values.get("schema") != _SCHEMA:
             raise InputError(
                 f"its schema is {values.get('schema')!r}, of keras_mt {values.get('keras_mt')}; "
                 f"keras_mt {__version__} reads schema {_SCHEMA}: use the version that wrote it"
             )
-        data = values["data"] if isinstance(values["data"], list) else [values["data"]]
-        if not all(isinstance(name, str) for name in data):
-            raise InputError(f"its data cannot be {values['data']!r}")
-        fields = {name: values.get(name) for name in _TYPES} | {"data": data}
+        fields = {name: values[name] for name in _TYPES if name in values}
         for name, value in fields.items():
-            if value is not None and not isinstance(value, _TYPES[name]):
+            if not isinstance(value, _TYPES[name]):
                 raise InputError(f"its {name} cannot be {value!r}")
-        options = {}
-        for name, field in CONFIG_FIELDS.items():
-            value = values.get(name, field.default)
-            options[name] = None if value is None else validate(field, value)
-        _check_fingerprints(fields["fingerprints"])
-        if generation := fields["generation"]:
+        if not all(isinstance(name, str) for name in fields["data"]):
+            raise InputError(f"its data cannot be {values['data']!r}")
+        _check_fingerprints(fields.get("fingerprints"))
+        if generation := fields.get("generation"):
             known = {field.name for field in dataclasses.fields(TranslationOptions)}
             if not {*generation} <= known:
                 raise InputError(
                     f"its generation must hold options of a translator, not {generation}"
                 )
+        names = {field.name for field in dataclasses.fields(TrainingOptions)} - {*_NOT_KEPT}
+        options = TrainingOptions(**{name: values[name] for name in names if name in values})
         versions = {name: values[name] for name in ("keras_mt", "keras") if name in values}
         return cls(**fields, options=options, versions=versions)
 
     def to_json(self) -> str:
         """The text of config.json."""
-        data = self.data[0] if len(self.data) == 1 else self.data
-        values = {"schema": _SCHEMA, "data": data, "source": self.source, "target": self.target}
-        values |= self.options
-        values |= {name: getattr(self, name) for name in _TYPES if name not in values}
-        return json.dumps(values | self.versions, indent=2) + "\n"
+        fields = {name: getattr(self, name) for name in _TYPES}
+        options = {n: value for n, value in vars(self.options).items() if n not in _NOT_KEPT}
+        return (
+            json.dumps({"schema": _SCHEMA, **fields, **options, **self.versions}, indent=2) + "\n"
+        )
 
     def changes(self, now: "RunConfig") -> list[str]:
-        """What differs in another configuration; corpora are compared by their fingerprints."""
+        """The differences of another configuration; corpora are compared by their fingerprints."""
         pairs = {name: (getattr(self, name), getattr(now, name)) for name in ("source", "target")}
         pairs["pairs"] = list(self.pairs or ()), list(now.pairs or ())
-        for name, field in CONFIG_FIELDS.items():
-            if name == "minutes" and self.total_steps is None:
+        for field in dataclasses.fields(TrainingOptions):
+            if field.name == "minutes" and self.total_steps is None:
                 continue  # They have set nothing yet.
-            pairs[field.name] = self.options[name], now.options[name]
+            if field.metadata["defines_run"]:
+                pairs[field.name] = tuple(getattr(x.options, field.name) for x in (self, now))
         return [
             f"{name} was {before!r}, now {after!r}"
             for name, (before, after) in pairs.items()
@@ -137,7 +165,7 @@ class RunConfig:
         ]
 
 
-# What config.json holds of a run beside its options, where it is not null.
+# What config.json holds of a run beside its options.
 _TYPES = {
     field.name: typing.get_origin(field_type(field)) or field_type(field)
     for field in dataclasses.fields(RunConfig)
@@ -152,7 +180,7 @@ class RunFolder:
         self.path = Path(path)
         self.model_file = self.path / "model.keras"
         self.log_file = self.path / "log.csv"
-        self.picture = self.path / "training.png"
+        self.plot_file = self.path / "training.png"
         self.checkpoints = self.path / "checkpoints"
         self.best_weights = self.checkpoints / "best.weights.h5"
         self.tensorboard = self.path / "tensorboard"
@@ -169,7 +197,7 @@ class RunFolder:
         return folder if folder.is_dir() else self.path / "tokenizer.model"
 
     def chief_file(self, job: str) -> Path:
-        """What the first worker of a job tells the others: why it stopped, or nothing."""
+        """The file in which a job's first worker tells the others why it stopped, or nothing."""
         return self.path / f".chief.{job}"
 
     def check_finished(self) -> None:
@@ -220,7 +248,7 @@ class RunFolder:
             return None
         try:
             return RunConfig.from_json(self._config_file.read_text(encoding="utf-8"))
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise InputError(f"{self._config_file} cannot be read: {error}.") from None
 
     def write_config(self, config: RunConfig) -> None:
@@ -367,7 +395,7 @@ class RunFolder:
                 card["pairs"] = list(config.pairs)
             if config.license is not None:
                 card["license"] = config.license
-            if row := self._measured(config.options["weights"]):
+            if row := self._measured(config.options.weights):
                 card["validation"] = {n: float(row[f"val_{n}"]) for n in ("bleu", "chrf")}
         return card
 
@@ -408,22 +436,16 @@ def read_log(path: Path) -> list[dict[str, str]]:
 
 
 def _place_for(size, folder):
-    """Where a temporary file goes: None for the system's folder, unless that has no room for it."""
+    """The place of a temporary file: None for the system's, unless that has no room for it."""
     with contextlib.suppress(OSError):  # There may be no such folder.
         if shutil.disk_usage(tempfile.gettempdir()).free > size:
             return None
     return folder
 
 
-def all_fingerprints(prints: dict[str, Any]) -> list[dict[str, Any]]:
-    """Those of the training corpora, and those of their validation splits after them."""
-    validation = prints["validation"] or []
-    return [*prints["train"], *([validation] if isinstance(validation, dict) else validation)]
-
-
-def _check_fingerprints(prints):
+def _check_fingerprints(fingerprints):
     try:
-        for part in [] if prints is None else all_fingerprints(prints):
-            int(part["pairs"])
+        for corpus in fingerprints["corpora"] if fingerprints else ():
+            int(corpus["pairs"])
     except (KeyError, TypeError, ValueError):
-        raise InputError(f"its fingerprints cannot be {prints!r}") from None
+        raise InputError(f"its fingerprints cannot be {fingerprints!r}") from None

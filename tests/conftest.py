@@ -191,8 +191,8 @@ def eager(monkeypatch):
 def bare_ends():
     """Runs end without the choice of a head and without a picture, which are not the subject."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("keras_mt.training.run.choose_head", lambda *_: None)
-        patch.setattr("keras_mt.training.run.plot_run", lambda *_: None)
+        patch.setattr("keras_mt.training.session.choose_head", lambda *_: None)
+        patch.setattr("keras_mt.training.session.plot_run", lambda *_: None)
         yield
 
 
@@ -206,7 +206,7 @@ def bare_end():
 @pytest.fixture
 def untrained(monkeypatch):
     """`train` without the training itself, most of whose time TensorFlow traces; it ends at 0."""
-    monkeypatch.setattr("keras_mt.training.run._fit", lambda *_: None)
+    monkeypatch.setattr("keras_mt.training.session._fit", lambda *_, **__: None)
 
 
 @pytest.fixture(scope="module")

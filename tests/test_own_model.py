@@ -31,7 +31,7 @@ def own_run(corpus, tmp_path_factory):
 def test_its_run_says_what_it_is_and_learns(own_run):
     config = json.loads((own_run / "config.json").read_text())
     assert config["architecture"] == ARCHITECTURE
-    assert config["model"]["d_model"] == 24 and config["model"]["max_length"] == 40
+    assert config["model_config"]["d_model"] == 24 and config["model_config"]["max_length"] == 40
     losses = [r.split(",") for r in (own_run / "log.csv").read_text().splitlines()]
     place = losses[0].index("val_loss")
     losses = [float(row[place]) for row in losses[1:] if row[place]]

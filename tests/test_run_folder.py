@@ -60,7 +60,9 @@ def test_how_to_decode_is_kept_and_only_that():
 def test_the_card_names_the_data_without_its_path(data, name, tmp_path):
     folder = RunFolder(tmp_path)
     values = json.loads((CASED / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps({**values, "data": data}))
+    (tmp_path / "config.json").write_text(
+        json.dumps({**values, "data": [data] if isinstance(data, str) else data})
+    )
     assert folder.card() == {"source": "en", "target": "de", "data": name}
 
 
@@ -106,9 +108,10 @@ def test_a_file_is_no_output_folder(tmp_path):
         ({"seed": "one"}, "seed must be an integer"),
         ({"preset": ["tiny"]}, "preset must be a string"),
         ({"dtype": "int7"}, "dtype must be one of"),
-        ({"model": 1}, "its model cannot be 1"),
+        ({"model": 1}, "model must be arguments by name"),
+        ({"model_config": 1}, "its model_config cannot be 1"),
         ({"fingerprints": [1]}, "its fingerprints cannot be"),
-        ({"fingerprints": {"train": [{"sha256": "a"}]}}, "its fingerprints cannot be"),
+        ({"fingerprints": {"corpora": [{"sha256": "a"}]}}, "its fingerprints cannot be"),
         (b"\xff\xfe", "utf-8"),
         (b'{"data": ', "Expecting value"),
     ],

@@ -301,7 +301,7 @@ class Trainer:
         model.save(folder / "new.keras")
         (folder / "new.keras").replace(folder / "model.keras")
         shutil.copyfile(corpus.tokenizer_file, folder / "tokenizer.model")
-        config = {"schema": 2, "data": corpus.name, "source": "en", "target": "de"}
+        config = {"schema": 3, "data": [corpus.name], "source": "en", "target": "de"}
         config |= {"architecture": "transformer", "preset": self._preset, "weights": "best"}
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
         row = {"step": line["steps"], **{n: line[n] for n in LOG if n in line}}

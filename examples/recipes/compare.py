@@ -150,12 +150,14 @@ def work(name, dtype, row, folder):
 
     from keras_mt import Translator
     from keras_mt.data import load_corpus
-    from keras_mt.training import recommend_for, train
+    from keras_mt.training import recommend, train
+    from keras_mt.training.recipe import measure
 
     folder = Path(folder)
     data, source, target = corpus_of(name, folder)
     run = folder / row.replace(" ", "_")
-    recommended = recommend_for([load_corpus(data, source, target, "train")]).options
+    pairs = load_corpus(data, source, target, "train").as_numpy_iterator()
+    recommended = recommend(*measure(pairs)).options
     options = {n: x for n, x in recommended.items() if n not in ON_THE_WAY}
     options = changed(options | {"dtype": dtype, "weights": "last"}, ROWS[row])
     train(

@@ -48,7 +48,7 @@ def shortlist(run_dir, output, data, source, target, size, frequent, **languages
     with parents_of(Path(output)):  # Before the work.
         folder = RunFolder(run_dir)
         folder.check_finished()
-        defaults = folder.config.options if folder.config else {}
+        defaults = folder.config.languages if folder.config else {}
         tokenizer = folder.load_tokenizer()
         if {source, target} <= {*tokenizer.languages}:
             defaults = {"source_language": source, "target_language": target}

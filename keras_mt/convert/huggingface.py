@@ -120,7 +120,7 @@ def _read(directory, dtype=None):
     weights.fill(model, family.names_of, family.spare)
     config = folder.tokenizer
     pair = config.source_lang or config.src_lang, config.target_lang or config.tgt_lang
-    config = imported_config(folder.path, model, pair, options=languages, generation=generation)
+    config = imported_config(folder.path, model, pair, languages, generation)
     return model, tokenizer, config
 
 

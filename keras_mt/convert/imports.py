@@ -11,7 +11,7 @@ import keras
 
 from keras_mt.errors import InputError
 from keras_mt.files import new_folder
-from keras_mt.options import TranslationOptions
+from keras_mt.options import TrainingOptions, TranslationOptions
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import BaseTokenizer
 from keras_mt.translation import Translator
@@ -75,16 +75,26 @@ def check_search(options: Mapping[str, Any], names: Mapping[str, str], where: Pa
 
 
 def imported_config(
-    folder: Path, model: keras.Model, pair: Sequence[str], **fields: dict[str, Any]
+    folder: Path,
+    model: keras.Model,
+    pair: Sequence[str],
+    languages: dict[str, str],
+    generation: dict[str, Any],
 ) -> RunConfig:
     """The configuration of the run that a folder becomes; a language is "" if it is not known."""
-    license = read_card(folder).license
-    return RunConfig([], *pair, license=license, model=model.get_config(), **fields)
+    return RunConfig(
+        [],
+        *pair,
+        TrainingOptions(**languages),
+        license=read_card(folder).license,
+        model_config=model.get_config(),
+        generation=generation,
+    )
 
 
 def as_translator(model: keras.Model, tokenizer: BaseTokenizer, config: RunConfig) -> Translator:
     """The translator of a model that was read."""
-    translator = Translator(model, tokenizer, **config.generation, **config.options)
+    translator = Translator(model, tokenizer, **config.generation, **config.languages)
     card = {"source": config.source, "target": config.target, "license": config.license}
     translator.card = {name: value for name, value in card.items() if value}
     return translator

@@ -140,7 +140,7 @@ def _read(directory, dtype=None):
         weights.fill(model, names_of)
     pair = re.search(r"\.([a-z]{2})([a-z]{2})\.", models[0].name)
     pair = pair.groups() if pair else ("", "")
-    return model, tokenizer, imported_config(directory, model, pair, options={}, generation=options)
+    return model, tokenizer, imported_config(directory, model, pair, {}, options)
 
 
 def _model_files(directory):

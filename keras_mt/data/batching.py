@@ -1,6 +1,7 @@
 """Batches of pairs of similar length under a token budget."""
 
 import atexit
+import copy
 import dataclasses
 import functools
 import itertools
@@ -12,9 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from keras_mt.data.annotation import Annotator
 from keras_mt.data.augmentation import CYCLE, KINDS, augmentations, phase
 from keras_mt.data.corpus import without_autotune
-from keras_mt.data.encoded import EncodedPairs
+from keras_mt.data.encoded import EncodedPairs, Links
 from keras_mt.errors import InputError
 from keras_mt.options import check_language
 from keras_mt.text import BaseTokenizer
@@ -26,14 +28,14 @@ _IDS = tf.TensorSpec((None, None), tf.int32)
 # The index of the part of each batch, or a list of several, and the number of parts.
 Shard = tuple[int | Sequence[int], int]
 
-_making, _ending = threading.Lock(), threading.Event()
+_producer_lock, _shutting_down = threading.Lock(), threading.Event()
 
 
 @atexit.register
 def _end():
     """Stops the pipelines: a thread that still runs Python code at interpreter exit would hang."""
-    _ending.set()
-    with _making:
+    _shutting_down.set()
+    with _producer_lock:
         pass
     time.sleep(0.1)  # For pipelines that ask for one more batch.
 
@@ -115,14 +117,6 @@ class Batches:
             epoch, other ones in the next; targets stay as they are, and so does a source that would
             become longer than `max_length`. See `keras_mt.data.augmentation`.
 
-    Attributes:
-        links: The `keras_mt.data.encoded.Links` of all `encoded` pairs; None unless it is set. A
-            changed source (of `augment`) has no links.
-        guided: Whether the inputs have `"alignment"` too, boolean `[rows, target_length,
-            source_length]`: whether a label is linked to a source token. It needs links.
-        annotator: The `keras_mt.data.annotation.Annotator` of sources, or None. It needs links.
-            What it adds is not counted in `tokens_per_batch`.
-
     Raises:
         ValueError: If `max_length` is below 2 or above `tokens_per_batch`, or another argument is
             invalid.
@@ -191,7 +185,7 @@ class Batches:
         self.subword_sampling = subword_sampling
         self.directory = directory
         self.kinds = () if augment is None else augmentations(augment)
-        self.links, self.guided, self.annotator = None, False, None
+        self._links, self._guided, self._annotator = None, False, None
 
     @functools.cached_property
     def counts(self) -> CorpusCounts:
@@ -260,6 +254,24 @@ class Batches:
         if not self.counts.batches:
             raise InputError(f"There is nothing to batch: {self.counts}.")
         return self._dataset(start_step, None, shard)
+
+    def with_links(
+        self, links: Links, guided: bool = True, annotator: Annotator | None = None
+    ) -> "Batches":
+        """The same batches, with word alignments of the pairs.
+
+        A changed source (of `augment`) has no links.
+
+        Args:
+            links: The `keras_mt.data.encoded.Links` of all `kept` pairs.
+            guided: Whether the inputs have `"alignment"` too, boolean `[rows, target_length,
+                source_length]`: whether a label is linked to a source token.
+            annotator: The `keras_mt.data.annotation.Annotator` of sources, or None. What it adds is
+                not counted in `tokens_per_batch`.
+        """
+        other = copy.copy(self)
+        other._links, other._guided, other._annotator = links, guided, annotator
+        return other
 
     @functools.cached_property
     def encoded(self) -> EncodedPairs:
@@ -349,8 +361,8 @@ class Batches:
         def generate():
             epoch = None
             for step in itertools.count(start) if stop is None else range(start, stop):
-                with _making:
-                    if _ending.is_set():
+                with _producer_lock:
+                    if _shutting_down.is_set():
                         return
                     now, place = divmod(step, self.counts.batches)
                     if now != epoch:
@@ -359,7 +371,7 @@ class Batches:
                 yield from parts
 
         inputs = {"source": _IDS, "target": _IDS}
-        if self.guided:
+        if self._guided:
             inputs["alignment"] = tf.TensorSpec((None, None, None), tf.bool)
         signature = (inputs, _IDS)
         batches = tf.data.Dataset.from_generator(generate, output_signature=signature)
@@ -379,16 +391,16 @@ class Batches:
             uniform = random.random((2, len(index), longest))[:, shard::count]
             sides = [self._sampled(*side) for side in zip(sides, uniform, strict=True)]
         links = []
-        if self.links is not None:
+        if self._links is not None:
             none = np.zeros((0, 2), np.int32)
-            links = [none if x else self.links[i] for i, x in zip(part, which, strict=True)]
-        if self.annotator is not None:
+            links = [none if x else self._links[i] for i, x in zip(part, which, strict=True)]
+        if self._annotator is not None:
             sides[0], sides[1], links = self._annotated(*sides, links, epoch, part)
         source, labels = (self._padded(side, rows) for side in sides)
         padding, target = self.tokenizer.padding_id, np.roll(labels, 1, axis=1)
         target[:, 0] = self.tokenizer.bos_id
         inputs = {"source": source, "target": np.where(labels == padding, padding, target)}
-        if self.guided:
+        if self._guided:
             inputs["alignment"] = linked = np.zeros((*labels.shape, source.shape[1]), bool)
             for row, pairs in enumerate(links):
                 at, position = pairs.T
@@ -399,7 +411,7 @@ class Batches:
         """Sources, targets and links with terms, where these leave both within `max_length`."""
         rows = []
         for plain in zip(sources, targets, links, index.tolist(), strict=True):
-            row = self.annotator(*plain[:3], epoch, plain[3])
+            row = self._annotator(*plain[:3], epoch, plain[3])
             longest = max(len(row[0]), len(row[1]))
             rows.append(row if longest <= self.max_length else plain[:3])
         return map(list, zip(*rows, strict=True)) if rows else ([], [], [])

@@ -86,11 +86,13 @@ class Cleaning:
         for verdict, pair in zip(self.verdicts, self._pairs(), strict=True):
             yield verdict, *pair
 
+    def pairs(self) -> Iterator[tuple[bytes, bytes]]:
+        """The pairs that are kept."""
+        return ((a.encode(), b.encode()) for verdict, a, b in self.texts() if not verdict)
+
     def dataset(self) -> tf.data.Dataset:
         """The pairs that are kept, as `load_corpus` returns them."""
-        return dataset_of(
-            lambda: ((a.encode(), b.encode()) for verdict, a, b in self.texts() if not verdict)
-        )
+        return dataset_of(self.pairs)
 
 
 def clean(

@@ -62,19 +62,28 @@ def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -
     """
     corpus = _corpus(data, source, target)
     split = corpus.own_name(split)
-    if isinstance(corpus, _Tfds):
-        return corpus.dataset(split)
-    if not sum(1 for _ in corpus.pairs(split)):  # Which checks them.
+    if not isinstance(corpus, _Tfds) and not sum(1 for _ in corpus.pairs(split)):  # Checks them.
         raise CorpusError(f"{data} is empty.")
-    return dataset_of(lambda: corpus.pairs(split))
+    return corpus.dataset(split)
+
+
+def corpus_dataset(
+    data: str | os.PathLike, source: str, target: str, split: str
+) -> tf.data.Dataset:
+    """The dataset of `load_corpus`, whose text is not checked."""
+    corpus = _corpus(data, source, target)
+    return corpus.dataset(corpus.own_name(split))
 
 
 def raw_pairs(
-    data: str | os.PathLike, source: str, target: str, split: str
+    data: str | os.PathLike, source: str, target: str, split: str, checked: bool = False
 ) -> Iterator[tuple[bytes, bytes]]:
-    """The pairs of a corpus as `load_corpus` has them, blank ones and bad UTF-8 included."""
+    """The pairs of a corpus as `load_corpus` has them.
+
+    Blank ones and bad UTF-8 are included, unless it is `checked`: then they are refused.
+    """
     corpus = _corpus(data, source, target)
-    return corpus.pairs(corpus.own_name(split), checked=False)
+    return corpus.pairs(corpus.own_name(split), checked)
 
 
 def is_usable(pair: tuple[bytes, bytes]) -> bool:
@@ -151,6 +160,10 @@ class _Corpus:
                 if found := problem or _problem(text):
                     raise CorpusError(f"{self.place(split, side, number)} {found}")
             yield pair
+
+    def dataset(self, split):
+        """The pairs of a split, which are not checked."""
+        return dataset_of(lambda: self.pairs(split, checked=False))
 
     def check_languages(self, known):
         for code in self.languages:

@@ -1,11 +1,11 @@
 """Sentence pairs as token ids on disk."""
 
 import contextlib
-import functools
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -40,53 +40,28 @@ class EncodedPairs:
         kinds: Sequence[str] = (),
         seed: int = 0,
     ):
+        sides = 2 + len(kinds)
         ids = max(tokenizer.source_vocab_size, tokenizer.target_vocab_size)
         dtype = np.uint16 if ids <= 2**16 else np.int32
-        lengths = [np.zeros((0, 2 + len(kinds)), np.int32)]
-        keys, corpus = [np.zeros(0, np.int64)], [np.zeros(0, np.int16)]
-        encoders = [
-            [functools.partial(ids, tokenizer, codes) for ids in (_source_ids, _target_ids)]
-            for codes in languages or [()] * len(datasets)
-        ]
-
-        def encode(source_ids, target_ids, source, target):
-            ids = source_ids(source), target_ids(target)
-            pairs = tf.strings.join([source, target], "\n")
-            return (
-                source if kinds else (),
-                tf.strings.to_hash_bucket_fast(pairs, tf.int64.max),
-                *(tf.cast(side.flat_values, dtype) for side in ids),
-                tf.stack([side.row_lengths() for side in ids], axis=1),
-            )
-
+        lengths, keys = [np.zeros((0, sides), np.int32)], [np.zeros(0, np.int64)]
+        corpus, number = [np.zeros(0, np.int16)], 0
         with contextlib.ExitStack() as stack:
             files = [
-                stack.enter_context(tempfile.TemporaryFile(dir=directory))
-                for _ in range(2 + len(kinds))
+                stack.enter_context(tempfile.TemporaryFile(dir=directory)) for _ in range(sides)
             ]
-            number = 0
-            for i, (dataset, encoder) in enumerate(zip(datasets, encoders, strict=True)):
-                encode_chunk = functools.partial(encode, *encoder)
-                chunks = dataset.batch(_CHUNK).map(encode_chunk, os.cpu_count())
-                encoded = without_autotune(chunks.prefetch(2))
-                for sources, chunk_keys, *flat, plain in encoded.as_numpy_iterator():
-                    changed = [
-                        encoder[0](tf.constant(_augmented(sources, kind, seed, number)))
-                        for kind in kinds
-                    ]
-                    flat += [ids.flat_values.numpy().astype(dtype) for ids in changed]
-                    for file, side in zip(files, flat, strict=True):
-                        file.write(side.tobytes())
-                    columns = [plain, *(ids.row_lengths()[:, None] for ids in changed)]
-                    lengths.append(np.concatenate(columns, axis=1, dtype=np.int32))
-                    keys.append(chunk_keys)
-                    corpus.append(np.full(len(chunk_keys), i, np.int16))
-                    number += len(chunk_keys)
+            for i, dataset in enumerate(datasets):
+                encoder = _Encoder(tokenizer, languages[i] if languages else ())
+                for chunk in encoder.chunks(dataset, kinds, seed, number):
+                    for file, ids in zip(files, chunk.ids, strict=True):
+                        file.write(ids.astype(dtype).tobytes())
+                    lengths.append(chunk.lengths)
+                    keys.append(chunk.keys)
+                    corpus.append(np.full(len(chunk.keys), i, np.int16))
+                    number += len(chunk.keys)
             self._ids = [_mapped(file, dtype) for file in files]
         self.lengths, self.keys, self.corpus = map(np.concatenate, (lengths, keys, corpus))
-        # The same for all languages.
-        nothing = [ids(tf.constant([""])).row_lengths()[0].numpy() for ids in encoders[0]]
-        self.blank = self.lengths == np.array(nothing + nothing[:1] * len(kinds))
+        source, target = encoder.special_tokens()  # As many in all languages.
+        self.blank = self.lengths == np.array([source, target, *[source] * len(kinds)])
         self._starts = np.cumsum(self.lengths, axis=0, dtype=np.int64) - self.lengths
         self._count = len(datasets)
 
@@ -116,34 +91,77 @@ class EncodedPairs:
 
 
 class Links:
-    """The word alignments of sentence pairs, `[links, 2]` each, in a temporary file."""
+    """The word alignments, `[links, 2]` each, of the pairs at `index`, in a temporary file."""
 
     def __init__(
-        self, alignments: Iterable[np.ndarray], directory: str | os.PathLike | None = None
+        self,
+        index: np.ndarray,
+        alignments: Iterable[np.ndarray],
+        directory: str | os.PathLike | None = None,
     ):
-        counts = [0]
+        self._index, counts = index, [0]
         with tempfile.TemporaryFile(dir=directory) as file:
             for links in alignments:
                 file.write(np.asarray(links, np.uint16).tobytes())
                 counts.append(len(links))
             self._links = _mapped(file, np.uint16).reshape(-1, 2)
-        self._starts = np.cumsum(counts)
-
-    def __len__(self) -> int:
-        return len(self._starts) - 1
+        self._ends = np.cumsum(counts)
+        self.linked = np.count_nonzero(counts)  # Number of pairs with links.
 
     def __getitem__(self, i: int) -> np.ndarray:
-        return self._links[self._starts[i] : self._starts[i + 1]]
+        place = np.searchsorted(self._index, i)
+        return self._links[self._ends[place] : self._ends[place + 1]]
 
 
-def _source_ids(tokenizer, languages, texts):
-    codes = [tf.fill(tf.shape(texts), code) for code in languages]
-    return tokenizer.source_ids(tokenizer.pieces(texts), *codes)
+class _Chunk(NamedTuple):
+    """Some encoded pairs: their keys, and the ids of each side, one pair's after another's."""
+
+    keys: np.ndarray
+    ids: list[np.ndarray]
+    lengths: np.ndarray  # int32 `[pairs, sides]`.
 
 
-def _target_ids(tokenizer, languages, texts):
-    codes = [tf.fill(tf.shape(texts), code) for code in languages[1:]]
-    return tokenizer.target_ids(tokenizer.target_pieces(texts), *codes)
+class _Encoder:
+    """Texts to ids, in the languages of a corpus."""
+
+    def __init__(self, tokenizer: BaseTokenizer, languages: Sequence[str]):
+        self._tokenizer, self._languages = tokenizer, languages
+
+    def chunks(
+        self, dataset: tf.data.Dataset, kinds: Sequence[str], seed: int, first: int
+    ) -> Iterator[_Chunk]:
+        """The pairs of a dataset, and a changed source of each kind; the first is pair `first`."""
+
+        def encode(sources, targets):
+            sides = self._source_ids(sources), self._target_ids(targets)
+            keys = tf.strings.to_hash_bucket_fast(
+                tf.strings.join([sources, targets], "\n"), tf.int64.max
+            )
+            lengths = tf.stack([side.row_lengths() for side in sides], axis=1)
+            return sources if kinds else (), keys, lengths, *(side.flat_values for side in sides)
+
+        encoded = dataset.batch(_CHUNK).map(encode, os.cpu_count()).prefetch(2)
+        for sources, keys, plain, *ids in without_autotune(encoded).as_numpy_iterator():
+            lengths = [plain]
+            for kind in kinds:
+                changed = self._source_ids(tf.constant(_augmented(sources, kind, seed, first)))
+                ids.append(changed.flat_values.numpy())
+                lengths.append(changed.row_lengths()[:, None])
+            yield _Chunk(keys, ids, np.concatenate(lengths, axis=1, dtype=np.int32))
+            first += len(keys)
+
+    def special_tokens(self) -> list[int]:
+        """The numbers of tokens of a blank source and of a blank target."""
+        blank = tf.constant([""])
+        return [int(side(blank).row_lengths()[0]) for side in (self._source_ids, self._target_ids)]
+
+    def _source_ids(self, texts):
+        codes = [tf.fill(tf.shape(texts), code) for code in self._languages]
+        return self._tokenizer.source_ids(self._tokenizer.pieces(texts), *codes)
+
+    def _target_ids(self, texts):
+        codes = [tf.fill(tf.shape(texts), code) for code in self._languages[1:]]
+        return self._tokenizer.target_ids(self._tokenizer.target_pieces(texts), *codes)
 
 
 def _augmented(sources, kind, seed, first):

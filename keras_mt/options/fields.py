@@ -1,4 +1,4 @@
-"""What an option is: a field of a dataclass with its help and its limits."""
+"""An option: a field of a dataclass with its help and its limits."""
 
 import dataclasses
 import difflib
@@ -33,18 +33,18 @@ def option(
     maximum: float | None = None,
     choices: Sequence[str | bool] | None = None,
     shown: str | None = None,
-    fixed: bool = False,
-    config_name: str | None = None,
+    defines_run: bool = False,
     inherited: bool = False,
     flag: str | None = None,
     metavar: str | None = None,
 ) -> Any:
     """A field of a dataclass of options; its metadata has all arguments but the default.
 
-    `shown` is how the help describes a default of None. A `fixed` option defines a run, whose
-    config.json keeps it, by its `config_name` if that differs; an `inherited` one is fixed, and
-    taken over from `init`. The command makes `flag` from the name unless it is given.
+    `shown` is how the help describes a default of None. An option that `defines_run` stays the same
+    when a run is resumed; so does an `inherited` one, which is taken over from `init`. The command
+    makes `flag` from the name unless it is given.
     """
+    defines_run = defines_run or inherited
     metadata = {name: value for name, value in locals().items() if name != "default"}
     return dataclasses.field(default=default, metadata=metadata)
 

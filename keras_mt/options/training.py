@@ -3,6 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from keras_mt.errors import InputError
@@ -10,6 +11,8 @@ from keras_mt.options.fields import as_integer, documented, option, validate_all
 from keras_mt.options.search import LanguageOptions
 
 _FITTED = "fitted to the corpus; the preset's, or init's"
+# The options that say where a run ends: one of them.
+ENDS = ("epochs", "steps", "minutes")
 
 
 @documented
@@ -33,7 +36,7 @@ class TrainingOptions(LanguageOptions):
     corpus_weights: Sequence[int] | None = option(
         "How many times an epoch goes through each corpus, in the order of data.",
         shown="once; with pairs, smaller corpora more often",
-        fixed=True,
+        defines_run=True,
         flag="--corpus-weight",
     )
     init: str | os.PathLike | None = option(
@@ -41,7 +44,7 @@ class TrainingOptions(LanguageOptions):
         "options whose default below names init. An imported model is tuned gently instead: "
         "--learning-rate 5e-5 --warmup-steps 100 --label-smoothing 0, its own dropout and limit.",
         shown="none",
-        fixed=True,
+        defines_run=True,
         metavar="RUN_DIR",
     )
     lora_rank: int | None = option(
@@ -50,14 +53,14 @@ class TrainingOptions(LanguageOptions):
         "merged.",
         minimum=1,
         shown="all weights are trained",
-        fixed=True,
+        defines_run=True,
         metavar="RANK",
     )
     architecture: str | type | None = option(
         "The kind of model: transformer, recurrent, mixture_of_experts, decoder_only, "
         "or MODULE:CLASS of your own.",
         shown="transformer, or init's",
-        fixed=True,
+        defines_run=True,
         metavar="NAME",
     )
     preset: str | None = option(
@@ -66,12 +69,12 @@ class TrainingOptions(LanguageOptions):
         "options whose default is the preset's are then the same for every corpus; with minutes, "
         "they are fitted to the corpus and the time.",
         shown="a transformer is fitted to the corpus; another architecture's first, or init's",
-        fixed=True,
+        defines_run=True,
     )
     model: Mapping[str, Any] | None = option(
         "Other arguments of the model's constructor, by name, such as num_layers.",
         shown="the preset's",
-        config_name="set",
+        defines_run=True,
         flag="--set",
         metavar="KEY=VALUE",
     )
@@ -91,19 +94,19 @@ class TrainingOptions(LanguageOptions):
         "speed of the first steps sets the number of steps.",
         above=0,
         shown="set by epochs",
-        fixed=True,
+        defines_run=True,
     )
     seed: int = option(
         "Seed of the initial weights, of dropout and of the order of the data.",
         1,
         minimum=0,
         below=2**32,
-        fixed=True,
+        defines_run=True,
     )
     vocab_size: int | None = option(
         "The maximum size, in pieces, of the joint vocabulary that is trained.",
         shown="fitted to the corpus; 8000 with a preset",
-        fixed=True,
+        defines_run=True,
     )
     max_length: int | None = option(
         "The longest sentence, in tokens, including the end token: longer pairs are left out of "
@@ -115,14 +118,14 @@ class TrainingOptions(LanguageOptions):
         "Train only on pairs that break none of the rules of keras-mt clean, which are counted: "
         "blank lines, duplicates and pairs of unlike lengths, among others, are left out.",
         False,
-        fixed=True,
+        defines_run=True,
     )
     subword_sampling: float | None = option(
         "Draw new subword segmentations in each epoch: 1 draws with the unigram model's "
         "probabilities, 0 uniformly.",
         minimum=0,
         shown="always the most probable one",
-        fixed=True,
+        defines_run=True,
     )
     augment: str | None = option(
         "Change sources to resemble what users type: caps (all capitals), title (Title Case), "
@@ -130,7 +133,7 @@ class TrainingOptions(LanguageOptions):
         "kind changes a tenth of the pairs in an epoch, other pairs in the next; targets stay as "
         "they are.",
         shown="sources stay as they are",
-        fixed=True,
+        defines_run=True,
         metavar="KINDS",
     )
     batch_tokens: int | None = option(
@@ -166,7 +169,7 @@ class TrainingOptions(LanguageOptions):
         "are learned from the corpus, or a FILE of them in Pharaoh's format, over the words of "
         "each line of the one corpus. The flag alone means learned.",
         shown="no head is taught",
-        fixed=True,
+        defines_run=True,
         metavar="[FILE]",
     )
     terms: float | None = option(
@@ -175,7 +178,7 @@ class TrainingOptions(LanguageOptions):
         minimum=0,
         maximum=1,
         shown="none",
-        fixed=True,
+        defines_run=True,
     )
     warmup_steps: int | None = option(
         "Updates over which the learning rate rises to its peak.",
@@ -199,7 +202,7 @@ class TrainingOptions(LanguageOptions):
         "Dtype of the computation; weights are kept in float32.",
         choices=("float32", "mixed_bfloat16", "mixed_float16"),
         shown="float32; mixed_bfloat16 if the recipe is fitted and the processor has such products",
-        fixed=True,
+        defines_run=True,
     )
     devices: int | None = option(
         "Number of devices of this machine to train on.", minimum=1, shown="all GPUs"
@@ -221,7 +224,7 @@ class TrainingOptions(LanguageOptions):
         choices=("best", "average", "last"),
         shown="best if the recipe is fitted and measures BLEU, else average; last with a preset "
         "or init, unless minutes are given",
-        fixed=True,
+        defines_run=True,
     )
     early_stopping_patience: int | None = option(
         "Stop after this many measurements without improvement.",
@@ -234,28 +237,38 @@ class TrainingOptions(LanguageOptions):
         False,
     )
 
-    def completed(self, values: Mapping[str, Any]) -> "TrainingOptions":
-        """These options with those that are None taken from `values`, by name."""
-        model = {**values.get("model", {}), **(self.model or {})}
-        values = {name: x for name, x in values.items() if getattr(self, name) is None}
-        return dataclasses.replace(self, **{**values, "model": model})
+    def completed(self, *defaults: Mapping[str, Any]) -> "TrainingOptions":
+        """These options, with each that is None taken from the first defaults that have it.
+
+        One of `epochs`, `steps` and `minutes` stands for all three; arguments of the `model` are
+        completed one by one.
+        """
+        values = dict(vars(self))
+        for more in defaults:
+            ended = any(values[name] is not None for name in ENDS)
+            for name, value in more.items():
+                if name == "model":
+                    values["model"] = {**(value or {}), **(values["model"] or {})}
+                elif values[name] is None and not (ended and name in ENDS):
+                    values[name] = value
+        return TrainingOptions(**values)
 
     def __post_init__(self) -> None:
         if self.init is not None and self.model:
             raise InputError("Give `init` or `model`, not both: init brings its own model.")
         self._take_from_model()
         validate_all(self)
-        if sum(x is not None for x in (self.epochs, self.steps, self.minutes)) > 1:
+        for name in ("init", "guided_alignment"):
+            if getattr(self, name) is not None:  # The dataclass is frozen.
+                object.__setattr__(self, name, str(Path(getattr(self, name))))
+        if sum(getattr(self, name) is not None for name in ENDS) > 1:
             raise InputError("Give `epochs`, `steps` or `minutes`, only one of them.")
         if any(as_integer("corpus_weights", weight) < 1 for weight in self.corpus_weights or ()):
             raise InputError(
                 f"corpus_weights must be at least 1. Received: {list(self.corpus_weights)}"
             )
-        if self.guided_alignment is not None:
-            object.__setattr__(self, "guided_alignment", os.fspath(self.guided_alignment))
         needing = "guided_alignment" if self.guided_alignment is not None else "terms"
-        needed = self.guided_alignment is not None or self.terms
-        if needed and self.subword_sampling is not None:
+        if self.needs_links and self.subword_sampling is not None:
             raise InputError(
                 f"{needing} does not go with subword_sampling, whose pieces are others in each "
                 "epoch: leave one of them out."
@@ -268,8 +281,15 @@ class TrainingOptions(LanguageOptions):
                 f"Received: lora_rank={self.lora_rank}"
             )
 
+    @property
+    def needs_links(self) -> bool:
+        """True if word alignments are needed, for a guided head or for terms."""
+        return self.guided_alignment is not None or bool(self.terms)
+
     def _take_from_model(self):
         """Moves arguments in `model` that have an option of their own to that option."""
+        if not isinstance(self.model or {}, Mapping):
+            raise InputError(f"model must be arguments by name, a dict. Received: {self.model!r}")
         model = dict(self.model or {})
         for name in {"max_length", "dropout", "dtype"} & model.keys():
             value, option_value = model.pop(name), getattr(self, name)
@@ -277,5 +297,5 @@ class TrainingOptions(LanguageOptions):
                 raise InputError(
                     f"{name} was given twice: {option_value!r}, and {value!r} for the model."
                 )
-            object.__setattr__(self, name, value)  # The dataclass is frozen.
+            object.__setattr__(self, name, value)
         object.__setattr__(self, "model", model or None)

@@ -364,15 +364,30 @@ def sentencepiece_processor(
     raise InputError(f"{path} is not a SentencePiece model.")
 
 
+class Reservoir:
+    """At most `size` of the texts that are added, drawn uniformly.
+
+    SentencePiece has a sampler too, but it takes no seed.
+    """
+
+    def __init__(self, size: int, seed: int):
+        self.texts: list[str | bytes] = []
+        self._size, self._random, self._count = size, Random(seed), 0
+
+    def add(self, text: str | bytes) -> None:
+        self._count += 1
+        if self._count <= self._size:
+            self.texts.append(text)
+        elif (place := self._random.randrange(self._count)) < self._size:
+            self.texts[place] = text
+
+
 def sample_texts(texts: Iterable[str | bytes], size: int, seed: int) -> list[str | bytes]:
-    """At most `size` texts, drawn uniformly: SentencePiece's own sampler takes no seed."""
-    random, kept = Random(seed), []
-    for number, text in enumerate(texts):
-        if number < size:
-            kept.append(text)
-        elif (place := random.randrange(number + 1)) < size:
-            kept[place] = text
-    return kept
+    """At most `size` texts, drawn uniformly."""
+    sample = Reservoir(size, seed)
+    for text in texts:
+        sample.add(text)
+    return sample.texts
 
 
 def _explain(error, vocab_size, fewest):

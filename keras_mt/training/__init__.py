@@ -5,8 +5,8 @@ from keras_mt.training.callbacks import TranslationScores
 from keras_mt.training.checkpoints import average_run
 from keras_mt.training.compiling import compile_for_translation
 from keras_mt.training.distribution import distribute, distributed, is_chief
-from keras_mt.training.recommend import recommend, recommend_for
-from keras_mt.training.run import train
+from keras_mt.training.recipe import recommend
+from keras_mt.training.session import train
 
 __all__ = [
     "TrainingOptions",
@@ -17,6 +17,5 @@ __all__ = [
     "distributed",
     "is_chief",
     "recommend",
-    "recommend_for",
     "train",
 ]

@@ -12,9 +12,10 @@ import tensorflow as tf
 
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write
+from keras_mt.options import TrainingOptions
 from keras_mt.run_folder import LOG_COLUMNS
-from keras_mt.training.architecture import Run
 from keras_mt.training.checkpoints import Checkpoints, Logs
+from keras_mt.training.distribution import Worker
 from keras_mt.translation.interface import BaseTranslator
 
 _ROW_STEPS = 50  # From one row of the log to the next.
@@ -117,30 +118,37 @@ class KeepBest(keras.callbacks.Callback):
     Unlike `keras.callbacks.EarlyStopping` it resumes where it stopped, from the log's rows.
     """
 
-    def __init__(self, run: Run, monitor: str, log: Iterable[Mapping[str, str]]):
+    def __init__(
+        self,
+        worker: Worker,
+        options: TrainingOptions,
+        monitor: str,
+        log: Iterable[Mapping[str, str]],
+    ):
         super().__init__()
-        self.monitor, self.patience = monitor, run.options.early_stopping_patience
-        self._run, self._sign = run, -1 if self.monitor == "val_loss" else 1
-        self._values = [float(row[self.monitor]) for row in log if row.get(self.monitor)]
+        self._worker, self._monitor = worker, monitor
+        self._patience = options.early_stopping_patience
+        self._writes = options.weights == "best" and worker.is_chief
+        self._sign = -1 if monitor == "val_loss" else 1
+        self._values = [float(row[monitor]) for row in log if row.get(monitor)]
 
     @property
     def stopped(self) -> bool:
-        """Whether there were `patience` measurements without a better one."""
+        """True after `patience` measurements without a better one."""
         since = len(self._values) - self._best() - 1
-        return self.patience is not None and since >= self.patience
+        return self._patience is not None and since >= self._patience
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        if self.monitor not in logs:
+        if self._monitor not in logs:
             return
         # As the log rounds it, so that a resumed run decides alike.
-        self._values.append(float(f"{logs[self.monitor]:.6g}"))
-        writes = self._run.options.weights == "best" and self._run.chief
-        if writes and self._best() == len(self._values) - 1:
-            with atomic_write(self._run.folder.best_weights) as temporary:
+        self._values.append(float(f"{logs[self._monitor]:.6g}"))
+        if self._writes and self._best() == len(self._values) - 1:
+            with atomic_write(self._worker.folder.best_weights) as temporary:
                 self.model.save_weights(temporary)
         if self.stopped:
-            best = f"{self.monitor} than {self._values[self._best()]}"
-            self._run.report(f"no better {best} in {self.patience} measurements")
+            best = f"{self._monitor} than {self._values[self._best()]}"
+            self._worker.report(f"no better {best} in {self._patience} measurements")
             self.model.stop_training = True
 
     def _best(self):
@@ -155,14 +163,22 @@ class RunLog(keras.callbacks.Callback):
     batches. Of several workers the chief writes, but all read the metrics, which they share.
     """
 
-    def __init__(self, run: Run, checkpoints: Checkpoints, pairs: Iterable[str] = ()):
+    def __init__(
+        self,
+        worker: Worker,
+        checkpoints: Checkpoints,
+        pairs: Iterable[str] = (),
+        tensorboard: bool = False,
+    ):
         super().__init__()
         names = [f"{name}_{pair}" for pair in pairs if pair for name in ("loss", "bleu", "chrf")]
         self._columns = [*LOG_COLUMNS, *(f"val_{name}" for name in names)]
-        self._run, self._folder = run, run.folder
-        self._events = None
+        self._worker, self._folder = worker, worker.folder
+        self._tensorboard, self._events = tensorboard, None
         self._checkpoints = checkpoints
-        self.rows = [row for row in run.folder.read_log() if int(row["step"]) <= checkpoints.step]
+        self.rows = [
+            row for row in worker.folder.read_log() if int(row["step"]) <= checkpoints.step
+        ]
         self._start = None
 
     def on_train_begin(self, logs: Logs = None) -> None:
@@ -170,10 +186,10 @@ class RunLog(keras.callbacks.Callback):
             return
         self._start = time.monotonic()
         self._seconds_before = float(self.rows[-1]["seconds"] or 0) if self.rows else 0.0
-        if not self._run.chief:
+        if not self._worker.is_chief:
             return
         self._folder.begin_log(self.rows, self._columns)
-        if self._run.options.tensorboard:
+        if self._tensorboard:
             self._events = tf.summary.create_file_writer(str(self._folder.tensorboard))
         step = self._checkpoints.step
         self._write(step, event="resumed" if step else "started")
@@ -215,7 +231,7 @@ class RunLog(keras.callbacks.Callback):
         return means
 
     def _write(self, step, values=None, event=""):
-        if not self._run.chief:
+        if not self._worker.is_chief:
             return
         seconds = self._seconds_before + time.monotonic() - self._start
         row = {"step": step, "seconds": round(seconds, 1), "event": event}

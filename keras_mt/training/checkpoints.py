@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from keras_mt.errors import InputError
 from keras_mt.files import DISK_ERRORS, check_new, disk_errors, new_folder
-from keras_mt.options import TrainingOptions
 from keras_mt.run_folder import RunFolder
-from keras_mt.training.architecture import Run, model_builder
+from keras_mt.training.architecture import load_base, make_model
+from keras_mt.training.distribution import Worker
 from keras_mt.training.lora import Adapters
 
 _KEPT = 5  # As many as Vaswani et al. 2017 average.
@@ -26,13 +26,15 @@ class Checkpoints(keras.callbacks.Callback):
     """Saves every so many steps all that training resumes from; stops at what is not finite.
 
     TensorFlow lists a checkpoint once it is whole. One that is due at the end of an epoch is saved
-    by `end_epoch`, after validation and log: a process that dies before then does both again.
+    by `save_if_due`, after validation and log: a process that dies before then does both again.
     """
 
-    def __init__(self, run: Run, model: keras.Model, every: int, adapters: Adapters | None = None):
+    def __init__(
+        self, worker: Worker, model: keras.Model, every: int, adapters: Adapters | None = None
+    ):
         super().__init__()
         self.every = every
-        self._run, self._directory = run, run.folder.checkpoints
+        self._worker, self._directory = worker, worker.folder.checkpoints
         model.optimizer.build(model.trainable_variables)
         # The weights first, as `averaged` reads them; then dropout's state and the optimizer's.
         weights = {id(weight) for weight in model.weights}
@@ -69,7 +71,7 @@ class Checkpoints(keras.callbacks.Callback):
                 self._manager.checkpoint.restore(path).assert_consumed()
             except (tf.errors.OpError, IndexError, AssertionError) as error:
                 why = _first_line(error)
-                self._run.report(f"{path} is damaged ({why}): the one before is used")
+                self._worker.report(f"{path} is damaged ({why}): the one before is used")
                 continue
             self._saved = self.step
             return self.step
@@ -92,7 +94,7 @@ class Checkpoints(keras.callbacks.Callback):
         raise InputError(
             f"{path} is whole, but holds {what}: other versions of keras_mt or Keras wrote it "
             "(config.json says which). Go on with those, or begin a new run with its weights: "
-            f"`keras-mt average {self._run.folder} NEW_DIR --last 1`, then `--init NEW_DIR`."
+            f"`keras-mt average {self._worker.folder} NEW_DIR --last 1`, then `--init NEW_DIR`."
         )
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
@@ -101,15 +103,16 @@ class Checkpoints(keras.callbacks.Callback):
         if not math.isfinite(loss):
             raise self._not_finite(f"The loss is {loss}")
         if batch + 1 < self.params["steps"]:
-            self.end_epoch()
+            self.save_if_due()
 
-    def end_epoch(self, epoch: int | None = None, logs: Logs = None) -> None:
+    def save_if_due(self) -> None:
+        """Saves if this step is one of every so many."""
         if self.step % self.every == 0:
             self.save()
 
     def save(self) -> None:
         """Saves, unless this step was saved already."""
-        if self._saved == self.step or not self._run.chief:
+        if self._saved == self.step or not self._worker.is_chief:
             return
         for weight in self._weights:
             if not tf.reduce_all(tf.math.is_finite(weight.value)):
@@ -130,7 +133,7 @@ class Checkpoints(keras.callbacks.Callback):
                 f"again: it {then}."
             ) from error
         self._saved = self.step
-        self._run.report(f"checkpoint at step {self.step}")
+        self._worker.report(f"checkpoint at step {self.step}")
 
     def _not_finite(self, what):
         last, instead = "none", ""
@@ -215,22 +218,16 @@ def average_run(
             f"{folder} is not a run folder to average: it must have config.json, a tokenizer and "
             f"{folder.checkpoints.name}/."
         )
-    options = TrainingOptions(
-        init=config.options["init"],
-        lora_rank=config.options["lora_rank"],
-        architecture=architecture,
-    )
-    run = Run(folder, options, config=config)
-    model = model_builder(run)(folder.load_tokenizer())
-    adapters = None
-    if options.lora_rank is not None:
-        run.base.check_unchanged(config)
-        adapters = Adapters(model, options.lora_rank)
+    base, adapters = load_base(config.options, architecture, resumed=True), None
+    model = make_model(config, folder.load_tokenizer(), base, architecture)
+    if base is not None:
+        base.check_unchanged(config)
+        adapters = Adapters(model, config.options.lora_rank)
     weights = averaged(model, folder.checkpoints, last, adapters)
     with new_folder(output) as temporary:
         folder.copy_to(RunFolder(temporary))
-        changed = {**config.options, "weights": "average"}
-        RunFolder(temporary).write_config(dataclasses.replace(config, options=changed))
+        options = dataclasses.replace(config.options, weights="average")
+        RunFolder(temporary).write_config(dataclasses.replace(config, options=options))
         RunFolder(temporary).save_model(model, weights, dtype)
     return output
 

@@ -1,51 +1,36 @@
-"""The tokenizer and the batches of a run."""
+"""The corpora of a run: what was asked for, what one pass over them gives, and their batches."""
 
 import functools
 import itertools
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from keras_mt.data import Batches, Cleaning, has_split, load_corpus
 from keras_mt.data.cleaning_rules import rule_names
-from keras_mt.data.corpus import dataset_of, is_usable, raw_pairs
-from keras_mt.errors import InputError
-from keras_mt.options import check_language
+from keras_mt.data.corpus import corpus_dataset, dataset_of, is_usable, raw_pairs
+from keras_mt.errors import CorpusError, InputError
+from keras_mt.options import TrainingOptions, check_language
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import BaseTokenizer, Tokenizer
-from keras_mt.text.tokenizer import sample_texts
-from keras_mt.training.architecture import Run
-from keras_mt.training.recommend import DEFAULTS
+from keras_mt.text.tokenizer import Reservoir
+from keras_mt.training.architecture import Base
+from keras_mt.training.distribution import Worker
+from keras_mt.training.recipe import Statistics, measure
 
-# The maximum number of texts that a vocabulary of several languages is trained on.
+# The maximum number of texts that a vocabulary is trained on.
 _TEXTS = 1_000_000
 _TEMPERATURE = 5.0  # As of M2M-100, and of Arivazhagan et al. 2019.
 
 
-class Validation(dict[str, Batches]):
-    """The batches of the validation splits of a run by their languages, as `en-de`; "" for two."""
-
-    @property
-    def pairs(self) -> dict[str, tf.data.Dataset]:
-        return {name: batches.pairs[0] for name, batches in self.items()}
-
-    @property
-    def steps(self) -> dict[str, int]:
-        """The numbers of batches."""
-        return {name: batches.counts.batches for name, batches in self.items()}
-
-    def epoch(self, shard: tuple) -> tf.data.Dataset:
-        """The batches of all, those of one after those of another, as of `Batches.epoch`."""
-        parts = [part.epoch(0, shard) for part in self.values() if part.counts.batches]
-        return functools.reduce(tf.data.Dataset.concatenate, parts)
-
-
-def run_corpora(data: Any, source: Any, target: Any, pairs: Any) -> dict[str, Any]:
-    """The corpora and languages that a run was given, as arguments of `Run`."""
+def requested(
+    data: Any, source: Any, target: Any, pairs: Any, options: TrainingOptions
+) -> RunConfig:
+    """The request that `train` was given; corpora and languages that make no sense are refused."""
     three = {"data": data, "source": source, "target": target}
     if any((value is None) != (pairs is not None) for value in three.values()):
         given = {name: x for name, x in {**three, "pairs": pairs}.items() if x is not None}
@@ -55,8 +40,21 @@ def run_corpora(data: Any, source: Any, target: Any, pairs: Any) -> dict[str, An
             f"Received: {received or 'none of them'}"
         )
     if pairs is None:
-        names = data if isinstance(data, (list, tuple)) else [data]
-        return {"corpora": [str(name) for name in names], "source": source, "target": target}
+        data = data if isinstance(data, (list, tuple)) else [data]
+        request = RunConfig(list(map(str, data)), source, target, options)
+    else:
+        _check_pairs(pairs, options)
+        pairs = {pair: str(name) for pair, name in pairs.items()}
+        request = RunConfig([*pairs.values()], "mul", "mul", options, pairs)
+    if options.corpus_weights and len(options.corpus_weights) != len(request.data):
+        raise InputError(
+            "corpus_weights must have one for each corpus. Received: "
+            f"{list(options.corpus_weights)} for {', '.join(request.data)}"
+        )
+    return request
+
+
+def _check_pairs(pairs, options):
     if not isinstance(pairs, Mapping) or not pairs:
         raise InputError(f"pairs must be a dict, such as {{'en-de': DATA}}. Received: {pairs!r}")
     for pair, name in pairs.items():
@@ -68,30 +66,92 @@ def run_corpora(data: Any, source: Any, target: Any, pairs: Any) -> dict[str, An
                 "different languages (letters, digits and _), and one corpus. "
                 f"Received: {pair}={name}"
             )
-    pairs = {pair: str(name) for pair, name in pairs.items()}
-    return {"corpora": [*pairs.values()], "source": "mul", "target": "mul", "pairs": pairs}
+    for name in ("source_language", "target_language"):
+        if getattr(options, name) is not None:
+            raise InputError(f"{name} does not go with pairs, which name both: leave it out.")
 
 
-def training_pairs(run: Run, data: str, source: str, target: str) -> tf.data.Dataset:
-    """The training pairs of a corpus; with the option `clean`, those that break no rule."""
-    if not run.options.clean:
-        return load_corpus(data, source, target, "train")
+class Corpora(NamedTuple):
+    """The text of a run, which is read once to make this, and once more to be encoded."""
+
+    training: list[tf.data.Dataset]  # Of each direction.
+    validation: dict[str, tf.data.Dataset]  # By pair, as `RunConfig.validated`.
+    statistics: Statistics
+    samples: list[list[bytes]]  # Samples to train a tokenizer on, of all languages or of each.
+
+
+def read_corpora(request: RunConfig, worker: Worker, sampled: bool) -> Corpora:
+    """Checks and measures all training text; `sampled` says to keep texts for a tokenizer.
+
+    Text in several directions counts once.
+    """
+    samples = _samples(request) if sampled else {}
+    training, streams, known = [], [], set()
+    for data, *codes in request.directions:
+        pairs, dataset = _training_pairs(data, *codes, request.options.clean, worker)
+        training.append(dataset)
+        if (data, *sorted(codes)) in known:
+            continue
+        fresh = [samples.get(code) if (data, code) not in known else None for code in codes]
+        known |= {(data, *sorted(codes)), *((data, code) for code in codes)}
+        streams.append(_sampled(pairs, fresh, data))
+    statistics = measure(itertools.chain.from_iterable(streams))
+    validation = {}
+    for pair, direction in request.validated.items():
+        if has_split(*direction, "validation"):
+            validation[pair] = _validation_pairs(*direction, request.options.clean)
+        elif pair:
+            worker.report(f"{pair} has no validation split: it is not measured")
+    kept = [sample.texts for sample in dict.fromkeys(samples.values())]
+    return Corpora(training, validation, statistics, kept)
+
+
+def _samples(request):
+    """The samples of each language's texts: one for two languages, or one for each of several."""
+    seed, codes = request.options.seed, request.codes
+    if codes:
+        return {code: Reservoir(_TEXTS // len(codes), seed) for code in codes}
+    return dict.fromkeys((request.source, request.target), Reservoir(_TEXTS, seed))
+
+
+def _sampled(pairs, samples, data):
+    """The pairs, while samples are taken of their sides; refuses a corpus without any."""
+    empty = True
+    for pair in pairs:
+        empty = False
+        for text, sample in zip(pair, samples, strict=True):
+            if sample is not None:
+                sample.add(text)
+        yield pair
+    if empty:
+        raise CorpusError(f"{data} is empty.")
+
+
+def _training_pairs(data, source, target, clean, worker):
+    """The training pairs of a corpus, checked, and a dataset of them, which checks no more.
+
+    With the option `clean` they are those that break no rule.
+    """
+    if not clean:
+        corpus = data, source, target, "train"
+        return raw_pairs(*corpus, checked=True), corpus_dataset(*corpus)
     cleaning = Cleaning(data, source, target, rule_names())
-    run.report(f"cleaned {data}: {cleaning}")
-    return cleaning.dataset()
+    worker.report(f"cleaned {data}: {cleaning}")
+    return cleaning.pairs(), cleaning.dataset()
 
 
-def _validation_pairs(run, data, source, target):
+def _validation_pairs(data, source, target, clean):
     """The validation pairs of a corpus; with the option `clean`, those that are not refused."""
     corpus = data, source, target, "validation"
-    if not run.options.clean:
-        return load_corpus(*corpus)
-    return dataset_of(lambda: filter(is_usable, raw_pairs(*corpus)))
+    return (
+        dataset_of(lambda: filter(is_usable, raw_pairs(*corpus))) if clean else load_corpus(*corpus)
+    )
 
 
-def run_tokenizer(run: Run, pairs: Sequence[tf.data.Dataset]) -> BaseTokenizer:
-    """The tokenizer of a run: the folder's, the one that is given, that of `init`, or a new one."""
-    folder, options, base = run.folder, run.options, run.base
+def existing_tokenizer(
+    folder: RunFolder, options: TrainingOptions, base: Base | None, report: Callable[[str], Any]
+) -> BaseTokenizer | None:
+    """The folder's tokenizer, the one that is given, or that of `init`; None for a new one."""
     given = options.tokenizer
     if isinstance(given, (str, os.PathLike)):
         of_run = Path(given).is_dir()
@@ -112,38 +172,30 @@ def run_tokenizer(run: Run, pairs: Sequence[tf.data.Dataset]) -> BaseTokenizer:
         return tokenizer
     if given is None and base is not None:
         given = base.folder.load_tokenizer()
-    if given is not None:
-        unasked = (run.recommended or DEFAULTS)["vocab_size"]
-        if options.vocab_size not in (unasked, given.vocab_size):
-            run.report(
-                f"vocab_size={options.vocab_size} is ignored: the tokenizer brings its own, "
-                f"{given.vocab_size:,}"
-            )
-        return given
-    limit = run.config.options["max_length"]  # Words are tokens, or several; an end is one too.
-    texts = (corpus.as_numpy_iterator() for corpus in pairs)
-    if not any(max(len(side.split()) for side in pair) < limit for part in texts for pair in part):
-        raise _no_pair(run.config)
-    run.report(f"training the tokenizer, at most {options.vocab_size:,} pieces")
-    texts = (t for corpus in pairs for pair in corpus.as_numpy_iterator() for t in pair)
-    texts = texts if run.pairs is None else _even_texts(run, pairs)
-    return Tokenizer.train(texts, options.vocab_size, seed=options.seed, languages=run.codes)
+    if given is not None and options.vocab_size not in (None, given.vocab_size):
+        report(
+            f"vocab_size={options.vocab_size} is ignored: the tokenizer brings its own, "
+            f"{given.vocab_size:,}"
+        )
+    return given
 
 
-def _even_texts(run: Run, pairs: Sequence[tf.data.Dataset]) -> Iterator[bytes]:
-    """Texts of all languages, about as many characters of each: those of the smaller repeat."""
-    corpora = {}
-    for (data, *codes), corpus in zip(run.directions, pairs, strict=True):
-        for side, code in enumerate(codes):  # Each text once, whatever its directions.
-            corpora.setdefault(code, {}).setdefault(data, (corpus, side))
-    texts = []
-    for sides in corpora.values():
-        every = (pair[i] for corpus, i in sides.values() for pair in corpus.as_numpy_iterator())
-        texts.append(sample_texts(every, _TEXTS // len(corpora), run.options.seed))
-    most = max(sum(map(_characters, part)) for part in texts)
-    for part in texts:
+def new_tokenizer(
+    config: RunConfig, samples: Sequence[Sequence[bytes]], report: Callable[[str], Any]
+) -> Tokenizer:
+    """A tokenizer of at most `vocab_size` pieces, trained on about as much text of each sample."""
+    options = config.options
+    report(f"training the tokenizer, at most {options.vocab_size:,} pieces")
+    texts = _evenly(samples)
+    return Tokenizer.train(texts, options.vocab_size, seed=options.seed, languages=config.codes)
+
+
+def _evenly(samples):
+    """The texts of all samples, about as many characters of each: those of the smaller repeat."""
+    most = max(sum(map(_characters, texts)) for texts in samples)
+    for texts in samples:
         left = most
-        for text in itertools.cycle(part):
+        for text in itertools.cycle(texts):
             if left <= 0:
                 break
             left -= _characters(text)
@@ -155,82 +207,88 @@ def _characters(text):
 
 
 def training_batches(
-    run: Run, pairs: Sequence[tf.data.Dataset], tokenizer: BaseTokenizer
+    config: RunConfig, corpora: Corpora, tokenizer: BaseTokenizer, worker: Worker
 ) -> Batches:
     """The batches of the training pairs, which are counted."""
-    options = run.options
-    if run.pairs is not None and not tokenizer.languages:
+    options = config.options
+    if config.pairs is not None and not tokenizer.languages:
         raise InputError(
             "The tokenizer has no languages, which pairs need: leave tokenizer or init out, or "
             "give those of a run for several languages."
         )
-    for code in run.codes:
+    for code in config.codes:
         check_language("A language of pairs", code, tokenizer.languages)
-    temperature = _TEMPERATURE if run.pairs is not None and not options.corpus_weights else None
-    batches = _batches(
-        run,
-        "train",
-        run.directions,
-        pairs,
+    languages = config.languages
+    if config.pairs is not None:
+        _, *sides = zip(*config.directions, strict=True)
+        languages = dict(zip(languages, map(list, sides), strict=True))
+    even = config.pairs is not None and not options.corpus_weights
+    batches = Batches(
+        corpora.training,
         tokenizer,
+        options.batch_tokens,
+        options.max_length,
         seed=options.seed,
         subword_sampling=options.subword_sampling,
         augment=options.augment,
         weights=options.corpus_weights,
-        temperature=temperature,
-        directory=run.temporary,
+        temperature=_TEMPERATURE if even else None,
+        directory=worker.temporary,
+        **languages,
     )
+    worker.report(f"train: {batches.counts}")
     if not batches.counts.batches:
-        raise _no_pair(run.config)
-    if run.pairs is not None:
-        times = zip(run.pairs, batches.times, strict=True)
-        run.report("times in an epoch: " + ", ".join(f"{pair} {x:g}" for pair, x in times))
+        raise InputError(
+            f"{', '.join(dict.fromkeys(config.data))} has no pair of at most "
+            f"max_length={options.max_length} tokens: raise max_length, or give another corpus."
+        )
+    if config.pairs is not None:
+        times = zip(config.pairs, batches.times, strict=True)
+        worker.report("times in an epoch: " + ", ".join(f"{pair} {x:g}" for pair, x in times))
     return batches
 
 
-def validation_batches(run: Run, tokenizer: BaseTokenizer) -> Validation:
-    """The validation split of the first corpus, or of each pair of languages, if there is one."""
-    options, validation = run.options, Validation()
-    for data, source, target in run.measured:
-        name = "" if run.pairs is None else f"{source}-{target}"
-        if has_split(data, source, target, "validation"):
-            pairs = [_validation_pairs(run, data, source, target)]
-            title, direction = f"validation {name}".strip(), [(data, source, target)]
-            validation[name] = _batches(run, title, direction, pairs, tokenizer)
-        elif run.pairs is not None:
-            run.report(f"{name} has no validation split: it is not measured")
-    names = ", ".join(dict.fromkeys(data for data, *_ in run.measured))
-    needing = ["weights=best"] if options.weights == "best" else []
-    needing += [n for n in ("early_stopping_patience", "bleu_freq") if getattr(options, n)]
-    if needing and not validation:
-        raise InputError(f"{names} has no validation split. It is needed by: {', '.join(needing)}.")
-    if needing and not options.bleu_freq and not any(validation.steps.values()):
+def validation_batches(
+    config: RunConfig, corpora: Corpora, tokenizer: BaseTokenizer, worker: Worker
+) -> dict[str, Batches]:
+    """The batches of each validation split, by pair."""
+    options, validation = config.options, {}
+    for pair, pairs in corpora.validation.items():
+        languages = (
+            dict(zip(config.languages, pair.split("-"), strict=True)) if pair else config.languages
+        )
+        limits = options.batch_tokens, options.max_length
+        validation[pair] = Batches(pairs, tokenizer, *limits, **languages)
+        worker.report(f"{f'validation {pair}'.strip()}: {validation[pair].counts}")
+    needing = _needing_validation(options)
+    measured = any(part.counts.batches for part in validation.values())
+    if needing and not options.bleu_freq and not measured:
         raise InputError(
-            f"{names} has no pair of at most max_length={run.config.options['max_length']} "
+            f"{_validated_data(config)} has no pair of at most max_length={options.max_length} "
             f"tokens in its validation split. It is needed by: {', '.join(needing)}."
         )
     return validation
 
 
-def _batches(run, name, directions, pairs, tokenizer, **options):
-    limits = run.config.options["batch_tokens"], run.config.options["max_length"]
-    languages = run_languages(run.config)
-    if run.pairs is not None:
-        sides = list(zip(*directions, strict=True))[1:]
-        languages = dict(zip(languages, map(list, sides), strict=True))
-    batches = Batches(pairs, tokenizer, *limits, **options, **languages)
-    run.report(f"{name}: {batches.counts}")
-    return batches
+def check_validation(config: RunConfig, corpora: Corpora) -> None:
+    """Refuses options that need a validation split where there is none."""
+    if (needing := _needing_validation(config.options)) and not corpora.validation:
+        raise InputError(
+            f"{_validated_data(config)} has no validation split. It is needed by: "
+            f"{', '.join(needing)}."
+        )
 
 
-def run_languages(config: RunConfig) -> dict[str, str | None]:
-    """The languages of a run's pairs, for a multilingual model, as arguments."""
-    return {name: config.options[name] for name in ("source_language", "target_language")}
+def _needing_validation(options):
+    needing = ["weights=best"] if options.weights == "best" else []
+    return needing + [n for n in ("early_stopping_patience", "bleu_freq") if getattr(options, n)]
 
 
-def _no_pair(config):
-    return InputError(
-        f"{', '.join(dict.fromkeys(config.data))} has no pair of at most "
-        f"max_length={config.options['max_length']} tokens: raise max_length, or give another "
-        "corpus."
-    )
+def _validated_data(config):
+    return ", ".join(dict.fromkeys(data for data, *_ in config.validated.values()))
+
+
+def validation_epoch(validation: dict[str, Batches], shard: tuple) -> tf.data.Dataset:
+    """The batches of all validation splits, those of one after those of another."""
+    parts = [part.epoch(0, shard) for part in validation.values() if part.counts.batches]
+    return functools.reduce(tf.data.Dataset.concatenate, parts)

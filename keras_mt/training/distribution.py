@@ -1,4 +1,4 @@
-"""Which devices a run takes, and how their processes wait for each other.
+"""The devices of a run, and how their processes wait for each other.
 
 What a loss and an optimizer have to know of replicas is in replicas.py, and what a model has to in
 `keras_mt.models.fitting`.
@@ -6,6 +6,7 @@ What a loss and an optimizer have to know of replicas is in replicas.py, and wha
 
 import atexit
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import json
@@ -14,6 +15,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -54,7 +56,7 @@ def distribute(devices: int | None = None) -> tf.distribute.Strategy:
     ...     model = keras_mt.Transformer.from_preset("base", vocab_size=8000)
     """
     strategy = choose_strategy(devices)
-    _of_this_process.enter_context(draws_apart(strategy))
+    _of_this_process.enter_context(per_replica_seeds(strategy))
     return strategy
 
 
@@ -89,7 +91,7 @@ def choose_strategy(devices: int | None = None) -> tf.distribute.Strategy:
 
 
 def device_names(strategy: tf.distribute.Strategy) -> str:
-    """What a strategy trains on, such as "the CPU" or "2 GPUs: NVIDIA H200"."""
+    """The devices of a strategy, such as "the CPU" or "2 GPUs: NVIDIA H200"."""
     replicas, gpus = strategy.num_replicas_in_sync, tf.config.list_physical_devices("GPU")
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return f"{replicas} TPU cores"
@@ -99,8 +101,57 @@ def device_names(strategy: tf.distribute.Strategy) -> str:
     return f"{replicas} GPU{'s' * (replicas > 1)}: {name}"
 
 
+@dataclasses.dataclass(frozen=True)
+class Worker:
+    """A process that trains: the run folder, the devices, and the function that gets each line."""
+
+    folder: RunFolder
+    strategy: tf.distribute.Strategy = dataclasses.field(default_factory=tf.distribute.get_strategy)
+    output: Callable[[str], Any] = print
+
+    @classmethod
+    def start(
+        cls, folder: RunFolder, devices: int | None, output: Callable[[str], Any]
+    ) -> "Worker":
+        """This process, with the devices that it takes."""
+        # Before the workers meet, so that what one of them finds later is of this start.
+        chief_file(folder).unlink(missing_ok=True)
+        return cls(folder, choose_strategy(devices), output)
+
+    @property
+    def is_chief(self) -> bool:
+        """True if this process is the one that writes and reports."""
+        return is_chief(self.strategy)
+
+    @property
+    def in_cluster(self) -> bool:
+        """True if other processes, maybe on other machines, share the folder."""
+        return self.strategy.cluster_resolver is not None
+
+    @property
+    def temporary(self) -> Path | None:
+        """The folder for large temporary files; None for the system's, which no machine shares."""
+        return None if self.in_cluster else self.folder.path
+
+    def report(self, message: str) -> None:
+        """Gives a line of progress to the user."""
+        if self.is_chief:
+            self.output(message)
+
+    @contextlib.contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Holds the folder within a `with` block, in step with the other workers of a cluster."""
+        with (
+            failure_told(self.folder, self.is_chief and self.in_cluster),
+            self.folder.locked() if self.is_chief else contextlib.nullcontext(),
+            per_replica_seeds(self.strategy),
+            exit_barrier(self.strategy),
+        ):
+            yield
+
+
 @contextlib.contextmanager
-def leaving_together(strategy: tf.distribute.Strategy) -> Iterator[None]:
+def exit_barrier(strategy: tf.distribute.Strategy) -> Iterator[None]:
     """Makes every worker wait at the end of a `with` block until all have reached it.
 
     The first worker's process holds the cluster's coordination service, which the others call
@@ -161,7 +212,7 @@ def wait_for_chief(folder: RunFolder) -> None:
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process is the one that writes files: the chief, or the first worker.
+    """True in the process that writes files: the chief, or the first worker.
 
     Args:
         strategy: What `distribute` returned.
@@ -222,7 +273,7 @@ def _wait_until_closed(addresses, seconds=30):
 
 
 @contextlib.contextmanager
-def draws_apart(strategy: tf.distribute.Strategy) -> Iterator[None]:
+def per_replica_seeds(strategy: tf.distribute.Strategy) -> Iterator[None]:
     """Makes each replica draw its own random numbers; Keras gives all replicas the same seeds."""
     seeds = keras.random.SeedGenerator
     draw = seeds.next

@@ -420,8 +420,7 @@ def _defaults(config, limit, given):
     """The decoding options and languages of a run's configuration, adjusted to those given."""
     if config is None:
         return {}
-    languages = {name: config.options[name] for name in LANGUAGES}
-    languages = {name: code for name, code in languages.items() if code is not None}
+    languages = {name: code for name, code in config.languages.items() if code is not None}
     options = {**(config.generation or {}), **languages}
     if given.get("temperature") is not None:
         options.pop("beam_size", None)  # Sampling takes none.

@@ -209,8 +209,7 @@ def test_the_languages_of_an_import_are_those_of_every_command(golden, corpus, t
     assert (
         languages.items() <= values.items() and not languages.keys() & values["generation"].keys()
     )
-    options = run.config.options
-    assert {name: options[name] for name in languages} == languages
+    assert run.config.languages == languages
     assert not languages.keys() & run.config.generation.keys()
     data = ["--data", corpus, "--source", "pt", "--target", "en"]
     keras_mt("shortlist", run.path, tmp_path / "list", *data)

@@ -90,8 +90,8 @@ def test_batches_hold_terms_in_their_share_and_the_same_ones_again(tokenizer):
     batches = Batches(pairs, tokenizer, 400, 100, seed=1)
     encoded = batches.encoded
     length = encoded.lengths[:, 0] - 1
-    batches.links = Links(np.stack([np.arange(n)] * 2, axis=1) for n in length)
-    batches.annotator, batches.guided = Annotator(tokenizer, share=0.5), True
+    links = Links(batches.kept, (np.stack([np.arange(n)] * 2, axis=1) for n in length))
+    batches = batches.with_links(links, annotator=Annotator(tokenizer, share=0.5))
     marker, rows, annotated = tokenizer.term_markers[0], 0, 0
     for (inputs, labels), (others, _) in zip(batches.epoch(1), batches.epoch(1), strict=True):
         np.testing.assert_array_equal(inputs["source"], others["source"])

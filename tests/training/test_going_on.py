@@ -13,9 +13,8 @@ from runs import assert_same_weights, ends
 from keras_mt import Tokenizer, Translator
 from keras_mt.options import TrainingOptions
 from keras_mt.run_folder import RunFolder
-from keras_mt.training import architecture, average_run, compiling, run, train
-from keras_mt.training.architecture import Run
-from keras_mt.training.corpora import run_tokenizer
+from keras_mt.training import architecture, average_run, compiling, session, train
+from keras_mt.training.corpora import existing_tokenizer
 
 pytestmark = pytest.mark.usefixtures("micro", "bare_end")
 
@@ -116,7 +115,7 @@ def test_fine_tuning_takes_the_recipe_of_the_run_it_begins_from(corpus, begun, t
     tuned = train(corpus, "pt", "en", tmp_path / "run", steps=1, **options)
     expected = {**{name: base[name] for name in recipe}, "label_smoothing": 0.05}
     assert {name: config(tuned)[name] for name in recipe} == expected
-    assert config(tuned)["model"]["dropout"] == 0.15 and config(tuned)["seed"] == 3
+    assert config(tuned)["model_config"]["dropout"] == 0.15 and config(tuned)["seed"] == 3
     with pytest.raises(ValueError, match="preset is that of init, 'micro'"):
         train(corpus, "pt", "en", tmp_path / "x", steps=1, **options, preset="tiny")
     # It goes on by the same command where the other run is no more.
@@ -147,7 +146,7 @@ def test_the_same_corpus_may_lie_elsewhere_and_another_is_refused(corpus, copy, 
     messages = []
     go_on(elsewhere, copy, report=messages.append)
     assert any("resumed at step 2" in message for message in messages)
-    assert config(copy)["data"] == str(corpus)
+    assert config(copy)["data"] == [str(corpus)]
     for language, split, change, message in (
         ("pt", "train", swap, r"a0 has changed .* 300 pairs as before, but others"),
         ("en", "validation", lambda x: x.__setitem__(7, "x"), r"validation split of \S*a1 has ch"),
@@ -172,7 +171,7 @@ def test_a_run_takes_a_tokenizer_that_is_there(begun, tmp_path):
 
     def taken(given, folder=tmp_path):
         options = TrainingOptions(tokenizer=given, vocab_size=500)
-        return run_tokenizer(Run(RunFolder(folder), options, report=pytest.fail), pairs=None)
+        return existing_tokenizer(RunFolder(folder), options, None, pytest.fail)
 
     for given in (begun, begun / "tokenizer.model", tokenizer):
         assert taken(given).model == taken(given, begun).model == tokenizer.model
@@ -190,8 +189,8 @@ def test_arguments_of_the_model_are_set_and_kept(corpus, tmp_path):
     output = train(corpus, "pt", "en", tmp_path / "run", **options)
     found = RunFolder(output).load_model().get_config()
     assert (found["d_ff"], found["pre_norm"], found["dropout"]) == (32, True, 0.2)
-    assert config(output)["set"] == {"d_ff": 32, "pre_norm": True}
-    assert config(output)["model"]["d_ff"] == 32 and config(output)["dropout"] == 0.2
+    assert config(output)["model"] == {"d_ff": 32, "pre_norm": True}
+    assert config(output)["model_config"]["d_ff"] == 32 and config(output)["dropout"] == 0.2
     options["model"] = {**model, "d_ff": 48}
     with pytest.raises(ValueError, match=r"model was {'d_ff': 32, .* now {'d_ff': 48"):
         train(corpus, "pt", "en", output, **options)
@@ -237,9 +236,9 @@ def test_an_architecture_of_ones_own_is_trained_averaged_and_tuned(corpus, tmp_p
     }  # fmt: skip
     output = train(corpus, "pt", "en", "run", steps=1, **options)
     kept = config(output)
-    assert (kept["architecture"], kept["set"], kept["preset"]) == (name, {"width": 32}, None)
-    assert kept["model"]["width"] == 32
-    monkeypatch.setattr(run, "_fit", lambda *arguments: None)
+    assert (kept["architecture"], kept["model"], kept["preset"]) == (name, {"width": 32}, None)
+    assert kept["model_config"]["width"] == 32
+    monkeypatch.setattr(session, "_fit", lambda *arguments: None)
     messages = []
     train(corpus, "pt", "en", output, steps=2, **options, report=messages.append)
     assert any("resumed at step 1" in message for message in messages)
@@ -257,11 +256,11 @@ def test_an_architecture_of_ones_own_is_trained_averaged_and_tuned(corpus, tmp_p
     ):
         with pytest.raises(ValueError, match="`architecture`"):
             refused()
-    other = {**options, "architecture": None, "preset": "micro", "model": None}
+    other = {**options, "architecture": "transformer", "preset": "micro", "model": None}
     with pytest.raises(ValueError, match=r"architecture was 'going_on:Own', now 'transformer'"):
         train(corpus, "pt", "en", output, steps=3, **other)
     train(corpus, "pt", "en", "tuned", **tuned, architecture=name)
-    assert config(tmp_path / "tuned")["model"]["width"] == 32
+    assert config(tmp_path / "tuned")["model_config"]["width"] == 32
     with pytest.raises(ValueError, match="`architecture`"):  # The folder's word is not enough.
         train(corpus, "pt", "en", "tuned", **{**tuned, "steps": 2})
     sys.modules.pop("going_on", None)
@@ -309,14 +308,9 @@ def test_an_architecture_is_given_what_it_takes():
 
         def __init__(self, vocab_size, units, dropout, padding_id, *, depth=1, **kwargs): ...
 
-    options = {"max_length": 9, "dropout": 0.5, "dtype": "float32", "preset": "only"}
-    options["set"] = {"depth": 2}
-
-    class Config:
-        pass
-
-    Config.options = options
-    ids = {"vocab_size": 300, "padding_id": 0}
-    assert architecture._arguments(Plain, Config, ids) == {
+    options = TrainingOptions(
+        max_length=9, dropout=0.5, dtype="float32", preset="only", model={"depth": 2}
+    )
+    assert architecture._arguments(Plain, options, 300, 0) == {
         "vocab_size": 300, "units": 3, "dropout": 0.5, "padding_id": 0, "depth": 2,
     }  # fmt: skip

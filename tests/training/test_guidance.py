@@ -12,9 +12,8 @@ from keras_mt.alignment import write_pharaoh
 from keras_mt.data import Batches, load_corpus
 from keras_mt.data.encoded import Links
 from keras_mt.run_folder import RunConfig, RunFolder
-from keras_mt.training import average_run, compile_for_translation, train
-from keras_mt.training.configuration import with_fingerprints
-from keras_mt.training.corpora import Validation
+from keras_mt.training import TrainingOptions, average_run, compile_for_translation, train
+from keras_mt.training.resolve import with_fingerprints
 
 pytestmark = pytest.mark.usefixtures("micro")
 SMALL = {
@@ -30,14 +29,13 @@ SMALL = {
 def test_another_file_of_alignments_is_refused_when_a_run_goes_on(tmp_path):
     path = tmp_path / "links.txt"
     path.write_text("0-0\n")
-    config = RunConfig(["x"], "en", "de", {"guided_alignment": str(path), "lora_rank": None})
-    run = SimpleNamespace(config=config, begun=None, base=None, pairs=None, corpora=["x"])
+    config = RunConfig(["x"], "en", "de", TrainingOptions(guided_alignment=path))
     batches = SimpleNamespace(fingerprints=[{"pairs": 1, "sha256": "00"}])
-    run.begun = with_fingerprints(run, batches, Validation())
-    assert with_fingerprints(run, batches, Validation()) == run.begun
+    config = with_fingerprints(config, ["x"], None, batches, {})
+    assert with_fingerprints(config, ["x"], None, batches, {}) == config
     path.write_text("0-1\n")
     with pytest.raises(ValueError, match=r"links\.txt has changed since the run began"):
-        with_fingerprints(run, batches, Validation())
+        with_fingerprints(config, ["x"], None, batches, {})
 
 
 @pytest.mark.long
@@ -68,7 +66,7 @@ def test_the_config_of_a_run_and_of_its_model_has_the_head(corpus, tmp_path, gui
     train(corpus, "pt", "en", run, steps=1, **options)
     model = RunFolder(run).load_model()
     head = model.get_config()["alignment_head"]  # None if the mean of all aligns better.
-    assert RunFolder(run).config.model["alignment_head"] == head
+    assert RunFolder(run).config.model_config["alignment_head"] == head
     assert any("aligns best" in message for message in messages) == (guided is None)
     if guided:
         assert model.alignment_head == model.guided_head == (0, 0)
@@ -83,8 +81,7 @@ def test_batches_have_the_links_of_what_is_not_changed(tmp_path):
     plain = Batches(pairs, tokenizer, augment="caps", seed=3)
     batches = Batches(pairs, tokenizer, augment="caps", seed=3)
     links = [np.array([[0, 1], [2, 0], [2, 1]]), np.array([[1, 1]])]
-    batches.links, batches.guided = Links(links), True
-    assert len(batches.links) == 2
+    batches = batches.with_links(Links(np.arange(2), links))
     seen = set()
     for number in range(10):
         for (inputs, labels), (before, _) in zip(

@@ -7,9 +7,9 @@ from keras_mt import Transformer
 from keras_mt.layers.dropout import Dropout
 from keras_mt.losses import CrossEntropy
 from keras_mt.run_folder import RunFolder
-from keras_mt.training import TrainingOptions, compile_for_translation
-from keras_mt.training.architecture import Run
+from keras_mt.training import compile_for_translation
 from keras_mt.training.checkpoints import Checkpoints
+from keras_mt.training.distribution import Worker
 from keras_mt.training.replicas import AccumulatedAdam, CountedCrossEntropy
 
 VOCABULARY = 12
@@ -101,13 +101,13 @@ def test_a_run_goes_on_in_the_middle_of_an_accumulation(tmp_path):
     for batch in batches():
         unbroken.train_on_batch(*batch)
     first = accumulated(4)
-    run = Run(RunFolder(tmp_path), TrainingOptions())
-    checkpoints = Checkpoints(run, first, every=1)
+    worker = Worker(RunFolder(tmp_path))
+    checkpoints = Checkpoints(worker, first, every=1)
     for batch in batches()[:3]:
         first.train_on_batch(*batch)
     checkpoints.save()
     second = accumulated(4)
-    Checkpoints(run, second, every=1).restore()
+    Checkpoints(worker, second, every=1).restore()
     for batch in batches()[3:]:
         second.train_on_batch(*batch)
     assert int(second.optimizer.iterations) == 1

@@ -13,13 +13,13 @@ from command import keras_mt
 from runs import assert_same_weights, log_rows, start, weights
 from tensorflow.core.util import event_pb2
 
-from keras_mt import Tokenizer, Translator
+from keras_mt import Translator
 from keras_mt.convert import import_huggingface
 from keras_mt.data import Batches, load_corpus, phrasebook
 from keras_mt.run_folder import LOG_COLUMNS, RunFolder
 from keras_mt.training import TrainingOptions, average_run, compile_for_translation, train
-from keras_mt.training.architecture import Run
 from keras_mt.training.callbacks import KeepBest, TranslationScores
+from keras_mt.training.distribution import Worker
 
 pytestmark = pytest.mark.usefixtures("micro", "bare_end")
 
@@ -174,8 +174,8 @@ def test_scores_need_a_text():
 
 
 def test_a_measurement_that_is_not_finite_is_not_the_best():
-    run = Run(RunFolder("run"), TrainingOptions())
-    best = KeepBest(run, "val_loss", log=[{"val_loss": x} for x in ("3", "nan", "2", "nan")])
+    log = [{"val_loss": x} for x in ("3", "nan", "2", "nan")]
+    best = KeepBest(Worker(RunFolder("run")), TrainingOptions(), "val_loss", log)
     assert best._best() == 2
 
 
@@ -432,8 +432,7 @@ def test_impossible_arguments_are_refused(corpus, tmp_path, options, message):
     assert not (tmp_path / "run").exists()
 
 
-def test_sentences_that_are_too_long_are_known_before_a_tokenizer_is(corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr(Tokenizer, "train", None)
+def test_a_corpus_of_sentences_that_are_too_long_is_refused(corpus, tmp_path):
     with pytest.raises(ValueError, match="no pair of at most max_length=3 tokens: raise"):
         train(corpus, "pt", "en", tmp_path / "run", **{**SMALL, "steps": 1, "max_length": 3})
     assert not (tmp_path / "run").exists()
@@ -458,7 +457,7 @@ def test_an_imported_model_gets_better_from_the_first_steps_on(corpus, golden, t
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     names = ("max_length", "dropout", "learning_rate", "warmup_steps", "label_smoothing")
     assert [config[name] for name in names] == [96, None, 5e-5, 100, 0.0]
-    assert config["model"]["dropout"] == 0.0
+    assert config["model_config"]["dropout"] == 0.0
 
 
 def test_a_model_with_learned_positions_keeps_its_limit(untrained, corpus, tmp_path):

@@ -305,7 +305,7 @@ def run_dir(model, tmp_path_factory):
     folder.path.mkdir()
     folder.save_model(model, model.get_weights())
     folder.save_tokenizer(Tongues())
-    config = RunConfig([], "mul", "mul", {}, generation={"beam_size": 3, "max_length": 5})
+    config = RunConfig([], "mul", "mul", generation={"beam_size": 3, "max_length": 5})
     folder.write_config(config)
     return folder.path
 

@@ -1,21 +1,19 @@
-import dataclasses
 import json
 
 import hypothesis
 import pytest
-import tensorflow as tf
 from hypothesis import strategies
 from runs import assert_same_weights, log_rows
 
 from keras_mt import Transformer, Translator
-from keras_mt.data import load_corpus
 from keras_mt.options import TrainingOptions
 from keras_mt.run_folder import RunConfig, RunFolder
-from keras_mt.training import plan, recommend, train
-from keras_mt.training import run as run_module
-from keras_mt.training.architecture import Run
+from keras_mt.training import plan, recommend, session, train
 from keras_mt.training.callbacks import TranslationScores
-from keras_mt.training.recommend import completed, recommend_for, recommended_options
+from keras_mt.training.corpora import Corpora
+from keras_mt.training.distribution import Worker
+from keras_mt.training.recipe import compatible, measure
+from keras_mt.training.resolve import DEFAULTS, resolve
 
 pytestmark = pytest.mark.usefixtures("bare_end")
 
@@ -68,13 +66,13 @@ def test_a_smaller_model_is_for_a_training_without_ten_epochs_of_a_larger(pairs,
     assert (model == longest["model"]) == (epochs(longest) >= 10)
 
 
-def test_minutes_fit_the_training_of_a_preset_too(corpus, tmp_path):
+def test_minutes_fit_the_training_of_a_preset_too(tmp_path):
+    text = Corpora([], {}, measure([(b"O livro.", b"The book.")] * 300), [])
+
     def resolved(**given):
-        options = TrainingOptions(**given)
-        data = {"corpora": [str(corpus)], "source": "pt", "target": "en"}
-        run = Run(RunFolder(tmp_path), options, report=lambda _: None, **data)
-        run.recommended = recommended_options(run, [load_corpus(corpus, "pt", "en", "train")])
-        return dataclasses.asdict(completed(run))
+        request = RunConfig(["x"], "pt", "en", TrainingOptions(**given))
+        worker = Worker(RunFolder(tmp_path), output=lambda _: None)
+        return dict(vars(resolve(request, text, None, None, worker).options))
 
     fitted, preset = resolved(minutes=12), resolved(minutes=12, preset="tiny")
     assert fitted.pop("model")["d_model"] == 256 and preset.pop("model") is None
@@ -90,13 +88,12 @@ def test_minutes_fit_the_training_of_a_preset_too(corpus, tmp_path):
 
 
 def test_a_corpus_is_measured_in_characters():
-    one = tf.data.Dataset.from_tensor_slices((["é" * 10] * 600, ["a" * 30] * 600))
-    other = tf.data.Dataset.from_tensor_slices((["a" * 20] * 600, ["b" * 3000] * 600))
-    assert recommend_for([one, other]) == recommend(1200, 765.0, 3000, alphabet=3)
-    assert recommend_for([one.take(0)]) is None
-    ideographs = [chr(0x4E00 + i) * 9 for i in range(3000)]
-    many = tf.data.Dataset.from_tensor_slices((ideographs, ideographs))
-    assert recommend_for([many]).options["vocab_size"] == 6000
+    texts = [("é" * 10, "a" * 30)] * 600 + [("a" * 20, "b" * 3000)] * 600
+    found = measure((one.encode(), other.encode()) for one, other in texts)
+    assert found == (1200, 765.0, 3000, 3)
+    ideographs = [(chr(0x4E00 + i) * 9).encode() for i in range(3000)]
+    found = measure(zip(ideographs, ideographs, strict=True))
+    assert recommend(*found).options["vocab_size"] == 6000
 
 
 def config_of(run):
@@ -108,11 +105,12 @@ def test_a_bare_run_keeps_what_was_recommended_and_what_is_given_wins(corpus, tm
     given = {**SMALL, "dropout": 0.2, "batch_tokens": 200, "steps": 4}
     train(corpus, "pt", "en", run, report=messages.append, **given)
     config = config_of(run)
-    recommended = config["recommended"]
-    assert (config["preset"], config["total_steps"], config["dropout"]) == (None, 4, 0.2)
+    recommended = recommend(300, 25, 60).options
+    assert (config["fitted"], config["preset"], config["total_steps"]) == (True, None, 4)
+    assert config["dropout"] == 0.2
     assert config["max_length"] == 200  # What a batch can hold.
     assert config["learning_rate"] == recommended["learning_rate"]
-    assert config["set"] == {**recommended["model"], **SMALL["model"]}
+    assert config["model"] == {**recommended["model"], **SMALL["model"]}
     printed = "\n".join(messages)
     assert "  learning_rate: 0.001 (" in printed and "--minutes" in printed
     assert "  dropout" not in printed and "  epochs" not in printed
@@ -145,11 +143,11 @@ AVERAGED = {"weights": "average", "bleu_freq": 0, "early_stopping_patience": Non
         ({"minutes": 9, "weights": "last"}, AVERAGED),
     ],
 )
-def test_an_option_that_is_given_changes_no_other_that_goes_with_it(tmp_path, given, others):
-    recommended = recommend(3_000, 62, 160).options
-    run = Run(RunFolder(tmp_path), TrainingOptions(**given), recommended=recommended)
-    expected = {**others, **given}
-    assert {name: getattr(completed(run), name) for name in expected} == expected
+def test_an_option_that_is_given_changes_no_other_that_goes_with_it(given, others):
+    options, expected = TrainingOptions(**given), {**others, **given}
+    recommended = compatible(recommend(3_000, 62, 160).options, options)
+    options = options.completed(recommended, DEFAULTS)
+    assert {name: getattr(options, name) for name in expected} == expected
 
 
 @pytest.mark.parametrize("weights", [None, "best", "average", "last"])
@@ -165,13 +163,14 @@ def test_an_option_that_is_given_changes_no_other_that_goes_with_it(tmp_path, gi
         ({"preset": "tiny", "epochs": 1, "bleu_freq": 2, "checkpoint_steps": 9}, "val_loss"),
     ],
 )
-def test_no_choice_of_weights_contradicts_another_option(tmp_path, given, monitor, weights):
-    recommended = None if "preset" in given else recommend(3_000, 62, 160).options
-    options, config = TrainingOptions(**given, weights=weights), RunConfig(["x"], "en", "de", {})
-    run = Run(RunFolder(tmp_path), options, recommended=recommended, config=config)
-    run.options = completed(run)
-    made = plan.Plan(run, 3, 0.0)
-    assert made.last_step is monitor is None or made.monitor == monitor
+def test_no_choice_of_weights_contradicts_another_option(given, monitor, weights):
+    options = TrainingOptions(**given, weights=weights)
+    recommended = compatible(recommend(3_000, 62, 160).options, options)
+    recommended = {"dropout": 0.1} if "preset" in given else recommended
+    options = options.completed(recommended, DEFAULTS)
+    config = RunConfig(["x"], "en", "de", options, fitted="preset" not in given)
+    last = plan.last_step(config, 3)
+    assert last is monitor is None or plan.monitor(options, last, 3) == monitor
 
 
 @pytest.mark.long
@@ -202,7 +201,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    for module in (plan, run_module):
+    for module in (plan, session):
         monkeypatch.setattr(module, "time", clock)
     return clock
 
@@ -228,14 +227,14 @@ def test_minutes_set_the_number_of_steps_once(clock, corpus, tmp_path):
 def timed(clock, monkeypatch):
     """Steps are timed, and none is made."""
 
-    def only_timed(run, model, batches, validation, start, last_step, callbacks):
-        for step in range(0 if validation is not None else last_step):
-            callbacks[-1].set_model(model)
+    def only_timed(run, worker, start, last, callbacks, validates=True):
+        for step in range(0 if validates else last):
+            callbacks[-1].set_model(run.model)
             callbacks[-1].on_train_batch_end(step)
-            if model.stop_training:
+            if run.model.stop_training:
                 break
 
-    monkeypatch.setattr(run_module, "_fit", only_timed)
+    monkeypatch.setattr(session, "_fit", only_timed)
 
 
 @pytest.mark.usefixtures("timed")

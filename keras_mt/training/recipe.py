@@ -3,18 +3,19 @@
 import math
 import os
 import re
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from keras_mt.data import has_split
-from keras_mt.models import Transformer, find_architecture
+from keras_mt.models import Transformer
 from keras_mt.models.transformer import weights_per_token
 from keras_mt.options import TrainingOptions
-from keras_mt.training.architecture import Run
+from keras_mt.options.training import ENDS
+from keras_mt.training.distribution import Worker
 
 # Characters of a side up to which a recipe holds, and the recipe, whose size is a preset's. The
 # first was measured, in examples/recipes; the others follow what is usual for such corpora.
@@ -35,27 +36,38 @@ _ENOUGH_EPOCHS, _FEW_EPOCHS = 10, 25
 # Operations a second, in training: of a core, of one that multiplies in bfloat16, and of a GPU.
 # Two cores were measured; a wrong guess makes a model somewhat too large or too small.
 _CORE, _BFLOAT16_CORE, _GPU = 2.5e10, 1e11, 2e13
-# What a preset does not say.
-DEFAULTS = {
-    "vocab_size": 8000,
-    "epochs": 20,
-    "bleu_freq": 0,
-    "dtype": "float32",
-    "weights": "last",
-}
-# Characters of a piece.
-_PIECE = 4
-# The longest length that is told apart, in characters.
-_LONGEST = 4096
-# What ends a run: one of them.
-_ENDS = {"epochs", "steps", "minutes"}
-# What goes by BLEU, if that is measured on the way.
-_CHOICES = {"weights", "early_stopping_patience", "bleu_freq"}
-# Those of values that a corpus alone does not recommend.
-_REASONS = {
-    "average": "the mean of the last checkpoints, as in the paper",
-    "mixed_bfloat16": "the processor multiplies in bfloat16, which is faster",
-}
+_PIECE = 4  # Characters of a piece.
+# The weights to take where BLEU is not measured on the way.
+AVERAGED = {"weights": "average"}
+_AVERAGED_REASON = "the mean of the last checkpoints, as in the paper"
+_BFLOAT16_REASON = "the processor multiplies in bfloat16, which is faster"
+
+
+class Statistics(NamedTuple):
+    """The size of a corpus, as `recommend` takes it."""
+
+    pairs: int
+    characters: float
+    longest: int
+    alphabet: int
+
+
+def measure(pairs: Iterable[tuple[bytes, bytes]]) -> Statistics:
+    """The statistics of sentence pairs in UTF-8, which are read once.
+
+    >>> measure([(b"Oi.", b"Hi!"), (b"O livro.", b"The book.")])
+    Statistics(pairs=2, characters=5.75, longest=9, alphabet=15)
+    """
+    longest, characters, alphabet = array("i"), 0, set()
+    for pair in pairs:
+        source, target = (text.decode("utf-8", "replace") for text in pair)
+        longest.append(max(len(source), len(target)))
+        characters += len(source) + len(target)
+        alphabet.update(source, target)
+    if not longest:
+        return Statistics(0, 0.0, 0, 0)
+    exceeded = int(np.quantile(longest, 0.999, method="inverted_cdf"))
+    return Statistics(len(longest), characters / 2 / len(longest), exceeded, len(alphabet))
 
 
 class Recommendation(NamedTuple):
@@ -129,7 +141,7 @@ def recommend(
         "learning_rate": (0.256 / model["d_model"], "falling to 0 at the end of the run"),
         "warmup_steps": (400, "the rate rises in these steps, a quarter of the run at most"),
         "epochs": (recipe["epochs"], "at most; the learning rate falls over them"),
-        "bleu_freq": (_freq(recipe["epochs"]), "BLEU is measured some twenty times"),
+        "bleu_freq": (_bleu_freq(recipe["epochs"]), "BLEU is measured some twenty times"),
         "weights": ("best", "by BLEU: translations improve when the loss no longer does"),
         "early_stopping_patience": (6, "training ends after as many BLEUs without a better one"),
     }
@@ -144,121 +156,71 @@ def _operations(recipe):
     return 6 * weights_per_token(recipe["pieces"], **model) / _PIECE
 
 
-def recommend_for(
-    corpora: Sequence[tf.data.Dataset], operations: float = math.inf, preset: str | None = None
-) -> Recommendation | None:
-    """What is recommended for corpora, as `load_corpus` returns them; None if they are empty.
-
-    Args:
-        corpora: Datasets of pairs of strings.
-        operations, preset: As of `recommend`.
-
-    Example:
-
-    >>> from keras_mt.data import load_corpus
-    >>> recommend_for([load_corpus("phrasebook", "pt", "en", "train")]).options["epochs"]
-    40
-    """
-    counts = np.zeros(_LONGEST + 1, np.int64)
-    characters, alphabet = 0, np.zeros(0x110000, bool)
-    for corpus in corpora:
-        for batch in corpus.batch(4096):
-            alphabet[tf.strings.unicode_decode(tf.concat(batch, 0), "UTF-8").values] = True
-            lengths = np.stack([tf.strings.length(side, "UTF8_CHAR") for side in batch])
-            characters += int(lengths.sum())
-            counts += np.bincount(np.minimum(lengths.max(0), _LONGEST), minlength=_LONGEST + 1)
-    total = int(counts.sum())
-    if not total:
-        return None
-    longest = int(np.searchsorted(np.cumsum(counts), 0.999 * total))
-    mean, different = characters / 2 / total, int(alphabet.sum())
-    return recommend(total, mean, longest, different, operations, preset)
+def _bleu_freq(epochs):
+    return max(epochs // 20, 1)
 
 
-def recommended_options(run: Run, pairs: Sequence[tf.data.Dataset]) -> dict[str, Any] | None:
-    """The options recommended for a run, which it reports; those of a run that was begun stay."""
-    options = run.options
-    if run.begun is not None:
-        return run.begun.recommended
-    architecture = find_architecture(options.architecture or "transformer")
-    as_preset = options.preset is not None and options.minutes is None
-    if options.init is not None or as_preset or architecture is not Transformer:
-        return None
-    # Text in several directions counts once.
-    names = [(data, *sorted(codes)) for data, *codes in run.directions]
-    corpora = list(dict(zip(names, pairs, strict=True)).values())
-    seconds = 60 * (math.inf if options.minutes is None else options.minutes)
-    recommendation = recommend_for(corpora, seconds * _speed(run.strategy), options.preset)
-    if recommendation is None:
-        return None  # Refused later, by name.
-    recommended = recommendation.options
-    if not any(has_split(*direction, "validation") for direction in run.measured):
-        recommended = _averaging(recommended)
-    if _has_bfloat16():
-        recommended["dtype"] = "mixed_bfloat16"
-    run.report("fitted to the corpus:")
-    for name, value in _compatible(recommended, options).items():
-        if getattr(options, name) is not None and name != "model":
-            continue
-        shown = value
-        if name == "model":
-            shown = " ".join(f"{n}={x}" for n, x in value.items())
-        reason = _REASONS.get(shown) or recommendation.reasons[name]
-        run.report(f"  {name}: {shown} ({reason})")
-    if options.minutes is None:
-        run.report("  Give --minutes N for a shorter or longer training.")
-    return recommended
+def fitted_options(
+    given: TrainingOptions,
+    statistics: Statistics,
+    has_validation: bool,
+    worker: Worker,
+) -> dict[str, Any]:
+    """The options for a corpus and this machine that go with those given; they are reported."""
+    seconds = math.inf if given.minutes is None else 60 * given.minutes
+    bfloat16 = _has_bfloat16()
+    operations = seconds * _speed(worker.strategy, bfloat16)
+    recommended, reasons = recommend(*statistics, operations, given.preset)
+    values = compatible(recommended, given, has_validation)
+    if values["weights"] == "average":
+        reasons["weights"] = _AVERAGED_REASON
+    if bfloat16:
+        values["dtype"], reasons["dtype"] = "mixed_bfloat16", _BFLOAT16_REASON
+    worker.report("fitted to the corpus:")
+    shown = dict(values)
+    if "model" in values:
+        shown["model"] = " ".join(f"{n}={x}" for n, x in values["model"].items())
+    for name, value in shown.items():
+        if name == "model" or getattr(given, name) is None:
+            worker.report(f"  {name}: {value} ({reasons[name]})")
+    if given.minutes is None:
+        worker.report("  Give --minutes N for a shorter or longer training.")
+    return values
 
 
-def completed(run: Run) -> TrainingOptions:
-    """The options of a run, with those that were not given."""
-    options = run.options
-    if run.recommended is not None:
-        options = options.completed(_compatible(run.recommended, options))
-    elif options.minutes is not None:
-        options = options.completed(_averaging({}))
-    ended = any(getattr(options, name) is not None for name in _ENDS)
-    return options.completed({n: x for n, x in DEFAULTS.items() if not (ended and n in _ENDS)})
+def compatible(
+    recommended: dict[str, Any], given: TrainingOptions, has_validation: bool = True
+) -> dict[str, Any]:
+    """The recommended options, without those that the given ones rule out."""
+    values = dict(recommended)
+    epochs = given.epochs or recommended["epochs"]
+    bleu_freq = _bleu_freq(epochs) if given.bleu_freq is None else given.bleu_freq
+    ends = [name for name in ENDS if getattr(given, name) is not None]
+    if ends:
+        del values["epochs"]
+    if has_validation and ends in ([], ["epochs"]) and 0 < bleu_freq <= epochs:
+        values["bleu_freq"] = bleu_freq
+    else:
+        del values["bleu_freq"], values["early_stopping_patience"]
+        values |= AVERAGED
+    if given.batch_tokens is not None:
+        values["max_length"] = min(values["max_length"], given.batch_tokens)
+    elif given.max_length is not None:
+        values["batch_tokens"] = max(values["batch_tokens"], given.max_length)
+    return values
 
 
-def _speed(strategy):
+def _speed(strategy, bfloat16):
     """Operations a second, roughly, of all that trains."""
     if tf.config.list_physical_devices("GPU"):
         return _GPU * strategy.num_replicas_in_sync
-    return (os.cpu_count() or 1) * (_BFLOAT16_CORE if _has_bfloat16() else _CORE)
+    return (os.cpu_count() or 1) * (_BFLOAT16_CORE if bfloat16 else _CORE)
 
 
 def _has_bfloat16():
-    """Whether what trains has instructions for products in bfloat16."""
+    """True if what trains has instructions for products in bfloat16."""
     if gpus := tf.config.list_physical_devices("GPU"):
         details = map(tf.config.experimental.get_device_details, gpus)
         return all(x.get("compute_capability", (0, 0)) >= (8, 0) for x in details)
     cpuinfo = Path("/proc/cpuinfo")
     return cpuinfo.exists() and re.search("avx512_bf16|amx_bf16", cpuinfo.read_text()) is not None
-
-
-def _freq(epochs):
-    return max(epochs // 20, 1)
-
-
-def _averaging(recommended):
-    """What is recommended where BLEU is not measured on the way."""
-    values = {name: value for name, value in recommended.items() if name not in _CHOICES}
-    return values | {"weights": "average"}
-
-
-def _compatible(recommended, options):
-    """What is recommended, without what the options that are given rule out."""
-    ends = {name for name in _ENDS if getattr(options, name) is not None}
-    values = {name: value for name, value in recommended.items() if not (ends and name in _ENDS)}
-    epochs = options.epochs or recommended["epochs"]
-    bleu_freq = _freq(epochs) if options.bleu_freq is None else options.bleu_freq
-    if ends - {"epochs"} or not 0 < bleu_freq <= epochs:
-        values = _averaging(values)
-    elif "bleu_freq" in values:
-        values["bleu_freq"] = bleu_freq
-    if options.batch_tokens is not None:
-        values["max_length"] = min(values["max_length"], options.batch_tokens)
-    elif options.max_length is not None:
-        values["batch_tokens"] = max(values["batch_tokens"], options.max_length)
-    return values
