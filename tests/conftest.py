@@ -121,14 +121,6 @@ def quick():
         import tensorflow as tf
 
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-        session = tf.compat.v1.Session
-
-        def unoptimized(target="", graph=None, config=None):
-            if graph is not None:  # As an export is run.
-                config.graph_options.rewrite_options.disable_meta_optimizer = True
-            return session(target, graph, config)
-
-        tf.compat.v1.Session = unoptimized
 
 
 @pytest.fixture(scope="session")
