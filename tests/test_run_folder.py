@@ -15,7 +15,7 @@ from conftest import ROOT
 from runs import assert_same_weights
 
 from keras_mt import Transformer
-from keras_mt.convert import import_huggingface
+from keras_mt.convert import import_model
 from keras_mt.errors import InputError
 from keras_mt.models import architecture_name, find_architecture
 from keras_mt.run_folder import LOG_COLUMNS, RunConfig, RunFolder
@@ -360,7 +360,7 @@ def test_a_model_is_loaded_in_the_dtype_that_is_asked_for(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"no model"])
 def test_a_damaged_tokenizer_is_named(content, run_dir, golden, tmp_path):
     shutil.copytree(run_dir, tmp_path / "ours")
-    import_huggingface(golden / "nllb", tmp_path / "imported")
+    import_model(golden / "nllb", tmp_path / "imported")
     for file in (tmp_path / "ours/tokenizer.model", tmp_path / "imported/tokenizer/source.model"):
         file.write_bytes(content)
         with pytest.raises(ValueError, match=f"^{file} is not a SentencePiece model"):

@@ -22,9 +22,9 @@ def import_(directory, run_dir):
     \b
     keras-mt import opus-mt-en-de runs/opus_en_de
     """
-    from keras_mt.convert import has_marian, import_huggingface, import_marian
+    from keras_mt.convert import import_model
+    from keras_mt.convert.card import read_card
     from keras_mt.convert.hub import local_folder
-    from keras_mt.convert.imports import read_card
 
     check_new(run_dir)
     folder = local_folder(directory)
@@ -35,6 +35,5 @@ def import_(directory, run_dir):
             "warning: this license is for non-commercial use, also of what is trained from it.",
             err=True,
         )
-    read = import_marian if has_marian(folder) else import_huggingface
-    read(folder, run_dir)
+    import_model(folder, run_dir)
     click.echo(f"imported {directory} into {run_dir}")

@@ -6,8 +6,7 @@ from typing import Any
 from keras_mt.convert.formats import FORMATS
 
 _HOMES = {f"to_{name}": name for name in FORMATS}
-_HOMES |= dict.fromkeys(("from_huggingface", "import_huggingface"), "huggingface")
-_HOMES |= dict.fromkeys(("from_marian", "import_marian", "has_marian"), "marian_reader")
+_HOMES |= dict.fromkeys(("from_huggingface", "from_marian", "import_model"), "imports")
 
 __all__ = list(_HOMES)
 

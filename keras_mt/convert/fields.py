@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from keras_mt.errors import InputError
+from keras_mt.options import TranslationOptions
 
 _Fields = TypeVar("_Fields")
 _NAMES = {
@@ -62,6 +63,15 @@ def check_sizes(values: Mapping[str, Any], sizes: Mapping[str, Any], where: Path
     for field, size in sizes.items():
         if (values.get(field) or size) != size:
             raise refusal(where, field, values[field], f"{size}, as the weights have")
+
+
+def check_search(options: Mapping[str, Any], names: Mapping[str, str], where: Path) -> None:
+    """Refuses options that no search takes, by the file and its names of them."""
+    try:
+        TranslationOptions(**options)
+    except ValueError as error:
+        fields = [field for field, option in names.items() if option in str(error)]
+        raise InputError(f"{where}: {', '.join(fields)}: {error}") from None
 
 
 def _expected(kind, value):

@@ -6,6 +6,7 @@ No code of a folder is run, and an error names the file or the field that is not
 import json
 import os
 import re
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -13,14 +14,13 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from keras_mt.convert import families
-from keras_mt.convert.fields import check_sizes, refusal
+from keras_mt.convert.card import Pretrained
+from keras_mt.convert.fields import check_search, check_sizes, refusal
 from keras_mt.convert.folder import Folder, is_id
 from keras_mt.convert.formats import ModelFormat, check_model
-from keras_mt.convert.hub import local_folder
-from keras_mt.convert.imports import as_run, as_translator, check_search, imported_config
 from keras_mt.convert.weights import read_weights
 from keras_mt.errors import InputError
-from keras_mt.files import check_new, new_folder
+from keras_mt.files import new_folder
 from keras_mt.models import Transformer, ensure_built
 from keras_mt.text import PretrainedTokenizer, Tokenizer
 from keras_mt.translation import Translator
@@ -49,59 +49,9 @@ _WRITTEN = {
 }
 
 
-def from_huggingface(directory: str | os.PathLike) -> Translator:
-    """Loads a translator from a MarianMT, M2M-100, NLLB or T5 folder, as transformers writes it.
-
-    It decodes with the options of the folder's generation_config.json, and translates each line as
-    a whole, as transformers does. `translator.with_options(split_sentences=True)` translates
-    sentence by sentence.
-
-    Args:
-        directory: The folder, with config.json, the weights (model.safetensors, which may be
-            sharded, or pytorch_model.bin) and the tokenizer's files; or, if huggingface_hub is
-            installed, the name of a model on the hub, such as `Helsinki-NLP/opus-mt-en-de`.
-
-    Returns:
-        A `keras_mt.Translator`, which computes in float32.
-
-    Raises:
-        FileNotFoundError: If a file is missing; the message says which.
-        OSError: If a model cannot be fetched from the hub; the message says why.
-        ValueError: If the folder is not understood; the message names the file or the field.
-
-    Example:
-
-    >>> translator = from_huggingface("opus-mt-en-de")  # doctest: +SKIP
-    >>> translator("The book is on the table.")  # doctest: +SKIP
-    'Das Buch liegt auf dem Tisch.'
-    """
-    return as_translator(*_read(directory, "float32"))
-
-
-def import_huggingface(directory: str | os.PathLike, run_dir: str | os.PathLike) -> None:
-    """Imports a folder of transformers as a run folder, as `keras-mt import` does.
-
-    Weights in half precision are stored in half precision.
-
-    Args:
-        directory: As in `from_huggingface`.
-        run_dir: The run folder to write; the write is atomic.
-
-    Raises:
-        FileExistsError: If the run folder exists.
-        OSError, ValueError: As in `from_huggingface`.
-
-    Example:
-
-    >>> import_huggingface("opus-mt-en-de", "runs/opus_en_de")  # doctest: +SKIP
-    """
-    check_new(run_dir)
-    as_run(run_dir, *_read(directory))
-
-
-def _read(directory, dtype=None):
-    """The model, the tokenizer and the run's configuration of a folder."""
-    folder = Folder(local_folder(directory))
+def read(path: Path, dtype: str | None = None) -> Pretrained:
+    """Reads a folder; the dtype is that of the weights if None is given."""
+    folder = Folder(path)
     name = folder.config.get("model_type")
     if not isinstance(name, str) or name not in families.FAMILIES:
         raise folder.refuse("model_type", name, f"one of {', '.join(families.FAMILIES)}")
@@ -120,8 +70,7 @@ def _read(directory, dtype=None):
     weights.fill(model, family.names_of, family.spare)
     config = folder.tokenizer
     pair = config.source_lang or config.src_lang, config.target_lang or config.tgt_lang
-    config = imported_config(folder.path, model, pair, languages, generation)
-    return model, tokenizer, config
+    return Pretrained(model, tokenizer, *pair, generation, languages)
 
 
 def _arguments(folder, family, weights):

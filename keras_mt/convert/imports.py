@@ -1,111 +1,112 @@
-"""The parts that all imports share: a folder's model card, and the run made of what was read."""
+"""Imports of pretrained models, as a translator or as a run folder."""
 
-import dataclasses
 import os
-import re
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import keras
-
-from keras_mt.errors import InputError
-from keras_mt.files import new_folder
-from keras_mt.options import TrainingOptions, TranslationOptions
+from keras_mt.convert import huggingface, marian_reader
+from keras_mt.convert.card import read_card
+from keras_mt.convert.hub import local_folder
+from keras_mt.files import check_new, new_folder
+from keras_mt.options import TrainingOptions
 from keras_mt.run_folder import RunConfig, RunFolder
-from keras_mt.text import BaseTokenizer
 from keras_mt.translation import Translator
 
-_MAX_HEADER = 2**16
-_MAX_LANGUAGES = 12  # In one line.
-# In the ids of SPDX and of the hub (the last five say it only in their text), and in words.
-_NON_COMMERCIAL = re.compile(
-    r"(?<![a-z])nc(?![a-z])|non[-_ ]?commercial|not?[-_ ](for[-_ ])?commercial|"
-    r"(research|academic)([-_ ](use|purposes))?[-_ ]only|"
-    r"ncgl|apple-amlr|deepfloyd-if|h-research|intel-research",
-    re.IGNORECASE,
-)
+
+def from_huggingface(directory: str | os.PathLike) -> Translator:
+    """Loads a translator from a MarianMT, M2M-100, NLLB or T5 folder, as transformers writes it.
+
+    It decodes with the options of the folder's generation_config.json, and translates each line as
+    a whole, as transformers does. `translator.with_options(split_sentences=True)` translates
+    sentence by sentence.
+
+    Args:
+        directory: The folder, with config.json, the weights (model.safetensors, which may be
+            sharded, or pytorch_model.bin) and the tokenizer's files; or, if huggingface_hub is
+            installed, the name of a model on the hub, such as `Helsinki-NLP/opus-mt-en-de`.
+
+    Returns:
+        A `keras_mt.Translator`, which computes in float32.
+
+    Raises:
+        FileNotFoundError: If a file is missing; the message says which.
+        OSError: If a model cannot be fetched from the hub; the message says why.
+        ValueError: If the folder is not understood; the message names the file or the field.
+
+    Example:
+
+    >>> translator = from_huggingface("opus-mt-en-de")  # doctest: +SKIP
+    >>> translator("The book is on the table.")  # doctest: +SKIP
+    'Das Buch liegt auf dem Tisch.'
+    """
+    return _translator(huggingface, local_folder(directory))
 
 
-@dataclasses.dataclass(frozen=True)
-class Card:
-    """The license and the languages in the header of a folder's README.md."""
+def from_marian(directory: str | os.PathLike) -> Translator:
+    """Loads a translator from a folder with Marian's own files.
 
-    license: str | None
-    languages: tuple[str, ...]  # Their codes; empty if it names none.
+    Args:
+        directory: The folder: a model, `.npz` or `.bin`; its vocabularies, one `.spm` file or one
+            for each side, or YAML beside `source.spm` and `target.spm`; and where there is one, the
+            configuration of the decoder, `*decoder.yml` or `config*.yml`. Each may be `.gz`.
 
-    @property
-    def non_commercial(self) -> bool:
-        """True if the license allows non-commercial use alone."""
-        return bool(_NON_COMMERCIAL.search(self.license or ""))
+    Returns:
+        A `keras_mt.Translator`, which computes in float32, and searches as the configuration of the
+        decoder says, or by Marian's defaults.
 
-    def __str__(self) -> str:
-        number = len(self.languages)
-        languages = ", ".join(self.languages) if number <= _MAX_LANGUAGES else str(number)
-        return f"license: {self.license or 'not stated'}; languages: {languages or 'not stated'}"
+    Raises:
+        FileNotFoundError: If a file is missing; the message says which.
+        ValueError: If the folder is not understood; the message names the file and the field.
 
+    Example:
 
-def read_card(folder: Path) -> Card:
-    """The model card of a folder; what it does not say is None or empty."""
-    readme = folder / "README.md"
-    text = readme.read_text(encoding="utf-8", errors="replace") if readme.is_file() else ""
-    header = text[:_MAX_HEADER].split("\n---")[0]
-    license = _field(header, "license")
-    if license == "other":
-        license = _field(header, "license_name") or license
-    return Card(license or None, (*re.findall(r"[\w-]+", _field(header, "language")),))
+    >>> translator = from_marian("firefox/enru")  # doctest: +SKIP
+    >>> translator("The book is on the table.")  # doctest: +SKIP
+    'Книга лежит на столе.'
+    """
+    return _translator(marian_reader, Path(directory))
 
 
-def _field(header, name):
-    """The text of a field of YAML, in a line or several, or a list, without YAML's own marks."""
-    match = re.search(rf"^{name}:(.*(?:\n(?:[ \t]|- ).*)*)", header, re.MULTILINE)
-    lines = match[1].split("\n") if match else []
-    lines = [re.sub(r"\s#.*|^\s*- |^ *[>|]-?$|[\[\]\"']", "", line).strip() for line in lines]
-    # A license that is printed cannot steer a terminal.
-    return "".join(filter(str.isprintable, " ".join(filter(None, lines))))
+def import_model(directory: str | os.PathLike, run_dir: str | os.PathLike) -> None:
+    """Imports a folder of transformers or with Marian's own files as a run folder.
 
+    This is `keras-mt import`. Weights in half precision are stored in half precision.
 
-def check_search(options: Mapping[str, Any], names: Mapping[str, str], where: Path) -> None:
-    """Refuses options that no search takes, by the file and its names of them."""
-    try:
-        TranslationOptions(**options)
-    except ValueError as error:
-        fields = [field for field, option in names.items() if option in str(error)]
-        raise InputError(f"{where}: {', '.join(fields)}: {error}") from None
+    Args:
+        directory: As in `from_huggingface` or `from_marian`.
+        run_dir: The run folder to write; the write is atomic.
 
+    Raises:
+        FileExistsError: If the run folder exists.
+        OSError, ValueError: As in `from_huggingface` and `from_marian`.
 
-def imported_config(
-    folder: Path,
-    model: keras.Model,
-    pair: Sequence[str],
-    languages: dict[str, str],
-    generation: dict[str, Any],
-) -> RunConfig:
-    """The configuration of the run that a folder becomes; a language is "" if it is not known."""
-    return RunConfig(
+    Example:
+
+    >>> import_model("opus-mt-en-de", "runs/opus_en_de")  # doctest: +SKIP
+    """
+    check_new(run_dir)
+    path = local_folder(directory)
+    reader = marian_reader if marian_reader.has_model(path) else huggingface
+    read = reader.read(path)
+    config = RunConfig(
         [],
-        *pair,
-        TrainingOptions(**languages),
-        license=read_card(folder).license,
-        model_config=model.get_config(),
-        generation=generation,
+        read.source,
+        read.target,
+        TrainingOptions(**read.languages),
+        license=read_card(path).license,
+        model_config=read.model.get_config(),
+        generation=read.generation,
     )
-
-
-def as_translator(model: keras.Model, tokenizer: BaseTokenizer, config: RunConfig) -> Translator:
-    """The translator of a model that was read."""
-    translator = Translator(model, tokenizer, **config.generation, **config.languages)
-    card = {"source": config.source, "target": config.target, "license": config.license}
-    translator.card = {name: value for name, value in card.items() if value}
-    return translator
-
-
-def as_run(
-    run_dir: str | os.PathLike, model: keras.Model, tokenizer: BaseTokenizer, config: RunConfig
-) -> None:
-    """Writes the run folder of a model that was read; the write is atomic."""
     with new_folder(run_dir) as temporary:
         folder = RunFolder(temporary)
-        folder.save_tokenizer(tokenizer)
-        model.save(folder.model_file)
+        folder.save_tokenizer(read.tokenizer)
+        read.model.save(folder.model_file)
         folder.write_config(config)
+
+
+def _translator(reader, path):
+    """The translator of a folder."""
+    read = reader.read(path, "float32")
+    translator = Translator(read.model, read.tokenizer, **read.generation, **read.languages)
+    card = {"source": read.source, "target": read.target, "license": read_card(path).license}
+    translator.card = {name: value for name, value in card.items() if value}
+    return translator

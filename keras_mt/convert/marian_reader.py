@@ -7,7 +7,6 @@ is not understood is refused with an error that names the file and the field.
 import contextlib
 import dataclasses
 import math
-import os
 import re
 import tempfile
 from collections.abc import Iterator
@@ -16,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from keras_mt.compressed import open_read
-from keras_mt.convert.fields import check_sizes, read_fields, refusal
-from keras_mt.convert.imports import as_run, as_translator, check_search, imported_config
+from keras_mt.convert.card import Pretrained
+from keras_mt.convert.fields import check_search, check_sizes, read_fields, refusal
 from keras_mt.convert.marian import (
     BIAS,
     NO_TOKEN,
@@ -30,12 +29,11 @@ from keras_mt.convert.marian import (
 from keras_mt.convert.marian_files import STARTS, parse_yaml, read_marian
 from keras_mt.convert.weights import Weights
 from keras_mt.errors import CorpusError, InputError
-from keras_mt.files import check_new, disk_errors
+from keras_mt.files import disk_errors
 from keras_mt.layers.feed_forward import gelu_sigmoid
 from keras_mt.models import Transformer, ensure_built
 from keras_mt.text import PretrainedTokenizer
 from keras_mt.text.tokenizer import sentencepiece_processor
-from keras_mt.translation import Translator
 
 _MAX_CONFIG, _MAX_VOCABULARY = 2**20, 2**24  # Bytes.
 _MAX_RATIO = 64  # Of what is in a `.gz` file to its own size.
@@ -64,65 +62,13 @@ class DecoderConfig:
     vocabs: list[str] = dataclasses.field(default_factory=list)
 
 
-def has_marian(directory: str | os.PathLike) -> bool:
-    """True if a folder holds a model in Marian's own format, and none of transformers'.
-
-    Example:
-
-    >>> has_marian("opus-mt-en-de")
-    False
-    """
-    path = Path(directory)
-    return path.is_dir() and not (path / "config.json").is_file() and bool(_model_files(path))
+def has_model(path: Path) -> bool:
+    """True if a folder holds a model in Marian's own format, and none of transformers'."""
+    return not (path / "config.json").is_file() and bool(_model_files(path))
 
 
-def from_marian(directory: str | os.PathLike) -> Translator:
-    """Loads a translator from a folder with Marian's own files.
-
-    Args:
-        directory: The folder: a model, `.npz` or `.bin`; its vocabularies, one `.spm` file or one
-            for each side, or YAML beside `source.spm` and `target.spm`; and where there is one, the
-            configuration of the decoder, `*decoder.yml` or `config*.yml`. Each may be `.gz`.
-
-    Returns:
-        A `keras_mt.Translator`, which computes in float32, and searches as the configuration of the
-        decoder says, or by Marian's defaults.
-
-    Raises:
-        FileNotFoundError: If a file is missing; the message says which.
-        ValueError: If the folder is not understood; the message names the file and the field.
-
-    Example:
-
-    >>> translator = from_marian("firefox/enru")  # doctest: +SKIP
-    >>> translator("The book is on the table.")  # doctest: +SKIP
-    'Книга лежит на столе.'
-    """
-    return as_translator(*_read(directory, "float32"))
-
-
-def import_marian(directory: str | os.PathLike, run_dir: str | os.PathLike) -> None:
-    """Imports a folder with Marian's own files as a run folder, as `keras-mt import` does.
-
-    Args:
-        directory: As in `from_marian`.
-        run_dir: The run folder to write; the write is atomic.
-
-    Raises:
-        FileExistsError: If the run folder exists.
-        OSError, ValueError: As in `from_marian`.
-
-    Example:
-
-    >>> import_marian("firefox/enru", "runs/enru")  # doctest: +SKIP
-    """
-    check_new(run_dir)
-    as_run(run_dir, *_read(directory))
-
-
-def _read(directory, dtype=None):
-    """The model, the tokenizer and the run's configuration of a folder."""
-    directory = Path(directory)
+def read(directory: Path, dtype: str | None = None) -> Pretrained:
+    """Reads a folder; the dtype is that of the weights if None is given."""
     models = _model_files(directory)
     if len(models) != 1:
         names = ", ".join(path.name for path in models) or "none"
@@ -140,7 +86,7 @@ def _read(directory, dtype=None):
         weights.fill(model, names_of)
     pair = re.search(r"\.([a-z]{2})([a-z]{2})\.", models[0].name)
     pair = pair.groups() if pair else ("", "")
-    return model, tokenizer, imported_config(directory, model, pair, {}, options)
+    return Pretrained(model, tokenizer, *pair, options, {})
 
 
 def _model_files(directory):

@@ -10,7 +10,7 @@ from runs import assert_same_weights
 from stand_in_hub import StandInHub
 
 from keras_mt import Translator
-from keras_mt.convert import from_huggingface, import_huggingface
+from keras_mt.convert import from_huggingface, import_model
 
 pytestmark = pytest.mark.long
 
@@ -19,11 +19,11 @@ needed("huggingface_hub")
 IMPORT = """
 import sys
 from pathlib import Path
-from keras_mt.convert import import_huggingface
+from keras_mt.convert import import_model
 
 for name in sys.argv[2:]:
     try:
-        import_huggingface(name, Path(sys.argv[1], Path(name).name))
+        import_model(name, Path(sys.argv[1], Path(name).name))
         print("imported")
     except OSError as error:
         print(f"{type(error).__name__}: {error}")
@@ -98,7 +98,7 @@ def test_what_cannot_be_fetched_is_named_with_what_to_do(imports):
 def test_without_huggingface_hub_it_says_how_to_install_it(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(FileNotFoundError, match=r"someone/marian.*pip install 'keras_mt\[hub\]'"):
-        import_huggingface("someone/marian", tmp_path / "run")
+        import_model("someone/marian", tmp_path / "run")
 
 
 @pytest.mark.parametrize("name", ["marian", "a/b/c", "someone/model.bin"])
@@ -107,4 +107,4 @@ def test_what_is_no_name_is_not_asked_for(name, tmp_path, monkeypatch):
     (tmp_path / "someone").mkdir()
     (tmp_path / "someone" / "model.bin").write_bytes(b"")
     with pytest.raises(FileNotFoundError, match=f"no folder {name}.*OWNER/NAME"):
-        import_huggingface(name, tmp_path / "run")
+        import_model(name, tmp_path / "run")

@@ -22,7 +22,7 @@ from keras_mt.convert import (
     families,
     from_huggingface,
     huggingface,
-    import_huggingface,
+    import_model,
     to_ctranslate2,
     to_huggingface,
 )
@@ -154,7 +154,7 @@ def test_all_translations_are_those_of_transformers(
     eager, golden, name, number, tmp_path, signatures_alone
 ):
     run = tmp_path / "run"
-    import_huggingface(golden / name, run)
+    import_model(golden / name, run)
     for how, options in {
         "greedy": {"beam_size": 1},
         "never": {"early_stopping": "never"},
@@ -203,7 +203,7 @@ def test_the_command_writes_a_run_folder(golden, name, tmp_path):
 
 def test_the_languages_of_an_import_are_those_of_every_command(golden, corpus, tmp_path):
     run = RunFolder(tmp_path / "run")
-    import_huggingface(golden / "nllb", run.path)
+    import_model(golden / "nllb", run.path)
     languages = {"source_language": "por_Latn", "target_language": "eng_Latn"}
     values = json.loads((run.path / "config.json").read_text())
     assert (
@@ -218,7 +218,7 @@ def test_the_languages_of_an_import_are_those_of_every_command(golden, corpus, t
 @pytest.mark.long
 def test_an_imported_model_is_trained_on(eager, golden, corpus, tmp_path):
     run, tuned = tmp_path / "run", tmp_path / "tuned"
-    import_huggingface(golden / "marian", run)
+    import_model(golden / "marian", run)
     keras_mt(
         "train", "--init", run, "--data", corpus, "--source", "pt", "--target", "en",
         "--output", tuned, "--steps", 2, "--batch-tokens", 500, "--max-length", 60,
@@ -285,7 +285,7 @@ def test_what_is_not_understood_is_refused_by_its_name(copied, file, fields, mes
 def test_options_that_no_search_takes_are_refused_by_file_and_field(copied, fields, names):
     folder = copied("marian", "generation_config.json", **fields)
     with pytest.raises(ValueError, match=f"generation_config.json: {names}(:| must)"):
-        import_huggingface(folder, folder / "run")
+        import_model(folder, folder / "run")
     assert not (folder / "run").exists()
 
 
@@ -428,7 +428,7 @@ def test_a_missing_file_is_named(copied, name, file):
 def test_the_card_has_the_licence(copied):
     folder = copied("nllb")
     (folder / "README.md").write_text("---\nlanguage: x\nlicense: cc-by-nc-4.0\n---\n# A model\n")
-    import_huggingface(folder, folder / "run")
+    import_model(folder, folder / "run")
     assert Translator.load(folder / "run").card["license"] == "cc-by-nc-4.0"
     keras.backend.clear_session()
 

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from keras_mt.cli import main
-from keras_mt.convert.imports import read_card
+from keras_mt.convert.card import read_card
 
 
 @pytest.mark.parametrize(

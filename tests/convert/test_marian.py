@@ -13,8 +13,9 @@ from command import keras_mt
 from runs import assert_same_weights
 
 from keras_mt import ExportedTranslator, Transformer, Translator
-from keras_mt.convert import from_marian, has_marian, import_marian, to_marian
+from keras_mt.convert import from_marian, import_model, to_marian
 from keras_mt.convert.marian_files import read_marian
+from keras_mt.convert.marian_reader import has_model
 from keras_mt.models import ensure_built
 
 QUICK = "ssru, npz, beam 4"
@@ -108,7 +109,7 @@ def test_half_precision_stays_half_precision(models, tmp_path):
         tensors = {name: x.astype("float16").astype(dtype) for name, x in tensors.items()}
         marian.write_npz(folder / "model.npz", tensors, config)
     assert_same_weights(*(from_marian(folder).models[0] for folder in folders))
-    import_marian(folders[0], tmp_path / "run")
+    import_model(folders[0], tmp_path / "run")
     stored = Translator.load(tmp_path / "run", dtype=None).models[0]
     assert {weight.dtype for weight in stored.weights} == {"float16"}
 
@@ -237,14 +238,14 @@ def test_what_is_packed_too_tightly_is_refused(models, tmp_path):
 
 
 def test_folders_of_others_are_left_to_them(tmp_path):
-    assert not has_marian(tmp_path / "none") and not has_marian(tmp_path)
+    assert not has_model(tmp_path)
     # A shortlist of Marian's, which is not read.
     (tmp_path / "lex.s2t.bin").write_bytes(0xF11A48D5013417F5.to_bytes(8, "little"))
-    assert not has_marian(tmp_path)
+    assert not has_model(tmp_path)
     (tmp_path / "model.npz").write_bytes(b"PK\3\4")
-    assert has_marian(tmp_path)
+    assert has_model(tmp_path)
     (tmp_path / "config.json").write_text("{}")
-    assert not has_marian(tmp_path)
+    assert not has_model(tmp_path)
 
 
 def test_int8_is_near_float32_and_every_other_row_is_as_it_was(models, tmp_path):
@@ -306,7 +307,7 @@ def test_what_is_written_is_what_it_was(options, load, golden, tmp_path):
     np.testing.assert_allclose(logits[1][:, :-1], logits[0][:, order], atol=1e-4)
     # What is imported is written as it was.
     to_marian(after, tmp_path / "again")
-    assert has_marian(tmp_path / "again")
+    assert has_model(tmp_path / "again")
     for path in (tmp_path / "folder").iterdir():
         assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes(), path
 
@@ -336,7 +337,7 @@ def test_a_run_that_was_not_trained_for_marian_is_told_how_to_train_one(load, tm
     settings = {"zero_id": 2, "positions": "tensor2tensor"}
     model = Transformer(translator.tokenizer.vocab_size, **sizes, **settings)
     to_marian(Translator(model, translator.tokenizer), tmp_path / "folder")
-    assert has_marian(tmp_path / "folder")
+    assert has_model(tmp_path / "folder")
 
 
 def test_int8_adds_pieces_until_they_are_a_multiple_of_eight(load, golden, tmp_path):

@@ -13,8 +13,8 @@ from command import keras_mt
 from runs import disturb
 
 from keras_mt import Transformer, Translator
-from keras_mt.convert import from_huggingface, huggingface, import_huggingface, to_huggingface
-from keras_mt.convert.imports import read_card
+from keras_mt.convert import from_huggingface, huggingface, import_model, to_huggingface
+from keras_mt.convert.card import read_card
 from keras_mt.convert.weights import read_weights
 from keras_mt.data import phrasebook
 
@@ -90,7 +90,7 @@ def test_the_options_of_the_search_go_out_and_come_back(load, tmp_path):
 @pytest.mark.parametrize("name", ["marian", "marian_marks", "marian_apart"])
 def test_an_imported_model_goes_out_as_transformers_wrote_it(name, golden, tmp_path):
     before, after = golden / name, tmp_path / "out"
-    import_huggingface(before, tmp_path / "run")
+    import_model(before, tmp_path / "run")
     translator = Translator.load(tmp_path / "run", dtype=None)
     to_huggingface(translator, after)
     for path in before.glob("*.spm"):

@@ -14,7 +14,7 @@ from runs import assert_same_weights, log_rows, start, weights
 from tensorflow.core.util import event_pb2
 
 from keras_mt import Translator
-from keras_mt.convert import import_huggingface
+from keras_mt.convert import import_model
 from keras_mt.data import Batches, load_corpus, phrasebook
 from keras_mt.run_folder import LOG_COLUMNS, RunFolder
 from keras_mt.training import TrainingOptions, average_run, compile_for_translation, train
@@ -448,7 +448,7 @@ def mean_log_prob(run_dir, pairs):
 @pytest.mark.long
 def test_an_imported_model_gets_better_from_the_first_steps_on(corpus, golden, tmp_path):
     """With the options of a model from scratch its log-probability would fall by 0.4."""
-    import_huggingface(golden / "marian", tmp_path / "base")
+    import_model(golden / "marian", tmp_path / "base")
     pairs = list(phrasebook.pairs("test"))[:60]  # Like those that it was trained on.
     before = mean_log_prob(tmp_path / "base", pairs)
     options = {"init": tmp_path / "base", "batch_tokens": 512}

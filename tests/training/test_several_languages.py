@@ -11,7 +11,7 @@ from conftest import bare_ends, signatures_of
 from runs import log_rows
 
 from keras_mt import ExportedTranslator, Tokenizer, Translator
-from keras_mt.convert import import_huggingface
+from keras_mt.convert import import_model
 from keras_mt.convert.ids import special_ids
 from keras_mt.data import Batches, load_corpus
 from keras_mt.run_folder import RunFolder
@@ -196,7 +196,7 @@ def test_other_formats_have_the_tokens_of_the_pair(trained):
 @pytest.mark.long
 @pytest.mark.usefixtures("untrained")
 def test_an_imported_model_goes_on_in_several_directions(golden, corpus, tmp_path):
-    import_huggingface(golden / "m2m_100", tmp_path / "imported")
+    import_model(golden / "m2m_100", tmp_path / "imported")
     pairs = {"pt-en": corpus, "en-pt": corpus}
     options = {"init": tmp_path / "imported", "batch_tokens": 512, "max_length": 32}
     train(pairs=pairs, output=tmp_path / "run", steps=1, **options)
