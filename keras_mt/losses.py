@@ -65,11 +65,11 @@ class CrossEntropy(keras.losses.Loss):
     def __call__(
         self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None
     ) -> Tensor:
-        weight = real_tokens(y_true, self.padding_id, sample_weight, self.dtype)
+        weight = token_weights(y_true, self.padding_id, sample_weight, self.dtype)
         return super().__call__(y_true, y_pred, sample_weight=weight)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        return cross_entropy(classes(y_true, self.padding_id), y_pred, self.label_smoothing)
+        return cross_entropy(class_ids(y_true, self.padding_id), y_pred, self.label_smoothing)
 
     def get_config(self) -> dict[str, Any]:
         config = {"label_smoothing": self.label_smoothing, "padding_id": self.padding_id}
@@ -204,7 +204,7 @@ def alignment_loss(links: Tensor, attention: Tensor, real: Tensor) -> Tensor:
     return -ops.sum(shares * ops.log(attention + 1e-6)) / tokens
 
 
-def classes(labels: Tensor, padding_id: int) -> Tensor:
+def class_ids(labels: Tensor, padding_id: int) -> Tensor:
     """The labels as int32, with class 0 for padding, which need not be a class (-100)."""
     labels = ops.cast(labels, "int32")
     return ops.where(labels == padding_id, 0, labels) if padding_id else labels
@@ -227,7 +227,7 @@ def check_holds_labels(dtype: DType) -> DType:
     return dtype
 
 
-def real_tokens(
+def token_weights(
     y_true: Tensor, padding_id: int, sample_weight: Tensor | None = None, dtype: DType = "float32"
 ) -> Tensor:
     """The weight of each label `[batch, length]`: 0 at padding, else its sample's weight or 1."""

@@ -6,7 +6,13 @@ import keras
 from keras import ops
 
 from keras_mt.layers.types import DType, Tensor
-from keras_mt.losses import check_holds_labels, classes, cross_entropy, label_logits, real_tokens
+from keras_mt.losses import (
+    check_holds_labels,
+    class_ids,
+    cross_entropy,
+    label_logits,
+    token_weights,
+)
 
 __all__ = ["Perplexity", "TokenAccuracy"]
 
@@ -28,9 +34,9 @@ class _TokenMetric(keras.metrics.Mean):
         # Converted as in the loss, so that TensorFlow computes what both need only once.
         y_true = ops.convert_to_tensor(y_true, dtype=self.dtype)
         y_pred = ops.convert_to_tensor(y_pred, dtype=self.dtype)
-        weight = real_tokens(y_true, self.padding_id, sample_weight, self.dtype)
+        weight = token_weights(y_true, self.padding_id, sample_weight, self.dtype)
         # Flattened, since Mean first averages over each sample, and batches differ in length.
-        values = ops.reshape(self.values(classes(y_true, self.padding_id), y_pred), (-1,))
+        values = ops.reshape(self.values(class_ids(y_true, self.padding_id), y_pred), (-1,))
         super().update_state(values, sample_weight=ops.reshape(weight, (-1,)))
 
     def get_config(self) -> dict[str, Any]:

@@ -57,8 +57,8 @@ def test_imports_point_one_way_and_without_a_circle():
 
 def test_no_file_but_its_own_knows_what_is_inside_a_model():
     inside = (
-        "decoder_blocks",
-        "encoder_blocks",
+        "decoder_stack",
+        "encoder_stack",
         "target_embedding",
         "num_layers",
         "self_attention",

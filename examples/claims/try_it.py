@@ -274,15 +274,15 @@ MODELS = {
 
 @contextlib.contextmanager
 def without_residual():
-    def run(block, hidden, attend, mask=None, training=None, scores=None):
+    def run(block, hidden, sublayers, mask=None, training=None):
         for letter in block.sublayers:
-            if letter == "f":
+            name = blocks._SUBLAYERS[letter]
+            if name == "feed_forward":
                 x = block.feed_forward(hidden, training=training)
             else:
-                x = attend[letter](hidden)
-            norm = getattr(block, f"{blocks._SUBLAYERS[letter]}_norm")
-            hidden = norm(block.dropout_layer(x, training=training))
-        return hidden
+                x, _ = sublayers[name](hidden)
+            hidden = getattr(block, f"{name}_norm")(block.dropout_layer(x, training=training))
+        return hidden, {}
 
     with mock.patch.object(blocks._Block, "_run", run):
         yield

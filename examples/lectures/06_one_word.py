@@ -94,8 +94,8 @@ print(f"resolved: {right} of {len(test)} pronouns")
 def attention(texts):
     """The weights `[texts, heads, words]` from the pronoun."""
     ids, is_pronoun = inputs_of(texts)
-    _, scores = block.call_with_attention_scores(embedding(ids), ids > 0)
-    return np.einsum("bhqk,bq->bhk", scores["s"], is_pronoun)
+    _, scores = block(embedding(ids), return_attention_scores=True)
+    return np.einsum("bhqk,bq->bhk", scores["self_attention"], is_pronoun)
 
 
 LINE = 9  # The width of a line of weight 1.

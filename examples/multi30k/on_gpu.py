@@ -373,7 +373,7 @@ class Trainer:
             for each, memory in zip(weights, memories, strict=True):
                 with keras.StatelessScope(zip(variables, [*each, *other], strict=True)):
                     hidden = model.target_embedding(tokens[:, :length])
-                    for block in model.decoder_blocks:
+                    for block in model.decoder_stack.blocks:
                         hidden = block(hidden, memory, memory_mask=mask)
                     hidden = jax.lax.dynamic_slice_in_dim(hidden, position, 1, axis=1)
                     logits = model.target_embedding(hidden, reverse=True)

@@ -109,7 +109,7 @@ def _spec(model):
     tables = {id(layer.embedding): _matrix(layer.embedding.embeddings) for layer in embeddings}
     options = {
         "pre_norm": config["pre_norm"],
-        "no_final_norm": model.encoder_norm is None,
+        "no_final_norm": model.encoder_stack.norm is None,
         "activation": common_spec.Activation[_ACTIVATIONS[config["activation"]]],
         "ffn_glu": config["gated"],
         "layernorm_embedding": embeddings[0].norm is not None,
@@ -121,7 +121,8 @@ def _spec(model):
         ("encoder", transformer_spec.TransformerEncoderSpec, model.source_embedding),
         ("decoder", transformer_spec.TransformerDecoderSpec, model.target_embedding),
     ):
-        blocks, norm = getattr(model, f"{name}_blocks"), getattr(model, f"{name}_norm")
+        stack = getattr(model, f"{name}_stack")
+        blocks, norm = stack.blocks, stack.norm
         side = spec_class(len(blocks), blocks[0].num_heads, **options)
         table = side.embeddings[0] if isinstance(side.embeddings, list) else side.embeddings
         table.weight = tables[id(embedding.embedding)]

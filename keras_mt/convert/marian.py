@@ -187,13 +187,14 @@ def _check_model(model, tokenizer, quantization):
     """Refuses a model that Marian has not, by what it lacks."""
     if not isinstance(model, Transformer):
         raise InputError(f"Marian has no {type(model).__name__}: only a Transformer is written.")
-    config, blocks = model.get_config(), (*model.encoder_blocks, *model.decoder_blocks)
-    if {block.sublayers for block in model.decoder_blocks} not in ({"scf"}, {"rcf"}):
+    config = model.get_config()
+    encoder, decoder = model.encoder_stack.blocks, model.decoder_stack.blocks
+    if {block.sublayers for block in decoder} not in ({"scf"}, {"rcf"}):
         raise InputError(
             "Marian's decoders are None or 'rcf' for each layer. "
             f"Received: decoder_sublayers={config['decoder_sublayers']!r}"
         )
-    if len({block.num_heads for block in blocks}) > 1:
+    if len({block.num_heads for block in (*encoder, *decoder)}) > 1:
         raise InputError("Marian has one number of heads: give both sides the same.")
     known = {
         "activation": ("relu", "silu"),
@@ -206,7 +207,7 @@ def _check_model(model, tokenizer, quantization):
         "zero_id": (tokenizer.bos_id,),
     }
     check_model("Marian", config, known)
-    widths = {block.d_ff for block in blocks} | {model.d_model}
+    widths = {block.d_ff for block in (*encoder, *decoder)} | {model.d_model}
     if quantization and any(width % 64 for width in widths):
         raise InputError(
             "Marian's int8 needs d_model and d_ff that are multiples of 64: leave quantization out."
@@ -278,7 +279,7 @@ def _tensors(model, orders):
 
 def _config(model, orders):
     """The model's configuration, as YAML."""
-    encoder, decoder = model.encoder_blocks, model.decoder_blocks
+    encoder, decoder = model.encoder_stack.blocks, model.decoder_stack.blocks
     options, recurrent = model.get_config(), "r" in decoder[0].sublayers
     share, tie = options["share_embeddings"], options["tie_output"]
     config = MarianConfig(

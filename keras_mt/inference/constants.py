@@ -20,7 +20,7 @@ class ConstantScope(keras.StatelessScope):
     loop's body, and oneDNN would not pack it. They must not exceed a graph's size together.
     """
 
-    operations = fused  # For the layers: see keras_mt.layers.base.
+    operations = fused  # For the layers: see keras_mt.layers.layer.
 
     def __init__(self, variables: Sequence[keras.Variable], what: str, instead: str):
         super().__init__()

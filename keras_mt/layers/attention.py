@@ -1,13 +1,11 @@
 """The three attention layers of the Transformer."""
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_mt.layers.base import SequenceLayer, fused_operations
 from keras_mt.layers.dot_product import (
     causal_mask,
     scaled_dot_product_attention,
@@ -15,6 +13,7 @@ from keras_mt.layers.dot_product import (
     swap_without_gradient,
 )
 from keras_mt.layers.dropout import Dropout
+from keras_mt.layers.layer import SequenceLayer, fused_operations
 from keras_mt.layers.rotary import rotate_by_position
 from keras_mt.layers.types import Initializer, Shape, Tensor
 from keras_mt.layers.validation import check_divisible, check_positive, check_rate
@@ -173,8 +172,8 @@ class MultiHeadAttention(SequenceLayer):
         attention_bias: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         self._check_inputs(query, value)
+        queries = self._rotate(self._split_heads(self.query_dense(query), self.num_heads))
         keys, values = self.project(value, key)
-        keys = self._rotate(keys)
         masks = [  # Each broadcasts to [batch, num_heads, query_length, key_length].
             ops.expand_dims(ops.cast(padding, "bool"), (1, 2))
             for padding in (value_mask, key_mask)
@@ -191,62 +190,33 @@ class MultiHeadAttention(SequenceLayer):
                 )
             masks.append(causal_mask(ops.shape(query)[1], ops.shape(keys)[2]))
         mask = functools.reduce(ops.logical_and, masks) if masks else None
-        outputs, scores = self.attend(query, keys, values, mask, training, bias=attention_bias)
+        outputs, scores = self.attend(queries, keys, values, mask, attention_bias, training)
+        outputs = self._output(outputs, query)
         return (outputs, scores) if return_attention_scores else outputs
 
     def project(self, value: Tensor, key: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Projects to the keys and values that `attend` takes.
+        """The keys and values that `attend` takes; the keys have their rotary positions.
 
-        Args:
-            value: Float tensor `[batch, key_length, value_width]`.
-            key: Float tensor `[batch, key_length, key_width]`; `value` when None.
-
-        Returns:
-            The keys `[batch, num_key_value_heads, key_length, key_dim]`, without rotary positions,
-            and the values `[batch, num_key_value_heads, key_length, value_dim]`.
+        They are `[batch, num_key_value_heads, key_length, key_dim]`, or `value_dim`.
         """
-        key = value if key is None else key
-        return (
-            self._split_heads(self.key_dense(key), ops.shape(key)[0], self._key_heads),
-            self._split_heads(self.value_dense(value), ops.shape(value)[0], self._key_heads),
-        )
+        keys = self._split_heads(self.key_dense(value if key is None else key), self._key_heads)
+        values = self._split_heads(self.value_dense(value), self._key_heads)
+        return self._rotate(keys), values
 
     def attend(
         self,
-        query: Tensor,
+        queries: Tensor,
         keys: Tensor,
         values: Tensor,
         mask: Tensor | None = None,
-        training: bool | None = None,
-        swap: Callable[[Tensor], Tensor] = swap_axes,
-        positions: Tensor | None = None,
         bias: Tensor | None = None,
+        training: bool | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Attention over the keys and values that `project` returned.
+        """The outputs of each head, `[batch, num_heads, query_length, value_dim]`, and the weights.
 
-        Args:
-            query: Float tensor `[batch, query_length, width]` or `[batch * query_length, width]`.
-            keys, values: As `project` returns them; the keys rotated already, where there are
-                rotary positions.
-            mask: Boolean tensor that broadcasts to `[batch, query_length, key_length]` or to
-                `[batch, num_heads, query_length, key_length]`, or None.
-            training: Whether dropout is on.
-            swap: Function that swaps the two middle axes.
-            positions: Positions of the queries, for rotary positions; as in `rotate_by_position`.
-            bias: As `attention_bias` of a call.
-
-        Returns:
-            The outputs, of the shape of the query, and the weights.
+        The mask broadcasts to `[batch, query_length, key_length]`, or to that of each head.
         """
-        batch_size = ops.shape(query if len(query.shape) == 3 else keys)[0]
-        queries = self._split_heads(self.query_dense(query), batch_size, self.num_heads, swap)
-        queries = self._rotate(queries, positions)
-        return self._attend(query, queries, keys, values, mask, training, swap, bias)
-
-    def _attend(
-        self, inputs, queries, keys, values, mask, training=None, swap=swap_axes, bias=None
-    ):
-        outputs, scores = scaled_dot_product_attention(
+        return scaled_dot_product_attention(
             queries,
             keys,
             values,
@@ -256,20 +226,22 @@ class MultiHeadAttention(SequenceLayer):
             bias,
             self.scale_attention,
         )
-        value_units = self.num_heads * self._value_width
-        outputs = ops.reshape(swap(outputs), (*ops.shape(inputs)[:-1], value_units))
-        return self.output_dense(outputs), scores
+
+    def _split_heads(self, x, heads, rows=None, swap=swap_axes):
+        """`[batch, ..., units]` or `[batch * length, units]` -> `[batch, heads, length, dim]`."""
+        rows = ops.shape(x)[0] if rows is None else rows
+        length = ops.shape(x)[1] if len(x.shape) == 3 else -1  # In an empty tensor -1 becomes 1.
+        return swap(ops.reshape(x, (rows, length, heads, x.shape[-1] // heads)))
+
+    def _output(self, x, inputs, swap=swap_axes):
+        """The heads' outputs `[batch, heads, length, dim]`, projected to the inputs' shape."""
+        units = self.num_heads * self._value_width
+        return self.output_dense(ops.reshape(swap(x), (*ops.shape(inputs)[:-1], units)))
 
     def _rotate(self, x, positions=None):
         if self.rotary_base is None:
             return x
         return rotate_by_position(x, positions, self.rotary_base)
-
-    def _split_heads(self, x, batch_size, heads, swap=swap_axes):
-        # [batch, length, width] or [batch * length, width]
-        # -> [batch, heads, length, width / heads]
-        length = ops.shape(x)[1] if len(x.shape) == 3 else -1  # In an empty tensor -1 becomes 1.
-        return swap(ops.reshape(x, (batch_size, length, heads, x.shape[-1] // heads)))
 
 
 def _copy(initializer):
@@ -348,30 +320,11 @@ class CausalSelfAttention(MultiHeadAttention):
         )
 
     def empty_cache(self, batch_size: int | Tensor) -> tuple[Tensor, Tensor]:
-        """The cache for the first `step`.
-
-        Args:
-            batch_size: Number of rows.
-
-        Returns:
-            Keys and values as those of `project`, of length 0.
-        """
+        """The cache for the first `step`: keys and values as those of `project`, of length 0."""
         return tuple(
             ops.zeros((batch_size, self._key_heads, 0, width), self.compute_dtype)
             for width in (self._key_width, self._value_width)
         )
-
-    def prefill(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """The keys and values of a prefix that all hypotheses share, for `step`.
-
-        Args:
-            inputs: Float tensor `[batch, length, width]`, from position 0 on.
-
-        Returns:
-            Keys and values as those of `project`, the keys with rotary positions.
-        """
-        keys, values = self.project(inputs)
-        return self._rotate(keys), values
 
     def step(
         self,
@@ -392,39 +345,35 @@ class CausalSelfAttention(MultiHeadAttention):
                 is one, come before these.
             positions: The new positions, for rotary positions: an integer, or integers that
                 broadcast to `[batch, new]`.
-            prefix: What `prefill` returned for the positions before the cached ones; or None.
-            bias: Float tensor that broadcasts to `[batch, num_heads, new, length + new]`, as
-                `attention_bias` of a call; or None.
+            prefix: The cache after a step over positions that come before and stay the same.
+            bias: As `attention_bias` of a call.
 
         Returns:
             The outputs `[batch * new, width]` and the cache with the new positions at its end.
-
-        Raises:
-            ValueError: If the layer has rotary positions and `positions` is None.
         """
         if self.rotary_base is not None and positions is None:
             raise ValueError(f"{self.name} has rotary positions: step must be given `positions`.")
-        queries, new_keys, new_values = self._project_step(inputs, ops.shape(cache[0])[0])
-        cache = _joined(cache, (self._rotate(new_keys, positions), new_values))
+        queries, keys, values = self._project_step(inputs, ops.shape(cache[0])[0])
+        queries, keys = self._rotate(queries, positions), self._rotate(keys, positions)
+        cache = _joined(cache, (keys, values))
         seen = cache if prefix is None else _joined(prefix, cache)
-        queries, swap = self._rotate(queries, positions), swap_without_gradient
-        return self._attend(inputs, queries, *seen, mask, swap=swap, bias=bias)[0], cache
+        outputs, _ = self.attend(queries, *seen, mask, bias)
+        return self._output(outputs, inputs, swap_without_gradient), cache
 
-    def _project_step(self, inputs, batch_size):
-        """Queries, keys and values of new positions, each split into heads."""
-
-        def split(x, heads):
-            return self._split_heads(x, batch_size, heads, swap_without_gradient)
-
+    def _project_step(self, inputs, rows):
+        """Queries, keys and values of new positions: one product where weights are constants."""
         denses = self.query_dense, self.key_dense, self.value_dense
         heads = self.num_heads, self._key_heads, self._key_heads
         joined = None
         if self._key_width == self._value_width and (fused := fused_operations()):
             joined = fused.dense_together(inputs, denses)
         if joined is None:
-            return [split(dense(inputs), n) for dense, n in zip(denses, heads, strict=True)]
-        ends = heads[0], heads[0] + heads[1]
-        return ops.split(split(joined, sum(heads)), ends, axis=1)
+            return [
+                self._split_heads(dense(inputs), n, rows, swap_without_gradient)
+                for dense, n in zip(denses, heads, strict=True)
+            ]
+        joined = self._split_heads(joined, sum(heads), rows, swap_without_gradient)
+        return ops.split(joined, (heads[0], heads[0] + heads[1]), axis=1)
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -493,3 +442,19 @@ class CrossAttention(MultiHeadAttention):
             return_attention_scores=return_attention_scores,
             training=training,
         )
+
+    def step(
+        self,
+        inputs: Tensor,
+        keys_and_values: tuple[Tensor, Tensor],
+        memory_mask: Tensor | None = None,
+    ) -> Tensor:
+        """The outputs `[batch * new, width]` of new positions of the target.
+
+        `keys_and_values` is what `project` returned for the memory, the same at each step.
+        """
+        rows, swap = ops.shape(keys_and_values[0])[0], swap_without_gradient
+        queries = self._split_heads(self.query_dense(inputs), self.num_heads, rows, swap)
+        mask = None if memory_mask is None else ops.expand_dims(memory_mask, 1)
+        outputs, _ = self.attend(queries, *keys_and_values, mask)
+        return self._output(outputs, inputs, swap)

@@ -7,30 +7,29 @@ import keras
 from keras import ops
 
 from keras_mt.layers.attention import CausalSelfAttention, CrossAttention, MultiHeadAttention
-from keras_mt.layers.base import SequenceLayer
-from keras_mt.layers.dot_product import swap_without_gradient
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.feed_forward import FeedForward
+from keras_mt.layers.layer import SequenceLayer
 from keras_mt.layers.normalization import norm_layer
 from keras_mt.layers.ssru import SSRU
 from keras_mt.layers.types import Activation, Shape, Tensor
 from keras_mt.layers.validation import check_positive, check_rate, check_sequences
 
-
-def _given_or_carried(mask, tensor):
-    # Before any sublayer: the sum of a sublayer and its residual carries no mask.
-    return getattr(tensor, "_keras_mask", None) if mask is None else mask
-
-
 # The attribute of each sublayer; that of its normalisation ends in `_norm`.
 _SUBLAYERS = {"s": "self_attention", "r": "recurrent", "c": "cross_attention", "f": "feed_forward"}
 
 
+def resolve_mask(mask: Tensor | None, tensor: Tensor | None) -> Tensor | None:
+    """The mask that is given, or else the one that the tensor carries."""
+    return getattr(tensor, "_keras_mask", None) if mask is None else mask
+
+
 class _Block(SequenceLayer):
-    """What encoder and decoder blocks share: arguments, and the residual and norm of sublayers."""
+    """The base of encoder and decoder blocks: arguments, and residual and norm of sublayers."""
 
     _order = ""  # A letter for each sublayer, in the paper's order.
     _others = ""  # Those of sublayers that the block may have too.
+    _attention_class = MultiHeadAttention
 
     def __init__(
         self,
@@ -71,74 +70,56 @@ class _Block(SequenceLayer):
         if "f" in sublayers:
             if isinstance(feed_forward, dict):
                 feed_forward = keras.saving.deserialize_keras_object(feed_forward)
-            self.feed_forward = feed_forward or FeedForward(
-                d_ff,
-                activation=activation,
-                gated=gated,
-                use_bias=use_bias,
-                dtype=self.dtype_policy,
-                name="feed_forward",
-            )
-            self._takes_mask = "mask" in inspect.signature(self.feed_forward.call).parameters
-            self.feed_forward_norm = self._norm_layer("feed_forward")
+            options = {n: getattr(self, n) for n in ("d_ff", "activation", "gated")}
+            feed_forward = feed_forward or FeedForward(**options, **self._options("feed_forward"))
+            self._takes_mask = "mask" in inspect.signature(feed_forward.call).parameters
+            self._add_sublayer("feed_forward", feed_forward)
+        if "s" in sublayers:
+            options = {n: getattr(self, n) for n in ("num_key_value_heads", "rotary_base")}
+            self._add_attention("self_attention", self._attention_class, **options)
+        if "r" in sublayers:
+            self._add_sublayer("recurrent", SSRU(**self._options("recurrent")))
 
-    def _norm_layer(self, sublayer):
-        return norm_layer(self.norm, self.dtype_policy, f"{sublayer}_norm", self.norm_epsilon)
+    def _options(self, name):
+        return {"name": name, "use_bias": self.use_bias, "dtype": self.dtype_policy}
 
-    def _build_attention(self, letter, layer_class, *shapes, **options):
-        if letter not in self.sublayers:
-            return
-        name, policy = _SUBLAYERS[letter], self.dtype_policy
-        options |= {n: getattr(self, n) for n in ("key_dim", "use_bias", "scale_attention")}
-        layer = layer_class(self.num_heads, dtype=policy, name=name, **options)
-        norm = self._norm_layer(name)
-        layer.build(*shapes)
-        norm.build(shapes[0])
+    def _add_attention(self, name, layer_class, **options):
+        options |= {n: getattr(self, n) for n in ("key_dim", "scale_attention")}
+        self._add_sublayer(name, layer_class(self.num_heads, **options, **self._options(name)))
+
+    def _add_sublayer(self, name, layer):
+        norm = norm_layer(self.norm, self.dtype_policy, f"{name}_norm", self.norm_epsilon)
         setattr(self, name, layer)
         setattr(self, f"{name}_norm", norm)
 
-    def _build_self_attention(self, layer_class, *shapes):
-        options = {name: getattr(self, name) for name in ("num_key_value_heads", "rotary_base")}
-        self._build_attention("s", layer_class, *shapes, **options)
+    def _build_sublayer(self, name, *shapes):
+        layer = getattr(self, name)
+        if layer is not None:
+            if not layer.built:  # A given one may be built already.
+                layer.build(*shapes)
+            getattr(self, f"{name}_norm").build(shapes[0])
 
-    def _build_feed_forward(self, input_shape):
-        if self.feed_forward is not None:
-            if not self.feed_forward.built:  # One from a file may be built already.
-                self.feed_forward.build(input_shape)
-            self.feed_forward_norm.build(input_shape)
-
-    def _run(self, hidden, attend, mask=None, training=None, scores=None):
+    def _run(self, hidden, sublayers, mask=None, training=None):
         """Applies the sublayers in their order, each with its norm, dropout and residual.
 
-        `attend` has a function for each attention, by its letter; `scores` is a dict for the
-        attention weights, None if nobody wants them.
+        `sublayers` has a function for each but the feed-forward network. It returns the outputs and
+        one more thing, such as attention weights: all of these come back by the sublayers' names.
         """
-        for letter in self.sublayers:
-            if letter == "c" and self.cross_attention is None:
+        others = {}
+        for name in map(_SUBLAYERS.get, self.sublayers):
+            if getattr(self, name) is None:  # Cross-attention, without memory.
                 continue
-            norm = getattr(self, f"{_SUBLAYERS[letter]}_norm")
+            norm = getattr(self, f"{name}_norm")
             x = norm(hidden) if self.pre_norm else hidden
-            if letter == "f":
+            if name == "feed_forward":
                 options = {"mask": mask} if self._takes_mask else {}
                 x = self.feed_forward(x, training=training, **options)
-            elif scores is None or letter == "r":
-                x = attend[letter](x)
             else:
-                x, scores[letter] = attend[letter](x, return_attention_scores=True)
+                x, others[name] = sublayers[name](x)
             hidden = hidden + self.dropout_layer(x, training=training)
             if not self.pre_norm:
                 hidden = norm(hidden)
-        return hidden
-
-    def call_with_attention_scores(
-        self, *args: Any, **kwargs: Any
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The block's outputs, and a dict of its attention weights by the sublayers' letters.
-
-        The weights are `[batch, num_heads, length, key_length]`.
-        """
-        scores = {}
-        return self._attend(*args, **kwargs, scores=scores), scores
+        return hidden, others
 
     def get_config(self) -> dict[str, Any]:
         given = self._given_feed_forward
@@ -181,12 +162,14 @@ class EncoderBlock(_Block):
         inputs: Float tensor `[batch, length, width]`.
         mask: Boolean `[batch, length]`, true at real tokens; only those are seen. When None, the
             mask that the inputs carry.
+        return_attention_scores: Whether to return the attention weights too.
         training: Whether dropout is on.
         attention_bias: As in `MultiHeadAttention`, for the self-attention.
 
     Returns:
         Float tensor `[batch, length, width]`, which carries the mask, whether it came with the
-        inputs or as `mask=`.
+        inputs or as `mask=`; with `return_attention_scores`, a pair of it and a dict whose
+        `"self_attention"` is the weights `[batch, num_heads, length, length]`.
 
     Raises:
         ValueError: If `num_heads` does not divide the width and `key_dim` is None, an argument is
@@ -210,27 +193,28 @@ class EncoderBlock(_Block):
 
     def build(self, input_shape: Shape) -> None:
         check_sequences(self.name, input_shape)
-        self._build_self_attention(MultiHeadAttention, input_shape, input_shape)
-        self._build_feed_forward(input_shape)
+        self._build_sublayer("self_attention", input_shape, input_shape)
+        self._build_sublayer("feed_forward", input_shape)
 
     def call(
         self,
         inputs: Tensor,
         mask: Tensor | None = None,
+        return_attention_scores: bool = False,
         training: bool | None = None,
         attention_bias: Tensor | None = None,
-    ) -> Tensor:
-        return self._attend(inputs, mask, training, attention_bias)
-
-    def _attend(self, inputs, mask=None, training=None, attention_bias=None, scores=None):
+    ) -> Tensor | tuple[Tensor, dict[str, Tensor]]:
         self._check_inputs(inputs)
-        mask = _given_or_carried(mask, inputs)
-        given = {"value_mask": mask, "training": training, "attention_bias": attention_bias}
+        mask = resolve_mask(mask, inputs)
+        options = {"training": training, "return_attention_scores": True}
 
-        def attend(x, **options):
-            return self.self_attention(x, x, **given, **options)
+        def attend_to_self(x):
+            return self.self_attention(
+                x, x, value_mask=mask, attention_bias=attention_bias, **options
+            )
 
-        return self._run(inputs, {"s": attend}, mask, training, scores)
+        outputs, scores = self._run(inputs, {"self_attention": attend_to_self}, mask, training)
+        return (outputs, scores) if return_attention_scores else outputs
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -256,21 +240,20 @@ class DecoderBlock(_Block):
         memory: Float tensor `[batch, memory_length, memory_width]`, or None.
         target_mask, memory_mask: Boolean `[batch, target_length]` and `[batch, memory_length]`,
             true at real tokens; only those are seen. When None, the masks that the tensors carry.
-        return_attention_scores: Whether to return the weights of the cross-attention
-            `[batch, num_heads, target_length, memory_length]` too.
+        return_attention_scores: Whether to return the attention weights too.
         training: Whether dropout is on.
         attention_bias: As in `MultiHeadAttention`, for the self-attention.
 
     Returns:
         Float tensor `[batch, target_length, width]`; with `return_attention_scores`, a pair of it
-        and the weights. The output carries the mask that the target tensor carries; one passed as
-        `target_mask` is used, but not carried on.
+        and a dict of the weights `[batch, num_heads, target_length, key_length]`,
+        `"self_attention"` and `"cross_attention"`. The output carries the mask that the target
+        tensor carries; one passed as `target_mask` is used, but not carried on.
 
     Raises:
         ValueError: If `num_heads` does not divide the width, an argument is out of range, an input
-            is not float `[batch, length, width]`, a block that was built with memory is called
-            without, or the reverse, or attention scores are asked of a block without
-            cross-attention.
+            is not float `[batch, length, width]`, or a block that was built with memory is called
+            without, or the reverse.
 
     Reference:
         Vaswani et al. 2017, Attention Is All You Need, section 3.1
@@ -285,19 +268,17 @@ class DecoderBlock(_Block):
 
     _order = "scf"
     _others = "r"
+    _attention_class = CausalSelfAttention
     _inputs = ("target", "memory")
 
     def build(self, target_shape: Shape, memory_shape: Shape | None = None) -> None:
         check_sequences(self.name, target_shape, memory_shape)
-        self._build_self_attention(CausalSelfAttention, target_shape)
-        if "r" in self.sublayers:
-            self.recurrent = SSRU(use_bias=self.use_bias, dtype=self.dtype_policy, name="recurrent")
-            self.recurrent.build(target_shape)
-            self.recurrent_norm = self._norm_layer("recurrent")
-            self.recurrent_norm.build(target_shape)
-        if memory_shape is not None:
-            self._build_attention("c", CrossAttention, target_shape, memory_shape)
-        self._build_feed_forward(target_shape)
+        self._build_sublayer("self_attention", target_shape)
+        self._build_sublayer("recurrent", target_shape)
+        if memory_shape is not None and "c" in self.sublayers:
+            self._add_attention("cross_attention", CrossAttention)
+            self._build_sublayer("cross_attention", target_shape, memory_shape)
+        self._build_sublayer("feed_forward", target_shape)
 
     def call(
         self,
@@ -308,50 +289,33 @@ class DecoderBlock(_Block):
         return_attention_scores: bool = False,
         training: bool | None = None,
         attention_bias: Tensor | None = None,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        scores = {} if return_attention_scores else None
-        self._check_inputs(target, memory, return_attention_scores=return_attention_scores)
-        given = target, memory, target_mask, memory_mask, training, attention_bias
-        outputs = self._attend(*given, scores)
-        return (outputs, scores["c"]) if return_attention_scores else outputs
-
-    def _attend(
-        self,
-        target,
-        memory=None,
-        target_mask=None,
-        memory_mask=None,
-        training=None,
-        attention_bias=None,
-        scores=None,
-    ):
-        target_mask = _given_or_carried(target_mask, target)
-        memory_mask = _given_or_carried(memory_mask, memory)
-        given = {"mask": target_mask, "training": training, "attention_bias": attention_bias}
-        attend = {
-            "s": lambda x, **options: self.self_attention(x, **given, **options),
-            "r": lambda x: self.recurrent(x, mask=target_mask, training=training),
-            "c": lambda x, **options: self.cross_attention(
-                x, memory, memory_mask=memory_mask, training=training, **options
+    ) -> Tensor | tuple[Tensor, dict[str, Tensor]]:
+        self._check_inputs(target, memory)
+        mask, memory_mask = resolve_mask(target_mask, target), resolve_mask(memory_mask, memory)
+        options = {"training": training, "return_attention_scores": True}
+        sublayers = {
+            "self_attention": lambda x: self.self_attention(
+                x, mask=mask, attention_bias=attention_bias, **options
+            ),
+            "recurrent": lambda x: (self.recurrent(x, mask=mask, training=training), None),
+            "cross_attention": lambda x: self.cross_attention(
+                x, memory, memory_mask=memory_mask, **options
             ),
         }
-        return self._run(target, attend, target_mask, training, scores)
+        outputs, scores = self._run(target, sublayers, mask, training)
+        scores.pop("recurrent", None)
+        return (outputs, scores) if return_attention_scores else outputs
 
-    def _check_inputs(self, target, memory, return_attention_scores=False):
+    def _check_inputs(self, target, memory):
         super()._check_inputs(target, memory)
         if "c" in self.sublayers and (memory is None) != (self.cross_attention is None):
             built, called = ("with", "without") if memory is None else ("without", "with")
             raise ValueError(f"{self.name} was built {built} memory but is called {called} it.")
-        if return_attention_scores and self.cross_attention is None:
-            raise ValueError(
-                f"{self.name} has no memory or no cross-attention: there are no attention scores "
-                "to return."
-            )
 
     def initial_cache(
         self, batch_size: int | Tensor, memory: Tensor | None = None, beams: int | Tensor = 1
-    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        """The cache for the first `step`, and the memory's keys and values for every step.
+    ) -> dict[str, Any]:
+        """The cache for the first `step`, by the names of the sublayers that have one.
 
         Args:
             batch_size: Number of rows.
@@ -359,106 +323,64 @@ class DecoderBlock(_Block):
             beams: Number of hypotheses of each row, for the states of a recurrence.
 
         Returns:
-            `cache` and `memory_cache` of `step`; () for a sublayer that the block does not have.
+            Keys and values of `self_attention`, of length 0; those of the memory, which stay the
+            same, for `cross_attention`; and the states of `recurrent`.
         """
-        cache = memory_cache = ()
+        cache = {}
         if self.self_attention is not None:
-            cache = self.self_attention.empty_cache(batch_size)
+            cache["self_attention"] = self.self_attention.empty_cache(batch_size)
         if self.recurrent is not None:
-            cache = (*cache, self.recurrent.initial_state(batch_size, beams))
+            cache["recurrent"] = self.recurrent.initial_state(batch_size, beams)
         if self.cross_attention is not None:
-            memory_cache = self.cross_attention.project(memory)
-        return cache, memory_cache
-
-    def prefill(
-        self, target: Tensor, target_mask: Tensor | None = None
-    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Runs the block on a prefix that all hypotheses share, such as a prompt.
-
-        Args:
-            target: Float tensor `[batch, length, width]`, from position 0 on.
-            target_mask: Boolean `[batch, length]`, true at real tokens.
-
-        Returns:
-            The outputs `[batch, length, width]`, and the `prefix` for each `step`; None for a block
-            without self-attention.
-
-        Raises:
-            ValueError: If the block attends to a memory, which a prefix has not, or has a
-                recurrence.
-        """
-        if self.recurrent is not None or self.cross_attention is not None:
-            raise ValueError(
-                "prefill is for blocks without cross-attention and recurrence, as of DecoderOnly."
-            )
-        prefix = None
-
-        def attend_to_self(x):
-            nonlocal prefix
-            prefix = self.self_attention.prefill(x)
-            return self.self_attention(x, mask=target_mask)
-
-        return self._run(target, {"s": attend_to_self}, target_mask), prefix
+            cache["cross_attention"] = self.cross_attention.project(memory)
+        return cache
 
     def step(
         self,
         target: Tensor,
-        cache: tuple[Tensor, ...],
+        cache: dict[str, Any],
         mask: Tensor | None = None,
-        memory_cache: tuple[Tensor, ...] | None = None,
         memory_mask: Tensor | None = None,
         positions: int | Tensor | None = None,
-        prefix: tuple[Tensor, Tensor] | None = None,
         attention_bias: Tensor | None = None,
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    ) -> tuple[Tensor, dict[str, Any]]:
         """Runs the block on new positions of the target, with the cache of those before.
 
         Args:
-            target: Float tensor `[batch * new, width]`: usually one new position for each beam.
-            cache: What `initial_cache` or the previous step returned.
+            target: Float tensor `[batch, new, width]`: usually one new position for each beam.
+            cache: What `initial_cache` or the previous step returned. Keys and values that come
+                before those of `self_attention`, and do not grow, may stand there as `prefix`.
             mask: Boolean tensor that broadcasts to `[batch, new, length + new]`: which positions
                 of the cache, and of the new ones at its end, each new position sees. None: all.
-            memory_cache: What `initial_cache` returned; the same for each step.
             memory_mask: Boolean `[batch, memory_length]`, true at real tokens.
-            positions, prefix: As in `CausalSelfAttention.step`.
+            positions: As in `CausalSelfAttention.step`.
             attention_bias: As `bias` in `CausalSelfAttention.step`.
 
         Returns:
-            The outputs `[batch * new, width]` and the cache with the new positions at its end.
+            The outputs `[batch, new, width]` and the cache with the new positions at its end.
         """
+        own, memory, prefix = map(cache.get, ("self_attention", "cross_attention", "prefix"))
+        sublayers = {
+            "self_attention": lambda x: self.self_attention.step(
+                x, own, mask, positions, prefix, attention_bias
+            ),
+            "recurrent": lambda x: self.recurrent.step(x, cache["recurrent"]),
+            "cross_attention": lambda x: (
+                self.cross_attention.step(x, memory, memory_mask),
+                memory,
+            ),
+        }
+        # [batch * new, width]: products of matrices are fused with their bias and ReLU.
+        flat = ops.reshape(target, (-1, target.shape[-1]))
+        outputs, grown = self._run(flat, sublayers)
+        return ops.reshape(outputs, ops.shape(target)), {**cache, **grown}
 
-        def attend_to_self(x):
-            nonlocal cache
-            given = mask, positions, prefix, attention_bias
-            outputs, grown = self.self_attention.step(x, cache[:2], *given)
-            cache = (*grown, *cache[2:])
-            return outputs
-
-        def recur(x):
-            nonlocal cache
-            outputs, state = self.recurrent.step(x, cache[-1])
-            cache = (*cache[:-1], state)
-            return outputs
-
-        def attend_to_memory(x):
-            seen = None if memory_mask is None else ops.expand_dims(memory_mask, 1)
-            swap = swap_without_gradient
-            return self.cross_attention.attend(x, *memory_cache, seen, swap=swap)[0]
-
-        attend = {"s": attend_to_self, "r": recur, "c": attend_to_memory}
-        return self._run(target, attend), cache
-
-    def reorder_cache(self, cache: tuple[Tensor, ...], parents: Tensor) -> tuple[Tensor, ...]:
+    def reorder_cache(self, cache: dict[str, Any], parents: Tensor) -> dict[str, Any]:
         """The cache of the hypotheses that a search keeps: each has its own state of a recurrence.
 
-        Args:
-            cache: What `step` returned, with one new position for each hypothesis.
-            parents: int32 `[batch, beams]`: which of the hypotheses each new one continues.
-
-        Returns:
-            The cache for the next `step`.
+        `parents`, int32 `[batch, beams]`, says which of the hypotheses each new one continues.
         """
         if self.recurrent is None:
             return cache
-        *keys_and_values, state = cache
-        return (*keys_and_values, ops.take_along_axis(state, ops.expand_dims(parents, -1), axis=1))
+        parents = ops.expand_dims(parents, -1)
+        return {**cache, "recurrent": ops.take_along_axis(cache["recurrent"], parents, axis=1)}

@@ -4,8 +4,8 @@ from typing import Any
 
 import keras
 
-from keras_mt.layers.base import BaseLayer
 from keras_mt.layers.dropout import Dropout
+from keras_mt.layers.layer import BaseLayer
 from keras_mt.layers.types import Activation, Shape, Tensor
 from keras_mt.layers.validation import check_floats, check_positive, check_rate
 

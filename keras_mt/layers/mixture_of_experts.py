@@ -7,8 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_mt.layers.base import BaseLayer
 from keras_mt.layers.dropout import Dropout
+from keras_mt.layers.layer import BaseLayer
 from keras_mt.layers.types import Activation, Shape, Tensor
 from keras_mt.layers.validation import check_positive, check_rate
 
@@ -144,7 +144,7 @@ class MixtureOfExperts(BaseLayer):
         return ops.reshape(outputs, ops.shape(inputs))
 
     def expert_load(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """How the tokens spread over the experts, before any is dropped.
+        """The spread of the tokens over the experts, before any is dropped.
 
         Args:
             inputs: Float tensor `[..., width]`.

@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_mt.layers.base import fused_operations
+from keras_mt.layers.layer import fused_operations
 from keras_mt.layers.types import DType, Tensor
 from keras_mt.layers.validation import check_one_of
 

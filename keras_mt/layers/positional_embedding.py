@@ -9,8 +9,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_mt.layers.base import BaseLayer, fused_operations
 from keras_mt.layers.dropout import Dropout
+from keras_mt.layers.layer import BaseLayer, fused_operations
 from keras_mt.layers.normalization import LayerNormalization
 from keras_mt.layers.types import Shape, Tensor
 from keras_mt.layers.validation import check_one_of, check_positive, check_rate

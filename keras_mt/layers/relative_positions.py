@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_mt.layers.base import BaseLayer
+from keras_mt.layers.layer import BaseLayer
 from keras_mt.layers.types import Shape, Tensor
 from keras_mt.layers.validation import check_positive
 

@@ -5,8 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_mt.layers.base import SequenceLayer
 from keras_mt.layers.dropout import Dropout
+from keras_mt.layers.layer import SequenceLayer
 from keras_mt.layers.types import Shape, Tensor
 from keras_mt.layers.validation import check_rate, check_sequences
 
@@ -75,7 +75,7 @@ class SSRU(SequenceLayer):
         return self.dropout_layer(ops.relu(states), training=training)
 
     def _gate(self, inputs):
-        """What of the state before stays, and what is added to it."""
+        """The share of the state before that stays, and what is added to it."""
         forget = self.forget_dense(inputs)
         return forget, (1 - forget) * self.input_dense(inputs)
 

@@ -7,9 +7,9 @@ import sys
 import keras
 
 from keras_mt.errors import InputError
-from keras_mt.models.base import ensure_built
 from keras_mt.models.decoder_only import DecoderOnly
 from keras_mt.models.encoder_only import EncoderOnly
+from keras_mt.models.mixins import ensure_built
 from keras_mt.models.mixture_of_experts import MixtureOfExpertsTransformer
 from keras_mt.models.recurrent import Recurrent
 from keras_mt.models.seq2seq import Seq2Seq, copy_of

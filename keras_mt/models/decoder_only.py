@@ -7,14 +7,16 @@ import keras
 from keras import ops
 
 from keras_mt.layers import DecoderBlock, PositionalEmbedding, target_mask
-from keras_mt.layers.base import config_of
+from keras_mt.layers.dot_product import causal_mask
+from keras_mt.layers.layer import config_of
 from keras_mt.layers.normalization import norm_layer
 from keras_mt.layers.positional_embedding import SINUSOIDS
 from keras_mt.layers.rotary import split_positions
 from keras_mt.layers.types import Activation, DType, Shape, Tensor
 from keras_mt.layers.validation import check_divisible, check_positive
-from keras_mt.models.base import RecordedModel, block_options, embedding_options, preset
+from keras_mt.models.mixins import RecordedModel, block_options, embedding_options, preset
 from keras_mt.models.seq2seq import Cache, Seq2Seq
+from keras_mt.models.stack import Stack
 
 _LLAMA = {
     "activation": "silu",
@@ -122,32 +124,28 @@ class DecoderOnly(RecordedModel, Seq2Seq, keras.Model):
             DecoderBlock(num_heads, d_ff, name=f"block_{i}", **options) for i in range(num_layers)
         ]
         self.final_norm = norm_layer(norm, self.dtype_policy, "final_norm")
+        self.stack = Stack(self.blocks, self.final_norm)
 
     def build(self, input_shape: Shape | dict[str, Shape] | None = None) -> None:
         self.embedding.build((None, None))
-        for block in self.blocks:
-            block.build((None, None, self.d_model))
-        self.final_norm.build((None, None, self.d_model))
+        for layer in (*self.blocks, self.final_norm):
+            layer.build((None, None, self.d_model))
         self.built = True
 
-    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
+    def call(self, inputs: dict[str, Tensor]) -> Tensor:
         target = inputs["target"]
         source = inputs.get("source", target[:, :0])
-        tokens, mask, lengths = self._at_the_end(source)
-        positions = [
-            _counted(mask),
-            ops.expand_dims(lengths, 1) + ops.arange(ops.shape(target)[1], dtype="int32"),
-        ]
+        tokens, mask, positions = self._left_pad(source)
+        after = ops.arange(ops.shape(target)[1], dtype="int32")
+        lengths = _lengths(mask)
+        positions = ops.concatenate([positions, lengths + after], axis=1)
         mask = ops.concatenate([mask, target_mask(target, self.padding_id)], axis=1)
         tokens = ops.concatenate([tokens, ops.cast(target, tokens.dtype)], axis=1)
-        positions = self._checked(ops.concatenate(positions, axis=1))
-        hidden = self.embedding(tokens, positions=positions, mask=mask, training=training)
-        for block in self.blocks:
-            hidden = block(hidden, target_mask=mask, training=training)
-        hidden = hidden[:, ops.shape(source)[1] :]
-        return self.embedding(self.final_norm(hidden), reverse=True)
+        hidden = self.embedding(tokens, positions=self._check_positions(positions), mask=mask)
+        hidden = self.stack(hidden)[:, ops.shape(source)[1] :]
+        return self.embedding(hidden, reverse=True)
 
-    def _checked(self, positions):
+    def _check_positions(self, positions):
         """The positions `[batch, length]`, refused where there are not as many."""
         count, length = 2 * self.max_length, positions.shape[1]
         if self.embedding.encoding is None:
@@ -163,46 +161,44 @@ class DecoderOnly(RecordedModel, Seq2Seq, keras.Model):
             )
         return positions
 
-    def _at_the_end(self, source):
-        """The source with its padding on the left, its mask, and each row's number of tokens."""
+    def _left_pad(self, source):
+        """The source with its padding on the left, its mask, and the positions of its tokens."""
         real = ops.cast(ops.not_equal(source, self.padding_id), "int32")
         length = ops.shape(source)[1]
         # Unlike keys: padding first, and otherwise in the order that there was.
         order = ops.argsort(real * length + ops.arange(length, dtype="int32"), axis=1)
         tokens = ops.take_along_axis(source, order, axis=1)
-        return tokens, ops.not_equal(tokens, self.padding_id), ops.sum(real, axis=1)
+        mask = ops.not_equal(tokens, self.padding_id)
+        return tokens, mask, ops.maximum(ops.cumsum(ops.cast(mask, "int32"), axis=1) - 1, 0)
 
     def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> Cache:
         """See `Seq2Seq.start_decoding`: the source is a prefix that the hypotheses share."""
-        tokens, mask, lengths = self._at_the_end(source)
-        hidden = self.embedding(tokens, positions=_counted(mask), mask=mask)
-        prefixes, empty = [], []
-        for block in self.blocks:
-            hidden, prefix = block.prefill(hidden, mask)
-            prefixes.append(prefix)
-            empty.append(block.initial_cache(ops.shape(source)[0])[0])
-        return {"source": prefixes, "target": empty, "mask": mask, "lengths": lengths}
+        tokens, mask, positions = self._left_pad(source)
+        rows, length = ops.shape(tokens)
+        hidden = self.embedding(tokens, positions=positions, mask=mask)
+        seen = ops.logical_and(ops.expand_dims(mask, 1), causal_mask(length, length))
+        _, prefixes = self.stack.step(hidden, self.stack.start(rows), ops.arange(length), seen)
+        blocks = [
+            {**empty, "prefix": prefix["self_attention"]}
+            for empty, prefix in zip(self.stack.start(rows), prefixes, strict=True)
+        ]
+        return {"blocks": blocks, "mask": mask, "lengths": _lengths(mask)}
 
     def decode_states(
         self, tokens: Tensor, position: int | Tensor, cache: Cache, mask: Tensor | None = None
     ) -> tuple[Tensor, Cache]:
         """See `Seq2Seq.decode_states`."""
-        source_length = ops.shape(cache["mask"])[1]
-        seen = cache["mask"][:, None]
+        seen = ops.expand_dims(cache["mask"], 1)
         if mask is None:  # A single hypothesis.
             mask = ops.ones((*ops.shape(tokens), position + 1), "bool")
         else:
             seen = ops.logical_or(seen, ops.expand_dims(ops.zeros_like(tokens, "bool"), -1))
         mask = ops.concatenate([seen, mask], axis=-1)
-        hidden = self.embedding(tokens, positions=cache["lengths"][:, None] + position)
-        hidden = ops.reshape(hidden, (-1, self.d_model))
+        hidden = self.embedding(tokens, positions=cache["lengths"] + position)
         # Rotary positions count the padding before the source: only distances matter to them.
-        place, grown = source_length + position, []
-        caches = zip(self.blocks, cache["target"], cache["source"], strict=True)
-        for block, before, prefix in caches:
-            hidden, after = block.step(hidden, before, mask, positions=place, prefix=prefix)
-            grown.append(after)
-        return self.final_norm(hidden), {**cache, "target": grown}
+        place = ops.shape(cache["mask"])[1] + position
+        hidden, blocks = self.stack.step(hidden, cache["blocks"], place, mask)
+        return ops.reshape(hidden, (-1, self.d_model)), {**cache, "blocks": blocks}
 
     def output_projection(self, token_ids: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         """See `Seq2Seq.output_projection`."""
@@ -212,6 +208,6 @@ class DecoderOnly(RecordedModel, Seq2Seq, keras.Model):
         return self.embedding.embedding
 
 
-def _counted(mask):
-    """The position of each real token, 0, 1, 2, ..., not counting the padding before them."""
-    return ops.maximum(ops.cumsum(ops.cast(mask, "int32"), axis=1) - 1, 0)
+def _lengths(mask):
+    """The number of real tokens of each row, `[batch, 1]`."""
+    return ops.sum(ops.cast(mask, "int32"), axis=1, keepdims=True)

@@ -6,24 +6,21 @@ from typing import Any
 import keras
 
 from keras_mt.layers import EncoderBlock, PositionalEmbedding
-from keras_mt.layers.base import config_of
 from keras_mt.layers.dropout import Dropout
+from keras_mt.layers.layer import config_of
 from keras_mt.layers.normalization import norm_layer
 from keras_mt.layers.positional_embedding import SINUSOIDS
 from keras_mt.layers.rotary import split_positions
 from keras_mt.layers.types import Activation, DType, Shape, Tensor
 from keras_mt.layers.validation import check_divisible, check_positive
-from keras_mt.models.base import RecordedModel, block_options, embedding_options
+from keras_mt.models.mixins import RecordedModel, block_options, embedding_options, preset
+from keras_mt.models.stack import Stack
 
 # As in Transformer. base is BERT base of Devlin et al. 2019; tiny is for tens of thousands of
 # lines.
 PRESETS = {
-    "tiny": {
-        "model": {"num_layers": 4, "d_model": 128, "num_heads": 4, "d_ff": 512, "dropout": 0.1}
-    },
-    "base": {
-        "model": {"num_layers": 12, "d_model": 768, "num_heads": 12, "d_ff": 3072, "dropout": 0.1}
-    },
+    "tiny": preset(4, 128, 4, 512, dropout=0.1),
+    "base": preset(12, 768, 12, 3072, dropout=0.1),
 }
 
 
@@ -108,10 +105,8 @@ class EncoderOnly(RecordedModel, keras.Model):
         tokens = keras.Input((None,), dtype="int32", name="tokens")
         hidden = norm_layer(norm, policy, "embedding_norm")(embedding(tokens))
         hidden = Dropout(dropout, dtype=policy, name="dropout")(hidden)
-        for block in blocks:
-            hidden = block(hidden)
-        if pre_norm:
-            hidden = norm_layer(norm, policy, "encoder_norm")(hidden)
+        final_norm = norm_layer(norm, policy, "encoder_norm") if pre_norm else None
+        hidden = Stack(blocks, final_norm)(hidden)
         head = keras.layers.Dense(d_model, activation, dtype=policy, name="head")(hidden)
         head = norm_layer(norm, policy, "head_norm")(head)
         logits = _Bias(dtype="float32", name="head_bias")(embedding(head, reverse=True))

@@ -1,15 +1,15 @@
-"""How `fit` trains a model: R-Drop, sentences no longer than it takes, several replicas."""
+"""Additions to `fit`: R-Drop, a check of the length of sentences, several replicas."""
 
 from typing import Any
 
 import keras
 
 from keras_mt.layers.types import Tensor
-from keras_mt.losses import SymmetricKLDivergence, real_tokens
+from keras_mt.losses import SymmetricKLDivergence, token_weights
 
 
 class Fitting:
-    """A mixin for Keras models from source and target to logits, of which `fit` asks more.
+    """A mixin for Keras models from source and target to logits, with more of `fit`.
 
     Only here are names touched that Keras calls private: `_aggregate_additional_loss`,
     `_compile_loss` and `_maybe_symbolic_build`. `compile_for_translation` sets the attributes.
@@ -44,7 +44,7 @@ class Fitting:
             return loss
         other = self(x, training=True)
         loss += self._sum_of_losses(x, y, other, sample_weight, training)
-        real = real_tokens(y, self.padding_id, sample_weight)
+        real = token_weights(y, self.padding_id, sample_weight)
         return (loss + self.rdrop_weight * self.divergence(y_pred, other, real)) / 2
 
     def _sum_of_losses(self, x, y, y_pred, sample_weight, training):
@@ -73,7 +73,7 @@ class Fitting:
         return self._logs_of_workers(super().test_step(*args, **kwargs))
 
     def _logs_of_workers(self, logs):
-        """With an axis, where there are several workers: Keras takes the mean over one."""
+        """The logs, with an axis where there are several workers: Keras takes the mean over it."""
         strategy = getattr(self, "distribute_strategy", None)
         if strategy is None or not strategy.extended._in_multi_worker_mode():
             return logs

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import keras
 
 from keras_mt.layers import MixtureOfExperts
-from keras_mt.layers.base import config_of
+from keras_mt.layers.layer import config_of
 from keras_mt.layers.types import Activation
 from keras_mt.layers.validation import check_positive
 from keras_mt.models.transformer import PRESETS, Transformer

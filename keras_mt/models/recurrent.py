@@ -8,12 +8,12 @@ from typing import Any, Self
 import keras
 from keras import ops
 
-from keras_mt.layers.base import config_of
 from keras_mt.layers.dropout import Dropout
+from keras_mt.layers.layer import config_of
 from keras_mt.layers.positional_embedding import token_embedding
 from keras_mt.layers.types import DType, Tensor
 from keras_mt.layers.validation import check_one_of, check_positive, check_rate
-from keras_mt.models.base import RecordedModel
+from keras_mt.models.mixins import RecordedModel
 from keras_mt.models.seq2seq import Cache, Seq2Seq
 
 CELLS = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}
@@ -186,7 +186,7 @@ class Recurrent(RecordedModel, Seq2Seq, keras.Model):
         return embedding(tokens) * math.sqrt(self.d_model)
 
     def _encode(self, source):
-        """What attention reads, and the states that each layer of the decoder starts from."""
+        """The memory that attention reads, and the states that each decoder layer starts from."""
         mask = ops.not_equal(source, self.padding_id)
         hidden, states = self._embedded(self.source_embedding, source), []
         for layer in self.encoder_layers:

@@ -7,10 +7,10 @@ from typing import Any, Self, TypeVar
 import keras
 from keras import ops
 
-from keras_mt.layers.base import quantization
+from keras_mt.layers.layer import quantization
 from keras_mt.layers.types import Tensor
-from keras_mt.models.base import ModelMixin, ensure_built
 from keras_mt.models.fitting import Fitting
+from keras_mt.models.mixins import ModelMixin, ensure_built
 
 # A nest of tensors whose first axis is the batch.
 Cache = Any
@@ -105,7 +105,7 @@ class Seq2Seq(Fitting, ModelMixin):
         raise NotImplementedError(f"{type(self).__name__} has no decode_step: see Seq2Seq.")
 
     def output_projection(self, token_ids: Tensor | None = None) -> Callable[[Tensor], Tensor]:
-        """What makes logits of the states of `decode_states`.
+        """The function from the states of `decode_states` to logits.
 
         Args:
             token_ids: Integer tokens `[count]`, whose weights are selected now; None for all.
@@ -156,7 +156,7 @@ class Seq2Seq(Fitting, ModelMixin):
         return cache
 
     def attention(self, source: Tensor, target: Tensor) -> Tensor | None:
-        """How much each target position attends to each source token, to predict the next token.
+        """The attention of each target position to each source token, to predict the next token.
 
         Args:
             source: Integer tokens `[batch, source_length]`.
@@ -194,7 +194,7 @@ class Seq2Seq(Fitting, ModelMixin):
         return copy
 
     def _output_embedding(self) -> keras.layers.ReversibleEmbedding | None:
-        """What projects to logits, in a model with the argument `tie_output`."""
+        """The projection to logits, in a model with the argument `tie_output`."""
         return None
 
 

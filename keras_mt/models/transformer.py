@@ -15,14 +15,15 @@ from keras_mt.layers import (
     RelativePositions,
     target_mask,
 )
-from keras_mt.layers.base import config_of
+from keras_mt.layers.layer import config_of
 from keras_mt.layers.normalization import norm_layer
 from keras_mt.layers.rotary import split_positions
 from keras_mt.layers.types import Activation, DType, Tensor
 from keras_mt.layers.validation import check_divisible, check_positive
 from keras_mt.losses import alignment_loss
-from keras_mt.models.base import RecordedModel, block_options, embedding_options, preset
+from keras_mt.models.mixins import RecordedModel, block_options, embedding_options, preset
 from keras_mt.models.seq2seq import Cache, Seq2Seq
+from keras_mt.models.stack import Stack
 
 # `model`: arguments of Transformer. `training`: the options of training of the same source, the
 # defaults of `keras-mt train`. base and big are Vaswani et al. 2017, table 3; tiny and small are
@@ -163,45 +164,32 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
         arguments = {**config, "activation": activation, "dtype": policy}
         source_embedding, target_embedding = _embeddings(arguments)
-        encoder = _layers_of("encoder", arguments, _feed_forward)
-        decoder = _layers_of("decoder", arguments, _feed_forward)
+        encoder = _stack("encoder", arguments, _feed_forward)
+        decoder = _stack("decoder", arguments, _feed_forward)
         source = keras.Input((None,), dtype="int32", name="source")
         target = keras.Input((None,), dtype="int32", name="target")
-        memory = _stack(source_embedding(source), *encoder)
-        hidden = target_embedding(target, mask=target_mask(target, padding_id))
-        hidden = _stack(hidden, *decoder, lambda block, x, **bias: block(x, memory, **bias))
+        memory = encoder(source_embedding(source))
+        hidden = decoder(target_embedding(target, mask=target_mask(target, padding_id)), memory)
         logits = target_embedding(hidden, reverse=True)
         super().__init__(inputs={"source": source, "target": target}, outputs=logits, **kwargs)
         # Only now: torch requires its own constructor to run first.
         self.source_embedding, self.target_embedding = source_embedding, target_embedding
-        self.encoder_blocks, self.encoder_norm, self.encoder_positions = encoder
-        self.decoder_blocks, self.decoder_norm, self.decoder_positions = decoder
+        self.encoder_stack, self.decoder_stack = encoder, decoder
+        self.alignment_head = _check_head(alignment_head, decoder.blocks)
+        self.reads_terms = reads_terms
         self.dtype_policy = policy
-        self._record({**config, "alignment_head": None})
-        self.alignment_head = alignment_head  # Which is checked with the blocks.
+        self._record(config)
 
-    @property
-    def alignment_head(self) -> tuple[int, int] | None:
-        """The constructor's argument; it may be set to another head, or to None."""
-        head = self._config["alignment_head"]
-        return None if head is None else tuple(head)
-
-    @alignment_head.setter
-    def alignment_head(self, head: Sequence[int] | None) -> None:
-        self._config["alignment_head"] = _alignment_head(head, self.decoder_blocks)
-
-    @property
-    def reads_terms(self) -> bool:
-        return self._config["reads_terms"]
-
-    @reads_terms.setter
-    def reads_terms(self, reads: bool) -> None:
-        self._config["reads_terms"] = bool(reads)
+    def get_config(self) -> dict[str, Any]:
+        head = self.alignment_head and list(self.alignment_head)  # As a file has it.
+        others = {"alignment_head": head, "reads_terms": bool(self.reads_terms)}
+        return {**super().get_config(), **others}
 
     @property
     def guided_head(self) -> tuple[int, int]:
         """The head that guided alignment teaches: the first of the penultimate cross-attention."""
-        return max(sum("c" in block.sublayers for block in self.decoder_blocks) - 2, 0), 0
+        layers = sum("c" in block.sublayers for block in self.decoder_stack.blocks)
+        return max(layers - 2, 0), 0
 
     def call(
         self, inputs: dict[str, Tensor], training: bool | None = None, mask: Any = None
@@ -214,28 +202,14 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         """
         if not (isinstance(inputs, dict) and "alignment" in inputs):
             return super().call(inputs, training=training, mask=mask)
-        inputs = dict(inputs)
-        links = inputs.pop("alignment")
+        source, target = inputs["source"], inputs["target"]
         if not training or self.alignment_head is None:
-            return super().call(inputs, training=training)
-        logits, attention = self._logits_and_attention(**inputs)
-        loss = alignment_loss(links, attention, target_mask(inputs["target"], self.padding_id))
+            return super().call({"source": source, "target": target}, training=training)
+        hidden, scores = self._decode(target, self.encode(source), return_attention_scores=True)
+        real = target_mask(target, self.padding_id)
+        loss = alignment_loss(inputs["alignment"], self._alignment(scores), real)
         keras.layers.Layer.add_loss(self, _GUIDANCE * loss)  # A functional model's own refuses.
-        return logits
-
-    def _logits_and_attention(self, source, target):
-        """As a call, with the attention of `alignment_head`."""
-        memory, scores = self.encode(source), []
-
-        def run(block, hidden, **bias):
-            if "c" not in block.sublayers:
-                return block(hidden, memory, **bias)
-            hidden, weights = block(hidden, memory, return_attention_scores=True, **bias)
-            scores.append(weights)
-            return hidden
-
-        hidden = self._decode(target, run)
-        return self.target_embedding(hidden, reverse=True), self._alignment(scores)
+        return self.target_embedding(hidden, reverse=True)
 
     @functools.cached_property
     def encoder(self) -> keras.Model:
@@ -254,31 +228,21 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         """
         target = keras.Input((None,), dtype="int32", name="target")
         memory = keras.Input((None, self.d_model), dtype=self.compute_dtype, name="memory")
-        inputs = {"target": target, "memory": memory}
-        hidden = self._decode(target, lambda block, x, **bias: block(x, memory, **bias))
-        decoder = keras.Model(inputs, self.target_embedding(hidden, reverse=True), name="decoder")
+        logits = self.target_embedding(self._decode(target, memory), reverse=True)
+        decoder = keras.Model({"target": target, "memory": memory}, logits, name="decoder")
         decoder.supports_masking = True  # Else Keras warns about the memory's mask.
         return decoder
 
     def encode(self, source: Tensor) -> Tensor:
-        """The encoder's output, which the decoder attends to.
+        """The encoder's output `[batch, source_length, d_model]`, which the decoder attends to.
 
-        Args:
-            source: Integer tokens `[batch, source_length]`.
-
-        Returns:
-            Float tensor `[batch, source_length, d_model]`, which carries the mask of the tokens.
+        It carries the mask of the source's tokens.
         """
-        return self._encode(source)
+        return self.encoder_stack(self.source_embedding(source))
 
-    def _encode(self, source, *run):
-        layers = self.encoder_blocks, self.encoder_norm, self.encoder_positions
-        return _stack(self.source_embedding(source), *layers, *run)
-
-    def _decode(self, target, run):
-        layers = self.decoder_blocks, self.decoder_norm, self.decoder_positions
-        hidden = self.target_embedding(target, mask=target_mask(target, self.padding_id))
-        return _stack(hidden, *layers, run)
+    def _decode(self, target, memory, **options):
+        mask = target_mask(target, self.padding_id)
+        return self.decoder_stack(self.target_embedding(target, mask=mask), memory, **options)
 
     def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> Cache:
         """See `Seq2Seq.start_decoding`.
@@ -286,11 +250,8 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         The hypotheses of a source share its keys and values; in the axes that grow they are side by
         side. Each has the state of a recurrence to itself.
         """
-        memory, rows = self.encode(source), ops.shape(source)[0]
-        caches = [block.initial_cache(rows, memory, beams) for block in self.decoder_blocks]
         return {
-            "target": [cache for cache, _ in caches],
-            "memory": [memory_cache for _, memory_cache in caches],
+            "blocks": self.decoder_stack.start(ops.shape(source)[0], self.encode(source), beams),
             "memory_mask": ops.not_equal(source, self.padding_id),
         }
 
@@ -298,30 +259,15 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         self, tokens: Tensor, position: int | Tensor, cache: Cache, mask: Tensor | None = None
     ) -> tuple[Tensor, Cache]:
         """See `Seq2Seq.decode_states`."""
-        caches = zip(cache["target"], cache["memory"], strict=True)
-        grown, bias = [], None
-        if self.decoder_positions is not None:  # Each position has an entry for each hypothesis.
-            beams = ops.shape(tokens)[1]
-            seen = ops.floor_divide(ops.arange((position + 1) * beams), beams)
-            bias = self.decoder_positions.bias(ops.reshape(position, (1,)), seen)
-
-        def step(block, hidden):
-            before, memory_cache = next(caches)
-            given = mask, memory_cache, cache["memory_mask"], position
-            hidden, after = block.step(hidden, before, *given, attention_bias=bias)
-            grown.append(after)
-            return hidden
-
         hidden = self.target_embedding(tokens, positions=position)
-        # [batch * beams, d_model]: matrix products are fused with their bias and ReLU.
-        hidden = ops.reshape(hidden, (-1, self.d_model))
-        states = _stack(hidden, self.decoder_blocks, self.decoder_norm, None, step)
-        return states, {**cache, "target": grown}
+        hidden, blocks = self.decoder_stack.step(
+            hidden, cache["blocks"], position, mask, cache["memory_mask"]
+        )
+        return ops.reshape(hidden, (-1, self.d_model)), {**cache, "blocks": blocks}
 
     def reorder_cache(self, cache: Cache, parents: Tensor) -> Cache:
         """See `Seq2Seq.reorder_cache`: only a recurrence has what is reordered."""
-        blocks = zip(self.decoder_blocks, cache["target"], strict=True)
-        return {**cache, "target": [block.reorder_cache(c, parents) for block, c in blocks]}
+        return {**cache, "blocks": self.decoder_stack.reorder(cache["blocks"], parents)}
 
     def output_projection(self, token_ids: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         """See `Seq2Seq.output_projection`."""
@@ -332,10 +278,12 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
 
     def attention(self, source: Tensor, target: Tensor) -> Tensor:
         """See `Seq2Seq.attention`: that of `alignment_head`."""
-        return self._alignment(self.attention_scores(source, target)["cross"])
+        _, scores = self._decode(target, self.encode(source), return_attention_scores=True)
+        return self._alignment(scores)
 
-    def _alignment(self, cross):
-        """The attention `[batch, target, source]` of all cross-attentions' weights."""
+    def _alignment(self, scores):
+        """The attention `[batch, target, source]` in the weights of the decoder's blocks."""
+        cross = [each["cross_attention"] for each in scores if "cross_attention" in each]
         if self.alignment_head is None:
             return ops.mean(ops.cast(cross[-1], "float32"), axis=1)
         layer, head = self.alignment_head
@@ -360,27 +308,17 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         >>> {name: (len(x), tuple(x[0].shape)) for name, x in scores.items()}
         {'encoder': (2, (1, 4, 3, 3)), 'decoder': (2, (1, 4, 2, 2)), 'cross': (2, (1, 4, 2, 3))}
         """
-        source_mask = ops.not_equal(source, self.padding_id)
-        mask = target_mask(target, self.padding_id)
-        encoder, decoder = [], []
+        hidden = self.source_embedding(source)
+        memory, encoder = self.encoder_stack(hidden, return_attention_scores=True)
+        _, decoder = self._decode(target, memory, return_attention_scores=True)
 
-        def encode(block, hidden, **bias):
-            hidden, scores = block.call_with_attention_scores(hidden, source_mask, **bias)
-            encoder.append(scores)
-            return hidden
+        def of(sublayer, scores):
+            return [ops.cast(each[sublayer], "float32") for each in scores if sublayer in each]
 
-        def decode(block, hidden, **bias):
-            masks = mask, source_mask
-            hidden, scores = block.call_with_attention_scores(hidden, memory, *masks, **bias)
-            decoder.append(scores)
-            return hidden
-
-        memory = self._encode(source, encode)
-        self._decode(target, decode)
-        parts = {"encoder": (encoder, "s"), "decoder": (decoder, "s"), "cross": (decoder, "c")}
         return {
-            name: [ops.cast(scores[letter], "float32") for scores in blocks if letter in scores]
-            for name, (blocks, letter) in parts.items()
+            "encoder": of("self_attention", encoder),
+            "decoder": of("self_attention", decoder),
+            "cross": of("cross_attention", decoder),
         }
 
 
@@ -414,11 +352,11 @@ def _embeddings(arguments):
     return PositionalEmbedding(**options, **weights, name="source_embedding"), target
 
 
-def _layers_of(side, arguments, feed_forward):
-    """The blocks of one side, the norm at the stack's end or None, and positions or None."""
+def _stack(side, arguments, feed_forward):
+    """The stack of one side, encoder or decoder."""
 
     def size(name, common):
-        """What the side has of an argument, or both have, under the name it was given by."""
+        """An argument of the side, or of both, checked by the name that it was given by."""
         name = common if arguments[name] is None else name
         check_positive(**{name: arguments[name]})
         if common == "num_heads" and arguments["key_dim"] is None:
@@ -427,23 +365,22 @@ def _layers_of(side, arguments, feed_forward):
 
     check_positive(num_layers=arguments["num_layers"])
     layers, heads = size(f"num_{side}_layers", "num_layers"), size(f"num_{side}_heads", "num_heads")
-    d_ff, options = size(f"{side}_d_ff", "d_ff"), block_options(arguments)
-    options["rotary_base"] = split_positions(arguments["positions"], relative=True)[1]
+    d_ff, dtype = size(f"{side}_d_ff", "d_ff"), arguments["dtype"]
+    rotary_base = split_positions(arguments["positions"], relative=True)[1]
+    options = {**block_options(arguments), "rotary_base": rotary_base}
     given = {name: arguments[name] for name in ("d_ff", "activation", "gated", "dtype")}
     block_class, letters, others = _SIDES[side]
     orders = _orders(f"{side}_sublayers", arguments[f"{side}_sublayers"], letters, others, layers)
-    blocks, norm = [], None
+    blocks, norm, positions = [], None, None
     for i, order in enumerate(orders):
         options["feed_forward"] = feed_forward and feed_forward(side, i, **given)
         blocks.append(block_class(heads, d_ff, sublayers=order, name=f"{side}_{i}", **options))
     if arguments["pre_norm"] if arguments["final_norm"] is None else arguments["final_norm"]:
-        epsilon = arguments["norm_epsilon"]
-        norm = norm_layer(arguments["norm"], arguments["dtype"], f"{side}_norm", epsilon)
-    positions = None
+        norm = norm_layer(arguments["norm"], dtype, f"{side}_norm", arguments["norm_epsilon"])
     if arguments["positions"] == "relative" and any("s" in order for order in orders):
-        name, both = f"{side}_positions", side == "encoder"
-        positions = RelativePositions(heads, both, dtype=arguments["dtype"], name=name)
-    return blocks, norm, positions
+        both = side == "encoder"
+        positions = RelativePositions(heads, both, dtype=dtype, name=f"{side}_positions")
+    return Stack(blocks, norm, positions)
 
 
 def weights_per_token(
@@ -458,8 +395,8 @@ def weights_per_token(
     return num_layers * (12 * d_model**2 + 4 * d_model * d_ff) + d_model * vocab_size
 
 
-def _alignment_head(head, blocks):
-    """The layer and the head, a list as in a file, or None; ValueError if there is no such head."""
+def _check_head(head, blocks):
+    """The layer and the head, or None; ValueError if there is no such head."""
     if head is None:
         return None
     heads = [block.num_heads for block in blocks if "c" in block.sublayers]
@@ -472,7 +409,7 @@ def _alignment_head(head, blocks):
             f"alignment_head must be a layer from 0 to {len(heads) - 1} and a head from 0 to "
             f"{heads[0] - 1}, of the decoder's cross-attention. Received: alignment_head={head!r}"
         )
-    return [layer, number]
+    return layer, number
 
 
 def _orders(name, sublayers, block, others, num_layers):
@@ -490,11 +427,3 @@ def _orders(name, sublayers, block, others, num_layers):
             orders.append("")
         orders[-1] += letter
     return orders
-
-
-def _stack(hidden, blocks, norm, positions, run=lambda block, x, **bias: block(x, **bias)):
-    """Runs a stack of blocks one after another, and the norm at its end, if there is one."""
-    bias = {} if positions is None else {"attention_bias": positions(hidden)}
-    for block in blocks:
-        hidden = run(block, hidden, **bias)
-    return hidden if norm is None else norm(hidden)

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from keras_mt.errors import InputError
-from keras_mt.layers.base import inside
+from keras_mt.layers.layer import inner_layers
 from keras_mt.layers.validation import check_positive
 
 
@@ -24,7 +24,7 @@ class Adapters:
         for weight in self._plain:
             weight.trainable = False
         self._layers = {}  # By the kernel, which is hidden once there is an adapter.
-        for layer in inside(model):
+        for layer in inner_layers(model):
             dense = isinstance(layer, (keras.layers.Dense, keras.layers.EinsumDense))
             if dense and layer.trainable and not layer.lora_enabled:
                 self._layers[id(layer.kernel)] = layer

@@ -50,7 +50,10 @@ def transformer(golden):
     layers = sum(name.endswith("fc1.bias") for name in golden) // 2
     model = Transformer(len(table), layers, d_model, 4, d_ff, dropout=0.0, max_length=64)
     model.target_embedding.embedding.embeddings.assign(table)
-    for side, blocks in (("encoder", model.encoder_blocks), ("decoder", model.decoder_blocks)):
+    for side, blocks in (
+        ("encoder", model.encoder_stack.blocks),
+        ("decoder", model.decoder_stack.blocks),
+    ):
         for i, block in enumerate(blocks):
             layer = f"{side}.layers.{i}"
             set_attention(block.self_attention, block.self_attention_norm, f"{layer}.self_attn")

@@ -235,16 +235,14 @@ def test_one_step_at_a_time_equals_the_whole_sequence(arguments):
         np.testing.assert_allclose(output, whole[:, i], atol=1e-5)
 
 
-def test_attending_to_what_was_projected_equals_the_call():
+def test_a_step_over_what_was_projected_equals_the_call():
     layer, x, memory = CrossAttention(3, **OTHER_WIDTHS), normal(2, 4, 12), normal(2, 7, 6)
     mask = random.random((2, 7)) < 0.7
-    expected = layer(x, memory, memory_mask=mask, return_attention_scores=True)
+    expected = layer(x, memory, memory_mask=mask)
     keys, values = layer.project(memory)
     assert keys.shape == (2, 3, 7, 5) and values.shape == (2, 3, 7, 2)
-    for seen in (mask[:, None, :], mask[:, None, None, :]):
-        found = layer.attend(x, keys, values, seen)
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_allclose(one, other, atol=1e-6)
+    found = layer.step(keras.ops.reshape(x, (8, 12)), (keys, values), mask)
+    np.testing.assert_allclose(np.reshape(found, (2, 4, 12)), expected, atol=1e-6)
 
 
 def test_heads_of_a_width_of_their_own_need_not_divide_the_query():

@@ -74,16 +74,27 @@ def test_decoder_block_without_memory_is_a_language_models_block(tmp_path):
     with pytest.raises(ValueError, match="built without memory"):
         block(inputs, keras.Input((None, 8)))
     for target in (x, inputs):
-        with pytest.raises(ValueError, match="no memory"):
-            block(target, return_attention_scores=True)
+        _, scores = block(target, return_attention_scores=True)
+        assert list(scores) == ["self_attention"]
 
 
-def test_decoder_block_returns_the_scores_of_its_cross_attention():
-    block, x, memory = DecoderBlock(2, 12), normal(2, 5, 8), normal(2, 3, 8)
-    outputs, scores = block(x, memory, return_attention_scores=True)
-    np.testing.assert_allclose(outputs, block(x, memory), atol=1e-6)
-    assert scores.shape == (2, 2, 5, 3)
-    np.testing.assert_allclose(np.array(scores).sum(-1), 1, atol=1e-5)
+def test_blocks_return_the_scores_of_their_attention():
+    x, memory = normal(2, 5, 8), normal(2, 3, 8)
+    own, cross = {"self_attention": (2, 5, 5)}, {"cross_attention": (2, 5, 3)}
+    for block, inputs, shapes in (
+        (EncoderBlock(2, 12), [x], own),
+        (DecoderBlock(2, 12), [x, memory], own | cross),
+        (DecoderBlock(2, 12, sublayers="rcf"), [x, memory], cross),
+    ):
+        outputs, scores = block(*inputs, return_attention_scores=True)
+        np.testing.assert_allclose(outputs, block(*inputs), atol=1e-6)
+        assert {name: tuple(x.shape[1:]) for name, x in scores.items()} == shapes
+        for each in scores.values():
+            np.testing.assert_allclose(np.array(each).sum(-1), 1, atol=1e-5)
+        symbols = [keras.Input(x.shape[1:]) for x in inputs]
+        outputs, scores = block(*symbols, return_attention_scores=True)
+        assert outputs.shape == (None, 5, 8)
+        assert {name: x.shape[1:] for name, x in scores.items()} == shapes
 
 
 @pytest.mark.parametrize("pre_norm", [False, True])
@@ -92,12 +103,9 @@ def test_one_step_at_a_time_equals_the_whole_sequence(pre_norm, with_memory):
     block, x = DecoderBlock(2, 12, pre_norm=pre_norm), normal(3, 6, 8)
     memory, mask = (normal(3, 4, 8), random.random((3, 4)) < 0.7) if with_memory else (None, None)
     whole, x = block(x, memory, memory_mask=mask), keras.ops.convert_to_tensor(x)
-    cache = block.self_attention.empty_cache(3)
-    memory_cache = block.cross_attention.project(memory) if with_memory else None
+    cache = block.initial_cache(3, memory)
     for i in range(6):
-        output, cache = block.step(
-            x[:, i : i + 1], cache, memory_cache=memory_cache, memory_mask=mask
-        )
+        output, cache = block.step(x[:, i : i + 1], cache, memory_mask=mask)
         np.testing.assert_allclose(output[:, 0], whole[:, i], atol=1e-5)
 
 
@@ -193,15 +201,17 @@ def test_a_beginning_and_steps_equal_the_whole_sequence(rotary_base):
         normal(2, 6, 8),
     )
     whole, x = block(x), keras.ops.convert_to_tensor(x)
-    outputs, prefix = block.prefill(x[:, :3])
+    empty, places = block.initial_cache(2), np.arange(3)
+    outputs, begun = block.step(x[:, :3], empty, mask=np.tri(3, dtype=bool), positions=places)
     np.testing.assert_allclose(outputs, whole[:, :3], atol=1e-5)
-    cache, _ = block.initial_cache(2)
-    for i in range(3, 6):
-        output, cache = block.step(x[:, i], cache, positions=i, prefix=prefix)
-        np.testing.assert_allclose(output, whole[:, i], atol=1e-5)
+    for before in (begun, {**empty, "prefix": begun["self_attention"]}):
+        cache = before
+        for i in range(3, 6):
+            output, cache = block.step(x[:, i : i + 1], cache, positions=i)
+            np.testing.assert_allclose(output[:, 0], whole[:, i], atol=1e-5)
     if rotary_base:
         with pytest.raises(ValueError, match="positions"):
-            block.step(x[:, 0], block.initial_cache(2)[0])
+            block.step(x[:, :1], empty)
 
 
 def test_sequences_without_a_batch_are_refused():
@@ -262,19 +272,14 @@ def test_scores_are_of_the_mask_that_the_inputs_carry(order, pre_norm):
     ):
         carrying, others = zip(*inputs, strict=True)
         called = block(*carrying)
-        outputs, scores = block.call_with_attention_scores(*carrying)
+        outputs, scores = block(*carrying, return_attention_scores=True)
         np.testing.assert_allclose(outputs, called, atol=1e-6)
-        assert set(scores) == set(block.sublayers) - {"f"}
-        for letter, weights in scores.items():
-            assert np.all(np.array(weights)[1, ..., 3:] == 0), letter
+        assert len(scores) == len(block.sublayers) - 1
+        for sublayer, weights in scores.items():
+            assert np.all(np.array(weights)[1, ..., 3:] == 0), sublayer
         name = "mask" if block is encoder else "target_mask"
         masks = {name: mask} | ({"memory_mask": mask} if block is decoder else {})
-        np.testing.assert_allclose(
-            outputs, block.call_with_attention_scores(*others, **masks)[0], atol=1e-6
-        )
+        np.testing.assert_allclose(outputs, block(*others, **masks), atol=1e-6)
         # A mask that is given holds in place of the carried one.
         given = {name: np.ones_like(mask) for name in masks}
-        expected, _ = block.call_with_attention_scores(*others)
-        np.testing.assert_allclose(
-            block.call_with_attention_scores(*carrying, **given)[0], expected, atol=1e-6
-        )
+        np.testing.assert_allclose(block(*carrying, **given), block(*others), atol=1e-6)

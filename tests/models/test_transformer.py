@@ -71,7 +71,7 @@ def test_it_is_functional():
 def test_layers_stay_frozen_in_a_file_and_their_optimizer_goes_on(tmp_path):
     model = Transformer(**{**SMALL, "num_layers": 1})
     model.source_embedding.trainable = False
-    model.encoder_blocks[0].trainable = False
+    model.encoder_stack.blocks[0].trainable = False
     model.compile("adam", CrossEntropy(), run_eagerly=True)
     inputs = batch()
     model.fit(inputs, inputs["target"], verbose=0)
@@ -199,13 +199,13 @@ def test_attention_scores_are_the_softmax_of_every_block_and_head():
     own_seen = np.tril(np.ones((5, 5), bool)) & (inputs["target"] != 0)[:, None, None]
     memory = model.encoder(inputs["source"])
     hidden = model.source_embedding(inputs["source"])
-    for block, scores in zip(model.encoder_blocks, found["encoder"], strict=True):
+    for block, scores in zip(model.encoder_stack.blocks, found["encoder"], strict=True):
         expected = softmax_of_heads(block.self_attention, hidden, hidden, source_seen)
         np.testing.assert_allclose(scores, expected, atol=1e-5)
         hidden = block(hidden)
     hidden = model.target_embedding(inputs["target"])
     for block, own, cross in zip(
-        model.decoder_blocks, found["decoder"], found["cross"], strict=True
+        model.decoder_stack.blocks, found["decoder"], found["cross"], strict=True
     ):
         expected = softmax_of_heads(block.self_attention, hidden, hidden, own_seen)
         np.testing.assert_allclose(own, expected, atol=1e-5)

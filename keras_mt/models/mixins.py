@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Self
 
 import keras
 
-from keras_mt.layers.base import quantization, quantize_again
+from keras_mt.layers.layer import quantization, quantize_again
 
 
 class ModelMixin:
@@ -54,10 +54,10 @@ class ModelMixin:
 
 
 class RecordedModel(ModelMixin):
-    """What our own architectures share: their constructors' arguments, kept once."""
+    """A mixin for our own architectures, which keeps their constructors' arguments."""
 
     def _record(self, config: dict[str, Any]) -> None:
-        """Keeps what `config_of` returned; what others ask of any model is an attribute too."""
+        """Keeps the config, of `config_of`, and sets the attributes that others ask of a model."""
         self._config = config
         for name in ("vocab_size", "d_model", "max_length", "padding_id"):
             setattr(self, name, config[name])
@@ -85,14 +85,14 @@ def preset(
 
 
 def block_options(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Of a model's arguments, with its dtype policy, those of its blocks."""
+    """The arguments of a model's blocks, among the model's and its dtype policy."""
     names = "dropout", "activation", "pre_norm", "norm", "gated", "use_bias", "dtype"
     names += "num_key_value_heads", "key_dim", "scale_attention", "norm_epsilon"
     return {n: arguments[n] for n in names if n in arguments}
 
 
 def embedding_options(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Of a model's arguments, with its dtype policy, those of its embeddings."""
+    """The arguments of a model's embeddings, among the model's and its dtype policy."""
     names = "vocab_size", "d_model", "max_length", "padding_id", "dtype"
     return {n: arguments[n] for n in names}
 

@@ -1,4 +1,4 @@
-"""What our layers share: configs, what `quantize` changed in them, and operations of exports."""
+"""The base of our layers: configs, what `quantize` changed in them, and operations of exports."""
 
 import inspect
 from typing import Any
@@ -9,7 +9,7 @@ from keras.src.backend.common.stateless_scope import get_stateless_scope
 from keras_mt.layers.types import Shape, Tensor
 from keras_mt.layers.validation import check_sequences
 
-# What an argument of such a name is read and written by.
+# The module that reads and writes an argument of such a name.
 _SERIALIZERS = {
     "activation": keras.activations,
     "kernel_initializer": keras.initializers,
@@ -74,32 +74,26 @@ class BaseLayer(keras.layers.Layer):
 class SequenceLayer(BaseLayer):
     """A layer whose inputs are `[batch, length, width]`, and whose outputs are like the first."""
 
-    _inputs = ("inputs",)  # Of `call`; attention is over the last of them.
+    _inputs = ("inputs",)  # The arguments of `call` that are sequences.
     _ranks = (3,)
 
-    def _check_inputs(self, *inputs, return_attention_scores=False):
+    def _check_inputs(self, *inputs):
         check_sequences(self.name, *inputs, ranks=self._ranks)
 
-    def compute_output_spec(
-        self, *args: Any, **kwargs: Any
-    ) -> keras.KerasTensor | tuple[keras.KerasTensor, keras.KerasTensor]:
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         given = inspect.signature(self.call).bind(*args, **kwargs).arguments
+        if given.get("return_attention_scores"):
+            return keras.Operation.compute_output_spec(self, *args, **kwargs)  # Traces the call.
         inputs = [given.get(name) for name in self._inputs]
-        scored = given.get("return_attention_scores", False)
-        self._check_inputs(*inputs, return_attention_scores=scored)
-        output = keras.KerasTensor(inputs[0].shape, dtype=self.compute_dtype)
-        if not scored:
-            return output
-        batch, length, *_ = inputs[0].shape
-        shape = (batch, self.num_heads, length, inputs[-1].shape[1])
-        return output, keras.KerasTensor(shape, dtype=self.compute_dtype)
+        self._check_inputs(*inputs)
+        return keras.KerasTensor(inputs[0].shape, dtype=self.compute_dtype)
 
 
 def quantization(layer: keras.layers.Layer) -> dict[str, Any]:
-    """How each layer inside a layer or model is quantized, for a config; {} where none is."""
+    """The quantization of each layer inside a layer or model, for a config; {} if there is none."""
     configs = {
         _place(inner, layer): keras.saving.serialize_keras_object(inner.quantization_config)
-        for inner in inside(layer)
+        for inner in inner_layers(layer)
         if inner.quantization_mode is not None
     }
     return {"quantized": configs} if configs else {}
@@ -107,13 +101,13 @@ def quantization(layer: keras.layers.Layer) -> dict[str, Any]:
 
 def quantize_again(layer: keras.layers.Layer, quantized: dict[str, Any]) -> None:
     """Quantizes the layers inside a built layer or model as `quantization` said."""
-    for inner in inside(layer) if quantized else ():
+    for inner in inner_layers(layer) if quantized else ():
         config = quantized.get(_place(inner, layer))
         if config is not None and inner.quantization_mode is None:
             inner.quantize(config=keras.saving.deserialize_keras_object(config))
 
 
-def inside(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
+def inner_layers(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
     """All layers inside a layer or model, at any depth."""
     # As in Keras's own example for DTypePolicyMap.
     return layer._flatten_layers(include_self=False)
