@@ -317,14 +317,8 @@ class DecoderBlock(_Block):
     ) -> dict[str, Any]:
         """The cache for the first `step`, by the names of the sublayers that have one.
 
-        Args:
-            batch_size: Number of rows.
-            memory: Float tensor `[batch, memory_length, memory_width]`, or None.
-            beams: Number of hypotheses of each row, for the states of a recurrence.
-
-        Returns:
-            Keys and values of `self_attention`, of length 0; those of the memory, which stay the
-            same, for `cross_attention`; and the states of `recurrent`.
+        It holds keys and values of length 0, those of the memory, which stay the same, and states
+        of a recurrence, of which each hypothesis has its own.
         """
         cache = {}
         if self.self_attention is not None:

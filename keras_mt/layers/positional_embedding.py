@@ -263,13 +263,9 @@ class PositionalEmbedding(BaseLayer):
         return fused.multiply(states, embedding.reverse_embeddings.value)
 
     def projection(self, tokens: Tensor | None = None) -> Callable[[Tensor], Tensor]:
-        """The output projection to some tokens alone, whose weights are selected once.
+        """The function from states `[n, d_model]` to float32 logits `[n, count]` of some tokens.
 
-        Args:
-            tokens: Integer tokens `[count]`; None for all.
-
-        Returns:
-            A function from states `[n, d_model]` to float32 logits `[n, count]`.
+        Their weights are selected once; None is for all tokens.
         """
         if tokens is None:
             return functools.partial(self, reverse=True)

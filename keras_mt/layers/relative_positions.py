@@ -79,13 +79,9 @@ class RelativePositions(BaseLayer):
         return self.bias(positions, positions)
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """The bias of queries and keys at these positions.
+        """The bias `[1, num_heads, query_length, key_length]` of queries and keys at positions.
 
-        Args:
-            queries, keys: Integers `[query_length]` and `[key_length]`.
-
-        Returns:
-            Float tensor `[1, num_heads, query_length, key_length]`.
+        The positions are integers `[query_length]` and `[key_length]`.
         """
         distances = ops.expand_dims(keys, 0) - ops.expand_dims(queries, 1)
         places = ops.clip(distances, -self.max_distance, self.max_distance) + self.max_distance

@@ -80,26 +80,13 @@ class SSRU(SequenceLayer):
         return forget, (1 - forget) * self.input_dense(inputs)
 
     def initial_state(self, batch_size: int | Tensor, beams: int | Tensor = 1) -> Tensor:
-        """The state for the first `step`.
-
-        Args:
-            batch_size: Number of rows.
-            beams: Number of hypotheses of each row.
-
-        Returns:
-            Zeros `[batch, beams, width]`.
-        """
+        """The state for the first `step`, zeros `[batch, beams, width]`."""
         return ops.zeros((batch_size, beams, self.input_dense.units), self.compute_dtype)
 
     def step(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """The output at a new position of each hypothesis.
+        """The outputs at a new position of each hypothesis, and the next state.
 
-        Args:
-            inputs: Float tensor `[batch * beams, width]`.
-            state: What `initial_state` or the previous step returned.
-
-        Returns:
-            The outputs `[batch * beams, width]` and the next state.
+        Inputs and outputs are `[batch * beams, width]`.
         """
         forget, added = (ops.reshape(x, ops.shape(state)) for x in self._gate(inputs))
         state = forget * state + added
