@@ -64,7 +64,7 @@ class Rule(NamedTuple):
     """A rule of cleaning.
 
     Attributes:
-        description: Which pairs it drops.
+        description: The pairs that it drops.
         drops: A function of both texts and the codes of their languages; true to drop the pair.
     """
 
@@ -76,40 +76,32 @@ class Rule(NamedTuple):
 RULES: dict[str, Rule] = {}
 
 
-def _pair_rule(description):
-    """Registers a rule, a function of both texts, by the function's name."""
+def _rule(description, each_side=False):
+    """Registers the rule of a function's name: of both texts, or of a text and its language."""
 
     def register(is_bad):
-        RULES[is_bad.__name__.strip("_")] = Rule(description, lambda a, b, *languages: is_bad(a, b))
+        def drops(source, target, *languages):
+            if each_side:
+                return any(map(is_bad, (source, target), languages))
+            return is_bad(source, target)
+
+        RULES[is_bad.__name__.strip("_")] = Rule(description, drops)
         return is_bad
 
     return register
 
 
-def _side_rule(description):
-    """Registers a rule, a function of a text and its language that is asked for each side."""
-
-    def register(is_bad):
-        RULES[is_bad.__name__.strip("_")] = Rule(
-            description,
-            lambda source, target, *languages: any(map(is_bad, (source, target), languages)),
-        )
-        return is_bad
-
-    return register
-
-
-@_side_rule("a side has no letter or digit")
+@_rule("a side has no letter or digit", each_side=True)
 def _empty(text, language):
     return not any(map(str.isalnum, text))
 
 
-@_side_rule(f"a side has more than {MAX_WORDS} words or {MAX_CHARACTERS:,} characters")
+@_rule(f"a side has more than {MAX_WORDS} words or {MAX_CHARACTERS:,} characters", each_side=True)
 def _long(text, language):
     return len(text) > MAX_CHARACTERS or len(text.split()) > MAX_WORDS
 
 
-@_pair_rule(
+@_rule(
     f"a side is more than {MAX_RATIO} times as long as the other, in characters and in bytes, with "
     f"{SLACK} added to both"
 )
@@ -118,7 +110,7 @@ def _ratio(source, target):
     return all(max(pair) + SLACK > MAX_RATIO * (min(pair) + SLACK) for pair in sizes)
 
 
-@_pair_rule(
+@_rule(
     "both sides are the same, but for case and punctuation, and have "
     f"{MIN_COPIED_WORDS} words or {MIN_COPIED_CHARACTERS} letters"
 )
@@ -128,12 +120,14 @@ def _copy(source, target):
     return is_long and text == normalized(target)
 
 
-@_side_rule("a tag, an entity, a control character or a wrongly decoded one is left")
+@_rule("a tag, an entity, a control character or a wrongly decoded one is left", each_side=True)
 def _markup(text, language):
     return _MARKUP.search(text) is not None
 
 
-@_side_rule(f"less than {MIN_SCRIPT:.0%} of a side's letters are of its language's script")
+@_rule(
+    f"less than {MIN_SCRIPT:.0%} of a side's letters are of its language's script", each_side=True
+)
 def _script(text, language):
     scripts = _scripts(language)
     if not scripts or (text.isascii() and "LATIN" in scripts):
@@ -143,7 +137,7 @@ def _script(text, language):
     return right < MIN_SCRIPT * sum(letters.values())
 
 
-@_pair_rule(
+@_rule(
     "numbers of two or more digits are all others, or only one side has numbers, and one of four "
     "digits"
 )
@@ -158,9 +152,10 @@ def _numbers(source, target):
     return bool(a and b) or (not all(sides) and max(map(len, a | b)) > 3)
 
 
-@_side_rule(
+@_rule(
     f"a side of {MIN_LANGUAGE_LETTERS} letters or more is in its language with a probability below "
-    f"{MIN_LANGUAGE:.0%}, by py3langid"
+    f"{MIN_LANGUAGE:.0%}, by py3langid",
+    each_side=True,
 )
 def _language(text, language):
     code = _identified(language)
@@ -172,7 +167,7 @@ def _language(text, language):
     return dict(_identifier().rank(text))[code] < MIN_LANGUAGE
 
 
-@_pair_rule("the pair repeats an earlier one, but for case, punctuation and white space")
+@_rule("the pair repeats an earlier one, but for case, punctuation and white space")
 def _duplicate(source, target):
     return False  # `Cleaning` compares the pairs with each other.
 
