@@ -131,8 +131,8 @@ def on_two_devices():
         "accumulated": {},
         "experts": {"experts": True},
     }
-    with distribution.draws_apart(strategy):
-        with distribution.draws_apart(strategy), contextlib.suppress(KeyError):
+    with distribution.per_replica_seeds(strategy):
+        with distribution.per_replica_seeds(strategy), contextlib.suppress(KeyError):
             raise KeyError
         for name, options in cases.items():
             found[name] = difference(trained(strategy, **options), trained(one, **options))
@@ -150,7 +150,7 @@ def on_two_devices():
 
 def on_a_worker(seconds):
     strategy = distribution.choose_strategy()
-    with distribution.leaving_together(strategy):
+    with distribution.exit_barrier(strategy):
         if distribution.is_chief(strategy):
             time.sleep(seconds)
         found["worked until"] = time.time()
