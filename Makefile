@@ -137,8 +137,9 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
 	touch $@
 
+# What an extra asks for is read from what is installed, which is not built again.
 $(VENV)/installed-%: $(VENV)/installed
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$*]'
+	$(BIN)/pip install --quiet --constraint constraints.txt 'keras_mt[$*]'
 	touch $@
 
 clean:
