@@ -47,17 +47,17 @@ def test_an_export_translates_files_too(exported, texts, tmp_path):
     assert found.replace("\t", " ").split("\n") == best
 
 
-def test_markup_languages_and_terms_are_those_of_translate(run_dir, tmp_path):
+def test_markup_languages_and_terms_are_those_of_translate(eager, run_dir, tmp_path):
     path, terms, out = tmp_path / "a.txt", tmp_path / "terms.tsv", tmp_path / "out"
     path.write_text("O <b>livro</b> está em cima da <i>mesa</i>.\nO livro.\n")
     terms.write_text("livro\tvolume\n")
-    options = ("--markup", "html", "--glossary", terms)
+    options = ("--markup", "html", "--glossary", terms, "--beam-size", 1)
     keras_mt("translate-files", run_dir, out, path, *options)
     expected = keras_mt("translate", run_dir, path, *options).stdout
     assert (out / "a.txt").read_text() == expected and "volume" in expected and "<b>" in expected
 
 
-def test_what_was_begun_with_other_options_is_refused(run_dir, tmp_path):
+def test_what_was_begun_with_other_options_is_refused(eager, run_dir, tmp_path):
     path, damaged, out = tmp_path / "a.txt", tmp_path / "b.gz", tmp_path / "out"
     terms = tmp_path / "terms.tsv"
     path.write_text("O livro.\n")
@@ -66,6 +66,7 @@ def test_what_was_begun_with_other_options_is_refused(run_dir, tmp_path):
     page = tmp_path / "c.md"
     page.write_text("O livro.\n")
     command = ("translate-files", run_dir, out, path, damaged, page, "--glossary", terms)
+    command += ("--beam-size", 1)
     result = keras_mt(*command, check=False)
     assert result.exit_code == 1 and "b.gz is damaged" in result.stderr
     assert result.stderr.startswith("a.txt: 1 line\nc.md: 1 text\nrefused: ")

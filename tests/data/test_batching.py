@@ -120,7 +120,7 @@ def test_padding_of_captions_is_under_a_tenth():
 
 def test_order_depends_on_seed_and_epoch_alone(texts, tokenizer):
     def order(seed, epoch):
-        return pairs_of(batches(texts, tokenizer, seed=seed).epoch(epoch))[0]
+        return pairs_of(batches(texts[:80], tokenizer, seed=seed).epoch(epoch))[0]
 
     first = order(1, 0)
     keras.utils.set_random_seed(123)
@@ -363,7 +363,7 @@ def test_each_corpus_has_its_languages():
 
 
 @pytest.mark.parametrize(
-    "temperature", [1, 5, *(pytest.param(x, marks=pytest.mark.long) for x in (1.5, 1e9))]
+    "temperature", [5, *(pytest.param(x, marks=pytest.mark.long) for x in (1, 1e9))]
 )
 def test_a_temperature_samples_corpora_as_the_formula_says(tokenizer, temperature):
     sizes = np.array([90, 21, 3])

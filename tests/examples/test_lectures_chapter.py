@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import json
 import re
 
 import numpy as np
@@ -41,28 +42,43 @@ def alike(lines, others):
     return numbers[0] == pytest.approx(numbers[1], rel=1e-3, abs=0.011)
 
 
-def output_of(python, folder, script, *arguments):
-    """What a script printed, which draws into a folder."""
-    result = python(SCRIPTS / f"{script}.py", "--output", folder, *arguments)
+# One process for several scripts, which share what they import: each with its arguments.
+SEVERAL = """
+import json, runpy, sys
+
+import keras
+import tensorflow as tf
+
+eager, *scripts = json.loads(sys.argv[1])
+tf.config.run_functions_eagerly(eager)
+sys.path.insert(0, "examples/lectures")
+for name, *arguments in scripts:
+    keras.backend.clear_session()  # For names of layers without a number.
+    sys.argv = [name, *arguments]
+    runpy.run_path(f"examples/lectures/{name}.py", run_name="__main__")
+    print(end="\\0")
+"""
+
+
+def outputs_of(python, folder, *scripts, eager=False):
+    """By script what it printed, which draws into a folder: of its name, or of it with options."""
+    scripts = [(each,) if isinstance(each, str) else each for each in scripts]
+    lines = [[*map(str, (name, "--output", folder, *rest))] for name, *rest in scripts]
+    result = python("-c", SEVERAL, json.dumps([eager, *lines]), cwd=ROOT)
     assert result.returncode == 0, result.stderr
-    return result.stdout
+    printed = result.stdout.split("\0")[: len(scripts)]
+    return dict(zip([name for name, *_ in scripts], printed, strict=True))
+
+
+def output_of(python, folder, script, *arguments):
+    (printed,) = outputs_of(python, folder, (script, *arguments)).values()
+    return printed
 
 
 @pytest.fixture
 def run(python, tmp_path):
     """Runs a script, which draws into `tmp_path`; gives what it printed."""
     return functools.partial(output_of, python, tmp_path)
-
-
-@pytest.fixture(scope="module")
-def drawn(tmp_path_factory):
-    return tmp_path_factory.mktemp("drawn")
-
-
-@pytest.fixture(scope="module")
-def once(python, drawn):
-    """Runs a script without arguments, which draws into `drawn`, but the first time only."""
-    return functools.cache(functools.partial(output_of, python, drawn))
 
 
 def check_quotes(script, printed):
@@ -73,9 +89,9 @@ def check_quotes(script, printed):
         assert any(alike(lines, printed[i : i + len(lines)]) for i in starts), block
 
 
-def test_the_chapter_quotes_what_a_script_prints(once):
+def test_the_chapter_quotes_what_a_script_prints(run):
     """One; `test_every_number_and_picture` takes them all."""
-    check_quotes("03_attention", once("03_attention"))
+    check_quotes("03_attention", run("03_attention"))
 
 
 @pytest.mark.long
@@ -97,14 +113,14 @@ def softmax(x):
 
 
 @pytest.mark.long
-def test_every_number_and_picture(once, drawn):
+def test_every_number_and_picture(python, tmp_path):
     """The matrices are those of the lectures, where they give them, and as computed here."""
     scripts = sorted(path.stem for path in SCRIPTS.glob("[01]*.py"))
     assert len(scripts) == 17
-    printed = {name: once(name) for name in scripts if name not in TRAINED}
+    printed = outputs_of(python, tmp_path, *(name for name in scripts if name not in TRAINED))
     for name, out in printed.items():
         check_quotes(name, out)
-    pictures = {path.name for path in drawn.glob("*.png")}
+    pictures = {path.name for path in tmp_path.glob("*.png")}
     of_trained = {"06_concatenation", *TRAINED, "11_growing"}
     committed = {path.name for path in FOLDER.glob("[01]*.png")}
     assert committed == pictures | {f"{name}.png" for name in of_trained}
@@ -135,13 +151,15 @@ def test_every_number_and_picture(once, drawn):
 
 
 @pytest.mark.long
-def test_lectures_with_a_trained_model(run, run_dir, tmp_path):
+def test_lectures_with_a_trained_model(python, run_dir, tmp_path):
     sentence = "O livro está em cima da mesa."
     options = ("--run", run_dir, "--sentence", sentence)
-    run("06_heads", *options)
-    out = run("11_search", *options, "--beam-size", "2")
-    assert "on the table . </s>" in out.split("a beam of 2")[1]
-    out = run("12_alignment", *options, "--recurrent-run", run_dir)
+    printed = outputs_of(
+        python, tmp_path, ("06_heads", *options), ("11_search", *options, "--beam-size", "2"),
+        ("12_alignment", *options, "--recurrent-run", run_dir), eager=True,
+    )  # fmt: skip
+    assert "on the table . </s>" in printed["11_search"].split("a beam of 2")[1]
+    out = printed["12_alignment"]
     assert out.count("The book is on the table.") == 2
     assert re.search(r"book +looks at livro 0\.[5-9]", out)
     names = {"06_concatenation", "06_heads", "11_growing", "11_search", "12_alignment"}

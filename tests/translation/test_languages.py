@@ -360,7 +360,7 @@ def test_the_command_end_to_end(run_dir, model, export, tmp_path, signatures_alo
     assert expected.items() <= card["options"].items() and card["options"]["length_penalty"] == 0.5
 
 
-@pytest.mark.usefixtures("knows_tongues")
+@pytest.mark.usefixtures("knows_tongues", "bare_end")
 def test_fine_tuning_keeps_its_languages_and_how_to_decode(run_dir, tmp_path):
     corpus = tmp_path / "corpus.tsv"
     rows = ["abcd"[i % 4] * (1 + i % 3) for i in range(24)]

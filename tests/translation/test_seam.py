@@ -215,6 +215,7 @@ def test_what_does_not_fit_is_refused_by_name():
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("bare_end")
 def test_it_is_trained_too(tmp_path):
     texts = ["abcd"[i % 4] * (1 + i % 3) for i in range(40)]
     rows = "".join(f"{text}\t{text[::-1]}\n" for text in texts)
