@@ -49,7 +49,7 @@ if __name__ == "__main__":
     run, corpus, folder = map(Path, sys.argv[1:])
     texts = sys.stdin.read().splitlines()
     translator, results = trained_and_translated(run, corpus, folder / "run", texts)
-    signatures = ["serving_default", "align", "score"]
+    signatures = ["serving_default", "align"]
     translator.export(folder / "1", signatures=signatures, warmup_texts=texts[:1])
     exported = ExportedTranslator(folder / "1")
     results["exported"] = hypotheses(exported, texts)
