@@ -39,7 +39,7 @@ from jax import numpy as jnp
 
 from keras_mt import Transformer, WarmupInverseSquareRoot
 from keras_mt.data.augmentation import KINDS, augment
-from keras_mt.losses import CrossEntropy, SymmetricKLDivergence, real_tokens
+from keras_mt.losses import CrossEntropy, SymmetricKLDivergence, token_weights
 
 START, END = 2, 3
 VOCAB_SIZE, PRESET = 4000, "small"
@@ -325,7 +325,7 @@ class Trainer:
         logits, other = self._model.stateless_call(trainable, other, inputs, training=True)
         again, other = self._model.stateless_call(trainable, other, inputs, training=True)
         loss = cross_entropy(labels, logits) + cross_entropy(labels, again)
-        loss += RDROP * divergence(logits, again, real_tokens(labels, 0))
+        loss += RDROP * divergence(logits, again, token_weights(labels, 0))
         return loss / 2, other
 
     def _update_one(self, state, batch, rate):
