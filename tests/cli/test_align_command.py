@@ -9,7 +9,9 @@ from conftest import ROOT
 pytestmark = pytest.mark.usefixtures("load_once")
 
 
-def test_align_writes_the_attention_of_each_pair(eager, run_dir, load, corpus, tmp_path):
+def test_align_writes_the_attention_of_each_pair(
+    eager, run_dir, load, corpus, tmp_path, monkeypatch
+):
     files = [tmp_path / "sources", tmp_path / "targets"]
     for file, language in zip(files, ("pt", "en"), strict=True):
         lines = (corpus / f"{language}.test.txt").read_text(encoding="utf-8").splitlines()
@@ -30,6 +32,7 @@ def test_align_writes_the_attention_of_each_pair(eager, run_dir, load, corpus, t
     assert first["target"][-1] == "</s>" and "limit" in second["error"]
     assert "line 2 skipped" in result.stderr
     # Its own translation is of a text cut in pieces.
+    monkeypatch.setattr("keras_mt.cli.align.load_run", lambda *_, **__: load(max_length=6))
     first, second = map(json.loads, keras_mt("align", run_dir, tmp_path / "a").stdout.splitlines())
     assert first["target"][-1] == "</s>" and second["source"].count("</s>") > 2
 

@@ -7,7 +7,7 @@ from command import keras_mt
 pytestmark = pytest.mark.usefixtures("load_once")
 
 
-def test_score_writes_a_line_for_each_pair(run_dir, load, corpus, tmp_path):
+def test_score_writes_a_line_for_each_pair(eager, run_dir, load, corpus, tmp_path):
     files = [corpus / f"{language}.test.txt" for language in ("pt", "en")]
     sources, targets = (file.read_text(encoding="utf-8").splitlines() for file in files)
     expected = load().score(sources, targets)
