@@ -178,7 +178,7 @@ def add_tokens(
 ) -> None:
     """Adds whole elements to a fragment; the tokens of their tags are the markup."""
     skipped_to = 0
-    for token in tokens:
+    for i, token in enumerate(tokens):
         if token.index < skipped_to:
             continue
         if token.name in BLOCKS and token.kind != "end":
@@ -189,12 +189,9 @@ def add_tokens(
             builder.keep(token, is_space=token.name == "br")
         elif token.kind == "start" and token.is_kept:
             skipped_to = token.partner.index
-            first = tokens[0].index
-            inner = [
-                t for t in tokens[token.index - first : skipped_to - first] if t.kind == "text"
-            ]
-            shown = [] if token.name in _INVISIBLE else map(text_of, inner)
-            builder.keep(token, "".join(shown))
+            inner = tokens[i : i + skipped_to - token.index]
+            seen = (t for t in inner if t.kind == "text" and token.name not in _INVISIBLE)
+            builder.keep(token, "".join(map(text_of, seen)))
         elif token.kind == "start":
             builder.open(token)
         elif token.kind == "end" and not token.partner.is_kept:
