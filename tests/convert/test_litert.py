@@ -69,11 +69,10 @@ def test_whatever_the_architecture(name, load, sources, tmp_path):
 
 @pytest.mark.exhaustive
 def test_of_several_languages_it_is_between_two(golden, sources, tmp_path):
-    translator = from_huggingface(golden / "m2m_100")
-    translator.source_language = None
+    translator = from_huggingface(golden / "m2m_100").with_options(source_language=None)
     with pytest.raises(ValueError, match="source_language must be given"):
         to_litert(translator, tmp_path / "litert")
-    translator.source_language, translator.target_language = "pt", "en"
+    translator = translator.with_options(source_language="pt", target_language="en")
     to_litert(translator, tmp_path / "litert")
     ours = translator(sources[:30])
     assert len(set(ours)) > 1

@@ -167,8 +167,8 @@ def test_what_the_ids_mean(golden, load):
         "padding": 0, "start": 2, "end": 3, "forbidden": [0, 1, 2],
         "before_source": [], "after_source": [3], "forced": [], "max_length": 64,
     }  # fmt: skip
-    translator = from_huggingface(golden / "m2m_100")
-    translator.source_language, translator.target_language = "pt", "en"
+    languages = {"source_language": "pt", "target_language": "en"}
+    translator = from_huggingface(golden / "m2m_100").with_options(**languages)
     table = json.loads((golden / "m2m_100" / "vocab.json").read_text())
     ids = special_ids(translator)
     assert ids["start"] == ids["end"] == table["</s>"]
