@@ -86,11 +86,14 @@ def test_int8_is_a_quarter_of_the_size(load, tmp_path):
     "quantization",
     [None, *(pytest.param(n, marks=EXHAUSTIVE) for n in ("int8", "float16", "bfloat16"))],
 )
-def test_weights_held_in_half_precision_give_the_same_file(quantization, load, sources, tmp_path):
+def test_weights_held_in_half_precision_give_the_same_file(
+    quantization, load, run_dir, sources, tmp_path
+):
     """Those of the run are exact in bfloat16."""
     files = []
     for dtype in ("float32", "bfloat16"):
-        to_ctranslate2(load(dtype=dtype), tmp_path / dtype, quantization)
+        translator = Translator.load(run_dir, dtype=dtype)
+        to_ctranslate2(translator, tmp_path / dtype, quantization)
         files.append((tmp_path / dtype / "model.bin").read_bytes())
     assert files[0] == files[1]
     theirs = ctranslate2.Translator(str(tmp_path / "float32"), intra_threads=1)

@@ -85,8 +85,8 @@ def test_what_is_needed_is_fetched_once_and_no_more(golden, hub, imports, tmp_pa
 
 def test_what_cannot_be_fetched_is_named_with_what_to_do(imports):
     nothing, gated = imports("someone/nothing", "someone/gated")
-    assert "neither a folder someone/nothing nor a model" in nothing and "hf auth login" in nothing
-    assert "someone/gated is for those who have agreed" in gated and "hf auth login" in gated
+    assert "no folder someone/nothing" in nothing and "hf auth login" in nothing
+    assert "no folder someone/gated" in gated and "hf auth login" in gated
     (closed,) = imports("someone/marian", url="http://127.0.0.1:9")
     (offline,) = imports("someone/marian", offline="1")
     assert "HF_HUB_OFFLINE" in offline
