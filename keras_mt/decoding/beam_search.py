@@ -128,7 +128,7 @@ def beam_search(
             the options, to choose by other log-probabilities than the model's. They take the
             log-probabilities `[rows, beams, vocab_size]` of the next tokens, `NO_HYPOTHESIS` or
             less for an impossible one; the tokens so far `[rows, beams, length]`; and the rows'
-            places in the batch `[rows]`. They say nothing on the prefix.
+            places in the batch `[rows]`. The prefix and forbidden tokens stay what they are.
         observe: Function `(continuations, live) -> None` that is called after each step, only
             outside of a `tf.function`. Both arguments have `log_probs`, `parents` and `tokens`:
             `[rows, count]` for the continuations that were ranked, `[rows, beams]` for those that
@@ -281,11 +281,12 @@ class _Search:
         if not self.rules and not options.samples:
             found = best_continuations(best - normalizer, tokens, rows.log_probs, banned)
         else:  # All log-probabilities are needed.
-            log_probs = strike_out(values - normalizer, banned)
+            log_probs = values - normalizer
             for rule in self.rules:
                 log_probs = rule(log_probs, rows.tokens, rows.index)
             if options.samples:
                 seeds = tf.gather(self.row_seeds, rows.index)
+                log_probs = strike_out(log_probs, banned)
                 found = sampled_continuations(log_probs, rows.log_probs, seeds, length, options)
             else:
                 found = best_continuations(*top_k(log_probs, width), rows.log_probs, banned)
