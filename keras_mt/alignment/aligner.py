@@ -211,4 +211,4 @@ def _sample(sources, targets):
     order = np.flatnonzero((cells > 0) & (cells <= _MAX_PAIR_CELLS))
     order = np.random.default_rng(0).permutation(order)
     order = np.sort(order[np.cumsum(cells[order]) <= _MAX_CELLS])
-    return [sources[i] for i in order], [targets[i] for i in order]
+    return [np.asarray(sources[i]) for i in order], [np.asarray(targets[i]) for i in order]
