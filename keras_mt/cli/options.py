@@ -30,9 +30,9 @@ def option(field):
     """The click option for a field of a dataclass of options; its value is None unless given."""
     metadata = field.metadata
     flag = metadata["flag"] or "--" + field.name.replace("_", "-")
-    shown = metadata["shown"] if field.default is None else field.default
-    shown = "" if isinstance(shown, bool) else f"  [default: {shown}]"
-    settings = {"default": None, "help": metadata["help"] + shown, "metavar": metadata["metavar"]}
+    default = metadata["default_text"] if field.default is None else field.default
+    default = "" if isinstance(default, bool) else f"  [default: {default}]"
+    settings = {"default": None, "help": metadata["help"] + default, "metavar": metadata["metavar"]}
     if field_type(field) is bool:
         settings["is_flag"] = True
         if field.default is None:

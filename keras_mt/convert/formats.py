@@ -34,7 +34,7 @@ class ExportOptions:
     quantization: str | None = option(
         "How ctranslate2, marian or litert stores the weights; the last two take int8 alone.",
         choices=("int8", "int16", "float16", "bfloat16"),
-        shown="float32",
+        default_text="float32",
     )
     dtype: str = option(
         "Dtype of the weights and of the computation of a saved_model.",
@@ -52,17 +52,17 @@ class ExportOptions:
     signatures: str | None = option(
         "Write only these signatures, with commas between: serving_default, and others of greedy, "
         "score, align and confidence.",
-        shown="all but confidence",
+        default_text="all but confidence",
         metavar="NAMES",
     )
     card: Mapping[str, Any] | None = option(
         "JSON object with fields for the model card, such as license.",
-        shown="what the run knows",
+        default_text="what the run knows",
         metavar="FILE",
     )
     warmup_texts: list[str] | None = option(
         "Sentences, one per line, for the warm-up requests.",
-        shown="the tokenizer's words",
+        default_text="the tokenizer's words",
         metavar="FILE",
     )
 

@@ -32,7 +32,7 @@ def option(
     below: float | None = None,
     maximum: float | None = None,
     choices: Sequence[str | bool] | None = None,
-    shown: str | None = None,
+    default_text: str | None = None,
     defines_run: bool = False,
     inherited: bool = False,
     flag: str | None = None,
@@ -40,9 +40,9 @@ def option(
 ) -> Any:
     """A field of a dataclass of options; its metadata has all arguments but the default.
 
-    `shown` is how the help describes a default of None. An option that `defines_run` stays the same
-    when a run is resumed; so does an `inherited` one, which is taken over from `init`. The command
-    makes `flag` from the name unless it is given.
+    `default_text` is how the help describes a default of None. An option that `defines_run` stays
+    the same when a run is resumed; so does an `inherited` one, which is taken over from `init`. The
+    command makes `flag` from the name unless it is given.
     """
     defines_run = defines_run or inherited
     metadata = {name: value for name, value in locals().items() if name != "default"}
@@ -114,8 +114,8 @@ def documented(thing: _Function, options: type | None = None) -> _Function:
     """Fills in `{options}` in a docstring: one entry of `Args` for each option."""
     lines = []
     for field in dataclasses.fields(options or thing):
-        shown = field.metadata["shown"]
-        text = field.metadata["help"] + (f" None: {shown}." if shown else "")
+        default_text = field.metadata["default_text"]
+        text = field.metadata["help"] + (f" None: {default_text}." if default_text else "")
         lines += textwrap.wrap(
             f"{field.name}: {text}", 92, initial_indent=" " * 4, subsequent_indent=" " * 8
         )

@@ -53,7 +53,7 @@ class SearchOptions:
         "Number of live hypotheses; 1 is greedy search. Not with a temperature, which samples "
         "n_best.",
         minimum=1,
-        shown="4, or an imported run's",
+        default_text="4, or an imported run's",
     )
     n_best: int = option(
         "Number of hypotheses to return, at most beam_size; with a temperature, of samples.",
@@ -111,7 +111,7 @@ class SearchOptions:
     temperature: float | None = option(
         "Sample, with the logits divided by this, which must be above 0.",
         above=0,
-        shown="beam search",
+        default_text="beam search",
     )
     top_k: int = option("Sample from this many most probable tokens; 0 means all.", 0, minimum=0)
     top_p: float = option(
@@ -181,13 +181,13 @@ class LanguageOptions:
 
     source_language: str | None = option(
         "The source's language, for a multilingual model: one of its codes, such as eng_Latn.",
-        shown="the run's, if it has one",
+        default_text="the run's, if it has one",
         inherited=True,
         metavar="CODE",
     )
     target_language: str | None = option(
         "The target's language, likewise.",
-        shown="the run's, if it has one",
+        default_text="the run's, if it has one",
         inherited=True,
         metavar="CODE",
     )
@@ -203,14 +203,14 @@ class TranslationOptions(LanguageOptions, SearchOptions):
     max_length: int | None = option(
         "The maximum number of tokens to generate, including the end token, at most the model's "
         "own limit.",
-        shown="twice the source's plus 10, within that limit",
+        default_text="twice the source's plus 10, within that limit",
     )
     max_length_factor: float | None = option(
         "The maximum number of tokens to generate as a multiple of the source's, both with their "
         "end, unless max_length is given.",
         above=0,
         maximum=1000,
-        shown="none",
+        default_text="none",
     )
     split_sentences: bool = option(
         "Translate each sentence of a line by itself, since most models are trained on single "
@@ -228,7 +228,7 @@ class TranslationOptions(LanguageOptions, SearchOptions):
     keep: str | Sequence[str] | None = option(
         f"Kinds of spans that translations repeat as they are, with commas between: "
         f"{', '.join(KINDS)}; or none.",
-        shown=",".join(KEPT_KINDS),
+        default_text=",".join(KEPT_KINDS),
         metavar="KINDS",
     )
 

@@ -35,7 +35,7 @@ class TrainingOptions(LanguageOptions):
 
     corpus_weights: Sequence[int] | None = option(
         "How many times an epoch goes through each corpus, in the order of data.",
-        shown="once; with pairs, smaller corpora more often",
+        default_text="once; with pairs, smaller corpora more often",
         defines_run=True,
         flag="--corpus-weight",
     )
@@ -43,7 +43,7 @@ class TrainingOptions(LanguageOptions):
         "A run folder to begin from, for fine-tuning: its model, its tokenizer and the "
         "options whose default below names init. An imported model is tuned gently instead: "
         "--learning-rate 5e-5 --warmup-steps 100 --label-smoothing 0, its own dropout and limit.",
-        shown="none",
+        default_text="none",
         defines_run=True,
         metavar="RUN_DIR",
     )
@@ -52,14 +52,14 @@ class TrainingOptions(LanguageOptions):
         "this takes less memory, and checkpoints hold only the adapters. model.keras has them "
         "merged.",
         minimum=1,
-        shown="all weights are trained",
+        default_text="all weights are trained",
         defines_run=True,
         metavar="RANK",
     )
     architecture: str | type | None = option(
         "The kind of model: transformer, recurrent, mixture_of_experts, decoder_only, "
         "or MODULE:CLASS of your own.",
-        shown="transformer, or init's",
+        default_text="transformer, or init's",
         defines_run=True,
         metavar="NAME",
     )
@@ -68,32 +68,33 @@ class TrainingOptions(LanguageOptions):
         "(6, 512) or big (6, 1024), as in the paper; other architectures have other presets. The "
         "options whose default is the preset's are then the same for every corpus; with minutes, "
         "they are fitted to the corpus and the time.",
-        shown="a transformer is fitted to the corpus; another architecture's first, or init's",
+        default_text="a transformer is fitted to the corpus; another architecture's first, "
+        "or init's",
         defines_run=True,
     )
     model: Mapping[str, Any] | None = option(
         "Other arguments of the model's constructor, by name, such as num_layers.",
-        shown="the preset's",
+        default_text="the preset's",
         defines_run=True,
         flag="--set",
         metavar="KEY=VALUE",
     )
     tokenizer: str | os.PathLike | object | None = option(
         "The tokenizer: a tokenizer.model, a run folder that has one, or, in Python, a Tokenizer.",
-        shown="one trained on the corpus",
+        default_text="one trained on the corpus",
         metavar="PATH",
     )
     epochs: int | None = option(
-        "Passes over the corpus.", minimum=1, shown="fitted to the corpus; 20 with a preset"
+        "Passes over the corpus.", minimum=1, default_text="fitted to the corpus; 20 with a preset"
     )
     steps: int | None = option(
-        "Batches to train on, instead of epochs.", minimum=1, shown="set by epochs"
+        "Batches to train on, instead of epochs.", minimum=1, default_text="set by epochs"
     )
     minutes: float | None = option(
         "Train for this many minutes on this machine, start-up included, instead of epochs: the "
         "speed of the first steps sets the number of steps.",
         above=0,
-        shown="set by epochs",
+        default_text="set by epochs",
         defines_run=True,
     )
     seed: int = option(
@@ -105,13 +106,13 @@ class TrainingOptions(LanguageOptions):
     )
     vocab_size: int | None = option(
         "The maximum size, in pieces, of the joint vocabulary that is trained.",
-        shown="fitted to the corpus; 8000 with a preset",
+        default_text="fitted to the corpus; 8000 with a preset",
         defines_run=True,
     )
     max_length: int | None = option(
         "The longest sentence, in tokens, including the end token: longer pairs are left out of "
         "training and counted, and the trained model takes no longer ones.",
-        shown="fitted to the corpus; 256 with a preset, or init's",
+        default_text="fitted to the corpus; 256 with a preset, or init's",
         inherited=True,
     )
     clean: bool = option(
@@ -124,7 +125,7 @@ class TrainingOptions(LanguageOptions):
         "Draw new subword segmentations in each epoch: 1 draws with the unigram model's "
         "probabilities, 0 uniformly.",
         minimum=0,
-        shown="always the most probable one",
+        default_text="always the most probable one",
         defines_run=True,
     )
     augment: str | None = option(
@@ -132,43 +133,43 @@ class TrainingOptions(LanguageOptions):
         "punctuation (no final period, doubled spaces, other quotes), separated by commas. Each "
         "kind changes a tenth of the pairs in an epoch, other pairs in the next; targets stay as "
         "they are.",
-        shown="sources stay as they are",
+        default_text="sources stay as they are",
         defines_run=True,
         metavar="KINDS",
     )
     batch_tokens: int | None = option(
         "The maximum number of tokens of a batch on each side, including padding.",
         minimum=1,
-        shown=_FITTED,
+        default_text=_FITTED,
         inherited=True,
     )
     gradient_accumulation_steps: int | None = option(
         "Number of batches whose gradients make one update.",
         minimum=1,
-        shown="1, or init's",
+        default_text="1, or init's",
         inherited=True,
     )
     dropout: float | None = option(
-        "Dropout rate.", minimum=0, below=1, shown=_FITTED, inherited=True
+        "Dropout rate.", minimum=0, below=1, default_text=_FITTED, inherited=True
     )
     label_smoothing: float | None = option(
         "Label smoothing: the share of the label that is spread over the vocabulary.",
         minimum=0,
         below=1,
-        shown=_FITTED,
+        default_text=_FITTED,
         inherited=True,
     )
     rdrop_weight: float | None = option(
         "Weight of the R-Drop loss, such as 5: it makes two forward passes agree.",
         minimum=0,
-        shown="0, or init's",
+        default_text="0, or init's",
         inherited=True,
     )
     guided_alignment: str | os.PathLike | None = option(
         "Teach one attention head to align words (guided alignment): learned, for alignments that "
         "are learned from the corpus, or a FILE of them in Pharaoh's format, over the words of "
         "each line of the one corpus. The flag alone means learned.",
-        shown="no head is taught",
+        default_text="no head is taught",
         defines_run=True,
         metavar="[FILE]",
     )
@@ -177,59 +178,61 @@ class TrainingOptions(LanguageOptions):
         "some words carry the target's words for them.",
         minimum=0,
         maximum=1,
-        shown="none",
+        default_text="none",
         defines_run=True,
     )
     warmup_steps: int | None = option(
         "Updates over which the learning rate rises to its peak.",
         minimum=1,
-        shown=_FITTED,
+        default_text=_FITTED,
         inherited=True,
     )
     learning_rate: float | None = option(
         "The peak learning rate.",
         above=0,
-        shown="fitted to the corpus; with a preset (d_model * warmup_steps) ** -0.5, or init's",
+        default_text="fitted to the corpus; with a preset (d_model * warmup_steps) ** -0.5, "
+        "or init's",
         inherited=True,
     )
     clip_norm: float | None = option(
         "Clip the gradients to this global norm.",
         above=0,
-        shown="no clipping, or init's",
+        default_text="no clipping, or init's",
         inherited=True,
     )
     dtype: str | None = option(
         "Dtype of the computation; weights are kept in float32.",
         choices=("float32", "mixed_bfloat16", "mixed_float16"),
-        shown="float32; mixed_bfloat16 if the recipe is fitted and the processor has such products",
+        default_text="float32; mixed_bfloat16 if the recipe is fitted and the processor has such "
+        "products",
         defines_run=True,
     )
     devices: int | None = option(
-        "Number of devices of this machine to train on.", minimum=1, shown="all GPUs"
+        "Number of devices of this machine to train on.", minimum=1, default_text="all GPUs"
     )
     checkpoint_steps: int | None = option(
         "Steps from one checkpoint to the next.",
         minimum=1,
-        shown="a fortieth of the run, 1000 at most; 500 with a preset",
+        default_text="a fortieth of the run, 1000 at most; 500 with a preset",
     )
     bleu_freq: int | None = option(
         "Measure BLEU and chrF on the validation split every so many epochs; 0 for never.",
         minimum=0,
-        shown="fitted to the corpus; 0 with a preset",
+        default_text="fitted to the corpus; 0 with a preset",
     )
     weights: str | None = option(
         "The weights that model.keras takes: best (those with the best BLEU on the validation "
         "split, or with the lowest loss if BLEU is not measured), average (the mean of the last "
         "five checkpoints) or last.",
         choices=("best", "average", "last"),
-        shown="best if the recipe is fitted and measures BLEU, else average; last with a preset "
-        "or init, unless minutes are given",
+        default_text="best if the recipe is fitted and measures BLEU, else average; last with a "
+        "preset or init, unless minutes are given",
         defines_run=True,
     )
     early_stopping_patience: int | None = option(
         "Stop after this many measurements without improvement.",
         minimum=1,
-        shown="fitted to the corpus; never with a preset",
+        default_text="fitted to the corpus; never with a preset",
     )
     tensorboard: bool = option(
         "Also write the values of log.csv for TensorBoard, into tensorboard/; to view them, "
