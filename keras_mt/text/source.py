@@ -77,7 +77,8 @@ class Source:
         glossary: A `Glossary`, or None.
         keep: Names of kinds of spans that stay as they are, such as "url": see `KINDS` in
             `keras_mt.text.spans`.
-        markup: "html" if the text is a fragment of HTML (see `keras_mt.text.markup`); else None.
+        markup: "html" if a plain str is a fragment of HTML (see `keras_mt.text.markup`); else None.
+            A `Fragment` has its elements already.
         annotate: Whether terms are written behind their words, for a model that `reads_terms`.
         trusted: Whether the attention of alignments is that of a head that was trained or chosen to
             align words. Without such, every span has a probe, and no compounds are found.
@@ -109,7 +110,8 @@ class Source:
         annotate: bool = False,
         trusted: bool = False,
     ):
-        self._html = HtmlFragment(text) if markup else None
+        is_html = markup and not isinstance(text, Fragment)
+        self._html = HtmlFragment(text) if is_html else None
         text = self._html.fragment if self._html else text
         self.plain = text.translate(_CONTROL)
         self._elements = getattr(text, "elements", ())

@@ -50,9 +50,13 @@ def test_an_export_translates_files_too(exported, texts, tmp_path):
 def test_markup_languages_and_terms_are_those_of_translate(eager, run_dir, tmp_path):
     path, terms, out = tmp_path / "a.txt", tmp_path / "terms.tsv", tmp_path / "out"
     path.write_text("O <b>livro</b> está em cima da <i>mesa</i>.\nO livro.\n")
+    page = tmp_path / "b.md"
+    page.write_text("O **livro** `a & <b>`.\n")
     terms.write_text("livro\tvolume\n")
     options = ("--markup", "html", "--glossary", terms, "--beam-size", 1)
-    keras_mt("translate-files", run_dir, out, path, *options)
+    keras_mt("translate-files", run_dir, out, path, page, *options)
+    document = (out / "b.md").read_text()  # It has its elements without that markup.
+    assert "**volume**" in document.lower() and "`a & <b>`" in document
     expected = keras_mt("translate", run_dir, path, *options).stdout
     assert (out / "a.txt").read_text() == expected and "volume" in expected and "<b>" in expected
 
