@@ -14,6 +14,7 @@ from keras_mt.errors import InputError
 _BATCH_TEXTS = 256
 _BATCH_BYTES = 64 * 512
 _LEAST_BATCH = 32  # The minimum texts of a batch when several run side by side.
+_SHOWN_BYTES = 60  # Of a text that memory does not suffice for.
 _LONG_LIST = 1024  # Texts for which a notebook shows a progress bar.
 
 
@@ -35,9 +36,12 @@ def run_in_batches(
         try:
             return function(**{name: [texts[i] for i in batch] for name, texts in columns.items()})
         except MemoryError:
+            text = next(iter(columns.values()))[batch[0]]
+            beginning = text[:_SHOWN_BYTES].decode("utf-8", "replace")
             raise InputError(
-                f"texts[{batch[0]}] needs more memory than there is, with {len(batch) - 1:,} "
-                "others that are no longer: take a smaller beam_size or n_best, or split its lines."
+                f"The text of {len(text):,} bytes that begins with {beginning!r} needs more memory "
+                f"than there is, with {len(batch) - 1:,} others that are no longer: take a smaller "
+                "beam_size or n_best, or split its lines."
             ) from None
 
     rows = [None] * len(lengths)

@@ -136,6 +136,12 @@ class Translator(BaseTranslator):
         """Refuses lengths of translations that the models cannot have."""
         limit = self._graph.predictor.max_length
         max_length, min_length = self.options.max_length, self.options.min_length
+        segmenter = self._graph.segmenter
+        if min(segmenter.source_limit, segmenter.target_limit) < 1:
+            raise InputError(
+                "The model's max_length must be at least 2, for a token and the end. "
+                f"Received: {limit}"
+            )
         if max_length is not None and not 1 <= max_length <= limit:
             raise InputError(
                 f"max_length must be at least 1 and at most the model's {limit}. "

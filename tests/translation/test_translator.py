@@ -416,7 +416,8 @@ def test_what_memory_does_not_suffice_for_is_named():
     def run(texts):
         return {"large": tf.fill((2**44,), 0.0)}  # 70 TB.
 
-    with pytest.raises(ValueError, match=r"texts\[1\] needs more memory .* a smaller beam_size"):
+    message = "The text of 3 bytes that begins with 'abc' needs more memory .* a smaller beam_size"
+    with pytest.raises(ValueError, match=message):
         run_in_batches(on_lists(run), {"texts": ["a", "abc", "ab"]})
 
 
@@ -460,6 +461,10 @@ def test_what_cannot_be_text_is_refused_by_its_number(translator):
         (lambda t: Translator([], t.tokenizer), r"model must be .* Received: \[\]"),
         (lambda t: Translator.load([]), r"run_dir must be .* Received: \[\]"),
         (lambda t: Translator.load(None), r"run_dir must be .* Received: None"),
+        (
+            lambda t: t.hypotheses([], token_scores="no"),
+            "token_scores must be True or False. Received: token_scores='no'",
+        ),
     ],
 )
 def test_arguments_of_another_type_are_refused_by_name(translator, call, message):
@@ -564,6 +569,8 @@ def test_a_model_of_two_tokens_translates_token_by_token(eager, translator, sour
     short = Translator(Transformer.from_config(config), translator.tokenizer, min_length=2)
     (found,) = short.hypotheses([sources[0]], token_scores=True)[0]
     assert len(found.tokens) == 2 * len(short.tokenizer.tokenize(sources[0]))
+    with pytest.raises(ValueError, match=r"max_length must be at least 2.*Received: 1"):
+        Translator(Transformer.from_config({**config, "max_length": 1}), translator.tokenizer)
 
 
 @pytest.mark.parametrize(
