@@ -13,6 +13,8 @@ from keras_mt.options import TranslationOptions
 from keras_mt.text.glossary import Glossary
 from keras_mt.translation.interface import LANGUAGES, BaseTranslator
 
+_NO_LIMIT = 2**31 - 1  # Bytes of a line.
+
 
 class ExportedTranslator(BaseTranslator):
     """Translates with an exported SavedModel; its options were fixed at export.
@@ -66,8 +68,7 @@ class ExportedTranslator(BaseTranslator):
         given = source_language, target_language
         defaults = [getattr(self.options, name) for name in LANGUAGES]
         codes = (code or default for code, default in zip(given, defaults, strict=True))
-        pair = defaults if self.languages and self.card["options"].get("shortlist") else ()
-        self._set_languages(self.languages, *codes, pair)
+        self._set_languages(self.languages, *codes, defaults if self._is_of_a_pair else ())
         self._check_glossary(glossary)
         self.glossary = glossary
 
@@ -78,23 +79,25 @@ class ExportedTranslator(BaseTranslator):
         except ValueError as error:
             raise InputError(f"{path} is not JSON, as the export wrote it: {error}") from None
         inputs, outputs = self._saved_model.inputs, self._saved_model.outputs
-        n_best = self._saved_model.n_best
-        options = {"beam_size": n_best, "n_best": n_best, **self.card.get("options", {})}
+        options, n_best = self.card.get("options", {}), self._saved_model.n_best
         self.reads_terms = options.get("reads_terms", False)
         self.trusted_attention = options.get("trusted_attention", False)
         known = TranslationOptions.__dataclass_fields__.keys() & options.keys()
-        self.options = TranslationOptions(**{name: options[name] for name in known})
+        # Without a card nothing is kept, and the graph alone refuses long lines.
+        unsaid = {"beam_size": n_best, "n_best": n_best, "keep": (), "max_line_bytes": _NO_LIMIT}
+        self.options = TranslationOptions(**unsaid | {name: options[name] for name in known})
         self.supports_alignment = "align" in outputs
         self.supports_confidence = "confidence" in outputs
         self.supports_scores = "token_log_probs" in outputs.get("score", ())
+        self._is_of_a_pair = False
         if any({*LANGUAGES} <= {*columns} for columns in inputs.values()):
-            try:
-                self.languages = self.card["tokenizer"]["languages"]
-            except KeyError:
+            if not {*LANGUAGES} <= {*options} or "languages" not in self.card.get("tokenizer", {}):
                 raise InputError(
                     f"{path} must say which languages there are, and the default ones: put it back "
                     "as the export wrote it."
-                ) from None
+                )
+            self.languages = self.card["tokenizer"]["languages"]
+            self._is_of_a_pair = bool(options.get("shortlist"))
 
     def __reduce__(self) -> tuple:
         arguments = self._version, self.source_language, self.target_language, self.glossary
@@ -119,8 +122,9 @@ class ExportedTranslator(BaseTranslator):
                 "by which terms are placed. Export the run again, or use the run folder."
             )
 
-    def _function(self, name, columns, token_scores=False, confidence=False):
-        if token_scores or "prefix" in columns:
+    def _check_asked(self, prefixes, token_scores, confidence):
+        super()._check_asked(prefixes, token_scores=token_scores, confidence=confidence)
+        if token_scores or prefixes is not None:
             raise InputError(
                 "An export takes no prefixes and gives no token scores: use the run folder."
             )
@@ -129,6 +133,8 @@ class ExportedTranslator(BaseTranslator):
                 "This export gives no confidence: make it with `keras-mt export --confidence`, or "
                 "use the run folder."
             )
+
+    def _function(self, name, columns, confidence=False, **_):
         if name == "translate":
             name = "confidence" if confidence else "serving_default"
         return functools.partial(self._saved_model.run, name)

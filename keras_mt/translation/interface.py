@@ -112,9 +112,9 @@ class BaseTranslator(abc.ABC):
             source_language, target_language: As in a call.
             confidence: Whether to fill in `mean_log_prob`, `worst_token` and `warnings`.
             glossary: As in a call.
-            markup: "html" if the texts are fragments of HTML (see `keras_mt.text.Source`): their
-                plain texts are translated, and the elements put around what the words became.
-                None for plain texts.
+            markup: "html" if texts that are plain str are fragments of HTML (see
+                `keras_mt.text.Source`): their plain texts are translated, and the elements put
+                around what the words became. None for plain texts.
 
         Returns:
             For a str a list of `Hypothesis`, best first (fewer than `n_best` if the search finds no
@@ -132,9 +132,10 @@ class BaseTranslator(abc.ABC):
         >>> translator.hypotheses(["O livro."], token_scores=True)[0][0].tokens  # doctest: +SKIP
         """
         flags = {"token_scores": token_scores, "confidence": confidence}
+        self._check_asked(prefixes, **flags)
         columns = {"texts": texts, "prefixes": prefixes}
         one, requests = self._requests(columns, source_language, target_language, glossary, markup)
-        outcomes = {}
+        outcomes = {}  # Each request has a `Source` of its own, and is a key by that.
         for with_attention in (False, True):
             some = [x for x in requests if x.source.needs_alignment == with_attention]
             search = self._search_and_align if with_attention else self._search
@@ -246,6 +247,12 @@ class BaseTranslator(abc.ABC):
             )
         return sources
 
+    def _check_asked(self, prefixes, **flags):
+        """Refuses flags that are no bool, and what the translator does not give."""
+        for name, flag in flags.items():
+            if not isinstance(flag, bool):
+                raise InputError(f"{name} must be True or False. Received: {name}={flag!r}")
+
     def _check_glossary(self, glossary):
         """Refuses what is no glossary, and one that could not be heeded."""
         check_glossary(glossary)
@@ -259,19 +266,33 @@ class BaseTranslator(abc.ABC):
         """The outputs of `_search` and those of `align`, if the model has attention."""
         if not self.supports_alignment:
             return self._search(requests, **flags)
-        is_plain = not any(flags.values()) and not any(request.target for request in requests)
-        if is_plain and self.options.n_best == 1:  # One call gives all of it.
-            rows = self._run("align", requests)
-            return [row if isinstance(row, str) else [row] for row in rows]
+        # Without a target `align` finds the best translation, and aligns it segment by segment,
+        # which a given target may not be: it may have more sentences, or be over the limit.
+        alone = [x for x in requests if self.options.n_best == 1 and not x.target]
+        own = dict(zip(alone, self._run("align", alone), strict=True))
+        one_call = len(own) == len(requests) and not any(flags.values())
+        if one_call:
+            return [row if isinstance(row, str) else [row] for row in own.values()]
         outcomes = self._search(requests, **flags)
-        pairs = [
-            # Of "" it would be the alignment of another translation.
-            (row, dataclasses.replace(request, target=as_str(row["translations"]) or " "))
+        found = [
+            (request, row)
             for request, rows in zip(requests, outcomes, strict=True)
             for row in ([] if isinstance(rows, str) else rows)
         ]
-        aligned = self._run("align", [request for _, request in pairs])
-        for (row, _), alignment in zip(pairs, aligned, strict=True):
+        given = []
+        for request, row in found:
+            alignment = own.get(request, "")
+            if isinstance(alignment, str) or alignment["translations"] != row["translations"]:
+                given.append((request, row))
+            else:
+                row.update({**alignment, **row})
+        # For a target of "", `align` would find a translation itself.
+        targets = [as_str(row["translations"]) or " " for _, row in given]
+        asked = [
+            dataclasses.replace(request, target=target)
+            for (request, _), target in zip(given, targets, strict=True)
+        ]
+        for (_, row), alignment in zip(given, self._run("align", asked), strict=True):
             if not isinstance(alignment, str):
                 row.update({**alignment, **row})
         return outcomes

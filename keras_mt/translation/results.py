@@ -6,7 +6,11 @@ from typing import Any, NamedTuple
 
 from keras_mt.errors import InputError
 from keras_mt.options import NO_HYPOTHESIS
-from keras_mt.text.source import Alignment, Placed
+from keras_mt.text.replacing import Placed
+from keras_mt.text.source import Alignment
+
+_DIVERGED = "the model gives no finite probabilities."
+_NO_ALIGNMENT = f"a line is over the model's limit of tokens, or {_DIVERGED}"
 
 
 class Hypothesis(NamedTuple):
@@ -107,11 +111,9 @@ def as_outcome(row: Mapping[str, Any]) -> Mapping[str, Any] | str:
     if "refused" in row:
         return as_str(row["refused"]) or row
     if "target_lengths" in row:
-        return row if row["target_lengths"] else "a line is over the model's limit of tokens."
+        return row if row["target_lengths"] else _NO_ALIGNMENT
     is_found = "translations" not in row or row["scores"].max() > NO_HYPOTHESIS
-    return (
-        row if is_found else "the model gives no finite probabilities. Has its training diverged?"
-    )
+    return row if is_found else f"{_DIVERGED} Has its training diverged?"
 
 
 def by_hypothesis(row: Mapping[str, Any]) -> list[dict[str, Any]]:

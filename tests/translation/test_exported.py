@@ -5,7 +5,7 @@ import sys
 import pytest
 from conftest import ROOT
 
-from keras_mt import Translator
+from keras_mt import ExportedTranslator, Translator
 
 EXPORT = ROOT / "saved_models" / "multi30k_en_de"
 COMMAND = """
@@ -31,6 +31,26 @@ def test_the_command_runs_an_export_without_keras():
     assert {"tensorflow", "keras_mt.translation.exported"} <= modules
     above = {"keras_mt.layers", "keras_mt.models", "keras_mt.translation.translator"}
     assert not {"keras", "tensorflow_text", "jax", *above} & modules
+
+
+def test_an_export_without_its_card_keeps_nothing_and_has_no_limit_of_its_own(tmp_path):
+    (tmp_path / "saved_model.pb").symlink_to(EXPORT / "1" / "saved_model.pb")
+    translator = ExportedTranslator(tmp_path)
+    assert translator.options.keep == () and translator.options.max_line_bytes > 10**9
+    assert translator.options.n_best == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"prefixes": []}, "takes no prefixes"),
+        ({"token_scores": True}, "gives no token scores"),
+        ({"confidence": True}, "gives no confidence"),
+    ],
+)
+def test_what_an_export_does_not_give_is_refused_before_any_text(asked, message):
+    with pytest.raises(ValueError, match=message):
+        ExportedTranslator(EXPORT).hypotheses([], **asked)
 
 
 def test_an_export_in_the_place_of_a_run_is_named(run_dir):

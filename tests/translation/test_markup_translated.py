@@ -89,8 +89,11 @@ def test_an_export_aligns_and_scores_with_one_copy_of_its_weights(exported_whole
 
 def test_a_line_too_long_to_be_aligned_has_its_elements_all_the_same(eager, load):
     text = f"{'palavra ' * 99}<b>livro</b>"
-    written = load(beam_size=1, max_length=6)(text, markup="html")
+    translator = load(beam_size=1, max_length=6)
+    written = translator(text, markup="html")
     assert re.fullmatch(r"[^<>]*<b>[^<>]+</b>[^<>]*", written)
+    (found,) = translator.hypotheses(text, markup="html", confidence=True)
+    assert found.text == written
 
 
 def test_a_refused_text_leaves_the_others(eager, load):
