@@ -26,6 +26,8 @@ def load_translator(path, options, corpus=()):
     # Batches run side by side, one per core, so one thread each is best; also for a single line,
     # whose matrix products are small. The environment variable overrides this.
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+    if not (is_run(path) or is_export(path)):
+        raise FileNotFoundError(f"{path} is neither a run folder nor a SavedModel.")
     translator = _load_export(path, options) if is_export(path) else load_run(path, **options)
     if corpus and {*corpus} <= {*translator.languages}:
         for name, code in zip(("source_language", "target_language"), corpus, strict=True):
