@@ -72,7 +72,8 @@ class Translator(BaseTranslator):
     Returns:
         For a str a str, for a list a list of str; with `n_best` > 1 a list of str and a list of
         lists of str, best first. For a tensor a string tensor `[batch, n_best]`, in a
-        `tf.data.Dataset` too. The translation of an empty string is empty.
+        `tf.data.Dataset` too: the graph then calls Python, and cannot be saved (`export` writes one
+        that can). The translation of an empty string is empty.
 
     Raises:
         ValueError: If an option is out of range, if model and tokenizer do not match, if an
