@@ -81,7 +81,7 @@ def evaluate(
     resamples,
     output,
     tokenize,
-    **search,
+    **options,
 ):
     """Score translations of a corpus split with sacreBLEU's BLEU, chrF and chrF++.
 
@@ -101,10 +101,10 @@ def evaluate(
     from keras_mt.text import Glossary
 
     names = [*models, *hypotheses]
-    _check_usage(names, models, paired, search)
+    _check_usage(names, models, paired, options)
     if output:
         check_new(output)  # Before anything is translated, as all that can be refused.
-    glossary = search["glossary"] and Glossary.load(search["glossary"])
+    glossary = options["glossary"] and Glossary.load(options["glossary"])
     sources, reference = _corpus_split(data, source, target, split)
     references = [reference, *(_aligned_file(path, len(sources)) for path in references)]
     texts = {path: _aligned_file(path, len(sources)) for path in hypotheses}
@@ -116,7 +116,7 @@ def evaluate(
         details = {"split_sentences": None}
         if name in models:
             title = f"{name}: " if len(names) > 1 else ""
-            texts[name], details = _timed(title, name, search, sources, (source, target))
+            texts[name], details = _timed(title, name, options, sources, (source, target))
         # In the order of the output.
         scores = {"bleu": None, "chrf": None, "sentences": len(sources), **details}
         scores |= scorer(texts[name]) | {"system": name}
@@ -138,14 +138,14 @@ def evaluate(
         write_files(output, sources, [texts[name] for name in names], references)
 
 
-def _check_usage(names, models, paired, search):
+def _check_usage(names, models, paired, options):
     if not names:
         raise click.UsageError("Give a run folder, a SavedModel or --hypotheses FILE.")
     if twice := next((name for i, name in enumerate(names) if name in names[:i]), None):
         raise click.UsageError(f"{twice} is given twice.")
     if paired and len(names) < 2:
         raise click.UsageError("--paired needs at least two systems.")
-    if search["ensemble"] and len(models) != 1:
+    if options["ensemble"] and len(models) != 1:
         raise click.UsageError("--ensemble goes with exactly one run folder.")
 
 
@@ -168,10 +168,10 @@ def _aligned_file(path, size):
     return [one_line(line) for line in lines]
 
 
-def _timed(title, path, search, sources, corpus):
+def _timed(title, path, options, sources, corpus):
     """A model's best translations, each on one line, and a dict of how they were made."""
     try:
-        translator = load_translator(path, search, corpus)
+        translator = load_translator(path, options, corpus)
     except InputError as error:
         raise InputError(f"{title}{error}") from error
     translations = []
@@ -188,7 +188,7 @@ def _timed(title, path, search, sources, corpus):
             click.echo(f"{title}sentence {number} has no translation: {text[:80]!r}", err=True)
     return translations, {
         "split_sentences": translator.options.split_sentences,
-        "shortlist": search["shortlist"],
+        "shortlist": options["shortlist"],
         "seconds": round(seconds, 2),
         "sentences_per_second": round(len(sources) / seconds, 1),
     }

@@ -22,7 +22,7 @@ from keras_mt.options import LanguageOptions
 @click.option(
     "--json", "as_json", is_flag=True, help="Write one JSON object per line, with each token."
 )
-def score(run_dir, source, target, as_json, **search):
+def score(run_dir, source, target, as_json, **options):
     """Score given translations: how probable they are under the model.
 
     For each line of SOURCE and TARGET, writes the log-probability of the target and the perplexity
@@ -33,7 +33,7 @@ def score(run_dir, source, target, as_json, **search):
     keras-mt score runs/en_de in.txt reference.txt > scores.tsv
     """
     check_standard_input(source, target)
-    translator = ready(load_run(run_dir, **search))
+    translator = ready(load_run(run_dir, **options))
     total = tokens = 0
     with Output() as output:
         for row, result, error in answers(translator.score, source, target):

@@ -43,7 +43,7 @@ from keras_mt.cli.output import Output, progress_bar, to_json
     help="Each line is a fragment of HTML: translate its text, and put the elements around what "
     "their words became.  [default: plain text]",
 )
-def translate(model, text, prefixes, as_json, token_scores, confidence, markup, **search):
+def translate(model, text, prefixes, as_json, token_scores, confidence, markup, **options):
     """Translate FILE, or standard input, line by line.
 
     Writes exactly one line for each line, in order and as soon as it is translated. A line that is
@@ -68,11 +68,12 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, markup, 
         raise click.UsageError("--token-scores needs --json.")
     files = [text] if prefixes is None else [text, prefixes]
     check_standard_input(*files)
-    translator = load_translator(model, search)
+    translator = load_translator(model, options)
     confidence = as_json and confidence and translator.supports_confidence
-    options = {"token_scores": token_scores, "confidence": confidence, "markup": markup}
+    hypotheses = functools.partial(
+        translator.hypotheses, token_scores=token_scores, confidence=confidence, markup=markup
+    )
     with Output() as output, progress_bar(None) as progress:
-        hypotheses = functools.partial(translator.hypotheses, **options)
         for row, result, error in answers(hypotheses, *files):
             if error:
                 output.refuse(row, error, _as_json(row, [], error=error) if as_json else "")

@@ -56,7 +56,7 @@ _FORMATS_OF = {
     type=click.Choice(["html"]),
     help="Each line of a file of lines is a fragment of HTML.  [default: plain text]",
 )
-def translate_files(model, output, files, format, part_lines, overwrite, lang, markup, **search):
+def translate_files(model, output, files, format, part_lines, overwrite, lang, markup, **options):
     """Translate FILEs into OUTPUT_DIR, each under its name.
 
     Each file is read by its suffix: .txt, or any name with .gz or .zst, has lines, which are
@@ -76,13 +76,13 @@ def translate_files(model, output, files, format, part_lines, overwrite, lang, m
     from keras_mt.documents import translate_files as translate
     from keras_mt.documents.resumable import formats_of, translating
 
-    if search["n_best"] not in (None, 1):
+    if options["n_best"] not in (None, 1):
         raise click.UsageError("--n-best must be 1: each text gets one translation.")
     formats = {*formats_of(files, output, format).values()}
     _check_meant({"overwrite": overwrite, "lang": lang, "markup": markup}, formats)
     start = time.monotonic()
     with contextlib.closing(progress_bar(None)) as bar:
-        translator = load_translator(model, search)
+        translator = load_translator(model, options)
 
         def progress(done, total):
             bar.total = total
@@ -93,7 +93,7 @@ def translate_files(model, output, files, format, part_lines, overwrite, lang, m
             files,
             output,
             {"model": translator.fingerprint, "markup": markup},
-            hints=_hints(search),
+            hints=_hints(options),
             format=format,
             part_lines=part_lines,
             max_line_bytes=translator.options.max_line_bytes,
@@ -112,9 +112,9 @@ def _check_meant(options, formats):
             )
 
 
-def _hints(search):
+def _hints(options):
     """The options that the model's fingerprint depends on, so that an error can name one."""
-    hints = given(search)
+    hints = given(options)
     for name in ("glossary", "shortlist"):
         if name in hints:
             with open(hints[name], "rb") as file:

@@ -35,7 +35,7 @@ _TEXT_OPS = {
     "SentencepieceTokenizeOp",
 }
 # The outputs that `confidence` adds.
-_CONFIDENCE = "mean_log_probs", "worst_log_probs", "worst_tokens", "loops", "disproportionate"
+_CONFIDENCE = "mean_log_probs", "worst_log_probs", "worst_tokens", "loops", "length_mismatch"
 
 
 def to_saved_model(
@@ -65,7 +65,7 @@ def to_saved_model(
             used; None for texts made of the tokenizer's words.
         confidence: Whether to write a signature `confidence` too: `serving_default` with
             `mean_log_probs`, `worst_log_probs` (float32), `worst_tokens` (string), `loops` and
-            `disproportionate` (boolean), `[batch, n_best]` each.
+            `length_mismatch` (boolean), `[batch, n_best]` each.
         signatures: The names of the signatures to write, with `serving_default` among them; None
             for all. With `freeze` and `serving_default` alone, the weights are stored once.
 

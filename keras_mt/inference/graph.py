@@ -14,8 +14,8 @@ from keras_mt.inference.segments import Pairs, Segmenter, any_of_text, group_by_
 from keras_mt.options import NO_HYPOTHESIS, TranslationOptions
 from keras_mt.text import BaseTokenizer
 
-# The maximum number of rows that are searched together, and of their tokens: the longest row's
-# times their number. With more beams than these, both are less in proportion: each has its own.
+# The maximum number of rows that are searched together, and of their tokens, padding included. Each
+# beam has rows of its own: above _SEARCH_BEAMS beams both are less in proportion.
 _SEARCH_ROWS, _SEARCH_TOKENS, _SEARCH_BEAMS = 256, 64 * 256, 4
 # Likewise of given targets, all of whose logits and attention weights are held at once.
 _TARGET_ROWS, _TARGET_TOKENS = 32, 64 * 32
@@ -59,9 +59,9 @@ class TranslationGraph:
         pair: Sequence[str] = (),
     ):
         self.predictor, self.tokenizer, self.options = predictor, tokenizer, options
-        split_sentences = options.split_sentences
-        reads_terms, limit = predictor.reads_terms, predictor.max_length
-        self.segmenter = Segmenter(tokenizer, limit, split_sentences, reads_terms)
+        self.segmenter = Segmenter(
+            tokenizer, predictor.max_length, options.split_sentences, predictor.reads_terms
+        )
         self._forced = self.segmenter.forced
         # The codes that a row may have on each side.
         self._codes = [[code] for code in pair] or [list(tokenizer.languages)] * 2
@@ -87,7 +87,7 @@ class TranslationGraph:
         (strings) and `log_probs` `[batch, n_best, length]`, padded, and `lengths`. With
         `confidence` there are `mean_log_probs` with the end; `worst_log_probs`, their minimum, and
         `worst_tokens`, its token; `loops` (a sequence of tokens repeats over and over, and none in
-        the source does) and `disproportionate` (the lengths of both sides differ much).
+        the source does) and `length_mismatch` (the lengths of both sides differ much).
         """
         text, languages, refused = self._admitted(text, source_language, target_language)
         has_prefix = False if prefix is None else tf.strings.length(tf.strings.strip(prefix)) > 0
@@ -283,8 +283,8 @@ class TranslationGraph:
         n_best = self.options.n_best
         source = _repeated(segments.pieces, n_best)
         found = doubts(source, ids[:, self._forced :], self.tokenizer.eos_id)
-        loops, mismatches = (tf.reshape(x, (-1, n_best)) for x in found)
-        return {"loops": loops, "disproportionate": mismatches}
+        names = "loops", "length_mismatch"
+        return {name: tf.reshape(x, (-1, n_best)) for name, x in zip(names, found, strict=True)}
 
     def _ids(self, pairs, languages):
         """The ids of both sides, from their pieces, with the languages of their rows."""

@@ -6,7 +6,8 @@ import tensorflow as tf
 
 from keras_mt.options import NO_HYPOTHESIS
 from keras_mt.text import BaseTokenizer
-from keras_mt.text.sentences import NO_END, SLOT, cut, split_lines, split_sentences
+from keras_mt.text.sentences import cut, split_lines, split_sentences
+from keras_mt.text.spans import NO_END, SLOT
 
 # What passes through untranslated: a line without a letter or digit.
 _NO_WORD = rf"[^\pL\pN{NO_END}{SLOT}]*"

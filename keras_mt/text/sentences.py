@@ -3,11 +3,10 @@
 import tensorflow as tf
 
 from keras_mt.text.base_tokenizer import without_control_characters
-from keras_mt.text.source import GUARD, TERM, TERM_END
+from keras_mt.text.spans import GUARD, NO_END, SLOT, TERM, TERM_END
 
-# Control characters that no cleaned text contains: a cut, a period within a sentence, a place where
-# no sentence ends, and around a term or in its place.
-_CUT, _POINT, NO_END, SLOT = "\x1f", "\x1d", "\x04", "\x05"
+# Control characters that no cleaned text contains: a cut, and a period within a sentence.
+_CUT, _POINT = "\x1f", "\x1d"
 SPACE = r"[\s\p{Z}]"  # RE2's \s is ASCII's alone.
 _CLOSERS = r""""'”’»)\]」』）"""
 _OPENING = r"""["'“‘„«(\[¿¡]*[\p{Lu}\p{Lt}\p{Lo}]"""

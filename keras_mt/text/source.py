@@ -8,18 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_mt.text.claims import Claims, find_forms
+from keras_mt.text.elements import place_elements
 from keras_mt.text.fragment import Fragment
 from keras_mt.text.glossary import Glossary
 from keras_mt.text.markup import HtmlFragment
-from keras_mt.text.placing import place_elements
 from keras_mt.text.replacing import Placed, Replacing
-from keras_mt.text.spans import find_spans, whole_lines
+from keras_mt.text.spans import GUARD, TERM, TERM_END, find_spans, whole_lines
 from keras_mt.text.words import Words, coverage, word_alignment
 
-# Control characters of a source that no text contains. Before white space, and behind a mark that
-# ends sentences without any: none ends there. Around a term behind its word, for a model that
-# `reads_terms`.
-GUARD, TERM, TERM_END = "\x03", "\x01", "\x02"
 _CONTROL = {i: " " for i in (*range(32), *range(127, 160)) if chr(i) not in "\t\n\r"}
 _NEUTRAL = "xx"  # Of no language.
 # Kept spans that are left out of what is read, and those that a number stands for.

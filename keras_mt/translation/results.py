@@ -130,7 +130,7 @@ def as_hypothesis(row: Mapping[str, Any]) -> Hypothesis:
     if "mean_log_probs" not in row:
         return hypothesis
     token = as_str(row["worst_tokens"])
-    warnings = {"loop": row["loops"], "length": row["disproportionate"]}
+    warnings = {"loop": row["loops"], "length": row["length_mismatch"]}
     return hypothesis._replace(
         mean_log_prob=float(row["mean_log_probs"]),
         worst_token=(token, float(row["worst_log_probs"])) if token else None,

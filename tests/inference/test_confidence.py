@@ -160,7 +160,7 @@ def test_an_export_gives_a_confidence_where_it_was_asked_for(
         "worst_log_probs": ("float32", [None, 2]),
         "worst_tokens": ("string", [None, 2]),
         "loops": ("bool", [None, 2]),
-        "disproportionate": ("bool", [None, 2]),
+        "length_mismatch": ("bool", [None, 2]),
     }
     nothing = signature(text=tf.constant([], tf.string))
     assert nothing["loops"].shape == (0, 2)

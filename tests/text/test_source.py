@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from keras_mt.options.search import KEPT_KINDS
 from keras_mt.text import Alignment, Glossary, Placed, Source
-from keras_mt.text.source import GUARD
+from keras_mt.text.spans import GUARD
 from keras_mt.text.words import WITHOUT_SPACES
 
 PIECE = re.compile(rf" ?(?:[{WITHOUT_SPACES}]|[^\W{WITHOUT_SPACES}]+|[^\w\s])")

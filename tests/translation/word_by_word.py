@@ -50,7 +50,7 @@ class WordByWord(BaseTranslator):
         if confidence:
             outputs |= {"mean_log_probs": scores, "worst_log_probs": scores}
             outputs |= {"worst_tokens": [b"x"] * 2, "loops": [False] * 2}
-            outputs |= {"disproportionate": [False] * 2}
+            outputs |= {"length_mismatch": [False] * 2}
         return outputs
 
 
