@@ -18,6 +18,7 @@ _UNSEEN = 1e-7  # The probability of a token given one that it never occurred wi
 # A table is learned from no more cells, which are pairs of a source and a target token of one
 # sentence pair: about a gigabyte of memory. A sentence pair of more is left out.
 _MAX_CELLS, _MAX_PAIR_CELLS = 2**25, 2**20
+_MAX_KEPT_CELLS = 2**12  # Of a prior that is kept: a thousand of them have 16 megabytes.
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -90,7 +91,7 @@ class Aligner:
             raise InputError("An aligner is learned from sentence pairs. Received: none")
         if min(ids.min() for ids in (*sources, *targets)) < 0:
             raise InputError("The ids to learn from must be at least 0. Received: a negative one")
-        sizes = np.array([1 + max(ids.max() for ids in side) for side in (sources, targets)])
+        sizes = np.array([1 + max(int(ids.max()) for ids in side) for side in (sources, targets)])
         both = list(zip(sources, targets, strict=True))
         pairs = np.unique(np.concatenate([_keys(*each, sizes[1]) for each in both], axis=None))
         links = [np.searchsorted(pairs, _keys(*e, sizes[1])).astype(np.int32) for e in both]
@@ -150,12 +151,19 @@ def _keys(source, target, target_size):
     return source.astype(np.int64)[:, None] * target_size + target
 
 
-@functools.lru_cache(1_000)
 def _prior(given, tokens):
     """The prior probability of each of the given tokens for each token, `[given, tokens]`."""
+    # Those of long sentences, kept, would fill the memory.
+    return (_new_prior if given * tokens > _MAX_KEPT_CELLS else _kept_prior)(given, tokens)
+
+
+def _new_prior(given, tokens):
     places = [np.arange(1, size + 1) / size for size in (given, tokens)]
     weights = np.exp(-_TENSION * np.abs(places[0][:, None] - places[1]))
     return ((1 - _NULL) * weights / weights.sum(axis=0)).astype(np.float32)
+
+
+_kept_prior = functools.lru_cache(1_000)(_new_prior)
 
 
 def _learn_direction(links, sentences, size, given, iterations):

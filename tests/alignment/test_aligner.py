@@ -165,6 +165,15 @@ def test_symmetrization_by_hand():
     assert grow_diag_final_and([], []).shape == (0, 2)
 
 
+def test_ids_may_be_of_the_smallest_integers():
+    small = [[np.array(ids, np.uint8) for ids in ([7, 255], [7], [255])]] * 2
+    wide = [[ids.astype(np.int64) for ids in side] for side in small]
+    learned = Aligner.learn(*small)
+    assert learned.sizes.tolist() == [256, 256]
+    for one, other in zip(learned.align(*small), Aligner.learn(*wide).align(*wide), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_a_pickle_holds_all_of_it():
     learned = Aligner.learn(*arrays(PAIRS))
     again = pickle.loads(pickle.dumps(learned))
