@@ -41,16 +41,18 @@ class EncodedPairs:
         seed: int = 0,
     ):
         sides = 2 + len(kinds)
-        ids = max(tokenizer.source_vocab_size, tokenizer.target_vocab_size)
-        dtype = np.uint16 if ids <= 2**16 else np.int32
+        vocab_size = max(tokenizer.source_vocab_size, tokenizer.target_vocab_size)
+        dtype = np.uint16 if vocab_size <= 2**16 else np.int32
+        encoders = [
+            _Encoder(tokenizer, languages[i] if languages else ()) for i in range(len(datasets))
+        ]
         lengths, keys = [np.zeros((0, sides), np.int32)], [np.zeros(0, np.int64)]
         corpus, number = [np.zeros(0, np.int16)], 0
         with contextlib.ExitStack() as stack:
             files = [
                 stack.enter_context(tempfile.TemporaryFile(dir=directory)) for _ in range(sides)
             ]
-            for i, dataset in enumerate(datasets):
-                encoder = _Encoder(tokenizer, languages[i] if languages else ())
+            for i, (dataset, encoder) in enumerate(zip(datasets, encoders, strict=True)):
                 for chunk in encoder.chunks(dataset, kinds, seed, number):
                     for file, ids in zip(files, chunk.ids, strict=True):
                         file.write(ids.astype(dtype).tobytes())
@@ -60,7 +62,7 @@ class EncodedPairs:
                     number += len(chunk.keys)
             self._ids = [_mapped(file, dtype) for file in files]
         self.lengths, self.keys, self.corpus = map(np.concatenate, (lengths, keys, corpus))
-        source, target = encoder.special_tokens()  # As many in all languages.
+        source, target = encoders[0].special_tokens()  # As many in all languages.
         self.blank = self.lengths == np.array([source, target, *[source] * len(kinds)])
         self._starts = np.cumsum(self.lengths, axis=0, dtype=np.int64) - self.lengths
         self._count = len(datasets)
