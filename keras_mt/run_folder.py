@@ -154,7 +154,8 @@ class RunConfig:
         pairs = {name: (getattr(self, name), getattr(now, name)) for name in ("source", "target")}
         pairs["pairs"] = list(self.pairs or ()), list(now.pairs or ())
         for field in dataclasses.fields(TrainingOptions):
-            if field.name == "minutes" and self.total_steps is None:
+            timed = field.name == "minutes" and self.options.minutes is not None
+            if timed and self.total_steps is None:
                 continue  # They have set nothing yet.
             if field.metadata["defines_run"]:
                 pairs[field.name] = tuple(getattr(x.options, field.name) for x in (self, now))

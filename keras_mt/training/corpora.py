@@ -41,6 +41,8 @@ def requested(
         )
     if pairs is None:
         data = data if isinstance(data, (list, tuple)) else [data]
+        if not data:
+            raise InputError(f"data must name at least one corpus. Received: {data!r}")
         request = RunConfig(list(map(str, data)), source, target, options)
     else:
         _check_pairs(pairs, options)

@@ -53,13 +53,15 @@ def resolve(
     named = dataclasses.replace(given, architecture=architecture)
     if begun is not None:
         options = named.completed(vars(begun.options), DEFAULTS)
-        now = dataclasses.replace(request, options=options)
+        now = _as_read_again(dataclasses.replace(request, options=options))
         if changes := begun.changes(now):
             raise InputError(
                 f"{worker.folder} holds a run with other arguments: {', '.join(changes)}. Give it "
                 "the same ones to go on with it, or another output folder."
             )
         config = dataclasses.replace(begun, options=options)
+        if begun.fingerprints is None:  # It was stopped before its corpora were encoded.
+            config = dataclasses.replace(config, data=request.data, pairs=request.pairs)
     else:
         fitted = _is_fitted(given)
         if base is not None:
@@ -76,7 +78,12 @@ def resolve(
             known = {n: getattr(base.config, n) for n in ("generation", "license")}
             config = dataclasses.replace(config, **known)
     _check(config.options)
-    return RunConfig.from_json(config.to_json())  # As it is read again.
+    return _as_read_again(config)
+
+
+def _as_read_again(config):
+    """The configuration as config.json gives it back: tuples are lists there."""
+    return RunConfig.from_json(config.to_json())
 
 
 def _is_fitted(given):
