@@ -45,11 +45,21 @@ def load_base(
     return Base(folder, folder.config, model, options.lora_rank and digest(model))
 
 
-def check_architecture(options: TrainingOptions) -> None:
+def known_architecture(options: TrainingOptions, begun: RunConfig | None) -> type | None:
+    """The class to be trained, as far as options tell and those of the run that goes on.
+
+    None for that of `init`, and for a class that only a file names: files alone import nothing.
+    """
+    before = TrainingOptions() if begun is None else begun.options
+    name = options.architecture or before.architecture or "transformer"
+    from_file = options.architecture is None and ":" in name
+    if options.init is not None or before.init is not None or from_file:
+        return None
+    return find_architecture(name)
+
+
+def check_arguments(options: TrainingOptions, architecture: type) -> None:
     """Refuses, before anything is read, arguments that the model does not have."""
-    if options.init is not None:
-        return
-    architecture = find_architecture(options.architecture or "transformer")
     preset_of(architecture, options.preset)
     takes = _constructor_arguments(architecture)
     given = [name for name in ("dropout", "dtype") if getattr(options, name) is not None]
@@ -80,13 +90,7 @@ def make_model(
     """The model of a run; `given` is the user's `architecture`: files alone import nothing."""
     if base is not None:
         return _copy(base, config.options)
-    name = config.options.architecture
-    if given is None and ":" in name:
-        raise InputError(
-            f"The run's model is a {name!r}, which is none of keras_mt's own: give this class "
-            "as `architecture`."
-        )
-    architecture = find_architecture(given or name)
+    architecture = _architecture(config.options, given)
     if config.model_config is None:
         return _new(architecture, config.options, tokenizer.vocab_size, tokenizer.padding_id)
     try:
@@ -95,10 +99,19 @@ def make_model(
         raise InputError(f"config.json's model_config cannot be made: {error!r}") from error
 
 
-def check_model(options: TrainingOptions, given: TrainingOptions) -> None:
-    """Refuses early a new model that cannot be made with the arguments that were given."""
-    architecture = find_architecture(given.architecture or "transformer")
-    if given.init is not None or not (given.model or ":" in options.architecture):
+def check_model(config: RunConfig, base: Base | None, given: TrainingOptions) -> None:
+    """Refuses early, before anything is encoded or written, a model that `make_model` cannot make.
+
+    A new one is made to try out the arguments that were given, a copy if its limit is another.
+    """
+    options = config.options
+    if base is not None:
+        limit = base.model.get_config().get("max_length", options.max_length)
+        if limit != options.max_length:
+            _copy(base, options)
+        return
+    architecture = _architecture(options, given.architecture)
+    if config.model_config is not None or not (given.model or ":" in options.architecture):
         return
     try:
         _new(architecture, options, 300, 0)
@@ -108,6 +121,16 @@ def check_model(options: TrainingOptions, given: TrainingOptions) -> None:
             f"{str(error).rstrip('.')}. "
             f"Its arguments are {', '.join(map(repr, _constructor_arguments(architecture)))}."
         ) from error
+
+
+def _architecture(options, given):
+    """The class of a run's model, which the user gives (`given`) if it is none of keras_mt's."""
+    if given is None and ":" in options.architecture:
+        raise InputError(
+            f"The run's model is a {options.architecture!r}, which is none of keras_mt's own: give "
+            "this class as `architecture`."
+        )
+    return find_architecture(given or options.architecture)
 
 
 def _new(architecture, options, vocab_size, padding_id):

@@ -35,7 +35,6 @@ class Checkpoints(keras.callbacks.Callback):
         super().__init__()
         self.every = every
         self._worker, self._directory = worker, worker.folder.checkpoints
-        model.optimizer.build(model.trainable_variables)
         # The weights first, as `averaged` reads them; then dropout's state and the optimizer's.
         weights = {id(weight) for weight in model.weights}
         others = [variable for variable in model.variables if id(variable) not in weights]

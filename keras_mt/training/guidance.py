@@ -12,7 +12,6 @@ from keras_mt.data.annotation import Annotator
 from keras_mt.data.encoded import Links
 from keras_mt.errors import InputError
 from keras_mt.inference import best_head
-from keras_mt.models import find_architecture
 from keras_mt.models.seq2seq import clone
 from keras_mt.options import TrainingOptions
 from keras_mt.run_folder import RunConfig
@@ -25,14 +24,16 @@ _HEAD_PAIRS, _MEASURED = 20_000, 1000  # Those to learn, and to measure heads wi
 _CHUNK = 8192
 
 
-def check_guidance(request: RunConfig) -> None:
-    """Refuses a model without such a head, or a file that cannot be of the run's corpus."""
+def check_has_head(options: TrainingOptions, architecture: type) -> None:
+    """Refuses a model without a head that could be taught."""
+    if options.needs_links and not hasattr(architecture, "guided_head"):
+        name = "terms" if options.guided_alignment is None else "guided_alignment"
+        raise InputError(f"{name} needs a Transformer. Received: a {architecture.__name__}")
+
+
+def check_alignments(request: RunConfig) -> None:
+    """Refuses a file of alignments that cannot be of the run's corpus."""
     options, path = request.options, request.options.guided_alignment
-    if not options.needs_links:
-        return
-    architecture = find_architecture(options.architecture or "transformer")
-    if options.init is None and not hasattr(architecture, "guided_head"):
-        raise _not_a_transformer(options, architecture)
     if path in (None, LEARNED):
         return
     if len(request.data) > 1 or request.pairs is not None or options.clean:
@@ -46,17 +47,10 @@ def set_up_model(options: TrainingOptions, model: keras.Model) -> None:
     """Sets the head to teach, unless the model has one, and that it learns to read terms."""
     if not options.needs_links:
         return
-    if not hasattr(model, "guided_head"):
-        raise _not_a_transformer(options, type(model))
     if options.guided_alignment is not None and model.alignment_head is None:
         model.alignment_head = model.guided_head
     if options.terms:
         model.reads_terms = True
-
-
-def _not_a_transformer(options, architecture):
-    name = "terms" if options.guided_alignment is None else "guided_alignment"
-    return InputError(f"{name} needs a Transformer. Received: a {architecture.__name__}")
 
 
 def with_links(batches: Batches, options: TrainingOptions, worker: Worker) -> Batches:

@@ -1,4 +1,4 @@
-"""Training a run: a corpus and a preset in, a trained translator out, resumable at any time."""
+"""Training a run: a corpus in, a trained translator out, resumable at any time."""
 
 import dataclasses
 import functools
@@ -22,7 +22,13 @@ from keras_mt.plots import plot_run
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import BaseTokenizer
 from keras_mt.training import corpora, distribution, plan
-from keras_mt.training.architecture import check_architecture, check_model, load_base, make_model
+from keras_mt.training.architecture import (
+    check_arguments,
+    check_model,
+    known_architecture,
+    load_base,
+    make_model,
+)
 from keras_mt.training.callbacks import (
     KeepBest,
     PairLosses,
@@ -33,7 +39,13 @@ from keras_mt.training.callbacks import (
 from keras_mt.training.checkpoints import Checkpoints, averaged
 from keras_mt.training.compiling import compile_for_translation
 from keras_mt.training.distribution import Worker
-from keras_mt.training.guidance import check_guidance, choose_head, set_up_model, with_links
+from keras_mt.training.guidance import (
+    check_alignments,
+    check_has_head,
+    choose_head,
+    set_up_model,
+    with_links,
+)
 from keras_mt.training.lora import Adapters
 from keras_mt.training.resolve import resolve, with_fingerprints
 from keras_mt.translation import Translator
@@ -57,8 +69,9 @@ def train(
 
     The folder holds `model.keras`, `tokenizer.model`, `config.json`, `log.csv`, `training.png` and
     `checkpoints/`. Called again on the same folder, it resumes from the last checkpoint: what is
-    not given then is as it was, and options that do not define the run, such as `epochs` or
-    `steps`, may differ. The corpus must hold the same pairs, but may be elsewhere.
+    not given then is as it was, but for `seed`, `clean` and `tensorboard`, and options that do not
+    define the run, such as `epochs` or `steps`, may differ. The corpus must hold the same pairs,
+    but may be elsewhere.
 
     With `init` the model and the tokenizer are that run's, and so are, unless given here, its
     languages, dropout, label smoothing, R-Drop, the schedule (`warmup_steps`, `learning_rate`,
@@ -72,6 +85,9 @@ def train(
     languages, as `keras_mt.Tokenizer` says, from any that is a source to any that is a target. Its
     vocabulary is trained on about as many characters of each language. Each pair whose corpus has a
     validation split is validated by itself.
+
+    A Transformer without an `alignment_head` gets one at the end: the attention head that agrees
+    best with word alignments learned from the corpus.
 
     Args:
         data: A corpus, as `keras_mt.data.load_corpus` takes it, or a list of corpora, of which the
@@ -111,8 +127,10 @@ def train(
         raise InputError(f"{folder} is a file: give a folder for the run.")
     if options.augment is not None:
         augmentations(options.augment)  # Refuses an unknown one before anything is read.
-    check_architecture(options)
-    check_guidance(request)
+    if architecture := known_architecture(options, folder.config):
+        check_arguments(options, architecture)
+        check_has_head(options, architecture)
+    check_alignments(request)
     worker = Worker.start(folder, options.devices, report)
     with worker.at_work():
         worker.report(f"training on {distribution.device_names(worker.strategy)}")
@@ -148,20 +166,21 @@ def _prepare(request, worker):
     known = given if begun is None else given.completed(vars(begun.options))
     resumed = begun is not None and folder.last_checkpoint is not None
     base = load_base(known, given.architecture, resumed)
+    if base is not None:
+        check_has_head(known, type(base.model))
     tokenizer = corpora.existing_tokenizer(folder, given, base, worker.report)
-    text = corpora.read_corpora(request, worker, sampled=tokenizer is None)
-    config = resolve(request, text, begun, base, worker)
-    corpora.check_validation(config, text)
-    if begun is None:
-        check_model(config.options, given)
+    texts = corpora.read_corpora(request, worker, sampled=tokenizer is None)
+    config = resolve(request, texts, begun, base, worker)
+    corpora.check_validation(config, texts)
+    check_model(config, base, given)
     if tokenizer is None:
-        tokenizer = corpora.new_tokenizer(config, text.samples, worker.report)
+        tokenizer = corpora.new_tokenizer(config, texts.samples, worker.report)
     if worker.is_chief and worker.in_cluster:  # The others need not wait until all is encoded.
         _write(worker, config, tokenizer)
         distribution.tell_others(folder)
-    batches = corpora.training_batches(config, text, tokenizer, worker)
+    batches = corpora.training_batches(config, texts, tokenizer, worker)
     batches = with_links(batches, config.options, worker)
-    validation = corpora.validation_batches(config, text, tokenizer, worker)
+    validation = corpora.validation_batches(config, texts, tokenizer, worker)
     config = with_fingerprints(config, request.data, base, batches, validation)
     keras.utils.set_random_seed(config.options.seed)
     with worker.strategy.scope():
@@ -193,32 +212,26 @@ def _config_of(model):
 
 def _train(run, worker, started):
     """Fits the model, from the last checkpoint on, and writes it."""
-    config, options, model, batches = run.config, run.config.options, run.model, run.batches
-    epoch_steps = batches.counts.batches
-    last = plan.last_step(config, epoch_steps)
-    if config.decays:
-        config = dataclasses.replace(config, total_steps=last)
-    _write(worker, config, run.tokenizer)
+    options, model, epoch_steps = run.config.options, run.model, run.batches.counts.batches
+    last = plan.last_step(run.config, epoch_steps)
+    if run.config.decays:
+        run = _ending_at(run, last)
+    _write(worker, run.config, run.tokenizer)
     with worker.strategy.scope():
         adapters = None if options.lora_rank is None else Adapters(model, options.lora_rank)
-        rate = _compile(model, config, last)
-    checkpoints = Checkpoints(worker, model, plan.checkpoint_steps(config, last), adapters)
+        rate = _compile(model, run.config, last)
+    checkpoints = Checkpoints(worker, model, plan.checkpoint_steps(run.config, last), adapters)
     start = checkpoints.restore()
     _report_start(run, adapters, last, worker)
     if start:
         worker.report(f"resumed at step {start} from {worker.folder.checkpoints}")
     log = RunLog(worker, checkpoints, run.validation, options.tensorboard)
     if last is None:
-        watch = plan.Stopwatch(worker, options, started)
-        timed = max(epoch_steps, plan.TIMED_STEPS)
-        _fit(run, worker, 0, timed, [checkpoints, log, watch], validates=False)
-        start, validated = watch.count, _validation_steps(run.validation)
-        last = watch.last_step(validated / epoch_steps)
+        start, last = _time_first_steps(run, worker, started, [checkpoints, log])
         rate.end_at(last)
-        config = dataclasses.replace(config, total_steps=last)
-        checkpoints.every = plan.checkpoint_steps(config, last)
-        _write(worker, config)
-        worker.report(f"{last:,} steps fit into {options.minutes:g} minutes")
+        run = _ending_at(run, last)
+        checkpoints.every = plan.checkpoint_steps(run.config, last)
+        _write(worker, run.config)
     best = KeepBest(worker, options, plan.monitor(options, last, epoch_steps), log.rows)
     if not best.stopped:
         due = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: checkpoints.save_if_due())
@@ -226,14 +239,30 @@ def _train(run, worker, started):
         _fit(run, worker, start, last, callbacks)
     checkpoints.save()
     if worker.is_chief:
-        _finish(run._replace(config=config), worker, checkpoints, adapters)
+        _finish(run, worker, checkpoints, adapters)
+
+
+def _ending_at(run, last):
+    """The run with its last step in its configuration."""
+    return run._replace(config=dataclasses.replace(run.config, total_steps=last))
+
+
+def _time_first_steps(run, worker, started, callbacks):
+    """Trains for some steps of a run with `minutes`; returns their number, and the last step."""
+    options, epoch_steps = run.config.options, run.batches.counts.batches
+    watch = plan.Stopwatch(worker, options, started)
+    timed = max(epoch_steps, plan.TIMED_STEPS)
+    _fit(run, worker, 0, timed, [*callbacks, watch], validates=False)
+    last = watch.last_step(_validation_steps(run.validation) / epoch_steps)
+    worker.report(f"{last:,} steps fit into {options.minutes:g} minutes")
+    return watch.count, last
 
 
 def _compile(model, config, last):
     """Compiles the model, and returns its learning rate; None is the paper's."""
     options, rate = config.options, config.options.learning_rate
     if config.decays:
-        rate = plan.LateLinearDecay(options, getattr(model, "d_model", 512), last)
+        rate = plan.LateLinearDecay(options, model.d_model, last)
     compile_for_translation(
         model,
         options.label_smoothing,

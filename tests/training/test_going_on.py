@@ -1,6 +1,7 @@
 """What a run is, and what may be other when it goes on."""
 
 import json
+import re
 import shutil
 import sys
 
@@ -74,12 +75,22 @@ def test_an_averaged_folder_is_not_trained_into(corpus, copy, tmp_path):
 
 
 @pytest.mark.usefixtures("untrained")
-def test_a_run_that_was_stopped_before_its_first_checkpoint_begins_again(corpus, copy):
+def test_a_run_that_was_stopped_before_its_first_checkpoint_begins_again(corpus, copy, tmp_path):
     shutil.rmtree(copy / "checkpoints")
     (copy / "model.keras").unlink()
-    messages = []
-    go_on(corpus, copy, report=messages.append)
+    # As a cluster leaves it before the corpora are encoded: they may be others then.
+    before = config(copy)
+    (copy / "config.json").write_text(json.dumps({**before, "fingerprints": None}))
+    other, messages = changed(corpus, tmp_path / "other", "pt", "train", swap), []
+    go_on(other, copy, report=messages.append)
     assert any("finished at step 0" in message for message in messages)
+    assert config(copy)["data"] == [str(other)]
+    assert config(copy)["fingerprints"] != before["fingerprints"]
+
+
+def test_minutes_are_not_given_to_a_run_that_was_begun_without(corpus, copy):
+    with pytest.raises(ValueError, match=r"other arguments: minutes was None, now 5\.0\. Give"):
+        go_on(corpus, copy, steps=None, minutes=5)
 
 
 @pytest.mark.usefixtures("untrained")
@@ -126,6 +137,17 @@ def test_fine_tuning_takes_the_recipe_of_the_run_it_begins_from(corpus, begun, t
             train(corpus, "pt", "en", tuned, steps=2, **options, dropout=0.3)
     finally:
         (tmp_path / "elsewhere").rename(begun)
+
+
+def test_a_run_that_goes_on_is_judged_by_its_own_architecture(corpus, copy):
+    (copy / "config.json").write_text(json.dumps({**config(copy), "architecture": "recurrent"}))
+    for options, message in (
+        ({"model": {"num_heads": 4}}, "Recurrent.* has no argument 'num_heads': it has"),
+        ({"model": {"num_layers": 3}}, "other arguments: .*model was None"),
+        ({"terms": 0.3}, "terms needs a Transformer. Received: a Recurrent"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            train(corpus, "pt", "en", copy, steps=2, **options)
 
 
 def changed(corpus, folder, language, split, change):
@@ -184,16 +206,22 @@ def test_a_run_takes_a_tokenizer_that_is_there(begun, tmp_path):
 
 @pytest.mark.usefixtures("untrained")
 def test_arguments_of_the_model_are_set_and_kept(corpus, tmp_path):
-    model = {"d_ff": 32, "pre_norm": True, "dropout": 0.2}
-    options = {**SMALL, "steps": 1, "model": model}
+    model = {"d_ff": 32, "pre_norm": True, "dropout": 0.2, "alignment_head": (0, 1)}
+    options = {**SMALL, "steps": 1, "model": model, "corpus_weights": (1,)}
     output = train(corpus, "pt", "en", tmp_path / "run", **options)
     found = RunFolder(output).load_model().get_config()
     assert (found["d_ff"], found["pre_norm"], found["dropout"]) == (32, True, 0.2)
-    assert config(output)["model"] == {"d_ff": 32, "pre_norm": True}
+    assert config(output)["model"] == {"d_ff": 32, "pre_norm": True, "alignment_head": [0, 1]}
     assert config(output)["model_config"]["d_ff"] == 32 and config(output)["dropout"] == 0.2
     options["model"] = {**model, "d_ff": 48}
-    with pytest.raises(ValueError, match=r"model was {'d_ff': 32, .* now {'d_ff': 48"):
+    # Nothing but d_ff differs, not the tuples either.
+    with pytest.raises(ValueError) as refused:
         train(corpus, "pt", "en", output, **options)
+    was, now = re.fullmatch(
+        r".* other arguments: model was {'d_ff': 32, (.*)}, now {'d_ff': 48, (.*)}\. Give .*",
+        str(refused.value),
+    ).groups()
+    assert was == now == "'pre_norm': True, 'alignment_head': [0, 1]"
     for model, message in (
         ({"num_head": 2}, "Transformer has no argument 'num_head': it has 'vocab_size', 'num_"),
         ({"num_heads": 3}, "cannot be made with {'num_heads': 3}: d_model must be divisible"),
@@ -261,8 +289,10 @@ def test_an_architecture_of_ones_own_is_trained_averaged_and_tuned(corpus, tmp_p
         train(corpus, "pt", "en", output, steps=3, **other)
     train(corpus, "pt", "en", "tuned", **tuned, architecture=name)
     assert config(tmp_path / "tuned")["model_config"]["width"] == 32
+    messages.clear()
     with pytest.raises(ValueError, match="`architecture`"):  # The folder's word is not enough.
-        train(corpus, "pt", "en", "tuned", **{**tuned, "steps": 2})
+        train(corpus, "pt", "en", "tuned", **{**tuned, "steps": 2}, report=messages.append)
+    assert messages == ["training on the CPU"]  # Nothing was encoded.
     sys.modules.pop("going_on", None)
 
 

@@ -11,6 +11,7 @@ from keras_mt import Tokenizer, Transformer
 from keras_mt.alignment import write_pharaoh
 from keras_mt.data import Batches, load_corpus
 from keras_mt.data.encoded import Links
+from keras_mt.models import Recurrent
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.training import TrainingOptions, average_run, compile_for_translation, train
 from keras_mt.training.resolve import with_fingerprints
@@ -124,3 +125,14 @@ def test_what_cannot_be_guided_is_refused(corpus, tmp_path, options, message):
     options = {**SMALL, "guided_alignment": "learned", **options}
     with pytest.raises(ValueError, match=message):
         train(corpus, "pt", "en", tmp_path / "run", steps=2, **options)
+
+
+def test_a_model_to_begin_from_that_has_no_head_to_teach_is_refused(corpus, tmp_path):
+    base, messages, recurrent = RunFolder(tmp_path / "base"), [], Recurrent(9, 1, d_model=8)
+    base.path.mkdir()
+    base.save_model(recurrent, recurrent.get_weights())
+    base.tokenizer_path.touch()
+    options = {"init": base.path, "terms": 0.3, "report": messages.append}
+    with pytest.raises(ValueError, match=r"terms needs a Transformer\. Received: a Recurrent"):
+        train(corpus, "pt", "en", tmp_path / "run", **options)
+    assert messages == ["training on the CPU"]  # Nothing was read.

@@ -45,7 +45,9 @@ def adam(**options):
 
 def accumulated(accumulate, **options):
     optimizer = AccumulatedAdam(1.0, accumulate, epsilon=0.1, **options)
-    return model(optimizer, CountedCrossEntropy(optimizer, label_smoothing=0.1))
+    compiled = model(optimizer, CountedCrossEntropy(optimizer, label_smoothing=0.1))
+    optimizer.build(compiled.trainable_variables)
+    return compiled
 
 
 def difference(one, other):

@@ -409,6 +409,7 @@ def test_a_folder_with_nothing_but_hidden_names_is_taken(tmp_path):
         ({"epochs": 1, "steps": 1}, "only one"),
         ({"steps": 0}, "steps=0"),
         ({"epochs": -1}, "epochs=-1"),
+        ({"data": []}, r"data must name at least one corpus. Received: \[\]"),
         ({"corpus_weights": [1, 1]}, r"one for each corpus. Received: \[1, 1\] for"),
         ({"steps": 1, "vocab_size": 50}, "vocab_size=50 is too small"),
         ({"batch_tokens": 60, "max_length": 64}, "batch_tokens=60, max_length=64"),
@@ -427,8 +428,9 @@ def test_a_folder_with_nothing_but_hidden_names_is_taken(tmp_path):
     ],
 )
 def test_impossible_arguments_are_refused(corpus, tmp_path, options, message):
+    arguments = {"data": corpus, "source": "pt", "target": "en", **SMALL, **options}
     with pytest.raises(ValueError, match=message):
-        train(corpus, "pt", "en", tmp_path / "run", **{**SMALL, **options})
+        train(**arguments, output=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -462,9 +464,11 @@ def test_an_imported_model_gets_better_from_the_first_steps_on(corpus, golden, t
 
 def test_a_model_with_learned_positions_keeps_its_limit(untrained, corpus, tmp_path):
     learned = {"num_layers": 1, "d_model": 8, "num_heads": 2, "d_ff": 8, "positions": "learned"}
-    base, tuned = tmp_path / "base", tmp_path / "tuned"
+    base, tuned, messages = tmp_path / "base", tmp_path / "tuned", []
     options = {**SMALL, "preset": "tiny", "steps": 1, "model": learned}
     train(corpus, "pt", "en", base, **options)
+    options = {"init": base, "max_length": 80, "steps": 1, "report": messages.append}
     with pytest.raises(ValueError, match=r"cannot be copied with max_length=80.*learns its pos"):
-        train(corpus, "pt", "en", tuned, init=base, max_length=80, steps=1)
+        train(corpus, "pt", "en", tuned, **options)
+    assert messages == ["training on the CPU"]  # Nothing was encoded.
     assert not tuned.exists()
