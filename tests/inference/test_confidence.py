@@ -137,7 +137,7 @@ def test_other_options_leave_the_rest_as_it_is(looping):
 def test_an_export_gives_a_confidence_where_it_was_asked_for(
     eager, load, sources, tmp_path, signatures_alone
 ):
-    signatures_alone("confidence")
+    signatures_alone("serving_default", "confidence")
     translator = load(beam_size=2, n_best=2)
     translator.export(tmp_path / "1", confidence=True)
     reader = ExportedTranslator(tmp_path / "1")
