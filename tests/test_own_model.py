@@ -63,7 +63,7 @@ def test_it_is_exported_and_served(
         assert [h.text for h in found] == [h.text for h in expected]
         np.testing.assert_allclose([h.score for h in found], [h.score for h in expected], atol=1e-4)
     assert exported.card["model"]["architecture"] == "GRUTranslator"
-    aligned = signatures_of(tmp_path / "own")["align"](
+    aligned = signatures_of(tmp_path / "own" / "1")["align"](
         text=tf.constant(sources[:1]), target=tf.constant([""])
     )
     _, target, attention = translator.align(sources[0])
