@@ -88,8 +88,8 @@ def translate_files(
 
     Args:
         translate: Function from a list of texts to a translation for each, and why some, by index,
-            have none. The same texts must give the same translations. The texts of documents are
-            `keras_mt.text.Fragment`s, whose translations may be such, too; otherwise places and
+            have none. The same texts must give the same translations. A text of a document is a
+            `keras_mt.text.Fragment`, whose translation may be one, too; otherwise places and
             letters say where the elements go.
         files: The files; a name that ends in `.gz` or `.zst` is of a compressed one, whose
             translation is compressed too.
