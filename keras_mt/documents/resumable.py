@@ -5,7 +5,6 @@ import dataclasses
 import itertools
 import json
 import os
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from keras_mt.documents.document import DocumentOptions, Refusal, lost_marks
 from keras_mt.documents.registry import document_class, format_name
 from keras_mt.documents.sources import CHANGED, DocumentFile, LinesFile
 from keras_mt.errors import InputError
-from keras_mt.files import DISK_ERRORS, atomic_write, disk_errors, leftovers, owned
+from keras_mt.files import DISK_ERRORS, atomic_write, disk_errors, owned, remove_leftovers
 from keras_mt.options import MAX_LINE_BYTES
 from keras_mt.text.fragment import Element, Fragment
 from keras_mt.version import __version__
@@ -145,8 +144,7 @@ def translate_files(
             _translate(works, progress)
             report = _report(works, output)
             for path in (output / _ERRORS, *(work.output for work in works)):
-                for folder in leftovers(path):  # Of kills: nobody else writes here.
-                    shutil.rmtree(folder, ignore_errors=True)
+                remove_leftovers(path)
             if not report.failures and not list(parts.glob("*" + _JOURNAL)):
                 for path in (parts / _WORK, *parts.glob("*" + _DONE)):
                     path.unlink()
