@@ -11,21 +11,13 @@ from keras_mt.text.words import Words, best_gap, line_numbers
 def place_elements(
     elements: Sequence[Element], source: Words, target: Words, shares: np.ndarray
 ) -> Fragment:
-    """A translation with the elements of its source.
+    """A translation with the elements of its source, around the words that theirs became.
 
-    Each element stands around the words that its words became: of the runs of words that hold the
-    one most of whose share is the element's, the run with the greatest sum of shares over one half.
-    Marks at its bounds go with it if the source's element has them too. Elements keep their
-    nesting, and never cross. What has no words goes between two words: after what stood before it,
-    and before what stood after it, as far as both can be. So does an element for which no word is
-    left. Where both texts have as many lines, words of one line belong to those of the same.
-
-    Args:
-        elements: The elements of the source.
-        source, target: The words of the source, and of its translation, which holds the text of all
-            kept elements.
-        shares: The share of each target word that belongs to each source word: see
-            `word_alignment`.
+    These are the run of words with the greatest sum of shares over one half that holds the one most
+    of whose share is the element's. Elements keep their nesting, and never cross; lines keep
+    theirs, if both texts have as many. What has no words goes between what stood before and behind
+    it, as far as it can be. `shares` are those of `word_alignment`; `target` holds the text of all
+    kept elements.
     """
     return _Placing(elements, source, target, shares).placed()
 
@@ -54,6 +46,9 @@ class _Placing:
             if i in windows:
                 a, b = windows[i]
                 items.append((target.starts[a], target.ends[b - 1], i, ""))
+            elif (shift := self._shift(i)) is not None:
+                start, stop = self._elements[i][:2]
+                items.append((start + shift, stop + shift, i, ""))
             else:
                 g = self._gap(i, self._words_of(parent), allowed)
                 left = target.ends[g - 1] if g > low else begin
@@ -68,17 +63,31 @@ class _Placing:
                 self._write(i, *windows[i], start, stop)
             else:
                 self._text += target.text[place:stop]
-                self._place_within(i, first)
+                self._place_within(i, first, moves=self._shift(i) is not None)
             self._places[i] = first, len(self._text)
             self._text += space
             place = max(place, stop)
         self._text += target.text[place:end]
 
-    def _place_within(self, i, place):
-        """Gives all elements in one without words its place."""
+    def _place_within(self, i, first, moves):
+        """Gives all elements in one its place, or, if it `moves`, theirs behind its start."""
         for child in self._children[i]:
-            self._places[child] = place, place
-            self._place_within(child, place)
+            behind = self._elements[child].start - self._elements[i].start if moves else 0
+            size = self._elements[child].end - self._elements[child].start if moves else 0
+            self._places[child] = first + behind, first + behind + size
+            self._place_within(child, first + behind, moves)
+
+    def _shift(self, i):
+        """How far the kept span moves that an element is a part of; None for others."""
+        start, end = self._elements[i][:2]
+        units = self._source.units
+        for w in units[self._source.starts[units] <= start][-1:]:
+            first, last = self._source.starts[w], self._source.ends[w]
+            t = np.argmax(self._shares[:, w])
+            is_part = first < end <= last and start < last and end - start < last - first
+            if is_part and self._target[t] == self._source[w]:
+                return self._target.starts[t] - first
+        return None
 
     def _span(self, i):
         """The characters of an element; of the text itself, -1."""
@@ -94,7 +103,8 @@ class _Placing:
 
     def _windows(self, parent, low, high):
         """The target words of each child that gets some, by its number: a pair."""
-        words = {i: self._words_of(i) for i in self._children[parent]}
+        children = [i for i in self._children[parent] if self._shift(i) is None]
+        words = {i: self._words_of(i) for i in children}
         words = {i: (first, last) for i, (first, last) in words.items() if last > first}
         shares = {i: self._shares[:, a:b].sum(axis=1) for i, (a, b) in words.items()}
         free = np.zeros(len(self._target), bool)

@@ -246,6 +246,23 @@ def test_a_text_of_kept_parts_alone_passes_with_all_between_them():
     assert Source(text, markup="html").passes and translated(text, "x") == text
 
 
+@pytest.mark.parametrize(
+    ("line", "written"),
+    [
+        ("<code>a</code>, <b><code>b</code></b>; <code>c</code>", None),
+        ("<p><code>a</code>, <br>(<code>b</code>)</p>", None),
+        (
+            "<b> <img><code>a</code></b> / <i><code>b</code></i>",
+            "<b><img><code>a</code></b> / <i><code>b</code></i>",
+        ),
+    ],
+)
+def test_a_line_of_kept_parts_among_others_keeps_what_is_between_them(line, written):
+    text = f"<p>A dog</p>{line}<p>A cat</p>"
+    lines = translated(text, "Ein Hund\n\nEine Katze").split("\n")
+    assert lines == ["<p>Ein Hund</p>", written or line, "<p>Eine Katze</p>"]
+
+
 def test_words_and_marks():
     words = Words("It's “T-shirts”, 3.5% of my_x's!\u00a0日本 e\u0301te\u0301 -")
     found = [words[i] for i in range(len(words))]
