@@ -50,4 +50,7 @@ def open_write(path: str | os.PathLike) -> Iterator[BinaryIO]:
 
 def _zstd(path):
     # The zstandard package would take a file that is cut short for a whole one.
-    return require("backports.zstd", "zst", str(path))
+    require("backports.zstd", "zst", str(path))
+    from backports import zstd
+
+    return zstd

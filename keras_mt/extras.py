@@ -1,25 +1,27 @@
 """Optional dependencies, and the error when one is missing."""
 
-import importlib
-from types import ModuleType
+import importlib.util
 
 from keras_mt.errors import InputError
 
 
-def require(module: str, extra: str, what: str) -> ModuleType:
-    """Imports an optional module; ValueError, which names the `extra` to install, if it is missing.
+def require(module: str, extra: str, what: str) -> None:
+    """Raises ValueError if an optional module, which `extra` of keras_mt installs, is missing.
 
+    >>> require("keras", "onnx", "A model")
     >>> require("none", "onnx", "It")
     Traceback (most recent call last):
     ...
     keras_mt.errors.InputError: It needs none, which is not installed: pip install 'keras_mt[onnx]'
     """
     try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError:
+        missing = importlib.util.find_spec(module) is None
+    except ModuleNotFoundError:  # The package that it is in.
+        missing = True
+    if missing:
         raise InputError(
             f"{what} needs {module}, which is not installed: pip install 'keras_mt[{extra}]'"
-        ) from None
+        )
 
 
 def require_backend(what: str) -> None:

@@ -40,9 +40,9 @@ class Translate:
             file.seek(part["begin"])
             # A file whose lines fill its parts has an empty one at its end.
             blocks = line_blocks(file, PART_LINES, limit, first)
-            units, refused, _ = next(blocks, ([], {}, ""))
-        results = self.translator.hypotheses([unit.text for unit in units])
-        refused = [(where, reason) for where, reason, _ in refused.values()]
+            units, _ = next(blocks, ([], ""))
+        results = self.translator.hypotheses(["" if unit.error else unit.text for unit in units])
+        refused = [(unit.where, unit.error) for unit in units if unit.error]
         refused += [(f"line {first + i}", reason) for i, reason in results.refusals.items()]
         translations = [found[0].text if found else "" for found in results]
         return {"lines": b"".join(map(as_line, translations)), "refused": refused}

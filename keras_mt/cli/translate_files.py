@@ -1,22 +1,14 @@
 """`keras-mt translate-files`."""
 
 import contextlib
-import hashlib
 import time
 
 import click
 
-from keras_mt.cli.command import Command
+from keras_mt.cli.errors import Command
 from keras_mt.cli.models import load_translator
 from keras_mt.cli.options import given, glossary_option, search_options
 from keras_mt.cli.output import progress_bar
-
-# The formats that an option means something for.
-_FORMATS_OF = {
-    "overwrite": ("po", "xliff"),
-    "lang": ("html", "po", "xliff"),
-    "markup": ("lines",),
-}
 
 
 @click.command(cls=Command, interrupted="interrupted: give the same command again to go on.")
@@ -63,8 +55,8 @@ def translate_files(model, output, files, format, part_lines, overwrite, lang, m
     translated as by `translate`. What is compressed is compressed again.
 
     A file is written when all of it is translated, and appears whole. Give the same command again
-    to go on with what was stopped; until all is done OUTPUT_DIR remembers the model, the options
-    and the files, and takes no others. One process writes into a folder; a second one is refused.
+    to go on with what was stopped; until all is done another model, other options and changed files
+    are refused. One process writes into a folder; a second one is refused.
 
     A text that is refused is left empty or as it was, and OUTPUT_DIR/errors.jsonl names it; the
     exit status is then 1. A text of a document whose translation lacks marks is named there, too.
@@ -72,71 +64,61 @@ def translate_files(model, output, files, format, part_lines, overwrite, lang, m
     \b
     keras-mt translate-files runs/en_de translated de.txt
     """
-    from keras_mt.documents import DocumentOptions
     from keras_mt.documents import translate_files as translate
-    from keras_mt.documents.resumable import formats_of, translating
+    from keras_mt.documents.resumable import formats_of
 
     if options["n_best"] not in (None, 1):
         raise click.UsageError("--n-best must be 1: each text gets one translation.")
-    formats = {*formats_of(files, output, format).values()}
-    _check_meant({"overwrite": overwrite, "lang": lang, "markup": markup}, formats)
+    formats_of(files, output, format)  # What it refuses need not wait for the model.
     start = time.monotonic()
     with contextlib.closing(progress_bar(None)) as bar:
         translator = load_translator(model, options)
+        identity = {**given(options), "model": translator.fingerprint, "markup": markup}
+        if translator.glossary:
+            identity["glossary"] = translator.glossary.fingerprint
+
+        def translations(texts):
+            results = translator.hypotheses(texts, markup=markup)
+            return [found[0].text if found else None for found in results], results.refusals
 
         def progress(done, total):
             bar.total = total
             bar.update(done - bar.n)
 
         report = translate(
-            translating(translator, markup),
+            translations,
             files,
             output,
-            {"model": translator.fingerprint, "markup": markup},
-            hints=_hints(options),
+            identity,
             format=format,
             part_lines=part_lines,
             max_line_bytes=translator.options.max_line_bytes,
-            options=DocumentOptions(lang or translator.target_language, overwrite),
+            target_language=lang or translator.target_language,
+            overwrite=overwrite,
             progress=progress,
         )
     _say(report, output, time.monotonic() - start)
 
 
-def _check_meant(options, formats):
-    """Refuses an option that means nothing for any of the files."""
-    for name in filter(options.get, options):
-        if not formats & {*_FORMATS_OF[name]}:
-            raise click.UsageError(
-                f"--{name} is for {', '.join(_FORMATS_OF[name])} alone, and no FILE is of these."
-            )
-
-
-def _hints(options):
-    """The options that the model's fingerprint depends on, so that an error can name one."""
-    hints = given(options)
-    for name in ("glossary", "shortlist"):
-        if name in hints:
-            with open(hints[name], "rb") as file:
-                hints[name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return hints
+def _say(report, output, seconds):
+    """Prints the outcome; exit status 1 if something was refused."""
+    for name, done in report.items():
+        units = next(iter(done))
+        if units == "error":
+            click.echo(f"refused: {done['error']}", err=True)
+            continue
+        counts = [_count(done[units], units)]
+        counts += [f"{done['refused']:,} refused"] if done["refused"] else []
+        counts += [_count(done["warned"], "warnings")] if done["warned"] else []
+        click.echo(f"{name}: {', '.join(counts)}", err=True)
+    number = sum("error" not in done for done in report.values())
+    click.echo(f"wrote {_count(number, 'files')} to {output} in {seconds:,.0f} s", err=True)
+    refused = any(done.get("error") or done.get("refused") for done in report.values())
+    if refused or any(done.get("warned") for done in report.values()):
+        click.echo(f"{output}/errors.jsonl names what was refused or warned of.", err=True)
+    if refused:
+        raise click.exceptions.Exit(1)
 
 
 def _count(number, things):
     return f"{number:,} {things.removesuffix('s') if number == 1 else things}"
-
-
-def _say(report, output, seconds):
-    for name, done in report.items():
-        counts = [_count(done[units], units) for units in ("lines", "texts") if units in done]
-        counts += [f"{done['refused']:,} refused"] if done["refused"] else []
-        counts += [_count(done["warned"], "warnings")] if done["warned"] else []
-        click.echo(f"{name}: {', '.join(counts)}", err=True)
-    for reason in report.failures.values():
-        click.echo(f"refused: {reason}", err=True)
-    click.echo(f"wrote {_count(len(report), 'files')} to {output} in {seconds:,.0f} s", err=True)
-    refused = bool(report.refused or report.failures)
-    if refused or any(done["warned"] for done in report.values()):
-        click.echo(f"{output}/errors.jsonl names what was refused or warned of.", err=True)
-    if refused:
-        raise click.exceptions.Exit(1)

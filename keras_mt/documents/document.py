@@ -2,71 +2,41 @@
 
 import bisect
 import codecs
-import dataclasses
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from keras_mt.errors import InputError
-from keras_mt.text.fragment import Fragment, FragmentBuilder
+from keras_mt.text.fragment import Element, Fragment, FragmentBuilder
 from keras_mt.text.source import Source
 
 MAX_BYTES = 64 << 20
+_BYTE_ORDER_MARKS = (
+    ("utf-8", codecs.BOM_UTF8),
+    ("utf-16-le", codecs.BOM_UTF16_LE),
+    ("utf-16-be", codecs.BOM_UTF16_BE),
+)
 _MARKS = frozenset("[]{}<>|\\^~=_*@")
 
 
 class Unit(NamedTuple):
-    """A text that is translated by itself: a paragraph, an entry, a title, a line.
+    """A text that is translated by itself, of a document a `Fragment`; its name in errors.
 
-    Attributes:
-        text: The text; of a document a `keras_mt.text.Fragment`, with its inline elements.
-        where: How an error names it, such as `msgid "Save"`.
-
-    Example:
-
-    >>> Unit("A man sleeps.", "line 3").where
-    'line 3'
+    A line that is refused has the reason, too.
     """
 
     text: str
     where: str = ""
+    error: str | None = None
 
 
 class Refusal(NamedTuple):
-    """A text that has no translation in the output, and why.
-
-    Example:
-
-    >>> Refusal("line 3", "not UTF-8 at byte 7", "caf�").where
-    'line 3'
-    """
+    """A text that has no translation in the output, and why."""
 
     where: str
     reason: str
     text: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
-class DocumentOptions:
-    """The options of documents that a format may need.
-
-    Args:
-        target_language: The code of the translations' language, or None where it is unknown.
-        overwrite: Whether entries that have a translation get a new one.
-
-    Example:
-
-    >>> DocumentOptions(target_language="de").overwrite
-    False
-    """
-
-    target_language: str | None = None
-    overwrite: bool = False
-
-
-class DocumentError(InputError):
-    """The file is not what its format says, or more than what is read: the message says what."""
 
 
 class Document:
@@ -76,8 +46,9 @@ class Document:
     each translation.
 
     Args:
-        data: The bytes of the file; DocumentError if they are none of the format.
-        options: A `DocumentOptions`, or None for the defaults.
+        data: The bytes of the file; InputError if they are none of the format.
+        target_language: The code of the translations' language, or None where it is unknown.
+        overwrite: Whether entries that have a translation get a new one.
 
     Attributes:
         units: The texts, a list of `Unit`.
@@ -94,12 +65,12 @@ class Document:
     b' A DOG! '
     """
 
-    def __init__(self, data: bytes, options: DocumentOptions | None = None):
+    def __init__(self, data: bytes, target_language: str | None = None, overwrite: bool = False):
         if len(data) > MAX_BYTES:
-            raise DocumentError(
+            raise InputError(
                 f"a document may have {MAX_BYTES >> 20} MiB at most. This has more: divide it."
             )
-        self.options = options or DocumentOptions()
+        self.target_language, self.overwrite = target_language, overwrite
         self.units: list[Unit] = []
         self.refusals: list[Refusal] = []
         self._frames: list[_Frame] = []
@@ -142,12 +113,12 @@ class Document:
 
     def text(self, number: int) -> str:
         """The text of a translation that has no elements; the text itself where there is none."""
-        return "".join(
-            what for _, what in self.parts(number) or [("text", self.units[number].text)]
-        )
+        return "".join(x for _, x in self.parts(number) or [("text", self.units[number].text)])
 
-    def is_new(self, number: int) -> bool:
-        """True if there is a translation that is not the text itself."""
+    def is_new(self, number: int | None) -> bool:
+        """True if there is such a unit, and a translation that is not the text itself."""
+        if number is None:
+            return False
         text, new = self.units[number].text, self._translations[number]
         same = new == text and getattr(new, "elements", text.elements) == text.elements
         return new is not None and not same
@@ -157,48 +128,37 @@ class _Frame:
     """A unit's text, and what stands around it: white space, elements without words or of all."""
 
     def __init__(self, builder: FragmentBuilder):
-        self._builder, whole = builder, builder.fragment
-        parts = [(kind, what, _shown(kind, what, whole)) for kind, what in whole.parts()]
-        first, last = 0, len(parts)
-        while first < last:
-            ends = parts[first], parts[last - 1]
-            if ends[0][0] in ("text", "kept") and not ends[0][2].strip():
-                first += 1
-            elif ends[1][0] in ("text", "kept") and not ends[1][2].strip():
-                last -= 1
-            elif ends[0][0] == "start" and ends[0][1] == ends[1][1]:
-                first, last = first + 1, last - 1
-            else:
-                break
-        sizes = [sum(len(part[2]) for part in some) for some in (parts[:first], parts[:last])]
-        cut = whole.cut(*sizes)
-        self._before = [part[:2] for part in parts[:first]]
-        self._before.append(("text", cut[: len(cut) - len(cut.lstrip())]))
-        self._after = [("text", cut[len(cut.rstrip()) :])]
-        self._after += [part[:2] for part in parts[last:]]
-        # The elements of the unit by their numbers in the whole.
-        self._numbers = sorted(p[1] for p in parts[first:last] if p[0] in ("start", "kept"))
-        parents = {-1: -1} | {number: i for i, number in enumerate(self._numbers)}
-        elements = [cut.elements[number] for number in self._numbers]
-        elements = [e._replace(parent=parents.get(e.parent, -1)) for e in elements]
-        self.text = Fragment(cut, elements).stripped()
+        self._builder, self._whole = builder, builder.fragment
+        text, elements = self._whole, self._whole.elements
+        start, end = self._bounds = len(text) - len(text.lstrip()), len(text.rstrip())
+        around = {-1}
+        for i, e in enumerate(elements):
+            is_of_all = not e.kept and e.start <= start and end <= e.end
+            if e.parent in around and (is_of_all or e.end <= start or end <= e.start):
+                around.add(i)
+        self._within = [i for i in range(len(elements)) if i not in around]
+        numbers = {number: i for i, number in enumerate(self._within)}
+        within = [elements[i] for i in self._within]
+        within = [e._replace(parent=numbers.get(e.parent, -1)) for e in within]
+        self.text = Fragment(text, within).stripped()
 
     def around(self, translation: str) -> list[tuple[str, Any]]:
         """The parts of a translation with what stands around it."""
-        if self._numbers and not isinstance(translation, Fragment):
+        if self._within and not isinstance(translation, Fragment):
             # Of a function that knows of no elements: letters and places say where they are.
             translation = Source(self.text).translated(translation).text
-        inner = Fragment(translation, getattr(translation, "elements", ())).stripped().parts()
-        numbered = [(k, what if k == "text" else self._numbers[what]) for k, what in inner]
-        parts = [*self._before, *numbered, *self._after]
-        return [part for part in map(self._builder.with_markup, parts) if part != ("text", "")]
-
-
-def _shown(kind, what, fragment):
-    """The text that a part of a fragment covers."""
-    if kind == "kept":
-        return fragment[slice(*fragment.elements[what][:2])]
-    return what if kind == "text" else ""
+        new = Fragment(translation, getattr(translation, "elements", ())).stripped()
+        lost = () if new.elements else self._within
+        start, end = self._bounds
+        grown, elements = len(new) - (end - start), []
+        for e in self._whole.elements:
+            places = [place + grown * (place > start) for place in e[:2]]
+            elements.append(Element(*places, *e[2:]))
+        for i, e in zip(self._within, new.elements or [Element(0, 0)] * len(lost), strict=True):
+            elements[i] = elements[i]._replace(start=start + e.start, end=start + e.end)
+        whole = Fragment(self._whole[:start] + new + self._whole[end:], elements)
+        parts = [part for part in whole.parts() if part[0] == "text" or part[1] not in lost]
+        return [*map(self._builder.with_markup, parts)]
 
 
 class TextDocument(Document):
@@ -207,21 +167,17 @@ class TextDocument(Document):
     `parse` calls `replace` for each part.
     """
 
-    # What errors say after the name of the encoding, and of what to do.
-    encoding_from, to_utf8 = "", "convert it to UTF-8"
-
     def read(self, data: bytes) -> None:
         self.encoding, self._bom = self.encoding_of(data)
         try:
             self.source = data[len(self._bom) :].decode(self.encoding)
         except (UnicodeDecodeError, LookupError) as error:
-            raise DocumentError(
-                f"It is not in the encoding {self.encoding}{self.encoding_from}: {error}: "
-                f"{self.to_utf8}."
+            raise InputError(
+                f"It is not in the encoding {self.encoding}: {error}: convert it to UTF-8."
             ) from error
         if "\0" in self.source:
-            raise DocumentError("It has NUL characters, so it is not a text file.")
-        self._replacements: list[tuple[int, int, Callable[[], str | None]]] = []
+            raise InputError("It has NUL characters, so it is not a text file.")
+        self._replacements: list[tuple[int, int, Callable[[], str | None], tuple]] = []
         self.parse(self.source)
 
     def encoding_of(self, data: bytes) -> tuple[str, bytes]:
@@ -232,18 +188,23 @@ class TextDocument(Document):
         """Finds the units of the text."""
         raise NotImplementedError
 
-    def replace(self, start: int, end: int, write: Callable[[], str | None]) -> None:
-        """Has what `write` returns in the place of source[start:end], unless it is None."""
-        self._replacements.append((start, end, write))
+    def replace(
+        self, start: int, end: int, write: Callable[[], str | None], *numbers: int | None
+    ) -> None:
+        """Has what `write` returns in the place of source[start:end], unless it is None.
+
+        With the numbers of units it is not called unless one of these has a new translation.
+        """
+        self._replacements.append((start, end, write, numbers))
 
     def encode(self, text: str) -> bytes:
         """The bytes of the written text."""
         try:
             return text.encode(self.encoding)
         except UnicodeEncodeError as error:
-            raise DocumentError(
+            raise InputError(
                 f"Its encoding {self.encoding} has no {text[error.start]!r}, which the translation "
-                f"needs: {self.to_utf8}."
+                "needs: convert it to UTF-8."
             ) from error
 
     def rendered(self, start: int, end: int) -> str:
@@ -251,10 +212,10 @@ class TextDocument(Document):
         written, last = [], start
         place = bisect.bisect_left(self._replacements, start, key=lambda part: part[0])
         for i in range(place, len(self._replacements)):
-            first, stop, write = self._replacements[i]
+            first, stop, write, numbers = self._replacements[i]
             if first >= end:
                 break
-            if first < last or stop > end:
+            if first < last or stop > end or (numbers and not any(map(self.is_new, numbers))):
                 continue
             if (new := write()) is not None:
                 written += [self.source[last:first], new]
@@ -269,16 +230,7 @@ class TextDocument(Document):
 
 def byte_order_mark(data: bytes) -> tuple[str, bytes] | None:
     """The encoding that a byte order mark names, and the mark; None where there is none."""
-    for encoding, bom in (
-        ("utf-8", codecs.BOM_UTF8),
-        ("utf-32-le", codecs.BOM_UTF32_LE),
-        ("utf-32-be", codecs.BOM_UTF32_BE),
-        ("utf-16-le", codecs.BOM_UTF16_LE),
-        ("utf-16-be", codecs.BOM_UTF16_BE),
-    ):
-        if data.startswith(bom):
-            return encoding, bom
-    return None
+    return next((found for found in _BYTE_ORDER_MARKS if data.startswith(found[1])), None)
 
 
 def lost_marks(text: str, translation: str) -> str:

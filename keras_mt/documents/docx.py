@@ -8,7 +8,8 @@ import zlib
 from collections import Counter
 
 from keras_mt.documents import xml
-from keras_mt.documents.document import Document, DocumentError
+from keras_mt.documents.document import Document
+from keras_mt.errors import InputError
 from keras_mt.extras import require
 from keras_mt.text.fragment import FragmentBuilder
 
@@ -18,13 +19,7 @@ _TYPES = "[Content_Types].xml"
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 # The types of the files that have text; the names of the files may be any.
-_TEXT = re.compile(
-    r"wordprocessingml\.((document|template)\.main|header|footer|footnotes|endnotes)\+xml$"
-    r"|word\.(document|template)\.macroEnabled\.main\+xml$",
-    re.IGNORECASE,
-)
-# Of names in an archive: a folder above, or from the root, for any system.
-_LEADS_OUT = re.compile(r"^[/\\]|^\w:|(?:^|[/\\])\.\.(?:[/\\]|$)")
+_TEXT = re.compile(r"wordprocessingml\.(document\.main|header|footer|footnotes|endnotes)\+xml$")
 # Elements of a paragraph whose runs are text of it.
 _AROUND = frozenset(
     _W + name for name in ("bdo", "dir", "hyperlink", "ins", "moveTo", "sdt", "smartTag")
@@ -48,7 +43,7 @@ class DocxDocument(Document):
         self._files = _unpacked(data)
         contents = {info.filename: content for info, content in self._files}
         if _TYPES not in contents:
-            raise DocumentError(f"it is a ZIP file, but not a DOCX file: it has no {_TYPES}.")
+            raise InputError(f"it is a ZIP file, but not a DOCX file: it has no {_TYPES}.")
         self._trees = {}
         for part in xml.parsed(contents[_TYPES], _TYPES).getroot():
             name = part.get("PartName", "").lstrip("/")
@@ -56,7 +51,7 @@ class DocxDocument(Document):
                 self._trees[name] = xml.parsed(contents[name], name)
         spaces = {tree.getroot().tag.rpartition("}")[0] + "}" for tree in self._trees.values()}
         if spaces != {_W}:
-            raise DocumentError(
+            raise InputError(
                 "it has no text of Word: save it as DOCX (and not as Strict Open XML) first."
             )
         self._paragraphs = []
@@ -66,18 +61,18 @@ class DocxDocument(Document):
                 self._add_paragraph(name, paragraph, fields)
 
     def _add_paragraph(self, name, paragraph, fields):
-        pieces = _pieces(paragraph, fields)
-        texts = [(what, formatting) for kind, what, formatting in pieces if kind == "text"]
-        if not texts:
+        pieces = _joined(_pieces(paragraph, fields))
+        sizes, formattings = Counter(), {}
+        for kind, what, formatting in pieces:
+            if kind == "text":
+                sizes[_look(formatting)] += len(what)
+                formattings.setdefault(_look(formatting), formatting)
+        if not sizes:
             return
-        sizes = Counter()
-        for what, formatting in texts:
-            sizes[_key(formatting)] += len(what)
         base = max(sizes, key=sizes.get)
-        plain = next(formatting for _, formatting in texts if _key(formatting) == base)
         builder = FragmentBuilder()
         for kind, what, more in pieces:
-            if kind == "text" and _key(more) != base:
+            if kind == "text" and _look(more) != base:
                 builder.open(("formatting", more))
                 builder.text(what)
                 builder.close()
@@ -92,7 +87,7 @@ class DocxDocument(Document):
         where = f"{name}, paragraph {builder.fragment.strip()[:60]!r}"
         number = self.add(builder, where)
         if number is not None:
-            self._paragraphs.append((number, name, paragraph, plain))
+            self._paragraphs.append((number, name, paragraph, formattings[base]))
 
     def written(self) -> bytes:
         changed = set()
@@ -119,72 +114,57 @@ def _unpacked(data):
             infos = archive.infolist()
             size = sum(info.file_size for info in infos)
             if len(infos) > MAX_FILES or size > MAX_UNPACKED:
-                raise DocumentError(
+                raise InputError(
                     f"it may hold {MAX_FILES} files of {MAX_UNPACKED >> 20} MiB together, and "
                     f"holds {len(infos)} of {size >> 20} MiB."
                 )
-            if len({info.filename for info in infos}) < len(infos):
-                raise DocumentError("it holds two files of one name.")
-            for info in infos:
-                if _LEADS_OUT.search(info.filename):
-                    raise DocumentError(
-                        f"its file {info.filename!r} leads out of the folder that it is unpacked "
-                        "into: save the document anew."
-                    )
-            if any(info.flag_bits & 1 for info in infos):
-                raise DocumentError("it has a password: save it without.")
             return [(info, archive.read(info)) for info in infos]
-    except DocumentError:
+    except InputError:
         raise
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError) as error:
-        raise DocumentError(f"it is not a DOCX file, or it has a password: {error}") from error
+        raise InputError(f"it is not a DOCX file, or it has a password: {error}") from error
 
 
-def _pieces(paragraph, fields):
-    """The pieces of a paragraph, tuples of three.
+def _pieces(element, fields):
+    """The pieces of a paragraph, or of what is around a part of its text.
 
-    ("text", str, the run's properties or None), ("kept", pairs of a run or None and an element,
-    whether between words they are a space), ("open", element, None), ("close", element, None).
+    ("text", str, the run's properties or None), ("kept", a pair of a run or None and an element, in
+    a list, whether between words it is a space), ("open", element, None), ("close", element, None).
     """
-    pieces = []
+    for child in element:
+        if child.tag == _W + "r":
+            yield from _pieces_of_run(child, fields)
+        elif child.tag in _AROUND:
+            yield "open", child, None
+            yield from _pieces(_content(child), fields)
+            yield "close", child, None
+        elif child.tag != _W + "pPr":
+            yield "kept", [(None, child)], False
 
-    def add(kind, what, more=None):
-        last = pieces[-1] if pieces else (None, None, None)
-        if kind == "text" == last[0] and _key(more) == _key(last[2]):
-            pieces[-1] = (kind, last[1] + what, last[2])
-        elif kind == "kept" == last[0]:
-            pieces[-1] = (kind, last[1] + what, last[2] or more)
-        else:
-            pieces.append((kind, what, more))
 
-    def walk(element):
-        for child in element:
-            if child.tag == _W + "r":
-                walk_run(child)
-            elif child.tag in _AROUND:
-                add("open", child)
-                walk(_content(child))
-                add("close", child)
-            elif child.tag != _W + "pPr":
-                add("kept", [(None, child)], False)
+def _pieces_of_run(run, fields):
+    formatting = run.find(_W + "rPr")
+    for child in run:
+        _follow(fields, child)
+        if child.tag == _W + "t" and all(map(_is_text, fields)):
+            text, stays = child.text or "", child.get(_SPACE) == "preserve"
+            yield "text", text if stays else text.strip(" \t\r\n"), formatting
+        elif child is not formatting:
+            yield "kept", [(run, child)], child.tag in _GAPS
 
-    def walk_run(run):
-        formatting = run.find(_W + "rPr")
-        for child in run:
-            if child is formatting:
-                continue
-            _follow(fields, child)
-            text = child.text or ""
-            if child.get(_SPACE) != "preserve":
-                text = text.strip(" \t\r\n")
-            if child.tag == _W + "t" and all(_is_text(field) for field in fields):
-                if text:
-                    add("text", text, formatting)
-                continue
-            add("kept", [(run, child)], child.tag in _GAPS)
 
-    walk(paragraph)
-    return pieces
+def _joined(pieces):
+    """The pieces, of which those side by side that look the same are one."""
+    joined = []
+    for kind, what, more in pieces:
+        last, before, of_last = joined[-1] if joined else (None, None, None)
+        if kind == last == "kept":
+            joined[-1] = kind, before + what, of_last or more
+        elif kind == last == "text" and _look(more) == _look(of_last):
+            joined[-1] = kind, before + what, more
+        elif kind != "text" or what:
+            joined.append((kind, what, more))
+    return joined
 
 
 def _content(element):
@@ -212,7 +192,7 @@ def _is_text(field):
     return ended and (code.split() or [""])[0].upper() in _TEXT_FIELDS
 
 
-def _key(formatting):
+def _look(formatting):
     """Bytes that are the same for runs that look the same."""
     from lxml import etree
 
@@ -229,7 +209,9 @@ def _fill(paragraph, parts, plain):
             content.text = xml.valid(what)
             _add_run(within[-1], formatting[-1]).append(content)
         elif kind == "kept":
-            _put(within[-1], what)
+            for run, element in what:
+                parent = within[-1] if run is None else _add_run(within[-1], run.find(_W + "rPr"))
+                parent.append(element)
         elif what[0] == "formatting":
             formatting = [*formatting, what[1]] if kind == "start" else formatting[:-1]
         elif kind == "start":
@@ -240,19 +222,6 @@ def _fill(paragraph, parts, plain):
             within.append(content)
         else:
             within.pop()
-
-
-def _put(parent, elements):
-    """Appends elements that stay: a run's children in runs again."""
-    last, new = None, None
-    for run, element in elements:
-        if run is None:
-            parent.append(element)
-        else:
-            if run is not last:
-                new = _add_run(parent, run.find(_W + "rPr"))
-            new.append(element)
-        last = run
 
 
 def _add_run(parent, formatting):

@@ -6,7 +6,7 @@ import re
 
 from keras_mt.documents.document import TextDocument, byte_order_mark
 from keras_mt.text.fragment import FragmentBuilder
-from keras_mt.text.markup import INLINE, VOID, Token, add_tokens, tokens_of
+from keras_mt.text.markup import INLINE, VOID, Token, Tokens, add_tokens
 
 _ATTRIBUTES = frozenset(
     """alt aria-description aria-label aria-placeholder aria-roledescription aria-valuetext label
@@ -22,6 +22,7 @@ _CHARSET = re.compile(
     re.IGNORECASE,
 )
 _SPACE = re.compile(r"[ \t\r\n\f]+")
+_QUOTES = {'"': "&quot;", "'": "&#39;"}
 
 
 class HtmlDocument(TextDocument):
@@ -51,7 +52,7 @@ class HtmlDocument(TextDocument):
         return text.encode(self.encoding, "xmlcharrefreplace")
 
     def parse(self, source: str) -> None:
-        self._tokens = tokens_of(source)
+        self._tokens = Tokens(source)
         languages = (self._value(t, "lang") for t in self._tokens if "lang" in t.attributes)
         language = next(languages, "").lower()
         bounds, begin = _bounds(self._tokens), 0
@@ -67,17 +68,13 @@ class HtmlDocument(TextDocument):
 
     def _add_attributes(self, token, language):
         """Units for the attributes of a tag that are text, and its language."""
-        code = self.options.target_language
+        code = self.target_language
         for name, (start, end) in token.attributes.items():
             if name in ("lang", "xml:lang"):
                 if code and self.source[start:end].lower() == language:
                     self.replace(start, end, lambda: code)
             elif self._is_text(token, name):
                 self._add_attribute(start, end)
-        is_root = token.kind == "start" and token.name == "html"
-        if code and is_root and "lang" not in token.attributes:
-            place = token.start + len("<html")
-            self.replace(place, place, lambda: f' lang="{code}"')
 
     def _is_text(self, token, name):
         if name in _ATTRIBUTES:
@@ -89,19 +86,14 @@ class HtmlDocument(TextDocument):
 
     def _add_attribute(self, start, end):
         number = self.add(_SPACE.sub(" ", html.unescape(self.source[start:end])))
-        if number is None:
-            return
+        is_quoted = self.source[start - 1] in _QUOTES
+        mark = self.source[start - 1] if is_quoted else '"'
 
         def write():
-            if not self.is_new(number):
-                return None
-            new = self.text(number).replace("&", "&amp;").replace("<", "&lt;")
-            if self.source[start - 1] == "'":
-                return new.replace("'", "&#39;")
-            new = new.replace('"', "&quot;")
-            return new if self.source[start - 1] == '"' else f'"{new}"'
+            new = html.escape(self.text(number), quote=False).replace(mark, _QUOTES[mark])
+            return new if is_quoted else f'"{new}"'
 
-        self.replace(start, end, write)
+        self.replace(start, end, write, number)
 
     def _add_run(self, begin, end):
         """A unit of the tokens between two bounds, less what has no text at its ends."""
@@ -115,27 +107,23 @@ class HtmlDocument(TextDocument):
         builder = FragmentBuilder()
         add_tokens(builder, run, self._text_of)
         number = self.add(builder)
-        if number is None:
-            return
+        self.replace(run[0].start, run[-1].end, lambda: self._translated(number), number)
 
-        def write():
-            if not self.is_new(number):
-                return None
-            return "".join(self._written(*part) for part in self.parts(number))
-
-        self.replace(run[0].start, run[-1].end, write)
+    def _translated(self, number):
+        written = ""
+        for kind, what in self.parts(number):
+            if kind == "text":
+                written += html.escape(what, quote=False)
+            else:
+                last = what.partner if kind == "kept" and what.partner else what
+                written += self.rendered(what.start, last.end)
+        return written
 
     def _is_bare(self, token):
         return token.kind == "alone" or (token.kind == "text" and not self._text_of(token).strip())
 
     def _text_of(self, token):
         return html.unescape(_SPACE.sub(" ", self.source[token.start : token.end]))
-
-    def _written(self, kind, what):
-        if kind == "text":
-            return html.escape(what, quote=False)
-        last = what.partner if kind == "kept" and what.partner else what
-        return self.rendered(what.start, last.end)
 
 
 def _bounds(tokens):

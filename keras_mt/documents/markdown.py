@@ -32,15 +32,9 @@ class MarkdownDocument(TextDocument):
         self._parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
         self._parser.disable("text_join")
         rules = self._parser.inline.ruler
-        for name, rule in {
-            "newline": rules_inline.newline,
-            "escape": rules_inline.escape,
-            "backticks": rules_inline.backtick,
-            "link": rules_inline.link,
-            "image": rules_inline.image,
-            "html_inline": rules_inline.html_inline,
-        }.items():
-            rules.at(name, _noting_source(rule))
+        for name in ("newline", "escape", "link", "image", "html_inline"):
+            rules.at(name, _noting_source(getattr(rules_inline, name)))
+        rules.at("backticks", _noting_source(rules_inline.backtick))
         rules.before("escape", "kept", _noting_source(_keep))
         rules = self._parser.block.ruler
         rules.at("reference", _reference)
@@ -60,11 +54,10 @@ class MarkdownDocument(TextDocument):
                 first, last = token.map
                 place = max(place, starts[first])
                 end = starts[min(last, len(starts) - 1)]
-                place = self._add_inline(token, place, end, kinds[-1])
+                place = self._add_inline(token.content, place, end, kinds[-1])
 
-    def _add_inline(self, token, start, end, kind):
+    def _add_inline(self, content, start, end, kind):
         """A unit for the content of a block; where it ends in the source is returned."""
-        content = token.content
         head = _HEAD.match(content) if kind == "paragraph_open" else None
         begin = head.end() if head else 0
         if not has_words(content[begin:]):
@@ -74,28 +67,25 @@ class MarkdownDocument(TextDocument):
             written = line.strip().replace("|", "\\|") if in_cell else line.strip()
             found = self.source.find(written, place, end)
             if found < 0:
-                return self._refuse(token, start)
+                where = f"line {self.source.count(chr(10), 0, start) + 1}"
+                reason = "its markup is not found in the file: it stays as it is"
+                self.refusals.append(Refusal(where, reason, content))
+                return start
             place = found + len(written)
             spans.append((found, place))
         second = spans[1][0] if len(spans) > 1 else 0
         line = 1 + max(self.source.rfind("\n", 0, second), self.source.rfind("\r", 0, second))
-        children = token.children
-        if head:
-            (whole,) = self._parser.parseInline(content[begin:], self._env)
-            children = whole.children
-        builder, alts = self._built(children, self.source[line:second])
+        (whole,) = self._parser.parseInline(content[begin:], self._env)
+        builder, alts = self._built(whole.children, self.source[line:second])
         number = self.add(builder)
-        numbers = [i for i in (*alts, number) if i is not None]
 
         def write():
-            if not any(map(self.is_new, numbers)):
-                return None
             parts = None if number is None else self.parts(number)
             return self._written(builder.parts() if parts is None else parts, in_cell)
 
         lines, _, rest = (head[0] if head else "").rpartition("\n")
         first = spans[1 if lines else 0][0] + len(rest)
-        self.replace(first, place, write)
+        self.replace(first, place, write, number, *alts)
         return place
 
     def _built(self, tokens, prefix):
@@ -153,12 +143,6 @@ class MarkdownDocument(TextDocument):
             else:
                 written += what
         return written.replace("|", "\\|") if in_cell else written
-
-    def _refuse(self, token, start):
-        where = f"line {self.source.count(chr(10), 0, start) + 1}"
-        reason = "its markup is not found in the file: it stays as it is"
-        self.refusals.append(Refusal(where, reason, token.content))
-        return start
 
 
 def _noting_source(rule):

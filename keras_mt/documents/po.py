@@ -1,14 +1,14 @@
 """PO, the catalogues of gettext: entries without a translation get one."""
 
-import codecs
+import functools
 import gettext
 import io
 import itertools
 import re
 import tempfile
-from collections import Counter
 
-from keras_mt.documents.document import DocumentError, Refusal, TextDocument
+from keras_mt.documents.document import Refusal, TextDocument, byte_order_mark
+from keras_mt.errors import InputError
 from keras_mt.extras import require
 from keras_mt.text.fragment import FragmentBuilder
 
@@ -25,8 +25,6 @@ _PLACEHOLDERS = {
         r"(\{\{|\}\}|\{[^\W\d]?\w*(?:\.\w+|\[[^\[\]{}]*\])*(?:![rsa])?(?::(?:[^{}]|\{\w*\})*)?\})"
     ),
 }
-_PERCENT = ("c-format", "javascript-format", "python-format")
-_BRACES = ("python-brace-format",)
 _PLACEHOLDERS["javascript-format"] = _PLACEHOLDERS["objc-format"] = _PLACEHOLDERS["c-format"]
 # Of every other flag, such as qt-format.
 _ANY = re.compile(
@@ -34,7 +32,8 @@ _ANY = re.compile(
     r"|%[-+ #0]*\d*(?:\.\d+)?l{0,2}\w|%%"
 )
 _MSGID = re.compile(r"^[ \t]*(?:#~[ \t]*)?msgid[ \t]", re.MULTILINE)
-_MSGSTR = re.compile(r"^[ \t]*(?:#~[ \t]*)?msgstr(?:\[0\])?[ \t]", re.MULTILINE)
+_MSGSTR = re.compile(r'^[ \t]*msgstr[^\r\n]*(?:\r?\n[ \t]*(?:msgstr|")[^\r\n]*)*', re.MULTILINE)
+_LANGUAGE = re.compile(r'^"Language: *\\n"', re.MULTILINE)
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 _KEYS = re.compile(
     r"\b(?:Ctrl|Control|Alt|AltGr|Shift|Meta|Cmd|Command|Option|Super|Win)\+(?:\w+\+)*\w+"
@@ -51,15 +50,10 @@ class PoDocument(TextDocument):
     `msgid`, the rest from `msgid_plural`.
     """
 
-    encoding_from = " of its header, which may be wrong"
-    to_utf8 = "convert it to UTF-8 with msgconv -t utf-8"
-
     def encoding_of(self, data: bytes) -> tuple[str, bytes]:
         found = re.search(rb'^"Content-Type:[^"]*?charset=([^\\"\s]+)', data, re.MULTILINE)
-        name = found[1].decode("ascii", "replace") if found else "utf-8"
-        if data.startswith(codecs.BOM_UTF8):
-            return "utf-8", codecs.BOM_UTF8
-        return "utf-8" if name == "CHARSET" else name, b""  # A template's.
+        name = found[1].decode("ascii", "replace") if found else "CHARSET"  # A template's.
+        return byte_order_mark(data) or ("utf-8" if name == "CHARSET" else name, b"")
 
     def parse(self, source: str) -> None:
         require("polib", "documents", "A PO file")
@@ -67,7 +61,7 @@ class PoDocument(TextDocument):
 
         ids = len(_MSGID.findall(source))
         if not ids:
-            raise DocumentError("it has no msgid, so it is not a PO file.")
+            raise InputError("it has no msgid, so it is not a PO file.")
         try:
             # A file, since of a text polib takes more than newlines for the ends of lines.
             with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="") as copy:
@@ -75,19 +69,28 @@ class PoDocument(TextDocument):
                 copy.flush()
                 file = polib.pofile(copy.name, encoding="utf-8", wrapwidth=78)
         except (OSError, UnicodeError, ValueError, IndexError) as error:
-            raise DocumentError(f"it is not a PO file: {str(error).replace(source, '')}") from error
+            raise InputError(f"it is not a PO file: {str(error).replace(source, '')}") from error
         count = ids - bool(file.metadata)
-        if len(file) != count or len(_MSGSTR.findall(source)) != ids:
-            raise DocumentError(
+        if len(file) != count:
+            raise InputError(
                 f"it is damaged: of {count} entries {len(file)} can be read; see msgfmt -c."
             )
+        code, language = self.target_language, _LANGUAGE.search(source)
+        if code and language:
+            self.replace(*language.span(), lambda: f'"Language: {code}\\n"')
         self._plural = _plural_forms(file.metadata.get("Plural-Forms", ""))
-        entries = [e for e in file if not e.obsolete and self._is_open(e)]
-        self._wanted = [(e, self._sources(e)) for e in entries]
+        sizes = map(len, io.StringIO(source, newline=""))  # Of the lines as polib counts them.
+        starts = list(itertools.accumulate(sizes, initial=0))
+        for entry in file:
+            if not entry.obsolete and self._is_open(entry):
+                # Of a first entry polib has 0.
+                place = _MSGSTR.search(source, starts[max(0, entry.linenum - 1)]).span()
+                write = functools.partial(self._msgstr, entry, self._sources(entry))
+                self.replace(*place, write)
 
     def _is_open(self, entry):
         filled = entry.msgstr or any((entry.msgstr_plural or {}).values())
-        return self.options.overwrite or not filled
+        return self.overwrite or not filled
 
     def _sources(self, entry):
         """The number of the unit of each form of an entry."""
@@ -98,7 +101,7 @@ class PoDocument(TextDocument):
             self.refusals.append(Refusal(place, "the header has no valid Plural-Forms: give it"))
             return {}
         count, form_of_one, is_alone = self._plural
-        one, several = (self._placeholders(entry, t) for t in (entry.msgid, entry.msgid_plural))
+        one, several = (_placeholders(entry, t) for t in (entry.msgid, entry.msgid_plural))
         texts = dict.fromkeys(range(count), entry.msgid_plural)
         if one == several or is_alone:
             texts[form_of_one] = entry.msgid
@@ -119,37 +122,18 @@ class PoDocument(TextDocument):
         builder.text(plain[last:])
         return self.add(builder, place), text, key and (key[1], text[key.end()])
 
-    def _placeholders(self, entry, text):
-        """The placeholders of a text by flag; None if something looks like one and is not."""
-        found = []
-        for flag in _formats(entry):
-            pattern = _PLACEHOLDERS.get(flag, _ANY)
-            rest = pattern.sub("", text)
-            if (flag in _PERCENT and "%" in rest) or (flag in _BRACES and re.search("[{}]", rest)):
-                return None
-            matches = [m for m in pattern.finditer(text) if m[0] not in ("%%", "{{", "}}")]
-            # Those without a name or number stand for values by their order.
-            ordered = [m[0] for m in matches if not m[1] or m[0] == "{}"]
-            found.append((Counter(m[0] for m in matches), ordered))
-        return found
-
-    def written(self) -> bytes:
-        lines = list(io.StringIO(self.source, newline=""))  # As polib counts them.
-        # From the last to the first, so that the numbers of lines stay right.
-        for entry, forms in reversed(self._wanted):
-            translations = {form: self._translation(entry, *of) for form, of in forms.items()}
-            if translations and None not in translations.values():
-                if None in translations:
-                    entry.msgstr = translations[None]
-                else:
-                    entry.msgstr_plural = translations
-                _put(lines, entry)
-        self.refusals.reverse()
-        text = "".join(lines)
-        if language := self.options.target_language:
-            field = re.compile(r'^"Language: *\\n"', re.MULTILINE)
-            text = field.sub(rf'"Language: {language}\\n"', text, count=1)
-        return self._bom + self.encode(text)
+    def _msgstr(self, entry, forms):
+        """The lines of an entry's translation; None if it gets none."""
+        translations = {form: self._translation(entry, *of) for form, of in forms.items()}
+        if not translations or None in translations.values():
+            return None
+        if None in translations:
+            entry.msgstr = translations[None]
+        else:
+            entry.msgstr_plural = translations
+        written = str(entry)
+        lines = written[re.search("^msgstr", written, re.MULTILINE).start() :].rstrip("\n")
+        return lines.replace("\n", "\r\n") if "\r\n" in self.source else lines
 
     def _translation(self, entry, number, source, key):
         """The translation of a form of an entry; None if it has none, or one that is refused."""
@@ -159,32 +143,23 @@ class PoDocument(TextDocument):
         if parts is None:
             return None
         new = "".join(what for _, what in parts) if key is None else _with_access_key(parts, *key)
-        wanted = self._placeholders(entry, source)
-        if wanted is not None and self._placeholders(entry, new) != wanted:
+        if _placeholders(entry, new) != _placeholders(entry, source):
             reason = f"it stays empty, as its translation has other placeholders: {new!r}"
             self.refusals.append(Refusal(self.units[number].where, reason, source))
             return None
         return new if new.strip() else None
 
 
-def _put(lines, entry):
-    """Puts an entry's translations in the place of its msgstr; it is no longer fuzzy."""
-    end = "\r\n" if lines[0].endswith("\r\n") else "\n"
-    start = max(0, entry.linenum - 1)  # Of a first entry polib has 0.
-    first = next(i for i in range(start, len(lines)) if re.match(r"\s*msgstr", lines[i]))
-    last = first + 1
-    while last < len(lines) and re.match(r'\s*(?:msgstr|")', lines[last]):
-        last += 1
-    flags = [flag for flag in entry.flags if flag != "fuzzy"]
-    is_fuzzy, entry.flags = flags != entry.flags, flags
-    written = str(entry).rstrip("\n").split("\n")
-    new = [*itertools.dropwhile(lambda line: not line.startswith("msgstr"), written)]
-    at_end = "" if lines[last - 1] == lines[last - 1].rstrip("\r\n") else end
-    lines[first:last] = [*(line + end for line in new[:-1]), new[-1] + at_end]
-    if is_fuzzy:
-        flagged = [i for i in range(start, first) if lines[i].lstrip().startswith("#,")]
-        new = ["#, " + ", ".join(flags) + end] if flags else []
-        lines[flagged[0] : flagged[-1] + 1] = new
+def _placeholders(entry, text):
+    """By flag a text's placeholders, their order if values have it, and marks of none."""
+    found = []
+    for flag in _formats(entry):
+        pattern = _PLACEHOLDERS.get(flag, _ANY)
+        matches = [*pattern.finditer(text)]
+        ordered = [m[0] for m in matches if m[0] == "{}" or not (m[1] or m[0] == "%%")]
+        rest = sorted(re.findall("[%{}]", pattern.sub("", text)))
+        found.append((sorted(m[0] for m in matches), ordered, rest))
+    return found
 
 
 def _access_key(text):

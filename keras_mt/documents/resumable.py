@@ -1,70 +1,32 @@
 """Translates files into a folder; what was stopped goes on where it was."""
 
 import contextlib
-import dataclasses
+import functools
 import itertools
 import json
 import os
-from collections import Counter
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_mt.documents.document import DocumentOptions, Refusal, lost_marks
+from keras_mt.documents.document import lost_marks
 from keras_mt.documents.registry import document_class, format_name
-from keras_mt.documents.sources import CHANGED, DocumentFile, LinesFile
+from keras_mt.documents.sources import DocumentFile, LinesFile
 from keras_mt.errors import InputError
-from keras_mt.files import DISK_ERRORS, atomic_write, disk_errors, owned, remove_leftovers
+from keras_mt.files import DISK_ERRORS, atomic_write, disk_errors, leftovers, owned
 from keras_mt.options import MAX_LINE_BYTES
 from keras_mt.text.fragment import Element, Fragment
 from keras_mt.version import __version__
 
 PART_LINES = 1000
-# In the output's folder: the folder of what is begun, and what was refused.
-_PARTS, _ERRORS = ".parts", "errors.jsonl"
-# In the former: what the translations depend on, and the lock; and what the names of the files of
-# each input end in (see `_Work`).
-_WORK, _LOCK, _JOURNAL, _DONE = "work.json", "lock", ".jsonl", ".done"
+# In the output's folder: what was refused; and the folder of what is begun, with a lock and a
+# journal for each file, named after it.
+_ERRORS, _PARTS, _LOCK, _JOURNAL = "errors.jsonl", ".parts", "lock", ".jsonl"
 _SHOWN = 200  # Characters of a refused text that its entry repeats.
 
 # From texts to a translation for each, and why some, by index, have none.
 Translate = Callable[[list[str]], tuple[Sequence[str | None], Mapping[int, str]]]
-
-
-def translating(translator: Callable, markup: str | None = None) -> Translate:
-    """The `translate` for `translate_files`, of a `Translator` or an `ExportedTranslator`."""
-
-    def translate(texts):
-        results = translator.hypotheses(texts, markup=markup)
-        return [found[0].text if found else None for found in results], results.refusals
-
-    return translate
-
-
-class Report(dict):
-    """The outcome of each file, by its name.
-
-    Its `lines`, or the `texts` of a document; how many of them were `refused`; and of how many
-    `warned`, since their translations lack marks or symbols.
-
-    Attributes:
-        failures: Why files as a whole were refused, by their names.
-
-    Example:
-
-    >>> report = Report({"a.txt": {"lines": 3, "refused": 1, "warned": 0}})
-    >>> report.refused
-    1
-    """
-
-    def __init__(self, files: Mapping[str, Any] = (), failures: Mapping[str, str] = ()):
-        super().__init__(files)
-        self.failures = dict(failures)
-
-    @property
-    def refused(self) -> int:
-        """The number of texts that were refused."""
-        return sum(done["refused"] for done in self.values())
 
 
 def translate_files(
@@ -73,13 +35,13 @@ def translate_files(
     output: str | os.PathLike,
     identity: Mapping[str, Any],
     *,
-    hints: Mapping[str, Any] | None = None,
     format: str | None = None,
     part_lines: int = PART_LINES,
     max_line_bytes: int = MAX_LINE_BYTES,
-    options: DocumentOptions | None = None,
+    target_language: str | None = None,
+    overwrite: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Report:
+) -> dict[str, dict[str, Any]]:
     """Translates files into a folder, under their names.
 
     What was stopped goes on where it was, by the same call; a second process is refused meanwhile.
@@ -95,22 +57,24 @@ def translate_files(
         output: The folder.
         identity: What the translations depend on besides the files, such as the model's
             fingerprint; JSON, by names that errors use. The folder remembers it.
-        hints: Names that errors use for a change of `identity["model"]`, with values.
         format: The format of all files, a key of `keras_mt.documents.registry.FORMATS`; None for
             that of each one's suffix.
         part_lines: The lines, or units of a document, that are translated and written together.
         max_line_bytes: The maximum bytes of a line; a longer one is refused.
-        options: What formats may need to know.
+        target_language: The code of the translations' language, which some formats name.
+        overwrite: Whether entries of a document that have a translation get a new one.
         progress: Called with the lines that are done, and all.
 
     Returns:
-        A `Report`; `output/errors.jsonl` names each text, and each file, that was refused, and each
-        text that was warned of.
+        For each file, by its name, the number of its `lines`, or of a document's `texts`; how many
+        of them were `refused`; and of how many `warned`, since their translations lack marks or
+        symbols. A file that was refused as a whole has an `error` alone. `output/errors.jsonl`
+        names each text, and each file, that was refused, and each text that was warned of.
 
     Raises:
-        InputError: If the folder was begun with another identity, two files have one name, a file
-            would be overwritten, no format has a file's suffix, one is a pipe, another process
-            writes into the folder, or the disk is full.
+        InputError: If a file was begun with another identity, two files have one name, a file would
+            be overwritten, no format has a file's suffix, one is a pipe, another process writes
+            into the folder, or the disk is full.
 
     Example:
 
@@ -122,32 +86,26 @@ def translate_files(
     >>> Path("translated/a.txt").read_text()
     'ONE\\nTWO\\n'
     """
-    output, options = Path(output), options or DocumentOptions()
+    output = Path(output)
     if part_lines < 1:
         raise InputError(f"part_lines must be at least 1. Received: {part_lines}")
-    parts, works = output / _PARTS, []
+    options = {"target_language": target_language, "overwrite": overwrite}
+    settings = {"part_lines": part_lines, "max_line_bytes": max_line_bytes, **options}
+    identity = json.loads(json.dumps({"keras_mt": __version__, **settings, **identity}))
+    works = []
     for path, kind in formats_of(files, output, format).items():
-        source = (
-            LinesFile(path, part_lines, max_line_bytes)
-            if kind == "lines"
-            else DocumentFile(path, document_class(kind), part_lines, options)
-        )
-        works.append(_Work(path, output, kind, source, translate))
-    settings = {"part_lines": part_lines, "max_line_bytes": max_line_bytes}
-    settings |= dataclasses.asdict(options)
-    identity = {"keras_mt": __version__, **settings, **identity}
+        if kind == "lines":
+            open_source = functools.partial(LinesFile, path, part_lines, max_line_bytes)
+        else:
+            read = functools.partial(document_class(kind), **options)
+            open_source = functools.partial(DocumentFile, path, part_lines, read)
+        works.append(_Work(path, output, open_source, identity | {"format": kind}))
     try:
-        with owned(parts / _LOCK, f"{output} is being translated into"):
+        with owned(output / _PARTS / _LOCK, f"{output} is being translated into"):
             for work in works:
-                work.check_free()
-            _remember(parts / _WORK, output, identity, hints or {})
-            _translate(works, progress)
+                work.check()
+            _translate(works, translate, progress)
             report = _report(works, output)
-            for path in (output / _ERRORS, *(work.output for work in works)):
-                remove_leftovers(path)
-            if not report.failures and not list(parts.glob("*" + _JOURNAL)):
-                for path in (parts / _WORK, *parts.glob("*" + _DONE)):
-                    path.unlink()
     except OSError as error:
         if error.errno not in DISK_ERRORS:
             raise
@@ -156,7 +114,7 @@ def translate_files(
             "command again: what is done is kept."
         ) from error
     with contextlib.suppress(OSError):  # It is not empty.
-        parts.rmdir()
+        (output / _PARTS).rmdir()
     return report
 
 
@@ -171,7 +129,6 @@ def formats_of(
                 f"{path} is a pipe or the like, which can be read only once: a stopped run "
                 "could not go on. Write it to a file, or give it to `keras-mt translate`."
             )
-        formats[path] = format_name(path, format)
         if path.name in (_PARTS, _ERRORS):
             raise InputError(f"{path} has a name that {output} needs: rename it.")
         if path.name in names:
@@ -180,93 +137,84 @@ def formats_of(
                 "give them names, or folders of output, of their own."
             )
         names[path.name] = path
+        formats[path] = format_name(path, format)
     return formats
 
 
-def _remember(path, output, identity, hints):
-    """Writes what the translations depend on, or checks that it is what was written."""
-    found = json.loads(json.dumps({"identity": dict(identity), "hints": dict(hints)}))
-    before = next(_records(path), (None, 0))[0]
-    if before is None:
-        path.unlink(missing_ok=True)
-        _append(path, found)
-        return
-    other = _differing(before["identity"], found["identity"])
-    if "model" in other:
-        # An option may be what makes the model another.
-        changed = _differing(before["hints"], found["hints"])
-        other.remove("model")
-        other += [f"`{name}`" for name in changed] or ["model"]
-    if other:
-        raise InputError(
-            f"{output} was begun with another {' and '.join(other)}: give the command that it was "
-            "begun with, or a new folder."
-        )
-
-
-def _differing(before, found):
-    return [name for name in sorted({**before, **found}) if before.get(name) != found.get(name)]
-
-
-def _translate(works, progress):
+def _translate(works, translate, progress):
     for work in works:
         work.begin()
-    done, total = 0, sum(work.index["units"] for work in works if not work.failure)
+    done, total = 0, sum(work.head["units"] for work in works if not work.failure)
     progress(done, total)
     for work in works:
-        for units in work.steps():
+        for units in work.steps(translate):
             done += units
             progress(done, total)
 
 
 def _report(works, output):
-    """Writes what was refused or warned of; what an earlier command wrote of other files stays."""
-    failures = {work.path.name: work.failure for work in works if work.failure}
-    found = {path.name.removesuffix(_DONE): path for path in output.glob(f"{_PARTS}/*{_DONE}")}
-    errors, refused, warned = output / _ERRORS, Counter(), Counter()
-    with atomic_write(errors) as temporary, open(temporary, "wb") as file:
-        if errors.exists():
-            with open(errors, "rb") as before:
-                others = (
-                    line for line in before if json.loads(line)["file"] not in failures | found
-                )
+    """Writes what was refused or warned of, and removes the journals if all is done."""
+    journals = {path.stem: path for path in output.glob(f"{_PARTS}/*{_JOURNAL}")}
+    done = [name for name in sorted(journals) if (output / name).exists()]
+    report, errors = {work.path.name: work.counts() for work in works}, output / _ERRORS
+    with (
+        atomic_write(errors) as temporary,
+        open(temporary, "w", encoding="utf-8", errors="replace") as file,
+    ):
+        if errors.exists():  # What an earlier command wrote of other files stays.
+            with open(errors, encoding="utf-8") as before:
+                others = (x for x in before if json.loads(x)["file"] not in {*report, *done})
                 file.writelines(others)
-        for name, path in sorted(found.items()):
-            with open(path, "rb") as done:
-                for entry in itertools.islice(done, 1, None):  # The first one is the index.
-                    file.write(entry)
-                    (refused if "error" in json.loads(entry) else warned)[name] += 1
-        for name, failure in failures.items():
-            file.write(_entry(name, Refusal("", failure)))
+        found = itertools.chain(
+            ((n, x) for n in done for r in _records(journals[n]) for x in r.get("entries", ())),
+            ((name, counts) for name, counts in report.items() if "error" in counts),
+        )
+        for name, entry in found:
+            if "refused" in report.get(name, ()):
+                report[name]["refused" if "error" in entry else "warned"] += 1
+            file.write(json.dumps({"file": name, **entry}, ensure_ascii=False) + "\n")
         size = file.tell()
     if not size:
         errors.unlink()
-    report = Report(failures=failures)
-    for name, work in ((work.path.name, work) for work in works if not work.failure):
-        counts = {"refused": refused[name], "warned": warned[name]}
-        report[name] = {work.source.units_are: work.index["units"], **counts}
+    for path in (errors, *(work.output for work in works)):
+        for folder in leftovers(path):  # Of kills: nobody else writes here.
+            shutil.rmtree(folder, ignore_errors=True)
+    if len(done) == len(journals) and not any(work.failure for work in works):
+        for path in journals.values():
+            path.unlink()
     return report
 
 
 class _Work:
     """The work on a file.
 
-    Its journal has the file's index, and then a line for each block that is translated. When the
-    output is written, another file, which is there first, has the index and what was refused.
+    Its journal has a head: what the translations depend on, and digests of the file's blocks. A
+    record follows for each block that is translated, and one of what could not be written.
     """
 
-    def __init__(self, path, output, kind, source: LinesFile | DocumentFile, translate):
-        self.path, self.output, self.kind = path, output / path.name, kind
-        self.source, self.translate = source, translate
-        self.journal, self.done = (
-            output / _PARTS / (path.name + suffix) for suffix in (_JOURNAL, _DONE)
-        )
-        self.index, self.failure = None, None
+    def __init__(self, path, output, open_source, identity) -> None:
+        self.path, self.output = path, output / path.name
+        self._open, self._identity = open_source, identity
+        self._journal = output / _PARTS / (path.name + _JOURNAL)
+        self.head, self.failure = None, None
 
-    def check_free(self):
-        """Raises InputError if there is a file in the output's place that is not of this work."""
-        if self.output.exists() and not self.done.exists():
-            raise InputError(f"{self.output} exists and is not overwritten: give a new folder.")
+    def check(self):
+        """Raises InputError if the file was begun otherwise, or would be overwritten."""
+        before = next(_records(self._journal), None)
+        if before is None:
+            if self.output.exists():
+                raise InputError(f"{self.output} exists and is not overwritten: give a new folder.")
+            return
+        old, new = before.get("identity", {}), self._identity
+        other = {name for name in old | new if old.get(name) != new.get(name)}
+        if other - {"model"}:  # An option may be what makes the model another.
+            other -= {"model"}
+        if other:
+            raise InputError(
+                f"{self.output.parent} was begun with another "
+                f"{' and '.join(f'`{name}`' for name in sorted(other))}: give the command that it "
+                "was begun with, or a new folder."
+            )
 
     @contextlib.contextmanager
     def _refusing(self):
@@ -277,141 +225,95 @@ class _Work:
             name = "" if str(self.path) in str(error) else f"{self.path}: "
             self.failure = f"{name}{error}"
 
+    def _check_same(self, is_same):
+        if not is_same:
+            raise InputError(
+                f"{self.path} has changed since its translation began: put it back as it was, or "
+                "give a new folder."
+            )
+
     def begin(self):
         """Reads the file, which must be what it was."""
         with self._refusing():
-            self._stamp = self._stamp_now()
-            self.index = self._indexed()
-            for path in (self.done, self.journal):
-                before = next(_records(path), (self.index, 0))[0]
-                if before["format"] != self.kind:
-                    raise InputError(
-                        f"it was begun as {before['format']}, and not as {self.kind}: give "
-                        "--format as it was, or a new folder."
-                    )
-                if before != self.index:
-                    raise InputError(f"{self.path} {CHANGED}")
+            source = self._open()
+            blocks = [(len(units), digest) for units, digest in source.blocks()]
+            self.head = {
+                "identity": self._identity,
+                "units": sum(units for units, _ in blocks),
+                "digests": [digest for _, digest in blocks],
+            }
+            self._units_are = source.units_are
+            self._check_same(next(_records(self._journal), self.head) == self.head)
 
-    def _stamp_now(self):
-        status = os.stat(self.path)
-        return status.st_size, status.st_mtime_ns
-
-    def _indexed(self):
-        units, digests = 0, []
-        for block in self.source.blocks():
-            units += len(block.units)
-            digests.append(block.digest)
-        return {"format": self.kind, "units": units, "digests": digests}
-
-    def steps(self) -> Iterator[int]:
+    def steps(self, translate) -> Iterator[int]:
         """Does what is left of the work; yields the units of each block that is done."""
         if self.failure:
             return
         if self.output.exists():
-            self.journal.unlink(missing_ok=True)
-            yield self.index["units"]
+            yield self.head["units"]
             return
         with self._refusing():
-            kept = self._kept()
-            pairs = itertools.zip_longest(self.index["digests"], self.source.blocks())
-            for number, (digest, block) in enumerate(pairs, 1):
-                if block is None or block.digest != digest:
-                    raise InputError(f"{self.path} {CHANGED}")
+            source, digests = self._open(), self.head["digests"]
+            kept = sum(1 for _ in _records(self._journal))
+            if not kept:
+                self._append(self.head)
+            pairs = itertools.zip_longest(digests, source.blocks(), fillvalue=([], ""))
+            for number, (digest, (units, found)) in enumerate(pairs, 1):
+                self._check_same(found == digest)
                 if number >= kept:
-                    _append(self.journal, self._translated(block))
-                yield len(block.units)
-            if self._stamp_now() != self._stamp and self._indexed() != self.index:
-                raise InputError(f"{self.path} {CHANGED}")
-            self._write()
+                    self._append(_translated(units, translate, source.units_are == "texts"))
+                yield len(units)
+            with atomic_write(self.output) as temporary:
+                refusals = source.write(self._translations(), temporary)
+                if kept <= 1 + len(digests):
+                    self._append({"entries": [_entry(*refusal) for refusal in refusals]})
 
-    def _kept(self):
-        """Begins the journal, or cuts off what a kill has left half; returns its records."""
-        ends = [end for _, end in _records(self.journal)]
-        if ends:
-            os.truncate(self.journal, ends[-1])
-            return len(ends)
-        self.journal.unlink(missing_ok=True)
-        _append(self.journal, self.index)
-        return 1
+    def _append(self, record):
+        with disk_errors(self._journal), open(self._journal, "ab") as file:
+            # The newline comes first: a record that a kill leaves half is a line by itself.
+            file.write(b"\n" + json.dumps(record).encode())
+            if any(record.get("translations", [True])):  # A block without a text need not wait.
+                file.flush()
+                os.fsync(file.fileno())
 
-    def _translated(self, block):
-        """The journal's record of a block."""
-        units, refusals = block.units, dict(block.refusals)
-        translations = ["" for _ in units]
-        if chosen := [i for i, unit in enumerate(units) if unit.text]:
-            found, reasons = self.translate([units[i].text for i in chosen])
-            for row, i in enumerate(chosen):
-                translations[i] = found[row]
-                if row in reasons:
-                    refusals[i] = Refusal(units[i].where, reasons[row], units[i].text)
-        for i in refusals:
-            translations[i] = None
-        entries = [_entry(self.path.name, refusals[i]).decode() for i in sorted(refusals)]
-        if self.kind != "lines":
-            for unit, translation in zip(units, translations, strict=True):
-                if translation and (lost := lost_marks(unit.text, translation)):
-                    warning = Refusal(unit.where, f"its translation lacks {lost}", unit.text)
-                    entries.append(_entry(self.path.name, warning, "warning").decode())
-        return {"translations": list(map(_recorded, translations)), "entries": entries}
+    def _translations(self):
+        for record in _records(self._journal):
+            for new in record.get("translations", ()):
+                is_fragment = isinstance(new, list)
+                yield Fragment(new[0], map(Element._make, new[1])) if is_fragment else new
 
-    def _write(self):
-        # The output appears last: with it the work is done.
-        with (
-            atomic_write(self.output) as temporary,
-            disk_errors(self.done),
-            open(self.done, "wb") as file,
-        ):
-            file.write(json.dumps(self.index).encode() + b"\n")
-
-            def translations():
-                for record, _ in itertools.islice(_records(self.journal), 1, None):
-                    file.writelines(entry.encode() for entry in record["entries"])
-                    yield from map(_read, record["translations"])
-
-            for refusal in self.source.write(translations(), temporary):
-                file.write(_entry(self.path.name, refusal))
-            file.flush()
-            os.fsync(file.fileno())
-        self.journal.unlink()
+    def counts(self):
+        """The outcome of the file, with no text refused or warned of yet."""
+        if self.failure:
+            return {"error": self.failure}
+        return {self._units_are: self.head["units"], "refused": 0, "warned": 0}
 
 
-def _recorded(translation):
-    """A translation as JSON has it: with its elements, if it has any."""
-    elements = getattr(translation, "elements", ())
-    return [translation, elements] if elements else translation
+def _translated(units, translate, with_warnings):
+    """The journal's record of a block."""
+    chosen = [i for i, unit in enumerate(units) if unit.text and not unit.error]
+    found, reasons = translate([units[i].text for i in chosen]) if chosen else ((), {})
+    translations = dict(zip(chosen, found, strict=True))
+    errors = {i: unit.error for i, unit in enumerate(units) if unit.error}
+    errors |= {chosen[row]: reason for row, reason in reasons.items()}
+    entries = [_entry(units[i].where, errors[i], units[i].text) for i in sorted(errors)]
+    for i, new in translations.items() if with_warnings else ():
+        if new and (lost := lost_marks(units[i].text, new)):
+            warning = units[i].where, f"its translation lacks {lost}", units[i].text, "warning"
+            entries.append(_entry(*warning))
+    found = [None if i in errors else translations.get(i, "") for i in range(len(units))]
+    record = [[new, new.elements] if getattr(new, "elements", ()) else new for new in found]
+    return {"translations": record, "entries": entries}
 
 
-def _read(recorded):
-    if not isinstance(recorded, list):
-        return recorded
-    text, elements = recorded
-    return Fragment(text, (Element(*element) for element in elements))
+def _entry(where, reason, text, kind="error"):
+    fields = {"where": where, kind: reason, "text": text[:_SHOWN]}
+    return {name: value for name, value in fields.items() if value}
 
 
-def _append(path, record):
-    with disk_errors(path), open(path, "ab") as file:
-        file.write(json.dumps(record).encode() + b"\n")
-        if any(record.get("translations", [True])):  # A block without a text need not wait.
-            file.flush()
-            os.fsync(file.fileno())
-
-
-def _records(path) -> Iterator[tuple[dict[str, Any], int]]:
-    """The whole records of a file, if there is one, and where each ends."""
-    end = 0
+def _records(path):
+    """The whole records of a journal, if there is one."""
     with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
         for line in file:
-            end += len(line)
-            try:
-                record = json.loads(line)
-            except ValueError:
-                return
-            if line.endswith(b"\n"):
-                yield record, end
-
-
-def _entry(name, refusal, kind="error"):
-    fields = {"file": name, "where": refusal.where, kind: refusal.reason}
-    fields["text"] = refusal.text[:_SHOWN]
-    found = {key: value for key, value in fields.items() if value}
-    return json.dumps(found, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+            with contextlib.suppress(ValueError):
+                yield json.loads(line)

@@ -1,18 +1,21 @@
 """Subtitles (SRT): sentences over several cues are one text, and broken again by length."""
 
+import functools
 import html
 import itertools
 import re
 
 from keras_mt.documents.breaking import divided, lines, words
-from keras_mt.documents.document import DocumentError, TextDocument, has_words
+from keras_mt.documents.document import TextDocument, has_words
+from keras_mt.errors import InputError
 from keras_mt.text.fragment import FragmentBuilder
 
-_TIME = r"(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}"
-_TIMING = re.compile(rf"[ \t]*({_TIME})[ \t]+-->[ \t]+({_TIME})(?:[ \t][^\n]*)?")
-_LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
+_TIME, _END = r"(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}", r"(?:\r\n|\r|\n|\Z)"
+_TIMING = rf"[ \t]*({_TIME})[ \t]+-->[ \t]+({_TIME})(?:[ \t][^\r\n]*)?{_END}"
+# A cue's text ends at an empty line, or at the next cue: its times, or its number before these.
+_TEXT_LINE = rf"(?!(?:[ \t]*\d+[ \t]*{_END})?{_TIMING})[^\r\n]*\S[^\r\n]*"
+_LINE = re.compile(r"[^\r\n]+")
 _MARKUP = re.compile(r"<[^<>\n]*>|\{\\[^{}\n]*\}")
-_SPEAKER = re.compile(r"\s*[-\u2010\u2013\u2014]\s*\S|\s*[A-Z][\w .]{0,30}:\s")
 # What somebody's words begin with, where others may come before: a dash, a name in capitals.
 _NAME = r"[A-ZÀ-ÖØ-ÞΑ-ΩА-Я][^:<\na-zß-öø-ÿα-ωа-я]{1,30}:[ \t]+"
 _TURN = re.compile(rf"[ \t]*(?:[-\u2010\u2013\u2014][ \t]*(?:{_NAME})?|{_NAME})(?=\S)")
@@ -28,7 +31,7 @@ class SrtDocument(TextDocument):
 
     Cues of one sentence, within 3 seconds, are one text. Its translation is divided between them in
     the proportion of the source's letters, and within a cue between as many lines. What each
-    speaker says, by a dash or a name, is a text by itself.
+    speaker says, by a dash or a name in capitals, is a text by itself.
     """
 
     has_entities = False  # Whether text has those of HTML.
@@ -37,34 +40,19 @@ class SrtDocument(TextDocument):
         self._newline = "\r\n" if "\r\n" in source else "\n"
         cues = self.cues(source)
         if not cues and source.strip():
-            raise DocumentError("it has no times (00:00:01,000 --> 00:00:02,000) of subtitles.")
+            raise InputError("it has no times (00:00:01,000 --> 00:00:02,000) of subtitles.")
         group = []
-        for i, cue in enumerate(cues):
+        for cue, following in itertools.pairwise([*cues, None]):
             group.append(cue)
-            following = cues[i + 1] if i + 1 < len(cues) else None
             if following is None or len(group) == _MAX_CUES or self._is_end(cue, following):
                 self._add_group(group)
                 group = []
 
     def cues(self, source: str) -> list[tuple[float, float, int, int]]:
         """The times at which each cue begins and ends, and the places where its text does."""
-        lines = [match for match in _LINE.finditer(source) if match[0]]
-        timings = [i for i, line in enumerate(lines) if _TIMING.fullmatch(line[1])]
-        found = []
-        for i, following in itertools.pairwise([*timings, len(lines)]):
-            text = []
-            for line in lines[i + 1 : following]:
-                if not line[1].strip():
-                    break
-                text.append(line)
-            runs_on = following < len(lines) and len(text) == following - i - 1
-            if runs_on and text and text[-1][1].strip().isdigit():
-                text.pop()  # The next one's number, without an empty line before.
-            if text:
-                first, last = _TIMING.fullmatch(lines[i][1]).groups()
-                place = text[0].start(), text[-1].end(1)
-                found.append((_seconds(first), _seconds(last), *place))
-        return found
+        cue = rf"(?:\A|(?<=[\r\n])){_TIMING}(?P<text>{_TEXT_LINE}(?:{_END}{_TEXT_LINE})*)"
+        found = re.finditer(cue, source)
+        return [(_seconds(m[1]), _seconds(m[2]), *m.span("text")) for m in found]
 
     def _is_end(self, cue, following):
         """True if a cue's sentence does not go on in the next one."""
@@ -96,17 +84,12 @@ class SrtDocument(TextDocument):
         sizes = [[len(line) for line in each] for each in shown]
         if turn := _TURN.match(shown[0][0]):
             sizes[0][0] -= turn.end()
-        cues = []
 
         def write(i):
-            if not self.is_new(number):
-                return None
-            if i == 0:  # The first place is written first.
-                cues[:] = self._divided(self.parts(number), sizes)
-            return cues[i]
+            return self._divided(self.parts(number), sizes)[i]
 
         for i, (start, end) in enumerate(places):
-            self.replace(start, end, lambda i=i: write(i))
+            self.replace(start, end, functools.partial(write, i), number)
 
     def _built(self, text):
         """A text with its markup; what shows who speaks is markup, too."""
@@ -138,7 +121,7 @@ class SrtDocument(TextDocument):
         breaks = {}
         for cue, lengths in zip(divided(words(text), list(map(sum, sizes))), sizes, strict=True):
             for i, line in enumerate(lines(cue, lengths)):
-                breaks[line[0].start] = i == 0
+                breaks[line[0][0]] = i == 0
         breaks.pop(next(iter(breaks), None), None)
         cues, opened, place = [""], [], 0
         for kind, what in parts:
@@ -167,15 +150,13 @@ class SrtDocument(TextDocument):
 
 def _turns(text):
     """The places of the words of each speaker, by a dash or a name; none if there is none."""
-    lines = [line for line in _LINE.finditer(text) if _MARKUP.sub("", line[1]).strip()]
-    begins = [_MARKUP.sub("", line[1]) for line in lines]
-    if all(map(_SPEAKER.match, begins)):
-        return [line.span(1) for line in lines]
-    firsts = [i for i, begin in enumerate(begins) if i == 0 or _TURN.match(begin)]
-    if len(firsts) == 1 and not _TURN.match(begins[0]):
+    lines = [line for line in _LINE.finditer(text) if _MARKUP.sub("", line[0]).strip()]
+    begins = [i for i, line in enumerate(lines) if _TURN.match(_MARKUP.sub("", line[0]))]
+    if not begins:
         return []
+    firsts = sorted({0, *begins})
     lasts = [*(i - 1 for i in firsts[1:]), len(lines) - 1]
-    return [(lines[i].start(), lines[j].end(1)) for i, j in zip(firsts, lasts, strict=True)]
+    return [(lines[i].start(), lines[j].end()) for i, j in zip(firsts, lasts, strict=True)]
 
 
 def _partners(marks):
@@ -195,7 +176,5 @@ def _partners(marks):
 
 
 def _seconds(time):
-    seconds = 0.0
-    for part in time.replace(",", ".").split(":"):
-        seconds = 60 * seconds + float(part)
-    return seconds
+    parts = time.replace(",", ".").split(":")
+    return sum(float(part) * 60**i for i, part in enumerate(reversed(parts)))

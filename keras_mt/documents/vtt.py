@@ -1,7 +1,7 @@
 """Subtitles (WebVTT): as SRT, with HTML's entities, and blocks that stay."""
 
-from keras_mt.documents.document import DocumentError
 from keras_mt.documents.srt import SrtDocument
+from keras_mt.errors import InputError
 
 
 class VttDocument(SrtDocument):
@@ -11,6 +11,6 @@ class VttDocument(SrtDocument):
 
     def parse(self, source: str) -> None:
         if not source.startswith("WEBVTT"):
-            raise DocumentError("it does not begin with WEBVTT.")
+            raise InputError("it does not begin with WEBVTT.")
         if "-->" in source:
             super().parse(source)

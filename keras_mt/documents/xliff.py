@@ -3,12 +3,12 @@
 import copy
 
 from keras_mt.documents import xml
-from keras_mt.documents.document import Document, DocumentError
+from keras_mt.documents.document import Document
+from keras_mt.errors import InputError
 from keras_mt.extras import require
 from keras_mt.text.fragment import FragmentBuilder
 
 _PAIRS = frozenset(["g", "mrk"])
-_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
 
 class XliffDocument(Document):
@@ -21,7 +21,7 @@ class XliffDocument(Document):
         root = self._tree.getroot()
         version = root.get("version", "")
         if _name(root) != "xliff" or not version.startswith("1."):
-            raise DocumentError(
+            raise InputError(
                 f"it is not XLIFF 1.2: its root is <{_name(root)} version={version!r}>."
             )
         self._space = root.tag[: -len("xliff")]
@@ -33,7 +33,7 @@ class XliffDocument(Document):
     def _add_unit(self, unit):
         source, target = unit.find(self._space + "source"), unit.find(self._space + "target")
         filled = target is not None and ("".join(target.itertext()).strip() or len(target))
-        if source is None or (filled and not self.options.overwrite):
+        if source is None or (filled and not self.overwrite):
             return
         segments = unit.find(self._space + "seg-source")
         content = source if segments is None else segments
@@ -41,32 +41,24 @@ class XliffDocument(Document):
         _fill(builder, content)
         number = self.add(builder, f"unit {unit.get('id')!r}")
         if number is not None:
-            self._wanted.append((number, source, content, target))
+            self._wanted.append((number, content, target))
 
     def written(self) -> bytes:
-        changed = False
-        for number, source, content, filled in self._wanted:
-            parts = self.parts(number)
-            if parts is not None:
-                changed = True
-                target = self._added(source, content) if filled is None else filled
-                _write(target, parts)
-        if not changed:
+        wanted = [(self.parts(number), *elements) for number, *elements in self._wanted]
+        wanted = [each for each in wanted if each[0] is not None]
+        if not wanted:
             return self._data
-        code = self.options.target_language
+        for parts, content, filled in wanted:
+            target = filled
+            if target is None:  # A new one goes behind the source, or behind its segments.
+                target = content.makeelement(self._space + "target")
+                target.tail = content.tail
+                content.addnext(target)
+            _write(target, parts)
         for file in self._tree.getroot().iter(self._space + "file"):
-            if code and not file.get("target-language"):
-                file.set("target-language", code)
+            if self.target_language and not file.get("target-language"):
+                file.set("target-language", self.target_language)
         return xml.written(self._tree, self._data)
-
-    def _added(self, source, content):
-        """A new target behind the source, or behind its segments."""
-        target = source.makeelement(self._space + "target")
-        if _SPACE in source.attrib:
-            target.set(_SPACE, source.get(_SPACE))
-        target.tail = content.tail
-        content.addnext(target)
-        return target
 
 
 def _stays(unit):

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from keras_mt.documents.document import DocumentError
+from keras_mt.errors import InputError
 
 
 def parsed(data: bytes, name: str) -> Any:
@@ -16,9 +16,9 @@ def parsed(data: bytes, name: str) -> Any:
     try:
         tree = etree.fromstring(data, parser).getroottree()
     except (etree.XMLSyntaxError, ValueError) as error:
-        raise DocumentError(f"{name} is not XML that can be read: {error}") from error
+        raise InputError(f"{name} is not XML that can be read: {error}") from error
     if tree.docinfo.internalDTD is not None:
-        raise DocumentError(
+        raise InputError(
             f"{name} declares a document type, whose entities can hold far more text than the "
             "file, or other files: take the <!DOCTYPE> out."
         )

@@ -1,6 +1,5 @@
 """HTML read as tags and texts, and fragments of it as texts with inline elements."""
 
-import collections
 import dataclasses
 import html
 import re
@@ -75,12 +74,12 @@ class Token:
         return self.stays or self.name in HIDDEN
 
 
-class _Tokens(list):
-    """The tokens of a source, in order and without a gap."""
+class Tokens(list):
+    """The tokens of HTML, in order and without a gap; an incomplete tag, such as `<`, is text."""
 
     def __init__(self, source: str):
         super().__init__()
-        self._source, self._opened, self._names = source, [], collections.Counter()
+        self._source, self._opened = source, []
         place, last_comment = 0, source.rfind("-->")
         while match := _TAG.search(source, place):
             start, place = match.span()
@@ -132,7 +131,6 @@ class _Tokens(list):
         if is_alone:
             return place
         self._opened.append(token)
-        self._names[name] += 1
         if name in RAW:
             closing = re.compile(rf"</{name}(?=[\s/>])|\Z", re.IGNORECASE)
             place = closing.search(self._source, place).start()
@@ -141,7 +139,7 @@ class _Tokens(list):
         return place
 
     def _end_tag(self, name, start, end):
-        if not self._names[name]:
+        if all(token.name != name for token in self._opened):
             self._add("stray", start, end, name)
             return
         while self._opened[-1].name != name:
@@ -154,12 +152,6 @@ class _Tokens(list):
         token = self._add("end", start, end, begun.name)
         token.partner, begun.partner = begun, token
         self._opened.pop()
-        self._names[begun.name] -= 1
-
-
-def tokens_of(source: str) -> list[Token]:
-    """The tokens of HTML; an incomplete tag, such as a single `<`, is text."""
-    return _Tokens(source)
 
 
 def _attributes(match):
@@ -203,28 +195,13 @@ def add_tokens(
 class HtmlFragment(FragmentBuilder):
     """A fragment of HTML, read as a `Fragment`; a translation of that is written as HTML again.
 
-    Comments, void elements such as `<br>`, and `script`, `style` and the like have no text. An
-    element stays as it is, with all within it, if its attribute `translate` is `no`, its class has
-    `notranslate`, or it is `code`, `kbd`, `samp`, `var`, `pre`, `svg`, `math` or `template`. An
-    element that is not closed ends where the one around it does. An end tag that closes nothing is
-    left out. An incomplete tag, such as a single `<`, is text.
-
     A `<br>` without a space before it is a space in the text. At the bounds of blocks, such as
     `<p>`, lines end: each is translated by itself, and stays in its block.
-
-    Example:
-
-    >>> from keras_mt.text import Element
-    >>> html = HtmlFragment("A <b>red</b> ball &amp; a dog")
-    >>> html.fragment
-    'A red ball & a dog'
-    >>> html.written(Fragment("Ein roter Ball & ein Hund", [Element(4, 9)]))
-    'Ein <b>roter</b> Ball &amp; ein Hund'
     """
 
     def __init__(self, source: str):
         super().__init__()
-        self._source, self._tokens = source, tokens_of(source)
+        self._source, self._tokens = source, Tokens(source)
         add_tokens(self, self._tokens, lambda t: html.unescape(source[t.start : t.end]))
 
     def written(self, translation: Fragment) -> str:

@@ -73,12 +73,14 @@ def test_what_was_begun_with_other_options_is_refused(eager, run_dir, tmp_path):
     command += ("--beam-size", 1)
     result = keras_mt(*command, check=False)
     assert result.exit_code == 1 and "b.gz is damaged" in result.stderr
-    assert result.stderr.startswith("a.txt: 1 line\nc.md: 1 text\nrefused: ")
+    lines = result.stderr.splitlines()
+    assert (lines[0], lines[2]) == ("a.txt: 1 line", "c.md: 1 text")
+    assert lines[1].startswith("refused: ")
     assert "wrote 2 files to " in result.stderr
     for options, name in (
         (("--length-penalty", 0.5), "--length-penalty"),
         (("--part-lines", 5), "--part-lines"),
-        (("--markup", "html"), "markup"),
+        (("--markup", "html"), "--markup"),
         (("--min-length", 3, "--keep", "none"), "--keep and --min-length"),
         ((), "--glossary"),
     ):
@@ -102,9 +104,6 @@ def test_what_was_begun_with_other_options_is_refused(eager, run_dir, tmp_path):
         (["README.md", "docs/index.md", "--n-best", "2"], 2, "--n-best must be 1"),
         (["pyproject.toml"], 1, "pyproject.toml has no suffix of a known format: lines (.txt)"),
         (["README.md", "README.md", "--format", "lines"], 1, "README.md have one name"),
-        (["README.md", "--lang", "de"], 2, "--lang is for html, po, xliff alone"),
-        (["constraints.txt", "--overwrite"], 2, "--overwrite is for po, xliff alone, and no"),
-        (["README.md", "--markup", "html"], 2, "--markup is for lines alone"),
         (["/dev/null", "--format", "lines"], 1, "/dev/null is a pipe or the like"),
         (["no_such_file.txt"], 2, "'no_such_file.txt' does not exist"),
     ],

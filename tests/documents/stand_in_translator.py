@@ -1,6 +1,5 @@
 """A translator that changes letters alone, and documents through it."""
 
-from keras_mt.documents import DocumentOptions
 from keras_mt.documents.registry import document_class
 from keras_mt.text import Fragment
 
@@ -18,15 +17,13 @@ def same(unit):
 
 def through(name, data, translate, **options):
     """The bytes of a document whose units went through a translator, and the refusals."""
-    document = document_class(name)(data, DocumentOptions(**options))
+    document = document_class(name)(data, **options)
     return document.write([translate(unit) for unit in document.units]), document.refusals
 
 
 def texts(name, data, **options):
     """The units' texts, with `<0>` and `</0>` around an element, and `<1:code/>` for a kept one."""
-    return [
-        marked(unit.text) for unit in document_class(name)(data, DocumentOptions(**options)).units
-    ]
+    return [marked(unit.text) for unit in document_class(name)(data, **options).units]
 
 
 def marked(text):

@@ -114,7 +114,7 @@ def test_overwritten_where_that_is_asked_for():
     written, _ = through("po", GERMAN + ENTRIES, upper, overwrite=True)
     found = {e.msgid: e for e in polib.pofile(written.decode())}
     assert (found["Open\n"].msgstr, found["Close"].msgstr) == ("OPEN\n", "CLOSE")
-    assert not any(e.fuzzy for e in found.values())
+    assert found["Close"].fuzzy  # Nobody has checked it.
 
 
 @pytest.mark.parametrize(
@@ -168,6 +168,7 @@ def test_as_many_plural_forms_as_the_header_has(tmp_path):
         ("python-format", "%(n)s of %(m)s", "%(n)s von %(k)s"),
         ("python-format", "%s of %d", "%d von %s"),
         ("c-format", "%s is 5%%", "%s ist 5%"),
+        ("python-format", "in %(dir)s.", "in %(DIR) %(dir)s."),
         ("c-format", "%1$s of %2$d", "%1$s von %1$s"),
         ("python-brace-format", "{a} of {b:.2f}", "{a} von"),
         ("python-brace-format", "one {a}", "eins {a"),
@@ -218,7 +219,7 @@ def test_real_catalogues_are_translated_anew(tmp_path, path):
         (b"hello\n", "not a PO file"),
         (b'msgid "a\nmsgstr ""\n', "of 1 entries 0 can be read"),
         (GERMAN.replace(b"UTF-8", b"klingon") + ENTRIES, "klingon"),
-        (GERMAN + b'msgid "\xff"\nmsgstr ""\n', "encoding UTF-8 of its header"),
+        (GERMAN + b'msgid "\xff"\nmsgstr ""\n', "encoding UTF-8: "),
     ],
 )
 def test_what_is_no_catalogue_is_refused_by_name(data, message):

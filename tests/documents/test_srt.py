@@ -87,7 +87,7 @@ def test_who_speaks_stays_as_it_is():
         "{\\an8}MARY: It is\na dog.",
         "<i>\u2013 Yes, he said: no.</i>",
         "Who is it?\n-It's me.",
-        "Ann: Hello.\nBob: Hello.",
+        "ANN: Hello.\nBOB: Hello.",
         "It is 5 o'clock:\nGo. UN: no",
     ]
     data = "".join(
@@ -100,8 +100,8 @@ def test_who_speaks_stays_as_it_is():
         "Yes, he said: no.",
         "Who is it?",
         "It's me.",
-        "Ann: Hello.",
-        "Bob: Hello.",
+        "Hello.",
+        "Hello.",
         "It is 5 o'clock: Go. UN: no",
     ]
     assert through("srt", data, lambda unit: unit.text)[0] == data
