@@ -7,18 +7,12 @@ import atexit
 import contextlib
 import gc
 import importlib.util
-import io
 import os
 import signal
 import sys
 
 
 def main():
-    # Some daemons start programs with these closed. Writing to standard output then still fails.
-    for name, mode in (("stdin", os.O_RDWR), ("stdout", os.O_RDONLY), ("stderr", os.O_RDWR)):
-        if getattr(sys, name) is None:
-            file = os.open(os.devnull, mode)  # The lowest number that is free.
-            setattr(sys, name, os.fdopen(file, "r" if name == "stdin" else "w", closefd=False))
     # The package's modules can be imported before its __init__ has run: declaring the command
     # needs neither Keras nor TensorFlow, whose import takes seconds. Before the body of a command
     # runs, the __init__ runs in the same module object, and registers the package's layers.
@@ -27,7 +21,8 @@ def main():
     sys.modules["keras_mt"] = package
 
     def run_package(of_export):
-        if not os.environ.get("KERAS_MT_DEBUG"):
+        quiet = not os.environ.get("KERAS_MT_DEBUG")
+        if quiet:
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         os.environ["KERAS_BACKEND"] = "tensorflow"  # Whatever is set for scripts.
         if of_export:
@@ -36,30 +31,19 @@ def main():
             # Its weights never change: they are packed for matrix products once.
             os.environ.setdefault("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", "1")
         gc.disable()  # What is imported stays: to look for garbage in it takes a second.
-        # TensorFlow would import it where it is installed, for conversions that nothing here does.
-        sys.modules.setdefault("jax", None)
-        with _hushed():
+        with _hushed() if quiet else contextlib.nullcontext():
             import tensorflow as tf
 
             tf.config.list_physical_devices()
             if not of_export:
                 import tensorflow_text  # noqa: F401 - prints messages too
-        if sys.modules["jax"] is None:
-            del sys.modules["jax"]
         if not of_export:
             spec.loader.exec_module(package)
         gc.freeze()
         gc.enable()
 
     from keras_mt.cli import main
-    from keras_mt.cli.output import StandardOutput
 
-    sys.stdout = io.TextIOWrapper(
-        io.BufferedWriter(StandardOutput()),
-        encoding=sys.stdout.encoding,
-        errors=sys.stdout.errors,
-        line_buffering=sys.stdout.line_buffering,
-    )
     try:
         main(prog_name="keras-mt", obj=run_package)
     except SystemExit as end:
@@ -73,10 +57,7 @@ def main():
 
 @contextlib.contextmanager
 def _hushed():
-    """Discards standard error, native code's too; KERAS_MT_DEBUG=1 keeps it."""
-    if os.environ.get("KERAS_MT_DEBUG"):
-        yield
-        return
+    """Discards standard error, native code's too."""
     stderr = os.dup(2)
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 2)

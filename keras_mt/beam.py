@@ -11,7 +11,6 @@ from typing import Any
 from keras_mt.extras import require
 from keras_mt.text import Glossary
 from keras_mt.translation.exported import ExportedTranslator
-from keras_mt.translation.requests import check_text
 
 try:
     from apache_beam.io.filesystem import CompressionTypes
@@ -22,43 +21,18 @@ except ModuleNotFoundError:
     require("apache_beam", "beam", "keras_mt.beam")
     raise
 
-__all__ = ["Translate", "Translation"]
+__all__ = ["Translate"]
 
 # Texts that a worker takes at once: enough for batches of similar length, a batch for each core.
 _TEXTS = 1024
 
 
-class Translation(ModelHandler[str, str, ExportedTranslator]):
-    """A Beam `ModelHandler` from texts to translations; `Translate` makes one.
+class _Handler(ModelHandler[str, str, ExportedTranslator]):
+    """From texts to translations. Each worker process loads the model once."""
 
-    Each worker process loads the model once, and divides the texts that it takes at once into
-    batches of similar length.
-
-    Args:
-        saved_model: An export, as for an `ExportedTranslator`, or its address in a file system that
-            Beam knows, such as `gs://bucket/en_de/1`: each process copies it to its own disk.
-        source_language, target_language, glossary: As for an `ExportedTranslator`.
-        **batching: As for Beam's `ModelHandler`, such as `max_batch_size`. By default the texts
-            taken at once are up to 1,024.
-
-    Example:
-
-    >>> handler = Translation("saved_models/pt_en")
-    >>> handler.batch_elements_kwargs()["max_batch_size"]
-    1024
-    """
-
-    def __init__(
-        self,
-        saved_model: str,
-        source_language: str | None = None,
-        target_language: str | None = None,
-        glossary: Glossary | None = None,
-        **batching: Any,
-    ):
-        super().__init__(**{"min_batch_size": _TEXTS, "max_batch_size": _TEXTS, **batching})
-        self._saved_model = str(saved_model)
-        self._options = source_language, target_language, glossary
+    def __init__(self, saved_model: str, options: Sequence[Any], batching: dict[str, Any]):
+        super().__init__(**batching)
+        self._saved_model, self._options = saved_model, options
         self._refused = Metrics.counter(self.get_metrics_namespace(), "refused_texts")
 
     def load_model(self) -> ExportedTranslator:
@@ -85,15 +59,14 @@ class Translation(ModelHandler[str, str, ExportedTranslator]):
 class Translate(RunInference):
     """A Beam transform from pairs (key, text) to pairs (key, translation).
 
-    It is Beam's `RunInference` with a `Translation`, and so has its metrics, in the namespace
-    `keras_mt`, and its methods. A text that is refused, such as one with a line above the model's
-    limit, has the translation ""; a warning in the worker's log says why, and the counter
-    `refused_texts` counts it.
+    It is Beam's `RunInference`, and so has its metrics, in the namespace `keras_mt`, and its
+    methods. A text that is refused, such as one with a line above the model's limit, has the
+    translation ""; a warning in the worker's log says why, and the counter `refused_texts` counts
+    it.
 
-    A text that is no str ends the pipeline, and so does an error in the worker. With
+    An error in the worker, such as a text that is no str, ends the pipeline. With
     `Translate(...).with_exception_handling()` the result is the translations and, as of
-    `RunInference`, a `RunInferenceDLQ` with failures: such pairs, one by one, in
-    `failed_preprocessing[0]`, and batches in `failed_inferences`.
+    `RunInference`, a `RunInferenceDLQ` with the batches that failed, in `failed_inferences`.
 
     Texts of similar length are translated together. In a batch pipeline that is so within the texts
     of a bundle. In a stream, where bundles are small, give `max_batch_duration_secs`: Beam then
@@ -101,9 +74,11 @@ class Translate(RunInference):
 
     Args:
         saved_model: An export, as for an `ExportedTranslator`: a folder that the workers see, or an
-            address in a file system that Beam knows, such as `gs://bucket/en_de/1`.
+            address in a file system that Beam knows, such as `gs://bucket/en_de/1`, which each
+            process copies to its own disk.
         source_language, target_language, glossary: As for an `ExportedTranslator`.
-        **batching: As for Beam's `ModelHandler`, such as `max_batch_size`.
+        **batching: As for Beam's `ModelHandler`, such as `max_batch_size`. By default the texts
+            taken at once are up to 1,024.
 
     Raises:
         ValueError: If apache_beam is not installed (the extra `beam`).
@@ -128,19 +103,15 @@ class Translate(RunInference):
         glossary: Glossary | None = None,
         **batching: Any,
     ):
-        batching.setdefault("batch_length_fn", _length)
-        handler = Translation(saved_model, source_language, target_language, glossary, **batching)
-        super().__init__(KeyedModelHandler(handler).with_preprocess_fn(_checked))
+        defaults = {"min_batch_size": _TEXTS, "max_batch_size": _TEXTS, "batch_length_fn": _length}
+        options = source_language, target_language, glossary
+        super().__init__(
+            KeyedModelHandler(_Handler(str(saved_model), options, defaults | batching))
+        )
 
 
 def _length(pair):
     return len(pair[1])
-
-
-def _checked(pair):
-    key, text = pair
-    check_text(f"The text of {key!r}", text)
-    return pair
 
 
 def _on_disk(directory):

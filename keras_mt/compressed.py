@@ -50,7 +50,4 @@ def open_write(path: str | os.PathLike) -> Iterator[BinaryIO]:
 
 def _zstd(path):
     # The zstandard package would take a file that is cut short for a whole one.
-    require("backports.zstd", "zst", str(path))
-    from backports import zstd
-
-    return zstd
+    return require("backports.zstd", "zst", str(path))

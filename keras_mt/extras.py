@@ -1,27 +1,25 @@
 """Optional dependencies, and the error when one is missing."""
 
-import importlib.util
+import importlib
+from types import ModuleType
 
 from keras_mt.errors import InputError
 
 
-def require(module: str, extra: str, what: str) -> None:
-    """Raises ValueError if an optional module, which `extra` of keras_mt installs, is missing.
+def require(module: str, extra: str, what: str) -> ModuleType:
+    """Imports an optional module; ValueError, which names the `extra` to install, if it is missing.
 
-    >>> require("keras", "onnx", "A model")
     >>> require("none", "onnx", "It")
     Traceback (most recent call last):
     ...
     keras_mt.errors.InputError: It needs none, which is not installed: pip install 'keras_mt[onnx]'
     """
     try:
-        missing = importlib.util.find_spec(module) is None
-    except ModuleNotFoundError:  # The package that it is in.
-        missing = True
-    if missing:
+        return importlib.import_module(module)
+    except ModuleNotFoundError:
         raise InputError(
             f"{what} needs {module}, which is not installed: pip install 'keras_mt[{extra}]'"
-        )
+        ) from None
 
 
 def require_backend(what: str) -> None:

@@ -5,11 +5,10 @@ import csv
 import dataclasses
 import json
 import os
-import shutil
 import tempfile
 import typing
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,12 @@ from keras_mt.files import (
     find_saved_model,
     new_folder,
     owned,
+    remove_leftovers,
 )
-from keras_mt.models import ARCHITECTURES, architecture_name, ensure_built, find_architecture
+from keras_mt.models import ARCHITECTURES, ensure_built, find_architecture
 from keras_mt.models.seq2seq import clone
 from keras_mt.options import LanguageOptions, TrainingOptions, TranslationOptions
-from keras_mt.options.fields import field_type
+from keras_mt.options.fields import field_type, from_keywords
 from keras_mt.text import BaseTokenizer, PretrainedTokenizer, Tokenizer
 from keras_mt.version import __version__
 
@@ -43,8 +43,6 @@ _SCHEMA = 3  # The form of config.json.
 _WEIGHTS = "model.weights.h5"  # In model.keras.
 # What Keras and h5py raise of a damaged file, or of one that is not what it says.
 _UNREADABLE = (zipfile.BadZipFile, OSError, ValueError, TypeError, KeyError, AttributeError)
-# The tokenizers that are folders, by the `kind` in their tokenizer.json.
-_TOKENIZERS = {"pretrained": PretrainedTokenizer}
 # The options that config.json leaves out: they are of a start, or of a machine.
 _NOT_KEPT = ("tokenizer", "devices")
 
@@ -72,10 +70,6 @@ class RunConfig:
     fingerprints: dict[str, Any] | None = None
     # Default options of `Translator.load`, by name: the decoding options of an imported model.
     generation: dict[str, Any] | None = None
-    # Those of `keras_mt` and `keras` that began the run, as far as known.
-    versions: dict[str, str] = dataclasses.field(
-        default_factory=lambda: {"keras_mt": __version__, "keras": keras.__version__}
-    )
 
     @property
     def directions(self) -> list[tuple[str, str, str]]:
@@ -116,8 +110,6 @@ class RunConfig:
         values = json.loads(text)
         values = values if isinstance(values, dict) else {}
         values = {name: value for name, value in values.items() if value is not None}
-        if not {"data", "source", "target"} <= set(values):
-            raise InputError("it has no data, source and target")
         if values.get("schema") != _SCHEMA:
             raise InputError(
                 f"its schema is {values.get('schema')!r}, of keras_mt {values.get('keras_mt')}; "
@@ -127,27 +119,18 @@ class RunConfig:
         for name, value in fields.items():
             if not isinstance(value, _TYPES[name]):
                 raise InputError(f"its {name} cannot be {value!r}")
-        if not all(isinstance(name, str) for name in fields["data"]):
-            raise InputError(f"its data cannot be {values['data']!r}")
-        _check_fingerprints(fields.get("fingerprints"))
-        if generation := fields.get("generation"):
-            known = {field.name for field in dataclasses.fields(TranslationOptions)}
-            if not {*generation} <= known:
-                raise InputError(
-                    f"its generation must hold options of a translator, not {generation}"
-                )
+        # It refuses what is no option.
+        from_keywords(TranslationOptions, "its generation", fields.get("generation", {}))
         names = {field.name for field in dataclasses.fields(TrainingOptions)} - {*_NOT_KEPT}
         options = TrainingOptions(**{name: values[name] for name in names if name in values})
-        versions = {name: values[name] for name in ("keras_mt", "keras") if name in values}
-        return cls(**fields, options=options, versions=versions)
+        return cls(**fields, options=options)
 
     def to_json(self) -> str:
         """The text of config.json."""
         fields = {name: getattr(self, name) for name in _TYPES}
         options = {n: value for n, value in vars(self.options).items() if n not in _NOT_KEPT}
-        return (
-            json.dumps({"schema": _SCHEMA, **fields, **options, **self.versions}, indent=2) + "\n"
-        )
+        versions = {"keras_mt": __version__, "keras": keras.__version__}
+        return json.dumps({"schema": _SCHEMA, **fields, **options, **versions}, indent=2) + "\n"
 
     def changes(self, now: "RunConfig") -> list[str]:
         """The differences of another configuration; corpora are compared by their fingerprints."""
@@ -170,7 +153,7 @@ class RunConfig:
 _TYPES = {
     field.name: typing.get_origin(field_type(field)) or field_type(field)
     for field in dataclasses.fields(RunConfig)
-    if field.name not in ("options", "versions")
+    if field.name != "options"
 }
 
 
@@ -215,32 +198,29 @@ class RunFolder:
                     "`keras-mt train --output RUN_DIR` makes one."
                 )
 
-    def locked(self) -> contextlib.AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
         """Makes the folder, and refuses others that would train into it within a `with` block."""
-        return owned(self._lock_file, f"{self} is being trained into")
+        with owned(self._lock_file, f"{self} is being trained into"):
+            for path in (self.model_file, self.best_weights):
+                remove_leftovers(path)
+            yield
 
     def check_usable(self) -> None:
-        """Makes the folder; refuses one with something else, or a model to be overwritten."""
+        """Refuses a folder with something else, or a model to be overwritten."""
         if self.config is None:
-            if self.path.exists() and any(p.name[0] != "." for p in self.path.iterdir()):
+            if any(self.path.glob("[!.]*")):
                 raise InputError(
                     f"{self.path} is not empty and holds no run: give another output folder."
                 )
-            self.path.mkdir(parents=True, exist_ok=True)
-        elif self.last_checkpoint is None:
-            if lost := sorted(self.checkpoints.glob("*.index")):
-                raise InputError(
-                    f"{self.checkpoints} holds {lost[-1].stem}, but the file checkpoint, which "
-                    "names the last one, is missing or damaged: put it back, or remove the folder "
-                    "to train from the beginning."
-                )
-            if self.model_file.exists():
-                raise InputError(
-                    f"{self.path} holds a trained model and no checkpoint to go on from: training "
-                    f"would overwrite {self.model_file.name} and {self.log_file.name}. To "
-                    f"fine-tune that model, give `--init {self.path}` and another output folder; "
-                    f"to resume its training, put its {self.checkpoints.name}/ back."
-                )
+        elif self.last_checkpoint is None and (
+            self.model_file.exists() or any(self.checkpoints.glob("*.index"))
+        ):
+            raise InputError(
+                f"{self} holds a trained model or its checkpoints, which training would overwrite. "
+                f"To resume, put back {self.checkpoints.name}/checkpoint, which names the last. "
+                f"To fine-tune the model, give `--init {self}` and another output folder."
+            )
 
     @property
     def config(self) -> RunConfig | None:
@@ -275,45 +255,33 @@ class RunFolder:
         several: a run's files never cause an import. `dtype` is ignored for a model without one.
         """
         self.check_finished()
-        several = isinstance(architecture, (list, tuple))
-        given = architecture if several else [architecture] if architecture else []
-        classes = [*ARCHITECTURES.values(), *map(find_architecture, given)]
+        given = architecture if isinstance(architecture, (list, tuple)) else [architecture]
+        classes = [*ARCHITECTURES.values(), *map(find_architecture, filter(None, given))]
         classes = {keras.saving.get_registered_name(each): each for each in classes}
         try:
             with zipfile.ZipFile(self.model_file) as archive:
-                saved = json.loads(archive.read("config.json"))
                 if archive.getinfo(_WEIGHTS).file_size > self.model_file.stat().st_size:
                     raise InputError("its weights are compressed")
-            name = isinstance(saved, dict) and (
-                saved.get("registered_name") or saved.get("class_name")
-            )
-            if not isinstance(name, str) or not isinstance(saved.get("config"), dict):
-                raise InputError("its config.json must hold a model's name and its config")
-        except (zipfile.BadZipFile, ValueError, KeyError) as error:
-            raise InputError(f"{self.model_file} cannot be read: {error}.") from None
-        if name not in classes:
-            known = f"; given: {', '.join(map(architecture_name, given))}" if given else ""
-            raise InputError(
-                f"{self.model_file} holds a model of the class {name!r}, which is "
-                f"not one of keras_mt's: give its class, MODULE:CLASS, as `architecture`{known}."
-            )
-        saved["compile_config"] = None
-        if dtype is not None and "dtype" in saved["config"]:
-            saved["config"]["dtype"] = dtype
-        try:
-            model = keras.saving.deserialize_keras_object(saved, custom_objects=classes)
-            model = ensure_built(model)
-            # keras.saving.load_model would hold the whole file in memory, and converting the dtype
-            # afterwards would hold two models.
-            place = _place_for(self.model_file.stat().st_size, self.path)
-            with tempfile.TemporaryDirectory(dir=place) as folder, disk_errors(folder):
-                with zipfile.ZipFile(self.model_file) as archive:
-                    weights = archive.extract(_WEIGHTS, folder)
-                model.load_weights(weights)
+                saved = json.loads(archive.read("config.json"))
+                name = saved["registered_name"] or saved["class_name"]
+                if name not in classes:
+                    raise InputError(
+                        f"its class {name!r} is none of {', '.join(classes)}. Give the class, "
+                        "MODULE:CLASS, as `architecture`"
+                    )
+                saved["compile_config"] = None
+                if dtype is not None and "dtype" in saved["config"]:
+                    saved["config"]["dtype"] = dtype
+                model = keras.saving.deserialize_keras_object(saved, custom_objects=classes)
+                model = ensure_built(model)
+                # keras.saving.load_model would hold the whole file in memory, and converting the
+                # dtype afterwards would hold two models.
+                with tempfile.TemporaryDirectory() as folder, disk_errors(folder):
+                    model.load_weights(archive.extract(_WEIGHTS, folder))
         except _UNREADABLE as error:
             if getattr(error, "errno", None) in DISK_ERRORS:
                 raise
-            raise InputError(f"{self.model_file} cannot be read: {error}") from error
+            raise InputError(f"{self.model_file} cannot be read: {error}.") from error
         return model
 
     def save_model(
@@ -327,7 +295,8 @@ class RunFolder:
 
     def load_tokenizer(self, cls: type[BaseTokenizer] | None = None) -> BaseTokenizer:
         """The tokenizer; `cls` is its class, if it is not one of keras_mt's own."""
-        cls = cls or self._tokenizer_class()
+        is_pretrained = (self.tokenizer_path / "tokenizer.json").is_file()
+        cls = cls or (PretrainedTokenizer if is_pretrained else Tokenizer)
         if self.tokenizer_path.is_dir() == issubclass(cls, Tokenizer):
             raise InputError(
                 f"{self.tokenizer_path} is no {cls.__name__}: load it with its own class, and pass "
@@ -335,33 +304,12 @@ class RunFolder:
             )
         return cls.load(self.tokenizer_path)
 
-    def _tokenizer_class(self):
-        """The class of the tokenizer, one of keras_mt's own, as its tokenizer.json says."""
-        settings = self.tokenizer_path / "tokenizer.json"
-        if settings.is_file():
-            try:
-                return _TOKENIZERS[json.loads(settings.read_text(encoding="utf-8"))["kind"]]
-            except (ValueError, TypeError, KeyError) as error:
-                known = ", ".join(_TOKENIZERS)
-                raise InputError(
-                    f"{settings} must say which kind it is, of {known}: {error!r}."
-                ) from None
-        return Tokenizer
-
     def save_tokenizer(self, tokenizer: BaseTokenizer) -> None:
         if isinstance(tokenizer, Tokenizer):
             tokenizer.save(self.path / "tokenizer.model")
             return
         with new_folder(self.path / "tokenizer") as folder:
             tokenizer.save(folder)
-
-    def copy_to(self, other: "RunFolder") -> None:
-        """Copies the configuration, the log and the tokenizer into another run folder."""
-        for path in (self._config_file, self.log_file, self.tokenizer_path):
-            if path.is_dir():
-                shutil.copytree(path, other.path / path.name)
-            elif path.exists():
-                shutil.copyfile(path, other.path / path.name)
 
     def read_log(self) -> list[dict[str, str]]:
         """The rows of the log, dicts of strings; none if there is no log."""
@@ -385,68 +333,39 @@ class RunFolder:
             csv.DictWriter(file, columns).writerow(row)
 
     def card(self) -> dict[str, Any]:
-        """The known fields of the model card: languages, data, license, BLEU of the weights."""
-        config, card = self.config, {}
-        if config is not None:
-            names = [n if n.startswith("tfds:") else Path(n).resolve().name for n in config.data]
-            names = list(dict.fromkeys(names))
-            data = names[0] if len(names) == 1 else names
-            card = {"source": config.source, "target": config.target, "data": data}
-            if config.pairs is not None:
-                card["pairs"] = list(config.pairs)
-            if config.license is not None:
-                card["license"] = config.license
-            if row := self._measured(config.options.weights):
-                card["validation"] = {n: float(row[f"val_{n}"]) for n in ("bleu", "chrf")}
-        return card
-
-    def _measured(self, weights):
-        """The row of the log with the BLEU of the weights in model.keras; None if there is none."""
-        log = self.read_log()
-        rows = [row for row in log if row["val_bleu"]]
-        if weights == "best":
-            return max(rows, key=lambda row: float(row["val_bleu"]), default=None)
-        last = rows and rows[-1]["step"] == log[-1]["step"]
-        return rows[-1] if last and weights == "last" else None
+        """The known fields of the model card: languages, data, license, best BLEU."""
+        if (config := self.config) is None:
+            return {}
+        names = [n if n.startswith("tfds:") else Path(n).resolve().name for n in config.data]
+        names = list(dict.fromkeys(names))
+        card = {
+            "source": config.source,
+            "target": config.target,
+            "data": names[0] if len(names) == 1 else names,
+            "pairs": config.pairs and list(config.pairs),
+            "license": config.license,
+        }
+        measured = [row for row in self.read_log() if row["val_bleu"]]
+        if config.options.weights == "best" and measured:
+            best = max(measured, key=lambda row: float(row["val_bleu"]))
+            card["validation"] = {n: float(best[f"val_{n}"]) for n in ("bleu", "chrf")}
+        return {name: value for name, value in card.items() if value is not None}
 
 
 def read_log(path: Path) -> list[dict[str, str]]:
     """The complete rows of a `log.csv`, as dicts of strings; none if there is no file."""
     if not path.exists():
         return []
-    rows = []
     try:
         with open(path, encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file)
-            if "step" not in (reader.fieldnames or ()):
-                raise ValueError("it has no column step")
-            for row in reader:
-                if None in row.values():
-                    continue
-                int(row["step"])
-                for name in set(row) - {"event"}:
-                    float(row[name] or 0)
-                rows.append(dict.fromkeys(LOG_COLUMNS, "") | row)
-    except (ValueError, TypeError, csv.Error) as error:
-        where = f"{path}:{reader.line_num}" if rows else path
+            rows = [row for row in csv.DictReader(file) if None not in row.values()]
+        for row in rows:
+            int(row["step"])
+            for name in set(row) - {"event"}:
+                float(row[name] or 0)
+    except (ValueError, TypeError, KeyError, csv.Error) as error:
         raise InputError(
-            f"{where} cannot be read: {error}. Put it back from a copy, or remove it: training "
+            f"{path} cannot be read: {error!r}. Put it back from a copy, or remove it: training "
             "goes on without it."
         ) from None
-    return rows
-
-
-def _place_for(size, folder):
-    """The place of a temporary file: None for the system's, unless that has no room for it."""
-    with contextlib.suppress(OSError):  # There may be no such folder.
-        if shutil.disk_usage(tempfile.gettempdir()).free > size:
-            return None
-    return folder
-
-
-def _check_fingerprints(fingerprints):
-    try:
-        for corpus in fingerprints["corpora"] if fingerprints else ():
-            int(corpus["pairs"])
-    except (KeyError, TypeError, ValueError):
-        raise InputError(f"its fingerprints cannot be {fingerprints!r}") from None
+    return [dict.fromkeys(LOG_COLUMNS, "") | row for row in rows]

@@ -1,5 +1,4 @@
 import os
-import shlex
 import subprocess
 import sys
 
@@ -52,19 +51,6 @@ def test_help_and_usage_errors_import_neither_keras_nor_tensorflow(arguments, st
         assert all(f"Usage: keras-mt {name} " in result.stdout for name in COMMANDS)
 
 
-def test_both_ways_to_start_the_command_are_one():
-    def run(*start):
-        script = [sys.executable, "-X", "importtime", *start, "train", "--help"]
-        result = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=True)
-        imported = {line.split("|")[-1].strip() for line in result.stderr.splitlines()}
-        assert "click" in imported and not {"keras", "tensorflow"} & imported
-        assert all(line.startswith("import time:") for line in result.stderr.splitlines())
-        return result.stdout
-
-    command = run("keras_mt_command.py")
-    assert "--warmup-steps" in command and run("-m", "keras_mt") == command
-
-
 @pytest.mark.long
 def test_the_command_runs_whatever_backend_scripts_are_on(run_dir):
     result = subprocess.run(
@@ -73,23 +59,3 @@ def test_the_command_runs_whatever_backend_scripts_are_on(run_dir):
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert result.stdout == "The book is new.\n"
-
-
-@pytest.mark.parametrize(
-    ("output", "status", "message"),
-    [
-        ("> /dev/full", 1, "Error: cannot write to standard output: No space left on device.\n"),
-        ("<&- >&-", 1, "Error: cannot write to standard output: it is closed.\n"),
-        (">&3", 141, ""),  # As what SIGPIPE ends.
-    ],
-)
-def test_output_that_cannot_be_written_is_named_unless_nobody_reads_it(output, status, message):
-    reader, writer = os.pipe()
-    os.close(reader)
-    command = shlex.join([sys.executable, "keras_mt_command.py", "train", "--help"])
-    result = subprocess.run(
-        ["bash", "-c", f"exec 3>&{writer}; exec {command} {output}"],
-        cwd=ROOT, pass_fds=[writer], stderr=subprocess.PIPE, text=True, check=False,
-    )  # fmt: skip
-    os.close(writer)
-    assert (result.returncode, result.stderr) == (status, message)

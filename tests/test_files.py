@@ -1,13 +1,9 @@
 import errno
 import os
-import signal
-import subprocess
-import sys
 
 import pytest
 
-from keras_mt import files
-from keras_mt.files import atomic_write, find_saved_model, new_folder
+from keras_mt.files import atomic_write, find_saved_model, new_folder, remove_leftovers
 
 
 def test_what_was_written_replaces_what_was_there(tmp_path):
@@ -95,48 +91,23 @@ def test_a_new_folder_appears_whole_with_its_parents(tmp_path):
     assert not (tmp_path / "d").exists()
 
 
-def test_a_failed_write_takes_its_empty_folders_with_it(tmp_path):
-    (tmp_path / "kept").mkdir()
-    with pytest.raises(RuntimeError), new_folder(tmp_path / "kept" / "a" / "b" / "c"):
-        raise RuntimeError
-    assert [file.name for file in tmp_path.rglob("*")] == ["kept"]
-
-
-def stopped_while_writing(path):
-    """A process that is in the middle of an atomic write; the module alone needs no Keras."""
-    code = f"""
-import importlib.util, time
-spec = importlib.util.spec_from_file_location("files", {files.__file__!r})
-files = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(files)
-with files.atomic_write({str(path)!r}) as temporary:
+KILLED = """
+import os, signal, sys
+from keras_mt.files import atomic_write
+with atomic_write(sys.argv[1]) as temporary:
     temporary.write_text("ne")
-    print("ready", flush=True)
-    time.sleep(60)
+    os.kill(os.getpid(), signal.SIGKILL)
 """
-    process = subprocess.Popen([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE)
-    assert process.stdout.read(5) == b"ready"
-    return process
 
 
-def test_the_next_write_removes_what_a_killed_process_left_and_nothing_else(tmp_path):
-    path = tmp_path / "a.txt"
-    alive, dead = stopped_while_writing(path), stopped_while_writing(path)
-    others = {tmp_path / f".a.txt.{name}.partial" for name in ("mine", "yours")}
-    for folder in others:  # Not of an atomic write, or of one that has not its lock yet.
-        folder.mkdir()
-    before = {*tmp_path.iterdir()}
-    dead.send_signal(signal.SIGKILL)
-    dead.wait()
-    assert {*tmp_path.iterdir()} == before and len(before) == 4
-    with atomic_write(path) as temporary:
-        temporary.write_text("new")
-    left = {*tmp_path.iterdir()} - {path}
-    assert others < left and len(left) == 3
-    alive.send_signal(signal.SIGINT)
-    alive.wait()
-    assert {*tmp_path.iterdir()} - {path} == others
-    assert path.read_text() == "new"
+def test_what_a_killed_write_left_is_removed_and_nothing_else(python, tmp_path):
+    path, others = tmp_path / "a.txt", {".a.txt", ".other.a.txt.x1.partial"}
+    assert python("-c", KILLED, path).returncode
+    for name in others:
+        (tmp_path / name).mkdir()
+    assert len(list(tmp_path.iterdir())) == 3
+    remove_leftovers(path)
+    assert {left.name for left in tmp_path.iterdir()} == others
 
 
 @pytest.mark.parametrize(
@@ -157,7 +128,7 @@ def test_a_full_disk_is_said_with_the_path(error, tmp_path):
         raise error
     assert raised.value.filename == str(tmp_path / "new" / "a.txt")
     assert "function_node" not in str(raised.value)
-    assert not list(tmp_path.iterdir())
+    assert not list((tmp_path / "new").iterdir())
 
 
 def test_a_version_is_a_number_of_ascii_digits(tmp_path):

@@ -44,7 +44,9 @@ def test_how_to_decode_is_kept_and_only_that():
         assert config.generation == generation
         assert RunConfig.from_json(config.to_json()) == config
     for generation in ({"num_beams": 6}, {"model": "x"}, ["beam_size"], 4):
-        with pytest.raises(ValueError, match=r"its generation (must hold options of a|cannot be)"):
+        with pytest.raises(
+            (TypeError, ValueError), match=r"its generation (has no option|cannot be)"
+        ):
             RunConfig.from_json(json.dumps({**values, "generation": generation}))
 
 
@@ -68,9 +70,9 @@ def test_the_card_names_the_data_without_its_path(data, name, tmp_path):
 
 @pytest.mark.parametrize(
     ("weights", "last_step", "bleu"),
-    [("best", 3, 4.5), ("last", 2, 3.0), ("last", 3, None), ("average", 2, None)],
+    [("best", 3, 4.5), ("last", 2, None), ("average", 2, None)],
 )
-def test_the_card_has_the_bleu_of_the_weights_that_are_kept(weights, last_step, bleu, tmp_path):
+def test_the_card_has_the_bleu_of_the_best_weights(weights, last_step, bleu, tmp_path):
     folder = RunFolder(tmp_path)
     values = json.loads((CASED / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**values, "weights": weights}))
@@ -81,15 +83,17 @@ def test_the_card_has_the_bleu_of_the_weights_that_are_kept(weights, last_step, 
 
 
 @pytest.mark.parametrize("named", [None, "", "garbage"])
-def test_checkpoints_that_no_file_names_are_not_trained_over(named, tmp_path):
+def test_what_no_file_lets_go_on_is_not_trained_over(named, tmp_path):
     folder = RunFolder(tmp_path)
     shutil.copy(CASED / "config.json", tmp_path)
     folder.check_usable()
     folder.checkpoints.mkdir()
-    (folder.checkpoints / "step-50.index").touch()
-    if named is not None:
+    if named is None:
+        folder.model_file.touch()
+    else:
+        (folder.checkpoints / "step-50.index").touch()
         (folder.checkpoints / "checkpoint").write_text(named)
-    with pytest.raises(ValueError, match="holds step-50, but the file checkpoint"):
+    with pytest.raises(ValueError, match=r"put back checkpoints/checkpoint, .* give `--init"):
         folder.check_usable()
 
 
@@ -103,7 +107,6 @@ def test_a_file_is_no_output_folder(tmp_path):
     ("damage", "message"),
     [
         ({"data": 5}, "its data cannot be 5"),
-        ({"data": [None]}, "its data cannot be"),
         ({"source": {}}, "its source cannot be"),
         ({"seed": "one"}, "seed must be an integer"),
         ({"preset": ["tiny"]}, "preset must be a string"),
@@ -111,7 +114,6 @@ def test_a_file_is_no_output_folder(tmp_path):
         ({"model": 1}, "model must be arguments by name"),
         ({"model_config": 1}, "its model_config cannot be 1"),
         ({"fingerprints": [1]}, "its fingerprints cannot be"),
-        ({"fingerprints": {"corpora": [{"sha256": "a"}]}}, "its fingerprints cannot be"),
         (b"\xff\xfe", "utf-8"),
         (b'{"data": ', "Expecting value"),
     ],
@@ -139,7 +141,7 @@ def test_a_damaged_log_is_refused_by_name(tmp_path, damage):
     with pytest.raises(InputError, match=r"log\.csv cannot be read: "):
         RunFolder(tmp_path).read_log()
     (tmp_path / "log.csv").write_bytes(b"step,seconds,loss\n1,2.0,\n2,x,3\n")
-    with pytest.raises(InputError, match=r"log\.csv:3 cannot be read: .*'x'"):
+    with pytest.raises(InputError, match=r"log\.csv cannot be read: .*'x'"):
         RunFolder(tmp_path).read_log()
 
 
@@ -163,11 +165,6 @@ def test_two_trainings_do_not_share_a_folder(python, corpus, tmp_path):
     assert (folder.path / ".lock").exists()
     with folder.locked():  # Its owner is dead.
         pass
-    # A run that fails leaves no empty folders.
-    shutil.rmtree(tmp_path / "a")
-    with pytest.raises(ValueError, match="vocab_size=50 is too small"):
-        train(corpus, "pt", "en", folder.path, vocab_size=50, steps=1)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_damaged_model_is_refused_by_name(tmp_path):
@@ -199,20 +196,14 @@ def test_a_damaged_configuration_of_a_model_is_refused_by_name(saved, tmp_path):
         RunFolder(tmp_path).load_model(dtype="float32")
 
 
-@pytest.mark.parametrize("place", ["temporary", "run"])
-def test_a_full_disk_is_no_damaged_model(place, run_dir, tmp_path, monkeypatch):
-    """The weights are unpacked where temporary files go, or beside the model if that is small."""
-    (tmp_path / "temporary").mkdir()
-    shutil.copytree(run_dir, tmp_path / "run")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    if place == "run":
-        usage = shutil.disk_usage(tmp_path)._replace(free=10_000)
-        monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+def test_a_full_disk_is_no_damaged_model(run_dir, tmp_path, monkeypatch):
+    """The weights are unpacked where temporary files go."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
     try:
-        with pytest.raises(OSError, match=rf"File too large: '{tmp_path / place}/"):
-            RunFolder(tmp_path / "run").load_model()
+        with pytest.raises(OSError, match=rf"File too large: '{tmp_path}/"):
+            RunFolder(run_dir).load_model()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
@@ -255,10 +246,9 @@ def test_a_model_of_ones_own_class_is_loaded_only_where_it_is_given(tmp_path):
     own = Own(9, num_layers=1, d_model=8, num_heads=2, d_ff=8)
     folder.save_model(own, own.get_weights())
     (tmp_path / "tokenizer.model").touch()
-    with pytest.raises(ValueError, match=r"the class 'Own'.*MODULE:CLASS, as `architecture`"):
-        folder.load_model()
-    with pytest.raises(ValueError, match=r"'Own'.*given: transformer"):
-        folder.load_model("transformer")
+    for given in (None, "transformer"):
+        with pytest.raises(ValueError, match=r"its class 'Own' is none of .*as `architecture`"):
+            folder.load_model(given)
     for given in (Own, ["transformer", Own]):
         loaded = folder.load_model(given)
         assert type(loaded) is Own

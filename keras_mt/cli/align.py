@@ -2,11 +2,11 @@
 
 import click
 
-from keras_mt.cli.errors import Command
-from keras_mt.cli.input import answers, check_standard_input
-from keras_mt.cli.models import load_run, ready
+from keras_mt.cli.command import Command
+from keras_mt.cli.input import check_standard_input
+from keras_mt.cli.models import load_run
 from keras_mt.cli.options import architecture_option, ensemble_option, options_of
-from keras_mt.cli.output import Output, to_json
+from keras_mt.cli.output import error_as_json, to_json, write_answers
 from keras_mt.options import LanguageOptions
 
 
@@ -22,16 +22,16 @@ from keras_mt.options import LanguageOptions
 @ensemble_option
 @architecture_option
 @options_of(LanguageOptions)
-def align(run_dir, source, target, pharaoh, **search):
+def align(run_dir, source, target, pharaoh, **options):
     """Show which source tokens each target token attends to.
 
     For each line of SOURCE, writes a JSON object with the pieces of both sides and `attention`: one
     row per target piece, which sums to 1 over the source pieces. Without TARGET, the model's own
-    translation is aligned. A line that is refused gives an object with the error, and a message.
+    translation is aligned. A line that is skipped gives an object with the error, and a message.
 
-    With --pharaoh it writes each line's links of words, which white space separates: SOURCE's index
-    and TARGET's, from 0, of each target word and the source word that it attends to most. A line
-    that is refused is blank then.
+    With --pharaoh it writes the links of each line's words, which white space separates. A link is
+    the index of a target word, from 0, after that of the source word that it attends to most. A
+    line that is skipped is blank then.
 
     \b
     keras-mt align runs/en_de in.txt > alignments.jsonl
@@ -42,18 +42,16 @@ def align(run_dir, source, target, pharaoh, **search):
         raise click.UsageError("--pharaoh needs TARGET, whose words the links are of.")
     files = [file for file in (source, target) if file is not None]
     check_standard_input(*files)
-    translator = ready(load_run(run_dir, **search))
-    from keras_mt.alignment import pharaoh_line
+    translator = load_run(run_dir, **options)
+    if pharaoh:
+        from keras_mt.alignment import pharaoh_line
 
-    with Output() as output:
-        aligned = translator.align_words if pharaoh else translator.align
-        for row, alignment, error in answers(aligned, *files):
-            if error:
-                output.refuse(row, error, "" if pharaoh else to_json({"error": error}))
-            elif pharaoh:
-                output.write(row, pharaoh_line(alignment))
-            else:
-                pieces, target_pieces, attention = alignment
-                weights = [[round(float(x), 4) for x in weights] for weights in attention]
-                fields = {"source": pieces, "target": target_pieces, "attention": weights}
-                output.write(row, to_json(fields))
+        write_answers(translator.align_words, files, lambda row, links: pharaoh_line(links))
+    else:
+        write_answers(translator.align, files, _as_json, error_as_json)
+
+
+def _as_json(row, alignment):
+    pieces, target_pieces, attention = alignment
+    weights = [[round(float(x), 4) for x in weights] for weights in attention]
+    return to_json({"source": pieces, "target": target_pieces, "attention": weights})

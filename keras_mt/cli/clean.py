@@ -2,7 +2,7 @@
 
 import click
 
-from keras_mt.cli.errors import Command
+from keras_mt.cli.command import Command
 from keras_mt.cli.options import data_options
 
 
@@ -14,7 +14,7 @@ from keras_mt.cli.options import data_options
 @click.option(
     "--identify",
     is_flag=True,
-    help="Also drop pairs in other languages, the rule language; needs pip install "
+    help="Also drop pairs in other languages (the rule language). It needs pip install "
     "'keras_mt[langid]'.",
 )
 @click.option(
@@ -27,11 +27,10 @@ from keras_mt.cli.options import data_options
 def clean(output, **options):
     """Drop pairs of a corpus that are unlikely to be translations.
 
-    Blank sides, very long ones and such of unlike lengths, copies of the source, other scripts,
-    left-over markup, other numbers, and repeated pairs are dropped from the training split; a table
-    says what each rule dropped, with examples, and cleaning.json in FOLDER has it too. Other splits
-    are copied; only lines that are blank or not UTF-8 are left out of them. Training takes FOLDER
-    as its --data.
+    Of the training split it drops blank or very long sides, sides of unlike lengths, copies of the
+    source, other scripts, left-over markup, other numbers, and repeated pairs. A table says what
+    each rule dropped, with examples, and cleaning.json in FOLDER has it too. Other splits are
+    copied without lines that are blank or not UTF-8. Training takes FOLDER as its --data.
 
     \b
     keras-mt clean --data my_corpus --source en --target de --output cleaned

@@ -4,10 +4,10 @@ import time
 
 import click
 
-from keras_mt.cli.errors import Command
+from keras_mt.cli.command import Command
 from keras_mt.cli.input import one_line, read_lines
 from keras_mt.cli.models import load_translator
-from keras_mt.cli.options import data_options, given, glossary_option, search_options
+from keras_mt.cli.options import data_options, file_option, glossary_option, search_options
 from keras_mt.cli.output import progress_bar, to_json
 from keras_mt.errors import InputError
 
@@ -15,18 +15,13 @@ from keras_mt.errors import InputError
 _BLOCK_LINES = 2048
 # Lines translated before the time is taken: graphs are traced, also that for terms.
 _WARM_UP = 32
-# The maximum number of sentences resampled by default: sacreBLEU holds all resamples, 1 GB then.
-_MAX_RESAMPLED = 10_000
+# Bootstrap resamples by default, and for how many sentences: sacreBLEU holds them all, 1 GB then.
+_RESAMPLES, _MAX_RESAMPLED = 1000, 10_000
 # Those of sacreBLEU, which is not imported for a list.
 _TOKENIZERS = (
     *("none", "zh", "13a", "intl", "char", "ja-mecab", "ko-mecab", "spm"),
     *("flores101", "flores200", "spBLEU-1K"),
 )
-
-
-def _files_option(flag, text):
-    file = click.Path(exists=True, dir_okay=False)
-    return click.option(flag, multiple=True, type=file, metavar="FILE", help=text)
 
 
 @click.command(cls=Command)
@@ -35,13 +30,15 @@ def _files_option(flag, text):
 )
 @data_options
 @click.option("--split", default="test", show_default=True, help="The corpus split.")
-@_files_option(
+@file_option(
     "--references",
     "A further reference besides the corpus's, one line per sentence; may be repeated.",
+    multiple=True,
 )
-@_files_option(
+@file_option(
     "--hypotheses",
     "Another system's translations to score, one line per sentence; may be repeated.",
+    multiple=True,
 )
 @click.option(
     "--paired",
@@ -67,7 +64,9 @@ def _files_option(flag, text):
 @click.option(
     "--tokenize",
     type=click.Choice(_TOKENIZERS, case_sensitive=False),
-    help="sacreBLEU's tokenizer for BLEU; none for text that is tokenized already.  [default: 13a]",
+    default="13a",
+    show_default=True,
+    help="sacreBLEU's tokenizer for BLEU; none for text that is tokenized already.",
 )
 def evaluate(
     models,
@@ -93,8 +92,8 @@ def evaluate(
     keras-mt evaluate runs/a runs/b --data my_corpus --source en --target de --paired bootstrap
     keras-mt evaluate --hypotheses theirs.txt --data my_corpus --source en --target de
 
-    With --glossary, `terms` says how many terms the sources hold, and the share of those that the
-    translations have: the models translate with the glossary, --hypotheses are only counted.
+    With --glossary the models translate with its terms. `terms` says how many of them the sources
+    hold, and the share that the translations have; in --hypotheses they are only counted.
     """
     from keras_mt.evaluation import Scorer, table, terms_kept, write_files
     from keras_mt.files import check_new
@@ -108,18 +107,15 @@ def evaluate(
     sources, reference = _corpus_split(data, source, target, split)
     references = [reference, *(_aligned_file(path, len(sources)) for path in references)]
     texts = {path: _aligned_file(path, len(sources)) for path in hypotheses}
-    if resamples is None and len(sources) > _MAX_RESAMPLED:
-        resamples = 0
-    scorer = Scorer(references, **given({"tokenize": tokenize, "resamples": resamples}))
+    if resamples is None:
+        resamples = _RESAMPLES if len(sources) <= _MAX_RESAMPLED else 0
+    scorer = Scorer(references, tokenize, resamples)
     systems = []
     for name in names:
         details = {"split_sentences": None}
         if name in models:
-            title = f"{name}: " if len(names) > 1 else ""
-            texts[name], details = _timed(title, name, options, sources, (source, target))
-        # In the order of the output.
-        scores = {"bleu": None, "chrf": None, "sentences": len(sources), **details}
-        scores |= scorer(texts[name]) | {"system": name}
+            texts[name], details = _translated(name, options, sources, (source, target))
+        scores = {**scorer(texts[name]), "sentences": len(sources), **details, "system": name}
         if glossary:
             number, share = terms_kept(glossary, sources, texts[name])
             scores["terms"] = {"occurrences": number, "share": share}
@@ -129,8 +125,7 @@ def evaluate(
     if paired:
         p_values, signatures = scorer.paired({name: texts[name] for name in names}, paired)
         for system in systems:
-            values = p_values[system["system"]]
-            system.update({f"{name}_p": value for name, value in values.items()})
+            system |= {f"{metric}_p": p for metric, p in p_values[system["system"]].items()}
         results["paired"] = {"test": paired, "against": names[0], "signatures": signatures}
     click.echo(table(systems, signatures), err=True)
     click.echo(to_json(results))
@@ -141,8 +136,8 @@ def evaluate(
 def _check_usage(names, models, paired, options):
     if not names:
         raise click.UsageError("Give a run folder, a SavedModel or --hypotheses FILE.")
-    if twice := next((name for i, name in enumerate(names) if name in names[:i]), None):
-        raise click.UsageError(f"{twice} is given twice.")
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise click.UsageError(f"{twice.pop()} is given twice.")
     if paired and len(names) < 2:
         raise click.UsageError("--paired needs at least two systems.")
     if options["ensemble"] and len(models) != 1:
@@ -168,16 +163,12 @@ def _aligned_file(path, size):
     return [one_line(line) for line in lines]
 
 
-def _timed(title, path, options, sources, corpus):
+def _translated(model, options, sources, languages):
     """A model's best translations, each on one line, and a dict of how they were made."""
-    try:
-        translator = load_translator(path, options, corpus)
-    except InputError as error:
-        raise InputError(f"{title}{error}") from error
-    translations = []
+    translator = load_translator(model, options, languages)
+    translator.hypotheses(sources[:_WARM_UP])
+    translations, start = [], time.perf_counter()
     with progress_bar(len(sources)) as progress:
-        translator.hypotheses(sources[:_WARM_UP])
-        start = time.perf_counter()
         for i in range(0, len(sources), _BLOCK_LINES):
             block = translator.hypotheses(sources[i : i + _BLOCK_LINES])
             translations += [one_line(found[0].text) if found else "" for found in block]
@@ -185,7 +176,7 @@ def _timed(title, path, options, sources, corpus):
     seconds = time.perf_counter() - start
     for number, (text, translation) in enumerate(zip(sources, translations, strict=True), start=1):
         if not translation:
-            click.echo(f"{title}sentence {number} has no translation: {text[:80]!r}", err=True)
+            click.echo(f"{model}: sentence {number} has no translation: {text[:80]!r}", err=True)
     return translations, {
         "split_sentences": translator.options.split_sentences,
         "shortlist": options["shortlist"],

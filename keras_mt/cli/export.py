@@ -6,7 +6,7 @@ import json
 import click
 
 from keras_mt import convert
-from keras_mt.cli.errors import Command
+from keras_mt.cli.command import Command
 from keras_mt.cli.input import check_standard_input, read_lines
 from keras_mt.cli.models import load_run
 from keras_mt.cli.options import given, options_of, search_options

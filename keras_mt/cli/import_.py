@@ -2,7 +2,7 @@
 
 import click
 
-from keras_mt.cli.errors import Command
+from keras_mt.cli.command import Command
 from keras_mt.files import check_new
 
 

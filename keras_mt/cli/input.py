@@ -1,21 +1,18 @@
 """Lines of text, read as they arrive."""
 
+import codecs
 import itertools
 import os
 import select
-import stat
-import sys
 from typing import NamedTuple
 
 import click
 
 from keras_mt.errors import InputError
 
-# The maximum number of lines to work on together, those of similar length in a batch; and of their
-# characters, some batch for each core: an interrupt loses these, and smaller batches are slower.
-_BLOCK_LINES = 2048
-_BLOCK_CHARACTERS = (1 << 14) * (os.cpu_count() or 1)
-_CHUNK = 1 << 16  # Bytes read at once.
+# The maximum number of bytes to work on together, some batches for each core: an interrupt loses
+# these, and smaller batches are slower.
+_BLOCK_BYTES = (1 << 14) * (os.cpu_count() or 1)
 # How long, in seconds, to wait for the next line of a program that writes line after line.
 _GRACE = 0.01
 
@@ -28,92 +25,62 @@ class Row(NamedTuple):
     error: str | None  # Why it cannot be used. Bytes that are not UTF-8 are U+FFFD in `texts`.
 
 
-class ArrivingLines:
-    """The lines of a binary file as they arrive, split at newlines only.
-
-    They are without a byte order mark at the start, and a carriage return at their end.
-    """
-
-    def __init__(self, file):
-        self.name = name_of(file)
-        self._file = file
-        self._lines = []
-        self._rest = []  # The pieces of a line whose end has not arrived.
-        self._at_start = True
-        self._ended = False
-
-    def next(self, number, characters=sys.maxsize, wait=True):
-        """The next `number` lines, fewer at the end of the file: for each its text, and an error.
-
-        They are of so many characters at most, but at least one; without `wait`, those that have
-        arrived, at least one.
-        """
-        while len(self._lines) < number and not self._ended:
-            if self._lines and not wait and not self._is_ready():
-                break
-            self._read()
-        ends = itertools.accumulate(map(len, self._lines[:number]))
-        number = max(1, sum(end <= characters for end in ends))
-        taken, self._lines = self._lines[:number], self._lines[number:]
-        decoded = [_decoded(line) for line in taken]
-        if decoded and self._at_start:
-            text, error = decoded[0]
-            decoded[0] = text.removeprefix("\ufeff"), error
-            self._at_start = False
-        return decoded
-
-    def _read(self):
-        chunk = self._file.read1(_CHUNK)
-        self._ended = not chunk
-        start, *others = chunk.split(b"\n")
-        self._rest.append(start)
-        for part in others:
-            self._lines.append(b"".join(self._rest))
-            self._rest = [part]
-        if self._ended and (last := b"".join(self._rest)):
-            self._lines.append(last)
-
-    def _is_ready(self):
+def _row(number, lines):
+    texts, error = [], None
+    for line in lines:
+        text = line.removesuffix(b"\n").removesuffix(b"\r")
+        text = text.removeprefix(codecs.BOM_UTF8) if number == 1 else text
+        texts.append(text.decode("utf-8", "replace"))
         try:
-            return bool(select.select([self._file], [], [], _GRACE)[0])
-        except (OSError, ValueError):  # A file in memory.
-            return True
+            text.decode("utf-8")
+        except UnicodeDecodeError as damage:
+            error = error or f"not UTF-8 at byte {damage.start + 1}"
+    return Row(number, tuple(texts), error)
 
 
-def _decoded(line):
-    line = line.removesuffix(b"\r")
+def _arriving(file):
+    """Yields lists of lines of a binary file as they arrive, each of a few batches at most."""
+    parts = []
+    while chunk := file.read1(_BLOCK_BYTES):
+        while len(chunk) < _BLOCK_BYTES and _is_ready(file):
+            if not (more := file.read1(_BLOCK_BYTES - len(chunk))):
+                break
+            chunk += more
+        parts.append(chunk)
+        if b"\n" in chunk:
+            *lines, rest = b"".join(parts).split(b"\n")
+            yield lines
+            parts = [rest]
+    if any(parts):
+        yield [b"".join(parts)]
+
+
+def _is_ready(file):
     try:
-        return line.decode("utf-8"), None
-    except UnicodeDecodeError as error:
-        return line.decode("utf-8", "replace"), f"not UTF-8 at byte {error.start + 1}"
+        return bool(select.select([file], [], [], _GRACE)[0])
+    except (OSError, ValueError):  # A file in memory.
+        return True
 
 
 def row_blocks(*files):
     """Yields lists of a `Row` for each line of parallel files that has arrived.
 
-    So a program that writes one line and waits for the answer gets it. A list is no more than a few
-    batches, which is what an interrupt loses.
+    So a program that writes one line and waits for the answer gets it.
     """
-    first, *others = map(ArrivingLines, files)
+    first, *others = files
     number = 1
-    while True:
-        columns = [first.next(_BLOCK_LINES, _BLOCK_CHARACTERS, wait=False)]
-        columns += [other.next(len(columns[0]) or 1) for other in others]
-        lengths = [len(lines) for lines in columns]
+    for lines in itertools.chain(_arriving(first), [[]]):
+        # At the end of the first one, the others must have no line more.
+        columns = [list(itertools.islice(other, len(lines) or 1)) for other in others]
+        lengths = [len(column) for column in (lines, *columns)]
         if min(lengths) != max(lengths):
-            names = " and ".join(lines.name for lines in (first, *others))
             raise InputError(
-                f"{names} must have the same number of lines: one ends after "
-                f"{number + min(lengths) - 1}."
+                f"{' and '.join(map(name_of, files))} must have the same number of lines: one ends "
+                f"after {number + min(lengths) - 1}."
             )
-        if not columns[0]:
-            return
-        rows = []
-        for i, lines in enumerate(zip(*columns, strict=True), number):
-            texts, errors = zip(*lines, strict=True)
-            rows.append(Row(i, texts, next(filter(None, errors), None)))
-        yield rows
-        number += len(rows)
+        if lines:
+            yield list(map(_row, itertools.count(number), zip(lines, *columns, strict=True)))
+        number += len(lines)
 
 
 def answers(function, *files):
@@ -127,36 +94,22 @@ def answers(function, *files):
 
 def read_lines(file):
     """All lines of a binary file; InputError, which names the line, if one is not UTF-8."""
-    lines = ArrivingLines(file).next(sys.maxsize)
-    for number, (_, error) in enumerate(lines, 1):
-        if error:
-            raise InputError(f"{name_of(file)}:{number} is {error}.")
-    return [text for text, _ in lines]
+    rows = [_row(number, [line]) for number, line in enumerate(file, 1)]
+    for row in rows:
+        if row.error:
+            raise InputError(f"{name_of(file)}:{row.number} is {row.error}.")
+    return [row.texts[0] for row in rows]
 
 
 def check_standard_input(*files):
-    """Refuses one stream given twice: each reader would get only a part of it."""
-    streams = []
-    for file in files:
-        stream = None if file is None else _stream(file)
-        if stream is not None and stream in streams:
-            raise click.UsageError(f"{name_of(file)} is read once: give it for one argument only.")
-        streams.append(stream)
+    """Refuses standard input given twice: each reader would get only a part of it."""
+    given = [id(file) for file in files if file is not None]
+    if len({*given}) < len(given):
+        raise click.UsageError("standard input is read once: give it for one argument only.")
 
 
 def name_of(file):
     return str(getattr(file, "name", "standard input"))
-
-
-def _stream(file):
-    """An identity that two files share if reading one consumes the other."""
-    try:
-        number = file.fileno()
-    except OSError:
-        return id(file)
-    status = os.fstat(number)
-    # A regular file that is opened twice has two positions; a pipe or a terminal has only one.
-    return number if stat.S_ISREG(status.st_mode) else (status.st_dev, status.st_ino)
 
 
 def one_line(text, breaks="\n\r\t"):

@@ -7,15 +7,17 @@ from keras_mt.errors import InputError
 from keras_mt.files import find_saved_model, is_run
 
 
-def load_run(path, ensemble=(), architecture=(), dtype="float32", shortlist=None, **options):
+def load_run(
+    path, ensemble=(), architecture=(), dtype="float32", shortlist=None, glossary=None, **options
+):
     """A translator from a run folder, with the command's options."""
     from keras_mt.alignment import Shortlist
+    from keras_mt.text import Glossary
     from keras_mt.translation import Translator
 
-    options = _given(options)
-    if shortlist:
-        options["shortlist"] = Shortlist.load(shortlist)
-    return Translator.load([path, *ensemble], architecture, dtype, **options)
+    options["shortlist"] = shortlist and Shortlist.load(shortlist)
+    options["glossary"] = glossary and Glossary.load(glossary)
+    return Translator.load([path, *ensemble], architecture, dtype, **given(options))
 
 
 def load_translator(path, options, corpus=()):
@@ -26,41 +28,32 @@ def load_translator(path, options, corpus=()):
     # Batches run side by side, one per core, so one thread each is best; also for a single line,
     # whose matrix products are small. The environment variable overrides this.
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-    if not (is_run(path) or is_export(path)):
+    if is_export(path):
+        translator = _load_export(path, **options)
+    elif is_run(path):
+        translator = load_run(path, **options)
+    else:
         raise FileNotFoundError(f"{path} is neither a run folder nor a SavedModel.")
-    translator = _load_export(path, options) if is_export(path) else load_run(path, **options)
     if corpus and {*corpus} <= {*translator.languages}:
         for name, code in zip(("source_language", "target_language"), corpus, strict=True):
             setattr(translator, name, options[name] or code)
-    return ready(translator)
+    translator.hypotheses([])  # It refuses a language that is missing.
+    return translator
 
 
-def _load_export(path, options):
+def _load_export(path, source_language=None, target_language=None, glossary=None, **others):
+    from keras_mt.text import Glossary
     from keras_mt.translation.exported import ExportedTranslator
 
-    own = "source_language", "target_language", "glossary"
-    if fixed := [name for name in given(options) if name not in own]:
-        names = ", ".join(f"`{name}`" for name in fixed)
+    if fixed := given(others):
         raise InputError(
-            f"{find_saved_model(path)} was exported with fixed options: give {names} to "
-            "`keras-mt export`, or use the run folder."
+            f"{find_saved_model(path)} was exported with fixed options: give "
+            f"{', '.join(f'`{name}`' for name in fixed)} to `keras-mt export`, or use the run "
+            "folder."
         )
-    return ExportedTranslator(path, **_given(options))
-
-
-def _given(options):
-    """The options that are given, with the glossary that is read from its file."""
-    from keras_mt.text import Glossary
-
-    options = given(options)
-    return options | {n: Glossary.load(options[n]) for n in ("glossary",) if n in options}
+    glossary = glossary and Glossary.load(glossary)
+    return ExportedTranslator(path, source_language, target_language, glossary)
 
 
 def is_export(path):
     return not is_run(path) and find_saved_model(path) is not None
-
-
-def ready(translator):
-    """The translator; raises ValueError if it still needs a language."""
-    translator.hypotheses([])
-    return translator

@@ -11,19 +11,20 @@ from keras_mt.options import TranslationOptions
 from keras_mt.options.fields import field_type
 
 # The words of a message that may be names of options, and what tells that they are.
-_NAMES = re.compile(
-    r"`(\w+)`|(?<![\w./`'-])(\w+)(?![\w/]|\.\w)(?=(=| (?:must|needs|goes|does|was) )?)"
-)
+_NAMES = re.compile(r"`(\w+)`|(?<![\w./`'-])(\w+)(?![\w/]|\.\w)(=?)")
 
 
-def _setting(text):
-    """A name and a value from KEY=VALUE: JSON if it can be parsed as such, else a string."""
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise click.BadParameter("it must be KEY=VALUE, such as num_layers=2.")
-    with contextlib.suppress(ValueError):
-        value = json.loads(value)
-    return key, value
+def _settings(context, option, values):
+    """A dict from KEY=VALUE several times: JSON if it can be parsed as such, else a string."""
+    settings = {}
+    for text in values:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise click.BadParameter("it must be KEY=VALUE, such as num_layers=2.")
+        with contextlib.suppress(ValueError):
+            value = json.loads(value)
+        settings[key] = value
+    return settings or None
 
 
 def option(field):
@@ -35,8 +36,6 @@ def option(field):
     settings = {"default": None, "help": metadata["help"] + default, "metavar": metadata["metavar"]}
     if field_type(field) is bool:
         settings["is_flag"] = True
-        if field.default is None:
-            flag = f"{flag}/--no-{flag.removeprefix('--')}"
     elif field_type(field) in (int, float):
         settings["type"] = field_type(field)
     elif metadata["choices"]:
@@ -46,7 +45,7 @@ def option(field):
     elif metadata["metavar"] == "[FILE]":  # Its value may be left out.
         settings.update(is_flag=False, flag_value="learned")
     elif metadata["metavar"] == "KEY=VALUE":
-        settings.update(type=_setting, multiple=True)
+        settings.update(multiple=True, callback=_settings)
     elif not isinstance(field_type(field), type):  # A sequence of integers.
         settings.update(type=int, multiple=True)
     return click.option(flag, field.name, **settings)
@@ -56,17 +55,17 @@ def as_typed(message):
     """A message in which options of the running command stand as users type them.
 
     A name counts where it cannot be a word: with an underscore, a value (`seed=1`) or backticks, or
-    before the first verb ("seed must be ...").
+    at the beginning ("seed must be ...").
     """
     context = click.get_current_context(silent=True)
     params = context.command.params if context else ()
     options = {param.name: param for param in params if isinstance(param, click.Option)}
 
     def typed(match):
-        marked, name, after = match.groups()
-        is_name = marked or "_" in name or after == "=" or (after and match.start() == 0)
+        marked, name, equals = match.groups()
+        is_name = marked or equals or match.start() == 0 or "_" in name
         option = options.get(marked or name)
-        return option.opts[-1] if option and is_name else match[0]
+        return f"{option.opts[-1]}{equals or ''}" if option and is_name else match[0]
 
     return _NAMES.sub(typed, message)
 
@@ -96,6 +95,11 @@ def data_options(function):
     return function
 
 
+def file_option(flag, text, **settings):
+    file = click.Path(exists=True, dir_okay=False)
+    return click.option(flag, type=file, metavar="FILE", help=text, **settings)
+
+
 ensemble_option = click.option(
     "--ensemble",
     multiple=True,
@@ -103,19 +107,15 @@ ensemble_option = click.option(
     metavar="RUN_DIR",
     help="Another run with the same tokenizer, to average probabilities with; may be repeated.",
 )
-shortlist_option = click.option(
+shortlist_option = file_option(
     "--shortlist",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="Compute logits only for the target tokens that this shortlist, a file that `keras-mt "
-    "shortlist` wrote, lists for the source's tokens: faster with a large vocabulary.",
+    "A file that `keras-mt shortlist` wrote. Only the target tokens that it lists for the source's "
+    "tokens get logits, which is faster with a large vocabulary.",
 )
-glossary_option = click.option(
+glossary_option = file_option(
     "--glossary",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="Terms that translations hold: lines SOURCE<TAB>TARGET, or SOURCE alone for a term that "
-    "stays as it is.",
+    "Terms of the translations: lines SOURCE<TAB>TARGET, or SOURCE alone for a term that stays as "
+    "it is.",
 )
 architecture_option = click.option(
     "--architecture",

@@ -1,89 +1,53 @@
-"""Standard output, and lines on it: each as soon as it is done, whatever ends the command."""
+"""Lines on standard output, each as soon as it is done, whatever ends the command."""
 
-import errno
-import io
 import json
-import math
-import os
-import signal
 import sys
 
 import click
 
+from keras_mt.cli.input import answers
 from keras_mt.cli.options import as_typed
 
 
-class StandardOutput(io.FileIO):
-    """File descriptor 1. An error of writing ends the command, and is named."""
-
-    def __init__(self):
-        super().__init__(1, "w", closefd=False)
-        self._failed = False
-
-    def write(self, data):
-        if self._failed:  # Python writes again what is left when it ends.
-            return len(data)
-        try:
-            return super().write(data)
-        except OSError as error:
-            self._failed = True
-            if error.errno == errno.EPIPE:  # Nobody reads on: end as what SIGPIPE ends.
-                sys.exit(128 + signal.SIGPIPE)
-            reason = "it is closed" if error.errno == errno.EBADF else os.strerror(error.errno)
-            raise click.ClickException(f"cannot write to standard output: {reason}.") from None
+def blank(row, error):
+    return ""
 
 
-class Output:
-    """Writes a line for each row of the input, and counts those that are skipped.
+def error_as_json(row, error):
+    return to_json({"error": error})
 
-    At the end of its `with` block it says how many were, and exits with 1 if that leaves none.
+
+def write_answers(function, files, as_line, as_error=blank):
+    """Writes a line for each row of parallel files: of a function's result, or of an error.
+
+    At the end it says how many rows were skipped, and exits with 1 if all were.
     """
-
-    def __init__(self):
-        self._written = self._refused = self._answered = 0
-
-    def write(self, row, line):
-        """Writes the line that answers a row of the input."""
-        self._answered += any(text.strip() for text in row.texts)
-        self._write(line)
-
-    def refuse(self, row, error, line=""):
-        """Says why a row is skipped; `line` stands for it on standard output."""
-        click.echo(f"line {row.number} skipped: {as_typed(error)}", err=True)
-        self._refused += 1
-        self._write(line)
-
-    def _write(self, line):
-        sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
-        sys.stdout.buffer.flush()
-        self._written += 1
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, trace):
-        if kind is SystemExit:  # Nobody reads on.
-            return
-        if kind is not None:
-            if self._written:
-                click.echo(f"{self._written:,} lines written", err=True)
-        elif self._refused:
-            click.echo(f"{self._refused:,} of {self._written:,} lines skipped", err=True)
-            if not self._answered:
-                raise click.exceptions.Exit(1)
+    written = skipped = 0
+    try:
+        with progress_bar(None) as progress:
+            for row, result, error in answers(function, *files):
+                line = as_error(row, error) if error else as_line(row, result)
+                if error:
+                    click.echo(f"line {row.number} skipped: {as_typed(error)}", err=True)
+                    skipped += 1
+                sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
+                sys.stdout.buffer.flush()
+                written += 1
+                progress.update()
+    except BaseException as error:
+        if written and not isinstance(error, BrokenPipeError):  # Nobody reads on after that.
+            click.echo(f"{written:,} lines written", err=True)
+        raise
+    if skipped:
+        click.echo(f"{skipped:,} of {written:,} lines skipped", err=True)
+        if skipped == written:
+            raise click.exceptions.Exit(1)
 
 
 def to_json(value):
     """JSON; a number that is not finite becomes null."""
-    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
-
-
-def _finite(value):
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    finite = json.loads(json.dumps(value), parse_constant=lambda _: None)
+    return json.dumps(finite, ensure_ascii=False)
 
 
 def progress_bar(total):

@@ -1,10 +1,8 @@
 """`keras-mt shortlist`."""
 
-from pathlib import Path
-
 import click
 
-from keras_mt.cli.errors import Command
+from keras_mt.cli.command import Command
 from keras_mt.cli.options import data_options, options_of
 from keras_mt.options import LanguageOptions
 
@@ -31,8 +29,8 @@ from keras_mt.options import LanguageOptions
 def shortlist(run_dir, output, data, source, target, size, frequent, **languages):
     """Learn which target tokens each source token may become, from a corpus.
 
-    It is learned by word alignment from the first 200,000 pairs of the training split, or as many
-    of these as fit in memory (80,000 of 20 tokens a side), and written to the file OUTPUT. With
+    It learns by word alignment from the first 200,000 pairs of the training split, or as many of
+    these as fit in memory (80,000 of 20 tokens a side), and writes the file OUTPUT. With
     `--shortlist OUTPUT`, `translate`, `evaluate` and `export` compute only the logits of these
     tokens.
 
@@ -41,18 +39,17 @@ def shortlist(run_dir, output, data, source, target, size, frequent, **languages
     """
     from keras_mt.alignment import Shortlist
     from keras_mt.data import load_corpus
-    from keras_mt.files import check_new, parents_of
+    from keras_mt.files import check_new
     from keras_mt.run_folder import RunFolder
 
     check_new(output)
-    with parents_of(Path(output)):  # Before the work.
-        folder = RunFolder(run_dir)
-        folder.check_finished()
-        defaults = folder.config.languages if folder.config else {}
-        tokenizer = folder.load_tokenizer()
-        if {source, target} <= {*tokenizer.languages}:
-            defaults = {"source_language": source, "target_language": target}
-        codes = [code or defaults.get(name) for name, code in languages.items()]
-        pairs = load_corpus(data, source, target, "train")
-        Shortlist.learn(pairs, tokenizer, size, frequent, codes).save(output)
+    folder = RunFolder(run_dir)
+    folder.check_finished()
+    defaults = folder.config.languages if folder.config else {}
+    tokenizer = folder.load_tokenizer()
+    if {source, target} <= {*tokenizer.languages}:
+        defaults = {"source_language": source, "target_language": target}
+    codes = [code or defaults.get(name) for name, code in languages.items()]
+    pairs = load_corpus(data, source, target, "train")
+    Shortlist.learn(pairs, tokenizer, size, frequent, codes).save(output)
     click.echo(f"wrote {output}")

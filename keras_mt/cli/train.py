@@ -1,16 +1,20 @@
 """`keras-mt train`."""
 
-import os
-from pathlib import Path
-
 import click
 
-from keras_mt.cli.errors import Command
+from keras_mt.cli.command import Command
 from keras_mt.cli.options import DATA_HELP, SOURCE_HELP, TARGET_HELP, given, options_of
 from keras_mt.options import TrainingOptions
 
-# The NVIDIA driver's folder of GPUs.
-_GPUS = Path("/proc/driver/nvidia/gpus")
+
+def _pairs(context, option, values):
+    """The corpora by their languages; what is no pair is refused later, by name."""
+    pairs = {}
+    for pair, _, data in (value.partition("=") for value in values):
+        if pair in pairs:
+            raise click.UsageError(f"--pair {pair} is given twice: a pair has one corpus.")
+        pairs[pair] = data
+    return pairs or None
 
 
 @click.command(
@@ -27,8 +31,8 @@ _GPUS = Path("/proc/driver/nvidia/gpus")
 @click.option(
     "--pair",
     "pairs",
-    type=lambda text: text.partition("=")[::2],  # What is no pair is refused later, by name.
     multiple=True,
+    callback=_pairs,
     metavar="SOURCE-TARGET=DATA",
     help="In place of --data, --source and --target, for a model of several languages: a corpus "
     "and its two languages, such as en-de=my_corpus; repeat it for each direction.",
@@ -39,7 +43,7 @@ def train(**options):
     """Train a translator from parallel text.
 
     Writes a run folder: model.keras, tokenizer.model, config.json, log.csv, training.png,
-    checkpoints/. Give the same command again to resume a run that was stopped; give it with more
+    checkpoints/. Give the same command again to resume a run that was stopped. Give it with more
     --epochs or --steps to continue a run with a preset that has finished.
 
     Without --preset, --init or another --architecture, the recipe is fitted to the corpus.
@@ -50,26 +54,4 @@ def train(**options):
     """
     from keras_mt.training import train
 
-    options = given(options)
-    if "data" in options:
-        options["data"] = list(options["data"])
-    if "pairs" in options:
-        names = [pair for pair, _ in options["pairs"]]
-        if twice := next((name for i, name in enumerate(names) if name in names[:i]), None):
-            raise click.UsageError(f"--pair {twice} is given twice: a pair has one corpus.")
-        options["pairs"] = dict(options["pairs"])
-    if "model" in options:
-        options["model"] = dict(options["model"])
-    if _has_unusable_gpu():
-        click.echo(
-            "There is an NVIDIA GPU that TensorFlow cannot use; with KERAS_MT_DEBUG=1 it says why.",
-            err=True,
-        )
-    train(**options, report=click.echo)
-
-
-def _has_unusable_gpu():
-    import tensorflow as tf
-
-    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
-    return not hidden and any(_GPUS.glob("*")) and not tf.config.list_physical_devices("GPU")
+    train(**given(options), report=click.echo)

@@ -4,11 +4,11 @@ import functools
 
 import click
 
-from keras_mt.cli.errors import Command
-from keras_mt.cli.input import answers, check_standard_input, one_line
+from keras_mt.cli.command import Command
+from keras_mt.cli.input import check_standard_input, one_line
 from keras_mt.cli.models import load_translator
 from keras_mt.cli.options import glossary_option, search_options
-from keras_mt.cli.output import Output, progress_bar, to_json
+from keras_mt.cli.output import to_json, write_answers
 
 
 @click.command(cls=Command)
@@ -20,7 +20,7 @@ from keras_mt.cli.output import Output, progress_bar, to_json
     "--prefixes",
     type=click.File("rb"),
     metavar="FILE",
-    help="What each translation must begin with: one line for each line of the input.",
+    help="The beginning of each translation: one line for each line of the input.",
 )
 @click.option(
     "--json",
@@ -34,22 +34,22 @@ from keras_mt.cli.output import Output, progress_bar, to_json
 @click.option(
     "--confidence/--no-confidence",
     default=True,
-    help="Whether --json gives confidence and warnings; each translation is then scored once "
-    "more.  [default: yes]",
+    help="With --json: also confidence and warnings. Each translation is then scored once more.  "
+    "[default: yes]",
 )
 @click.option(
     "--markup",
     type=click.Choice(["html"]),
-    help="Each line is a fragment of HTML: translate its text, and put the elements around what "
-    "their words became.  [default: plain text]",
+    help="Each line is a fragment of HTML: its text is translated, and its elements move to the "
+    "corresponding words.  [default: plain text]",
 )
 def translate(model, text, prefixes, as_json, token_scores, confidence, markup, **options):
     """Translate FILE, or standard input, line by line.
 
     Writes exactly one line for each line, in order and as soon as it is translated. A line that is
-    refused, for example because it is not UTF-8, gives an empty line and a message on standard
-    error; if no line is translated, the exit status is 1. With --n-best above 1 the translations of
-    a line are separated by tabs.
+    skipped, for example because it is not UTF-8, gives an empty line and a message on standard
+    error; if all are skipped, the exit status is 1. With --n-best above 1, tabs separate the
+    translations of a line.
 
     With --json each translation has its score; the mean log-probability of its tokens, and the
     least probable token; and warnings, a list that may hold "loop" (a sequence of tokens repeats
@@ -73,25 +73,24 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, markup, 
     hypotheses = functools.partial(
         translator.hypotheses, token_scores=token_scores, confidence=confidence, markup=markup
     )
-    with Output() as output, progress_bar(None) as progress:
-        for row, result, error in answers(hypotheses, *files):
-            if error:
-                output.refuse(row, error, _as_json(row, [], error=error) if as_json else "")
-            elif as_json:
-                output.write(row, _as_json(row, result))
-            else:
-                output.write(row, _as_text(result, translator.options.n_best))
-            progress.update()
+    # Tabs stand between several translations.
+    breaks = "\n\r" if translator.options.n_best == 1 else "\n\r\t"
+
+    def as_text(row, found):
+        return "\t".join(one_line(hypothesis.text, breaks) for hypothesis in found)
+
+    if as_json:
+        write_answers(hypotheses, files, _as_json, _error_as_json)
+    else:
+        write_answers(hypotheses, files, as_text)
 
 
-def _as_text(hypotheses, n_best):
-    breaks = "\n\r" if n_best == 1 else "\n\r\t"  # Tabs stand between several.
-    return "\t".join(one_line(hypothesis.text, breaks) for hypothesis in hypotheses)
+def _as_json(row, hypotheses):
+    return to_json({"source": row.texts[0], "translations": list(map(_fields, hypotheses))})
 
 
-def _as_json(row, hypotheses, **more):
-    translations = [_fields(hypothesis) for hypothesis in hypotheses]
-    return to_json({"source": row.texts[0], "translations": translations, **more})
+def _error_as_json(row, error):
+    return to_json({"source": row.texts[0], "translations": [], "error": error})
 
 
 def _fields(hypothesis):

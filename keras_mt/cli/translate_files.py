@@ -5,7 +5,7 @@ import time
 
 import click
 
-from keras_mt.cli.errors import Command
+from keras_mt.cli.command import Command
 from keras_mt.cli.models import load_translator
 from keras_mt.cli.options import given, glossary_option, search_options
 from keras_mt.cli.output import progress_bar

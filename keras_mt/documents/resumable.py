@@ -5,7 +5,6 @@ import functools
 import itertools
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from keras_mt.documents.document import lost_marks
 from keras_mt.documents.registry import document_class, format_name
 from keras_mt.documents.sources import DocumentFile, LinesFile
 from keras_mt.errors import InputError
-from keras_mt.files import DISK_ERRORS, atomic_write, disk_errors, leftovers, owned
+from keras_mt.files import DISK_ERRORS, atomic_write, disk_errors, owned, remove_leftovers
 from keras_mt.options import MAX_LINE_BYTES
 from keras_mt.text.fragment import Element, Fragment
 from keras_mt.version import __version__
@@ -177,8 +176,7 @@ def _report(works, output):
     if not size:
         errors.unlink()
     for path in (errors, *(work.output for work in works)):
-        for folder in leftovers(path):  # Of kills: nobody else writes here.
-            shutil.rmtree(folder, ignore_errors=True)
+        remove_leftovers(path)
     if len(done) == len(journals) and not any(work.failure for work in works):
         for path in journals.values():
             path.unlink()

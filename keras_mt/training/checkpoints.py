@@ -218,16 +218,18 @@ def average_run(
             f"{folder.checkpoints.name}/."
         )
     base, adapters = load_base(config.options, architecture, resumed=True), None
-    model = make_model(config, folder.load_tokenizer(), base, architecture)
+    tokenizer = folder.load_tokenizer()
+    model = make_model(config, tokenizer, base, architecture)
     if base is not None:
         base.check_unchanged(config)
         adapters = Adapters(model, config.options.lora_rank)
     weights = averaged(model, folder.checkpoints, last, adapters)
     with new_folder(output) as temporary:
-        folder.copy_to(RunFolder(temporary))
+        run = RunFolder(temporary)
         options = dataclasses.replace(config.options, weights="average")
-        RunFolder(temporary).write_config(dataclasses.replace(config, options=options))
-        RunFolder(temporary).save_model(model, weights, dtype)
+        run.save_tokenizer(tokenizer)
+        run.write_config(dataclasses.replace(config, options=options))
+        run.save_model(model, weights, dtype)
     return output
 
 

@@ -1,5 +1,5 @@
-import importlib.util
 import json
+import sys
 
 import pytest
 from command import keras_mt
@@ -41,9 +41,6 @@ def test_rules_are_named_in_the_help_and_left_out_on_demand(memory, tmp_path):
 
 
 def test_a_missing_extra_is_named(memory, monkeypatch):
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "py3langid" else find(name)
-    )
+    monkeypatch.setitem(sys.modules, "py3langid", None)
     result = keras_mt("clean", *memory, "--identify", check=False)
     assert result.exit_code == 1 and "pip install 'keras_mt[langid]'" in result.stderr

@@ -13,7 +13,7 @@ import tensorflow as tf
 from click.testing import CliRunner
 
 from keras_mt.cli import main
-from keras_mt.cli.errors import Command
+from keras_mt.cli.command import Command
 from keras_mt.cli.options import as_typed
 from keras_mt.errors import InputError
 

@@ -22,7 +22,7 @@ import keras_mt_command
 spec = importlib.util.find_spec("keras_mt")
 sys.modules["keras_mt"] = importlib.util.module_from_spec(spec)  # Without Keras.
 sys.modules["tensorflow"] = mock.MagicMock()
-from keras_mt.cli import errors, input, main, translate
+from keras_mt.cli import command, input, main, translate
 
 class Results(list):
     refusals = {}
@@ -39,8 +39,8 @@ class Busy:
             busy.result()
         return Results([type("Hypothesis", (), {"text": text.upper()})] for text in texts)
 
-errors.is_export = lambda _: True
-input._BLOCK_CHARACTERS = 15
+command.is_export = lambda _: True
+input._BLOCK_BYTES = 18
 translate.load_translator = lambda *_: Busy()
 sys.argv = ["keras-mt", "translate", "."]
 temporary = tempfile.TemporaryDirectory(dir=TEMPORARY)
@@ -71,9 +71,9 @@ def test_an_interrupt_ends_it_at_once_and_leaves_what_was_done(tmp_path):
 def test_refused_lines_are_counted_and_none_left_is_an_error(eager, load_once, run_dir, tmp_path):
     some = keras_mt("translate", run_dir, "--beam-size", 1, stdin=b"\xff\nO livro.\n\n")
     assert some.stderr.splitlines()[-1] == "1 of 3 lines skipped"
-    result = keras_mt("translate", run_dir, "--beam-size", 1, stdin=b"\xff\n\xfe\n\n", check=False)
-    assert result.exit_code == 1 and result.stdout == "\n\n\n"
-    assert result.stderr.splitlines()[-1] == "2 of 3 lines skipped"
+    result = keras_mt("translate", run_dir, "--beam-size", 1, stdin=b"\xff\n\xfe\n", check=False)
+    assert result.exit_code == 1 and result.stdout == "\n\n"
+    assert result.stderr.splitlines()[-1] == "2 of 2 lines skipped"
     (tmp_path / "a").write_bytes(b"\xff\n")
     result = keras_mt("score", run_dir, tmp_path / "a", tmp_path / "a", check=False)
     assert result.exit_code == 1 and result.stderr.endswith("1 of 1 lines skipped\n")

@@ -1,7 +1,6 @@
 import json
 
 import pytest
-import tensorflow as tf
 from command import keras_mt
 
 
@@ -34,20 +33,3 @@ def test_train_takes_corpora_and_options_and_average_follows(corpus, micro, tmp_
     }  # fmt: skip
     result = keras_mt("average", tmp_path / "run", tmp_path / "other", "--last", 9, check=False)
     assert result.exit_code == 1 and "has 1 checkpoints, not 9" in result.output
-
-
-def test_a_gpu_that_tensorflow_cannot_use_is_not_passed_over(tmp_path, monkeypatch):
-    """With a folder in the place of the driver's."""
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
-    monkeypatch.setattr("keras_mt.cli.train._GPUS", tmp_path / "gpus")
-
-    def messages():
-        data = ["--data", "/nowhere", "--source", "en", "--target", "de"]
-        return keras_mt("train", *data, "--output", tmp_path / "run", check=False).output
-
-    assert "training on the CPU" in messages() and "TensorFlow cannot use" not in messages()
-    (tmp_path / "gpus" / "0000:01:00.0").mkdir(parents=True)
-    assert "There is an NVIDIA GPU that TensorFlow cannot use; with KERAS_MT_DEBUG" in messages()
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")  # Somebody wants the CPU.
-    assert "TensorFlow cannot use" not in messages()

@@ -126,7 +126,7 @@ def test_a_program_that_waits_for_its_answer_gets_it(python_command, run_dir):
         process.stdout.close()
         process.stdin.write(b"O livro.\n")
         process.stdin.close()
-        assert process.wait() == 141 and process.stderr.read() == b""
+        assert process.wait() == 1 and process.stderr.read() == b""
     finally:
         watch.kill()
         watch.wait()

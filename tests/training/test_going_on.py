@@ -61,7 +61,7 @@ def contents(folder):
 def test_a_finished_run_without_its_checkpoints_is_not_overwritten(corpus, copy):
     shutil.rmtree(copy / "checkpoints")
     before = contents(copy)
-    with pytest.raises(ValueError, match=r"no checkpoint to go on from.*`--init .*run`"):
+    with pytest.raises(ValueError, match=r"training would overwrite.*`--init .*run`"):
         go_on(corpus, copy)
     assert contents(copy) == before
 
@@ -69,7 +69,7 @@ def test_a_finished_run_without_its_checkpoints_is_not_overwritten(corpus, copy)
 def test_an_averaged_folder_is_not_trained_into(corpus, copy, tmp_path):
     averaged = average_run(copy, tmp_path / "averaged", last=2)
     before = contents(averaged)
-    with pytest.raises(ValueError, match=r"would overwrite model\.keras and log\.csv"):
+    with pytest.raises(ValueError, match="training would overwrite"):
         go_on(corpus, averaged)
     assert contents(averaged) == before
 

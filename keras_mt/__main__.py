@@ -1,3 +1,0 @@
-from keras_mt.cli import main
-
-main(prog_name="keras-mt")

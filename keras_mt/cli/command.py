@@ -1,0 +1,101 @@
+"""The class of all commands: what runs before each, its errors, and its exit status."""
+
+import contextlib
+import os
+import signal
+import sys
+from typing import Any
+
+import click
+
+from keras_mt.cli.models import is_export
+from keras_mt.cli.options import as_typed
+from keras_mt.errors import InputError
+
+_BUG = 70  # The exit status of an internal error, as in sysexits.h.
+_INTERRUPTED = 128 + signal.SIGINT  # As a shell gives it for what SIGINT has ended.
+# What TensorFlow raises of wrong code. Its other errors have causes outside: a full disk or memory,
+# a damaged file, a network.
+_BUGS = ("FailedPrecondition", "Internal", "InvalidArgument", "OutOfRange", "Unimplemented")
+
+
+class Command(click.Command):
+    """A command that shows an error in one line.
+
+    The exit status is 1 if the user can mend it, 70 for a bug, and 130 with the message
+    `interrupted` after Ctrl-C.
+    """
+
+    def __init__(self, *args: Any, interrupted: str = "interrupted.", **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.interrupted = interrupted
+
+    def invoke(self, context):
+        try:
+            with _noting_interrupts() as interrupts:
+                if context.obj is not None:
+                    # The imports that the body needs and the help does not: see keras_mt_command.
+                    translates = self.name in ("translate", "translate-files")
+                    context.obj(of_export=translates and is_export(context.params["model"]))
+                return super().invoke(context)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise  # click's own, and what it ends without a word.
+        except (Exception, KeyboardInterrupt) as error:
+            if interrupts or isinstance(error, KeyboardInterrupt):
+                raise _failure(self.interrupted, _INTERRUPTED) from None
+            if os.environ.get("KERAS_MT_DEBUG"):
+                raise
+            raise _failure(*_message(error, context.params.get("architecture"))) from error
+
+
+def _failure(message, exit_code):
+    failure = click.ClickException(message)
+    failure.exit_code = exit_code
+    return failure
+
+
+def _message(error, architecture):
+    """What to say of an error, and the exit status; the user's own classes may be at fault."""
+    if isinstance(error, (InputError, OSError, FloatingPointError)):
+        return as_typed(str(error)), 1
+    if isinstance(error, MemoryError):
+        return "there is not enough memory.", 1
+    cause = _cause(str(error))
+    tensorflow = sys.modules.get("tensorflow")  # Where it is not imported it raised nothing.
+    is_op_error = tensorflow and isinstance(error, tensorflow.errors.OpError)
+    if is_op_error and not type(error).__name__.startswith(_BUGS):
+        return cause, 1
+    given = [architecture] if isinstance(architecture, str) else architecture or ()
+    where = " or ".join(["keras_mt", *(name for name in given if ":" in name)])
+    return (
+        f"this is a bug in {where}: {type(error).__name__}: {cause.rstrip('.')}; run again with "
+        "KERAS_MT_DEBUG=1 to see the trace, and report it."
+    ), _BUG
+
+
+@contextlib.contextmanager
+def _noting_interrupts():
+    """Yields a list that gets an entry for each SIGINT.
+
+    What TensorFlow calls while it traces may turn a KeyboardInterrupt into an error of its own.
+    """
+    interrupts, before = [], signal.getsignal(signal.SIGINT)
+
+    def interrupt(number, frame):
+        interrupts.append(number)
+        raise KeyboardInterrupt
+
+    if before is signal.default_int_handler:  # Unless somebody else handles or ignores it.
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _cause(message):
+    """The line of a message, TensorFlow's or Keras's, that says what happened, not where."""
+    lines = [line.strip() for line in message.splitlines()]
+    where = ("Graph execution error", "Detected at node", 'File "', "Node:", "<stack traces")
+    causes = [line for line in lines if line and not line.startswith(where)]
+    return [*causes, *lines, message][0]
