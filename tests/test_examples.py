@@ -288,7 +288,9 @@ def test_architectures_lines(compare):
 def test_the_load_of_experts_counts_real_tokens(compare):
     from keras_mt.models import MixtureOfExpertsTransformer
 
-    model = MixtureOfExpertsTransformer(20, 2, 16, 2, 32, sparse_step=1)
+    model = MixtureOfExpertsTransformer(
+        20, num_layers=2, d_model=16, num_heads=2, d_ff=32, sparse_step=1
+    )
     inputs = {
         "source": np.array([[5, 6, 7, 3], [8, 3, 0, 0]]),
         "target": np.array([[2, 9], [2, 0]]),

@@ -16,7 +16,6 @@ from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.layer import SequenceLayer, fused_operations
 from keras_mt.layers.rotary import rotate_by_position
 from keras_mt.layers.types import Initializer, Shape, Tensor
-from keras_mt.layers.validation import check_divisible, check_positive, check_rate
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -56,8 +55,7 @@ class MultiHeadAttention(SequenceLayer):
             of size 1 broadcast.
         return_attention_scores: Whether to return the attention weights too.
         training: Whether dropout is on.
-        use_causal_mask: Whether position i sees only the keys up to and including i. Not with
-            several axes of positions.
+        use_causal_mask: Whether position i sees only the keys up to and including i.
         attention_bias: Float tensor that broadcasts to `[batch, num_heads, query_length,
             key_length]`, which is added to the scaled products of queries and keys; or None.
 
@@ -68,14 +66,13 @@ class MultiHeadAttention(SequenceLayer):
 
     Raises:
         ValueError: If `num_heads` does not divide the width and `key_dim` is None, an argument is
-            out of range, the heads have an odd width but rotary positions, query or value are not
-            floats with axes for batch, length and width, they differ in batch size, where it is
-            known, or several axes of positions come with `use_causal_mask`.
+            out of range, the heads have an odd width but rotary positions, query or value is not
+            float `[batch, length, width]`, or they differ in batch size, where it is known.
 
     Reference:
-        Vaswani et al. 2017, Attention Is All You Need, section 3.2.2
-        (https://arxiv.org/abs/1706.03762); grouped queries: Ainslie et al. 2023
-        (https://arxiv.org/abs/2305.13245); rotary positions: `rotate_by_position`.
+        Vaswani et al. 2017, section 3.2.2 (https://arxiv.org/abs/1706.03762); grouped queries:
+        Ainslie et al. 2023 (https://arxiv.org/abs/2305.13245); rotary positions:
+        `rotate_by_position`.
 
     Example:
 
@@ -85,7 +82,6 @@ class MultiHeadAttention(SequenceLayer):
     """
 
     _inputs = ("query", "value")
-    _ranks = (3, 4, 5)  # As in Keras, with several axes of positions.
 
     def __init__(
         self,
@@ -104,17 +100,15 @@ class MultiHeadAttention(SequenceLayer):
     ) -> None:
         super().__init__(**kwargs)
         self._record(locals())
-        sizes = {"key_dim": key_dim, "value_dim": value_dim}
-        sizes["num_key_value_heads"] = num_key_value_heads
-        given = {name: size for name, size in sizes.items() if size is not None}
-        check_positive(num_heads=num_heads, **given)
-        check_rate(dropout=dropout)
-        check_divisible(num_heads=num_heads, num_key_value_heads=num_key_value_heads or 1)
+        if num_heads % (num_key_value_heads or 1):
+            raise ValueError(
+                "num_heads must be divisible by num_key_value_heads. Received: "
+                f"num_heads={num_heads}, num_key_value_heads={num_key_value_heads}"
+            )
         if rotary_base is not None and not rotary_base > 1:
             raise ValueError(
                 f"rotary_base must be greater than 1. Received: rotary_base={rotary_base}"
             )
-        self.supports_masking = True
 
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
         self._check_inputs(query_shape, value_shape)
@@ -182,12 +176,6 @@ class MultiHeadAttention(SequenceLayer):
         if attention_mask is not None:
             masks.append(_for_each_head(ops.cast(attention_mask, "bool")))
         if use_causal_mask:
-            shapes = [tuple(x.shape) for x in (query, value, key) if x is not None]
-            if any(len(shape) > 3 for shape in shapes):
-                raise ValueError(
-                    f"{self.name} takes use_causal_mask with one axis of positions. "
-                    f"Received: shapes {', '.join(map(str, shapes))}"
-                )
             masks.append(causal_mask(ops.shape(query)[1], ops.shape(keys)[2]))
         mask = functools.reduce(ops.logical_and, masks) if masks else None
         outputs, scores = self.attend(queries, keys, values, mask, attention_bias, training)
@@ -228,7 +216,7 @@ class MultiHeadAttention(SequenceLayer):
         )
 
     def _split_heads(self, x, heads, rows=None, swap=swap_axes):
-        """`[batch, ..., units]` or `[batch * length, units]` -> `[batch, heads, length, dim]`."""
+        """`[batch, length, units]`, or with axes joined, to `[batch, heads, length, dim]`."""
         rows = ops.shape(x)[0] if rows is None else rows
         length = ops.shape(x)[1] if len(x.shape) == 3 else -1  # In an empty tensor -1 becomes 1.
         return swap(ops.reshape(x, (rows, length, heads, x.shape[-1] // heads)))
@@ -266,10 +254,9 @@ class CausalSelfAttention(MultiHeadAttention):
 
     Args:
         num_heads: Number of heads; must divide the width of the input unless `key_dim` is given.
-        dropout, key_dim, value_dim, use_bias: As in `MultiHeadAttention`.
-        kernel_initializer, bias_initializer: As in `MultiHeadAttention`.
-        num_key_value_heads, rotary_base, scale_attention: As in `MultiHeadAttention`.
-        **kwargs: As in `MultiHeadAttention`.
+        dropout, key_dim, value_dim, use_bias, kernel_initializer: As in `MultiHeadAttention`.
+        bias_initializer, num_key_value_heads, rotary_base: As in `MultiHeadAttention`.
+        scale_attention, **kwargs: As in `MultiHeadAttention`.
 
     Call arguments:
         inputs: Float tensor `[batch, length, width]`.
@@ -296,7 +283,6 @@ class CausalSelfAttention(MultiHeadAttention):
     """
 
     _inputs = ("inputs",)
-    _ranks = (3,)
 
     def build(self, input_shape: Shape) -> None:
         super().build(input_shape, input_shape)
@@ -340,9 +326,8 @@ class CausalSelfAttention(MultiHeadAttention):
         Args:
             inputs: Float tensor `[batch * new, width]`: usually one new position for each beam.
             cache: What `empty_cache` or the previous step returned: keys and values.
-            mask: Boolean tensor that broadcasts to `[batch, new, length + new]`, true where a new
-                position sees another; None if each sees all. The positions of `prefix`, where there
-                is one, come before these.
+            mask: Boolean tensor that broadcasts to `[batch, new, prefix + length + new]`, true
+                where a new position sees another; None if each sees all.
             positions: The new positions, for rotary positions: an integer, or integers that
                 broadcast to `[batch, new]`.
             prefix: The cache after a step over positions that come before and stay the same.
@@ -382,15 +367,14 @@ class CrossAttention(MultiHeadAttention):
 
     Args:
         num_heads: Number of heads; must divide the width of the target unless `key_dim` is given.
-        dropout, key_dim, value_dim, use_bias: As in `MultiHeadAttention`.
-        kernel_initializer, bias_initializer: As in `MultiHeadAttention`.
-        num_key_value_heads, scale_attention: As in `MultiHeadAttention`.
-        **kwargs: As in `MultiHeadAttention`.
+        dropout, key_dim, value_dim, use_bias, kernel_initializer: As in `MultiHeadAttention`.
+        bias_initializer, num_key_value_heads: As in `MultiHeadAttention`.
+        scale_attention, **kwargs: As in `MultiHeadAttention`.
 
     Call arguments:
         target: Float tensor `[batch, target_length, width]`.
         memory: Float tensor `[batch, memory_length, memory_width]`.
-        target_mask: Has no effect, like `query_mask` in `MultiHeadAttention`.
+        target_mask: Has no effect, as `query_mask` of `MultiHeadAttention`.
         memory_mask: Boolean `[batch, memory_length]`, true at real tokens; only those are seen.
             When None, the mask that the memory carries.
         return_attention_scores, training: As in `MultiHeadAttention`.
@@ -416,7 +400,6 @@ class CrossAttention(MultiHeadAttention):
     """
 
     _inputs = ("target", "memory")
-    _ranks = (3,)
 
     def build(self, target_shape: Shape, memory_shape: Shape) -> None:
         if self.rotary_base is not None:

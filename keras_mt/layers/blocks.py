@@ -13,7 +13,7 @@ from keras_mt.layers.layer import SequenceLayer
 from keras_mt.layers.normalization import norm_layer
 from keras_mt.layers.ssru import SSRU
 from keras_mt.layers.types import Activation, Shape, Tensor
-from keras_mt.layers.validation import check_positive, check_rate, check_sequences
+from keras_mt.layers.validation import check_sequences
 
 # The attribute of each sublayer; that of its normalisation ends in `_norm`.
 _SUBLAYERS = {"s": "self_attention", "r": "recurrent", "c": "cross_attention", "f": "feed_forward"}
@@ -53,8 +53,6 @@ class _Block(SequenceLayer):
     ) -> None:
         super().__init__(**kwargs)
         self._record(locals())
-        check_positive(num_heads=num_heads, d_ff=d_ff)
-        check_rate(dropout=dropout)
         sublayers = self._order if sublayers is None else sublayers
         letters = self._order + self._others
         if not sublayers or sorted(sublayers) != sorted({*sublayers} & {*letters}):
@@ -63,10 +61,9 @@ class _Block(SequenceLayer):
                 f"Received: sublayers={sublayers!r}"
             )
         self.sublayers = sublayers
-        self.supports_masking = True
+        self._given_feed_forward = feed_forward is not None
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
         self.self_attention = self.recurrent = self.cross_attention = self.feed_forward = None
-        self._given_feed_forward = feed_forward is not None
         if "f" in sublayers:
             if isinstance(feed_forward, dict):
                 feed_forward = keras.saving.deserialize_keras_object(feed_forward)
@@ -137,22 +134,16 @@ class EncoderBlock(_Block):
     Args:
         num_heads: Number of attention heads; must divide the width of the input.
         d_ff: Inner width of the feed-forward network.
-        dropout: Rate of dropout on the output of each sublayer, as in the paper; at least 0 and
-            below 1.
+        dropout: Rate of dropout on the output of each sublayer, at least 0 and below 1.
         activation: Activation of the feed-forward network.
-        pre_norm: Whether to normalise the input of each sublayer rather than the sum after it. A
+        pre_norm: Whether to normalise the input of each sublayer rather than the sum after it; a
             stack of such blocks needs one more normalisation at its end.
         norm: `"layer"` for layer normalisation, `"rms"` for RMS normalisation.
         sublayers: The sublayers and their order, as letters: `s` for self-attention, `f` for
-            feed-forward; None for `"sf"`. Stacks of blocks with only some of them have other
-            orders, such as the sandwich of Press et al.
+            feed-forward; None for `"sf"`.
         gated: Whether the feed-forward network has a gate, as in `FeedForward`.
         use_bias: Whether attention and feed-forward add biases.
-        num_key_value_heads: Number of key and value heads in self-attention, as in
-            `MultiHeadAttention`; None for `num_heads`.
-        key_dim: Width of each head; None for the width of the input divided by `num_heads`.
-        scale_attention: As in `MultiHeadAttention`.
-        rotary_base: Base of the rotary positions in self-attention, such as 10000; None for none.
+        num_key_value_heads, key_dim, scale_attention, rotary_base: As in `MultiHeadAttention`.
         feed_forward: A layer in place of `FeedForward`, to which `d_ff`, `activation`, `gated` and
             `use_bias` then do not apply; it is called with `training` and, if it takes one, `mask`.
         norm_epsilon: What the normalisations add to the variance.
@@ -176,12 +167,10 @@ class EncoderBlock(_Block):
             out of range, or the input is not float `[batch, length, width]`.
 
     Reference:
-        Vaswani et al. 2017, Attention Is All You Need, section 3.1
-        (https://arxiv.org/abs/1706.03762); pre-norm: Xiong et al. 2020, On Layer Normalization in
-        the Transformer Architecture (https://arxiv.org/abs/2002.04745); RMS normalisation: Zhang
-        and Sennrich 2019, Root Mean Square Layer Normalization (https://arxiv.org/abs/1910.07467);
-        orders of sublayers: Press et al. 2020, Improving Transformer Models by Reordering their
-        Sublayers (https://arxiv.org/abs/1911.03864).
+        Vaswani et al. 2017, section 3.1 (https://arxiv.org/abs/1706.03762); pre-norm: Xiong et al.
+        2020 (https://arxiv.org/abs/2002.04745); RMS normalisation: Zhang and Sennrich 2019
+        (https://arxiv.org/abs/1910.07467); orders: Press et al. 2020
+        (https://arxiv.org/abs/1911.03864).
 
     Example:
 
@@ -221,8 +210,7 @@ class EncoderBlock(_Block):
 class DecoderBlock(_Block):
     """A Transformer decoder block: causal self-attention, cross-attention, then feed-forward.
 
-    Each sublayer is `LayerNorm(x + Dropout(sublayer(x)))`, or with `pre_norm`
-    `x + Dropout(sublayer(LayerNorm(x)))`. Called on a target alone, without memory, the block has
+    Each sublayer is as in `EncoderBlock`. Called on a target alone, without memory, the block has
     no cross-attention (a language model's block).
 
     Args:
@@ -230,10 +218,9 @@ class DecoderBlock(_Block):
         d_ff: Inner width of the feed-forward network.
         sublayers: As in `EncoderBlock`, with `c` for cross-attention and `r` for a recurrence,
             `SSRU`, which may stand in for self-attention; None for `"scf"`.
-        dropout, activation, pre_norm, norm, gated, use_bias: As in `EncoderBlock`.
-        num_key_value_heads, key_dim, scale_attention: As in `EncoderBlock`.
-        rotary_base, feed_forward, norm_epsilon: As in `EncoderBlock`.
-        **kwargs: As in `EncoderBlock`.
+        dropout, activation, pre_norm, norm, gated, use_bias, norm_epsilon: As in `EncoderBlock`.
+        num_key_value_heads, key_dim, scale_attention, rotary_base: As in `MultiHeadAttention`.
+        feed_forward, **kwargs: As in `EncoderBlock`.
 
     Call arguments:
         target: Float tensor `[batch, target_length, width]`.
@@ -256,8 +243,8 @@ class DecoderBlock(_Block):
             without, or the reverse.
 
     Reference:
-        Vaswani et al. 2017, Attention Is All You Need, section 3.1
-        (https://arxiv.org/abs/1706.03762); variants: as in `EncoderBlock`.
+        Vaswani et al. 2017, section 3.1 (https://arxiv.org/abs/1706.03762); variants: as in
+        `EncoderBlock`.
 
     Example:
 

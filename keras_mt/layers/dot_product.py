@@ -31,8 +31,7 @@ def scaled_dot_product_attention(
             weighted mean of the values, never NaN.
         dropout: A `Dropout` layer for the attention weights, or None.
         training: Whether dropout is on.
-        bias: Float tensor that broadcasts to `[batch, num_heads, query_length, key_length]`, such
-            as that of `RelativePositions`; or None.
+        bias: Float tensor that broadcasts as the mask does, such as that of `RelativePositions`.
         scaled: Whether the products are divided by `sqrt(key_dim)`.
 
     Returns:
@@ -40,9 +39,8 @@ def scaled_dot_product_attention(
         `[batch, num_heads, query_length, key_length]`, before dropout.
 
     Reference:
-        Vaswani et al. 2017, Attention Is All You Need, section 3.2.1
-        (https://arxiv.org/abs/1706.03762); grouped queries: Ainslie et al. 2023, GQA: Training
-        Generalized Multi-Query Transformer Models (https://arxiv.org/abs/2305.13245).
+        Vaswani et al. 2017, section 3.2.1 (https://arxiv.org/abs/1706.03762); grouped queries:
+        Ainslie et al. 2023, GQA (https://arxiv.org/abs/2305.13245).
 
     Example:
 
@@ -51,13 +49,9 @@ def scaled_dot_product_attention(
     >>> tuple(outputs.shape), tuple(scores.shape)
     ((2, 4, 7, 8), (2, 4, 7, 7))
     """
-    groups = query.shape[1] // key.shape[1]
-    if groups > 1:
-        options = dropout, training, bias, scaled
-        return _grouped_attention(query, key, value, mask, groups, *options)
     if scaled:  # Scaling the queries touches fewer numbers than scaling the scores.
         query = query * (1.0 / math.sqrt(query.shape[-1]))
-    scores = ops.matmul(query, ops.swapaxes(key, -2, -1))
+    scores = _product(query, ops.swapaxes(key, -2, -1))
     if bias is not None:
         scores = scores + bias
     if mask is not None:
@@ -67,31 +61,16 @@ def scaled_dot_product_attention(
     # Keras warns about a softmax over one element, which is 1.
     scores = ops.ones_like(scores) if scores.shape[-1] == 1 else ops.softmax(scores, axis=-1)
     weights = scores if dropout is None else dropout(scores, training=training)
-    return ops.matmul(weights, value), scores
+    return _product(weights, value), scores
 
 
-def _grouped_attention(query, key, value, mask, groups, dropout, training, bias, scaled):
-    """Stacks the queries that share a key head along the length, so that no key is copied."""
-    batch, heads, length, _ = ops.shape(query)
-
-    def stacked(x):
-        return ops.reshape(x, (batch, heads // groups, groups * length, ops.shape(x)[-1]))
-
-    shape = batch, heads, length, ops.shape(key)[2]
-    if bias is not None:
-        bias = stacked(ops.broadcast_to(bias, shape))
-    if mask is not None:
-        mask = ops.expand_dims(mask, tuple(range(4 - len(mask.shape))))
-    if mask is not None and mask.shape[1] != 1:
-        mask = stacked(ops.broadcast_to(mask, shape))
-    elif mask is not None and mask.shape[2] != 1:
-        mask = ops.tile(mask, (1, 1, groups, 1))
-    outputs, scores = scaled_dot_product_attention(
-        stacked(query), key, value, mask, dropout, training, bias, scaled
-    )
-    return tuple(
-        ops.reshape(x, (batch, heads, length, ops.shape(x)[-1])) for x in (outputs, scores)
-    )
+def _product(x, y):
+    """`x @ y` for each head of `x`, of which each head of `y` serves as many in turn."""
+    if x.shape[1] == y.shape[1]:
+        return ops.matmul(x, y)
+    batch, heads, length, width = ops.shape(x)  # The rows of a group together: `y` is not copied.
+    stacked = ops.reshape(x, (batch, y.shape[1], heads // y.shape[1] * length, width))
+    return ops.reshape(ops.matmul(stacked, y), (batch, heads, length, ops.shape(y)[-1]))
 
 
 def swap_axes(x: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import keras
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.layer import BaseLayer
 from keras_mt.layers.types import Activation, Shape, Tensor
-from keras_mt.layers.validation import check_floats, check_positive, check_rate
+from keras_mt.layers.validation import check_floats
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -69,10 +69,7 @@ class FeedForward(BaseLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        check_positive(d_ff=d_ff)
-        check_rate(dropout=dropout)
         self._record(locals())
-        self.supports_masking = True
 
     def build(self, input_shape: Shape) -> None:
         inner_activation = None if self.gated else self.activation

@@ -10,7 +10,6 @@ from keras import ops
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.layer import BaseLayer
 from keras_mt.layers.types import Activation, Shape, Tensor
-from keras_mt.layers.validation import check_positive, check_rate
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -25,20 +24,17 @@ class MixtureOfExperts(BaseLayer):
 
     In training an expert takes at most `ceil(capacity_factor * top_k * tokens / num_experts)`
     tokens: first choices before second ones, each in the order of the tokens. What does not fit is
-    dropped: it adds nothing to the output, and only the residual around the layer passes. The
-    metric `dropped`, `NAME_dropped` in the logs of `fit`, is the share of the choices that were
-    dropped (not on JAX, where Keras has no metrics of layers). Outside training nothing is dropped,
-    and a token's output does not depend on the rest of the batch; every expert then computes every
-    token, which takes `num_experts / top_k` times what the chosen ones would.
+    dropped: it adds nothing to the output, and only the residual around the layer passes. Outside
+    training nothing is dropped, and a token's output does not depend on the rest of the batch;
+    every expert then computes every token, which takes `num_experts / top_k` times what the chosen
+    ones would.
 
     In training the layer adds the loss `balance_weight * num_experts * sum_e f_e P_e`, where `f_e`
     is the share of the tokens that have expert e among their choices, and `P_e` the mean of `p_e`
-    over the tokens. When all experts are chosen equally often, it is `balance_weight * top_k`. This
-    is the loss of Fedus et al., with all choices in `f_e` rather than the first alone, as in
-    Mixtral.
+    over the tokens: the loss of Fedus et al., with all choices in `f_e`, as in Mixtral. When all
+    experts are chosen equally often, it is `balance_weight * top_k`.
 
-    Masked tokens go to no expert: they take no capacity, count nowhere, and their output is 0. Each
-    of several replicas routes its own tokens, and the losses are averaged.
+    Masked tokens go to no expert: they take no capacity, count nowhere, and their output is 0.
 
     Args:
         num_experts: Number of experts.
@@ -91,8 +87,6 @@ class MixtureOfExperts(BaseLayer):
     ) -> None:
         super().__init__(**kwargs)
         self._record(locals())
-        check_positive(num_experts=num_experts, d_ff=d_ff, top_k=top_k)
-        check_rate(dropout=dropout)
         if top_k > num_experts:
             raise ValueError(
                 "top_k must be at most num_experts. "
@@ -102,13 +96,6 @@ class MixtureOfExperts(BaseLayer):
             raise ValueError(
                 f"capacity_factor must be at least 0.001. Received: {capacity_factor=}"
             )
-        if not balance_weight >= 0:
-            raise ValueError(f"balance_weight must be at least 0. Received: {balance_weight=}")
-        self.supports_masking = True
-        self.dropped = None
-        # Keras's trainer on JAX has no metrics while the model computes.
-        if keras.backend.backend() != "jax":
-            self.dropped = keras.metrics.Mean(name=f"{self.name}_dropped", dtype="float32")
 
     def build(self, input_shape: Shape) -> None:
         width = input_shape[-1]
@@ -214,11 +201,6 @@ class MixtureOfExperts(BaseLayer):
         outputs = ops.reshape(self._experts(outputs, training=True), (slots, width))
         outputs = ops.take(outputs, ops.minimum(slot, slots - 1), axis=0)
         outputs = outputs * ops.cast(weights * fits[:, None], self.compute_dtype)
-
-        if self.dropped is not None:
-            choices = ops.sum(chosen)
-            share = 1 - ops.sum(fits) / ops.maximum(choices, 1)
-            self.dropped.update_state(share, sample_weight=choices)
         return ops.sum(ops.reshape(outputs, (self.top_k, count, width)), axis=0)
 
     def _capacity(self, tokens):

@@ -1,7 +1,5 @@
 """The layer normalisations of the blocks."""
 
-from typing import Any
-
 import keras
 
 from keras_mt.layers.layer import fused_operations
@@ -21,17 +19,10 @@ class LayerNormalization(keras.layers.LayerNormalization):
         return super().call(inputs)
 
 
-@keras.saving.register_keras_serializable(package="keras_mt")
-class _RMSNormalization(keras.layers.RMSNormalization):
-    """Keras's own drops the mask; this one carries it, also when loaded from a file."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
-
-
 def norm_layer(norm: str, dtype: DType, name: str, epsilon: float = 1e-5) -> keras.layers.Layer:
     """The normalisation that blocks have, `"layer"` or `"rms"`; a pre-norm stack ends with one."""
     check_one_of(("layer", "rms"), norm=norm)
-    layers = {"layer": LayerNormalization, "rms": _RMSNormalization}
-    return layers[norm](epsilon=epsilon, dtype=dtype, name=name)
+    layer_class = LayerNormalization if norm == "layer" else keras.layers.RMSNormalization
+    layer = layer_class(epsilon=epsilon, dtype=dtype, name=name)
+    layer.supports_masking = True  # Keras's RMSNormalization would drop the mask.
+    return layer

@@ -13,21 +13,24 @@ from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.layer import BaseLayer, fused_operations
 from keras_mt.layers.normalization import LayerNormalization
 from keras_mt.layers.types import Shape, Tensor
-from keras_mt.layers.validation import check_one_of, check_positive, check_rate
+from keras_mt.layers.validation import check_one_of, check_positive
 
 SINUSOIDS = ("sinusoidal", "marian", "fairseq", "tensor2tensor")
 ENCODINGS = (*SINUSOIDS, "learned", None)
 
 
 @functools.lru_cache(maxsize=8)
-def sinusoidal_positions(length: int, d_model: int) -> np.ndarray:
-    """Sinusoidal position encodings, computed once for each pair of arguments.
+def sinusoidal_positions(
+    length: int, d_model: int, encoding: str = "sinusoidal", padding_id: int = 0
+) -> np.ndarray:
+    """Sinusoidal position encodings, computed once for each set of arguments.
 
     `p[i, 2j] = sin(i / 10000^(2j / d_model))` and `p[i, 2j + 1] = cos(i / 10000^(2j / d_model))`.
 
     Args:
         length: Number of positions.
         d_model: Width; must be even.
+        encoding, padding_id: As in `PositionalEmbedding`, for other sinusoids.
 
     Returns:
         Read-only float32 NumPy array `[length, d_model]`.
@@ -44,47 +47,31 @@ def sinusoidal_positions(length: int, d_model: int) -> np.ndarray:
     [0.0, 1.0, 0.0, 1.0]
     """
     check_positive(length=length, d_model=d_model)
-    if d_model % 2:
-        raise ValueError(f"d_model must be even for sinusoids. Received: d_model={d_model}")
-    angles = np.arange(length)[:, None] / 10000 ** (np.arange(0, d_model, 2) / d_model)
-    positions = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(length, d_model)
-    positions = positions.astype("float32")
-    positions.flags.writeable = False  # Shared by every layer of this size.
-    return positions
-
-
-@functools.lru_cache(maxsize=8)
-def _sinusoids(encoding, length, d_model, padding_id):
-    """The table of an encoding, a row for each position."""
-    if encoding == "sinusoidal":
-        return sinusoidal_positions(length, d_model)
-    if encoding == "marian":
-        table = sinusoidal_positions(length, d_model)
-        table = np.concatenate([table[:, 0::2], table[:, 1::2]], axis=1)
-    else:
-        if d_model % 2 or d_model < 4:
-            raise ValueError(
-                f"d_model must be even and at least 4 for the encoding {encoding!r}. "
-                f"Received: d_model={d_model}"
-            )
-        # In float32, as fairseq has them.
-        rates = np.arange(d_model // 2, dtype="float32") * np.float32(
-            -math.log(10000) / (d_model // 2 - 1)
+    by_exponent, half = encoding in ("fairseq", "tensor2tensor"), d_model // 2
+    if d_model % 2 or (by_exponent and half < 2):
+        least = " and at least 4" if by_exponent else ""
+        raise ValueError(
+            f"d_model must be even{least} for the encoding {encoding!r}. "
+            f"Received: d_model={d_model}"
         )
+    if by_exponent:  # In float32, as fairseq has them.
         first = padding_id + 1 if encoding == "fairseq" else 0
-        places = np.arange(first, first + length, dtype="float32")
-        angles = places[:, None] * np.exp(rates)
-        table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
-    table.flags.writeable = False
+        exponents = np.arange(half, dtype="float32") * np.float32(-math.log(10000) / (half - 1))
+        angles = np.arange(first, first + length, dtype="float32")[:, None] * np.exp(exponents)
+    else:
+        angles = np.arange(length)[:, None] / 10000 ** (np.arange(0, d_model, 2) / d_model)
+    # In turns, or first all sines and then all cosines.
+    table = np.stack([np.sin(angles), np.cos(angles)], axis=-1 if encoding == "sinusoidal" else 1)
+    table = table.reshape(length, d_model).astype("float32")
+    table.flags.writeable = False  # Shared by every layer of this size.
     return table
 
 
 def target_mask(target: Tensor, padding_id: int = 0) -> Tensor:
     """The mask of a decoder's input: the tokens that are not padding, and always position 0.
 
-    In some models (Marian's) the start token, at position 0, is the padding token. A model passes
-    this mask to the embedding of its target:
-    `embedding(target, mask=target_mask(target, padding_id))`.
+    In some models (Marian's) the start token, at position 0, is the padding token: the target's
+    embedding is called with `mask=target_mask(target, padding_id)`.
 
     Args:
         target: Integer tensor `[batch, length]`, or a symbolic one.
@@ -122,8 +109,6 @@ def token_embedding(
 @keras.saving.register_keras_serializable(package="keras_mt")
 class PositionalEmbedding(BaseLayer):
     """Embeds tokens and their positions: `embedding[token] * sqrt(d_model) + sinusoid[position]`.
-
-    The positions may be others instead, or left out, and so may the factor.
 
     Called with `reverse=True` it is the output projection over the vocabulary, which shares the
     embedding's weights.
@@ -164,13 +149,12 @@ class PositionalEmbedding(BaseLayer):
     Raises:
         ValueError: If sinusoids do not have this `d_model`, an argument is out of range, tokens
             come in half precision, tokens whose positions are counted are not of rank 2, or a
-            sequence is longer than `max_length` and its length is static. Where it is not static,
-            as in a `tf.function` of `[None, None]`, TensorFlow itself reports incompatible shapes.
+            sequence is longer than `max_length` (where its length is static; else TensorFlow
+            reports incompatible shapes).
 
     Reference:
-        Vaswani et al. 2017, Attention Is All You Need, sections 3.4 and 3.5
-        (https://arxiv.org/abs/1706.03762); Press and Wolf 2017, Using the Output Embedding to
-        Improve Language Models (https://arxiv.org/abs/1608.05859).
+        Vaswani et al. 2017, sections 3.4 and 3.5 (https://arxiv.org/abs/1706.03762); Press and Wolf
+        2017 (https://arxiv.org/abs/1608.05859).
 
     Example:
 
@@ -199,12 +183,9 @@ class PositionalEmbedding(BaseLayer):
     ) -> None:
         super().__init__(**kwargs)
         self._record(locals())
-        check_positive(vocab_size=vocab_size, d_model=d_model, max_length=max_length)
-        check_rate(dropout=dropout)
         check_one_of(ENCODINGS, encoding=encoding)
         if encoding in SINUSOIDS:
             self._table()  # Refuses a width now, not at the call.
-        self.supports_masking = True
         self._in_reverse = False  # The latest call.
         self.autocast = False  # Half precision would round the tokens.
         self.embedding = _embedding or token_embedding(
@@ -256,7 +237,7 @@ class PositionalEmbedding(BaseLayer):
 
     def _logits(self, states):
         embedding, fused = self.embedding, fused_operations()
-        if fused is None or len(states.shape) != 2 or embedding.quantization_mode:
+        if fused is None or len(states.shape) != 2:
             return embedding(states, reverse=True)
         if embedding.tie_weights:
             return fused.multiply(states, embedding.embeddings.value, transposed=True)
@@ -293,7 +274,7 @@ class PositionalEmbedding(BaseLayer):
     def _table(self):
         if self.encoding == "learned":
             return self.position_embeddings
-        return _sinusoids(self.encoding, self.max_length, self.d_model, self.padding_id)
+        return sinusoidal_positions(self.max_length, self.d_model, self.encoding, self.padding_id)
 
     def _encodings(self, inputs, positions):
         table = ops.convert_to_tensor(self._table())

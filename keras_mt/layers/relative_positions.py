@@ -8,7 +8,6 @@ from keras import ops
 
 from keras_mt.layers.layer import BaseLayer
 from keras_mt.layers.types import Shape, Tensor
-from keras_mt.layers.validation import check_positive
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -58,7 +57,6 @@ class RelativePositions(BaseLayer):
     ) -> None:
         super().__init__(**kwargs)
         self._record(locals())
-        check_positive(num_heads=num_heads, num_buckets=num_buckets, max_distance=max_distance)
         near = num_buckets // (4 if bidirectional else 2)
         if not 0 < near < max_distance:
             raise ValueError(
@@ -67,7 +65,6 @@ class RelativePositions(BaseLayer):
                 f"num_buckets={num_buckets}, max_distance={max_distance}"
             )
         self._buckets = _buckets(num_buckets, max_distance, bidirectional)
-        self.supports_masking = True
 
     def build(self, input_shape: Shape | None = None) -> None:
         self.biases = self.add_weight(

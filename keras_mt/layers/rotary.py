@@ -4,20 +4,7 @@ import math
 
 from keras import ops
 
-from keras_mt.layers.positional_embedding import ENCODINGS
 from keras_mt.layers.types import Tensor
-from keras_mt.layers.validation import check_one_of
-
-
-def split_positions(
-    positions: str | None, rotary_base: float = 10000.0, relative: bool = False
-) -> tuple[str | None, float | None]:
-    """A model's `positions` as its embedding's `encoding` and its blocks' `rotary_base`."""
-    others = ("rotary", "relative") if relative else ("rotary",)
-    check_one_of((*others, *ENCODINGS), positions=positions)
-    if positions == "relative":
-        return None, None
-    return (None, rotary_base) if positions == "rotary" else (positions, None)
 
 
 def rotate_by_position(

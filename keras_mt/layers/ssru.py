@@ -8,7 +8,7 @@ from keras import ops
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.layer import SequenceLayer
 from keras_mt.layers.types import Shape, Tensor
-from keras_mt.layers.validation import check_rate, check_sequences
+from keras_mt.layers.validation import check_sequences
 
 _MOST_DOUBLINGS = 24  # Of positions: XLA asks for a bound.
 
@@ -52,9 +52,7 @@ class SSRU(SequenceLayer):
 
     def __init__(self, dropout: float = 0.0, *, use_bias: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        check_rate(dropout=dropout)
         self._record(locals())
-        self.supports_masking = True
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
 
     def build(self, input_shape: Shape) -> None:

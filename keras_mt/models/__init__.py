@@ -9,10 +9,11 @@ import keras
 from keras_mt.errors import InputError
 from keras_mt.models.decoder_only import DecoderOnly
 from keras_mt.models.encoder_only import EncoderOnly
-from keras_mt.models.mixins import ensure_built
+from keras_mt.models.mixins import ensure_built as ensure_built
 from keras_mt.models.mixture_of_experts import MixtureOfExpertsTransformer
 from keras_mt.models.recurrent import Recurrent
-from keras_mt.models.seq2seq import Seq2Seq, copy_of
+from keras_mt.models.seq2seq import Seq2Seq
+from keras_mt.models.seq2seq import copy_of as copy_of
 from keras_mt.models.transformer import PRESETS, Transformer
 
 ARCHITECTURES = {
@@ -31,30 +32,13 @@ __all__ = [
     "Recurrent",
     "Seq2Seq",
     "Transformer",
-    "architecture_name",
-    "copy_of",
-    "ensure_built",
-    "find_architecture",
 ]
 
 
 def find_architecture(name: str | type) -> type:
-    """The class of an architecture.
+    """The class of an architecture: by its name in `ARCHITECTURES`, by `MODULE:CLASS`, or itself.
 
-    Args:
-        name: A name in `ARCHITECTURES`; `MODULE:CLASS`, a class of your own, whose module is
-            imported with the current folder on the path; or the class itself.
-
-    Returns:
-        The class.
-
-    Raises:
-        ValueError: If there is no such class, or it is not a Keras model.
-
-    Example:
-
-    >>> find_architecture("transformer").__name__
-    'Transformer'
+    The module is imported with the current folder on the path.
     """
     if isinstance(name, type):
         return name
@@ -84,16 +68,7 @@ def find_architecture(name: str | type) -> type:
 
 
 def architecture_name(architecture: str | type) -> str:
-    """The name by which `find_architecture` finds an architecture.
-
-    Args:
-        architecture: The class, or its name, which is returned as it is.
-
-    Example:
-
-    >>> architecture_name(Transformer)
-    'transformer'
-    """
+    """The name by which `find_architecture` finds an architecture."""
     for name, known in ARCHITECTURES.items():
         if architecture is known:
             return name

@@ -8,12 +8,11 @@ from keras import ops
 
 from keras_mt.layers import DecoderBlock, PositionalEmbedding, target_mask
 from keras_mt.layers.dot_product import causal_mask
-from keras_mt.layers.layer import config_of
+from keras_mt.layers.layer import arguments_of
 from keras_mt.layers.normalization import norm_layer
-from keras_mt.layers.positional_embedding import SINUSOIDS
-from keras_mt.layers.rotary import split_positions
+from keras_mt.layers.positional_embedding import ENCODINGS, SINUSOIDS
 from keras_mt.layers.types import Activation, DType, Shape, Tensor
-from keras_mt.layers.validation import check_divisible, check_positive
+from keras_mt.layers.validation import check_one_of
 from keras_mt.models.mixins import RecordedModel, block_options, embedding_options, preset
 from keras_mt.models.seq2seq import Cache, Seq2Seq
 from keras_mt.models.stack import Stack
@@ -53,9 +52,7 @@ class DecoderOnly(RecordedModel, Seq2Seq, keras.Model):
         **kwargs: As in `Transformer`.
 
     Raises:
-        ValueError: If an argument is invalid; the message names it. Or if a call is on more tokens
-            than there are positions, and their number is static; else TensorFlow reports shapes
-            that do not fit.
+        ValueError: If an argument is invalid; the message names it.
 
     Reference:
         Radford et al. 2019, Language Models are Unsupervised Multitask Learners; Llama Team 2024,
@@ -104,26 +101,26 @@ class DecoderOnly(RecordedModel, Seq2Seq, keras.Model):
         dtype: DType = None,
         **kwargs: Any,
     ):
-        config = config_of(locals())
-        check_positive(num_layers=num_layers, d_model=d_model, num_heads=num_heads)
-        check_divisible(d_model=d_model, num_heads=num_heads)
-        encoding, base = split_positions(positions, rotary_base)
+        arguments = arguments_of(locals())
+        check_one_of(("rotary", *ENCODINGS), positions=positions)
         super().__init__(dtype=dtype, **kwargs)
-        self._record(config)
-        arguments = {**config, "activation": activation, "dtype": self.dtype_policy}
+        self._record(arguments)
+        rotary, policy = positions == "rotary", self.dtype_policy
+        options = embedding_options(arguments, policy)
         self.embedding = PositionalEmbedding(
-            **embedding_options(arguments) | {"max_length": 2 * max_length},  # Source and target.
+            **options | {"max_length": 2 * max_length},  # Source and target.
             dropout=dropout,
             tie_weights=tie_output,
-            encoding=encoding,
-            scale=encoding in SINUSOIDS,  # They do not shrink with the width.
+            encoding=None if rotary else positions,
+            scale=positions in SINUSOIDS,  # They do not shrink with the width.
             name="embedding",
         )
-        options = {**block_options(arguments), "pre_norm": True, "rotary_base": base}
+        options = {"pre_norm": True, "rotary_base": rotary_base if rotary else None}
+        options |= block_options(arguments, policy)
         self.blocks = [
             DecoderBlock(num_heads, d_ff, name=f"block_{i}", **options) for i in range(num_layers)
         ]
-        self.final_norm = norm_layer(norm, self.dtype_policy, "final_norm")
+        self.final_norm = norm_layer(norm, policy, "final_norm")
         self.stack = Stack(self.blocks, self.final_norm)
 
     def build(self, input_shape: Shape | dict[str, Shape] | None = None) -> None:
@@ -141,25 +138,9 @@ class DecoderOnly(RecordedModel, Seq2Seq, keras.Model):
         positions = ops.concatenate([positions, lengths + after], axis=1)
         mask = ops.concatenate([mask, target_mask(target, self.padding_id)], axis=1)
         tokens = ops.concatenate([tokens, ops.cast(target, tokens.dtype)], axis=1)
-        hidden = self.embedding(tokens, positions=self._check_positions(positions), mask=mask)
+        hidden = self.embedding(tokens, positions=positions, mask=mask)
         hidden = self.stack(hidden)[:, ops.shape(source)[1] :]
         return self.embedding(hidden, reverse=True)
-
-    def _check_positions(self, positions):
-        """The positions `[batch, length]`, refused where there are not as many."""
-        count, length = 2 * self.max_length, positions.shape[1]
-        if self.embedding.encoding is None:
-            return positions
-        if length is None:  # In TensorFlow's graphs, where XLA would clamp positions.
-            # None is greater than these, whose shape does not fit where there are too few.
-            places = ops.arange(count, dtype="int32")[: ops.shape(positions)[1]]
-            return ops.minimum(positions, places)
-        if isinstance(length, int) and length > count:  # In JAX it may be a symbol.
-            raise ValueError(
-                f"{self.name} takes at most {count} tokens, those of source and target together: "
-                f"twice max_length={self.max_length}. Received: {length} tokens"
-            )
-        return positions
 
     def _left_pad(self, source):
         """The source with its padding on the left, its mask, and the positions of its tokens."""

@@ -7,14 +7,10 @@ import keras
 
 from keras_mt.layers import EncoderBlock, PositionalEmbedding
 from keras_mt.layers.dropout import Dropout
-from keras_mt.layers.layer import config_of
-from keras_mt.layers.normalization import norm_layer
-from keras_mt.layers.positional_embedding import SINUSOIDS
-from keras_mt.layers.rotary import split_positions
-from keras_mt.layers.types import Activation, DType, Shape, Tensor
-from keras_mt.layers.validation import check_divisible, check_positive
+from keras_mt.layers.layer import arguments_of
+from keras_mt.layers.normalization import LayerNormalization
+from keras_mt.layers.types import Activation, DType
 from keras_mt.models.mixins import RecordedModel, block_options, embedding_options, preset
-from keras_mt.models.stack import Stack
 
 # As in Transformer. base is BERT base of Devlin et al. 2019; tiny is for tens of thousands of
 # lines.
@@ -33,18 +29,15 @@ class EncoderOnly(RecordedModel, keras.Model):
     `keras_mt.layers.TokenMasking` masks the tokens in training.
 
     `encoder` is the model without its head, with the same weights: what a classifier builds on.
-    Unlike BERT it has no segment embeddings, no next sentence prediction, and no dropout on the
-    attention weights.
+    Unlike BERT it has no segment embeddings, no next sentence prediction, no bias of the logits,
+    and no dropout on the attention weights.
 
     Args:
         vocab_size: Number of tokens, including the mask token.
         num_layers: Number of encoder blocks.
         activation: Activation of the feed-forward networks and of the head.
         max_length: The longest sequence, in tokens.
-        d_model, num_heads, d_ff, dropout, pre_norm, tie_output: As in `Transformer`.
-        positions: As in `Transformer`, but without `"relative"`, and learned ones by default. With
-            sinusoids, embeddings are multiplied by `sqrt(d_model)`.
-        padding_id, norm, gated, num_key_value_heads: As in `Transformer`.
+        d_model, num_heads, d_ff, dropout, padding_id: As in `Transformer`.
         **kwargs: As in `Transformer`.
 
     Raises:
@@ -73,48 +66,30 @@ class EncoderOnly(RecordedModel, keras.Model):
         d_ff: int = 3072,
         dropout: float = 0.1,
         activation: Activation = "gelu",
-        pre_norm: bool = False,
-        tie_output: bool = True,
         max_length: int = 512,
         padding_id: int = 0,
         dtype: DType = None,
-        *,
-        norm: str = "layer",
-        positions: str | None = "learned",
-        gated: bool = False,
-        num_key_value_heads: int | None = None,
         **kwargs: Any,
     ):
-        config = config_of(locals())
-        check_positive(num_layers=num_layers, num_heads=num_heads)
-        encoding, rotary_base = split_positions(positions)
-        check_divisible(d_model=d_model, num_heads=num_heads)
+        arguments = arguments_of(locals())
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
-        arguments = {**config, "activation": activation, "dtype": policy}
+        options = embedding_options(arguments, policy)
         embedding = PositionalEmbedding(
-            **embedding_options(arguments),
-            tie_weights=tie_output,
-            encoding=encoding,
-            scale=encoding in SINUSOIDS,  # They do not shrink with the width.
-            name="embedding",
+            **options, encoding="learned", scale=False, name="embedding"
         )
-        options = {**block_options(arguments), "rotary_base": rotary_base}
-        blocks = [
-            EncoderBlock(num_heads, d_ff, name=f"encoder_{i}", **options) for i in range(num_layers)
-        ]
         tokens = keras.Input((None,), dtype="int32", name="tokens")
-        hidden = norm_layer(norm, policy, "embedding_norm")(embedding(tokens))
+        norm = functools.partial(LayerNormalization, epsilon=1e-5, dtype=policy)
+        hidden = norm(name="embedding_norm")(embedding(tokens))
         hidden = Dropout(dropout, dtype=policy, name="dropout")(hidden)
-        final_norm = norm_layer(norm, policy, "encoder_norm") if pre_norm else None
-        hidden = Stack(blocks, final_norm)(hidden)
+        options = block_options(arguments, policy)
+        for i in range(num_layers):
+            hidden = EncoderBlock(num_heads, d_ff, name=f"encoder_{i}", **options)(hidden)
         head = keras.layers.Dense(d_model, activation, dtype=policy, name="head")(hidden)
-        head = norm_layer(norm, policy, "head_norm")(head)
-        logits = _Bias(dtype="float32", name="head_bias")(embedding(head, reverse=True))
+        logits = embedding(norm(name="head_norm")(head), reverse=True)
         super().__init__(inputs=tokens, outputs=logits, **kwargs)
         # Only now: torch requires its own constructor to run first.
         self._hidden = hidden
-        self.dtype_policy = policy
-        self._record(config)
+        self._record(arguments, policy)
 
     @functools.cached_property
     def encoder(self) -> keras.Model:
@@ -123,18 +98,3 @@ class EncoderOnly(RecordedModel, keras.Model):
         Its output carries the mask of the tokens.
         """
         return keras.Model(self.input, self._hidden, name="encoder")
-
-
-@keras.saving.register_keras_serializable(package="keras_mt")
-class _Bias(keras.layers.Layer):
-    """Adds the bias of a tied output projection, which has none itself."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
-
-    def build(self, input_shape: Shape) -> None:
-        self.bias = self.add_weight((input_shape[-1],), "zeros", name="bias")
-
-    def call(self, inputs: Tensor) -> Tensor:
-        return inputs + self.bias

@@ -4,11 +4,11 @@ from typing import Any, ClassVar, Self
 
 import keras
 
-from keras_mt.layers.layer import quantization, quantize_again
+from keras_mt.layers.layer import config_of
 
 
 class ModelMixin:
-    """A mixin for Keras models: presets, and configs that keep what is frozen or quantized.
+    """A mixin for Keras models: presets, and configs that keep which layers are frozen.
 
     Training takes the first of the `presets` by default.
     """
@@ -44,10 +44,8 @@ class ModelMixin:
         cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
     ) -> Self:
         config = dict(config)
-        frozen, quantized = config.pop("frozen", []), config.pop("quantized", {})
+        frozen = config.pop("frozen", [])
         model = super().from_config(config, custom_objects)
-        if quantized:
-            quantize_again(ensure_built(model), quantized)
         for name in frozen:
             model.get_layer(name).trainable = False
         return model
@@ -56,17 +54,21 @@ class ModelMixin:
 class RecordedModel(ModelMixin):
     """A mixin for our own architectures, which keeps their constructors' arguments."""
 
-    def _record(self, config: dict[str, Any]) -> None:
-        """Keeps the config, of `config_of`, and sets the attributes that others ask of a model."""
-        self._config = config
+    def _record(self, arguments: dict[str, Any], policy: keras.DTypePolicy | None = None) -> None:
+        """Keeps the arguments, of `arguments_of`, and sets the attributes that others ask for.
+
+        A functional model is told its dtype policy too.
+        """
+        self._config = config_of(arguments)
+        self.dtype_policy = policy or self.dtype_policy
         for name in ("vocab_size", "d_model", "max_length", "padding_id"):
-            setattr(self, name, config[name])
+            setattr(self, name, arguments[name])
         self.source_vocab_size = self.vocab_size
-        self.target_vocab_size = config.get("target_vocab_size") or self.vocab_size
+        self.target_vocab_size = arguments.get("target_vocab_size") or self.vocab_size
 
     def get_config(self) -> dict[str, Any]:
         frozen = [layer.name for layer in self.layers if not layer.trainable]
-        return {**super().get_config(), **self._config, "frozen": frozen, **quantization(self)}
+        return {**super().get_config(), **self._config, "frozen": frozen}
 
 
 def preset(
@@ -84,34 +86,21 @@ def preset(
     return {"model": {**sizes, **others}, "training": training}
 
 
-def block_options(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a model's blocks, among the model's and its dtype policy."""
-    names = "dropout", "activation", "pre_norm", "norm", "gated", "use_bias", "dtype"
+def block_options(arguments: dict[str, Any], policy: keras.DTypePolicy) -> dict[str, Any]:
+    """The arguments of a model's blocks, among the model's."""
+    names = "dropout", "activation", "pre_norm", "norm", "gated", "use_bias"
     names += "num_key_value_heads", "key_dim", "scale_attention", "norm_epsilon"
-    return {n: arguments[n] for n in names if n in arguments}
+    return {"dtype": policy, **{n: arguments[n] for n in names if n in arguments}}
 
 
-def embedding_options(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a model's embeddings, among the model's and its dtype policy."""
-    names = "vocab_size", "d_model", "max_length", "padding_id", "dtype"
-    return {n: arguments[n] for n in names}
+def embedding_options(arguments: dict[str, Any], policy: keras.DTypePolicy) -> dict[str, Any]:
+    """The arguments of a model's embeddings, among the model's."""
+    names = "vocab_size", "d_model", "max_length", "padding_id"
+    return {"dtype": policy, **{n: arguments[n] for n in names}}
 
 
 def ensure_built(model: keras.Model) -> keras.Model:
-    """The model, with its weights: one that only a call builds is called once.
-
-    Args:
-        model: A model; if it is not built, it is called on one `source` and one `target`.
-
-    Returns:
-        The same model.
-
-    Example:
-
-    >>> model = keras.Sequential([keras.layers.Dense(2)])
-    >>> ensure_built(keras.Sequential([keras.Input((3,)), *model.layers])).count_params()
-    8
-    """
+    """The model, with its weights: one that only a call builds is called once."""
     if not model.built:
         tokens = keras.ops.ones((1, 2), "int32")
         model({"source": tokens, "target": tokens})

@@ -5,9 +5,7 @@ from typing import Any, ClassVar
 import keras
 
 from keras_mt.layers import MixtureOfExperts
-from keras_mt.layers.layer import config_of
-from keras_mt.layers.types import Activation
-from keras_mt.layers.validation import check_positive
+from keras_mt.layers.layer import arguments_of, config_of
 from keras_mt.models.transformer import PRESETS, Transformer
 
 
@@ -19,15 +17,13 @@ class MixtureOfExpertsTransformer(Transformer):
     `experts_per_token`. Capacity and the load-balancing loss apply in training only.
 
     Args:
-        vocab_size: Number of tokens of the joint vocabulary.
-        num_layers, d_model, num_heads, dropout, activation: As in `Transformer`.
-        d_ff: Inner width of the feed-forward networks, of each expert too.
+        vocab_size: As in `Transformer`.
         num_experts: Number of experts in each mixture.
         experts_per_token: Number of experts that a token goes through.
         sparse_step: Which blocks of the encoder and of the decoder have experts: every
             `sparse_step`-th, so with 2 the second, the fourth and so on.
         capacity_factor, balance_weight: As in `MixtureOfExperts`.
-        **kwargs: The other arguments of `Transformer`.
+        **kwargs: The other arguments of `Transformer`. Each expert has the inner width `d_ff`.
 
     Raises:
         ValueError: If an argument is invalid; the message names it.
@@ -55,12 +51,6 @@ class MixtureOfExpertsTransformer(Transformer):
     def __init__(
         self,
         vocab_size: int,
-        num_layers: int = 6,
-        d_model: int = 512,
-        num_heads: int = 8,
-        d_ff: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = "relu",
         *,
         num_experts: int = 4,
         experts_per_token: int = 2,
@@ -69,15 +59,7 @@ class MixtureOfExpertsTransformer(Transformer):
         balance_weight: float = 0.01,
         **kwargs: Any,
     ):
-        config = config_of(locals())
-        check_positive(
-            num_experts=num_experts, experts_per_token=experts_per_token, sparse_step=sparse_step
-        )
-        if experts_per_token > num_experts:
-            raise ValueError(
-                "experts_per_token must be at most num_experts. "
-                f"Received: experts_per_token={experts_per_token}, num_experts={num_experts}"
-            )
+        arguments = arguments_of(locals())
 
         def feed_forward(side, i, **options):
             if (i + 1) % sparse_step:
@@ -91,14 +73,13 @@ class MixtureOfExpertsTransformer(Transformer):
                 **options,
             )
 
-        sizes = num_layers, d_model, num_heads, d_ff, dropout, activation
-        super().__init__(vocab_size, *sizes, _feed_forward=feed_forward, **kwargs)
+        super().__init__(vocab_size, _feed_forward=feed_forward, **kwargs)
         if not self.mixtures:
             raise ValueError(
                 "sparse_step must be at most the number of blocks of the encoder or the decoder. "
                 f"Received: sparse_step={sparse_step}"
             )
-        self._config = {**self._config, **config}
+        self._config |= config_of(arguments)
 
     @property
     def mixtures(self) -> list[MixtureOfExperts]:

@@ -9,10 +9,10 @@ import keras
 from keras import ops
 
 from keras_mt.layers.dropout import Dropout
-from keras_mt.layers.layer import config_of
+from keras_mt.layers.layer import arguments_of
 from keras_mt.layers.positional_embedding import token_embedding
 from keras_mt.layers.types import DType, Tensor
-from keras_mt.layers.validation import check_one_of, check_positive, check_rate
+from keras_mt.layers.validation import check_one_of
 from keras_mt.models.mixins import RecordedModel
 from keras_mt.models.seq2seq import Cache, Seq2Seq
 
@@ -82,12 +82,9 @@ class Recurrent(RecordedModel, Seq2Seq, keras.Model):
         ValueError: If an argument is invalid; the message names it.
 
     Reference:
-        Sutskever et al. 2014, Sequence to Sequence Learning with Neural Networks
-        (https://arxiv.org/abs/1409.3215); Bahdanau et al. 2015, Neural Machine Translation by
-        Jointly Learning to Align and Translate (https://arxiv.org/abs/1409.0473); Luong et al.
-        2015, Effective Approaches to Attention-based Neural Machine Translation
-        (https://arxiv.org/abs/1508.04025); Chen et al. 2018, The Best of Both Worlds
-        (https://arxiv.org/abs/1804.09849).
+        Sutskever et al. 2014 (https://arxiv.org/abs/1409.3215); Bahdanau et al. 2015
+        (https://arxiv.org/abs/1409.0473); Luong et al. 2015 (https://arxiv.org/abs/1508.04025);
+        Chen et al. 2018 (https://arxiv.org/abs/1804.09849).
 
     Example:
 
@@ -116,11 +113,7 @@ class Recurrent(RecordedModel, Seq2Seq, keras.Model):
         dtype: DType = None,
         **kwargs: Any,
     ):
-        config = config_of(locals())
-        check_positive(
-            vocab_size=vocab_size, num_layers=num_layers, d_model=d_model, max_length=max_length
-        )
-        check_rate(dropout=dropout)
+        arguments = arguments_of(locals())
         if d_model % 2:
             raise ValueError(
                 "d_model must be even: each direction of the encoder has half of it. "
@@ -129,7 +122,7 @@ class Recurrent(RecordedModel, Seq2Seq, keras.Model):
         check_one_of(tuple(CELLS), cell=cell)
         check_one_of(ATTENTIONS, attention=attention)
         super().__init__(dtype=dtype, **kwargs)
-        self._record(config)
+        self._record(arguments)
         policy, additive = self.dtype_policy, attention == "additive"
         recurrent = functools.partial(_recurrent, CELLS[cell], policy)
         dense = functools.partial(keras.layers.Dense, d_model, dtype=policy)

@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar
 import keras
 from keras import ops
 
-from keras_mt.layers.layer import quantization
+from keras_mt.layers.layer import inner_layers
 from keras_mt.layers.types import Tensor
 from keras_mt.models.fitting import Fitting
 from keras_mt.models.mixins import ModelMixin, ensure_built
@@ -96,35 +96,21 @@ class Seq2Seq(Fitting, ModelMixin):
     ) -> tuple[Tensor, Cache]:
         """The part of `decode_step` before the output projection.
 
-        Args:
-            tokens, position, cache, mask: As in `decode_step`.
-
-        Returns:
-            Float states `[batch * beams, d_model]` and the cache for the next step.
+        It returns float states `[batch * beams, d_model]` and the cache for the next step.
         """
         raise NotImplementedError(f"{type(self).__name__} has no decode_step: see Seq2Seq.")
 
     def output_projection(self, token_ids: Tensor | None = None) -> Callable[[Tensor], Tensor]:
-        """The function from the states of `decode_states` to logits.
+        """The function from states `[n, d_model]` of `decode_states` to logits `[n, count]`.
 
-        Args:
-            token_ids: Integer tokens `[count]`, whose weights are selected now; None for all.
-
-        Returns:
-            A function from states `[n, d_model]` to float logits `[n, count]`.
+        They are those of the integer tokens `[count]`, whose weights are selected now, or of all.
         """
         raise NotImplementedError(f"{type(self).__name__} has no output_projection: see Seq2Seq.")
 
     def decode_step_for(self, token_ids: Tensor) -> Callable[..., tuple[Tensor, Cache]]:
-        """A `decode_step` whose logits are those of some tokens alone.
+        """A `decode_step` whose logits `[batch, beams, count]` are those of some tokens alone.
 
         Of a model with a `decode_step` of its own all logits are computed, and selected from.
-
-        Args:
-            token_ids: Integer tokens `[count]`.
-
-        Returns:
-            A function like `decode_step`, with logits `[batch, beams, count]`.
         """
         if type(self).decode_step is Seq2Seq.decode_step:
             return functools.partial(self._step, project=self.output_projection(token_ids))
@@ -169,16 +155,10 @@ class Seq2Seq(Fitting, ModelMixin):
         return None
 
     def for_inference(self, dtype: str = "float32") -> Self:
-        """A copy that computes in another dtype, laid out for decoding.
+        """A copy whose weights and computation have another dtype, laid out for decoding.
 
         The copy is made from the model's `get_config`, with `dtype` set, and its weights. An output
         projection that shares the embedding's weights gets a kernel to itself, but in bfloat16.
-
-        Args:
-            dtype: Dtype of the weights and of the computation.
-
-        Returns:
-            The copy; the model itself stays as it is.
         """
         embedding = self._output_embedding()
         if dtype == "bfloat16" or embedding is None or not embedding.tie_weights:
@@ -199,23 +179,7 @@ class Seq2Seq(Fitting, ModelMixin):
 
 
 def copy_of(model: _Model, **config: Any) -> _Model:
-    """A copy of a model with its weights, and with some constructor arguments changed.
-
-    Args:
-        model: The model.
-        **config: Constructor arguments to change, such as `dtype`.
-
-    Raises:
-        ValueError: If the copy has weights of other shapes, since the arguments change more than
-            dtypes, or the model is quantized.
-
-    Example:
-
-    >>> from keras_mt.models import Transformer
-    >>> model = Transformer(vocab_size=9, num_layers=1, d_model=8, num_heads=2, d_ff=8)
-    >>> copy_of(model, dtype="bfloat16").compute_dtype
-    'bfloat16'
-    """
+    """A copy of a model with its weights, and with some constructor arguments changed."""
     copy = clone(model, **config)
     _assign(copy, ensure_built(model).weights)
     return copy
@@ -223,11 +187,8 @@ def copy_of(model: _Model, **config: Any) -> _Model:
 
 def clone(model: _Model, **config: Any) -> _Model:
     """A copy of a model with new weights; `config` as in `copy_of`."""
-    if quantization(model):
-        raise ValueError(
-            f"{model.name} is quantized: its weights fit no copy of another dtype or layout. "
-            "Export it, or go on training from it, before `quantize`."
-        )
+    if any(layer.quantization_mode for layer in inner_layers(model)):
+        raise ValueError(f"{model.name} is quantized: export or train it before `quantize`.")
     return ensure_built(type(model).from_config({**model.get_config(), **config}))
 
 

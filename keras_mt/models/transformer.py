@@ -1,7 +1,5 @@
 """The encoder-decoder Transformer as a functional Keras model."""
 
-import functools
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,11 +13,11 @@ from keras_mt.layers import (
     RelativePositions,
     target_mask,
 )
-from keras_mt.layers.layer import config_of
+from keras_mt.layers.layer import arguments_of
 from keras_mt.layers.normalization import norm_layer
-from keras_mt.layers.rotary import split_positions
+from keras_mt.layers.positional_embedding import ENCODINGS
 from keras_mt.layers.types import Activation, DType, Tensor
-from keras_mt.layers.validation import check_divisible, check_positive
+from keras_mt.layers.validation import check_one_of
 from keras_mt.losses import alignment_loss
 from keras_mt.models.mixins import RecordedModel, block_options, embedding_options, preset
 from keras_mt.models.seq2seq import Cache, Seq2Seq
@@ -46,8 +44,6 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
     target_length]}`, the target beginning with the start token; the output is float32 logits
     `[batch, target_length, vocab_size]`, at each position for the token that comes next.
 
-    `encoder` and `decoder` are its halves, models of their own with the same weights.
-
     Args:
         vocab_size: Number of tokens of the source, and of the target unless `target_vocab_size`
             says otherwise.
@@ -64,14 +60,13 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         padding_id: The padding token of source and target.
         num_encoder_layers: Number of encoder blocks; None for `num_layers`.
         num_decoder_layers: Number of decoder blocks; None for `num_layers`.
-        norm: `"layer"` for layer normalisation, `"rms"` for RMS normalisation.
-        positions: `"sinusoidal"`; `"marian"`, `"fairseq"` or `"tensor2tensor"`, other sinusoids,
-            for which see `PositionalEmbedding`; `"learned"`; `"rotary"` (in self-attention, with
-            base 10000); `"relative"` (biases of self-attention that the blocks of a side share,
-            `keras_mt.layers.RelativePositions`); or None for no positions.
+        norm: `"layer"` or `"rms"`, as in `EncoderBlock`.
+        positions: An `encoding` of `PositionalEmbedding`, or None for no positions; or `"rotary"`
+            (in self-attention, with base 10000) or `"relative"` (biases of self-attention that the
+            blocks of a side share, `keras_mt.layers.RelativePositions`).
         gated: Whether the feed-forward networks have gates: SwiGLU with the activation `"silu"`.
-        num_key_value_heads: Number of key and value heads in self-attention, each shared by the
-            same number of query heads; None for `num_heads`.
+        num_key_value_heads: Number of key and value heads in self-attention, as in
+            `MultiHeadAttention`.
         encoder_sublayers: Another order of the encoder's sublayers, in place of a number of
             layers: a string of `s` (self-attention) and `f` (feed-forward). The sandwich of Press
             et al. with 6 layers and a coefficient of 2 is `"ss" + "sf" * 4 + "ff"`. None for the
@@ -81,29 +76,22 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         target_vocab_size: Number of tokens of the target; None for `vocab_size`.
         num_encoder_heads, num_decoder_heads: Numbers of heads; None for `num_heads`.
         encoder_d_ff, decoder_d_ff: Inner widths of the feed-forward networks; None for `d_ff`.
-        scale_embeddings: Whether embeddings are multiplied by `sqrt(d_model)`.
-        normalize_embeddings: Whether the sum of embeddings and positions is normalised.
+        scale_embeddings, normalize_embeddings, logits_bias, zero_id: `scale`, `normalize`,
+            `use_bias` and `zero_id` of `PositionalEmbedding`.
         final_norm: Whether both stacks end with a normalisation; None for `pre_norm`.
-        logits_bias: Whether a bias, which does not train, is added to the logits.
         alignment_head: The head that `attention` is that of: `(layer, head)`, both from 0, of the
             decoder's blocks with cross-attention. None for the mean of the last one's heads.
         reads_terms: Whether the model was trained on sources with terms, as of
             `keras_mt.data.annotation.Annotator`; also an attribute, which may be set.
-        norm_epsilon: What the normalisations add to the variance.
-        zero_id: A token whose embedding is zero, as that of Marian's start is; None for none.
-        use_bias: Whether attention and feed-forward add biases.
-        key_dim: Width of each attention head; None for `d_model` divided by their number.
-        scale_attention: Whether the products of queries and keys are divided by the square root of
-            that width.
+        norm_epsilon, use_bias, key_dim, scale_attention: As in `EncoderBlock`.
         **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
 
     Raises:
         ValueError: If an argument is invalid; the message names it.
 
     Reference:
-        Vaswani et al. 2017, Attention Is All You Need (https://arxiv.org/abs/1706.03762); orders of
-        sublayers: Press et al. 2020, Improving Transformer Models by Reordering their Sublayers
-        (https://arxiv.org/abs/1911.03864).
+        Vaswani et al. 2017 (https://arxiv.org/abs/1706.03762); orders of sublayers: Press et al.
+        2020 (https://arxiv.org/abs/1911.03864).
 
     Example:
 
@@ -160,25 +148,18 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         _feed_forward: Callable[..., keras.layers.Layer | None] | None = None,
         **kwargs: Any,
     ):
-        config = config_of(locals())
+        arguments = arguments_of(locals())
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
-        arguments = {**config, "activation": activation, "dtype": policy}
-        source_embedding, target_embedding = _embeddings(arguments)
-        encoder = _stack("encoder", arguments, _feed_forward)
-        decoder = _stack("decoder", arguments, _feed_forward)
-        source = keras.Input((None,), dtype="int32", name="source")
-        target = keras.Input((None,), dtype="int32", name="target")
-        memory = encoder(source_embedding(source))
-        hidden = decoder(target_embedding(target, mask=target_mask(target, padding_id)), memory)
-        logits = target_embedding(hidden, reverse=True)
-        super().__init__(inputs={"source": source, "target": target}, outputs=logits, **kwargs)
+        embeddings = _embeddings(arguments, policy)
+        stacks = [_stack(side, arguments, policy, _feed_forward) for side in _SIDES]
+        inputs = {n: keras.Input((None,), dtype="int32", name=n) for n in ("source", "target")}
+        super().__init__(inputs=inputs, outputs=_logits(inputs, *embeddings, *stacks), **kwargs)
         # Only now: torch requires its own constructor to run first.
-        self.source_embedding, self.target_embedding = source_embedding, target_embedding
-        self.encoder_stack, self.decoder_stack = encoder, decoder
-        self.alignment_head = _check_head(alignment_head, decoder.blocks)
+        self.source_embedding, self.target_embedding = embeddings
+        self.encoder_stack, self.decoder_stack = stacks
+        self.alignment_head = _check_head(alignment_head, stacks[1].blocks)
         self.reads_terms = reads_terms
-        self.dtype_policy = policy
-        self._record(config)
+        self._record(arguments, policy)
 
     def get_config(self) -> dict[str, Any]:
         head = self.alignment_head and list(self.alignment_head)  # As a file has it.
@@ -210,28 +191,6 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         loss = alignment_loss(inputs["alignment"], self._alignment(scores), real)
         keras.layers.Layer.add_loss(self, _GUIDANCE * loss)  # A functional model's own refuses.
         return self.target_embedding(hidden, reverse=True)
-
-    @functools.cached_property
-    def encoder(self) -> keras.Model:
-        """The encoder, a functional model: source tokens to `[batch, source_length, d_model]`.
-
-        Its output carries the mask of the tokens.
-        """
-        source = keras.Input((None,), dtype="int32", name="source")
-        return keras.Model(source, self.encode(source), name="encoder")
-
-    @functools.cached_property
-    def decoder(self) -> keras.Model:
-        """The decoder, a functional model from `target` and `memory` to logits.
-
-        It uses the mask that the memory carries.
-        """
-        target = keras.Input((None,), dtype="int32", name="target")
-        memory = keras.Input((None, self.d_model), dtype=self.compute_dtype, name="memory")
-        logits = self.target_embedding(self._decode(target, memory), reverse=True)
-        decoder = keras.Model({"target": target, "memory": memory}, logits, name="decoder")
-        decoder.supports_masking = True  # Else Keras warns about the memory's mask.
-        return decoder
 
     def encode(self, source: Tensor) -> Tensor:
         """The encoder's output `[batch, source_length, d_model]`, which the decoder attends to.
@@ -322,9 +281,18 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         }
 
 
-def _embeddings(arguments):
+def _logits(inputs, source_embedding, target_embedding, encoder, decoder):
+    memory = encoder(source_embedding(inputs["source"]))
+    mask = target_mask(inputs["target"], target_embedding.padding_id)
+    hidden = decoder(target_embedding(inputs["target"], mask=mask), memory)
+    return target_embedding(hidden, reverse=True)
+
+
+def _embeddings(arguments, policy):
     """The embeddings of the source and of the target, which may be one, or share their weights."""
     share, normalize = arguments["share_embeddings"], arguments["normalize_embeddings"]
+    positions = arguments["positions"]
+    check_one_of(("rotary", "relative", *ENCODINGS), positions=positions)
     vocab_size, target_size = arguments["vocab_size"], arguments["target_vocab_size"]
     if share and target_size not in (None, vocab_size):
         raise ValueError(
@@ -332,9 +300,9 @@ def _embeddings(arguments):
             f"Received: vocab_size={vocab_size}, target_vocab_size={target_size}"
         )
     options = {
-        **embedding_options(arguments),
+        **embedding_options(arguments, policy),
         "dropout": arguments["dropout"],
-        "encoding": split_positions(arguments["positions"], relative=True)[0],
+        "encoding": positions if positions in ENCODINGS else None,
         "scale": arguments["scale_embeddings"],
         "normalize": normalize,
         "zero_id": arguments["zero_id"],
@@ -352,35 +320,30 @@ def _embeddings(arguments):
     return PositionalEmbedding(**options, **weights, name="source_embedding"), target
 
 
-def _stack(side, arguments, feed_forward):
+def _stack(side, arguments, policy, feed_forward):
     """The stack of one side, encoder or decoder."""
 
-    def size(name, common):
-        """An argument of the side, or of both, checked by the name that it was given by."""
-        name = common if arguments[name] is None else name
-        check_positive(**{name: arguments[name]})
-        if common == "num_heads" and arguments["key_dim"] is None:
-            check_divisible(d_model=arguments["d_model"], **{name: arguments[name]})
-        return arguments[name]
+    def size(own, common):
+        return arguments[common] if arguments[own] is None else arguments[own]
 
-    check_positive(num_layers=arguments["num_layers"])
-    layers, heads = size(f"num_{side}_layers", "num_layers"), size(f"num_{side}_heads", "num_heads")
-    d_ff, dtype = size(f"{side}_d_ff", "d_ff"), arguments["dtype"]
-    rotary_base = split_positions(arguments["positions"], relative=True)[1]
-    options = {**block_options(arguments), "rotary_base": rotary_base}
-    given = {name: arguments[name] for name in ("d_ff", "activation", "gated", "dtype")}
+    heads, d_ff = size(f"num_{side}_heads", "num_heads"), size(f"{side}_d_ff", "d_ff")
     block_class, letters, others = _SIDES[side]
-    orders = _orders(f"{side}_sublayers", arguments[f"{side}_sublayers"], letters, others, layers)
-    blocks, norm, positions = [], None, None
+    orders = [letters] * size(f"num_{side}_layers", "num_layers")
+    if arguments[f"{side}_sublayers"] is not None:
+        orders = _orders(f"{side}_sublayers", arguments[f"{side}_sublayers"], letters, others)
+    rotary = arguments["positions"] == "rotary"
+    options = {**block_options(arguments, policy), "rotary_base": 10000.0 if rotary else None}
+    given = {"dtype": policy, **{n: arguments[n] for n in ("d_ff", "activation", "gated")}}
+    blocks, norm, relative = [], None, None
     for i, order in enumerate(orders):
         options["feed_forward"] = feed_forward and feed_forward(side, i, **given)
         blocks.append(block_class(heads, d_ff, sublayers=order, name=f"{side}_{i}", **options))
-    if arguments["pre_norm"] if arguments["final_norm"] is None else arguments["final_norm"]:
-        norm = norm_layer(arguments["norm"], dtype, f"{side}_norm", arguments["norm_epsilon"])
+    if size("final_norm", "pre_norm"):
+        norm = norm_layer(arguments["norm"], policy, f"{side}_norm", arguments["norm_epsilon"])
     if arguments["positions"] == "relative" and any("s" in order for order in orders):
         both = side == "encoder"
-        positions = RelativePositions(heads, both, dtype=dtype, name=f"{side}_positions")
-    return Stack(blocks, norm, positions)
+        relative = RelativePositions(heads, both, dtype=policy, name=f"{side}_positions")
+    return Stack(blocks, norm, relative)
 
 
 def weights_per_token(
@@ -397,25 +360,20 @@ def weights_per_token(
 
 def _check_head(head, blocks):
     """The layer and the head, or None; ValueError if there is no such head."""
+    heads = [block.num_heads for block in blocks if "c" in block.sublayers]
+    places = [(layer, i) for layer, number in enumerate(heads) for i in range(number)]
     if head is None:
         return None
-    heads = [block.num_heads for block in blocks if "c" in block.sublayers]
-    try:
-        layer, number = map(operator.index, head)
-    except (TypeError, ValueError):
-        layer = number = -1
-    if not (0 <= layer < len(heads) and 0 <= number < heads[layer]):
+    if not isinstance(head, Sequence) or tuple(head) not in places:
         raise ValueError(
             f"alignment_head must be a layer from 0 to {len(heads) - 1} and a head from 0 to "
             f"{heads[0] - 1}, of the decoder's cross-attention. Received: alignment_head={head!r}"
         )
-    return layer, number
+    return places[places.index(tuple(head))]
 
 
-def _orders(name, sublayers, block, others, num_layers):
+def _orders(name, sublayers, block, others):
     """The sublayers of each block, such as `["s", "sf", "f"]` for `"ssff"`."""
-    if sublayers is None:
-        return [block] * num_layers
     if not sublayers or set(sublayers) - {*block, *others} or (block[1:-1] not in sublayers):
         raise ValueError(
             f"{name} must be a string of the letters {', '.join(block + others)}"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from backends import check_quantized
 from keras.src import testing  # Private, and touched here alone.
-from test_layers import CASES, Composed, every_family, functional, make, tokens
+from test_layers import CASES, every_family, functional, make, tokens
 
 from keras_mt.layers import EncoderBlock, FeedForward, PositionalEmbedding
 
@@ -49,35 +49,18 @@ def test_keras_finds_what_does_not_conform():
 
 @pytest.mark.usefixtures("quantizing")
 @every_family
-def test_int8_computes_the_same_to_its_rounding(name, tmp_path):
+def test_int8_computes_the_same_to_its_rounding(name):
     layer, inputs = make(name)
-    check_quantized(functional(layer, inputs), inputs, tmp_path / "model.keras")
-
-
-@pytest.mark.usefixtures("quantizing")
-@pytest.mark.parametrize("called_first", [False, True])
-@pytest.mark.parametrize("name", ["FeedForward", "DecoderBlock"])
-def test_int8_in_a_model_of_ones_own(name, called_first, tmp_path):
-    layer, inputs = make(name)
-    if called_first:  # Then its paths in the model are not those that it was built with.
-        layer(*inputs)
-    check_quantized(Composed(layer), inputs, tmp_path / "model.keras")
+    check_quantized(functional(layer, inputs), inputs)
 
 
 @pytest.mark.usefixtures("quantizing")
 @pytest.mark.parametrize("tie_weights", [True, False])
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
-def test_int8_logits_of_the_embeddings_weights(tie_weights, policy, tmp_path):
+def test_int8_logits_of_the_embeddings_weights(tie_weights, policy):
     embedding = PositionalEmbedding(11, 16, tie_weights=tie_weights, dtype=policy)
     inputs = keras.Input((None,), dtype="int32")
     hidden = EncoderBlock(2, 12, dtype=policy)(embedding(inputs))
     model = keras.Model(inputs, embedding(hidden, reverse=True))
-    check_quantized(model, tokens(), tmp_path / "model.keras")
+    check_quantized(model, tokens())
     assert keras.backend.standardize_dtype(model(tokens()).dtype) == "float32"
-
-
-@pytest.mark.usefixtures("quantizing")
-def test_int8_is_refused_in_half_precision():
-    layer, inputs = make("FeedForward", dtype="float16")
-    with pytest.raises(ValueError, match=r"int8.*float16"):
-        functional(layer, inputs).quantize("int8")

@@ -149,40 +149,6 @@ def test_embeddings_are_as_large_as_their_sinusoids(positions, scale):
     np.testing.assert_allclose(found[0] - found[1], scale * (rows[7] - rows[9]), atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "sinusoidal"])
-def test_sequences_beyond_its_positions_are_refused(name):
-    model = small(name, max_length=4)  # Of source and target: 8 positions.
-    tokens = np.full((2, 9), 5)
-    assert model({"target": tokens[:, :8]}).shape == (2, 8, 20)
-    assert model({"target": keras.Input((None,), dtype="int32")}).shape == (None, None, 20)
-    message = "at most 8 tokens.*twice max_length=4.*Received: 9 tokens"
-    for inputs in ({"target": tokens}, {"source": tokens[:, :4], "target": tokens[:, 4:]}):
-        with pytest.raises(ValueError, match=message):
-            model(inputs)
-
-
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="lengths are static elsewhere")
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_sequences_of_unknown_length_do_not_get_positions_that_are_not_there(compiled):
-    import tensorflow as tf
-
-    model = small("gpt2", max_length=4, num_layers=1)
-    model.build()
-
-    @tf.function(
-        input_signature=[tf.TensorSpec((None, None), tf.int32)],
-        jit_compile=compiled,
-        autograph=False,
-    )
-    def logits(target):
-        return model({"target": target})
-
-    tokens = np.full((2, 9), 5, "int32")
-    assert logits(tokens[:, :8]).shape == (2, 8, 20)
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        logits(tokens)
-
-
 @pytest.mark.long
 def test_presets_have_the_sizes_of_the_papers():
     # GPT-2 small: 124 million parameters with 1,024 positions; the table goes on to the target.

@@ -14,9 +14,7 @@ GOLDEN = Path(__file__).parent / "golden" / "encoder_only.npz"
 SMALL = {"vocab_size": 21, "num_layers": 2, "d_model": 16, "num_heads": 2, "d_ff": 32}
 VARIANTS = [
     {},
-    {"tie_output": False, "padding_id": 20},
-    {"pre_norm": True, "norm": "rms", "positions": "rotary", "gated": True, "activation": "silu"},
-    {"positions": "sinusoidal", "num_key_value_heads": 1},
+    {"padding_id": 20, "activation": "silu"},
 ]
 variants = pytest.mark.parametrize("variant", VARIANTS)
 random = np.random.default_rng(0)
@@ -42,6 +40,7 @@ def test_it_computes_what_bert_does():
         weights.pop(f"bert.embeddings.{name}_embeddings.weight")
         for name in ("position", "word", "token_type")
     )
+    bias = weights.pop("cls.predictions.bias")
     arrays = [position + segment[0], token]  # The first of a pair of sentences.
     arrays += layer("bert.embeddings.LayerNorm")
     for i in range(2):
@@ -52,13 +51,12 @@ def test_it_computes_what_bert_does():
     arrays += layer("cls.predictions.transform.dense") + layer(
         "cls.predictions.transform.LayerNorm"
     )
-    arrays.append(weights.pop("cls.predictions.bias"))
     assert not weights
     model.set_weights(arrays)
     tokens = golden["tokens"]
     real = tokens != 0
     for found, expected in (
-        (model(tokens), golden["logits"]),
+        (model(tokens), golden["logits"] - bias),
         (model.encoder(tokens), golden["hidden"]),
     ):
         np.testing.assert_allclose(np.array(found)[real], expected[real], atol=2e-5)
@@ -68,7 +66,7 @@ def test_presets_have_the_sizes_of_berts():
     # Projections with biases and norms; embeddings, positions and head.
     d, d_ff = 128, 512
     block = 4 * (d * d + d) + 2 * d * d_ff + d_ff + d + 4 * d
-    expected = 100 * d + 512 * d + 2 * d + 4 * block + d * d + 3 * d + 100
+    expected = 100 * d + 512 * d + 2 * d + 4 * block + d * d + 3 * d
     assert EncoderOnly.from_preset("tiny", vocab_size=100).count_params() == expected
     # Devlin et al. 2019, section 3, and the defaults.
     sizes = {"num_layers": 12, "d_model": 768, "num_heads": 12, "d_ff": 3072, "dropout": 0.1}
@@ -80,21 +78,8 @@ def test_presets_have_the_sizes_of_berts():
 def test_what_is_impossible_is_refused_by_name():
     with pytest.raises(ValueError, match=r"huge.*tiny, base"):
         EncoderOnly.from_preset("huge", vocab_size=50)
-    with pytest.raises(ValueError, match=r"d_model=16, num_heads=3"):
+    with pytest.raises(ValueError, match=r"width=16, num_heads=3"):
         EncoderOnly(**{**SMALL, "num_heads": 3})
-    with pytest.raises(ValueError, match=r"positions='relative'"):
-        EncoderOnly(**SMALL, positions="relative")
-
-
-@pytest.mark.parametrize(
-    ("positions", "scale"),
-    [("learned", 1), *((p, 4) for p in ("sinusoidal", "marian", "fairseq", "tensor2tensor"))],
-)
-def test_embeddings_are_as_large_as_their_sinusoids(positions, scale):
-    embedding = EncoderOnly(**SMALL, positions=positions).get_layer("embedding")
-    found = np.array(embedding(np.array([[7], [9]])))[:, 0]
-    rows = np.array(embedding.embedding.embeddings)
-    np.testing.assert_allclose(found[0] - found[1], scale * (rows[7] - rows[9]), atol=1e-5)
 
 
 @variants
@@ -156,13 +141,10 @@ def test_it_learns_to_fill_in_what_is_masked():
     keras.utils.set_random_seed(1)
     first = random.integers(4, 20, (512, 1))
     tokens = np.concatenate([np.full((512, 1), 2), *[first] * 4], axis=1)
-    masked, labels = TokenMasking(20, selection_rate=0.3, random_rate=0, mask_rate=1, seed=1)(
-        tokens
-    )
+    masked, labels = TokenMasking(20, selection_rate=0.3, seed=1)(tokens)
     model = EncoderOnly(21, 1, 32, 2, 64, dropout=0.0, max_length=8)
     model.compile(
         keras.optimizers.Adam(3e-3), CrossEntropy(), metrics=[TokenAccuracy()], jit_compile=False
     )
     model.fit(masked, labels, batch_size=64, epochs=12, verbose=0)
-    # All four copies are masked in 1 of 120 rows.
     assert model.evaluate(masked, labels, verbose=0, return_dict=True)["token_accuracy"] > 0.9

@@ -197,7 +197,7 @@ def test_attention_scores_are_the_softmax_of_every_block_and_head():
     assert {name: len(each) for name, each in found.items()} == dict.fromkeys(found, 2)
     source_seen = (inputs["source"] != 0)[:, None, None]
     own_seen = np.tril(np.ones((5, 5), bool)) & (inputs["target"] != 0)[:, None, None]
-    memory = model.encoder(inputs["source"])
+    memory = model.encode(inputs["source"])
     hidden = model.source_embedding(inputs["source"])
     for block, scores in zip(model.encoder_stack.blocks, found["encoder"], strict=True):
         expected = softmax_of_heads(block.self_attention, hidden, hidden, source_seen)
@@ -214,18 +214,6 @@ def test_attention_scores_are_the_softmax_of_every_block_and_head():
         np.testing.assert_allclose(cross, expected, atol=1e-5)
         hidden = block(hidden, memory)
     np.testing.assert_allclose(model.attention(**inputs), np.array(cross).mean(1), atol=1e-6)
-
-
-@variants
-def test_the_halves_after_each_other_are_the_model_and_warn_of_nothing(variant, recwarn):
-    model, inputs = Transformer(**SMALL, **variant), batch()
-    memory = model.encoder(inputs["source"])
-    target = keras.ops.convert_to_tensor(inputs["target"])
-    logits = model.decoder({"target": target, "memory": memory})
-    assert not [w for w in recwarn if "mask" in str(w.message)]
-    np.testing.assert_allclose(logits, model(inputs), atol=1e-5)
-    np.testing.assert_array_equal(memory._keras_mask, inputs["source"] != 0)
-    np.testing.assert_array_equal(logits._keras_mask, inputs["target"] != 0)
 
 
 def test_attention_scores_are_of_the_sublayers_that_there_are():
@@ -259,14 +247,14 @@ def test_it_learns_to_copy_with_plain_compile_and_fit():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"num_heads": 3}, "d_model=16, num_heads=3"),
+        ({"num_heads": 3}, "width=16, num_heads=3"),
         ({"d_model": 15, "num_heads": 3}, "d_model=15"),
         ({"dropout": 1.5}, "dropout=1.5"),
         ({"num_layers": 0}, "num_layers=0"),
         ({"vocab_size": 0}, "vocab_size=0"),
         ({"d_ff": -1}, "d_ff=-1"),
         ({"encoder_d_ff": 0}, "encoder_d_ff must be a positive int"),
-        ({"num_decoder_heads": 3}, "num_decoder_heads=3"),
+        ({"num_decoder_heads": 3}, "width=16, num_heads=3"),
         ({"target_vocab_size": 21}, "share_embeddings needs one vocabulary"),
         ({"encoder_sublayers": "sxf"}, "encoder_sublayers='sxf'"),
         ({"decoder_sublayers": "sf"}, "with a c.*decoder_sublayers='sf'"),

@@ -644,10 +644,7 @@ def test_a_quantized_model_translates_but_is_refused_by_name_where_it_would_be_c
 
     model = keras.models.load_model(run_dir / "model.keras")
     model.quantize("int8")
-    model.save(tmp_path / "model.keras")
-    quantized = Translator(
-        keras.models.load_model(tmp_path / "model.keras"), translator.tokenizer, beam_size=2
-    )
+    quantized = Translator(model, translator.tokenizer, beam_size=2)
     exact = Translator(translator.models, translator.tokenizer, beam_size=2)
     alike = sum(map(str.__eq__, quantized(sources[:6]), exact(sources[:6])))
     assert alike >= 4
